@@ -1,0 +1,37 @@
+# How rota's targets are built: warnings and sanitizers for our own code, never for those who link it.
+
+add_library(rota_build_flags INTERFACE)
+target_compile_options(rota_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
+  -Wnon-virtual-dtor -Woverloaded-virtual)
+if(ROTA_SANITIZE)
+  target_compile_options(rota_build_flags INTERFACE -fsanitize=${ROTA_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(rota_build_flags INTERFACE -fsanitize=${ROTA_SANITIZE})
+endif()
+
+# rota_library(NAME SOURCES ... HEADERS ...): a library of the package, `rota::NAME` to its users; HEADERS are public,
+# relative to include/rota.
+function(rota_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;HEADERS")
+  set(target rota_${name})
+  if(name STREQUAL "rota")
+    set(target rota)
+  endif()
+  add_library(${target} ${arg_SOURCES})
+  add_library(rota::${name} ALIAS ${target})
+  list(TRANSFORM arg_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/rota/)
+  target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${arg_HEADERS})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:rota_build_flags>)
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  set_property(GLOBAL APPEND PROPERTY ROTA_LIBRARIES ${target})
+endfunction()
+
+# rota_program(NAME SOURCES ... LIBRARIES ...): an executable of ours in bin/.
+function(rota_program name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} rota_build_flags)
+endfunction()

@@ -1,0 +1,240 @@
+#pragma once
+
+// Checkpoints: distributed tensors and blobs in one HDF5 file, published atomically, read back at any world
+// size. Of use without the loader. Next: cereal.hpp, resume.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rota/dtype.hpp"
+#include "rota/mpi.hpp"
+
+namespace rota {
+
+/// Global rows [first, first + count) of a tensor.
+struct RowRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  friend bool operator==(const RowRange&, const RowRange&) = default;
+};
+
+/// What is to be saved, as far as this rank knows it. Every rank adds the same tensors in the same order,
+/// each with its own rows. Memory given as a span is not copied and must live until the save is over. *One
+/// thread*, not collective.
+///
+/// Names are paths of components [A-Za-z0-9_.-]+ joined by "/", such as "model/layer0.weight".
+class Snapshot {
+ public:
+  Snapshot();
+  ~Snapshot();
+  Snapshot(Snapshot&&) noexcept;
+  Snapshot& operator=(Snapshot&&) noexcept;
+
+  /// A distributed tensor [sum of rows over ranks, row_shape...] of which this rank holds `rows` rows in
+  /// `data`, row major: those that follow the rows of the lower ranks. `rows` may be 0. Throws
+  /// Error{invalid_argument} for a bad or repeated name, or data whose size does not match.
+  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape, std::int64_t rows,
+              std::span<const std::byte> data);
+  /// The same, of which this rank holds these row ranges (any number, in the order of `data`); over all ranks
+  /// they must cover every row once, which the save checks.
+  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+              std::span<const RowRange> rows, std::span<const std::byte> data);
+  /// The same for memory that the snapshot takes over.
+  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape, std::int64_t rows,
+              std::vector<std::byte> data);
+  /// `data` as rows of `row_shape`, its element type taken from T.
+  template <typename T>
+  void tensor(std::string_view name, std::vector<std::int64_t> row_shape, std::int64_t rows,
+              std::span<const T> data) {
+    tensor(name, kDTypeOf<T>, std::move(row_shape), rows, std::as_bytes(data));
+  }
+
+  /// State that is not distributed: rank 0's `bytes` are saved, compressed and checksummed.
+  void blob(std::string_view name, std::string bytes);
+  /// State of this very rank. It is handed back only where a rank of the same number reads it in a world of
+  /// the same size; otherwise it is listed as dropped.
+  void rank_blob(std::string_view name, std::string bytes);
+
+ private:
+  friend class SnapshotAccess;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// What a checkpoint says of one tensor.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::uint8;
+  std::vector<std::int64_t> shape;  ///< [rows, row_shape...]
+  [[nodiscard]] std::int64_t rows() const noexcept { return shape.front(); }
+};
+
+/// What a checkpoint says of one blob.
+struct BlobInfo {
+  std::string name;
+  int rank = -1;  ///< its owner; -1 where it belongs to the whole job
+  std::int64_t bytes = 0;
+};
+
+/// What a checkpoint says of itself.
+struct CheckpointInfo {
+  std::filesystem::path path;
+  std::int64_t serial = 0;   ///< number of the file in its directory; higher is newer
+  std::int64_t parent = -1;  ///< serial of the checkpoint its run was restored from or saved before; -1: none
+  std::int64_t step = 0;     ///< as given to save
+  std::int64_t format_version = 0;
+  int world_size = 0;  ///< ranks that saved it
+  std::string run_id;
+  std::int64_t bytes = 0;
+};
+
+/// An open checkpoint, every byte of which was verified. Reading is not collective: each rank reads what it
+/// wants, at any world size, any number of times. *Any thread.* Move-only.
+class Checkpoint {
+ public:
+  ~Checkpoint();
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+
+  [[nodiscard]] const CheckpointInfo& info() const noexcept;
+  [[nodiscard]] std::span<const TensorInfo> tensors() const noexcept;
+  [[nodiscard]] std::span<const BlobInfo> blobs() const noexcept;
+
+  /// Throws Error{not_found} naming those that are there.
+  [[nodiscard]] const TensorInfo& tensor(std::string_view name) const;
+  [[nodiscard]] bool has_tensor(std::string_view name) const noexcept;
+  [[nodiscard]] bool has_blob(std::string_view name) const noexcept;
+
+  /// Rows [first, first + count) of tensor `name` into `out`, which must have exactly their size.
+  /// Throws Error{not_found}, Error{out_of_range}, Error{invalid_argument} for a wrong size, Error{io}.
+  void read(std::string_view name, RowRange rows, std::span<std::byte> out) const;
+  /// The same as elements of T, which must be the tensor's type.
+  template <typename T>
+  [[nodiscard]] std::vector<T> read(std::string_view name, RowRange rows) const;
+  /// All rows.
+  template <typename T>
+  [[nodiscard]] std::vector<T> read(std::string_view name) const {
+    return read<T>(name, {0, tensor(name).rows()});
+  }
+
+  /// The blob `name` of the job. Throws Error{not_found}.
+  [[nodiscard]] std::string blob(std::string_view name) const;
+  /// The blob `name` that this rank saved, where `world` is of the size that saved it; nothing otherwise.
+  [[nodiscard]] std::optional<std::string> rank_blob(std::string_view name, const World& world) const;
+
+ private:
+  friend class CheckpointReader;
+  struct Impl;
+  explicit Checkpoint(std::unique_ptr<Impl> impl);
+  void require(std::string_view name, DType dtype) const;
+  [[nodiscard]] std::int64_t row_elements(std::string_view name) const;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Opens and verifies one file alone, without MPI. Throws Error{not_found}, Error{io}, Error{corrupt} saying
+/// what is damaged, Error{unsupported} for a newer format version.
+Checkpoint open_checkpoint(const std::filesystem::path& file);
+
+/// How many checkpoints a directory keeps.
+struct CheckpointPolicy {
+  std::int64_t keep_last = 2;   ///< the newest ones; at least 1
+  std::int64_t keep_every = 0;  ///< and those whose serial it divides, for ever; 0: none
+  /// After which a rank that does not arrive makes the others fail; zero: never.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+};
+
+/// What a save did.
+struct SaveReport {
+  CheckpointInfo info;
+  double seconds = 0;
+};
+
+/// A candidate that `latest` could not use.
+struct PassedOver {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+/// A directory of checkpoints, `checkpoint-<serial, 12 digits>.h5`, that belongs to one job at a time.
+/// **Collective** throughout: all ranks call the same, and all return or all throw the same Error. *One
+/// thread.*
+class CheckpointDirectory {
+ public:
+  /// Creates `path` if need be and locks it. Throws Error{busy} where another job holds it, Error{io} where
+  /// it cannot be made or written. Keeps a duplicate of `comm`'s communicator.
+  CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
+                      CheckpointPolicy policy = {});
+  ~CheckpointDirectory();
+  CheckpointDirectory(CheckpointDirectory&&) noexcept;
+  CheckpointDirectory& operator=(CheckpointDirectory&&) noexcept;
+
+  /// Writes `snapshot` as the newest checkpoint, and drops what the policy does not keep. When it returns,
+  /// the file is complete and on disk; when it throws, what was there before still is, and nothing else.
+  SaveReport save(std::int64_t step, const Snapshot& snapshot);
+
+  /// Builds the snapshot of `states` and saves it: each is added by its member `save(Snapshot&) const` or by
+  /// the function `save(const State&, Snapshot&)`. What one of them throws on one rank is thrown on all.
+  template <typename... States>
+  SaveReport save_all(std::int64_t step, const States&... states);
+
+  /// The newest checkpoint that verifies; nothing where the directory holds none. Throws Error{corrupt} where
+  /// there are some and none is good, Error{unsupported} for a newer format version.
+  std::optional<Checkpoint> latest();
+  /// What the last `latest` did not take, and why.
+  [[nodiscard]] std::span<const PassedOver> passed_over() const noexcept;
+
+  /// The checkpoint of that serial. Throws Error{not_found}, Error{corrupt}.
+  Checkpoint open(std::int64_t serial);
+
+  /// What is there, oldest first, as the commit pages say; only those whose commit page verifies.
+  std::vector<CheckpointInfo> list();
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept;
+
+ private:
+  SaveReport save_or_agree(std::int64_t step, const Snapshot& snapshot, std::exception_ptr error);
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---- templates ----
+
+template <typename T>
+std::vector<T> Checkpoint::read(std::string_view name, RowRange rows) const {
+  require(name, kDTypeOf<T>);
+  std::vector<T> values(static_cast<std::size_t>(rows.count * row_elements(name)));
+  read(name, rows, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+namespace internal {
+template <typename State>
+void add_state(const State& state, Snapshot& snapshot) {
+  if constexpr (requires { state.save(snapshot); }) {
+    state.save(snapshot);
+  } else {
+    save(state, snapshot);
+  }
+}
+}  // namespace internal
+
+template <typename... States>
+SaveReport CheckpointDirectory::save_all(std::int64_t step, const States&... states) {
+  Snapshot snapshot;
+  std::exception_ptr error;
+  try {
+    (internal::add_state(states, snapshot), ...);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  return save_or_agree(step, snapshot, error);
+}
+
+}  // namespace rota

@@ -1,0 +1,41 @@
+#pragma once
+
+// 128 bits that tell one dataset from another. Next: source.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rota {
+
+/// A digest of what makes a dataset: names, sizes, shapes; never times or absolute paths.
+struct Fingerprint {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
+};
+
+/// 32 lower-case hexadecimal digits.
+std::string to_string(const Fingerprint& fingerprint);
+
+/// Builds a Fingerprint from parts, in order; each part is length-prefixed, so "ab","c" differs from
+/// "a","bc". XXH3-128. One thread.
+class FingerprintBuilder {
+ public:
+  FingerprintBuilder();
+  ~FingerprintBuilder();
+  FingerprintBuilder(const FingerprintBuilder&) = delete;
+  FingerprintBuilder& operator=(const FingerprintBuilder&) = delete;
+
+  FingerprintBuilder& add(std::string_view part);
+  FingerprintBuilder& add(std::int64_t part);
+  FingerprintBuilder& add(std::span<const std::int64_t> part);
+  [[nodiscard]] Fingerprint finish() const;
+
+ private:
+  void* state_;  // XXH3_state_t
+};
+
+}  // namespace rota

@@ -1,0 +1,163 @@
+#pragma once
+
+// The loader: reads ahead with worker threads and hands out this rank's slice of each global batch, in order.
+// Next: mpi.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "rota/batch.hpp"
+#include "rota/order.hpp"
+#include "rota/schedule.hpp"
+#include "rota/source.hpp"
+#include "rota/types.hpp"
+#include "rota/world.hpp"
+
+namespace rota {
+
+/// What a transform is told about the sample at hand. `key` is a hash of seed, epoch and id: random
+/// augmentation that draws from it repeats at any world size and after any resume.
+struct TransformContext {
+  std::int64_t epoch = 0;
+  SampleId id;
+  std::uint64_t key = 0;
+};
+
+/// One sample's fields, as bytes.
+struct SampleView {
+  std::span<const std::span<std::byte>> fields;
+  /// Field f as elements of T.
+  template <typename T>
+  [[nodiscard]] std::span<T> as(std::size_t f) const noexcept {
+    return {reinterpret_cast<T*>(fields[f].data()), fields[f].size() / sizeof(T)};
+  }
+};
+
+/// A callable run on every sample, in the worker that read it; any thread, so it must not share state
+/// unguarded. With `fields` empty it changes the source's fields in place (`in` and `out` are the same
+/// memory). Otherwise it makes these, all of fixed shape, from `in`; `out` is unspecified before. What it
+/// throws reaches `next()`.
+struct Transform {
+  std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply;
+  std::vector<Field> fields;
+};
+
+/// No last epoch.
+inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
+
+/// What a loader is to do. The dataset, `shards`, `interleave`, `shuffle`, `seed` and `block` define the
+/// order, and must be the same on resume; all else is free to change then, the world included.
+struct LoaderOptions {
+  std::int64_t global_batch_size = 32;  ///< B: samples per step over all ranks together
+  /// L: logical shards. It does not limit ranks or workers. More of them mix better under Shuffle::none and
+  /// within, fewer read more in sequence. Fixed for a run.
+  std::int64_t shards = 256;
+  std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0 = all
+  Shuffle shuffle = Shuffle::global;
+  std::uint64_t seed = 0;
+  BlockShape block;  ///< of Shuffle::block
+  Tail tail = Tail::partial;
+  std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
+  int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
+  std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
+  std::int64_t read_ahead_bytes = std::int64_t{256}
+                                  << 20;  ///< and this many bytes, or one batch if it is larger
+  Transform transform;
+  Allocator allocator;
+
+  /// Throws Error{invalid_argument} naming the option, its value and what it may be.
+  void validate() const;
+};
+
+/// What one worker thread has done.
+struct WorkerStats {
+  std::int64_t samples = 0;
+  std::int64_t bytes = 0;
+  double read_seconds = 0;  ///< in Source::read and the transform
+};
+
+/// What a loader has done since it was made.
+struct LoaderStats {
+  std::int64_t batches = 0;        ///< handed out
+  std::int64_t samples = 0;        ///< slots in them
+  std::int64_t bytes = 0;          ///< of their tensors
+  double wait_seconds = 0;         ///< in which next() had to wait for data
+  std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now
+  std::vector<WorkerStats> workers;
+};
+
+/// Feeds one rank. The position moves when `next()` hands a batch over; batches read ahead are not state.
+/// Methods are called from *one thread*; batches may die on any.
+class Loader {
+ public:
+  /// Starts the workers. Throws Error{invalid_argument} from `options.validate()`, `world.validate()`, or for
+  /// a source whose fields the transform does not suit.
+  Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world = {});
+  ~Loader();
+  Loader(Loader&&) noexcept;
+  Loader& operator=(Loader&&) noexcept;
+
+  /// The next batch, or nothing after the last epoch. Blocks until it is read. Every rank gets the same
+  /// number. Throws what the source or the transform threw for a sample of this batch, in the batch's place,
+  /// as an Error that names sample and file; the position stays, and calling again tries the same batch
+  /// again.
+  std::optional<Batch> next();
+
+  /// Where the run is: after the last batch handed over.
+  [[nodiscard]] Position position() const noexcept;
+
+  /// Goes to `position`, which must be one at a step boundary of this order. What was read ahead is dropped.
+  /// Throws Error{out_of_range} for a place outside the run.
+  void seek(const Position& position);
+
+  /// Goes on from the same position in another world; no file, no communication.
+  void rescale(World world);
+  /// Goes on with another global batch size, which every rank must set at the same step.
+  void set_global_batch_size(std::int64_t size);
+
+  [[nodiscard]] World world() const noexcept;
+  [[nodiscard]] const LoaderOptions& options() const noexcept;
+  [[nodiscard]] const Source& source() const noexcept;
+  [[nodiscard]] const Order& order() const noexcept;
+  /// The cursors at position() of shards [first, first + out.size() / 2), as pairs (epoch, position).
+  void cursors(std::int64_t first, std::span<std::int64_t> out) const;
+  [[nodiscard]] LoaderStats stats() const;
+
+  /// `for (rota::Batch& batch : loader)`: the batches that remain. A batch dies when the loop goes on, unless
+  /// moved.
+  class Iterator {
+   public:
+    using iterator_category = std::input_iterator_tag;
+    using value_type = Batch;
+    using difference_type = std::ptrdiff_t;
+    explicit Iterator(Loader& loader) : loader_(&loader), batch_(loader.next()) {}
+    Batch& operator*() { return *batch_; }
+    Batch* operator->() { return &*batch_; }
+    Iterator& operator++() {
+      batch_.reset();
+      batch_ = loader_->next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const Iterator& it, std::default_sentinel_t) { return !it.batch_.has_value(); }
+
+   private:
+    Loader* loader_;
+    std::optional<Batch> batch_;
+  };
+  Iterator begin() { return Iterator(*this); }
+  [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rota

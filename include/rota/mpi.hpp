@@ -1,0 +1,118 @@
+#pragma once
+
+// MPI for rota: a communicator of its own, collective errors, a guard for programs and an orderly stop.
+// The library calls MPI only through these, on the caller's thread. Next: checkpoint.hpp.
+
+#include <mpi.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rota/world.hpp"
+
+namespace rota::mpi {
+
+/// The caller's place in `comm`. Throws Error{invalid_argument} before MPI_Init.
+World world(MPI_Comm comm);
+
+/// A duplicate of the caller's communicator, with errors returned instead of fatal, freed on destruction
+/// (before MPI_Finalize). A default-made one is a world of one process that needs no MPI at all. Move-only;
+/// one thread.
+class Communicator {
+ public:
+  Communicator() noexcept = default;
+  /// **Collective** over `comm`. Throws Error{invalid_argument} before MPI_Init or after MPI_Finalize.
+  explicit Communicator(MPI_Comm comm);
+  ~Communicator();
+  Communicator(Communicator&& other) noexcept;
+  Communicator& operator=(Communicator&& other) noexcept;
+
+  [[nodiscard]] World world() const noexcept { return world_; }
+  [[nodiscard]] int rank() const noexcept { return world_.rank; }
+  [[nodiscard]] int size() const noexcept { return world_.size; }
+  /// MPI_COMM_NULL for a world of one that needs no MPI.
+  [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+
+ private:
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  World world_;
+};
+
+/// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
+void check(int code, std::string_view call);
+
+/// **Collective.** Ends a phase: returns if no rank has an `error`, else throws on every rank the same Error,
+/// the one of the lowest failing rank, its message headed by "rank r: ". Where a rank does not arrive within
+/// `deadline` (zero: no deadline), throws Error{timeout}; the communicator must not be used again then.
+void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error,
+           std::chrono::milliseconds deadline = {});
+
+/// **Collective.** Runs `work` on every rank, then agrees: what one rank throws, all throw.
+void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work);
+
+/// **Collective.** Rank 0's `value` on every rank.
+std::string broadcast(const Communicator& comm, std::string value);
+void broadcast(const Communicator& comm, std::span<std::byte> value);
+
+/// **Collective.** Element-wise sum, minimum or maximum over ranks, in place.
+void sum(const Communicator& comm, std::span<double> values);
+void sum(const Communicator& comm, std::span<std::int64_t> values);
+void min(const Communicator& comm, std::span<std::int64_t> values);
+void max(const Communicator& comm, std::span<std::int64_t> values);
+
+/// **Collective.** Every rank's `value`, in order of rank, on every rank.
+std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
+
+/// Starts MPI and ends it, for programs that want no more of it than that. One per process, made first in
+/// `main`.
+class Session {
+ public:
+  /// MPI_Init with MPI_THREAD_FUNNELED, unless MPI runs already (then it is left running at the end, too).
+  Session(int& argc, char**& argv);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  [[nodiscard]] const Communicator& comm() const noexcept { return comm_; }
+  [[nodiscard]] World world() const noexcept { return comm_.world(); }
+
+  /// Runs `body` and returns its value, the program's exit code. An exception that leaves it is printed once
+  /// to standard error, with the rank, and ends the whole job with a non-zero code: at once by MPI_Abort
+  /// where this rank failed alone, in order with exit code 1 where all ranks threw the same Error together.
+  int run(const std::function<int()>& body);
+
+ private:
+  bool owns_ = false;
+  Communicator comm_;
+  Communicator guard_;  // for failures alone, so that nothing else can be waiting on it
+};
+
+/// Turns SIGTERM or SIGUSR1 on any rank into a decision that all ranks take at the same step.
+/// Handlers are set on construction and the former ones put back on destruction. One per process.
+class StopSignal {
+ public:
+  explicit StopSignal(const Communicator& comm);
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  /// **Collective**, one small reduction: true on all ranks from the first call by which any rank was
+  /// signalled.
+  bool requested();
+
+ private:
+  const Communicator* comm_;
+  bool requested_ = false;
+  std::array<struct sigaction, 2> former_{};
+};
+
+}  // namespace rota::mpi

@@ -1,0 +1,95 @@
+#pragma once
+
+// The order of the samples: (epoch, shard, position) <-> sample id, a pure function. Next: schedule.hpp.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <variant>
+
+#include "rota/permutation.hpp"
+#include "rota/shard_plan.hpp"
+#include "rota/types.hpp"
+
+namespace rota {
+
+/// The version of the arithmetic behind every order. A checkpoint of another version is refused.
+inline constexpr std::int64_t kOrderVersion = 1;
+
+/// The shape of Shuffle::block: blocks of `samples` neighbours are shuffled as wholes, then samples are
+/// shuffled inside windows of `blocks` such blocks. Both are at least 1. Part of the order.
+struct BlockShape {
+  std::int64_t samples = 256;
+  std::int64_t blocks = 16;
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+};
+
+/// Consecutive positions of one shard in one epoch.
+struct Span {
+  std::int64_t epoch = 0;
+  ShardId shard;
+  std::int64_t position = 0;
+  std::int64_t count = 0;
+  Mark mark = Mark::real;  ///< real or pad
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+/// Where a sample stands in an epoch.
+struct Seat {
+  ShardId shard;
+  std::int64_t position = 0;
+  friend bool operator==(const Seat&, const Seat&) = default;
+};
+
+/// The order of one epoch, keys ready. *Immutable.*
+class EpochOrder {
+ public:
+  /// The sample at `position` of `shard`, 0 <= position < plan.length(shard).
+  [[nodiscard]] SampleId sample(ShardId shard, std::int64_t position) const noexcept;
+  /// The samples of `span`, whose epoch is not looked at, into out[0, span.count).
+  void samples(const Span& span, SampleId* out) const noexcept;
+  /// The inverse: where sample `id` of [0, N) stands.
+  [[nodiscard]] Seat seat(SampleId id) const noexcept;
+
+  [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
+
+ private:
+  friend class Order;
+  struct Blocks;
+  EpochOrder(const ShardPlan& plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape,
+             std::int64_t epoch);
+  [[nodiscard]] Permutation within(std::int64_t shard) const noexcept;
+
+  ShardPlan plan_;
+  Shuffle shuffle_;
+  std::uint64_t seed_;
+  BlockShape shape_;
+  std::int64_t epoch_;
+  Permutation whole_;  // of all samples (global) or of the blocks (block)
+};
+
+/// The order of every epoch: a plan, a kind of shuffle and a seed. *Immutable.*
+class Order {
+ public:
+  /// Throws Error{invalid_argument} for a block shape below 1 x 1.
+  Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape = {});
+
+  [[nodiscard]] EpochOrder epoch(std::int64_t epoch) const { return {plan_, shuffle_, seed_, shape_, epoch}; }
+
+  /// The place in `epoch` of the k-th group to be consumed, and back: keyed per epoch, plain under
+  /// Shuffle::none.
+  [[nodiscard]] Permutation groups(std::int64_t epoch) const noexcept;
+
+  [[nodiscard]] const ShardPlan& plan() const noexcept { return plan_; }
+  [[nodiscard]] Shuffle shuffle() const noexcept { return shuffle_; }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
+  [[nodiscard]] BlockShape shape() const noexcept { return shape_; }
+
+ private:
+  ShardPlan plan_;
+  Shuffle shuffle_;
+  std::uint64_t seed_;
+  BlockShape shape_;
+};
+
+}  // namespace rota

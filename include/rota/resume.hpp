@@ -1,0 +1,20 @@
+#pragma once
+
+// The loader's state in a checkpoint: where embedding ends. Back to rota.hpp.
+
+#include "rota/checkpoint.hpp"
+#include "rota/loader.hpp"
+
+namespace rota {
+
+/// Adds the loader's state: its cursors as tensor "loader/<name>/cursors", int64 [L, 2] (epoch, position), of
+/// which this rank writes its share of the rows, and all else as blob "loader/<name>/state".
+void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "main");
+
+/// Puts the loader where the checkpoint's was. Not collective; every rank calls it.
+/// Throws Error{mismatch}, with both values, for another dataset, L, G, seed, shuffle, block shape or order
+/// version, Error{corrupt} where cursors and state disagree, Error{not_found} where there is no such loader
+/// in it.
+void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
+
+}  // namespace rota

@@ -1,0 +1,122 @@
+#pragma once
+
+// Where samples come from: the interface that every format, and a user's own source, implements. Next:
+// open.hpp.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rota/dtype.hpp"
+#include "rota/fingerprint.hpp"
+#include "rota/types.hpp"
+
+namespace rota {
+
+/// One named tensor of a sample. A fixed field has `shape` in every sample ({} is a scalar). A ragged one has
+/// [rows, shape...], where the number of rows differs from sample to sample.
+struct Field {
+  std::string name;
+  DType dtype = DType::uint8;
+  std::vector<std::int64_t> shape;
+  bool ragged = false;
+
+  /// Bytes of a fixed field's sample, or of one row of a ragged field.
+  [[nodiscard]] std::size_t row_bytes() const noexcept;
+  friend bool operator==(const Field&, const Field&) = default;
+};
+
+/// Memory that a Source fills: per field, one stretch of bytes per sample, side by side. *Any thread* may
+/// fill samples of its own.
+class BatchView {
+ public:
+  /// One field's memory: sample i takes [offsets[i], offsets[i + 1]) of `data`; without offsets, `stride`
+  /// bytes each.
+  struct FieldMemory {
+    std::byte* data = nullptr;
+    std::size_t stride = 0;
+    const std::int64_t* offsets = nullptr;
+  };
+
+  BatchView(std::span<const FieldMemory> fields, std::size_t first, std::size_t size) noexcept
+      : fields_(fields), first_(first), size_(size) {}
+
+  /// Samples to fill.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// Where sample i's bytes of field f belong, of exactly the size they must have.
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::size_t i) const noexcept {
+    return range(f, i, 1);
+  }
+  /// All samples of field f, side by side.
+  [[nodiscard]] std::span<std::byte> all(std::size_t f) const noexcept { return range(f, 0, size_); }
+
+  /// The samples [first, first + count) of this view.
+  [[nodiscard]] BatchView part(std::size_t first, std::size_t count) const noexcept {
+    return {fields_, first_ + first, count};
+  }
+
+ private:
+  [[nodiscard]] std::span<std::byte> range(std::size_t f, std::size_t i, std::size_t count) const noexcept {
+    const FieldMemory& memory = fields_[f];
+    if (memory.offsets == nullptr) return {memory.data + (first_ + i) * memory.stride, count * memory.stride};
+    const std::int64_t* offset = memory.offsets + first_ + i;
+    return {memory.data + offset[0], static_cast<std::size_t>(offset[count] - offset[0])};
+  }
+
+  std::span<const FieldMemory> fields_;
+  std::size_t first_;
+  std::size_t size_;
+};
+
+/// A dataset of N samples that can be read by id, in any order, by many threads at once. *Immutable.*
+///
+/// Your own source overrides `size`, `fields` and `read`, and `rows` if a field is ragged.
+class Source {
+ public:
+  Source() = default;
+  virtual ~Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  /// N, the number of samples.
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+
+  /// The fields of every sample, in declared order; the same for the life of the source.
+  [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
+
+  /// How many rows ragged field `field` has in each of `ids`, into out[0, ids.size()). Any thread. Called
+  /// only for ragged fields, just before `read`. Throws Error{out_of_range} for an id >= size(), Error{io}.
+  virtual void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const;
+
+  /// Reads the samples named by `ids` into `out`, in that order: one tensor per field, row major, native byte
+  /// order. Blocks on storage. Any thread. Throws Error{out_of_range} for an id >= size(), Error{io},
+  /// Error{corrupt} naming file and byte offset; `out` is then unspecified.
+  virtual void read(std::span<const SampleId> ids, const BatchView& out) const = 0;
+
+  /// What this dataset is: a checkpoint of another is refused. By default, a digest of size() and fields(); a
+  /// source that knows more (names, sizes) adds it.
+  [[nodiscard]] virtual Fingerprint fingerprint() const;
+
+  /// The file, or other place, that holds sample `id`, for error messages; may be empty. Any thread.
+  [[nodiscard]] virtual std::string where(SampleId id) const;
+
+  /// Lengths of `shards` logical shards that suit this source, in order, with sum size(); empty for equal
+  /// ones.
+  [[nodiscard]] virtual std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;
+};
+
+/// Throws Error{out_of_range} unless every id is in [0, source.size()).
+void check_ids(const Source& source, std::span<const SampleId> ids);
+
+/// Splits a dataset at random into parts, for training and validation, say: part k gets its `fractions[k]` of
+/// the samples (sizes by rounding the running sum, so that they add up). The same seed gives the same parts
+/// at any world. O(1) memory. Throws Error{invalid_argument} unless every fraction is >= 0 and their sum is 1
+/// (within 1e-9).
+std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
+                                                 std::span<const double> fractions, std::uint64_t seed);
+
+}  // namespace rota

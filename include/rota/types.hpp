@@ -1,0 +1,69 @@
+#pragma once
+
+// The words of rota: samples, shards, positions, and the enumerations that options are made of.
+// Next: dtype.hpp.
+
+#include <compare>
+#include <cstdint>
+#include <string_view>
+
+namespace rota {
+
+/// A training example, 0 <= value < N in dataset order.
+struct SampleId {
+  std::int64_t value = 0;
+  friend auto operator<=>(const SampleId&, const SampleId&) = default;
+};
+
+/// A logical shard, 0 <= value < L: one of the fixed parts of the dataset.
+struct ShardId {
+  std::int64_t value = 0;
+  friend auto operator<=>(const ShardId&, const ShardId&) = default;
+};
+
+/// How far a run has come. The whole state of the order is in these integers, the same on every rank.
+struct Position {
+  std::int64_t epoch = 0;     ///< passes over the dataset that are complete
+  std::int64_t consumed = 0;  ///< samples of this epoch already delivered; 0 <= consumed <= N
+  std::int64_t step = 0;      ///< global batches delivered since the run began
+  friend bool operator==(const Position&, const Position&) = default;
+};
+
+/// How the samples of an epoch are ordered; see order.hpp.
+enum class Shuffle {
+  none,    ///< dataset order, the shards taking turns
+  within,  ///< shuffled inside each shard; a shard keeps its samples
+  global,  ///< all samples shuffled; shards get new samples each epoch
+  block,   ///< blocks of neighbours shuffled, and mixed inside a window of several blocks
+};
+
+/// What happens at the end of an epoch when the batch size does not divide it; see schedule.hpp.
+enum class Tail {
+  partial,  ///< a short last batch
+  carry,    ///< the batch goes on into the next epoch; the last epoch ends short
+  drop,     ///< the short last batch is left out
+  pad,      ///< the epoch's first samples are repeated, marked by a mask
+};
+
+/// What a slot of a batch holds.
+enum class Mark : std::uint8_t {
+  real = 0,     ///< a sample of the epoch
+  pad = 1,      ///< a repeated sample that fills up the last batch; not counted
+  skipped = 2,  ///< a sample that could not be decoded and was passed over; counted
+};
+
+std::string_view to_string(Shuffle shuffle) noexcept;
+std::string_view to_string(Tail tail) noexcept;
+
+/// The value named by `text`. Throws Error{invalid_argument} that lists the names there are.
+Shuffle parse_shuffle(std::string_view text);
+Tail parse_tail(std::string_view text);
+
+/// The first item of part `part` of `parts` when `total` items are shared out in order: floor(part x total /
+/// parts), so sizes differ by at most one. `part` may be `parts` (the end of the last).
+constexpr std::int64_t share(std::int64_t total, std::int64_t part, std::int64_t parts) noexcept {
+  // Split so that the product stays below parts^2, whatever the total.
+  return total / parts * part + total % parts * part / parts;
+}
+
+}  // namespace rota

@@ -1,0 +1,34 @@
+#include "rota/types.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <span>
+
+#include "rota/error.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::array<std::string_view, 4> kShuffles{"none", "within", "global", "block"};
+constexpr std::array<std::string_view, 4> kTails{"partial", "carry", "drop", "pad"};
+
+std::size_t find(std::string_view what, std::span<const std::string_view> names, std::string_view text) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == text) return i;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("read {} \"{}\": it must be one of {}", what, text, fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+std::string_view to_string(Shuffle shuffle) noexcept { return kShuffles[static_cast<std::size_t>(shuffle)]; }
+std::string_view to_string(Tail tail) noexcept { return kTails[static_cast<std::size_t>(tail)]; }
+
+Shuffle parse_shuffle(std::string_view text) {
+  return static_cast<Shuffle>(find("shuffle", kShuffles, text));
+}
+Tail parse_tail(std::string_view text) { return static_cast<Tail>(find("tail", kTails, text)); }
+
+}  // namespace rota

@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "rota/mpi.hpp"
+
+namespace rota::mpi {
+namespace {
+
+bool is_running() {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+void require_running(std::string_view what) {
+  if (is_running()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{}: MPI does not run; call MPI_Init first, or make a rota::mpi::Session", what));
+}
+
+}  // namespace
+
+void check(int code, std::string_view call) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  throw Error(ErrorCode::io,
+              fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
+}
+
+World world(MPI_Comm comm) {
+  require_running("ask a communicator for its world");
+  World world;
+  check(MPI_Comm_rank(comm, &world.rank), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm, &world.size), "MPI_Comm_size");
+  return world;
+}
+
+Communicator::Communicator(MPI_Comm comm) {
+  require_running("duplicate a communicator");
+  check(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  world_ = mpi::world(comm_);
+}
+
+Communicator::~Communicator() {
+  if (comm_ != MPI_COMM_NULL && is_running()) MPI_Comm_free(&comm_);
+}
+
+Communicator::Communicator(Communicator&& other) noexcept
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), world_(std::exchange(other.world_, World{})) {}
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  std::swap(comm_, other.comm_);
+  std::swap(world_, other.world_);
+  return *this;
+}
+
+}  // namespace rota::mpi

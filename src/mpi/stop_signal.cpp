@@ -1,0 +1,46 @@
+#include <array>
+#include <atomic>
+#include <csignal>
+
+#include "rota/error.hpp"
+#include "rota/mpi.hpp"
+
+namespace rota::mpi {
+namespace {
+
+// A handler can reach nothing but static storage.
+volatile std::sig_atomic_t signalled = 0;
+std::atomic<bool> in_use = false;
+
+constexpr std::array<int, 2> kSignals{SIGTERM, SIGUSR1};
+
+extern "C" void on_stop_signal(int /*signal*/) { signalled = 1; }
+
+}  // namespace
+
+StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
+  if (in_use.exchange(true)) {
+    throw Error(ErrorCode::busy, "make a StopSignal: this process has one already; use that");
+  }
+  signalled = 0;
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &former_[i]);
+}
+
+StopSignal::~StopSignal() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_[i], nullptr);
+  in_use = false;
+}
+
+bool StopSignal::requested() {
+  if (requested_) return true;
+  std::int64_t any = signalled;
+  max(*comm_, std::span(&any, 1));
+  requested_ = any != 0;
+  return requested_;
+}
+
+}  // namespace rota::mpi
