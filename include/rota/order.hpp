@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <variant>
 
 #include "rota/permutation.hpp"
 #include "rota/shard_plan.hpp"
@@ -55,17 +54,28 @@ class EpochOrder {
 
  private:
   friend class Order;
-  struct Blocks;
   EpochOrder(const ShardPlan& plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape,
              std::int64_t epoch);
   [[nodiscard]] Permutation within(std::int64_t shard) const noexcept;
 
+  // Shuffle::block. A slot is the place of a block in this epoch; the one with the short last block shifts
+  // those after.
+  [[nodiscard]] std::int64_t slot_begin(std::int64_t slot) const noexcept;
+  [[nodiscard]] std::int64_t slot_at(std::int64_t ground) const noexcept;
+  [[nodiscard]] std::int64_t window_begin(std::int64_t window) const noexcept;
+  [[nodiscard]] Permutation window(std::int64_t window) const noexcept;
+  void block_samples(std::int64_t ground, std::int64_t count, SampleId* out) const noexcept;
+  [[nodiscard]] std::int64_t block_ground(SampleId id) const noexcept;
+
   ShardPlan plan_;
   Shuffle shuffle_;
   std::uint64_t seed_;
-  BlockShape shape_;
+  BlockShape shape_;  // clamped to the dataset
   std::int64_t epoch_;
-  Permutation whole_;  // of all samples (global) or of the blocks (block)
+  Permutation whole_;            // of all samples (global) or of the blocks (block)
+  std::int64_t blocks_ = 0;      // how many there are
+  std::int64_t missing_ = 0;     // samples by which the last block is short
+  std::int64_t short_slot_ = 0;  // where the last block is
 };
 
 /// The order of every epoch: a plan, a kind of shuffle and a seed. *Immutable.*
@@ -76,9 +86,9 @@ class Order {
 
   [[nodiscard]] EpochOrder epoch(std::int64_t epoch) const { return {plan_, shuffle_, seed_, shape_, epoch}; }
 
-  /// The place in `epoch` of the k-th group to be consumed, and back: keyed per epoch, plain under
-  /// Shuffle::none.
-  [[nodiscard]] Permutation groups(std::int64_t epoch) const noexcept;
+  /// The order of the interleave groups in `epoch`: the k-th to be consumed is group p(k). Nothing where they are
+  /// consumed in plain order: under Shuffle::none, or where there is only one.
+  [[nodiscard]] std::optional<Permutation> groups(std::int64_t epoch) const noexcept;
 
   [[nodiscard]] const ShardPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] Shuffle shuffle() const noexcept { return shuffle_; }

@@ -2,6 +2,8 @@
 
 // How a dataset is cut into logical shards. The cut is fixed for the life of a run. Next: permutation.hpp.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -61,7 +63,7 @@ class ShardPlan {
   [[nodiscard]] std::int64_t long_before(std::int64_t shard) const noexcept {
     return shard * long_shards_ / shards_;
   }
-  /// Equal split: the shard that is the k-th longer one, counted from 0; L where there are fewer.
+  /// Equal split: the k-th longer shard, counted from 0; L where there are fewer.
   [[nodiscard]] std::int64_t long_shard(std::int64_t k) const noexcept;
 
   /// Ragged: the shards of group g, as offsets from its first, shortest first (ties by number).
