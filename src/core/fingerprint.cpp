@@ -1,1 +1,57 @@
-// (being written)
+#include "rota/fingerprint.hpp"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <array>
+#include <new>
+
+namespace rota {
+namespace {
+
+XXH3_state_t* hash(void* state) { return static_cast<XXH3_state_t*>(state); }
+
+void update(void* state, const void* data, std::size_t bytes) {
+  XXH3_128bits_update(hash(state), data, bytes);
+}
+
+// Little-endian on every machine, so that a fingerprint travels.
+void update_word(void* state, std::uint64_t word) {
+  std::array<unsigned char, 8> bytes;
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(word >> (8 * i));
+  update(state, bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+std::string to_string(const Fingerprint& fingerprint) {
+  return fmt::format("{:016x}{:016x}", fingerprint.high, fingerprint.low);
+}
+
+FingerprintBuilder::FingerprintBuilder() : state_(XXH3_createState()) {
+  if (state_ == nullptr) throw std::bad_alloc();
+  XXH3_128bits_reset(hash(state_));
+}
+
+FingerprintBuilder::~FingerprintBuilder() { XXH3_freeState(hash(state_)); }
+
+FingerprintBuilder& FingerprintBuilder::add(std::string_view part) {
+  update_word(state_, part.size());
+  update(state_, part.data(), part.size());
+  return *this;
+}
+
+FingerprintBuilder& FingerprintBuilder::add(std::int64_t part) { return add(std::span(&part, 1)); }
+
+FingerprintBuilder& FingerprintBuilder::add(std::span<const std::int64_t> part) {
+  update_word(state_, part.size_bytes());
+  for (const std::int64_t word : part) update_word(state_, static_cast<std::uint64_t>(word));
+  return *this;
+}
+
+Fingerprint FingerprintBuilder::finish() const {
+  const XXH128_hash_t digest = XXH3_128bits_digest(static_cast<const XXH3_state_t*>(state_));
+  return {digest.high64, digest.low64};
+}
+
+}  // namespace rota
