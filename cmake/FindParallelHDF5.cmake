@@ -3,7 +3,8 @@
 
 find_path(ParallelHDF5_INCLUDE_DIR hdf5.h
   HINTS ${HDF5_ROOT} ENV HDF5_ROOT
-  PATH_SUFFIXES include hdf5/openmpi include/hdf5/openmpi hdf5/mpich include/hdf5/mpich)
+  PATH_SUFFIXES include hdf5/openmpi include/hdf5/openmpi hdf5/mpich include/hdf5/mpich
+    hdf5/serial include/hdf5/serial)
 find_library(ParallelHDF5_LIBRARY NAMES hdf5_openmpi hdf5_mpich hdf5
   HINTS ${HDF5_ROOT} ENV HDF5_ROOT
   PATH_SUFFIXES lib hdf5/openmpi hdf5/mpich)

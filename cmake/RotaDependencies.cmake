@@ -1,11 +1,20 @@
-# What rota is built on. Shared by the build and by the installed package (RotaConfig.cmake).
+# What rota is built on. Shared by the build and by the installed package (rotaConfig.cmake), where find_dependency
+# hands REQUIRED and QUIET on; the build itself cannot do without any of them.
 
 include(CMakeFindDependencyMacro)
-find_dependency(Threads)
-find_dependency(MPI COMPONENTS CXX)
-find_dependency(ParallelHDF5)
-find_dependency(ZLIB)
-find_dependency(zstd)
-find_dependency(XxHash)
-find_dependency(fmt)
-find_dependency(cereal)
+macro(rota_depends_on package)
+  if(CMAKE_FIND_PACKAGE_NAME STREQUAL "rota")
+    find_dependency(${package} ${ARGN})
+  else()
+    find_package(${package} REQUIRED ${ARGN})
+  endif()
+endmacro()
+
+rota_depends_on(Threads)
+rota_depends_on(MPI COMPONENTS CXX)
+rota_depends_on(ParallelHDF5)
+rota_depends_on(ZLIB)
+rota_depends_on(zstd)
+rota_depends_on(XxHash)
+rota_depends_on(fmt)
+rota_depends_on(cereal)
