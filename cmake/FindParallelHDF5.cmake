@@ -24,7 +24,7 @@ if(ParallelHDF5_PARALLEL)
   set(_rota_hdf5_reason "")
 elseif(ParallelHDF5_INCLUDE_DIR)
   set(_rota_hdf5_reason
-    "only a serial HDF5 is in ${ParallelHDF5_INCLUDE_DIR}; rota needs the parallel flavour: install libhdf5-openmpi-dev, or set HDF5_ROOT to an HDF5 built with --enable-parallel")
+    "only a serial HDF5 is in ${ParallelHDF5_INCLUDE_DIR}, and rota needs the parallel flavour: install libhdf5-openmpi-dev, or set HDF5_ROOT to an HDF5 built with --enable-parallel")
 else()
   set(_rota_hdf5_reason
     "no hdf5.h was found: install libhdf5-openmpi-dev, or set HDF5_ROOT to an HDF5 built with --enable-parallel")

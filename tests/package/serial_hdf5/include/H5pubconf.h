@@ -1,0 +1,1 @@
+/* #undef H5_HAVE_PARALLEL */

@@ -1,0 +1,1 @@
+/* Stands in for the header of an HDF5 without MPI. */
