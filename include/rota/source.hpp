@@ -33,11 +33,11 @@ struct Field {
 /// fill samples of its own.
 class BatchView {
  public:
-  /// One field's memory: sample i takes [offsets[i], offsets[i + 1]) of `data`; without offsets, `stride`
-  /// bytes each.
+  /// One field's memory, in rows of `row_bytes`: sample i takes rows [offsets[i], offsets[i + 1]) of `data`,
+  /// or row i where there are no offsets.
   struct FieldMemory {
     std::byte* data = nullptr;
-    std::size_t stride = 0;
+    std::size_t row_bytes = 0;
     const std::int64_t* offsets = nullptr;
   };
 
@@ -62,9 +62,13 @@ class BatchView {
  private:
   [[nodiscard]] std::span<std::byte> range(std::size_t f, std::size_t i, std::size_t count) const noexcept {
     const FieldMemory& memory = fields_[f];
-    if (memory.offsets == nullptr) return {memory.data + (first_ + i) * memory.stride, count * memory.stride};
-    const std::int64_t* offset = memory.offsets + first_ + i;
-    return {memory.data + offset[0], static_cast<std::size_t>(offset[count] - offset[0])};
+    std::size_t begin = first_ + i;
+    std::size_t rows = count;
+    if (memory.offsets != nullptr) {
+      rows = static_cast<std::size_t>(memory.offsets[begin + count] - memory.offsets[begin]);
+      begin = static_cast<std::size_t>(memory.offsets[begin]);
+    }
+    return {memory.data + begin * memory.row_bytes, rows * memory.row_bytes};
   }
 
   std::span<const FieldMemory> fields_;
