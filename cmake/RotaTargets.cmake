@@ -9,6 +9,14 @@ if(ROTA_SANITIZE)
   target_link_options(rota_build_flags INTERFACE -fsanitize=${ROTA_SANITIZE})
 endif()
 
+# With clang-tidy (preset `tidy`), sources are also out of date where the checks have changed.
+function(rota_tidy_sources)
+  if(CMAKE_CXX_CLANG_TIDY)
+    set_source_files_properties(${ARGV} PROPERTIES
+      OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/.clang-tidy;${PROJECT_SOURCE_DIR}/tests/.clang-tidy")
+  endif()
+endfunction()
+
 # rota_library(NAME SOURCES ... HEADERS ...): a library of the package, `rota::NAME` to its users; HEADERS are public,
 # relative to include/rota.
 function(rota_library name)
@@ -24,6 +32,7 @@ function(rota_library name)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:rota_build_flags>)
+  rota_tidy_sources(${arg_SOURCES})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   set_property(GLOBAL APPEND PROPERTY ROTA_LIBRARIES ${target})
 endfunction()
@@ -32,6 +41,7 @@ endfunction()
 function(rota_program name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
   add_executable(${name} ${arg_SOURCES})
+  rota_tidy_sources(${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} rota_build_flags)
 endfunction()
