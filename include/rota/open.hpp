@@ -14,6 +14,9 @@ namespace rota {
 /// What the `files` source does with a directory or glob.
 struct FilesOptions {
   int listing_threads = 8;  ///< threads that ask for sizes
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
 };
 
 /// Every regular file under directory `path`, or named by the glob `path` (`*`, `?`, `[...]`, as in a shell),

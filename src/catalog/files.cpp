@@ -1,1 +1,121 @@
-// (being written)
+#include "catalog/files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <thread>
+
+#include "rota/types.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::int64_t kNotRegular = -1;
+constexpr std::int64_t kFilesPerThread = 256;  // fewer are not worth a thread
+
+enum class Kind { directory, file, glob };
+
+Kind kind_of(const std::string& path) {
+  struct stat status {};
+  if (path.empty()) throw Error(ErrorCode::invalid_argument, "open a dataset: the path is empty");
+  if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
+  const int error = errno;
+  const bool may_be_glob = path.find_first_of("*?[") != std::string::npos;
+  if (may_be_glob && (error == ENOENT || error == ENOTDIR)) return Kind::glob;
+  throw system_error("open", path, error);
+}
+
+std::int64_t size_of_file(int root, const char* name, const std::string& directory) {
+  struct stat status {};
+  if (::fstatat(root, name, &status, 0) == 0) return S_ISREG(status.st_mode) ? status.st_size : kNotRegular;
+  const int error = errno;
+  const std::string path = directory + name;
+  if (error == ELOOP) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("list {}: symbolic links make a cycle here; remove the link", path));
+  }
+  if (error == ENOENT && ::fstatat(root, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    throw Error(ErrorCode::io,
+                fmt::format("list {}: the symbolic link leads to nothing; mend or remove it", path));
+  }
+  throw Error(ErrorCode::io, system_error("list", path, error).what());
+}
+
+}  // namespace
+
+FileList FileList::list(const std::filesystem::path& path, const ListingOptions& options) {
+  const std::string& text = path.native();
+  const Kind kind = kind_of(text);
+  FileList files;
+  files.directory_ = kind == Kind::directory ? text : fixed_directory(text);
+  if (kind == Kind::directory && text.back() != '/') files.directory_ += '/';
+  if (kind == Kind::file) files.directory_ = text.substr(0, text.rfind('/') + 1);
+  const std::string root = files.directory_.empty() ? "." : files.directory_;
+  files.root_ = open_for_reading(AT_FDCWD, root.c_str());
+  if (!files.root_.is_open()) throw system_error("open", root, errno);
+  if (kind == Kind::directory) {
+    files.names_ = walk_directory(files.root_.get(), files.directory_, options.wanted);
+  } else if (kind == Kind::glob) {
+    files.names_ = match_glob(text);
+  } else {
+    files.names_.add("", std::string_view(text).substr(files.directory_.size()));
+  }
+  files.names_.sort();
+  files.ask_sizes(options.threads);
+  files.keep_regular_files();
+  if (files.size() > 0) return files;
+  throw Error(ErrorCode::not_found, fmt::format("open {}: {} no {}; check the path", text,
+                                                kind == Kind::directory ? "the directory holds"
+                                                : kind == Kind::glob    ? "the glob matches"
+                                                                        : "it is",
+                                                options.kind));
+}
+
+Descriptor FileList::open(std::size_t i) const {
+  Descriptor file = open_for_reading(root_.get(), name(i));
+  if (!file.is_open()) throw system_error("open", path(i), errno);
+  return file;
+}
+
+// Shares the files out over threads; the error of the first file that has one is thrown.
+void FileList::ask_sizes(int threads) {
+  const auto count = static_cast<std::int64_t>(size());
+  const std::int64_t parts = std::clamp<std::int64_t>(count / kFilesPerThread, 1, threads);
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
+  bytes_.resize(size());
+  const auto ask_part = [&](std::int64_t part) noexcept {
+    try {
+      const auto last = static_cast<std::size_t>(share(count, part + 1, parts));
+      for (auto i = static_cast<std::size_t>(share(count, part, parts)); i < last; ++i) {
+        bytes_[i] = size_of_file(root_.get(), name(i), directory_);
+      }
+    } catch (...) {
+      errors[static_cast<std::size_t>(part)] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    for (std::int64_t part = 1; part < parts; ++part) workers.emplace_back(ask_part, part);
+    ask_part(0);
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
+// Globs match directories too, and a file may have given way to something else since it was listed.
+void FileList::keep_regular_files() {
+  if (std::find(bytes_.begin(), bytes_.end(), kNotRegular) == bytes_.end()) return;
+  NameList names;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (bytes_[i] != kNotRegular) names.add("", name(i));
+  }
+  std::erase(bytes_, kNotRegular);
+  names_ = std::move(names);
+}
+
+}  // namespace rota

@@ -1,1 +1,227 @@
-// (being written)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <string_view>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/formats.hpp"
+#include "source/hdf5_file.hpp"
+#include "source/hdf5_reader.hpp"
+
+namespace rota {
+namespace {
+
+// Past this many files, those that a read needs are opened for it and closed after it, so that a dataset of
+// many files does not use up the process's descriptors.
+constexpr std::size_t kKeptOpen = 256;
+
+// Rows that one file holds.
+struct FileRange {
+  std::size_t file;
+  RowRange rows;
+};
+
+class Hdf5Source final : public Source {
+ public:
+  Hdf5Source(FileList files, std::vector<Hdf5File> contents)
+      : files_(std::move(files)), contents_(std::move(contents)) {
+    for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
+    for (const Hdf5File& file : contents_) ends_.push_back(size() + file.samples);
+    for (std::size_t i = 0; files_.size() <= kKeptOpen && i < files_.size(); ++i) {
+      open_.push_back(open_file(i));
+    }
+    fingerprint_ = digest();
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    assert(fields_[field].ragged && out.size() == ids.size());
+    check_ids(*this, ids);
+    std::size_t file = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      file = file_of(ids[i].value, file);
+      const auto& offsets = contents_[file].fields[field].offsets;
+      const auto local = static_cast<std::size_t>(ids[i].value - first_of(file));
+      out[i] = offsets[local + 1] - offsets[local];
+    }
+  }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    Unfilter unfilter;
+    std::vector<FileRange> ranges;
+    ranges.reserve(ids.size());
+    for (std::size_t field = 0; field < fields_.size(); ++field) {
+      find_ranges(ids, field, out, ranges);
+      read_ranges(field, ranges, unfilter);
+    }
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    if (id.value < 0 || id.value >= size()) return {};
+    const std::size_t file = file_of(id.value, 0);
+    return fmt::format("{}, row {}", files_.path(file), id.value - first_of(file));
+  }
+
+ private:
+  [[nodiscard]] std::int64_t first_of(std::size_t file) const noexcept {
+    return file == 0 ? 0 : ends_[file - 1];
+  }
+
+  // The file that holds sample `id`; `guess` costs nothing where it is right.
+  [[nodiscard]] std::size_t file_of(std::int64_t id, std::size_t guess) const noexcept {
+    if (first_of(guess) <= id && id < ends_[guess]) return guess;
+    return static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), id) - ends_.begin());
+  }
+
+  // The file may have been replaced since it was asked where its data lie.
+  [[nodiscard]] Descriptor open_file(std::size_t file) const {
+    Descriptor descriptor = files_.open(file);
+    const std::int64_t now = size_of_open(descriptor.get());
+    if (now == files_.bytes(file)) return descriptor;
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
+                    "the dataset anew as another one",
+                    files_.path(file), now, files_.bytes(file)));
+  }
+
+  // Samples that follow one another in a file and in the batch make one range.
+  void find_ranges(std::span<const SampleId> ids, std::size_t field, const BatchView& out,
+                   std::vector<FileRange>& ranges) const {
+    ranges.clear();
+    std::size_t file = 0;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      file = file_of(ids[i].value, file);
+      const Hdf5Field& stored = contents_[file].fields[field];
+      RowRange rows{ids[i].value - first_of(file), 1, out.bytes(field, i).data()};
+      if (stored.field.ragged) {
+        const auto local = static_cast<std::size_t>(rows.first);
+        rows.first = stored.offsets[local];
+        rows.count = stored.offsets[local + 1] - rows.first;
+      }
+      assert(out.bytes(field, i).size() == static_cast<std::size_t>(rows.count) * stored.values.row_bytes());
+      if (rows.count == 0) continue;
+      if (!ranges.empty() && ranges.back().file == file &&
+          ranges.back().rows.first + ranges.back().rows.count == rows.first) {
+        ranges.back().rows.count += rows.count;
+      } else {
+        ranges.push_back({file, rows});
+      }
+    }
+  }
+
+  void read_ranges(std::size_t field, std::vector<FileRange>& ranges, Unfilter& unfilter) const {
+    if (fields_[field].row_bytes() == 0) return;
+    if (files_.size() > 1) {
+      std::stable_sort(ranges.begin(), ranges.end(),
+                       [](const FileRange& a, const FileRange& b) { return a.file < b.file; });
+    }
+    std::vector<RowRange> rows;
+    for (std::size_t i = 0; i < ranges.size();) {
+      const std::size_t file = ranges[i].file;
+      rows.clear();
+      for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
+      const Descriptor opened = open_.empty() ? open_file(file) : Descriptor();
+      const int fd = open_.empty() ? opened.get() : open_[file].get();
+      read_rows({fd, files_, file}, contents_[file].fields[field].values, rows, unfilter);
+    }
+  }
+
+  [[nodiscard]] Fingerprint digest() const {
+    FingerprintBuilder builder;
+    builder.add("hdf5").add(static_cast<std::int64_t>(files_.size()));
+    for (const Field& field : fields_)
+      builder.add(field.name).add(to_string(field.dtype)).add(field.ragged ? 1 : 0);
+    for (std::size_t i = 0; i < files_.size(); ++i) {
+      builder.add(files_.name(i)).add(contents_[i].samples);
+      for (const Hdf5Field& field : contents_[i].fields) builder.add(field.values.extent);
+    }
+    return builder.finish();
+  }
+
+  FileList files_;
+  std::vector<Hdf5File> contents_;
+  std::vector<Field> fields_;
+  std::vector<std::int64_t> ends_;  // the id after the last of each file
+  std::vector<Descriptor> open_;    // of each file, or empty where there are too many
+  Fingerprint fingerprint_;
+};
+
+// "x" and "/x" are the same dataset.
+std::vector<std::string> absolute_names(const std::vector<std::string>& names) {
+  std::vector<std::string> result;
+  for (const std::string& name : names) {
+    std::string absolute = name.starts_with('/') ? name : "/" + name;
+    if (absolute.size() == 1 || std::find(result.begin(), result.end(), absolute) != result.end()) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("open HDF5 files: dataset \"{}\" is {}; name each dataset once", name,
+                              absolute.size() == 1 ? "no name" : "named twice"));
+    }
+    result.push_back(std::move(absolute));
+  }
+  return result;
+}
+
+// What HDF5 itself cannot make sense of in a file that can be read is damage.
+Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& datasets) {
+  const std::string path = files.path(i);
+  if (!has_hdf5_signature(files, i)) {
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or use open_files",
+                    path));
+  }
+  try {
+    return ask_file(path, files.bytes(i), datasets);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) throw;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("{}; it is truncated, damaged or still being written: fetch or write it again",
+                            error.what()));
+  }
+}
+
+std::string describe(const Field& field) {
+  return fmt::format("{} [{}]{}", to_string(field.dtype), fmt::join(field.shape, ", "),
+                     field.ragged ? ", ragged" : "");
+}
+
+void check_alike(const FileList& files, const std::vector<Hdf5File>& contents) {
+  const std::vector<Hdf5Field>& expected = contents.front().fields;
+  const std::vector<Hdf5Field>& found = contents.back().fields;
+  for (std::size_t f = 0; f < expected.size(); ++f) {
+    if (f < found.size() && found[f].field == expected[f].field) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: field \"{}\" is {}, but {} in {}; join files whose fields are the same",
+                            files.path(contents.size() - 1), expected[f].field.name,
+                            f < found.size() ? describe(found[f].field) : "missing",
+                            describe(expected[f].field), files.path(0)));
+  }
+}
+
+bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
+
+}  // namespace
+
+std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options) {
+  std::vector<std::string> datasets = absolute_names(options.datasets);
+  std::vector<Hdf5File> contents;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    contents.push_back(ask(files, i, datasets));
+    check_alike(files, contents);
+  }
+  return std::make_unique<Hdf5Source>(std::move(files), std::move(contents));
+}
+
+std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options) {
+  return make_hdf5_source(FileList::list(path, {.wanted = is_hdf5_name, .kind = "*.h5 or *.hdf5 file"}),
+                          options);
+}
+
+}  // namespace rota

@@ -1,1 +1,102 @@
-// (being written)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "rota/permutation.hpp"
+#include "rota/source.hpp"
+
+namespace rota {
+namespace {
+
+// The samples that a permutation of a dataset sends to the places [first, last).
+class Part final : public Source {
+ public:
+  Part(std::shared_ptr<const Source> whole, std::uint64_t seed, std::int64_t first, std::int64_t last)
+      : whole_(std::move(whole)),
+        permutation_(whole_->size(), derive_key(seed, 0, Purpose::split, 0)),
+        seed_(seed),
+        first_(first),
+        last_(last) {}
+
+  [[nodiscard]] std::int64_t size() const override { return last_ - first_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return whole_->fields(); }
+
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    whole_->rows(translate(ids), field, out);
+  }
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    whole_->read(translate(ids), out);
+  }
+
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    const Fingerprint whole = whole_->fingerprint();
+    return FingerprintBuilder()
+        .add("split")
+        .add(static_cast<std::int64_t>(whole.high))
+        .add(static_cast<std::int64_t>(whole.low))
+        .add(static_cast<std::int64_t>(seed_))
+        .add(first_)
+        .add(last_)
+        .finish();
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    return id.value >= 0 && id.value < size() ? whole_->where(translate(id)) : std::string();
+  }
+
+ private:
+  [[nodiscard]] SampleId translate(SampleId id) const noexcept { return {permutation_(first_ + id.value)}; }
+
+  [[nodiscard]] std::vector<SampleId> translate(std::span<const SampleId> ids) const {
+    check_ids(*this, ids);
+    std::vector<SampleId> result(ids.size());
+    std::transform(ids.begin(), ids.end(), result.begin(), [this](SampleId id) { return translate(id); });
+    return result;
+  }
+
+  std::shared_ptr<const Source> whole_;
+  Permutation permutation_;
+  std::uint64_t seed_;
+  std::int64_t first_;
+  std::int64_t last_;
+};
+
+void check_fractions(std::span<const double> fractions) {
+  double sum = 0;
+  for (const double fraction : fractions) {
+    if (!(fraction >= 0)) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("split a dataset: a fraction is {}; each must be 0 or more", fraction));
+    }
+    sum += fraction;
+  }
+  if (std::abs(sum - 1) <= 1e-9) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("split a dataset: the fractions sum to {}; make them sum to 1", sum));
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
+                                                 std::span<const double> fractions, std::uint64_t seed) {
+  assert(source != nullptr);
+  check_fractions(fractions);
+  const std::int64_t size = source->size();
+  std::vector<std::shared_ptr<const Source>> parts;
+  std::int64_t first = 0;
+  long double sum = 0;
+  for (std::size_t k = 0; k < fractions.size(); ++k) {
+    sum += fractions[k];
+    const auto rounded = static_cast<std::int64_t>(std::llround(sum * static_cast<long double>(size)));
+    const std::int64_t last = k + 1 == fractions.size() ? size : std::clamp(rounded, first, size);
+    parts.push_back(std::make_shared<Part>(source, seed, first, last));
+    first = last;
+  }
+  return parts;
+}
+
+}  // namespace rota

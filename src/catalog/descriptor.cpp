@@ -1,0 +1,68 @@
+#include "catalog/descriptor.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace rota {
+namespace {
+
+std::string_view advice(int error) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+      return "; give this user the right to read it, or leave it out of the dataset";
+    case EMFILE:
+    case ENFILE:
+      return "; raise the limit of open files (ulimit -n)";
+    case ENOENT:
+    case ENOTDIR:
+      return "; check the path";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Descriptor open_for_reading(int at, const char* name) noexcept {
+  int fd = -1;
+  do {
+    fd = ::openat(at, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  } while (fd < 0 && errno == EINTR);
+  return Descriptor(fd);
+}
+
+std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t got = ::pread(fd, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+std::int64_t size_of_open(int fd) noexcept {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_size : -1;
+}
+
+Error system_error(std::string_view what, std::string_view path, int error) {
+  const bool is_missing = error == ENOENT || error == ENOTDIR;
+  return {is_missing ? ErrorCode::not_found : ErrorCode::io,
+          fmt::format("{} {}: {}{}", what, path, std::generic_category().message(error), advice(error))};
+}
+
+}  // namespace rota

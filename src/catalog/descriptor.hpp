@@ -1,0 +1,53 @@
+#pragma once
+
+// A file descriptor that closes itself, whole reads from it, and the system's errors as ours.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota {
+
+/// An open file or directory. Move-only.
+class Descriptor {
+ public:
+  Descriptor() noexcept = default;
+  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+static_assert(std::is_nothrow_move_constructible_v<Descriptor> &&
+              std::is_nothrow_move_assignable_v<Descriptor>);
+
+/// Opens `name`, relative to directory `at`, for reading; never waits for the other end of a pipe. Not open,
+/// and errno set, where that fails.
+Descriptor open_for_reading(int at, const char* name) noexcept;
+
+/// Reads from byte `offset` until `to` is full or the file ends. Returns the bytes read, or -1 with errno.
+std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept;
+
+/// How many bytes the open file has, or -1 with errno.
+std::int64_t size_of_open(int fd) noexcept;
+
+/// The system's error number `error`, met by `what` ("open") on `path`: Error{not_found} where nothing has
+/// that name, else Error{io}, with advice where there is some.
+Error system_error(std::string_view what, std::string_view path, int error);
+
+}  // namespace rota

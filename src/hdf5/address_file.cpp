@@ -1,0 +1,157 @@
+#include "hdf5/address_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if H5_VERSION_GE(1, 13, 0)
+#include <H5FDdevelop.h>
+#endif
+
+#include <cerrno>
+#include <limits>
+#include <new>
+
+namespace rota::hdf5 {
+namespace {
+
+using Trace = AddressFile::Trace;
+
+// HDF5 reads its own part, `base`, and hands the whole back to our callbacks.
+struct OpenFile {
+  H5FD_t base;
+  int fd;
+  haddr_t end_of_allocation;
+  haddr_t end_of_file;
+  Trace* trace;
+};
+
+OpenFile* ours(H5FD_t* file) { return reinterpret_cast<OpenFile*>(file); }
+const OpenFile* ours(const H5FD_t* file) { return reinterpret_cast<const OpenFile*>(file); }
+
+H5FD_t* open_callback(const char* name, unsigned /*flags*/, hid_t access, haddr_t /*limit*/) {
+  const auto* trace = static_cast<Trace* const*>(H5Pget_driver_info(access));
+  const int fd = ::open(name, O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (trace == nullptr || fd < 0 || ::fstat(fd, &status) != 0) {
+    if (fd >= 0) ::close(fd);
+    return nullptr;
+  }
+  auto* file = new (std::nothrow) OpenFile{};
+  if (file == nullptr) {
+    ::close(fd);
+    return nullptr;
+  }
+  file->fd = fd;
+  file->end_of_file = static_cast<haddr_t>(status.st_size);
+  file->trace = *trace;
+  return &file->base;
+}
+
+herr_t close_callback(H5FD_t* file) {
+  ::close(ours(file)->fd);
+  delete ours(file);
+  return 0;
+}
+
+herr_t query_callback(const H5FD_t* /*file*/, unsigned long* flags) {
+  *flags = H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE;
+  return 0;
+}
+
+haddr_t get_allocation(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file)->end_of_allocation; }
+
+herr_t set_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
+  ours(file)->end_of_allocation = address;
+  return 0;
+}
+
+haddr_t get_end(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file)->end_of_file; }
+
+herr_t read_callback(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, size_t bytes,
+                     void* to) {
+  OpenFile& self = *ours(file);
+  if (self.trace->is_on && type == H5FD_MEM_DRAW) {
+    self.trace->last = {address, bytes, 0};
+    return 0;
+  }
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got =
+        ::pread(self.fd, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(address + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return -1;
+    done += static_cast<std::size_t>(got);
+  }
+  return 0;
+}
+
+herr_t write_callback(H5FD_t* /*file*/, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t /*address*/,
+                      size_t /*bytes*/, const void* /*from*/) {
+  return -1;  // opened for reading only
+}
+
+hid_t register_driver() {
+  H5FD_class_t driver{};
+#ifdef H5FD_CLASS_VERSION
+  driver.version = H5FD_CLASS_VERSION;
+  driver.value = 511;  // the last of those kept for drivers that are not published
+#endif
+  driver.name = "rota_address";
+  driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
+  driver.fc_degree = H5F_CLOSE_WEAK;
+  driver.fapl_size = sizeof(Trace*);
+  driver.open = open_callback;
+  driver.close = close_callback;
+  driver.query = query_callback;
+  driver.get_eoa = get_allocation;
+  driver.set_eoa = set_allocation;
+  driver.get_eof = get_end;
+  driver.read = read_callback;
+  driver.write = write_callback;
+  for (H5FD_mem_t& type : driver.fl_map) type = H5FD_MEM_SUPER;
+  return H5FDregister(&driver);
+}
+
+}  // namespace
+
+AddressFile::AddressFile(const std::string& path) {
+  const auto guard = lock();
+  const auto what = fmt::format("open {}", path);
+  driver_ = check(register_driver(), what);
+  try {
+    const Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
+    Trace* trace = trace_.get();
+    check(H5Pset_driver(access.get(), driver_, static_cast<const void*>(&trace)), what);
+    file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what};
+  } catch (...) {
+    H5FDunregister(driver_);
+    throw;
+  }
+}
+
+AddressFile::~AddressFile() {
+  const auto guard = lock();
+  file_ = {};
+  H5FDunregister(driver_);
+}
+
+std::optional<Place> AddressFile::chunk(hid_t dataset, const hsize_t* origin, std::string_view what) {
+  const auto guard = lock();
+  hsize_t bytes = 0;
+  check(H5Dget_chunk_storage_size(dataset, origin, &bytes), what);
+  if (bytes == 0) return std::nullopt;
+  if (untouched_bytes_ < bytes) {
+    untouched_.reset(new char[bytes]);
+    untouched_bytes_ = bytes;
+  }
+  std::uint32_t filter_mask = 0;
+  trace_->last = {};
+  trace_->is_on = true;
+  const herr_t status = H5Dread_chunk(dataset, H5P_DEFAULT, origin, &filter_mask, untouched_.get());
+  trace_->is_on = false;
+  check(status, what);
+  if (trace_->last.bytes != bytes) fail(what);
+  return Place{trace_->last.address, bytes, filter_mask};
+}
+
+}  // namespace rota::hdf5

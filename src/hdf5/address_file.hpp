@@ -1,0 +1,54 @@
+#pragma once
+
+// Where the bytes of an HDF5 file lie, so that others may read them without HDF5.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hdf5/hdf5.hpp"
+
+namespace rota::hdf5 {
+
+/// Bytes of a file, counted from its very first byte (a user block included).
+struct Place {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t filter_mask = 0;  ///< bit i set: filter i of the pipeline was left out
+};
+
+/// A file opened for reading by a driver of ours, which can tell where a chunk lies in O(log chunks).
+///
+/// H5Dget_chunk_info and its like walk the whole chunk index at every call, and forget the user block, before
+/// HDF5 1.14.4. H5Dread_chunk looks up one chunk and asks the driver for its bytes: here the driver only
+/// notes where they are and reads nothing. One thread, under `lock()`.
+class AddressFile {
+ public:
+  /// Throws Error{io} as `fail` does.
+  explicit AddressFile(const std::string& path);
+  ~AddressFile();
+  AddressFile(const AddressFile&) = delete;
+  AddressFile& operator=(const AddressFile&) = delete;
+
+  [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
+
+  /// The stored chunk of `dataset` that begins at element `origin` (one number per dimension); nothing where
+  /// it was never written. `what` goes into the Error{io}.
+  std::optional<Place> chunk(hid_t dataset, const hsize_t* origin, std::string_view what);
+
+  /// What the driver and its owner share; for the driver.
+  struct Trace {
+    bool is_on = false;  // raw data is noted, not read
+    Place last;
+  };
+
+ private:
+  std::unique_ptr<Trace> trace_ = std::make_unique<Trace>();
+  hid_t driver_ = H5I_INVALID_HID;
+  std::unique_ptr<char[]> untouched_;  // where H5Dread_chunk believes that it reads to
+  std::uint64_t untouched_bytes_ = 0;
+  File file_;
+};
+
+}  // namespace rota::hdf5
