@@ -16,6 +16,11 @@
 
 namespace rota {
 
+namespace internal {
+class BatchPool;
+struct BatchMemory;
+}  // namespace internal
+
 /// Where batch memory comes from: pinned or registered memory, say. Both are called from any thread; memory
 /// is asked for seldom, for it is reused. `allocate` returns at least `bytes` bytes aligned to 64, or throws.
 /// Empty functions mean operator new.
@@ -76,9 +81,11 @@ class Batch {
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const noexcept;
 
  private:
-  friend class BatchFactory;
-  struct Memory;
-  std::shared_ptr<Memory> memory_;
+  friend class internal::BatchPool;
+  Batch(std::unique_ptr<internal::BatchMemory> memory, std::shared_ptr<internal::BatchPool> pool) noexcept;
+
+  std::unique_ptr<internal::BatchMemory> memory_;
+  std::shared_ptr<internal::BatchPool> pool_;
 };
 
 }  // namespace rota

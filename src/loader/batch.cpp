@@ -1,1 +1,79 @@
-// (being written)
+#include "rota/batch.hpp"
+
+#include <fmt/format.h>
+
+#include "loader/batch_memory.hpp"
+#include "rota/error.hpp"
+
+namespace rota {
+
+namespace internal {
+
+BatchPool::BatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity)
+    : fields_(std::make_shared<const std::vector<Field>>(std::move(fields))),
+      allocator_(std::make_shared<const Allocator>(std::move(allocator))),
+      capacity_(capacity) {
+  unused_.reserve(capacity);
+}
+
+std::unique_ptr<BatchMemory> BatchPool::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unused_.empty()) {
+      auto memory = std::move(unused_.back());
+      unused_.pop_back();
+      return memory;
+    }
+  }
+  return std::make_unique<BatchMemory>(fields_, allocator_);
+}
+
+void BatchPool::give_back(std::unique_ptr<BatchMemory> memory) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
+}
+
+}  // namespace internal
+
+Batch::Batch() noexcept = default;
+Batch::Batch(std::unique_ptr<internal::BatchMemory> memory,
+             std::shared_ptr<internal::BatchPool> pool) noexcept
+    : memory_(std::move(memory)), pool_(std::move(pool)) {}
+Batch::~Batch() {
+  if (memory_) pool_->give_back(std::move(memory_));
+}
+Batch::Batch(Batch&& other) noexcept = default;
+Batch& Batch::operator=(Batch&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(pool_, other.pool_);
+  return *this;
+}
+
+std::int64_t Batch::size() const noexcept {
+  return memory_ ? static_cast<std::int64_t>(memory_->ids.size()) : 0;
+}
+std::span<const SampleId> Batch::ids() const noexcept { return memory_->ids; }
+std::span<const Mark> Batch::marks() const noexcept { return memory_->marks; }
+std::span<const std::int64_t> Batch::epochs() const noexcept { return memory_->epochs; }
+const Position& Batch::start() const noexcept { return memory_->global.start; }
+std::int64_t Batch::global_size() const noexcept { return memory_->global.size; }
+std::int64_t Batch::global_real() const noexcept { return memory_->global.real; }
+std::int64_t Batch::first() const noexcept { return memory_->first; }
+std::span<const Field> Batch::fields() const noexcept { return memory_->store.fields(); }
+
+Tensor Batch::tensor(std::size_t f) const { return memory_->store.tensor(f); }
+
+Tensor Batch::tensor(std::string_view name) const {
+  std::string names;
+  for (std::size_t f = 0; f < fields().size(); ++f) {
+    if (fields()[f].name == name) return tensor(f);
+    names += fmt::format("{}\"{}\"", f == 0 ? "" : ", ", fields()[f].name);
+  }
+  throw Error(ErrorCode::not_found, fmt::format("find field \"{}\" in a batch: it has {}", name, names));
+}
+
+std::span<std::byte> Batch::bytes(std::size_t f, std::int64_t i) const noexcept {
+  return memory_->store.view().bytes(f, static_cast<std::size_t>(i));
+}
+
+}  // namespace rota

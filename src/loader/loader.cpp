@@ -1,1 +1,169 @@
-// (being written)
+#include "rota/loader.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "loader/ring.hpp"
+#include "rota/error.hpp"
+
+namespace rota {
+
+using internal::BatchMaker;
+using internal::BatchMemory;
+using internal::Ring;
+
+class Loader::Impl {
+ public:
+  Impl(std::shared_ptr<const Source> source, LoaderOptions options, World world)
+      : source_(std::move(source)),
+        options_(std::move(options)),
+        world_(world),
+        maker_(source_, options_, world),
+        scratch_(maker_.make_scratch()) {
+    if (options_.workers > 0) ring_.emplace(maker_, options_, position_);
+  }
+
+  std::optional<Batch> next();
+  void seek(const Position& position);
+  void rescale(World world);
+  void set_global_batch_size(std::int64_t size);
+  void cursors(std::int64_t first, std::span<std::int64_t> out) const;
+  [[nodiscard]] LoaderStats stats() const;
+
+  [[nodiscard]] const Position& position() const noexcept { return position_; }
+  [[nodiscard]] World world() const noexcept { return world_; }
+  [[nodiscard]] const LoaderOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const Source& source() const noexcept { return *source_; }
+  [[nodiscard]] const Order& order() const noexcept { return maker_.order(); }
+
+ private:
+  std::unique_ptr<BatchMemory> make_inline();
+  template <typename Change>
+  void restart(Change change);
+
+  std::shared_ptr<const Source> source_;
+  LoaderOptions options_;
+  World world_;
+  Position position_;
+  LoaderStats stats_;
+  BatchMaker maker_;
+  internal::Scratch scratch_;  // of the caller's thread, where there are no workers
+  WorkerStats inline_stats_;
+  std::optional<Ring> ring_;
+};
+
+std::optional<Batch> Loader::Impl::next() {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<BatchMemory> batch;
+  try {
+    batch = ring_ ? ring_->next() : make_inline();
+  } catch (...) {
+    restart([] {});
+    throw;
+  }
+  stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!batch) return std::nullopt;
+  position_ = batch->global.next;
+  ++stats_.batches;
+  stats_.samples += std::ssize(batch->ids);
+  stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
+  return maker_.pool()->wrap(std::move(batch));
+}
+
+std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
+  auto batch = maker_.pool()->take();
+  if (!maker_.plan(position_, *batch)) return nullptr;
+  const internal::Part all{0, batch->ids.size()};
+  if (maker_.has_sizes()) {
+    maker_.size(*batch, all);
+    batch->store.sum_rows();
+  }
+  batch->store.open();
+  maker_.fill(*batch, all, scratch_, inline_stats_);
+  return batch;
+}
+
+template <typename Change>
+void Loader::Impl::restart(Change change) {
+  if (ring_) {
+    ring_->restart(position_, change);
+  } else {
+    change();
+  }
+}
+
+void Loader::Impl::seek(const Position& position) {
+  const std::int64_t samples = order().plan().samples();
+  if (position.epoch < 0 || position.consumed < 0 || position.consumed > samples || position.step < 0) {
+    throw Error(ErrorCode::out_of_range,
+                fmt::format("seek to epoch {}, sample {}, step {}: an epoch has {} samples", position.epoch,
+                            position.consumed, position.step, samples));
+  }
+  position_ = position;
+  restart([] {});
+}
+
+void Loader::Impl::rescale(World world) {
+  world.validate();
+  world_ = world;
+  restart([&] { maker_.rescale(world); });
+}
+
+void Loader::Impl::set_global_batch_size(std::int64_t size) {
+  LoaderOptions changed = options_;
+  changed.global_batch_size = size;
+  changed.validate();
+  options_.global_batch_size = size;
+  restart([&] { maker_.set_global_batch_size(size); });
+}
+
+void Loader::Impl::cursors(std::int64_t first, std::span<std::int64_t> out) const {
+  // Not the maker's schedule, which a worker may be using.
+  Schedule(order(), options_.tail, options_.epochs).cursors(position_, first, out);
+}
+
+LoaderStats Loader::Impl::stats() const {
+  LoaderStats stats = stats_;
+  if (ring_) {
+    ring_->add_stats(stats);
+  } else {
+    stats.workers.push_back(inline_stats_);
+  }
+  return stats;
+}
+
+namespace {
+
+// Checked before anything is started.
+LoaderOptions checked(LoaderOptions options, const std::shared_ptr<const Source>& source,
+                      const World& world) {
+  options.validate();
+  world.validate();
+  if (!source) throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
+  return options;
+}
+
+}  // namespace
+
+Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world) {
+  options = checked(std::move(options), source, world);
+  impl_ = std::make_unique<Impl>(std::move(source), std::move(options), world);
+}
+Loader::~Loader() = default;
+Loader::Loader(Loader&&) noexcept = default;
+Loader& Loader::operator=(Loader&&) noexcept = default;
+
+std::optional<Batch> Loader::next() { return impl_->next(); }
+Position Loader::position() const noexcept { return impl_->position(); }
+void Loader::seek(const Position& position) { impl_->seek(position); }
+void Loader::rescale(World world) { impl_->rescale(world); }
+void Loader::set_global_batch_size(std::int64_t size) { impl_->set_global_batch_size(size); }
+World Loader::world() const noexcept { return impl_->world(); }
+const LoaderOptions& Loader::options() const noexcept { return impl_->options(); }
+const Source& Loader::source() const noexcept { return impl_->source(); }
+const Order& Loader::order() const noexcept { return impl_->order(); }
+void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const { impl_->cursors(first, out); }
+LoaderStats Loader::stats() const { return impl_->stats(); }
+
+}  // namespace rota

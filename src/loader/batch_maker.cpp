@@ -1,0 +1,185 @@
+#include "loader/batch_maker.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <numeric>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+ShardPlan make_plan(const Source& source, const LoaderOptions& options) {
+  const auto lengths = source.shard_lengths(options.shards);
+  if (lengths.empty()) return ShardPlan::equal(source.size(), options.shards, options.interleave);
+  const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  if (static_cast<std::int64_t>(lengths.size()) != options.shards || sum != source.size()) {
+    throw Error(
+        ErrorCode::callback,
+        fmt::format("make a loader: the source splits its {} samples into {} shards of {} samples in all; it "
+                    "was asked for {} shards",
+                    source.size(), lengths.size(), sum, options.shards));
+  }
+  return ShardPlan::ragged(lengths, options.interleave);
+}
+
+bool any_ragged(const std::vector<Field>& fields) {
+  for (const Field& field : fields) {
+    if (field.ragged) return true;
+  }
+  return false;
+}
+
+// The current exception as an Error whose message is headed by `what`.
+[[noreturn]] void rethrow(const std::string& what) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", what, error.what()));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::callback, fmt::format("{}: {}", what, error.what()));
+  } catch (...) {
+    throw Error(ErrorCode::callback, fmt::format("{}: an exception of unknown type", what));
+  }
+}
+
+}  // namespace
+
+BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const LoaderOptions& options, World world)
+    : source_(std::move(source)),
+      transform_(options.transform),
+      global_batch_size_(options.global_batch_size),
+      world_(world),
+      pool_(std::make_shared<BatchPool>(transform_.fields.empty() ? source_->fields() : transform_.fields,
+                                        options.allocator,
+                                        static_cast<std::size_t>(options.read_ahead_batches) + 1)),
+      has_sizes_(any_ragged(pool_->fields())),
+      source_fields_(std::make_shared<const std::vector<Field>>(source_->fields())),
+      schedule_(Order(make_plan(*source_, options), options.shuffle, options.seed, options.block),
+                options.tail, options.epochs) {}
+
+Scratch BatchMaker::make_scratch() const {
+  Scratch scratch;
+  if (!transform_.fields.empty()) scratch.store.emplace(source_fields_, std::make_shared<const Allocator>());
+  scratch.in.resize(source_fields_->size());
+  scratch.out.resize(pool_->fields().size());
+  return scratch;
+}
+
+bool BatchMaker::plan(const Position& at, BatchMemory& out) {
+  if (!schedule_.batch(at, global_batch_size_, out.global)) return false;
+  out.first = share(out.global.size, world_.rank, world_.size);
+  const std::int64_t end = share(out.global.size, world_.rank + 1, world_.size);
+  schedule_.slice(out.global, out.first, end, spans_);
+  const auto count = static_cast<std::size_t>(end - out.first);
+  out.ids.resize(count);
+  out.marks.resize(count);
+  out.epochs.resize(count);
+  std::size_t slot = 0;
+  for (const Span& span : spans_) {
+    if (!epoch_ || epoch_->epoch() != span.epoch) epoch_.emplace(order().epoch(span.epoch));
+    const auto length = static_cast<std::size_t>(span.count);
+    epoch_->samples(span, out.ids.data() + slot);
+    std::fill_n(out.marks.begin() + static_cast<std::ptrdiff_t>(slot), length, span.mark);
+    std::fill_n(out.epochs.begin() + static_cast<std::ptrdiff_t>(slot), length, span.epoch);
+    slot += length;
+  }
+  out.store.resize(count);
+  return true;
+}
+
+Part BatchMaker::part(const BatchMemory& batch, std::int64_t worker, std::int64_t workers) noexcept {
+  const auto size = static_cast<std::int64_t>(batch.ids.size());
+  return {static_cast<std::size_t>(share(size, worker, workers)),
+          static_cast<std::size_t>(share(size, worker + 1, workers))};
+}
+
+std::string BatchMaker::name(SampleId id) const {
+  const std::string place = source_->where(id);
+  return place.empty() ? fmt::format("sample {}", id.value) : fmt::format("sample {} ({})", id.value, place);
+}
+
+void BatchMaker::read_sizes(std::span<const SampleId> ids, FieldStore& store, std::size_t begin) const {
+  for (std::size_t f = 0; f < store.fields().size(); ++f) {
+    if (store.fields()[f].ragged) source_->rows(ids, f, store.rows(f).subspan(begin, ids.size()));
+  }
+}
+
+void BatchMaker::size(BatchMemory& batch, Part part) const {
+  const auto ids = std::span(batch.ids).subspan(part.begin, part.end - part.begin);
+  if (ids.empty()) return;
+  try {
+    read_sizes(ids, batch.store, part.begin);
+  } catch (...) {
+    rethrow(ids.size() == 1
+                ? fmt::format("size {}", name(ids[0]))
+                : fmt::format("size the samples {} to {} of a batch", name(ids.front()), name(ids.back())));
+  }
+}
+
+void BatchMaker::read(const BatchMemory& batch, Part part, const BatchView& out) const {
+  const auto ids = std::span(batch.ids).subspan(part.begin, part.end - part.begin);
+  try {
+    source_->read(ids, out);
+    return;
+  } catch (...) {
+    if (ids.size() == 1) rethrow(fmt::format("read {}", name(ids[0])));
+  }
+  // One of them failed: find out which.
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    try {
+      source_->read(ids.subspan(i, 1), out.part(i, 1));
+    } catch (...) {
+      rethrow(fmt::format("read {}", name(ids[i])));
+    }
+  }
+}
+
+void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerStats& stats) const {
+  const auto start = std::chrono::steady_clock::now();
+  fill(batch, part, scratch);
+  const BatchView made = batch.store.view().part(part.begin, part.end - part.begin);
+  for (std::size_t f = 0; f < batch.store.fields().size(); ++f) stats.bytes += std::ssize(made.all(f));
+  stats.samples += static_cast<std::int64_t>(made.size());
+  stats.read_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch) const {
+  const std::size_t count = part.end - part.begin;
+  if (count == 0) return;
+  const BatchView out = batch.store.view().part(part.begin, count);
+  if (!scratch.store) {
+    read(batch, part, out);
+    if (!transform_.apply) return;
+    for (std::size_t i = 0; i < count; ++i) transform(batch, part.begin + i, out, i, scratch);
+    return;
+  }
+  FieldStore& store = *scratch.store;
+  store.resize(count);
+  if (store.has_ragged()) {
+    read_sizes(std::span(batch.ids).subspan(part.begin, count), store, 0);
+    store.sum_rows();
+  }
+  store.open();
+  read(batch, part, store.view());
+  for (std::size_t i = 0; i < count; ++i) transform(batch, part.begin + i, store.view(), i, scratch);
+}
+
+void BatchMaker::transform(const BatchMemory& batch, std::size_t slot, const BatchView& in, std::size_t i,
+                           Scratch& scratch) const {
+  const TransformContext context{
+      .epoch = batch.epochs[slot],
+      .id = batch.ids[slot],
+      .key = derive_key(order().seed(), batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
+  for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, i);
+  const BatchView made = batch.store.view();
+  for (std::size_t f = 0; f < scratch.out.size(); ++f) scratch.out[f] = made.bytes(f, slot);
+  try {
+    transform_.apply(context, {scratch.in}, {scratch.out});
+  } catch (...) {
+    rethrow(fmt::format("transform {}", name(context.id)));
+  }
+}
+
+}  // namespace rota::internal

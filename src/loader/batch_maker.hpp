@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "loader/batch_memory.hpp"
+#include "rota/loader.hpp"
+
+namespace rota::internal {
+
+/// What one thread needs to make its part of a batch: memory for the source's fields where a transform makes
+/// others.
+struct Scratch {
+  std::optional<FieldStore> store;
+  std::vector<std::span<std::byte>> in;
+  std::vector<std::span<std::byte>> out;
+};
+
+/// Slots [begin, end) of this rank's slice: what one worker makes.
+struct Part {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// Makes batches in steps that a ring of threads can share out: `plan` (one thread at a time), `size` part by
+/// part, (where `has_sizes`), the store opened once, `fill` part by part. Steps of different batches may
+/// overlap.
+class BatchMaker {
+ public:
+  BatchMaker(std::shared_ptr<const Source> source, const LoaderOptions& options, World world);
+
+  [[nodiscard]] const Order& order() const noexcept { return schedule_.order(); }
+  [[nodiscard]] const std::shared_ptr<BatchPool>& pool() const noexcept { return pool_; }
+  [[nodiscard]] Scratch make_scratch() const;
+  /// Whether `size` must be called: some field of the batch is ragged.
+  [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
+
+  /// From here on, for another world or batch size. No batch may be in the making.
+  void rescale(World world) noexcept { world_ = world; }
+  void set_global_batch_size(std::int64_t size) noexcept { global_batch_size_ = size; }
+
+  /// Which samples this rank has in the batch at `at`; false at the end of the run.
+  bool plan(const Position& at, BatchMemory& out);
+  /// The part of worker `worker` of `workers`.
+  [[nodiscard]] static Part part(const BatchMemory& batch, std::int64_t worker,
+                                 std::int64_t workers) noexcept;
+  void size(BatchMemory& batch, Part part) const;
+  /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
+  void fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerStats& stats) const;
+
+ private:
+  void fill(BatchMemory& batch, Part part, Scratch& scratch) const;
+  void read(const BatchMemory& batch, Part part, const BatchView& out) const;
+  void transform(const BatchMemory& batch, std::size_t slot, const BatchView& in, std::size_t i,
+                 Scratch& scratch) const;
+  void read_sizes(std::span<const SampleId> ids, FieldStore& store, std::size_t begin) const;
+  [[nodiscard]] std::string name(SampleId id) const;
+
+  std::shared_ptr<const Source> source_;
+  Transform transform_;
+  std::int64_t global_batch_size_;
+  World world_;
+  std::shared_ptr<BatchPool> pool_;
+  bool has_sizes_;
+  std::shared_ptr<const std::vector<Field>> source_fields_;
+
+  // Used by plan alone.
+  Schedule schedule_;
+  std::optional<EpochOrder> epoch_;
+  std::vector<Span> spans_;
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "loader/field_store.hpp"
+#include "rota/batch.hpp"
+#include "rota/schedule.hpp"
+
+namespace rota::internal {
+
+/// What is behind a Batch: which samples, and their tensors.
+struct BatchMemory {
+  BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<const Allocator> allocator)
+      : store(std::move(fields), std::move(allocator)) {}
+
+  GlobalBatch global;
+  std::int64_t first = 0;  // slot of the global batch
+  std::vector<SampleId> ids;
+  std::vector<Mark> marks;
+  std::vector<std::int64_t> epochs;
+  FieldStore store;
+};
+
+/// Batch memory that is not in use, kept for the next batch. Outlives the loader as long as a batch does. Any
+/// thread.
+class BatchPool : public std::enable_shared_from_this<BatchPool> {
+ public:
+  /// Keeps at most `capacity` unused ones.
+  BatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity);
+
+  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *fields_; }
+  std::unique_ptr<BatchMemory> take();
+  void give_back(std::unique_ptr<BatchMemory> memory) noexcept;
+  /// A Batch that gives `memory` back here.
+  Batch wrap(std::unique_ptr<BatchMemory> memory) { return {std::move(memory), shared_from_this()}; }
+
+ private:
+  std::shared_ptr<const std::vector<Field>> fields_;
+  std::shared_ptr<const Allocator> allocator_;
+  std::size_t capacity_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<BatchMemory>> unused_;  // reserved to capacity_
+};
+
+}  // namespace rota::internal

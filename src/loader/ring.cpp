@@ -1,0 +1,199 @@
+#include "loader/ring.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rota::internal {
+
+Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at)
+    : maker_(maker),
+      max_bytes_(options.read_ahead_bytes),
+      places_(static_cast<std::size_t>(options.read_ahead_batches)),
+      plan_at_(at),
+      stats_(static_cast<std::size_t>(options.workers)) {
+  for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch());
+  for (int w = 0; w < options.workers; ++w) {
+    threads_.emplace_back([this, w](const std::stop_token& stop) { work(stop, w); });
+  }
+}
+
+Ring::~Ring() {
+  for (auto& thread : threads_) thread.request_stop();
+}
+
+// ---- the caller's side ----
+
+std::unique_ptr<BatchMemory> Ring::next() {
+  Lock lock(mutex_);
+  Place& head = place(handed_);
+  caller_wakes_.wait(lock, [&] { return handed_ == end_ || head.filled == workers(); });
+  if (handed_ == end_) return nullptr;
+  if (head.error) std::rethrow_exception(head.error);
+  auto batch = std::move(head.batch);
+  bytes_ -= head.bytes;
+  head = {};
+  ++handed_;
+  lock.unlock();
+  worker_wakes_.notify_all();
+  return batch;
+}
+
+void Ring::park() {
+  Lock lock(mutex_);
+  is_parking_ = true;
+  worker_wakes_.notify_all();
+  caller_wakes_.wait(lock, [&] { return parked_ == workers(); });
+  for (Place& place : places_) {
+    if (place.batch) maker_.pool()->give_back(std::move(place.batch));
+    place = {};
+  }
+}
+
+void Ring::unpark(const Position& at) {
+  const Lock lock(mutex_);
+  handed_ = opened_ = planned_ = bytes_ = 0;
+  end_.reset();
+  plan_at_ = at;
+  is_parking_ = false;
+  parked_ = 0;
+  ++runs_;
+  worker_wakes_.notify_all();
+}
+
+void Ring::add_stats(LoaderStats& stats) const {
+  const Lock lock(mutex_);
+  stats.workers.insert(stats.workers.end(), stats_.begin(), stats_.end());
+  for (std::int64_t n = handed_; n < opened_; ++n)
+    stats.ready_batches += place(n).filled == workers() ? 1 : 0;
+}
+
+// ---- the workers' side ----
+
+void Ring::work(const std::stop_token& stop, int worker) {
+  Lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    const std::int64_t run = runs_;
+    std::int64_t sized = 0;  // batches whose part of this worker is sized
+    std::int64_t made = 0;   // batches whose part of this worker is filled
+    while (!is_parking_ && !stop.stop_requested()) {
+      const std::int64_t number = made;
+      const auto is_due = [&] {
+        return is_parking_ || can_plan() || (sized < planned_ && sized <= number + 1) || can_open() ||
+               number < opened_;
+      };
+      if (!worker_wakes_.wait(lock, stop, is_due) || is_parking_) break;
+      // Row counts are asked for one batch ahead, so that workers seldom wait for each other's.
+      if (sized < planned_ && sized <= number + 1) {
+        size(lock, worker, sized++);
+      } else if (can_open()) {
+        open(lock);
+      } else if (number < opened_) {
+        fill(lock, worker, number);
+        ++made;
+      } else {
+        plan(lock);
+      }
+    }
+    ++parked_;
+    caller_wakes_.notify_all();
+    worker_wakes_.wait(lock, stop, [&] { return runs_ != run; });
+  }
+}
+
+bool Ring::can_plan() const noexcept {
+  return !is_planning_ && !end_ && planned_ - handed_ < static_cast<std::int64_t>(places_.size());
+}
+
+void Ring::plan(Lock& lock) {
+  Place& place = this->place(planned_);
+  is_planning_ = true;
+  lock.unlock();
+  auto batch = maker_.pool()->take();
+  bool is_there = true;
+  std::exception_ptr error;
+  try {
+    is_there = maker_.plan(plan_at_, *batch);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  is_planning_ = false;
+  if (is_there) {
+    plan_at_ = batch->global.next;
+    place.batch = std::move(batch);
+    place.error = error;
+    if (!maker_.has_sizes()) {
+      place.is_sized = true;
+      place.bytes = error ? 0 : static_cast<std::int64_t>(place.batch->store.bytes());
+    }
+    ++planned_;
+  } else {
+    end_ = planned_;
+    caller_wakes_.notify_all();
+  }
+  worker_wakes_.notify_all();
+}
+
+// Runs `work` without the lock. What it throws becomes the batch's error, unless an earlier slot has failed.
+template <typename Work>
+void Ring::unlocked(Lock& lock, Place& place, std::size_t slot, Work work) {
+  std::exception_ptr error;
+  lock.unlock();
+  try {
+    work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  if (!error || (place.error && place.failed_slot <= slot)) return;
+  place.error = error;
+  place.failed_slot = slot;
+}
+
+void Ring::size(Lock& lock, int worker, std::int64_t number) {
+  Place& place = this->place(number);
+  if (place.is_sized) return;
+  BatchMemory& batch = *place.batch;
+  const Part part = BatchMaker::part(batch, worker, workers());
+  if (!place.error) unlocked(lock, place, part.begin, [&] { maker_.size(batch, part); });
+  if (++place.sized < workers()) return;
+  if (!place.error) unlocked(lock, place, 0, [&] { batch.store.sum_rows(); });
+  if (!place.error) place.bytes = static_cast<std::int64_t>(batch.store.bytes());
+  place.is_sized = true;
+  worker_wakes_.notify_all();
+}
+
+bool Ring::can_open() const noexcept {
+  if (is_opening_ || opened_ == planned_) return false;
+  const Place& place = this->place(opened_);
+  return place.is_sized && (opened_ == handed_ || bytes_ + place.bytes <= max_bytes_);
+}
+
+void Ring::open(Lock& lock) {
+  Place& place = this->place(opened_);
+  is_opening_ = true;
+  bytes_ += place.bytes;
+  FieldStore& store = place.batch->store;
+  if (!place.error) unlocked(lock, place, 0, [&] { store.open(); });
+  is_opening_ = false;
+  ++opened_;
+  worker_wakes_.notify_all();
+}
+
+void Ring::fill(Lock& lock, int worker, std::int64_t number) {
+  Place& place = this->place(number);
+  if (!place.error) {
+    BatchMemory& batch = *place.batch;
+    const Part part = BatchMaker::part(batch, worker, workers());
+    WorkerStats done;
+    unlocked(lock, place, part.begin,
+             [&] { maker_.fill(batch, part, scratch_[static_cast<std::size_t>(worker)], done); });
+    WorkerStats& stats = stats_[static_cast<std::size_t>(worker)];
+    stats.samples += done.samples;
+    stats.bytes += done.bytes;
+    stats.read_seconds += done.read_seconds;
+  }
+  if (++place.filled == workers() && number == handed_) caller_wakes_.notify_one();
+}
+
+}  // namespace rota::internal
