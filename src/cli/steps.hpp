@@ -1,0 +1,65 @@
+#pragma once
+
+// The records of all ranks of a phase, put together step by step. Next: coverage.hpp.
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "cli/problems.hpp"
+#include "cli/trace_reader.hpp"
+
+namespace rota::tracing {
+
+/// What one rank has for one global batch.
+struct Slice {
+  enum class State {
+    present,
+    absent,   ///< the rank is already past this place
+    damaged,  ///< the same, after a record that could not be read
+    ended,    ///< the rank's trace ends before this place
+  };
+  int rank = 0;
+  State state = State::absent;
+  const TraceBatch* batch = nullptr;  ///< where present; valid until the next step
+};
+
+/// One global batch, as told by the ranks of a phase.
+struct Step {
+  Place place;
+  std::int64_t n = 0;         ///< slots, as the lowest rank says that has it
+  std::vector<Slice> slices;  ///< in order of rank
+  /// Most ranks with a file do not have it.
+  [[nodiscard]] bool is_stray() const noexcept;
+  /// Every rank with a file has it.
+  [[nodiscard]] bool is_complete() const noexcept;
+};
+
+/// Walks through the steps of one phase, all ranks side by side. Ranks are matched by the place of their
+/// batches, so that one record too few or too many does not shift all that follows. *One thread.*
+class PhaseSteps {
+ public:
+  /// Opens `files`, one per rank, in order of rank. Damaged records are added to `problems`.
+  PhaseSteps(const std::vector<std::filesystem::path>& files, Problems& problems);
+
+  /// The next step, into `step`; false after the last.
+  bool next(Step& step);
+
+  /// The end records read so far, by file; nothing where a rank has none.
+  [[nodiscard]] std::vector<std::optional<TraceEnd>> ends() const;
+
+ private:
+  struct Reader {
+    TraceFile file;
+    TraceBatch batch;
+    bool has_batch = false;
+    bool had_damage = false;  // since the batch before
+  };
+  void advance(Reader& reader);
+
+  std::vector<Reader> readers_;
+  Problems* problems_;
+  std::vector<std::size_t> taken_;  // readers whose batch the last step handed out
+};
+
+}  // namespace rota::tracing

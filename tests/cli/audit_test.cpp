@@ -1,0 +1,419 @@
+#include "cli/audit.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "cli/audit_text.hpp"
+#include "cli/fake_run.hpp"
+#include "rota/error.hpp"
+#include "temporary_directory.hpp"
+
+namespace {
+
+using rota::test::TemporaryDirectory;
+using rota::tracing::audit;
+using rota::tracing::AuditOptions;
+using rota::tracing::AuditReport;
+using rota::tracing::Place;
+using rota::tracing::ProblemKind;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<ProblemKind> kinds(const AuditReport& report) {
+  std::vector<ProblemKind> kinds;
+  for (const auto& problem : report.problems) kinds.push_back(problem.kind);
+  return kinds;
+}
+
+std::string text(const AuditReport& report) { return rota::tracing::problem_text(report.problems); }
+
+AuditReport audit_of(const FakeRun& run, AuditOptions options = {}) {
+  const TemporaryDirectory dir;
+  run.write(dir.path());
+  options.samples = run.samples();
+  return audit(dir.path(), options);
+}
+
+// 100 samples, two epochs, three phases of 2, 3 and 1 ranks; the batch size changes once.
+FakeRun three_worlds() {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 5).phase(3, 10, 4).phase(1, 16);
+  return run;
+}
+
+// ---- what is right ----
+
+class AuditOfARightRun
+    : public ::testing::TestWithParam<std::tuple<const char*, std::int64_t, std::int64_t>> {};
+
+TEST_P(AuditOfARightRun, FindsNothingWrong) {
+  const auto [tail, samples, batch] = GetParam();
+  FakeRun run(samples, tail, 3);
+  run.phase(4, batch, 3).phase(3, batch + 1, 2).phase(7, batch, 4).phase(1, batch);
+  const AuditReport report = audit_of(run, {.batch = batch, .epochs = 3, .complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  const bool has_batches = std::string_view(tail) != "drop" || batch <= samples;
+  EXPECT_EQ(report.samples + report.dropped, has_batches ? 3 * samples : 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(TailsAndSizes, AuditOfARightRun,
+                         ::testing::Combine(::testing::Values("partial", "carry", "drop", "pad"),
+                                            ::testing::Values(1, 7, 64, 100, 131),
+                                            ::testing::Values(1, 3, 16, 64, 300)));
+
+TEST(Audit, TellsHowFarAnUnfinishedRunCame) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 9);
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(report.problems, IsEmpty());
+  EXPECT_EQ(report.end, (Place{1, 32}));
+}
+
+TEST(Audit, CountsPaddingAndSkippedSamplesApart) {
+  FakeRun run(20, "pad", 1);
+  run.phase(2, 16);
+  run.record(0, 0, 0).mask[3] = 2;
+  const AuditReport report = audit_of(run, {.complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.padded, 12);
+  EXPECT_EQ(report.skipped, 1);
+}
+
+TEST(Audit, DoesNotCompareTheBytesOfSkippedSamples) {
+  FakeRun run = three_worlds();
+  run.record(0, 0, 0).mask[3] = 2;
+  run.record(0, 0, 0).digests[3] = 0;
+  EXPECT_THAT(audit_of(run).problems, IsEmpty());
+}
+
+TEST(Audit, IgnoresBatchesThatWereRolledBack) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
+  const AuditReport report = audit_of(run, {.epochs = 2});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.phases[0].rolled_back, 2);
+}
+
+TEST(Audit, FollowsAChainOfPhasesThatWereRolledBackEntirely) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16, 3).back_to(0, 32).phase(4, 16, 0).phase(1, 16);
+  const AuditReport report = audit_of(run, {.epochs = 2});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.phases[0].steps, 2);
+  EXPECT_EQ(report.phases[1].steps, 0);
+}
+
+TEST(Audit, ForgivesAKilledPhaseWhatWasRolledBack) {
+  FakeRun run(100, "partial", 2);
+  run.phase(3, 16, 6).back_to(0, 64).phase(2, 16);
+  run.file(0, 1).records.resize(4);
+  run.file(0, 2).records.resize(5);
+  run.file(0, 2).last_words = R"({"event":"batch","phase":0,"rank":2,"epo)";
+  EXPECT_THAT(audit_of(run, {.epochs = 2}).problems, IsEmpty());
+}
+
+TEST(Audit, ForgivesAPhaseKilledBeforeAllRanksBegan) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 4).phase(3, 16, 0).phase(2, 16);
+  run.remove(1, 2);
+  EXPECT_THAT(audit_of(run, {.epochs = 2}).problems, IsEmpty());
+}
+
+TEST(Audit, IgnoresALastLineWithoutAnEnd) {
+  FakeRun run = three_worlds();
+  run.file(2, 0).last_words = R"({"event":"batch","phase":2,"rank":0,"epoch":7)";
+  EXPECT_THAT(audit_of(run).problems, IsEmpty());
+}
+
+TEST(Audit, IgnoresEventsItDoesNotKnow) {
+  FakeRun run = three_worlds();
+  run.file(1, 0).last_words = "{\"event\":\"coffee\",\"cups\":2}\n";
+  EXPECT_THAT(audit_of(run).problems, IsEmpty());
+}
+
+TEST(Audit, LooksAtWhatAllRanksOfARunningPhaseHave) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 4).phase(3, 16, 3);
+  run.file(1, 1).records.resize(2);
+  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
+  const AuditReport report = audit_of(run, {.running = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.end, (Place{0, 96}));
+}
+
+TEST(Audit, LetsDropLeaveOutLessThanABatch) {
+  FakeRun run(100, "drop", 2);
+  run.phase(2, 16, 5).phase(2, 30);  // 20 are left for batches of 30
+  const AuditReport report = audit_of(run, {.epochs = 2});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.dropped, 20 + 10);
+}
+
+// ---- what is wrong ----
+
+TEST(Audit, NamesASampleThatIsMissingAndOneThatCameTwice) {
+  FakeRun run = three_worlds();
+  FakeRecord& record = run.record(1, 2, 0);
+  const std::int64_t lost = record.ids[0];
+  record.ids[0] = record.ids[1];
+  record.digests[0] = record.digests[1];
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::repeated, ProblemKind::missing));
+  EXPECT_THAT(text(report),
+              HasSubstr("phase 1, rank 2, epoch 0, sample 80: sample " + std::to_string(record.ids[0])));
+  EXPECT_THAT(text(report), HasSubstr("epoch 0 lacks 1 of 100 samples: " + std::to_string(lost)));
+}
+
+TEST(Audit, RefusesASampleThatDoesNotExist) {
+  FakeRun run = three_worlds();
+  run.record(0, 1, 2).ids[0] = 100;
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::range, ProblemKind::missing));
+  EXPECT_THAT(text(report), HasSubstr("sample 100; the dataset has 100"));
+}
+
+TEST(Audit, NoticesOtherBytesInAnotherEpochPhaseOrRank) {
+  FakeRun run = three_worlds();
+  run.record(2, 0, 1).digests[5] ^= 1;
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::content));
+  EXPECT_THAT(text(report), HasSubstr("phase 2, rank 0"));
+}
+
+TEST(Audit, NoticesOtherBytesInABatchThatWasRolledBack) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
+  run.record(0, 1, 5).digests[0] ^= 1;
+  const auto found = kinds(audit_of(run));
+  EXPECT_THAT(found, ::testing::AllOf(::testing::Not(IsEmpty()), ::testing::Each(ProblemKind::content)));
+}
+
+TEST(Audit, NoticesABatchThatCameOutDifferentlyWhenRunAgain) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
+  std::swap(run.record(0, 1, 4).ids[0], run.record(0, 1, 4).ids[1]);
+  std::swap(run.record(0, 1, 4).digests[0], run.record(0, 1, 4).digests[1]);
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::order));
+  EXPECT_THAT(text(report), HasSubstr("rank 1 of phase 0"));
+}
+
+TEST(Audit, NoticesARankThatTookOneStepLess) {
+  FakeRun run = three_worlds();
+  run.file(1, 1).records.pop_back();
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
+  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 1, sample 10: ends before this batch"));
+}
+
+TEST(Audit, NoticesAStepThatOneRankMissedInTheMiddle) {
+  FakeRun run = three_worlds();
+  auto& records = run.file(1, 1).records;
+  records.erase(records.begin() + 1);
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
+  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 0, sample 90: has no batch here"));
+}
+
+TEST(Audit, NoticesAStepThatOnlyOneRankTook) {
+  FakeRun run = three_worlds();
+  auto& records = run.file(1, 1).records;
+  records.insert(records.begin() + 1, records[0]);
+  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::lockstep, ProblemKind::repeated));
+}
+
+TEST(Audit, NoticesRanksThatDisagreeAboutTheSizeOfABatch) {
+  FakeRun run = three_worlds();
+  run.record(1, 2, 0).n = 11;
+  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::lockstep));
+}
+
+TEST(Audit, NoticesSlicesThatAreNotEqual) {
+  FakeRun run = three_worlds();
+  FakeRecord& from = run.record(1, 1, 2);
+  FakeRecord& to = run.record(1, 0, 2);
+  to.ids.push_back(from.ids.front());
+  to.digests.push_back(from.digests.front());
+  to.mask.push_back(0);
+  from.ids.erase(from.ids.begin());
+  from.digests.erase(from.digests.begin());
+  from.mask.erase(from.mask.begin());
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::slices, ProblemKind::slices));
+  EXPECT_THAT(text(report), HasSubstr("4 slots, not its share of 3: slots 0 to 2 of 10"));
+}
+
+TEST(Audit, NoticesAGlobalBatchThatIsLeftOut) {
+  FakeRun run = three_worlds();
+  for (int rank = 0; rank < 2; ++rank) {
+    auto& records = run.file(0, rank).records;
+    records.erase(records.begin() + 2);
+  }
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
+  EXPECT_THAT(text(report),
+              HasSubstr("epoch 0, sample 48: the next batch should start at epoch 0, sample 32"));
+}
+
+TEST(Audit, NoticesAnEpochThatIsLeftOut) {
+  FakeRun run(10, "partial", 3);
+  run.phase(1, 10);
+  auto& records = run.file(0, 0).records;
+  records.erase(records.begin() + 1);
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
+  EXPECT_THAT(text(report), HasSubstr("epoch 1 lacks 10 of 10 samples"));
+}
+
+TEST(Audit, NoticesAPhaseThatResumedTooFarOn) {
+  FakeRun run(100, "partial", 1);
+  run.phase(2, 16, 3).back_to(0, 64).phase(1, 16);
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
+  EXPECT_THAT(
+      text(report),
+      HasSubstr(
+          "phase 1: resumed from epoch 0, sample 64, but the batches before lead to epoch 0, sample 48"));
+}
+
+TEST(Audit, NoticesATraceWithoutItsFirstPhase) {
+  FakeRun run = three_worlds();
+  run.remove(0, 0);
+  run.remove(0, 1);
+  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::gap, ProblemKind::missing));
+}
+
+TEST(Audit, NoticesARankWithoutAFile) {
+  FakeRun run = three_worlds();
+  run.remove(1, 2);
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::files, ProblemKind::missing, ProblemKind::missing));
+  EXPECT_THAT(text(report), HasSubstr("phase 1: no trace file for 1 of 3 ranks: 2"));
+}
+
+TEST(Audit, NoticesTwoFilesOfOneRank) {
+  const TemporaryDirectory dir;
+  three_worlds().write(dir.path());
+  std::filesystem::copy_file(dir.path() / "p100r100.jsonl", dir.path() / "zzz.jsonl");
+  EXPECT_THAT(kinds(audit(dir.path(), {.samples = 100})), ElementsAre(ProblemKind::files));
+}
+
+TEST(Audit, NoticesABatchOfTheWrongSize) {
+  FakeRun run(100, "partial", 1);
+  run.phase(1, 10, 3).phase(1, 20);
+  for (FakeFile& file : run.files()) file.batch = 10;
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::size));
+  EXPECT_THAT(text(report), HasSubstr("20 slots, not 10 (and 2 more like it)"));
+}
+
+TEST(Audit, LetsOnlyTheLastCarriedBatchBeShort) {
+  FakeRun run(25, "partial", 3);
+  run.phase(1, 10);
+  for (FakeFile& file : run.files()) file.tail = "carry";
+  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::size));
+}
+
+TEST(Audit, LetsDropLeaveOutNoMore) {
+  FakeRun run(100, "drop", 2);
+  run.phase(1, 16);
+  auto& records = run.file(0, 0).records;
+  records.erase(records.begin() + 5);
+  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::gap, ProblemKind::missing));
+}
+
+TEST(Audit, RefusesPaddingThatIsNotMarkedAndMarksThatAreNotPadding) {
+  FakeRun unmarked(20, "pad", 1);
+  unmarked.phase(1, 16).record(0, 0, 1).mask.assign(16, 0);
+  EXPECT_THAT(kinds(audit_of(unmarked)), Contains(ProblemKind::padding));
+  FakeRun marked = three_worlds();
+  marked.record(0, 0, 0).mask[0] = 1;
+  EXPECT_THAT(kinds(audit_of(marked)), ElementsAre(ProblemKind::padding, ProblemKind::missing));
+}
+
+TEST(Audit, RefusesARecordThatCannotBeRead) {
+  FakeRun run = three_worlds();
+  run.file(1, 1).last_words = "{\"event\":\"batch\",\"phase\":1\n";
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::format));
+  EXPECT_THAT(text(report), HasSubstr("p101r101.jsonl:6: not a JSON object"));
+}
+
+TEST(Audit, RefusesARecordInTheFileOfAnotherRank) {
+  FakeRun run = three_worlds();
+  run.file(1, 1).last_words =
+      R"({"event":"batch","phase":1,"rank":2,"epoch":0,"first":0,"n":0,"ids":[],"digests":[]})"
+      "\n";
+  EXPECT_THAT(text(audit_of(run)), HasSubstr("a batch of phase 1, rank 2, in the file of another"));
+}
+
+TEST(Audit, RefusesRanksThatStartedDifferently) {
+  FakeRun run = three_worlds();
+  run.file(1, 2).resumed_from = {0, 64};
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::start));
+  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 2"));
+}
+
+TEST(Audit, RefusesTheTraceOfAnotherDatasetOrBatch) {
+  const TemporaryDirectory dir;
+  three_worlds().write(dir.path());
+  EXPECT_THAT(text(audit(dir.path(), {.samples = 101})), HasSubstr("a dataset of 100 samples, not 101"));
+  EXPECT_THAT(text(audit(dir.path(), {.samples = 100, .batch = 17})),
+              HasSubstr("no phase has a global batch of 17"));
+}
+
+TEST(Audit, RefusesARunThatIsNotComplete) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 9);
+  EXPECT_THAT(text(audit_of(run, {.complete = true})),
+              HasSubstr("the run stands at epoch 1, sample 32 of 100"));
+  EXPECT_THAT(text(audit_of(three_worlds(), {.epochs = 3})),
+              HasSubstr("the run has 2 complete epochs, not 3"));
+}
+
+TEST(Audit, ThrowsWhereThereIsNoTrace) {
+  const TemporaryDirectory dir;
+  EXPECT_THROW(audit(dir.path(), {.samples = 1}), rota::Error);
+  EXPECT_THROW(audit(dir.path() / "nowhere", {.samples = 1}), rota::Error);
+}
+
+// ---- the same as another ----
+
+AuditReport compared(const FakeRun& one, const FakeRun& other) {
+  AuditReport report = audit_of(one);
+  compare(report, audit_of(other), "other");
+  return report;
+}
+
+TEST(Audit, FindsTheSameGlobalBatchesAtAnyWorld) {
+  FakeRun other(100, "partial", 2);
+  other.phase(1, 16, 5).phase(1, 10, 6).back_to(1, 20).phase(5, 16);
+  EXPECT_THAT(compared(three_worlds(), other).problems, IsEmpty());
+}
+
+TEST(Audit, TellsWhereTwoTracesPart) {
+  FakeRun other = three_worlds();
+  FakeRecord& record = other.record(1, 0, 1);
+  std::swap(record.ids[0], record.ids[1]);
+  std::swap(record.digests[0], record.digests[1]);
+  const AuditReport report = compared(three_worlds(), other);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::difference));
+  EXPECT_THAT(text(report), HasSubstr("epoch 0, sample 90: global batch 6 has other samples than in other"));
+}
+
+TEST(Audit, TellsThatATraceIsOnlyTheBeginningOfAnother) {
+  FakeRun shorter(100, "partial", 2);
+  shorter.phase(2, 16, 5);
+  EXPECT_THAT(text(compared(shorter, three_worlds())), HasSubstr("5 global batches, where other has"));
+}
+
+}  // namespace
