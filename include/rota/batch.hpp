@@ -25,16 +25,16 @@ struct BatchMemory;
 /// is asked for seldom, for it is reused. `allocate` returns at least `bytes` bytes aligned to 64, or throws.
 /// Empty functions mean operator new.
 struct Allocator {
-  std::function<void*(std::size_t bytes)> allocate;
-  std::function<void(void* memory, std::size_t bytes)> release;
+  std::function<void*(std::size_t bytes)> allocate = {};
+  std::function<void(void* memory, std::size_t bytes)> release = {};
 };
 
 /// One field of a batch: [size, field.shape...] where fixed. A ragged one is the rows of all samples one
 /// after the other, [rows, field.shape...], and sample i has rows [offsets[i], offsets[i + 1]).
 struct Tensor {
   const Field* field = nullptr;
-  std::span<std::byte> bytes;
-  std::span<const std::int64_t> offsets;  ///< size + 1 row numbers; empty where fixed
+  std::span<std::byte> bytes = {};
+  std::span<const std::int64_t> offsets = {};  ///< size + 1 row numbers; empty where fixed
 
   /// The elements. T must be the field's type (asserted); std::byte always fits.
   template <typename T>

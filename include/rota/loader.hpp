@@ -26,7 +26,7 @@ namespace rota {
 /// augmentation that draws from it repeats at any world size and after any resume.
 struct TransformContext {
   std::int64_t epoch = 0;
-  SampleId id;
+  SampleId id = {};
   std::uint64_t key = 0;
 };
 
@@ -45,8 +45,9 @@ struct SampleView {
 /// memory). Otherwise it makes these, all of fixed shape, from `in`; `out` is unspecified before. What it
 /// throws reaches `next()`.
 struct Transform {
-  std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply;
-  std::vector<Field> fields;
+  std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply =
+      {};
+  std::vector<Field> fields = {};
 };
 
 /// No last epoch.
@@ -62,15 +63,15 @@ struct LoaderOptions {
   std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0 = all
   Shuffle shuffle = Shuffle::global;
   std::uint64_t seed = 0;
-  BlockShape block;  ///< of Shuffle::block
+  BlockShape block = {};  ///< of Shuffle::block
   Tail tail = Tail::partial;
   std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
   int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
   std::int64_t read_ahead_bytes = std::int64_t{256}
                                   << 20;  ///< and this many bytes, or one batch if it is larger
-  Transform transform;
-  Allocator allocator;
+  Transform transform = {};
+  Allocator allocator = {};
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -90,7 +91,7 @@ struct LoaderStats {
   std::int64_t bytes = 0;          ///< of their tensors
   double wait_seconds = 0;         ///< in which next() had to wait for data
   std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now
-  std::vector<WorkerStats> workers;
+  std::vector<WorkerStats> workers = {};
 };
 
 /// Feeds one rank. The position moves when `next()` hands a batch over; batches read ahead are not state.

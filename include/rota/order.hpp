@@ -26,7 +26,7 @@ struct BlockShape {
 /// Consecutive positions of one shard in one epoch.
 struct Span {
   std::int64_t epoch = 0;
-  ShardId shard;
+  ShardId shard = {};
   std::int64_t position = 0;
   std::int64_t count = 0;
   Mark mark = Mark::real;  ///< real or pad
@@ -35,7 +35,7 @@ struct Span {
 
 /// Where a sample stands in an epoch.
 struct Seat {
-  ShardId shard;
+  ShardId shard = {};
   std::int64_t position = 0;
   friend bool operator==(const Seat&, const Seat&) = default;
 };
@@ -86,8 +86,8 @@ class Order {
 
   [[nodiscard]] EpochOrder epoch(std::int64_t epoch) const { return {plan_, shuffle_, seed_, shape_, epoch}; }
 
-  /// The order of the interleave groups in `epoch`: the k-th to be consumed is group p(k). Nothing where they are
-  /// consumed in plain order: under Shuffle::none, or where there is only one.
+  /// The order of the interleave groups in `epoch`: the k-th to be consumed is group p(k). Nothing where they
+  /// are consumed in plain order: under Shuffle::none, or where there is only one.
   [[nodiscard]] std::optional<Permutation> groups(std::int64_t epoch) const noexcept;
 
   [[nodiscard]] const ShardPlan& plan() const noexcept { return plan_; }

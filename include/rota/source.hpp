@@ -19,9 +19,9 @@ namespace rota {
 /// One named tensor of a sample. A fixed field has `shape` in every sample ({} is a scalar). A ragged one has
 /// [rows, shape...], where the number of rows differs from sample to sample.
 struct Field {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::uint8;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape = {};
   bool ragged = false;
 
   /// Bytes of a fixed field's sample, or of one row of a ragged field.

@@ -171,7 +171,7 @@ std::int64_t Schedule::Impl::place_begin(std::int64_t place) const {
 void Schedule::Impl::append(const Stretch& stretch, std::int64_t begin, std::int64_t end,
                             std::vector<Span>& out) {
   enter_epoch(stretch.epoch);
-  const Span span{.epoch = stretch.epoch, .shard = {}, .mark = stretch.mark};
+  const Span span{.epoch = stretch.epoch, .mark = stretch.mark};
   for (std::int64_t at = stretch.begin + begin, last = stretch.begin + end; at < last;) {
     const std::int64_t place = place_at(at);
     const std::int64_t group_begin = place_begin(place);

@@ -1,1 +1,154 @@
-// (being written)
+#include "rota/resume.hpp"
+
+#include <fmt/format.h>
+
+#include "rota/cereal.hpp"
+
+namespace rota {
+namespace {
+
+/// What the blob "loader/<name>/state" holds. Fields may be added at the end, with a higher version.
+struct LoaderState {
+  std::uint32_t version = 1;
+  std::int64_t order_version = kOrderVersion;
+  Fingerprint dataset;
+  std::int64_t samples = 0;
+  std::int64_t shards = 0;
+  Fingerprint lengths;  // of the shards
+  std::int64_t interleave = 0;
+  std::uint64_t seed = 0;
+  std::string shuffle;
+  BlockShape block;
+  Position position;
+  std::int64_t global_batch_size = 0;  // from here on for people; the new program's count
+  std::string tail;
+  std::int64_t epochs = 0;
+  std::int32_t workers = 0;
+  std::int32_t world_size = 0;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(version, order_version, dataset.high, dataset.low, samples, shards, lengths.high, lengths.low,
+            interleave, seed, shuffle, block.samples, block.blocks, position.epoch, position.consumed,
+            position.step, global_batch_size, tail, epochs, workers, world_size);
+  }
+};
+
+std::string state_name(std::string_view name) { return fmt::format("loader/{}/state", name); }
+std::string cursors_name(std::string_view name) { return fmt::format("loader/{}/cursors", name); }
+
+Fingerprint digest_lengths(const ShardPlan& plan) {
+  FingerprintBuilder digest;
+  if (plan.is_equal()) return digest.add("equal").finish();
+  for (std::int64_t s = 0; s < plan.shards(); ++s) digest.add(plan.length(s));
+  return digest.finish();
+}
+
+LoaderState state_of(const Loader& loader) {
+  const Order& order = loader.order();
+  const LoaderOptions& options = loader.options();
+  return {.dataset = loader.source().fingerprint(),
+          .samples = order.plan().samples(),
+          .shards = order.plan().shards(),
+          .lengths = digest_lengths(order.plan()),
+          .interleave = order.plan().interleave(),
+          .seed = order.seed(),
+          .shuffle = std::string(to_string(order.shuffle())),
+          .block = order.shape(),
+          .position = loader.position(),
+          .global_batch_size = options.global_batch_size,
+          .tail = std::string(to_string(options.tail)),
+          .epochs = options.epochs,
+          .workers = options.workers,
+          .world_size = loader.world().size};
+}
+
+template <typename Value>
+void require_same(const Checkpoint& checkpoint, std::string_view what, const Value& saved,
+                  const Value& here) {
+  if (saved == here) return;
+  throw Error(
+      ErrorCode::mismatch,
+      fmt::format(
+          "restore a loader from {}: {} differs: the checkpoint has {}, this loader has {}; a run can "
+          "only go on in the order that it began",
+          checkpoint.info().path.string(), what, saved, here));
+}
+
+std::string describe_dataset(const LoaderState& state) {
+  return fmt::format("{} samples with fingerprint {}", state.samples, to_string(state.dataset));
+}
+
+void require_same_order(const Checkpoint& checkpoint, const LoaderState& saved, const LoaderState& here) {
+  require_same(checkpoint, "the order's version", saved.order_version, here.order_version);
+  require_same(checkpoint, "the dataset", describe_dataset(saved), describe_dataset(here));
+  require_same(checkpoint, "the number of shards", saved.shards, here.shards);
+  require_same(checkpoint, "the digest of the shards' lengths", to_string(saved.lengths),
+               to_string(here.lengths));
+  require_same(checkpoint, "interleave", saved.interleave, here.interleave);
+  require_same(checkpoint, "the seed", saved.seed, here.seed);
+  require_same(checkpoint, "the shuffle", saved.shuffle, here.shuffle);
+  if (saved.shuffle != to_string(Shuffle::block)) return;
+  require_same(checkpoint, "block.samples", saved.block.samples, here.block.samples);
+  require_same(checkpoint, "block.blocks", saved.block.blocks, here.block.blocks);
+}
+
+/// The shards whose cursors this rank writes, and checks.
+RowRange cursor_rows(const Loader& loader) {
+  const std::int64_t shards = loader.order().plan().shards();
+  const World world = loader.world();
+  const std::int64_t first = share(shards, world.rank, world.size);
+  return {first, share(shards, world.rank + 1, world.size) - first};
+}
+
+std::vector<std::int64_t> cursors_of(const Loader& loader, RowRange rows) {
+  std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
+  loader.cursors(rows.first, cursors);
+  return cursors;
+}
+
+void check_cursors(const Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
+  const auto tensor = cursors_name(name);
+  const RowRange rows = cursor_rows(loader);
+  const std::vector<std::int64_t> shape{loader.order().plan().shards(), 2};
+  const bool is_same = checkpoint.tensor(tensor).shape == shape &&
+                       checkpoint.read<std::int64_t>(tensor, rows) == cursors_of(loader, rows);
+  if (is_same) return;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("restore a loader from {}: its cursors are not those of epoch {}, sample {}; take another "
+                  "checkpoint",
+                  checkpoint.info().path.string(), loader.position().epoch, loader.position().consumed));
+}
+
+}  // namespace
+
+void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
+  const RowRange rows = cursor_rows(loader);
+  const auto cursors = cursors_of(loader, rows);
+  const auto bytes = std::as_bytes(std::span(cursors));
+  snapshot.tensor(cursors_name(name), DType::int64, {2}, rows.count,
+                  std::vector<std::byte>(bytes.begin(), bytes.end()));
+  snapshot.blob(state_name(name), to_blob(state_of(loader)));
+}
+
+void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
+  const auto saved = from_blob<LoaderState>(checkpoint.blob(state_name(name)));
+  if (saved.version > LoaderState{}.version) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("restore a loader from {}: its state is of version {}, and this rota reads up to {}",
+                    checkpoint.info().path.string(), saved.version, LoaderState{}.version));
+  }
+  require_same_order(checkpoint, saved, state_of(loader));
+  const Position before = loader.position();
+  loader.seek(saved.position);
+  try {
+    check_cursors(loader, checkpoint, name);
+  } catch (...) {
+    loader.seek(before);
+    throw;
+  }
+}
+
+}  // namespace rota

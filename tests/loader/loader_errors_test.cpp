@@ -1,0 +1,122 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "loader/counting_source.hpp"
+#include "rota/loader.hpp"
+
+namespace rota {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+template <typename Work>
+std::string message_of(Work work, ErrorCode code) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+class LoaderErrors : public ::testing::TestWithParam<int> {
+ protected:
+  std::shared_ptr<CountingSource> source_ = std::make_shared<CountingSource>(100);
+  LoaderOptions options_{
+      .global_batch_size = 10, .shards = 4, .shuffle = Shuffle::none, .workers = GetParam()};
+};
+
+TEST_P(LoaderErrors, ArriveInTheirBatchsPlaceWithSampleAndFile) {
+  std::int64_t bad = -1;
+  {
+    Loader probe(source_, options_);
+    for (int k = 0; k < 3; ++k) static_cast<void>(probe.next());
+    bad = probe.next()->ids()[6].value;
+  }
+  source_->on_read = [bad](SampleId id) {
+    if (id.value == bad) throw Error(ErrorCode::corrupt, "the bytes are wrong");
+  };
+  Loader loader(source_, options_);
+  for (int k = 0; k < 3; ++k) ASSERT_TRUE(loader.next());
+  const auto text = message_of([&] { loader.next(); }, ErrorCode::corrupt);
+  EXPECT_EQ(text, "read sample " + std::to_string(bad) + " (place-" + std::to_string(bad) +
+                      "): the bytes are wrong");
+  EXPECT_EQ(loader.position().consumed, 30);
+}
+
+TEST_P(LoaderErrors, MayPassSoThatTheSameBatchIsTriedAgain) {
+  std::atomic<bool> is_broken = true;
+  source_->on_read = [&](SampleId id) {
+    if (id.value == 0 && is_broken) throw std::runtime_error("not now");
+  };
+  Loader loader(source_, options_);
+  EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::callback),
+              HasSubstr("read sample 0 (place-0): not now"));
+  EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::callback), HasSubstr("not now"));
+  is_broken = false;
+  std::int64_t samples = 0;
+  for (const Batch& batch : loader) samples += batch.size();
+  EXPECT_EQ(samples, 100);
+}
+
+TEST_P(LoaderErrors, OfSizesAreErrorsOfTheBatchToo) {
+  source_->on_size = [](SampleId id) {
+    if (id.value == 1) throw Error(ErrorCode::io, "cannot ask");
+  };
+  Loader loader(source_, options_);
+  EXPECT_THAT(message_of(
+                  [&] {
+                    while (loader.next()) {
+                    }
+                  },
+                  ErrorCode::io),
+              AllOf(HasSubstr("size"), HasSubstr("cannot ask")));
+}
+
+TEST_P(LoaderErrors, DoNotKeepALoaderFromDying) {
+  source_->on_read = [](SampleId /*id*/) { throw std::runtime_error("always"); };
+  Loader loader(source_, options_);
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, LoaderErrors, ::testing::Values(0, 1, 3));
+
+TEST(LoaderOptions, NameWhatIsWrongWithThem) {
+  const auto source = std::make_shared<CountingSource>(10);
+  const auto message = [&](const LoaderOptions& options) {
+    return message_of([&] { Loader(source, options); }, ErrorCode::invalid_argument);
+  };
+  EXPECT_THAT(message({.global_batch_size = 0}), HasSubstr("global_batch_size is 0; it must be 1 or more"));
+  EXPECT_THAT(message({.shards = 0}), HasSubstr("shards is 0"));
+  EXPECT_THAT(message({.interleave = -1}), HasSubstr("interleave is -1"));
+  EXPECT_THAT(message({.block = {.samples = 0}}), HasSubstr("block.samples is 0"));
+  EXPECT_THAT(message({.epochs = -1}), HasSubstr("epochs is -1"));
+  EXPECT_THAT(message({.workers = -1}), HasSubstr("workers is -1"));
+  EXPECT_THAT(message({.read_ahead_batches = 0}), HasSubstr("read_ahead_batches is 0"));
+  EXPECT_THAT(message({.read_ahead_bytes = -1}), HasSubstr("read_ahead_bytes is -1"));
+}
+
+TEST(LoaderOptions, MustSuitTheSourceAndTheWorld) {
+  const auto split = std::make_shared<CountingSource>(10, std::vector<std::int64_t>{5, 4});
+  EXPECT_THAT(message_of([&] { Loader(split, {.shards = 2}); }, ErrorCode::callback),
+              HasSubstr("9 samples in all"));
+  const auto source = std::make_shared<CountingSource>(10);
+  EXPECT_THAT(message_of([&] { Loader(source, {}, {.rank = 2, .size = 2}); }, ErrorCode::invalid_argument),
+              HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(message_of([&] { Loader(nullptr, {}); }, ErrorCode::invalid_argument), HasSubstr("no source"));
+}
+
+TEST(Loader, RefusesToSeekOutsideTheRun) {
+  Loader loader(std::make_shared<CountingSource>(10), {});
+  EXPECT_THAT(
+      message_of([&] { loader.seek({.epoch = 0, .consumed = 11, .step = 0}); }, ErrorCode::out_of_range),
+      HasSubstr("an epoch has 10 samples"));
+  EXPECT_THAT(message_of([&] { static_cast<void>(loader.next()->tensor("y")); }, ErrorCode::not_found),
+              HasSubstr("\"x\", \"text\""));
+}
+
+}  // namespace
+}  // namespace rota
