@@ -1,0 +1,162 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <filesystem>
+#include <functional>
+
+#include "rota/open.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What `action` throws in a process that may not read everything, as root may: "code: message", or "".
+std::string error_as_nobody(const std::function<void()>& action) {
+  std::array<int, 2> ends{};
+  if (::pipe(ends.data()) != 0) return "no pipe";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) ::_exit(2);
+    const auto error = error_of(action);
+    const std::string text = error ? std::string(to_string(error->code())) + ": " + error->what() : "";
+    const bool is_sent = ::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    ::_exit(is_sent ? 0 : 3);
+  }
+  ::close(ends[1]);
+  std::string text;
+  std::array<char, 512> piece{};
+  for (ssize_t got = 0; (got = ::read(ends[0], piece.data(), piece.size())) > 0;) {
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status == 0 ? text : "the process failed";
+}
+
+class FilesFaults : public testing::Test {
+ protected:
+  [[nodiscard]] std::optional<Error> opening(std::string_view name) const {
+    return error_of([&] { open_files(directory_ / name); });
+  }
+  [[nodiscard]] std::string at(std::string_view name) const { return (directory_ / name).string(); }
+  void forbid(std::string_view name) const { fs::permissions(directory_ / name, fs::perms::none); }
+
+  ~FilesFaults() override {
+    std::error_code ignored;
+    for (const auto* name : {"closed", "d/closed"}) {
+      fs::permissions(directory_ / name, fs::perms::owner_all, ignored);
+    }
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(FilesFaults, MissingPathIsNotFound) {
+  EXPECT_THAT(opening("nowhere"), is_error(ErrorCode::not_found, {"open", at("nowhere"), "check the path"}));
+  EXPECT_THAT(opening("no/where*"), is_error(ErrorCode::not_found, {at("no/")}));
+}
+
+TEST_F(FilesFaults, EmptyPathIsRefused) {
+  EXPECT_THAT(error_of([] { open_files(""); }), is_error(ErrorCode::invalid_argument, {"path is empty"}));
+}
+
+TEST_F(FilesFaults, DirectoryWithoutFilesIsNotFound) {
+  fs::create_directories(directory_ / "d/e");
+  EXPECT_THAT(opening("d"), is_error(ErrorCode::not_found, {at("d"), "holds no regular file"}));
+  EXPECT_THAT(opening("d/*"), is_error(ErrorCode::not_found, {at("d/*"), "matches no regular file"}));
+}
+
+TEST_F(FilesFaults, PipeAloneIsNotFound) {
+  EXPECT_THAT(error_of([] { open_files("/dev/null"); }), is_error(ErrorCode::not_found, {"/dev/null"}));
+}
+
+TEST_F(FilesFaults, LinkThatLeadsNowhereIsNamed) {
+  directory_.write("d/ok", "");
+  fs::create_symlink("gone", directory_ / "d/link");
+  EXPECT_THAT(opening("d"), is_error(ErrorCode::io, {at("d/link"), "leads to nothing"}));
+  EXPECT_THAT(opening("d/*"), is_error(ErrorCode::io, {at("d/link"), "leads to nothing"}));
+}
+
+TEST_F(FilesFaults, CycleOfLinksIsNamed) {
+  directory_.write("a/b/file", "");
+  fs::create_directory_symlink("..", directory_ / "a/b/up");
+  EXPECT_THAT(opening("a"), is_error(ErrorCode::unsupported, {at("a/b/up"), "cycle", "remove the link"}));
+}
+
+TEST_F(FilesFaults, CycleThroughTheRootsOwnParentIsNamed) {
+  directory_.write("a/file", "");
+  fs::create_directory_symlink(directory_.path(), directory_ / "a/out");
+  EXPECT_THAT(opening("a"), is_error(ErrorCode::unsupported, {at("a/out/a")}));
+}
+
+TEST_F(FilesFaults, LinkToItselfIsACycle) {
+  fs::create_directories(directory_ / "d");
+  fs::create_symlink("self", directory_ / "d/self");
+  EXPECT_THAT(opening("d"), is_error(ErrorCode::unsupported, {at("d/self"), "cycle"}));
+  EXPECT_THAT(opening("d/s*"), is_error(ErrorCode::unsupported, {at("d/self"), "cycle"}));
+}
+
+TEST_F(FilesFaults, DirectoryThatMayNotBeReadIsNamed) {
+  directory_.write("d/ok", "");
+  directory_.write("d/closed/file", "");
+  forbid("d/closed");
+  const auto walked = error_as_nobody([&] { open_files(directory_ / "d"); });
+  EXPECT_THAT(walked, testing::AllOf(testing::StartsWith("io: "), testing::HasSubstr(at("d/closed") + ":")));
+  const auto matched = error_as_nobody([&] { open_files(directory_ / "d/*/*"); });
+  EXPECT_THAT(matched, testing::AllOf(testing::StartsWith("io: "), testing::HasSubstr(at("d/closed"))));
+}
+
+TEST_F(FilesFaults, FileThatMayNotBeReadIsNamedWhenRead) {
+  directory_.write("closed", "1");
+  forbid("closed");
+  const auto text = error_as_nobody([&] {
+    const auto source = open_files(directory_.path());
+    Samples(*source, ids({0}));
+  });
+  EXPECT_THAT(text, testing::AllOf(testing::StartsWith("io: "), testing::HasSubstr(at("closed")),
+                                   testing::HasSubstr("the right to read it")));
+}
+
+TEST_F(FilesFaults, FileThatChangedItsSizeIsCorrupt) {
+  directory_.write("grown", "12345");
+  directory_.write("shrunk", "12345");
+  const auto source = open_files(directory_.path());
+  directory_.write("grown", "1234567");
+  directory_.write("shrunk", "123");
+  EXPECT_THAT(error_of([&] { Samples(*source, ids({0})); }),
+              is_error(ErrorCode::corrupt, {at("grown"), "7 bytes now", "had 5"}));
+  EXPECT_THAT(error_of([&] { Samples(*source, ids({1})); }),
+              is_error(ErrorCode::corrupt, {at("shrunk"), "3 bytes now", "had 5", "restore the file"}));
+}
+
+TEST_F(FilesFaults, FileThatIsGoneIsNotFoundWhenRead) {
+  const auto path = directory_.write("a", "12345");
+  const auto source = open_files(directory_.path());
+  fs::remove(path);
+  EXPECT_THAT(error_of([&] { Samples(*source, ids({0})); }), is_error(ErrorCode::not_found, {at("a")}));
+}
+
+TEST_F(FilesFaults, IdsPastTheEndAreOutOfRange) {
+  directory_.write("a", "12345");
+  const auto source = open_files(directory_.path());
+  for (const std::int64_t id : {-1, 1}) {
+    EXPECT_THAT(error_of([&] { Samples(*source, ids({id})); }),
+                is_error(ErrorCode::out_of_range, {"sample " + std::to_string(id), "1 samples"}));
+  }
+  EXPECT_EQ(source->where({1}), "");
+}
+
+TEST_F(FilesFaults, NoListingThreadsIsRefused) {
+  EXPECT_THAT(error_of([&] { open_files(directory_.path(), {.listing_threads = 0}); }),
+              is_error(ErrorCode::invalid_argument, {"listing_threads is 0"}));
+}
+
+}  // namespace
+}  // namespace rota::test

@@ -1,0 +1,56 @@
+#include "rota/open.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "source/h5py.hpp"
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+std::string first_field(const Source& source) { return source.fields()[0].name; }
+
+TEST(Open, TakesHdf5FilesBySignatureWhateverTheirName) {
+  const TemporaryDirectory directory;
+  const auto path = h5py(directory, "a.dat", "f['x'] = np.arange(5)");
+  EXPECT_EQ(first_field(*open(path)), "x");
+  EXPECT_EQ(open(directory.path())->size(), 5);
+  EXPECT_EQ(open(directory / "*.dat")->size(), 5);
+}
+
+TEST(Open, FindsTheSignatureAfterAUserBlock) {
+  const TemporaryDirectory directory;
+  EXPECT_EQ(first_field(*open(h5py(directory, "a.h5", "f['x'] = [1]", "userblock_size=2048"))), "x");
+}
+
+TEST(Open, TakesADirectoryOfSeveralKindsAsFiles) {
+  const TemporaryDirectory directory;
+  h5py(directory, "a.h5", "f['x'] = np.arange(5)");
+  directory.write("b.txt", "text");
+  EXPECT_EQ(first_field(*open(directory.path())), "data");
+  EXPECT_EQ(open(directory.path())->size(), 2);
+  EXPECT_EQ(first_field(*open(directory / "*.h5")), "x");
+}
+
+TEST(Open, TakesTheFormatThatIsForced) {
+  const TemporaryDirectory directory;
+  const auto path = h5py(directory, "a.h5", "f['x'] = np.arange(5)");
+  directory.write("b.txt", "text");
+  EXPECT_EQ(first_field(*open(path, "files")), "data");
+  EXPECT_EQ(first_field(*open(directory.path(), "hdf5")), "x");
+}
+
+TEST(Open, RefusesAnUnknownFormat) {
+  EXPECT_THAT(error_of([] { open("x", "zarr"); }),
+              is_error(ErrorCode::invalid_argument, {"open x", "\"zarr\"", "\"files\"", "\"hdf5\""}));
+}
+
+TEST(Open, SaysWhichPathIsMissing) {
+  EXPECT_THAT(error_of([] { open("/no/where"); }), is_error(ErrorCode::not_found, {"open /no/where"}));
+}
+
+}  // namespace
+}  // namespace rota::test

@@ -1,0 +1,104 @@
+#pragma once
+
+// What the tests of sources do: read samples into memory, and look at errors.
+
+#include <gmock/gmock.h>
+
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "rota/error.hpp"
+#include "rota/source.hpp"
+
+namespace rota::test {
+
+using Ids = std::vector<SampleId>;
+
+inline Ids ids(std::initializer_list<std::int64_t> values) {
+  Ids result;
+  for (const std::int64_t value : values) result.push_back({value});
+  return result;
+}
+
+inline Ids all_ids(const Source& source) {
+  Ids result(static_cast<std::size_t>(source.size()));
+  for (std::size_t i = 0; i < result.size(); ++i) result[i] = {static_cast<std::int64_t>(i)};
+  return result;
+}
+
+/// `count` ids at random, some of them several times.
+inline Ids random_ids(const Source& source, std::size_t count, std::mt19937_64& random) {
+  std::uniform_int_distribution<std::int64_t> any(0, source.size() - 1);
+  Ids result(count);
+  for (SampleId& id : result) id = {any(random)};
+  return result;
+}
+
+/// Samples read in one call: sample(f, i) is the bytes of field f of the i-th.
+class Samples {
+ public:
+  Samples(const Source& source, const Ids& wanted) {
+    const auto& fields = source.fields();
+    memory_.resize(fields.size());
+    data_.resize(fields.size());
+    offsets_.resize(fields.size());
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      std::vector<std::int64_t> rows(wanted.size(), 1);
+      if (fields[f].ragged) source.rows(wanted, f, rows);
+      offsets_[f].assign(1, 0);
+      std::partial_sum(rows.begin(), rows.end(), std::back_inserter(offsets_[f]));
+      data_[f].assign(static_cast<std::size_t>(offsets_[f].back()) * fields[f].row_bytes(), std::byte{0xA5});
+      memory_[f] = {data_[f].data(), fields[f].row_bytes(), fields[f].ragged ? offsets_[f].data() : nullptr};
+    }
+    source.read(wanted, BatchView(memory_, 0, wanted.size()));
+  }
+
+  [[nodiscard]] std::string sample(std::size_t f, std::size_t i) const {
+    const std::size_t row_bytes = memory_[f].row_bytes;
+    const auto first = static_cast<std::size_t>(offsets_[f][i]);
+    const auto last = static_cast<std::size_t>(offsets_[f][i + 1]);
+    return {reinterpret_cast<const char*>(data_[f].data()) + first * row_bytes, (last - first) * row_bytes};
+  }
+
+  template <typename T>
+  [[nodiscard]] std::vector<T> values(std::size_t f, std::size_t i) const {
+    const std::string bytes = sample(f, i);
+    std::vector<T> result(bytes.size() / sizeof(T));
+    std::memcpy(result.data(), bytes.data(), bytes.size());
+    return result;
+  }
+
+ private:
+  std::vector<BatchView::FieldMemory> memory_;
+  std::vector<std::vector<std::byte>> data_;
+  std::vector<std::vector<std::int64_t>> offsets_;
+};
+
+/// The Error that `action` throws, if any.
+template <typename Action>
+std::optional<Error> error_of(Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+/// An Error of this code whose message says all of `words`.
+inline auto is_error(ErrorCode code, std::initializer_list<std::string> words) {
+  std::vector<testing::Matcher<const std::string&>> says;
+  for (const std::string& word : words) says.push_back(testing::HasSubstr(word));
+  return testing::Optional(
+      testing::AllOf(testing::Property(&Error::code, code),
+                     testing::ResultOf([](const Error& error) { return std::string(error.what()); },
+                                       testing::AllOfArray(says))));
+}
+
+}  // namespace rota::test

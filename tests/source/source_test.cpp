@@ -1,0 +1,91 @@
+#include "rota/source.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include <string>
+
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+// The least that a user writes.
+class Plain final : public Source {
+ public:
+  Plain(std::int64_t size, std::vector<Field> fields) : size_(size), fields_(std::move(fields)) {}
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void read(std::span<const SampleId> /*ids*/, const BatchView& /*out*/) const override {}
+
+ private:
+  std::int64_t size_;
+  std::vector<Field> fields_;
+};
+
+TEST(Field, KnowsTheBytesOfARow) {
+  EXPECT_EQ((Field{"x", DType::float32, {}}.row_bytes()), 4U);
+  EXPECT_EQ((Field{"x", DType::int16, {3, 5}}.row_bytes()), 30U);
+  EXPECT_EQ((Field{"x", DType::int16, {3, 0}}.row_bytes()), 0U);
+}
+
+TEST(Source, HasUsableDefaults) {
+  const Plain source(3, {{"x", DType::uint8, {}}});
+  EXPECT_EQ(source.where({1}), "");
+  EXPECT_THAT(source.shard_lengths(2), testing::IsEmpty());
+}
+
+TEST(Source, SaysThatARaggedFieldNeedsRows) {
+  const Plain source(3, {{"x", DType::uint8, {}, true}});
+  std::vector<std::int64_t> rows(1);
+  EXPECT_THAT(error_of([&] { source.rows(ids({0}), 0, rows); }),
+              is_error(ErrorCode::unsupported, {"\"x\"", "rows()"}));
+}
+
+TEST(Source, ChangesItsDefaultFingerprintWithSizeAndFields) {
+  const Plain source(3, {{"x", DType::uint8, {2}}});
+  EXPECT_EQ(source.fingerprint(), Plain(3, {{"x", DType::uint8, {2}}}).fingerprint());
+  EXPECT_NE(source.fingerprint(), Plain(4, {{"x", DType::uint8, {2}}}).fingerprint());
+  EXPECT_NE(source.fingerprint(), Plain(3, {{"y", DType::uint8, {2}}}).fingerprint());
+  EXPECT_NE(source.fingerprint(), Plain(3, {{"x", DType::int8, {2}}}).fingerprint());
+  EXPECT_NE(source.fingerprint(), Plain(3, {{"x", DType::uint8, {1, 2}}}).fingerprint());
+  EXPECT_NE(source.fingerprint(), Plain(3, {{"x", DType::uint8, {2}, true}}).fingerprint());
+}
+
+TEST(CheckIds, TakesThoseOfTheSourceOnly) {
+  const Plain source(3, {});
+  EXPECT_NO_THROW(check_ids(source, ids({0, 2, 2})));
+  EXPECT_THAT(error_of([&] {
+                check_ids(source, ids({0, 3}));
+              }),
+              is_error(ErrorCode::out_of_range, {"sample 3", "3 samples"}));
+  EXPECT_THAT(error_of([&] { check_ids(source, ids({-1})); }),
+              is_error(ErrorCode::out_of_range, {"sample -1"}));
+}
+
+TEST(Fingerprint, IsXxh3OfLengthPrefixedLittleEndianParts) {
+  const std::string bytes = std::string("\x02\0\0\0\0\0\0\0ab", 10) + std::string("\x08\0\0\0\0\0\0\0", 8) +
+                            std::string("\x01\x02\0\0\0\0\0\0", 8);
+  const XXH128_hash_t expected = XXH3_128bits(bytes.data(), bytes.size());
+  EXPECT_EQ(FingerprintBuilder().add("ab").add(0x0201).finish(),
+            (Fingerprint{expected.high64, expected.low64}));
+}
+
+TEST(Fingerprint, TellsWhereOnePartEndsAndTheNextBegins) {
+  const auto of = [](std::string_view one, std::string_view two) {
+    return FingerprintBuilder().add(one).add(two).finish();
+  };
+  EXPECT_NE(of("ab", "c"), of("a", "bc"));
+  EXPECT_NE(of("", "a"), of("a", ""));
+}
+
+TEST(Fingerprint, NeverChangesFromOneReleaseToTheNext) {
+  const std::vector<std::int64_t> numbers = {1, -2, 3};
+  EXPECT_EQ(to_string(FingerprintBuilder().add("rota").add(42).add(numbers).finish()),
+            "12d5704ebaca0edec468e6cef9129c8e");
+  EXPECT_EQ(to_string(Fingerprint{1, 0xABC}), "00000000000000010000000000000abc");
+}
+
+}  // namespace
+}  // namespace rota::test

@@ -1,0 +1,118 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+using Sources = std::vector<std::shared_ptr<const Source>>;
+
+// Sample i is the number i, and i % 4 times the number i in a ragged field.
+class Numbers final : public Source {
+ public:
+  explicit Numbers(std::int64_t size) : size_(size) {}
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
+            std::span<std::int64_t> out) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = ids[i].value % 4;
+  }
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      for (std::size_t f = 0; f < 2; ++f) {
+        const auto to = out.bytes(f, i);
+        for (std::size_t at = 0; at < to.size(); at += 8) std::memcpy(to.data() + at, &ids[i].value, 8);
+      }
+    }
+  }
+  [[nodiscard]] std::string where(SampleId id) const override { return "number " + std::to_string(id.value); }
+
+ private:
+  std::int64_t size_;
+  std::vector<Field> fields_ = {{"x", DType::int64, {}}, {"t", DType::int64, {}, true}};
+};
+
+std::vector<std::int64_t> contents(const Source& part) {
+  const Samples samples(part, all_ids(part));
+  std::vector<std::int64_t> result;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(part.size()); ++i) {
+    result.push_back(samples.values<std::int64_t>(0, i)[0]);
+    EXPECT_THAT(samples.values<std::int64_t>(1, i), testing::Each(result.back()));
+    EXPECT_EQ(samples.values<std::int64_t>(1, i).size(), static_cast<std::size_t>(result.back() % 4));
+    EXPECT_EQ(part.where({static_cast<std::int64_t>(i)}), "number " + std::to_string(result.back()));
+  }
+  return result;
+}
+
+Sources parts_of(std::int64_t size, const std::vector<double>& fractions, std::uint64_t seed = 1) {
+  return split(std::make_shared<Numbers>(size), fractions, seed);
+}
+
+TEST(Split, GivesEverySampleToExactlyOnePart) {
+  for (const std::int64_t size : {0, 1, 2, 7, 100, 1009}) {
+    std::vector<std::int64_t> all;
+    for (const auto& part : parts_of(size, {0.7, 0.0, 0.2, 0.1})) {
+      const auto some = contents(*part);
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<std::int64_t> expected(static_cast<std::size_t>(size));
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(all, expected) << size;
+  }
+}
+
+TEST(Split, RoundsTheRunningSum) {
+  const auto sizes = [](const Sources& parts) {
+    std::vector<std::int64_t> result;
+    for (const auto& part : parts) result.push_back(part->size());
+    return result;
+  };
+  EXPECT_THAT(sizes(parts_of(10, {0.25, 0.25, 0.5})), testing::ElementsAre(3, 2, 5));
+  EXPECT_THAT(sizes(parts_of(7, {1. / 3, 1. / 3, 1. / 3})), testing::ElementsAre(2, 3, 2));
+  EXPECT_THAT(sizes(parts_of(1000003, {0.9, 0.1})), testing::ElementsAre(900003, 100000));
+  EXPECT_THAT(sizes(parts_of(5, {1.0})), testing::ElementsAre(5));
+}
+
+TEST(Split, IsAtRandomAndTheSameForTheSameSeed) {
+  const auto first = contents(*parts_of(1000, {0.5, 0.5})[0]);
+  EXPECT_EQ(contents(*parts_of(1000, {0.5, 0.5})[0]), first);
+  EXPECT_NE(contents(*parts_of(1000, {0.5, 0.5}, 2)[0]), first);
+  const auto low = std::count_if(first.begin(), first.end(), [](std::int64_t value) { return value < 500; });
+  EXPECT_GT(low, 200);
+  EXPECT_LT(low, 300);
+}
+
+TEST(Split, TellsPartsSeedsAndBoundsApartByFingerprint) {
+  const auto parts = parts_of(100, {0.5, 0.5});
+  EXPECT_EQ(parts[0]->fingerprint(), parts_of(100, {0.5, 0.3, 0.2})[0]->fingerprint());
+  EXPECT_NE(parts[0]->fingerprint(), parts[1]->fingerprint());
+  EXPECT_NE(parts[0]->fingerprint(), parts_of(100, {0.5, 0.5}, 2)[0]->fingerprint());
+  EXPECT_NE(parts[0]->fingerprint(), parts_of(101, {50.0 / 101, 51.0 / 101})[0]->fingerprint());
+}
+
+TEST(Split, KeepsTheWholeAliveAndChecksItsOwnIds) {
+  const auto part = parts_of(10, {0.5, 0.5})[1];
+  EXPECT_EQ(contents(*part).size(), 5U);
+  EXPECT_THAT(error_of([&] { Samples(*part, ids({5})); }),
+              is_error(ErrorCode::out_of_range, {"sample 5", "5 samples"}));
+  EXPECT_EQ(part->where({5}), "");
+}
+
+TEST(Split, RefusesFractionsThatAreNone) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& fractions : std::vector<std::vector<double>>{{}, {0.5}, {0.5, 0.6}, {1.5, -0.5}, {nan}}) {
+    EXPECT_THAT(error_of([&] { parts_of(10, fractions); }),
+                is_error(ErrorCode::invalid_argument, {"split a dataset", "fraction"}));
+  }
+}
+
+}  // namespace
+}  // namespace rota::test
