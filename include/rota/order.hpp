@@ -45,8 +45,8 @@ class EpochOrder {
  public:
   /// The sample at `position` of `shard`, 0 <= position < plan.length(shard).
   [[nodiscard]] SampleId sample(ShardId shard, std::int64_t position) const noexcept;
-  /// The samples of `span`, whose epoch is not looked at, into out[0, span.count).
-  void samples(const Span& span, SampleId* out) const noexcept;
+  /// The samples of `spans`, whose epoch is not looked at, one after the other into out[0, sum of counts).
+  void samples(std::span<const Span> spans, SampleId* out) const noexcept;
   /// The inverse: where sample `id` of [0, N) stands.
   [[nodiscard]] Seat seat(SampleId id) const noexcept;
 
@@ -57,6 +57,7 @@ class EpochOrder {
   EpochOrder(const ShardPlan& plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape,
              std::int64_t epoch);
   [[nodiscard]] Permutation within(std::int64_t shard) const noexcept;
+  void within_samples(const Span& span, SampleId* out) const noexcept;
 
   // Shuffle::block. A slot is the place of a block in this epoch; the one with the short last block shifts
   // those after.

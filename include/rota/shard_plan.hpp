@@ -38,7 +38,7 @@ class ShardPlan {
   /// Where shard s starts on the ground; `begin(L)` is N.
   [[nodiscard]] std::int64_t begin(std::int64_t shard) const noexcept {
     return ragged_ ? ragged_->begins[static_cast<std::size_t>(shard)]
-                   : shard * short_length_ + shard * long_shards_ / shards_;
+                   : shard * short_length_ + long_before(shard);
   }
   [[nodiscard]] std::int64_t length(std::int64_t shard) const noexcept {
     return begin(shard + 1) - begin(shard);
@@ -61,7 +61,12 @@ class ShardPlan {
   /// more.
   [[nodiscard]] std::int64_t short_length() const noexcept { return short_length_; }
   [[nodiscard]] std::int64_t long_before(std::int64_t shard) const noexcept {
-    return shard * long_shards_ / shards_;
+    // floor(shard r / L) by a multiplication; the reciprocal is rounded down, so it may be one short.
+    __extension__ using u128 = unsigned __int128;
+    const auto product = static_cast<std::uint64_t>(shard * long_shards_);
+    const auto quotient = static_cast<std::uint64_t>((static_cast<u128>(product) * reciprocal_) >> 64);
+    const auto divisor = static_cast<std::uint64_t>(shards_);
+    return static_cast<std::int64_t>(quotient + (product - quotient * divisor >= divisor ? 1 : 0));
   }
   /// Equal split: the k-th longer shard, counted from 0; L where there are fewer.
   [[nodiscard]] std::int64_t long_shard(std::int64_t k) const noexcept;
@@ -87,6 +92,7 @@ class ShardPlan {
   std::int64_t interleave_;
   std::int64_t short_length_;
   std::int64_t long_shards_;
+  std::uint64_t reciprocal_;  // floor((2^64 - 1) / L)
   std::shared_ptr<const Ragged> ragged_;
 };
 

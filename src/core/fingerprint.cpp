@@ -17,7 +17,7 @@ void update(void* state, const void* data, std::size_t bytes) {
 
 // Little-endian on every machine, so that a fingerprint travels.
 void update_word(void* state, std::uint64_t word) {
-  std::array<unsigned char, 8> bytes;
+  std::array<unsigned char, 8> bytes{};
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(word >> (8 * i));
   update(state, bytes.data(), bytes.size());
 }

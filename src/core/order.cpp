@@ -47,29 +47,39 @@ Permutation EpochOrder::within(std::int64_t shard) const noexcept {
 }
 
 SampleId EpochOrder::sample(ShardId shard, std::int64_t position) const noexcept {
+  const Span span{.epoch = epoch_, .shard = shard, .position = position, .count = 1};
   SampleId id;
-  samples({.epoch = epoch_, .shard = shard, .position = position, .count = 1}, &id);
+  samples(std::span(&span, 1), &id);
   return id;
 }
 
-void EpochOrder::samples(const Span& span, SampleId* out) const noexcept {
-  const std::int64_t begin = plan_.begin(span.shard.value);
-  switch (shuffle_) {
-    case Shuffle::none:
-      for (std::int64_t i = 0; i < span.count; ++i) out[i].value = begin + span.position + i;
-      return;
-    case Shuffle::within: {
-      const Permutation permutation = within(span.shard.value);
-      for (std::int64_t i = 0; i < span.count; ++i) out[i].value = begin + permutation(span.position + i);
-      return;
+void EpochOrder::samples(std::span<const Span> spans, SampleId* out) const noexcept {
+  SampleId* at = out;
+  for (const Span& span : spans) {
+    const std::int64_t ground = plan_.begin(span.shard.value) + span.position;
+    switch (shuffle_) {
+      case Shuffle::none:
+      case Shuffle::global:
+        for (std::int64_t i = 0; i < span.count; ++i) at[i].value = ground + i;
+        break;
+      case Shuffle::within:
+        within_samples(span, at);
+        break;
+      case Shuffle::block:
+        block_samples(ground, span.count, at);
+        break;
     }
-    case Shuffle::global:
-      for (std::int64_t i = 0; i < span.count; ++i) out[i].value = whole_(begin + span.position + i);
-      return;
-    case Shuffle::block:
-      block_samples(begin + span.position, span.count, out);
-      return;
+    at += span.count;
   }
+  if (shuffle_ != Shuffle::global) return;
+  // All at once, whatever the spans: the permutations of different samples overlap in the processor.
+  for (SampleId* id = out; id < at; ++id) id->value = whole_(id->value);
+}
+
+void EpochOrder::within_samples(const Span& span, SampleId* out) const noexcept {
+  const std::int64_t begin = plan_.begin(span.shard.value);
+  const Permutation permutation = within(span.shard.value);
+  for (std::int64_t i = 0; i < span.count; ++i) out[i].value = begin + permutation(span.position + i);
 }
 
 Seat EpochOrder::seat(SampleId id) const noexcept {

@@ -24,17 +24,13 @@ Turns turns_of(const ShardPlan& plan) {
 
 // Appends slots [slot, slot + count) of the stretch that `turns` has loaded.
 template <typename GroupTurns>
-void append_spans(const GroupTurns& turns, const ShardPlan& plan, Span span, std::int64_t slot,
-                  std::int64_t count, std::vector<Span>& out) {
-  if (count == 0) return;
-  auto [shard, skip] = turns.find(slot);
-  for (;; shard = turns.next(shard), skip = 0) {
-    const std::int64_t length = plan.length(shard);
-    const std::int64_t begin = turns.begin().cursor(shard, length) + skip;
-    span.shard = ShardId{shard};
-    span.position = begin;
-    span.count = std::min(count, turns.end().cursor(shard, length) - begin);
-    if (span.count > 0) out.push_back(span);
+void append_spans(const GroupTurns& turns, Span span, std::int64_t slot, std::int64_t count,
+                  std::vector<Span>& out) {
+  for (internal::Take take = turns.find(slot);; take = turns.next(take.shard)) {
+    span.shard = ShardId{take.shard};
+    span.position = take.begin;
+    span.count = std::min(count, take.end - take.begin);
+    out.push_back(span);
     count -= span.count;
     if (count == 0) return;
   }
@@ -181,7 +177,7 @@ void Schedule::Impl::append(const Stretch& stretch, std::int64_t begin, std::int
     std::visit(
         [&](auto& turns) {
           turns.load(group_of(place), from - group_begin, to - group_begin);
-          append_spans(turns, plan(), span, at - from, count, out);
+          append_spans(turns, span, at - from, count, out);
         },
         turns_);
     at += count;

@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace rota::internal {
+namespace {
+
+Take skip(Take take, std::int64_t positions) noexcept {
+  take.begin += positions;
+  return take;
+}
+
+}  // namespace
 
 // ---- equal lengths: n or n + 1 samples a shard ----
 
@@ -29,7 +37,14 @@ std::int64_t EqualTurns::taken_before(const Frontier& frontier, std::int64_t sha
   return rounds + plan_.long_before(end) - plan_.long_before(first_);
 }
 
-Slot EqualTurns::find(std::int64_t slot) const noexcept {
+// As Frontier::cursor, but the length, which costs divisions, is looked at only where it matters.
+std::int64_t EqualTurns::cursor(const Frontier& frontier, std::int64_t shard) const noexcept {
+  if (shard >= frontier.shard) return frontier.round;
+  if (frontier.round < plan_.short_length()) return frontier.round + 1;
+  return plan_.length(shard);
+}
+
+Take EqualTurns::find(std::int64_t slot) const noexcept {
   std::int64_t low = first_;
   std::int64_t high = last_ - 1;
   while (low < high) {  // the last shard with at most `slot` slots before it
@@ -40,10 +55,16 @@ Slot EqualTurns::find(std::int64_t slot) const noexcept {
       high = middle - 1;
     }
   }
-  return {low, slot - (taken_before(end_, low) - taken_before(begin_, low))};
+  const std::int64_t skip = slot - (taken_before(end_, low) - taken_before(begin_, low));
+  return {low, cursor(begin_, low) + skip, cursor(end_, low)};
 }
 
-std::int64_t EqualTurns::next(std::int64_t shard) const noexcept {
+Take EqualTurns::next(std::int64_t shard) const noexcept {
+  const std::int64_t s = next_shard(shard);
+  return {s, cursor(begin_, s), cursor(end_, s)};
+}
+
+std::int64_t EqualTurns::next_shard(std::int64_t shard) const noexcept {
   const std::int64_t n = plan_.short_length();
   const std::int64_t s = shard + 1;
   if (begin_.round == n) return plan_.long_shard(plan_.long_before(std::max(s, begin_.shard)));
@@ -126,55 +147,54 @@ std::int64_t RaggedTurns::select_at_end(std::int64_t rank) const noexcept {
   return alive_.select(rank + below);
 }
 
-std::int64_t RaggedTurns::taken(std::int64_t offset) const noexcept {
+Take RaggedTurns::take(std::int64_t offset) const noexcept {
   const std::int64_t s = first_ + offset;
   const std::int64_t n = length(offset);
-  return end_.cursor(s, n) - begin_.cursor(s, n);
+  return {s, begin_.cursor(s, n), end_.cursor(s, n)};
 }
 
-Slot RaggedTurns::find(std::int64_t slot) const noexcept {
+Take RaggedTurns::find(std::int64_t slot) const noexcept {
   // Between two breakpoints (a shard that ends, or a frontier's shard) the stretch takes equally much of
   // every shard.
-  std::int64_t from = 0;
-  std::int64_t from_rank = 0;
-  std::size_t ending = 0;
   const std::int64_t edges[] = {std::min(begin_.shard, end_.shard) - first_,
                                 std::max(begin_.shard, end_.shard) - first_, size_};
-  std::size_t edge = 0;
-  while (from < size_) {
-    while (edges[edge] <= from && edge < 2) ++edge;
+  std::int64_t from = 0;
+  std::int64_t from_rank = 0;
+  for (std::size_t edge = 0, ending = 0;;) {
+    while (edge < 2 && edges[edge] <= from) ++edge;
     const bool is_ending = ending < ending_.size() && ending_[ending] < edges[edge];
     const std::int64_t to = is_ending ? ending_[ending] : edges[edge];
     const std::int64_t to_rank = alive_.rank(to);
     if (to_rank > from_rank) {
-      const std::int64_t each = taken(alive_.next(from));
+      const Take first = take(alive_.next(from));
+      const std::int64_t each = first.end - first.begin;
       if (slot < each * (to_rank - from_rank))
-        return {first_ + alive_.select(from_rank + slot / each), slot % each};
+        return skip(take(alive_.select(from_rank + slot / each)), slot % each);
       slot -= each * (to_rank - from_rank);
     }
     from = to;
     from_rank = to_rank;
     if (!is_ending) continue;
-    if (slot < taken(to)) return {first_ + to, slot};
-    slot -= taken(to);
+    const Take last = take(to);
+    if (slot < last.end - last.begin) return skip(last, slot);
+    slot -= last.end - last.begin;
     ++ending;
     ++from;
     ++from_rank;
   }
-  return {first_ + size_, 0};
 }
 
-std::int64_t RaggedTurns::next(std::int64_t shard) const noexcept {
-  std::int64_t s = alive_.next(shard - first_ + 1);
+Take RaggedTurns::next(std::int64_t shard) const noexcept {
   const std::int64_t begin_shard = begin_.shard - first_;
-  while (s < size_ && taken(s) == 0) {
+  for (std::int64_t s = alive_.next(shard - first_ + 1);;) {
+    const Take taken = take(s);
+    if (taken.end > taken.begin) return taken;
     // Below begin_.shard, a shard that had its turn in this round may have none in what is left of the
     // stretch.
     const bool in_gap = s < begin_shard && (end_.round == begin_.round ||
                                             (end_.round == begin_.round + 1 && first_ + s >= end_.shard));
     s = alive_.next(in_gap ? begin_shard : s + 1);
   }
-  return first_ + s;
 }
 
 std::int64_t RaggedTurns::turns_before(std::int64_t group, std::int64_t shard,

@@ -23,10 +23,11 @@ struct Frontier {
   }
 };
 
-/// Where a slot of a stretch of turns lies: `skip` positions into what the stretch takes of `shard`.
-struct Slot {
+/// What a stretch of turns takes of one shard: positions [begin, end).
+struct Take {
   std::int64_t shard = 0;
-  std::int64_t skip = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
 };
 
 /// The stretch of turns [begin, end) of one group, in canonical order: by shard, then by position. Made by
@@ -38,10 +39,11 @@ class EqualTurns {
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
   [[nodiscard]] const Frontier& end() const noexcept { return end_; }
-  /// Which shard holds slot `slot`, 0 <= slot < end - begin.
-  [[nodiscard]] Slot find(std::int64_t slot) const noexcept;
-  /// The shard after `shard` of which the stretch takes anything.
-  [[nodiscard]] std::int64_t next(std::int64_t shard) const noexcept;
+  /// From slot `slot` of the stretch on, 0 <= slot < end - begin: the rest of what it takes of that slot's
+  /// shard.
+  [[nodiscard]] Take find(std::int64_t slot) const noexcept;
+  /// What it takes of the next shard after `shard` of which it takes anything.
+  [[nodiscard]] Take next(std::int64_t shard) const noexcept;
   /// How many turns of `group` come before that of `position` of `shard`.
   [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
                                           std::int64_t position) const noexcept;
@@ -49,6 +51,8 @@ class EqualTurns {
 
  private:
   [[nodiscard]] Frontier locate(std::int64_t turns) const noexcept;
+  [[nodiscard]] std::int64_t cursor(const Frontier& frontier, std::int64_t shard) const noexcept;
+  [[nodiscard]] std::int64_t next_shard(std::int64_t shard) const noexcept;
   [[nodiscard]] std::int64_t taken_before(const Frontier& frontier, std::int64_t shard) const noexcept;
 
   const ShardPlan& plan_;
@@ -67,8 +71,8 @@ class RaggedTurns {
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
   [[nodiscard]] const Frontier& end() const noexcept { return end_; }
-  [[nodiscard]] Slot find(std::int64_t slot) const noexcept;
-  [[nodiscard]] std::int64_t next(std::int64_t shard) const noexcept;
+  [[nodiscard]] Take find(std::int64_t slot) const noexcept;
+  [[nodiscard]] Take next(std::int64_t shard) const noexcept;
   [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
                                           std::int64_t position) const noexcept;
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
@@ -89,7 +93,7 @@ class RaggedTurns {
   void advance(Rounds& rounds, std::int64_t turns) const noexcept;
   void enter(std::int64_t group, std::int64_t turns);
   [[nodiscard]] std::int64_t select_at_end(std::int64_t rank) const noexcept;
-  [[nodiscard]] std::int64_t taken(std::int64_t offset) const noexcept;
+  [[nodiscard]] Take take(std::int64_t offset) const noexcept;
 
   const ShardPlan& plan_;
   std::int64_t group_ = -1;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 
@@ -77,13 +78,17 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
   out.marks.resize(count);
   out.epochs.resize(count);
   std::size_t slot = 0;
-  for (const Span& span : spans_) {
-    if (!epoch_ || epoch_->epoch() != span.epoch) epoch_.emplace(order().epoch(span.epoch));
-    const auto length = static_cast<std::size_t>(span.count);
-    epoch_->samples(span, out.ids.data() + slot);
-    std::fill_n(out.marks.begin() + static_cast<std::ptrdiff_t>(slot), length, span.mark);
-    std::fill_n(out.epochs.begin() + static_cast<std::ptrdiff_t>(slot), length, span.epoch);
-    slot += length;
+  for (auto first = spans_.cbegin(); first != spans_.cend();) {
+    const auto last =
+        std::find_if(first, spans_.cend(), [&](const Span& s) { return s.epoch != first->epoch; });
+    if (!epoch_ || epoch_->epoch() != first->epoch) epoch_.emplace(order().epoch(first->epoch));
+    epoch_->samples(std::span(first, last), out.ids.data() + slot);
+    for (; first != last; ++first) {
+      const auto length = static_cast<std::size_t>(first->count);
+      std::fill_n(out.marks.begin() + static_cast<std::ptrdiff_t>(slot), length, first->mark);
+      std::fill_n(out.epochs.begin() + static_cast<std::ptrdiff_t>(slot), length, first->epoch);
+      slot += length;
+    }
   }
   out.store.resize(count);
   return true;

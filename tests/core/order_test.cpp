@@ -41,7 +41,8 @@ std::vector<std::int64_t> all_ids(const EpochOrder& order, const ShardPlan& plan
   std::vector<std::int64_t> ids;
   for (std::int64_t s = 0; s < plan.shards(); ++s) {
     std::vector<SampleId> shard(static_cast<std::size_t>(plan.length(s)));
-    order.samples({.epoch = 0, .shard = {s}, .position = 0, .count = plan.length(s)}, shard.data());
+    const Span span{.shard = {s}, .count = plan.length(s)};
+    order.samples(std::span(&span, 1), shard.data());
     for (const SampleId id : shard) ids.push_back(id.value);
   }
   return ids;

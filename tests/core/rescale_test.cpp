@@ -59,7 +59,7 @@ class Leg {
   void append(Step& out) {
     for (const Span& span : spans_) {
       std::vector<SampleId> ids(static_cast<std::size_t>(span.count));
-      order_.epoch(span.epoch).samples(span, ids.data());
+      order_.epoch(span.epoch).samples(std::span(&span, 1), ids.data());
       for (const SampleId id : ids) {
         out.ids.push_back(id.value);
         out.marks.push_back(span.mark);

@@ -16,7 +16,7 @@ std::vector<std::int64_t> ids_of(const Order& order, const std::vector<Span>& sp
   std::vector<std::int64_t> ids;
   for (const Span& span : spans) {
     std::vector<SampleId> part(static_cast<std::size_t>(span.count));
-    order.epoch(span.epoch).samples(span, part.data());
+    order.epoch(span.epoch).samples(std::span(&span, 1), part.data());
     for (const SampleId id : part) ids.push_back(id.value);
   }
   return ids;
