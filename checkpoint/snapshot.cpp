@@ -1,1 +1,199 @@
-// (being written)
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rota/checkpoint.hpp"
+#include "rota/error.hpp"
+#include "snapshot_data.hpp"
+
+namespace rota {
+namespace checkpoint {
+namespace {
+
+// HDF5's limit of 32 dimensions, of which rows are one.
+constexpr std::size_t kMaxRowDimensions = 31;
+
+[[noreturn]] void reject(std::string_view kind, std::string_view name, std::string_view why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("add {} \"{}\" to a snapshot: {}", kind, name, why));
+}
+
+bool is_name_char(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
+         c == '-';
+}
+
+bool is_component(std::string_view part) {
+  return !part.empty() && part != "." && part != ".." && std::ranges::all_of(part, is_name_char);
+}
+
+void require_name(std::string_view kind, std::string_view name) {
+  bool is_good = name.size() <= kMaxNameBytes;
+  for (std::string_view rest = name; is_good;) {
+    const std::size_t slash = rest.find('/');
+    is_good = is_component(rest.substr(0, slash));
+    if (slash == std::string_view::npos) break;
+    rest.remove_prefix(slash + 1);
+  }
+  if (is_good) return;
+  reject(
+      kind, name,
+      fmt::format("a name is components of A-Z a-z 0-9 _ . - joined by \"/\", none of them \".\" or \"..\", "
+                  "at most {} bytes together",
+                  kMaxNameBytes));
+}
+
+std::int64_t row_bytes_of(const LocalTensor& tensor) {
+  if (tensor.row_shape.size() > kMaxRowDimensions) {
+    reject("tensor", tensor.name, fmt::format("a row has at most {} dimensions", kMaxRowDimensions));
+  }
+  auto bytes = static_cast<std::int64_t>(size_of(tensor.dtype));
+  for (const std::int64_t length : tensor.row_shape) {
+    bytes = length < 0 || bytes < 0 ? -1 : checked_product(bytes, length);
+  }
+  if (bytes < 0) {
+    reject("tensor", tensor.name,
+           fmt::format("row shape [{}] has a negative length, or is too large",
+                       fmt::join(tensor.row_shape, ", ")));
+  }
+  return bytes;
+}
+
+// The ranges without empty ones, neighbours joined.
+std::vector<RowRange> joined(const LocalTensor& tensor) {
+  std::vector<RowRange> ranges;
+  for (const RowRange& range : tensor.ranges) {
+    std::int64_t end = 0;
+    if (range.first < 0 || range.count < 0 || __builtin_add_overflow(range.first, range.count, &end)) {
+      reject("tensor", tensor.name,
+             fmt::format("{} rows from row {} on are no range", range.count, range.first));
+    }
+    if (range.count == 0) continue;
+    if (!ranges.empty() && ranges.back().first + ranges.back().count == range.first) {
+      ranges.back().count += range.count;
+    } else {
+      ranges.push_back(range);
+    }
+  }
+  return ranges;
+}
+
+std::int64_t rows_of(const LocalTensor& tensor) {
+  std::int64_t rows = 0;
+  for (const RowRange& range : tensor.ranges) {
+    if (__builtin_add_overflow(rows, range.count, &rows)) {
+      reject("tensor", tensor.name, "its row ranges hold more rows than a number can say");
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::int64_t checked_product(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? -1 : product;
+}
+
+void SnapshotData::claim_tensor_name(const std::string& name) {
+  require_name("tensor", name);
+  for (std::size_t slash = name.find('/'); slash != std::string::npos; slash = name.find('/', slash + 1)) {
+    const std::string_view group(name.data(), slash);
+    if (names_.contains(group)) {
+      reject("tensor", name, fmt::format("\"{}\" is a tensor, and cannot be a group, too", group));
+    }
+  }
+  const std::string as_group = name + "/";
+  if (const auto inside = names_.lower_bound(as_group);
+      inside != names_.end() && inside->starts_with(as_group)) {
+    reject("tensor", name, fmt::format("it is the group of \"{}\", and cannot be a tensor, too", *inside));
+  }
+  if (!names_.insert(name).second) reject("tensor", name, "there is one of this name already");
+}
+
+void SnapshotData::add_tensor(LocalTensor tensor) {
+  tensor.row_bytes = row_bytes_of(tensor);
+  if (tensor.has_ranges) {
+    tensor.ranges = joined(tensor);
+    tensor.rows = rows_of(tensor);
+  }
+  if (tensor.rows < 0) reject("tensor", tensor.name, fmt::format("it cannot have {} rows", tensor.rows));
+  if (!tensor.owned.empty()) tensor.data = tensor.owned;
+  const std::int64_t bytes = checked_product(tensor.rows, tensor.row_bytes);
+  if (bytes < 0 || static_cast<std::uint64_t>(bytes) != tensor.data.size()) {
+    reject("tensor", tensor.name,
+           fmt::format("{} rows of {} bytes each are not the {} bytes given", tensor.rows, tensor.row_bytes,
+                       tensor.data.size()));
+  }
+  claim_tensor_name(tensor.name);
+  tensors_.push_back(std::move(tensor));
+}
+
+namespace {
+
+void add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name, std::string bytes) {
+  require_name(kind, name);
+  if (std::ranges::find(blobs, name, &LocalBlob::name) != blobs.end()) {
+    reject(kind, name, "there is one of this name already");
+  }
+  blobs.push_back({.name = std::string(name), .bytes = std::move(bytes)});
+}
+
+}  // namespace
+
+void SnapshotData::add_blob(std::string_view name, std::string bytes) {
+  add("blob", blobs_, name, std::move(bytes));
+}
+
+void SnapshotData::add_rank_blob(std::string_view name, std::string bytes) {
+  add("rank blob", rank_blobs_, name, std::move(bytes));
+}
+
+}  // namespace checkpoint
+
+Snapshot::Snapshot() : impl_(std::make_unique<Impl>()) {}
+Snapshot::~Snapshot() = default;
+Snapshot::Snapshot(Snapshot&&) noexcept = default;
+Snapshot& Snapshot::operator=(Snapshot&&) noexcept = default;
+
+void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                      std::int64_t rows, std::span<const std::byte> data) {
+  checkpoint::LocalTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.row_shape = std::move(row_shape);
+  tensor.rows = rows;
+  tensor.data = data;
+  impl_->add_tensor(std::move(tensor));
+}
+
+void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                      std::span<const RowRange> rows, std::span<const std::byte> data) {
+  checkpoint::LocalTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.row_shape = std::move(row_shape);
+  tensor.has_ranges = true;
+  tensor.ranges.assign(rows.begin(), rows.end());
+  tensor.data = data;
+  impl_->add_tensor(std::move(tensor));
+}
+
+void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                      std::int64_t rows, std::vector<std::byte> data) {
+  checkpoint::LocalTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.row_shape = std::move(row_shape);
+  tensor.rows = rows;
+  tensor.owned = std::move(data);
+  impl_->add_tensor(std::move(tensor));
+}
+
+void Snapshot::blob(std::string_view name, std::string bytes) { impl_->add_blob(name, std::move(bytes)); }
+
+void Snapshot::rank_blob(std::string_view name, std::string bytes) {
+  impl_->add_rank_blob(name, std::move(bytes));
+}
+
+}  // namespace rota

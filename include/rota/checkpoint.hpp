@@ -3,14 +3,18 @@
 // Checkpoints: distributed tensors and blobs in one HDF5 file, published atomically, read back at any world
 // size. Of use without the loader. Next: cereal.hpp, resume.hpp.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rota/dtype.hpp"
@@ -115,7 +119,7 @@ class Checkpoint {
   /// Rows [first, first + count) of tensor `name` into `out`, which must have exactly their size.
   /// Throws Error{not_found}, Error{out_of_range}, Error{invalid_argument} for a wrong size, Error{io}.
   void read(std::string_view name, RowRange rows, std::span<std::byte> out) const;
-  /// The same as elements of T, which must be the tensor's type.
+  /// The same as elements of T, which must be the tensor's type: Error{invalid_argument} where it is not.
   template <typename T>
   [[nodiscard]] std::vector<T> read(std::string_view name, RowRange rows) const;
   /// All rows.
@@ -133,8 +137,9 @@ class Checkpoint {
   friend class CheckpointReader;
   struct Impl;
   explicit Checkpoint(std::unique_ptr<Impl> impl);
-  void require(std::string_view name, DType dtype) const;
-  [[nodiscard]] std::int64_t row_elements(std::string_view name) const;
+  const TensorInfo& require(std::string_view name, RowRange rows) const;
+  [[nodiscard]] std::int64_t row_bytes(const TensorInfo& info) const;
+  [[nodiscard]] std::size_t count_elements(std::string_view name, RowRange rows, DType dtype) const;
   std::unique_ptr<Impl> impl_;
 };
 
@@ -148,6 +153,9 @@ struct CheckpointPolicy {
   std::int64_t keep_every = 0;  ///< and those whose serial it divides, for ever; 0: none
   /// After which a rank that does not arrive makes the others fail; zero: never.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
+
+  /// Throws Error{invalid_argument} for values that can never work.
+  void validate() const;
 };
 
 /// What a save did.
@@ -198,9 +206,15 @@ class CheckpointDirectory {
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
 
+  /// Whether the directory is locked. Where its file system has no such locks it is not, and nothing but the
+  /// caller's care keeps other jobs from writing there.
+  [[nodiscard]] bool is_locked() const noexcept;
+
  private:
+  friend class CheckpointDirectoryAccess;
   SaveReport save_or_agree(std::int64_t step, const Snapshot& snapshot, std::exception_ptr error);
   struct Impl;
+  explicit CheckpointDirectory(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 
@@ -208,8 +222,8 @@ class CheckpointDirectory {
 
 template <typename T>
 std::vector<T> Checkpoint::read(std::string_view name, RowRange rows) const {
-  require(name, kDTypeOf<T>);
-  std::vector<T> values(static_cast<std::size_t>(rows.count * row_elements(name)));
+  static_assert(!std::is_same_v<T, bool>, "read booleans into bytes: std::vector<bool> has no bytes");
+  std::vector<T> values(count_elements(name, rows, kDTypeOf<T>));
   read(name, rows, std::as_writable_bytes(std::span(values)));
   return values;
 }

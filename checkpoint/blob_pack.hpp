@@ -1,0 +1,54 @@
+#pragma once
+
+// Blobs on their way into a file: compressed, checksummed, and passed from rank to rank.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "digest.hpp"
+#include "snapshot_data.hpp"
+
+namespace rota::checkpoint {
+
+enum class Codec : std::uint8_t { raw = 0, zstd = 1 };
+
+/// The most that a stored byte may stand for; zstd makes less of it at its best.
+inline constexpr std::uint64_t kMaxCompression = 65'536;
+
+/// A blob as it is stored. `offset` counts from the first byte of all blobs.
+struct BlobEntry {
+  std::string name;
+  std::int32_t rank = -1;  ///< -1: the job's
+  Codec codec = Codec::raw;
+  std::uint64_t offset = 0;
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t bytes = 0;
+  Digest digest;  ///< of the stored bytes
+};
+
+/// Entries and, in their order and without gaps, what they stand for.
+struct BlobPack {
+  std::vector<BlobEntry> entries;
+  std::vector<std::byte> bytes;
+};
+
+/// Adds `blobs`, compressed where that makes them smaller, as those of `rank`.
+void add_blobs(BlobPack& pack, std::span<const LocalBlob> blobs, std::int32_t rank);
+
+/// Appends `other` to `pack`.
+void append(BlobPack& pack, BlobPack other);
+
+/// A pack as one message, and back.
+[[nodiscard]] std::vector<std::byte> to_message(const BlobPack& pack);
+[[nodiscard]] BlobPack from_message(std::span<const std::byte> message);
+
+/// The blob that `stored` holds. Checks everything before it allocates; throws Error{corrupt} headed by
+/// `what`.
+[[nodiscard]] std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored,
+                                 std::string_view what);
+
+}  // namespace rota::checkpoint

@@ -1,0 +1,140 @@
+#include "rota/checkpoint.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "blob_pack.hpp"
+#include "file_system.hpp"
+#include "reader.hpp"
+#include "rota/error.hpp"
+#include "snapshot_data.hpp"
+
+namespace rota {
+namespace {
+
+const checkpoint::BlobEntry* find_blob(const checkpoint::Structure& structure, std::string_view name,
+                                       int rank) {
+  const auto found = std::ranges::find_if(
+      structure.blobs, [&](const auto& entry) { return entry.rank == rank && entry.name == name; });
+  return found == structure.blobs.end() ? nullptr : &*found;
+}
+
+const TensorInfo* find_tensor(const checkpoint::Structure& structure, std::string_view name) {
+  const auto found = std::ranges::lower_bound(
+      structure.tensors, name, {}, [](const TensorInfo& info) { return std::string_view(info.name); });
+  return found != structure.tensors.end() && found->name == name ? &*found : nullptr;
+}
+
+std::string read_blob(const checkpoint::File& file, const checkpoint::Structure& structure,
+                      const checkpoint::BlobEntry& entry) {
+  std::vector<std::byte> stored(entry.stored_bytes);
+  file.read(structure.blob_offset + entry.offset, stored);
+  return checkpoint::unpack(entry, stored, fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
+}
+
+// Names for a message, not more than a reader can use.
+template <typename Things>
+std::string list_some(const Things& things) {
+  constexpr std::size_t kMost = 20;
+  std::string text;
+  std::size_t count = 0;
+  for (const auto& thing : things) {
+    if (++count > kMost) return fmt::format("{}, ... ({} in all)", text, things.size());
+    text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", thing.name);
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Checkpoint::~Checkpoint() = default;
+Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
+Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
+
+const CheckpointInfo& Checkpoint::info() const noexcept { return impl_->info; }
+std::span<const TensorInfo> Checkpoint::tensors() const noexcept { return impl_->structure.tensors; }
+std::span<const BlobInfo> Checkpoint::blobs() const noexcept { return impl_->blobs; }
+
+bool Checkpoint::has_tensor(std::string_view name) const noexcept {
+  return find_tensor(impl_->structure, name) != nullptr;
+}
+
+bool Checkpoint::has_blob(std::string_view name) const noexcept {
+  return find_blob(impl_->structure, name, -1) != nullptr;
+}
+
+const TensorInfo& Checkpoint::tensor(std::string_view name) const {
+  if (const TensorInfo* found = find_tensor(impl_->structure, name)) return *found;
+  throw Error(ErrorCode::not_found, fmt::format("read tensor \"{}\" of {}: it has {}", name,
+                                                impl_->info.path.string(), list_some(tensors())));
+}
+
+std::int64_t Checkpoint::row_bytes(const TensorInfo& info) const {
+  return impl_->structure.places[static_cast<std::size_t>(&info - impl_->structure.tensors.data())].row_bytes;
+}
+
+const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) const {
+  const TensorInfo& info = tensor(name);
+  if (rows.first >= 0 && rows.count >= 0 && rows.first <= info.rows() &&
+      rows.count <= info.rows() - rows.first) {
+    return info;
+  }
+  throw Error(ErrorCode::out_of_range,
+              fmt::format("read {} rows from row {} on of tensor \"{}\" of {}: it has {} rows", rows.count,
+                          rows.first, name, impl_->info.path.string(), info.rows()));
+}
+
+std::size_t Checkpoint::count_elements(std::string_view name, RowRange rows, DType dtype) const {
+  const TensorInfo& info = require(name, rows);
+  if (info.dtype != dtype) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("read tensor \"{}\" of {} as {}: its elements are {}", name,
+                            impl_->info.path.string(), to_string(dtype), to_string(info.dtype)));
+  }
+  return static_cast<std::size_t>(rows.count * row_bytes(info)) / size_of(dtype);
+}
+
+void Checkpoint::read(std::string_view name, RowRange rows, std::span<std::byte> out) const {
+  const TensorInfo& info = require(name, rows);
+  const auto bytes = static_cast<std::size_t>(rows.count * row_bytes(info));
+  if (out.size() != bytes) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("read {} rows of tensor \"{}\" of {}: they are {} bytes, and there is room for {}",
+                    rows.count, name, impl_->info.path.string(), bytes, out.size()));
+  }
+  const auto index = static_cast<std::size_t>(&info - impl_->structure.tensors.data());
+  const checkpoint::TensorPlace& place = impl_->structure.places[index];
+  impl_->file.read(place.offset + static_cast<std::uint64_t>(rows.first * place.row_bytes), out);
+}
+
+std::string Checkpoint::blob(std::string_view name) const {
+  if (const auto* entry = find_blob(impl_->structure, name, -1)) {
+    return read_blob(impl_->file, impl_->structure, *entry);
+  }
+  std::vector<BlobInfo> of_job;
+  std::ranges::copy_if(impl_->blobs, std::back_inserter(of_job),
+                       [](const BlobInfo& info) { return info.rank < 0; });
+  throw Error(ErrorCode::not_found, fmt::format("read blob \"{}\" of {}: it has {}", name,
+                                                impl_->info.path.string(), list_some(of_job)));
+}
+
+std::optional<std::string> Checkpoint::rank_blob(std::string_view name, const World& world) const {
+  if (world.size != impl_->info.world_size || world.rank < 0) return std::nullopt;
+  const auto* entry = find_blob(impl_->structure, name, world.rank);
+  if (entry == nullptr) return std::nullopt;
+  return read_blob(impl_->file, impl_->structure, *entry);
+}
+
+Checkpoint open_checkpoint(const std::filesystem::path& file) {
+  CheckpointReader reader(checkpoint::posix_file_system(), file);
+  reader.verify_extents({});
+  reader.read_structure();
+  reader.require_row_digests(reader.row_digests({}));
+  return std::move(reader).finish();
+}
+
+}  // namespace rota

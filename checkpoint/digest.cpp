@@ -1,0 +1,45 @@
+#include "digest.hpp"
+
+#include <algorithm>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace rota::checkpoint {
+
+Digest digest(std::span<const std::byte> bytes) noexcept {
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return {.low = hash.low64, .high = hash.high64};
+}
+
+std::uint64_t short_digest(std::span<const std::byte> bytes) noexcept {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+std::uint64_t row_digest(std::span<const std::byte> rows, std::int64_t first,
+                         std::int64_t row_bytes) noexcept {
+  if (row_bytes == 0) return 0;
+  const auto stride = static_cast<std::size_t>(row_bytes);
+  auto seed = static_cast<std::uint64_t>(first);
+  std::uint64_t sum = 0;
+  for (std::size_t at = 0; at < rows.size(); at += stride) {
+    sum += XXH3_64bits_withSeed(rows.data() + at, stride, seed++);
+  }
+  return sum;
+}
+
+std::uint64_t long_row_digest(std::uint64_t row, std::uint64_t row_bytes, std::span<std::byte> buffer,
+                              const std::function<void(std::uint64_t, std::span<std::byte>)>& read) {
+  XXH3_state_t state;
+  XXH3_INITSTATE(&state);
+  XXH3_64bits_reset_withSeed(&state, row);
+  for (std::uint64_t done = 0; done < row_bytes;) {
+    const auto part = buffer.first(std::min<std::uint64_t>(buffer.size(), row_bytes - done));
+    read(done, part);
+    XXH3_64bits_update(&state, part.data(), part.size());
+    done += part.size();
+  }
+  return XXH3_64bits_digest(&state);
+}
+
+}  // namespace rota::checkpoint

@@ -1,0 +1,291 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "directory_access.hpp"
+#include "file_name.hpp"
+#include "file_system.hpp"
+#include "ranks.hpp"
+#include "reader.hpp"
+#include "retention.hpp"
+#include "rota/checkpoint.hpp"
+#include "rota/error.hpp"
+#include "save.hpp"
+#include "snapshot_data.hpp"
+
+namespace rota {
+
+using checkpoint::CommitPage;
+using checkpoint::File;
+using checkpoint::FileSystem;
+
+namespace {
+
+checkpoint::RunId random_run_id() {
+  std::random_device random;
+  std::array<unsigned, sizeof(checkpoint::RunId) / sizeof(unsigned)> words{};
+  for (unsigned& word : words) word = random();
+  return std::bit_cast<checkpoint::RunId>(words);
+}
+
+template <typename T>
+std::string to_bytes(std::span<const T> values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+template <typename T>
+std::vector<T> from_bytes(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// Whether another file may be good where this one failed so.
+bool may_pass_over(ErrorCode code) {
+  return code == ErrorCode::corrupt || code == ErrorCode::io || code == ErrorCode::not_found;
+}
+
+}  // namespace
+
+void CheckpointPolicy::validate() const {
+  const auto reject = [](std::string_view why) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("set a checkpoint policy: {}", why));
+  };
+  if (keep_last < 1) reject(fmt::format("keep_last is {}, and must be at least 1", keep_last));
+  if (keep_every < 0) reject(fmt::format("keep_every is {}, and must not be negative", keep_every));
+  if (deadline.count() < 0) reject("the deadline is negative; 0 means never");
+}
+
+struct CheckpointDirectory::Impl {
+  Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
+       const FileSystem& files)
+      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
+    ranks.together("open a checkpoint directory", [&] {
+      policy.validate();
+      if (ranks.is_root()) open_directory();
+    });
+    const auto shared = from_bytes<std::byte>(
+        ranks.broadcast(to_bytes(std::span<const std::byte>(run_id)) + (is_locked ? '1' : '0')));
+    std::copy_n(shared.begin(), run_id.size(), run_id.begin());
+    is_locked = shared.back() == std::byte{'1'};
+  }
+
+  // Rank 0 makes and locks it, and draws the number of this run.
+  void open_directory() {
+    if (system.make_directories(path) != 0) {
+      checkpoint::fail_io(fmt::format("make checkpoint directory {}", path.string()), errno);
+    }
+    if (system.access(path.c_str(), W_OK | X_OK) != 0) {
+      checkpoint::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
+    }
+    directory_file = File(system, path.string(), O_RDONLY | O_DIRECTORY);
+    const checkpoint::Lock lock = directory_file.try_lock();
+    if (lock == checkpoint::Lock::held_elsewhere) {
+      throw Error(ErrorCode::busy,
+                  fmt::format("lock checkpoint directory {}: another job holds it; wait for it "
+                              "to end, or give each job a directory of its own",
+                              path.string()));
+    }
+    is_locked = lock == checkpoint::Lock::taken;
+    run_id = random_run_id();
+  }
+
+  [[nodiscard]] std::filesystem::path file_path(std::int64_t serial) const {
+    return path / checkpoint::checkpoint_name(serial);
+  }
+
+  // What is there, newest first, on this rank alone.
+  [[nodiscard]] std::vector<std::int64_t> present_serials() const {
+    std::vector<std::int64_t> serials;
+    for (const std::string& name : checkpoint::list_names(system, path)) {
+      if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
+    }
+    std::ranges::sort(serials, std::greater());
+    return serials;
+  }
+
+  // Collective: the same as rank 0 sees it.
+  std::vector<std::int64_t> serials() {
+    std::vector<std::int64_t> found;
+    ranks.at_root("list checkpoints", [&] { found = present_serials(); });
+    return from_bytes<std::int64_t>(ranks.broadcast(to_bytes(std::span<const std::int64_t>(found))));
+  }
+
+  // Collective: opens and verifies, each rank its share.
+  Checkpoint open(std::int64_t serial) {
+    const World world{.rank = ranks.rank(), .size = ranks.size()};
+    std::optional<CheckpointReader> reader;
+    ranks.together("open a checkpoint", [&] {
+      reader.emplace(system, file_path(serial));
+      if (reader->page().serial == serial) return;
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("open {}: its commit page says serial {}; the file was renamed",
+                              file_path(serial).string(), reader->page().serial));
+    });
+    ranks.together("verify a checkpoint", [&] { reader->verify_extents(world); });
+    std::vector<std::uint64_t> sums;
+    ranks.together("read a checkpoint", [&] {
+      reader->read_structure();
+      sums = reader->row_digests(world);
+    });
+    ranks.sum(sums);
+    reader->require_row_digests(sums);
+    verified = serial;
+    parent = serial;
+    return std::move(*reader).finish();
+  }
+
+  std::optional<Checkpoint> latest() {
+    passed_over.clear();
+    for (const std::int64_t serial : serials()) {
+      try {
+        return open(serial);
+      } catch (const Error& error) {
+        if (!may_pass_over(error.code())) throw;
+        passed_over.push_back({.path = file_path(serial), .reason = error.what()});
+      }
+    }
+    if (!passed_over.empty()) fail_all_bad();
+    return std::nullopt;
+  }
+
+  [[noreturn]] void fail_all_bad() const {
+    std::string reasons;
+    for (const PassedOver& bad : passed_over) {
+      reasons += fmt::format("\n  {}: {}", bad.path.filename().string(), bad.reason);
+    }
+    throw Error(ErrorCode::corrupt,
+                fmt::format("restore from {}: it has checkpoints, and none is good; move them away to start "
+                            "anew, or bring back a good one:{}",
+                            path.string(), reasons));
+  }
+
+  SaveReport save(std::int64_t step, const Snapshot& snapshot, const std::exception_ptr& error) {
+    const auto start = std::chrono::steady_clock::now();
+    const checkpoint::SaveTarget target{.system = system,
+                                        .ranks = ranks,
+                                        .directory = path,
+                                        .directory_file = directory_file,
+                                        .run_id = run_id,
+                                        .parent = parent,
+                                        .above = highest,
+                                        .step = step};
+    const CommitPage page = checkpoint::save(target, SnapshotAccess::data(snapshot), error);
+    parent = verified = highest = page.serial;
+    if (ranks.is_root()) drop_old();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    return {.info = checkpoint::to_info(page, file_path(page.serial)), .seconds = took.count()};
+  }
+
+  // What cannot be dropped now is dropped after the next save.
+  void drop_old() const {
+    try {
+      std::vector<checkpoint::Present> present;
+      for (const std::int64_t serial : present_serials()) {
+        present.push_back({.serial = serial, .is_good = seems_good(serial)});
+      }
+      for (const std::int64_t serial : checkpoint::to_drop(present, policy, verified)) {
+        system.unlink(file_path(serial).c_str());
+      }
+    } catch (const Error&) {
+      return;
+    }
+  }
+
+  [[nodiscard]] bool seems_good(std::int64_t serial) const {
+    if (std::ranges::find(passed_over, file_path(serial), &PassedOver::path) != passed_over.end())
+      return false;
+    return read_page(serial).has_value();
+  }
+
+  // Nothing where it does not verify, or belongs to another file.
+  [[nodiscard]] std::optional<CommitPage> read_page(std::int64_t serial) const {
+    try {
+      CommitPage page = checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY));
+      return page.serial == serial ? std::optional(page) : std::nullopt;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  std::vector<CheckpointInfo> list() {
+    std::vector<CommitPage> pages;
+    ranks.at_root("list checkpoints", [&] {
+      for (const std::int64_t serial : present_serials()) {
+        if (const auto page = read_page(serial)) pages.push_back(*page);
+      }
+    });
+    std::vector<CheckpointInfo> infos;
+    for (const CommitPage& page :
+         from_bytes<CommitPage>(ranks.broadcast(to_bytes(std::span<const CommitPage>(pages))))) {
+      infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
+    }
+    std::ranges::reverse(infos);
+    return infos;
+  }
+
+  const FileSystem& system;
+  checkpoint::Ranks ranks;
+  std::filesystem::path path;
+  CheckpointPolicy policy;
+  File directory_file;  // rank 0: holds the lock
+  bool is_locked = false;
+  checkpoint::RunId run_id{};
+  std::int64_t parent = -1;
+  std::int64_t verified = -1;  // the newest that was verified as a whole
+  std::int64_t highest = -1;   // that was saved here
+  std::vector<PassedOver> passed_over;
+};
+
+CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
+                                         CheckpointPolicy policy)
+    : impl_(std::make_unique<Impl>(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
+CheckpointDirectory::CheckpointDirectory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+CheckpointDirectory::~CheckpointDirectory() = default;
+CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&&) noexcept = default;
+CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&&) noexcept = default;
+
+SaveReport CheckpointDirectory::save(std::int64_t step, const Snapshot& snapshot) {
+  return impl_->save(step, snapshot, nullptr);
+}
+
+SaveReport CheckpointDirectory::save_or_agree(std::int64_t step, const Snapshot& snapshot,
+                                              std::exception_ptr error) {
+  return impl_->save(step, snapshot, error);
+}
+
+std::optional<Checkpoint> CheckpointDirectory::latest() { return impl_->latest(); }
+
+std::span<const PassedOver> CheckpointDirectory::passed_over() const noexcept { return impl_->passed_over; }
+
+Checkpoint CheckpointDirectory::open(std::int64_t serial) {
+  const std::vector<std::int64_t> present = impl_->serials();
+  if (std::ranges::find(present, serial) == present.end()) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("open checkpoint {} of {}: it has {}", serial, path().string(),
+                            present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", "))));
+  }
+  return impl_->open(serial);
+}
+
+std::vector<CheckpointInfo> CheckpointDirectory::list() { return impl_->list(); }
+
+const std::filesystem::path& CheckpointDirectory::path() const noexcept { return impl_->path; }
+
+bool CheckpointDirectory::is_locked() const noexcept { return impl_->is_locked; }
+
+CheckpointDirectory CheckpointDirectoryAccess::open(const mpi::Communicator& comm, std::filesystem::path path,
+                                                    const CheckpointPolicy& policy,
+                                                    const FileSystem& system) {
+  return CheckpointDirectory(
+      std::make_unique<CheckpointDirectory::Impl>(comm, std::move(path), policy, system));
+}
+
+}  // namespace rota

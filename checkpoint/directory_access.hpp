@@ -1,0 +1,17 @@
+#pragma once
+
+// A checkpoint directory on a file system of one's own: for tests that make its calls fail.
+
+#include "file_system.hpp"
+#include "rota/checkpoint.hpp"
+
+namespace rota {
+
+class CheckpointDirectoryAccess {
+ public:
+  /// **Collective.** As the constructor; `system` must outlive what is made of it.
+  static CheckpointDirectory open(const mpi::Communicator& comm, std::filesystem::path path,
+                                  const CheckpointPolicy& policy, const checkpoint::FileSystem& system);
+};
+
+}  // namespace rota

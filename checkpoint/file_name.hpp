@@ -1,0 +1,24 @@
+#pragma once
+
+// How checkpoints and saves under way are called in their directory.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace rota::checkpoint {
+
+/// The highest serial that 12 digits hold.
+inline constexpr std::int64_t kMaxSerial = 999'999'999'999;
+
+/// "checkpoint-000000000042.h5"
+[[nodiscard]] std::string checkpoint_name(std::int64_t serial);
+/// ".checkpoint-000000000042.<run id>.tmp"
+[[nodiscard]] std::string temporary_name(std::int64_t serial, std::string_view run_id);
+
+/// The serial in the name of a checkpoint; nothing for any other name.
+[[nodiscard]] std::optional<std::int64_t> serial_of(std::string_view name);
+[[nodiscard]] bool is_temporary(std::string_view name);
+
+}  // namespace rota::checkpoint

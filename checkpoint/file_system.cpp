@@ -1,0 +1,182 @@
+#include "file_system.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::checkpoint {
+namespace {
+
+// The largest transfer that Linux makes in one call.
+constexpr std::size_t kMaxTransfer = 0x7ffff000;
+
+std::string_view advice(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space, or keep checkpoints elsewhere";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "; the directory and its files must be writable for this job";
+    case ENOENT:
+    case ENOTDIR:
+      return "; make sure that the directory is still there, and seen by all ranks";
+    case EMFILE:
+    case ENFILE:
+      return "; raise the limit of open files";
+    default:
+      return "";
+  }
+}
+
+int failed(const std::error_code& error) {
+  if (!error) return 0;
+  errno = error.value();
+  return -1;
+}
+
+}  // namespace
+
+int FileSystem::open(const char* path, int flags, mode_t mode) const { return ::open(path, flags, mode); }
+int FileSystem::close(int fd) const { return ::close(fd); }
+ssize_t FileSystem::pread(int fd, void* out, std::size_t bytes, off_t at) const {
+  return ::pread(fd, out, bytes, at);
+}
+ssize_t FileSystem::pwrite(int fd, const void* data, std::size_t bytes, off_t at) const {
+  return ::pwrite(fd, data, bytes, at);
+}
+int FileSystem::fsync(int fd) const { return ::fsync(fd); }
+int FileSystem::fallocate(int fd, off_t bytes) const { return ::posix_fallocate(fd, 0, bytes); }
+int FileSystem::flock(int fd, int operation) const { return ::flock(fd, operation); }
+std::int64_t FileSystem::size(int fd) const {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_size : -1;
+}
+int FileSystem::rename(const char* from, const char* to) const { return std::rename(from, to); }
+int FileSystem::unlink(const char* path) const { return ::unlink(path); }
+int FileSystem::access(const char* path, int mode) const { return ::access(path, mode); }
+
+int FileSystem::make_directories(const std::filesystem::path& path) const {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return failed(error);
+}
+
+int FileSystem::list(const std::filesystem::path& directory, std::vector<std::string>& names) const {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  return failed(error);
+}
+
+const FileSystem& posix_file_system() noexcept {
+  static const FileSystem system;
+  return system;
+}
+
+void fail_io(std::string_view what, int error) {
+  throw Error(error == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+              fmt::format("{}: {}{}", what, std::generic_category().message(error), advice(error)));
+}
+
+File::File(const FileSystem& system, std::string path, int flags, mode_t mode)
+    : system_(&system), path_(std::move(path)) {
+  do {
+    fd_ = system_->open(path_.c_str(), flags | O_CLOEXEC, mode);
+  } while (fd_ < 0 && errno == EINTR);
+  if (fd_ < 0) fail_io(fmt::format("{} {}", (flags & O_CREAT) != 0 ? "create" : "open", path_), errno);
+}
+
+File::~File() {
+  if (fd_ >= 0) system_->close(fd_);
+}
+
+File::File(File&& other) noexcept
+    : system_(other.system_), path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+
+File& File::operator=(File&& other) noexcept {
+  std::swap(system_, other.system_);
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+void File::read(std::uint64_t at, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count =
+        system_->pread(fd_, out.data(), std::min(out.size(), kMaxTransfer), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_io(fmt::format("read {} bytes at {} of {}", out.size(), at, path_), errno);
+    if (count == 0) {
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("read {} bytes at {} of {}: the file ends before", out.size(), at, path_));
+    }
+    out = out.subspan(static_cast<std::size_t>(count));
+    at += static_cast<std::uint64_t>(count);
+  }
+}
+
+void File::write(std::uint64_t at, std::span<const std::byte> data) const {
+  while (!data.empty()) {
+    const ssize_t count =
+        system_->pwrite(fd_, data.data(), std::min(data.size(), kMaxTransfer), static_cast<off_t>(at));
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      fail_io(fmt::format("write {} bytes at {} of {}", data.size(), at, path_), count < 0 ? errno : EIO);
+    }
+    data = data.subspan(static_cast<std::size_t>(count));
+    at += static_cast<std::uint64_t>(count);
+  }
+}
+
+void File::allocate(std::uint64_t bytes) const {
+  int error = EINTR;
+  while (error == EINTR) error = system_->fallocate(fd_, static_cast<off_t>(bytes));
+  if (error != 0) fail_io(fmt::format("allocate {} bytes for {}", bytes, path_), error);
+}
+
+void File::sync() const {
+  // Not repeated after a failure: the kernel may have dropped what it could not write, and then succeed.
+  if (system_->fsync(fd_) != 0) fail_io(fmt::format("fsync {}", path_), errno);
+}
+
+void File::close() {
+  if (system_->close(std::exchange(fd_, -1)) != 0) fail_io(fmt::format("close {}", path_), errno);
+}
+
+std::uint64_t File::size() const {
+  const std::int64_t bytes = system_->size(fd_);
+  if (bytes < 0) fail_io(fmt::format("ask for the size of {}", path_), errno);
+  return static_cast<std::uint64_t>(bytes);
+}
+
+Lock File::try_lock() const {
+  while (system_->flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    return errno == EWOULDBLOCK ? Lock::held_elsewhere : Lock::not_supported;
+  }
+  return Lock::taken;
+}
+
+std::vector<std::string> list_names(const FileSystem& system, const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  if (system.list(directory, names) != 0) {
+    fail_io(fmt::format("list {}", directory.string()), errno);
+  }
+  return names;
+}
+
+}  // namespace rota::checkpoint

@@ -1,0 +1,85 @@
+#pragma once
+
+// All calls by which checkpoints touch a file system, so that a test can make each of them fail, and an open
+// file that checks them.
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace rota::checkpoint {
+
+/// The system calls themselves, with their own conventions: -1 and errno on failure, unless said otherwise.
+/// *Any thread.*
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  virtual int open(const char* path, int flags, mode_t mode) const;
+  virtual int close(int fd) const;
+  virtual ssize_t pread(int fd, void* out, std::size_t bytes, off_t at) const;
+  virtual ssize_t pwrite(int fd, const void* data, std::size_t bytes, off_t at) const;
+  virtual int fsync(int fd) const;
+  /// Returns the error number, 0 for none.
+  virtual int fallocate(int fd, off_t bytes) const;
+  virtual int flock(int fd, int operation) const;
+  virtual std::int64_t size(int fd) const;
+  virtual int rename(const char* from, const char* to) const;
+  virtual int unlink(const char* path) const;
+  virtual int access(const char* path, int mode) const;
+  /// Makes `path` and what leads to it; there already is no failure.
+  virtual int make_directories(const std::filesystem::path& path) const;
+  /// The names in `directory`, in any order.
+  virtual int list(const std::filesystem::path& directory, std::vector<std::string>& names) const;
+};
+
+/// The file system of this machine.
+[[nodiscard]] const FileSystem& posix_file_system() noexcept;
+
+/// Throws Error{io} (Error{not_found} for ENOENT) made of `what` (tried, on what), the system's text for
+/// `error` and what to do about it.
+[[noreturn]] void fail_io(std::string_view what, int error);
+
+/// What came of asking for a lock.
+enum class Lock { taken, held_elsewhere, not_supported };
+
+/// An open file, closed when it dies. Move-only; its calls throw Error{io} naming the path, and repeat short
+/// and interrupted transfers.
+class File {
+ public:
+  File() noexcept = default;
+  File(const FileSystem& system, std::string path, int flags, mode_t mode = 0666);
+  ~File();
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+
+  /// Fills `out`; throws Error{corrupt} where the file ends before.
+  void read(std::uint64_t at, std::span<std::byte> out) const;
+  void write(std::uint64_t at, std::span<const std::byte> data) const;
+  void allocate(std::uint64_t bytes) const;
+  void sync() const;
+  /// Closes now, checked. Not to be called twice.
+  void close();
+  [[nodiscard]] std::uint64_t size() const;
+  [[nodiscard]] Lock try_lock() const;
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  const FileSystem* system_ = nullptr;
+  std::string path_;
+  int fd_ = -1;
+};
+static_assert(std::is_nothrow_move_constructible_v<File> && std::is_nothrow_move_assignable_v<File>);
+
+/// The names in `directory`. Throws Error{io}.
+[[nodiscard]] std::vector<std::string> list_names(const FileSystem& system,
+                                                  const std::filesystem::path& directory);
+
+}  // namespace rota::checkpoint

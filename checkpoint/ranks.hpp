@@ -1,0 +1,88 @@
+#pragma once
+
+// The ranks that save or restore together: phases that end in an agreement, and exchanges of any size.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "rota/mpi.hpp"
+
+namespace rota::checkpoint {
+
+/// A duplicate of the caller's communicator, and a deadline for ranks that do not arrive. After a missed one
+/// every collective call throws Error{timeout} at once. Exchanges are to follow an agreement, so that no rank
+/// can be missing. Without MPI where `comm` is a world of one that needs none. *One thread.*
+class Ranks {
+ public:
+  /// **Collective.**
+  Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  [[nodiscard]] int rank() const noexcept { return comm_->rank(); }
+  [[nodiscard]] int size() const noexcept { return comm_->size(); }
+  [[nodiscard]] bool is_root() const noexcept { return rank() == 0; }
+
+  /// Whether this rank writes back for its node, which is not rank 0's; and whether there is any such rank.
+  [[nodiscard]] bool syncs_node() const noexcept { return syncs_node_; }
+  [[nodiscard]] bool has_other_nodes() const noexcept { return has_other_nodes_; }
+
+  /// **Collective.** As mpi::agree with the deadline; what is thrown is always an Error.
+  void agree(std::string_view phase, std::exception_ptr error);
+  /// **Collective.** Runs `work` on every rank, then agrees.
+  template <typename Work>
+  void together(std::string_view phase, Work&& work) {
+    std::exception_ptr error;
+    try {
+      work();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    agree(phase, error);
+  }
+  /// **Collective.** Runs `work` on rank 0, then agrees.
+  template <typename Work>
+  void at_root(std::string_view phase, Work&& work) {
+    together(phase, [&] {
+      if (is_root()) work();
+    });
+  }
+
+  /// **Collective.** Rank 0's bytes on all ranks.
+  [[nodiscard]] std::string broadcast(std::string bytes);
+  /// **Collective.** Every rank's `values`, as many on each, in order of rank, on every rank.
+  template <typename T>
+  [[nodiscard]] std::vector<T> gather(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    std::vector<T> all(values.size() * static_cast<std::size_t>(size()));
+    gather_bytes(std::as_bytes(values), std::as_writable_bytes(std::span(all)));
+    return all;
+  }
+  /// **Collective.** Every rank's `bytes`, in order of rank, on rank 0; nothing on others.
+  [[nodiscard]] std::vector<std::byte> gather_at_root(std::span<const std::byte> bytes);
+  /// **Collective.** Sums modulo 2^64, in place.
+  void sum(std::span<std::uint64_t> values);
+  /// **Collective.** `outgoing[r]` goes to rank r; returns what came from each rank.
+  [[nodiscard]] std::vector<std::vector<std::byte>> exchange(std::vector<std::vector<std::byte>> outgoing);
+
+ private:
+  void find_nodes();
+  void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
+
+  std::unique_ptr<mpi::Communicator> comm_;
+  std::chrono::milliseconds deadline_;
+  bool syncs_node_ = false;
+  bool has_other_nodes_ = false;
+  bool is_poisoned_ = false;
+};
+
+}  // namespace rota::checkpoint

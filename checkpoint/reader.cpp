@@ -1,0 +1,140 @@
+#include "reader.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota {
+namespace checkpoint {
+namespace {
+
+[[noreturn]] void reject(const File& file, std::string_view why) {
+  throw Error(ErrorCode::corrupt, fmt::format("verify {}: {}", file.path(), why));
+}
+
+// This rank's consecutive share of `count` things.
+std::pair<std::uint64_t, std::uint64_t> share(std::uint64_t count, World world) {
+  const auto rank = static_cast<std::uint64_t>(world.rank);
+  const auto size = static_cast<std::uint64_t>(world.size);
+  const auto begin = [&](std::uint64_t r) { return count / size * r + std::min(r, count % size); };
+  return {begin(rank), begin(rank + 1)};
+}
+
+}  // namespace
+
+CommitPage read_page(const File& file) {
+  const std::uint64_t size = file.size();
+  if (size < kPageBytes) reject(file, fmt::format("{} bytes are less than a commit page", size));
+  PageBytes bytes{};
+  file.read(0, bytes);
+  const CommitPage page = decode_page(bytes, file.path());
+  if (page.file_bytes != size) {
+    reject(file, fmt::format("it has {} bytes, and its commit page says {}", size, page.file_bytes));
+  }
+  return page;
+}
+
+CheckpointInfo to_info(const CommitPage& page, const std::filesystem::path& path) {
+  return {.path = path,
+          .serial = page.serial,
+          .parent = page.parent,
+          .step = page.step,
+          .format_version = kFormatVersion,
+          .world_size = static_cast<int>(page.world_size),
+          .run_id = to_hex(page.run_id),
+          .bytes = static_cast<std::int64_t>(page.file_bytes)};
+}
+
+namespace {
+
+// The digest of rows [first, last), read in pieces that hold whole rows, or parts of one long row.
+std::uint64_t digest_rows(const File& file, const TensorPlace& place, std::uint64_t first, std::uint64_t last,
+                          std::vector<std::byte>& buffer) {
+  const auto row_bytes = static_cast<std::uint64_t>(place.row_bytes);
+  std::uint64_t sum = 0;
+  if (row_bytes == 0) return sum;
+  const std::uint64_t rows_at_once = std::max<std::uint64_t>(1, kMaxExtentBytes / row_bytes);
+  for (std::uint64_t row = first; row < last; row += rows_at_once) {
+    const std::uint64_t at = place.offset + row * row_bytes;
+    if (row_bytes > kMaxExtentBytes) {
+      sum += long_row_digest(row, row_bytes, buffer, [&](std::uint64_t done, std::span<std::byte> part) {
+        file.read(at + done, part);
+      });
+      continue;
+    }
+    const std::uint64_t rows = std::min(rows_at_once, last - row);
+    const std::span part(buffer.data(), static_cast<std::size_t>(rows * row_bytes));
+    file.read(at, part);
+    sum += row_digest(part, static_cast<std::int64_t>(row), place.row_bytes);
+  }
+  return sum;
+}
+
+}  // namespace
+}  // namespace checkpoint
+
+using checkpoint::Extent;
+
+CheckpointReader::CheckpointReader(const checkpoint::FileSystem& system, const std::filesystem::path& path)
+    : impl_(std::make_unique<Checkpoint::Impl>()) {
+  impl_->file = checkpoint::File(system, path.string(), O_RDONLY);
+  page_ = checkpoint::read_page(impl_->file);
+  impl_->info = checkpoint::to_info(page_, path);
+  std::vector<std::byte> table(page_.file_bytes - page_.hdf5_end);
+  impl_->file.read(page_.hdf5_end, table);
+  if (checkpoint::digest(table) != page_.table_digest) {
+    checkpoint::reject(impl_->file, "the checksum of its extent table is wrong");
+  }
+  extents_ = checkpoint::decode_extents(table);
+  checkpoint::require_coverage(extents_, page_.hdf5_end, fmt::format("verify {}", path.string()));
+}
+
+void CheckpointReader::verify_extents(World world) const {
+  std::vector<std::byte> buffer(std::min(checkpoint::kMaxExtentBytes, page_.hdf5_end));
+  const auto [begin, end] = checkpoint::share(extents_.size(), world);
+  for (const Extent& extent : std::span(extents_).subspan(begin, end - begin)) {
+    const std::span bytes(buffer.data(), extent.length);
+    impl_->file.read(extent.offset, bytes);
+    if (checkpoint::digest(bytes) != extent.digest) {
+      checkpoint::reject(impl_->file, fmt::format("the checksum of bytes {} to {} is wrong", extent.offset,
+                                                  extent.offset + extent.length - 1));
+    }
+  }
+}
+
+void CheckpointReader::read_structure() {
+  impl_->structure = checkpoint::read_structure(impl_->file.path(), page_.hdf5_end);
+  for (const checkpoint::BlobEntry& entry : impl_->structure.blobs) {
+    impl_->blobs.push_back(
+        {.name = entry.name, .rank = entry.rank, .bytes = static_cast<std::int64_t>(entry.bytes)});
+  }
+}
+
+std::vector<std::uint64_t> CheckpointReader::row_digests(World world) const {
+  const checkpoint::Structure& structure = impl_->structure;
+  std::vector<std::byte> buffer(checkpoint::kMaxExtentBytes);
+  std::vector<std::uint64_t> sums;
+  for (std::size_t t = 0; t < structure.tensors.size(); ++t) {
+    const auto [first, last] =
+        checkpoint::share(static_cast<std::uint64_t>(structure.tensors[t].rows()), world);
+    sums.push_back(checkpoint::digest_rows(impl_->file, structure.places[t], first, last, buffer));
+  }
+  return sums;
+}
+
+void CheckpointReader::require_row_digests(std::span<const std::uint64_t> sums) const {
+  const checkpoint::Structure& structure = impl_->structure;
+  for (std::size_t t = 0; t < structure.tensors.size(); ++t) {
+    if (sums[t] == structure.places[t].row_digest) continue;
+    checkpoint::reject(impl_->file, fmt::format("the rows of tensor \"{}\" are not those that were saved",
+                                                structure.tensors[t].name));
+  }
+}
+
+Checkpoint CheckpointReader::finish() && { return Checkpoint(std::move(impl_)); }
+
+}  // namespace rota

@@ -1,0 +1,285 @@
+#include "save.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "blob_pack.hpp"
+#include "direct_writer.hpp"
+#include "file_name.hpp"
+#include "rota/error.hpp"
+#include "row_plan.hpp"
+#include "schema.hpp"
+#include "skeleton.hpp"
+#include "temporary.hpp"
+
+namespace rota::checkpoint {
+namespace {
+
+// What rank 0 decides and all need: serial, hdf5_end, then the offset of each tensor.
+std::string encode_layout(const CommitPage& page, std::span<const std::uint64_t> tensor_offsets) {
+  std::vector<std::uint64_t> words{static_cast<std::uint64_t>(page.serial), page.hdf5_end};
+  words.insert(words.end(), tensor_offsets.begin(), tensor_offsets.end());
+  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(std::uint64_t)};
+}
+
+class Save {
+ public:
+  Save(const SaveTarget& target, const SnapshotData& snapshot) : target_(target), snapshot_(snapshot) {
+    page_.parent = target.parent;
+    page_.step = target.step;
+    page_.world_size = target.ranks.size();
+    page_.run_id = target.run_id;
+  }
+
+  CommitPage run(const std::exception_ptr& error) {
+    prepare(error);
+    require_same_schema(target_.ranks, snapshot_.tensors(), target_.step);
+    plan();
+    move();
+    sum_digests();
+    if (has_rank_blobs_) collect_blobs();
+    begin();
+    write();
+    commit();
+    return page_;
+  }
+
+ private:
+  [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(target_.ranks.rank()); }
+  [[nodiscard]] bool is_root() const { return target_.ranks.is_root(); }
+
+  void prepare(const std::exception_ptr& error) {
+    target_.ranks.together("prepare a checkpoint", [&] {
+      if (error) std::rethrow_exception(error);
+      if (is_root()) add_blobs(blobs_, snapshot_.blobs(), -1);
+      BlobPack& own = is_root() ? blobs_ : rank_blobs_;
+      add_blobs(own, snapshot_.rank_blobs(), target_.ranks.rank());
+    });
+  }
+
+  // Exchanges row counts; every rank then plans alike.
+  void plan() {
+    const auto& tensors = snapshot_.tensors();
+    std::vector<RowSummary> own(tensors.size());
+    std::ranges::transform(tensors, own.begin(), summarize);
+    // One more, which says whether this rank has blobs of its own.
+    own.push_back({.count = std::ssize(snapshot_.rank_blobs())});
+    const std::vector<RowSummary> all = target_.ranks.gather<RowSummary>(own);
+    std::vector<RowSummary> ranks(static_cast<std::size_t>(target_.ranks.size()));
+    const auto of_each_rank = [&](std::size_t i) {
+      for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = all[r * own.size() + i];
+      return std::span<const RowSummary>(ranks);
+    };
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      plans_.push_back(plan_rows(tensors[t], of_each_rank(t)));
+    }
+    has_rank_blobs_ = std::ranges::any_of(of_each_rank(tensors.size()).subspan(1),
+                                          [](const RowSummary& rank) { return rank.count > 0; });
+  }
+
+  void move() {
+    moved_.resize(plans_.size());
+    for (std::size_t t = 0; t < plans_.size(); ++t) {
+      if (plans_[t].moves_rows) moved_[t] = move_rows(target_.ranks, snapshot_.tensors()[t], plans_[t]);
+    }
+  }
+
+  // The bytes that this rank writes of tensor `t`.
+  [[nodiscard]] std::span<const std::byte> slab_bytes(std::size_t t) const {
+    return plans_[t].moves_rows ? std::span<const std::byte>(moved_[t]) : snapshot_.tensors()[t].data;
+  }
+
+  // Row digests of what ranks hold; of what they are to write as well, where rows were moved.
+  void sum_digests() {
+    const auto& tensors = snapshot_.tensors();
+    std::vector<std::uint64_t> sums(2 * tensors.size());
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const LocalTensor& tensor = tensors[t];
+      const std::uint64_t slab = row_digest(slab_bytes(t), plans_[t].slabs[rank()].first, tensor.row_bytes);
+      sums[2 * t] = plans_[t].moves_rows ? held_digest(tensor) : slab;
+      sums[2 * t + 1] = slab;
+    }
+    target_.ranks.sum(sums);
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      if (sums[2 * t] != sums[2 * t + 1]) {
+        throw Error(ErrorCode::corrupt,
+                    fmt::format("save tensor \"{}\": its rows changed on their way between ranks; check "
+                                "memory and network",
+                                tensors[t].name));
+      }
+      digests_.push_back(sums[2 * t]);
+    }
+  }
+
+  static std::uint64_t held_digest(const LocalTensor& tensor) {
+    std::uint64_t sum = 0;
+    std::size_t at = 0;
+    for (const RowRange& range : tensor.ranges) {
+      const auto bytes = static_cast<std::size_t>(range.count * tensor.row_bytes);
+      sum += row_digest(tensor.data.subspan(at, bytes), range.first, tensor.row_bytes);
+      at += bytes;
+    }
+    return sum;
+  }
+
+  void collect_blobs() {
+    std::vector<std::vector<std::byte>> messages(static_cast<std::size_t>(target_.ranks.size()));
+    target_.ranks.together("pack rank blobs", [&] {
+      if (!is_root()) messages.front() = to_message(rank_blobs_);
+    });
+    const auto received = target_.ranks.exchange(std::move(messages));
+    target_.ranks.at_root("collect rank blobs", [&] {
+      for (std::size_t r = 1; r < received.size(); ++r) append(blobs_, from_message(received[r]));
+    });
+  }
+
+  void begin() {
+    target_.ranks.at_root("begin a checkpoint", [&] {
+      sweep_temporaries(target_.system, target_.directory, to_hex(page_.run_id));
+      page_.serial = next_serial();
+      skeleton_ = make_skeleton(tensor_records(), blobs_, page_);
+      page_.hdf5_end = skeleton_.image.end();
+      page_.extent_count = count_extents();
+      page_.file_bytes = page_.hdf5_end + page_.extent_count * kExtentEntryBytes;
+      temporary_.emplace(target_.system, temporary_path());
+      temporary_->file().allocate(page_.file_bytes);
+    });
+    const std::string layout =
+        target_.ranks.broadcast(is_root() ? encode_layout(page_, skeleton_.tensor_offsets) : std::string());
+    std::vector<std::uint64_t> words(layout.size() / sizeof(std::uint64_t));
+    std::memcpy(words.data(), layout.data(), layout.size());
+    page_.serial = static_cast<std::int64_t>(words[0]);
+    page_.hdf5_end = words[1];
+    tensor_offsets_.assign(words.begin() + 2, words.end());
+  }
+
+  [[nodiscard]] std::int64_t next_serial() const {
+    std::int64_t highest = target_.above;
+    for (const std::string& name : list_names(target_.system, target_.directory)) {
+      highest = std::max(highest, serial_of(name).value_or(-1));
+    }
+    if (highest >= kMaxSerial) {
+      throw Error(ErrorCode::out_of_range,
+                  fmt::format("number a checkpoint in {}: serial {} is the last; use a new directory",
+                              target_.directory.string(), kMaxSerial));
+    }
+    return highest + 1;
+  }
+
+  [[nodiscard]] std::filesystem::path temporary_path() const {
+    return target_.directory / temporary_name(page_.serial, to_hex(page_.run_id));
+  }
+
+  [[nodiscard]] std::vector<TensorRecord> tensor_records() const {
+    std::vector<TensorRecord> records;
+    for (std::size_t t = 0; t < plans_.size(); ++t) {
+      const LocalTensor& tensor = snapshot_.tensors()[t];
+      TensorRecord record{
+          .name = tensor.name, .dtype = tensor.dtype, .shape = {plans_[t].rows}, .row_digest = digests_[t]};
+      record.shape.insert(record.shape.end(), tensor.row_shape.begin(), tensor.row_shape.end());
+      records.push_back(std::move(record));
+    }
+    return records;
+  }
+
+  // How many there will be, over all ranks. Also finds the gaps between data, which rank 0 fills.
+  std::uint64_t count_extents() {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> data;  // offset, bytes
+    std::uint64_t count = 0;
+    for (std::size_t t = 0; t < plans_.size(); ++t) {
+      const auto row_bytes = static_cast<std::uint64_t>(snapshot_.tensors()[t].row_bytes);
+      for (const RowRange& slab : plans_[t].slabs) {
+        count += extents_of(static_cast<std::uint64_t>(slab.count) * row_bytes);
+      }
+      data.emplace_back(skeleton_.tensor_offsets[t], static_cast<std::uint64_t>(plans_[t].rows) * row_bytes);
+    }
+    data.emplace_back(skeleton_.blob_offset, blobs_.bytes.size());
+    count += extents_of(blobs_.bytes.size());
+    std::erase_if(data, [](const auto& part) { return part.second == 0; });
+    std::ranges::sort(data);
+    data.emplace_back(page_.hdf5_end, 0);
+    std::uint64_t at = kPageBytes;
+    for (const auto& [offset, bytes] : data) {
+      if (offset > at) {
+        gaps_.emplace_back(at, std::vector<std::byte>(offset - at));
+        skeleton_.image.read(at, gaps_.back().second);
+        count += extents_of(offset - at);
+      }
+      at = offset + bytes;
+    }
+    return count;
+  }
+
+  [[nodiscard]] std::vector<Slab> slabs() const {
+    std::vector<Slab> slabs;
+    for (std::size_t t = 0; t < plans_.size(); ++t) {
+      const auto row_bytes = static_cast<std::uint64_t>(snapshot_.tensors()[t].row_bytes);
+      const auto first = static_cast<std::uint64_t>(plans_[t].slabs[rank()].first);
+      slabs.push_back({.offset = tensor_offsets_[t] + first * row_bytes, .bytes = slab_bytes(t)});
+    }
+    if (!is_root()) return slabs;
+    slabs.push_back({.offset = skeleton_.blob_offset, .bytes = blobs_.bytes});
+    for (const auto& [offset, bytes] : gaps_) slabs.push_back({.offset = offset, .bytes = bytes});
+    return slabs;
+  }
+
+  void write() {
+    std::optional<File> own;
+    target_.ranks.together("write a checkpoint", [&] {
+      if (!is_root()) own.emplace(target_.system, temporary_path().string(), O_RDWR);
+      extents_ = write_slabs(is_root() ? temporary_->file() : *own, slabs());
+      if (own && !target_.ranks.syncs_node()) own->close();
+    });
+    if (!target_.ranks.has_other_nodes()) return;
+    target_.ranks.together("write back a checkpoint", [&] {
+      if (!target_.ranks.syncs_node()) return;
+      own->sync();
+      own->close();
+    });
+  }
+
+  void commit() {
+    const std::vector<std::byte> gathered = target_.ranks.gather_at_root(std::as_bytes(std::span(extents_)));
+    target_.ranks.at_root("commit a checkpoint", [&] {
+      std::vector<Extent> extents = decode_extents(gathered);
+      std::ranges::sort(extents, {}, &Extent::offset);
+      require_coverage(extents, page_.hdf5_end, fmt::format("commit {}", temporary_path().string()));
+      const std::vector<std::byte> table = encode_extents(extents);
+      page_.table_digest = digest(table);
+      temporary_->file().write(page_.hdf5_end, table);
+      temporary_->file().write(0, encode_page(page_));
+      temporary_->publish(target_.directory / checkpoint_name(page_.serial), target_.directory_file);
+    });
+    const std::string page = target_.ranks.broadcast(
+        is_root() ? std::string(reinterpret_cast<const char*>(&page_), sizeof(page_)) : std::string());
+    std::memcpy(&page_, page.data(), sizeof(page_));
+  }
+
+  const SaveTarget& target_;
+  const SnapshotData& snapshot_;
+  CommitPage page_;
+  BlobPack blobs_;       // rank 0: all that go into the file
+  BlobPack rank_blobs_;  // other ranks: their own
+  bool has_rank_blobs_ = false;
+  std::vector<RowPlan> plans_;
+  std::vector<std::vector<std::byte>> moved_;
+  std::vector<std::uint64_t> digests_;
+  Skeleton skeleton_;  // rank 0
+  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> gaps_;
+  std::vector<std::uint64_t> tensor_offsets_;
+  std::vector<Extent> extents_;
+  std::optional<Temporary> temporary_;  // rank 0
+};
+
+}  // namespace
+
+CommitPage save(const SaveTarget& target, const SnapshotData& snapshot, const std::exception_ptr& error) {
+  return Save(target, snapshot).run(error);
+}
+
+}  // namespace rota::checkpoint

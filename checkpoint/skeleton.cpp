@@ -1,0 +1,189 @@
+#include "skeleton.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "hdf5/hdf5.hpp"
+
+namespace rota::checkpoint {
+namespace {
+
+constexpr std::string_view kLoader = "loader/";
+
+// Large datasets begin at a page of the file, for those who map it.
+constexpr hsize_t kAlignedFrom = 65'536;
+constexpr hsize_t kAlignment = 4096;
+
+hdf5::Datatype string_type(std::size_t bytes, H5T_str_t padding) {
+  hdf5::Datatype type(H5Tcopy(H5T_C_S1), "make an HDF5 string type");
+  hdf5::check(H5Tset_size(type.get(), bytes), "make an HDF5 string type");
+  hdf5::check(H5Tset_strpad(type.get(), padding), "make an HDF5 string type");
+  return type;
+}
+
+void write_attribute(hid_t object, const char* name, const hdf5::Datatype& file_type, hid_t memory_type,
+                     const void* value) {
+  const hdf5::Dataspace scalar(H5Screate(H5S_SCALAR), name);
+  const hdf5::Attribute attribute(
+      H5Acreate2(object, name, file_type.get(), scalar.get(), H5P_DEFAULT, H5P_DEFAULT), name);
+  hdf5::check(H5Awrite(attribute.get(), memory_type, value), name);
+}
+
+void write_attribute(hid_t object, const char* name, std::int64_t value) {
+  write_attribute(object, name, hdf5::file_type(DType::int64), H5T_NATIVE_INT64, &value);
+}
+
+void write_attribute(hid_t object, const char* name, std::uint64_t value) {
+  write_attribute(object, name, hdf5::file_type(DType::uint64), H5T_NATIVE_UINT64, &value);
+}
+
+void write_attribute(hid_t object, const char* name, std::string_view value) {
+  const hdf5::Datatype type = string_type(value.size(), H5T_STR_NULLPAD);
+  write_attribute(object, name, type, type.get(), value.data());
+}
+
+hdf5::File create_file(const SparseImageDriver& driver) {
+  const std::string_view what = "make the skeleton of a checkpoint";
+  const hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
+  driver.use(access);
+  hdf5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), what);
+  hdf5::check(H5Pset_alignment(access.get(), kAlignedFrom, kAlignment), what);
+  const hdf5::Properties creation(H5Pcreate(H5P_FILE_CREATE), what);
+  hdf5::check(H5Pset_userblock(creation.get(), kPageBytes), what);
+  hdf5::check(H5Pset_obj_track_times(creation.get(), false), what);
+  return {H5Fcreate("checkpoint", H5F_ACC_TRUNC, creation.get(), access.get()), what};
+}
+
+// Creation properties that the datasets share.
+struct Creation {
+  Creation() {
+    hdf5::check(H5Pset_create_intermediate_group(links.get(), 1), "create groups");
+    hdf5::check(H5Pset_layout(dataset.get(), H5D_CONTIGUOUS), "make a dataset contiguous");
+    hdf5::check(H5Pset_alloc_time(dataset.get(), H5D_ALLOC_TIME_EARLY), "allot a dataset");
+    hdf5::check(H5Pset_fill_time(dataset.get(), H5D_FILL_TIME_NEVER), "leave a dataset unwritten");
+    hdf5::check(H5Pset_obj_track_times(dataset.get(), false), "keep times out of a dataset");
+  }
+  hdf5::Properties links{H5Pcreate(H5P_LINK_CREATE), "make link properties"};
+  hdf5::Properties dataset{H5Pcreate(H5P_DATASET_CREATE), "make dataset properties"};
+};
+
+hdf5::Dataset create_dataset(const hdf5::File& file, const std::string& path, const hdf5::Datatype& type,
+                             std::span<const std::int64_t> shape, const Creation& creation) {
+  const std::vector<hsize_t> lengths(shape.begin(), shape.end());
+  const std::string what = fmt::format("create dataset {}", path);
+  const hdf5::Dataspace space(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
+                              what);
+  return {H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(), creation.links.get(),
+                     creation.dataset.get(), H5P_DEFAULT),
+          what};
+}
+
+// In the file as a whole, user block included.
+std::uint64_t offset_of(const hdf5::Dataset& dataset) {
+  const haddr_t offset = H5Dget_offset(dataset.get());
+  return offset == HADDR_UNDEF ? 0 : offset;
+}
+
+std::uint64_t add_tensor(const hdf5::File& file, const TensorRecord& tensor, const Creation& creation) {
+  const hdf5::Dataset dataset =
+      create_dataset(file, dataset_path(tensor.name), hdf5::file_type(tensor.dtype), tensor.shape, creation);
+  write_attribute(dataset.get(), "dtype", to_string(tensor.dtype));
+  write_attribute(dataset.get(), "distributed_axis", std::int64_t{0});
+  write_attribute(dataset.get(), "row_digest", tensor.row_digest);
+  return offset_of(dataset);
+}
+
+void add_blob_index(const hdf5::File& file, const BlobPack& blobs, const Creation& creation) {
+  std::size_t name_bytes = 0;
+  for (const BlobEntry& entry : blobs.entries) name_bytes = std::max(name_bytes, entry.name.size());
+  std::vector<std::byte> rows(blobs.entries.size() * (sizeof(BlobIndexRow) + name_bytes));
+  std::byte* at = rows.data();
+  for (const BlobEntry& entry : blobs.entries) {
+    const BlobIndexRow row{.rank = entry.rank,
+                           .codec = static_cast<std::uint8_t>(entry.codec),
+                           .offset = entry.offset,
+                           .stored_bytes = entry.stored_bytes,
+                           .bytes = entry.bytes,
+                           .checksum_low = entry.digest.low,
+                           .checksum_high = entry.digest.high};
+    std::memcpy(at, &row, sizeof(row));
+    std::memcpy(at + sizeof(row), entry.name.data(), entry.name.size());
+    at += sizeof(row) + name_bytes;
+  }
+  const hdf5::Datatype memory_type = blob_index_type(name_bytes);
+  hdf5::Datatype packed_type(H5Tcopy(memory_type.get()), "pack the type of the blob index");
+  hdf5::check(H5Tpack(packed_type.get()), "pack the type of the blob index");
+  const auto count = static_cast<std::int64_t>(blobs.entries.size());
+  const hdf5::Dataset index =
+      create_dataset(file, std::string(kBlobIndexPath), packed_type, {&count, 1}, creation);
+  hdf5::check(H5Dwrite(index.get(), memory_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()),
+              "write the blob index");
+}
+
+void describe(const hdf5::File& file, const CommitPage& page) {
+  const hdf5::Group root(H5Gopen2(file.get(), "/", H5P_DEFAULT), "open the root group");
+  write_attribute(root.get(), "format_version", static_cast<std::int64_t>(kFormatVersion));
+  write_attribute(root.get(), "serial", page.serial);
+  write_attribute(root.get(), "parent", page.parent);
+  write_attribute(root.get(), "step", page.step);
+  write_attribute(root.get(), "world_size", page.world_size);
+  write_attribute(root.get(), "run_id", to_hex(page.run_id));
+  write_attribute(root.get(), "writer", "rota " ROTA_VERSION);
+}
+
+}  // namespace
+
+Skeleton make_skeleton(std::span<const TensorRecord> tensors, const BlobPack& blobs, const CommitPage& page) {
+  const auto guard = hdf5::lock();
+  Skeleton skeleton;
+  const SparseImageDriver driver(skeleton.image);
+  hdf5::File file = create_file(driver);
+  describe(file, page);
+  const Creation creation;
+  for (const TensorRecord& tensor : tensors) {
+    skeleton.tensor_offsets.push_back(add_tensor(file, tensor, creation));
+  }
+  if (!blobs.entries.empty()) {
+    add_blob_index(file, blobs, creation);
+    const auto bytes = static_cast<std::int64_t>(blobs.bytes.size());
+    skeleton.blob_offset = offset_of(create_dataset(file, std::string(kBlobBytesPath),
+                                                    hdf5::file_type(DType::uint8), {&bytes, 1}, creation));
+  }
+  file.close("finish the skeleton of a checkpoint");
+  return skeleton;
+}
+
+std::string dataset_path(std::string_view tensor_name) {
+  return tensor_name.starts_with(kLoader) ? fmt::format("/{}", tensor_name)
+                                          : fmt::format("/tensors/{}", tensor_name);
+}
+
+std::string tensor_name(std::string_view dataset_path) {
+  constexpr std::string_view kTensors = "/tensors/";
+  if (dataset_path.substr(std::min<std::size_t>(1, dataset_path.size())).starts_with(kLoader)) {
+    return std::string(dataset_path.substr(1));
+  }
+  return dataset_path.starts_with(kTensors) ? std::string(dataset_path.substr(kTensors.size())) : "";
+}
+
+hdf5::Datatype blob_index_type(std::size_t name_bytes) {
+  const std::string_view what = "make the type of the blob index";
+  hdf5::Datatype type(H5Tcreate(H5T_COMPOUND, sizeof(BlobIndexRow) + name_bytes), what);
+  const hdf5::Datatype name = string_type(name_bytes, H5T_STR_NULLPAD);
+  const auto add = [&](const char* member, std::size_t at, hid_t member_type) {
+    hdf5::check(H5Tinsert(type.get(), member, at, member_type), what);
+  };
+  add("name", sizeof(BlobIndexRow), name.get());
+  add("rank", offsetof(BlobIndexRow, rank), H5T_STD_I32LE);
+  add("codec", offsetof(BlobIndexRow, codec), H5T_STD_U8LE);
+  add("offset", offsetof(BlobIndexRow, offset), H5T_STD_U64LE);
+  add("stored_bytes", offsetof(BlobIndexRow, stored_bytes), H5T_STD_U64LE);
+  add("bytes", offsetof(BlobIndexRow, bytes), H5T_STD_U64LE);
+  add("checksum_low", offsetof(BlobIndexRow, checksum_low), H5T_STD_U64LE);
+  add("checksum_high", offsetof(BlobIndexRow, checksum_high), H5T_STD_U64LE);
+  return type;
+}
+
+}  // namespace rota::checkpoint

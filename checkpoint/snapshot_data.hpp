@@ -1,0 +1,72 @@
+#pragma once
+
+// What a Snapshot holds.
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rota/checkpoint.hpp"
+
+namespace rota::checkpoint {
+
+/// A tensor, as far as this rank holds it.
+struct LocalTensor {
+  std::string name;
+  DType dtype = DType::uint8;
+  std::vector<std::int64_t> row_shape;
+  std::int64_t row_bytes = 0;
+  bool has_ranges = false;       ///< else the rows follow those of the lower ranks
+  std::int64_t rows = 0;         ///< held here
+  std::vector<RowRange> ranges;  ///< in the order of `data`, none of them empty, neighbours joined
+  std::span<const std::byte> data;
+  std::vector<std::byte> owned;  ///< what `data` views, where the snapshot took it over
+};
+
+struct LocalBlob {
+  std::string name;
+  std::string bytes;
+};
+
+/// Adds what Snapshot adds, with its checks.
+class SnapshotData {
+ public:
+  void add_tensor(LocalTensor tensor);
+  void add_blob(std::string_view name, std::string bytes);
+  void add_rank_blob(std::string_view name, std::string bytes);
+
+  [[nodiscard]] const std::vector<LocalTensor>& tensors() const noexcept { return tensors_; }
+  [[nodiscard]] const std::vector<LocalBlob>& blobs() const noexcept { return blobs_; }
+  [[nodiscard]] const std::vector<LocalBlob>& rank_blobs() const noexcept { return rank_blobs_; }
+
+ private:
+  void claim_tensor_name(const std::string& name);
+
+  std::vector<LocalTensor> tensors_;
+  std::vector<LocalBlob> blobs_;
+  std::vector<LocalBlob> rank_blobs_;
+  std::set<std::string, std::less<>> names_;
+};
+
+/// What a name may be at most, in bytes.
+inline constexpr std::size_t kMaxNameBytes = 1024;
+
+/// a * b for sizes >= 0; -1 where that overflows.
+[[nodiscard]] std::int64_t checked_product(std::int64_t a, std::int64_t b) noexcept;
+
+}  // namespace rota::checkpoint
+
+namespace rota {
+
+struct Snapshot::Impl : checkpoint::SnapshotData {};
+
+class SnapshotAccess {
+ public:
+  static const checkpoint::SnapshotData& data(const Snapshot& snapshot) { return *snapshot.impl_; }
+};
+
+}  // namespace rota

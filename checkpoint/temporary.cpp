@@ -1,0 +1,54 @@
+#include "temporary.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+
+#include "file_name.hpp"
+#include "rota/error.hpp"
+
+namespace rota::checkpoint {
+namespace {
+
+// Whether nobody writes `path` any more. Where there are no locks, nobody can tell.
+bool is_dead(const FileSystem& system, const std::string& path) {
+  try {
+    return File(system, path, O_RDWR).try_lock() == Lock::taken;
+  } catch (const Error&) {
+    return false;  // gone already, or not ours to open
+  }
+}
+
+}  // namespace
+
+Temporary::Temporary(const FileSystem& system, const std::filesystem::path& path)
+    : system_(&system), file_(system, path.string(), O_RDWR | O_CREAT | O_EXCL), name_(path.string()) {
+  static_cast<void>(file_.try_lock());
+}
+
+Temporary::~Temporary() {
+  if (!name_.empty()) system_->unlink(name_.c_str());
+}
+
+void Temporary::publish(const std::filesystem::path& name, const File& directory) {
+  file_.sync();
+  file_.close();
+  if (system_->rename(name_.c_str(), name.c_str()) != 0) {
+    fail_io(fmt::format("rename {} to {}", name_, name.string()), errno);
+  }
+  name_ = name.string();
+  directory.sync();
+  name_.clear();
+}
+
+void sweep_temporaries(const FileSystem& system, const std::filesystem::path& directory,
+                       std::string_view own_run) {
+  for (const std::string& name : list_names(system, directory)) {
+    if (!is_temporary(name)) continue;
+    const std::string path = (directory / name).string();
+    if (name.find(own_run) != std::string::npos || is_dead(system, path)) system.unlink(path.c_str());
+  }
+}
+
+}  // namespace rota::checkpoint

@@ -1,0 +1,39 @@
+#pragma once
+
+// A checkpoint while it is being written, under a name that no reader takes. Rank 0 owns it.
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "file_system.hpp"
+
+namespace rota::checkpoint {
+
+/// A new file that is deleted unless it is published.
+class Temporary {
+ public:
+  /// Creates `path` and locks it, which tells other jobs that it is in use. Throws Error{io}.
+  Temporary(const FileSystem& system, const std::filesystem::path& path);
+  ~Temporary();
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  [[nodiscard]] const File& file() const noexcept { return file_; }
+
+  /// Makes the file durable, gives it its name, and makes that durable. `directory` is open. On failure
+  /// neither name is left. Throws Error{io}.
+  void publish(const std::filesystem::path& name, const File& directory);
+
+ private:
+  const FileSystem* system_;
+  File file_;
+  std::string name_;  // that the file has now; empty once it is published
+};
+
+/// Deletes what saves that died have left in `directory`: what nobody has locked, and what bears `own_run`,
+/// which has no save under way. Throws Error{io} where the directory cannot be listed.
+void sweep_temporaries(const FileSystem& system, const std::filesystem::path& directory,
+                       std::string_view own_run);
+
+}  // namespace rota::checkpoint

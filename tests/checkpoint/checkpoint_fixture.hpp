@@ -1,0 +1,93 @@
+#pragma once
+
+// What the tests of checkpoints share: a directory that is removed again, and tensors whose every byte
+// depends on their name and row.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "rota/checkpoint.hpp"
+#include "rota/error.hpp"
+
+namespace rota_test {
+
+using Bytes = std::vector<std::byte>;
+namespace fs = std::filesystem;
+
+/// A new directory under the system's temporary one.
+inline fs::path make_directory() {
+  std::string name = (fs::temp_directory_path() / "rota_checkpoint_XXXXXX").string();
+  return {mkdtemp(name.data())};
+}
+
+/// Rows [first, first + count) of a tensor: byte j of row i is the same whoever makes it.
+inline Bytes make_rows(std::int64_t first, std::int64_t count, std::size_t row_bytes, unsigned salt = 0) {
+  Bytes bytes(static_cast<std::size_t>(count) * row_bytes);
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto at = static_cast<std::uint64_t>(first) * row_bytes + i + salt;
+    bytes[i] = static_cast<std::byte>((at * 0x9E3779B97F4A7C15U) >> 53);
+  }
+  return bytes;
+}
+
+inline Bytes read_rows(const rota::Checkpoint& checkpoint, std::string_view name, rota::RowRange rows,
+                       std::size_t row_bytes) {
+  Bytes bytes(static_cast<std::size_t>(rows.count) * row_bytes);
+  checkpoint.read(name, rows, bytes);
+  return bytes;
+}
+
+inline std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline void write_file(const fs::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+/// Names in `directory`, sorted.
+inline std::vector<std::string> names_in(const fs::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
+
+/// The Error that `work` throws. Fails the test where it throws none.
+inline rota::Error error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const rota::Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "no Error was thrown";
+  return {rota::ErrorCode::callback, "none"};
+}
+
+MATCHER_P2(IsError, code, text, "") {
+  *result_listener << rota::to_string(arg.code()) << ": " << arg.what();
+  return arg.code() == code && std::string_view(arg.what()).find(text) != std::string_view::npos;
+}
+
+/// A test of one process in a directory of its own, without MPI.
+class CheckpointTest : public ::testing::Test {
+ protected:
+  ~CheckpointTest() override { fs::remove_all(path_); }
+
+  rota::CheckpointDirectory open(rota::CheckpointPolicy policy = {}) { return {{}, path_, policy}; }
+
+  fs::path path_ = make_directory();
+};
+
+}  // namespace rota_test

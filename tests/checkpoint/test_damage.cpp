@@ -1,0 +1,212 @@
+// Damage is found before HDF5 sees it, and a directory falls back to an older checkpoint.
+
+#include "checkpoint_fixture.hpp"
+#include "digest.hpp"
+#include "file_system.hpp"
+#include "little_endian.hpp"
+#include "reader.hpp"
+
+namespace {
+
+using rota::DType;
+using rota::ErrorCode;
+using rota::Snapshot;
+using rota_test::error_of;
+using rota_test::IsError;
+using rota_test::make_rows;
+using rota_test::read_file;
+using rota_test::write_file;
+using rota_test::fs::path;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+Snapshot small_snapshot(std::int64_t step) {
+  Snapshot snapshot;
+  snapshot.tensor("w", DType::int32, {2}, 40, make_rows(step, 40, 8));
+  snapshot.tensor("loader/main/cursors", DType::int64, {2}, 16, make_rows(step, 16, 16));
+  snapshot.blob("state", "step " + std::to_string(step));
+  return snapshot;
+}
+
+// Only the steps before HDF5 is asked.
+void verify(const path& file) {
+  const rota::CheckpointReader reader(rota::checkpoint::posix_file_system(), file);
+  reader.verify_extents({});
+}
+
+class Damage : public rota_test::CheckpointTest {
+ protected:
+  path save(rota::CheckpointDirectory& directory, std::int64_t step) {
+    return directory.save(step, small_snapshot(step)).info.path;
+  }
+  path save() {
+    auto directory = open();
+    return save(directory, 1);
+  }
+  // Sets the version and makes the prefix's checksum right again.
+  void set_version(const path& file, std::uint32_t version) {
+    std::string bytes = read_file(file);
+    const auto page = std::as_writable_bytes(std::span(bytes));
+    rota::checkpoint::put(page, 8, version);
+    rota::checkpoint::put(page, 32, rota::checkpoint::short_digest(page.first(32)));
+    write_file(file, bytes);
+  }
+};
+
+void flip(const path& file, std::size_t byte, unsigned bit) {
+  std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekg(static_cast<std::streamoff>(byte));
+  const auto value = static_cast<char>(stream.get() ^ (1 << bit));
+  stream.seekp(static_cast<std::streamoff>(byte));
+  stream.put(value);
+}
+
+TEST_F(Damage, AFlippedBitAnywhereIsFoundBeforeHdf5OpensTheFile) {
+  const path file = save();
+  const auto size = std::filesystem::file_size(file);
+  std::size_t tried = 0;
+  for (std::size_t byte = 0; byte < size; byte += byte < 200 ? 1 : 5) {
+    const auto bit = static_cast<unsigned>(byte % 8);
+    flip(file, byte, bit);
+    ASSERT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, file.string()))
+        << "byte " << byte;
+    flip(file, byte, bit);
+    ++tried;
+  }
+  EXPECT_GT(tried, 1000U);
+  verify(file);
+}
+
+TEST_F(Damage, AnyTruncationIsFound) {
+  const path file = save();
+  const std::string good = read_file(file);
+  for (std::size_t length = 0; length < good.size(); length += 37) {
+    std::filesystem::resize_file(file, length);
+    ASSERT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "bytes"))
+        << length << " bytes left";
+    write_file(file, good);
+  }
+  std::filesystem::resize_file(file, good.size() - 1);
+  EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
+  write_file(file, good + "x");
+  EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
+}
+
+TEST_F(Damage, AZeroedOrStalePageIsFound) {
+  const path file = save();
+  const std::string good = read_file(file);
+  for (std::size_t at = 0; at < good.size(); at += 4096) {
+    std::string bad = good;
+    std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at), std::min<std::size_t>(4096, bad.size() - at),
+                '\0');
+    write_file(file, bad);
+    EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "")) << "page at " << at;
+  }
+}
+
+TEST_F(Damage, ANewerFormatIsRefusedWithBothNumbers) {
+  const path file = save();
+  set_version(file, 7);
+  const auto error = error_of([&] { rota::open_checkpoint(file); });
+  EXPECT_THAT(error, IsError(ErrorCode::unsupported, "version 7"));
+  EXPECT_THAT(error, IsError(ErrorCode::unsupported, "up to version 1"));
+  EXPECT_THAT(error_of([&] { (void)open().latest(); }), IsError(ErrorCode::unsupported, "version 7"));
+}
+
+TEST_F(Damage, AnUnknownRequiredFeatureIsRefused) {
+  const path file = save();
+  std::string bytes = read_file(file);
+  const auto page = std::as_writable_bytes(std::span(bytes));
+  rota::checkpoint::put(page, 16, std::uint64_t{4});
+  rota::checkpoint::put(page, 32, rota::checkpoint::short_digest(page.first(32)));
+  write_file(file, bytes);
+  EXPECT_THAT(error_of([&] { rota::open_checkpoint(file); }), IsError(ErrorCode::unsupported, "0x4"));
+}
+
+TEST_F(Damage, TheNewestGoodCheckpointIsTaken) {
+  auto directory = open({.keep_last = 4});
+  save(directory, 1);
+  const path second = save(directory, 2);
+  const path third = save(directory, 3);
+  flip(second, 5000, 1);
+  flip(third, 10, 1);
+  const auto checkpoint = directory.latest();
+  ASSERT_TRUE(checkpoint);
+  EXPECT_EQ(checkpoint->info().step, 1);
+  EXPECT_EQ(checkpoint->blob("state"), "step 1");
+  ASSERT_THAT(directory.passed_over(), SizeIs(2));
+  EXPECT_EQ(directory.passed_over()[0].path, third);
+  EXPECT_THAT(directory.passed_over()[1].reason, HasSubstr("checksum of bytes"));
+}
+
+TEST_F(Damage, NoneGoodIsAnErrorThatSaysWhyOfEach) {
+  auto directory = open();
+  EXPECT_FALSE(directory.latest());
+  flip(save(directory, 1), 6000, 2);
+  flip(save(directory, 2), 0, 2);
+  const auto error = error_of([&] { (void)directory.latest(); });
+  EXPECT_THAT(error, IsError(ErrorCode::corrupt, "checkpoint-000000000001.h5: read the commit page"));
+  EXPECT_THAT(error, IsError(ErrorCode::corrupt, "checkpoint-000000000000.h5: verify"));
+}
+
+TEST_F(Damage, ADamagedOneAskedForByNameIsAnError) {
+  auto directory = open();
+  save(directory, 1);
+  flip(save(directory, 2), 6000, 2);
+  EXPECT_THAT(error_of([&] { (void)directory.open(1); }), IsError(ErrorCode::corrupt, "checksum"));
+  EXPECT_EQ(directory.open(0).info().step, 1);
+  EXPECT_THAT(error_of([&] { (void)directory.open(7); }), IsError(ErrorCode::not_found, "it has 1, 0"));
+}
+
+TEST_F(Damage, ARenamedFileIsNotTaken) {
+  auto directory = open();
+  const path first = save(directory, 1);
+  std::filesystem::copy_file(first, path_ / "checkpoint-000000000009.h5");
+  const auto checkpoint = directory.latest();
+  EXPECT_EQ(checkpoint->info().serial, 0);
+  ASSERT_THAT(directory.passed_over(), SizeIs(1));
+  EXPECT_THAT(directory.passed_over()[0].reason, HasSubstr("says serial 0"));
+  EXPECT_EQ(save(directory, 2).filename(), "checkpoint-000000000010.h5");
+}
+
+TEST_F(Damage, OtherFilesAreNoCheckpoints) {
+  write_file(path_ / "checkpoint-12.h5", "x");
+  write_file(path_ / "checkpoint-00000000000a.h5", "x");
+  auto directory = open();
+  EXPECT_FALSE(directory.latest());
+  EXPECT_THAT(directory.list(), SizeIs(0));
+}
+
+TEST_F(Damage, AFileThatIsNotThereIsNotFound) {
+  EXPECT_THAT(error_of([&] { rota::open_checkpoint(path_ / "none.h5"); }),
+              IsError(ErrorCode::not_found, "none.h5"));
+}
+
+// A file whose checksums are right may still be wrong, if its writer was.
+TEST_F(Damage, RowsThatWereMixedUpBeforeTheyWereHashedAreFound) {
+  const path file = save();
+  rota::CheckpointReader reader(rota::checkpoint::posix_file_system(), file);
+  reader.verify_extents({});
+  reader.read_structure();
+  auto sums = reader.row_digests({});
+  reader.require_row_digests(sums);
+  ++sums[1];
+  EXPECT_THAT(error_of([&] { reader.require_row_digests(sums); }), IsError(ErrorCode::corrupt, "\"w\""));
+}
+
+TEST_F(Damage, RowDigestsOfAnySplitAddUp) {
+  const path file = save();
+  rota::CheckpointReader reader(rota::checkpoint::posix_file_system(), file);
+  reader.read_structure();
+  for (const int size : {1, 2, 3, 16, 50}) {
+    std::vector<std::uint64_t> sums(2);
+    for (int rank = 0; rank < size; ++rank) {
+      const auto parts = reader.row_digests({.rank = rank, .size = size});
+      for (std::size_t t = 0; t < sums.size(); ++t) sums[t] += parts[t];
+      reader.verify_extents({.rank = rank, .size = size});
+    }
+    reader.require_row_digests(sums);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,218 @@
+// Whatever call fails, the old checkpoints are as they were, and nothing is left of the new one.
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "checkpoint_fixture.hpp"
+#include "directory_access.hpp"
+#include "faulty_file_system.hpp"
+
+namespace {
+
+using rota::CheckpointDirectory;
+using rota::CheckpointDirectoryAccess;
+using rota::DType;
+using rota::ErrorCode;
+using rota::Snapshot;
+using rota_test::error_of;
+using rota_test::IsError;
+using rota_test::make_rows;
+using rota_test::names_in;
+using rota_test::read_rows;
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+Snapshot snapshot_of(std::int64_t step) {
+  Snapshot snapshot;
+  snapshot.tensor("w", DType::int32, {4}, 200'000, make_rows(step, 200'000, 16));
+  snapshot.blob("state", std::to_string(step));
+  return snapshot;
+}
+
+class Faults : public rota_test::CheckpointTest {
+ protected:
+  CheckpointDirectory open_faulty() { return CheckpointDirectoryAccess::open({}, path_, {}, system_); }
+
+  void expect_step(std::int64_t step) {
+    const auto checkpoint = rota::open_checkpoint(path_ / names_in(path_).back());
+    EXPECT_EQ(checkpoint.info().step, step);
+    EXPECT_EQ(checkpoint.blob("state"), std::to_string(step));
+    EXPECT_EQ(read_rows(checkpoint, "w", {0, 200'000}, 16), make_rows(step, 200'000, 16));
+  }
+
+  rota_test::FaultyFileSystem system_;
+};
+
+class FailedCall : public Faults, public ::testing::WithParamInterface<std::pair<const char*, int>> {};
+
+TEST_P(FailedCall, KeepsTheOldCheckpointAndLeavesNoTemporary) {
+  const auto [kind, error] = GetParam();
+  auto directory = open_faulty();
+  directory.save(1, snapshot_of(1));
+  int failures = 0;
+  for (int at = 0;; ++at) {
+    system_.fail(kind, at, error);
+    try {
+      directory.save(2, snapshot_of(2));
+      break;
+    } catch (const rota::Error& thrown) {
+      EXPECT_THAT(thrown, IsError(error == ENOENT ? ErrorCode::not_found : ErrorCode::io, path_.string()));
+    }
+    ++failures;
+    EXPECT_THAT(names_in(path_), ElementsAre("checkpoint-000000000000.h5")) << kind << " call " << at;
+  }
+  EXPECT_GE(failures, 1);
+  expect_step(2);
+  EXPECT_THAT(names_in(path_), SizeIs(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, FailedCall,
+                         ::testing::Values(std::pair{"open", EMFILE}, std::pair{"pwrite", EIO},
+                                           std::pair{"pwrite", ENOSPC}, std::pair{"fsync", EIO},
+                                           std::pair{"close", EIO}, std::pair{"fallocate", ENOSPC},
+                                           std::pair{"rename", EACCES}, std::pair{"list", EIO}));
+
+TEST_F(Faults, ShortWritesAreGoneOnWith) {
+  auto directory = open_faulty();
+  system_.write_short();
+  directory.save(1, snapshot_of(1));
+  expect_step(1);
+}
+
+TEST_F(Faults, InterruptedCallsAreRepeated) {
+  auto directory = open_faulty();
+  for (const char* kind : {"open", "pwrite", "fallocate"}) {
+    system_.fail(kind, 0, EINTR);
+    directory.save(3, snapshot_of(3));
+    EXPECT_TRUE(system_.has_failed()) << kind;
+  }
+  expect_step(3);
+}
+
+TEST_F(Faults, AFailedFsyncIsNotTriedAgain) {
+  auto directory = open_faulty();
+  system_.fail("fsync", 0, EIO);
+  EXPECT_THAT(error_of([&] { directory.save(1, snapshot_of(1)); }), IsError(ErrorCode::io, "fsync"));
+  EXPECT_EQ(system_.calls("fsync"), 1);
+  EXPECT_EQ(system_.calls("rename"), 0);
+}
+
+TEST_F(Faults, AFailedReadPassesOverTheFile) {
+  auto directory = open_faulty();
+  directory.save(1, snapshot_of(1));
+  directory.save(2, snapshot_of(2));
+  system_.fail("pread", 2, EIO);
+  EXPECT_EQ(directory.latest()->info().step, 1);
+  ASSERT_THAT(directory.passed_over(), SizeIs(1));
+  EXPECT_EQ(directory.latest()->info().step, 2);
+}
+
+TEST_F(Faults, AnOldOneThatCannotBeDroppedDoesNotFailTheSave) {
+  auto directory = open_faulty();
+  for (std::int64_t step = 0; step < 2; ++step) directory.save(step, snapshot_of(step));
+  system_.fail("unlink", 0, EIO);
+  directory.save(2, snapshot_of(2));
+  EXPECT_THAT(names_in(path_), SizeIs(3));
+  directory.save(3, snapshot_of(3));
+  EXPECT_THAT(names_in(path_), SizeIs(2));
+}
+
+TEST_F(Faults, ADirectoryThatCannotBeWrittenIsRefusedAtOnce) {
+  system_.fail("access", 0, EACCES);
+  EXPECT_THAT(error_of([&] { open_faulty(); }), IsError(ErrorCode::io, "must be writable"));
+  rota_test::write_file(path_ / "file", "");
+  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, path_ / "file"); }), IsError(ErrorCode::io, "file"));
+  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, path_ / "file" / "inside"); }),
+              IsError(ErrorCode::io, "inside"));
+}
+
+TEST_F(Faults, ADirectoryThatWentAwayIsAnError) {
+  auto directory = open();
+  std::filesystem::remove_all(path_);
+  EXPECT_THAT(error_of([&] { directory.save(1, snapshot_of(1)); }),
+              IsError(ErrorCode::not_found, "make sure that the directory is still there"));
+  EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::not_found, path_.string()));
+}
+
+TEST_F(Faults, AMissingDirectoryIsMade) {
+  CheckpointDirectory directory({}, path_ / "a" / "b");
+  directory.save(1, snapshot_of(1));
+  EXPECT_THAT(names_in(path_ / "a" / "b"), SizeIs(1));
+}
+
+TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {
+  {
+    auto directory = open();
+    EXPECT_TRUE(directory.is_locked());
+    EXPECT_THAT(error_of([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
+    auto moved = std::move(directory);
+    EXPECT_THAT(error_of([&] { open(); }), IsError(ErrorCode::busy, path_.string()));
+  }
+  open();
+}
+
+TEST_F(Faults, WhereThereAreNoLocksADirectoryCanBeUsedWithoutOne) {
+  system_.fail("flock", 0, ENOLCK);
+  auto directory = open_faulty();
+  EXPECT_FALSE(directory.is_locked());
+  directory.save(1, snapshot_of(1));
+  expect_step(1);
+}
+
+TEST_F(Faults, OnlyDeadTemporariesAreSwept) {
+  const auto dead = path_ / ".checkpoint-000000000003.0123.tmp";
+  const auto live = path_ / ".checkpoint-000000000004.4567.tmp";
+  rota_test::write_file(dead, "half");
+  rota_test::write_file(live, "half");
+  const int fd = ::open(live.c_str(), O_RDWR);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  open().save(1, snapshot_of(1));
+  ::close(fd);
+  EXPECT_THAT(names_in(path_), ElementsAre(live.filename(), "checkpoint-000000000000.h5"));
+}
+
+TEST_F(Faults, APolicyThatKeepsNothingIsRefused) {
+  EXPECT_THAT(error_of([&] { open({.keep_last = 0}); }), IsError(ErrorCode::invalid_argument, "keep_last"));
+  EXPECT_THAT(error_of([&] { open({.keep_every = -1}); }),
+              IsError(ErrorCode::invalid_argument, "keep_every"));
+}
+
+// Saves until it is killed, and tells the number of each step that is saved.
+[[noreturn]] void save_for_ever(const std::filesystem::path& path, int acknowledge) {
+  CheckpointDirectory directory({}, path);
+  const auto found = directory.latest();
+  for (std::int64_t step = found ? found->info().step + 1 : 0;; ++step) {
+    directory.save(step, snapshot_of(step));
+    if (::write(acknowledge, &step, sizeof(step)) != sizeof(step)) _exit(1);
+  }
+}
+
+TEST_F(Faults, AKilledJobLosesNothingThatItSaidWasSaved) {
+  std::mt19937 random(42);
+  std::int64_t acknowledged = -1;
+  for (int cycle = 0; cycle < 12; ++cycle) {
+    std::array<int, 2> pipe{};
+    ASSERT_EQ(::pipe(pipe.data()), 0);
+    const pid_t child = ::fork();
+    if (child == 0) save_for_ever(path_, pipe[1]);
+    ::close(pipe[1]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10 + random() % 100));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    while (::read(pipe[0], &acknowledged, sizeof(acknowledged)) == sizeof(acknowledged)) continue;
+    ::close(pipe[0]);
+    const auto found = open().latest();
+    ASSERT_GE(found ? found->info().step : -1, acknowledged) << "cycle " << cycle;
+    if (found) EXPECT_EQ(found->blob("state"), std::to_string(found->info().step));
+  }
+  EXPECT_GE(acknowledged, 0);
+}
+
+}  // namespace

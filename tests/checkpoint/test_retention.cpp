@@ -1,0 +1,72 @@
+// Which checkpoints a directory keeps.
+
+#include "checkpoint_fixture.hpp"
+#include "retention.hpp"
+
+namespace {
+
+using rota::checkpoint::Present;
+using rota::checkpoint::to_drop;
+using rota_test::names_in;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class Retention : public rota_test::CheckpointTest {
+ protected:
+  static std::vector<std::int64_t> serials(rota::CheckpointDirectory& directory) {
+    std::vector<std::int64_t> found;
+    for (const auto& info : directory.list()) found.push_back(info.serial);
+    return found;
+  }
+};
+
+TEST_F(Retention, KeepsTheLastAndEveryMilestone) {
+  auto directory = open({.keep_last = 2, .keep_every = 4});
+  for (int step = 0; step < 11; ++step) directory.save(step, {});
+  EXPECT_THAT(serials(directory), ElementsAre(0, 4, 8, 9, 10));
+}
+
+TEST_F(Retention, ListsOldestFirstWhatTheCommitPagesSay) {
+  auto directory = open({.keep_last = 3});
+  for (int step : {7, 8, 9}) directory.save(step, {});
+  rota_test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
+  EXPECT_THAT(serials(directory), ElementsAre(0, 2));
+  EXPECT_EQ(directory.list()[1].step, 9);
+}
+
+TEST_F(Retention, NumbersOnAboveDamagedAndAbandonedFiles) {
+  rota_test::write_file(path_ / "checkpoint-000000000041.h5", "damaged");
+  auto directory = open();
+  EXPECT_EQ(directory.save(1, {}).info.serial, 42);
+  const auto older = directory.open(42);
+  EXPECT_EQ(directory.save(2, {}).info.serial, 43);
+  std::filesystem::remove(path_ / "checkpoint-000000000043.h5");
+  EXPECT_EQ(directory.save(3, {}).info.serial, 44);
+}
+
+TEST_F(Retention, ARunThatWentBackIsTheNewest) {
+  auto directory = open({.keep_last = 10});
+  for (int step : {10, 20, 30}) directory.save(step, {});
+  const auto back = directory.open(0);
+  const auto info = directory.save(11, {}).info;
+  EXPECT_EQ(info.parent, 0);
+  EXPECT_EQ(directory.latest()->info().step, 11);
+}
+
+TEST_F(Retention, DamagedOnesAreNotCountedAmongThoseKept) {
+  auto directory = open({.keep_last = 2});
+  directory.save(0, {});
+  directory.save(1, {});
+  rota_test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
+  directory.save(2, {});
+  EXPECT_THAT(serials(directory), ElementsAre(0, 2));
+}
+
+TEST(ToDrop, NeverNamesTheNewestThatVerified) {
+  const std::vector<Present> present{{5, true}, {4, true}, {3, true}, {2, true}, {1, true}};
+  EXPECT_THAT(to_drop(present, {.keep_last = 2}, 2), ElementsAre(3, 1));
+  EXPECT_THAT(to_drop(present, {.keep_last = 1, .keep_every = 2}, 5), ElementsAre(3, 1));
+  EXPECT_THAT(to_drop(present, {.keep_last = 9}, 5), IsEmpty());
+}
+
+}  // namespace

@@ -1,0 +1,226 @@
+// What goes into a checkpoint comes out of it, in one process without MPI.
+
+#include <cmath>
+#include <limits>
+
+#include "checkpoint_fixture.hpp"
+
+namespace {
+
+using rota::DType;
+using rota::ErrorCode;
+using rota::RowRange;
+using rota::Snapshot;
+using rota_test::Bytes;
+using rota_test::error_of;
+using rota_test::IsError;
+using rota_test::make_rows;
+using rota_test::read_rows;
+using ::testing::ElementsAre;
+using ::testing::Optional;
+using ::testing::SizeIs;
+
+class RoundTrip : public rota_test::CheckpointTest {
+ protected:
+  rota::Checkpoint save_and_reopen(const Snapshot& snapshot) {
+    auto directory = open();
+    directory.save(1, snapshot);
+    return *directory.latest();
+  }
+};
+
+TEST_F(RoundTrip, KeepsEveryElementType) {
+  constexpr int kTypes = static_cast<int>(DType::float64) + 1;
+  std::vector<Bytes> data;
+  Snapshot snapshot;
+  for (int i = 0; i < kTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    data.push_back(make_rows(0, 5, 3 * size_of(dtype), static_cast<unsigned>(i)));
+    snapshot.tensor(to_string(dtype), dtype, {3}, 5, std::span<const std::byte>(data.back()));
+  }
+  const auto checkpoint = save_and_reopen(snapshot);
+  ASSERT_THAT(checkpoint.tensors(), SizeIs(kTypes));
+  for (int i = 0; i < kTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(checkpoint.tensor(to_string(dtype)).dtype, dtype);
+    EXPECT_EQ(read_rows(checkpoint, to_string(dtype), {0, 5}, 3 * size_of(dtype)),
+              data[static_cast<std::size_t>(i)]);
+  }
+}
+
+TEST_F(RoundTrip, KeepsShapesOfAnyNumberOfDimensions) {
+  const std::vector<std::vector<std::int64_t>> row_shapes{{}, {4}, {2, 3}, {2, 1, 3}, {3, 2, 2, 2}, {3, 0}};
+  Snapshot snapshot;
+  for (const auto& shape : row_shapes) {
+    std::size_t row_bytes = 2;
+    for (const auto length : shape) row_bytes *= static_cast<std::size_t>(length);
+    snapshot.tensor("rank" + std::to_string(&shape - row_shapes.data()), DType::int16, shape, 7,
+                    make_rows(0, 7, row_bytes));
+  }
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_THAT(checkpoint.tensor("rank0").shape, ElementsAre(7));
+  EXPECT_THAT(checkpoint.tensor("rank4").shape, ElementsAre(7, 3, 2, 2, 2));
+  EXPECT_THAT(checkpoint.tensor("rank5").shape, ElementsAre(7, 3, 0));
+  EXPECT_EQ(read_rows(checkpoint, "rank3", {0, 7}, 12), make_rows(0, 7, 12));
+  EXPECT_EQ(read_rows(checkpoint, "rank3", {2, 3}, 12), make_rows(2, 3, 12));
+}
+
+TEST_F(RoundTrip, KeepsTensorsWithoutRows) {
+  Snapshot snapshot;
+  snapshot.tensor("none", DType::float32, {4}, 0, Bytes{});
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_THAT(checkpoint.tensor("none").shape, ElementsAre(0, 4));
+  EXPECT_TRUE(checkpoint.read<float>("none").empty());
+}
+
+TEST_F(RoundTrip, KeepsASnapshotOfNothing) {
+  const auto checkpoint = save_and_reopen({});
+  EXPECT_THAT(checkpoint.tensors(), SizeIs(0));
+  EXPECT_THAT(checkpoint.blobs(), SizeIs(0));
+}
+
+TEST_F(RoundTrip, ReadsTypedElements) {
+  const std::vector<double> values{1.5, -0.0, std::numeric_limits<double>::infinity(), 4, 5, 6};
+  Snapshot snapshot;
+  snapshot.tensor("values", {2}, 3, std::span<const double>(values));
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_EQ(checkpoint.read<double>("values"), values);
+  EXPECT_THAT(checkpoint.read<double>("values", {1, 1}), ElementsAre(values[2], 4));
+  EXPECT_TRUE(std::signbit(checkpoint.read<double>("values")[1]));
+}
+
+TEST_F(RoundTrip, PutsRowRangesInTheirPlaces) {
+  const std::vector<RowRange> ranges{{6, 2}, {0, 3}, {5, 0}, {3, 3}};
+  Bytes data;
+  for (const RowRange& range : ranges) {
+    const Bytes rows = make_rows(range.first, range.count, 8);
+    data.insert(data.end(), rows.begin(), rows.end());
+  }
+  Snapshot snapshot;
+  snapshot.tensor("rows", DType::int64, {}, ranges, data);
+  EXPECT_EQ(read_rows(save_and_reopen(snapshot), "rows", {0, 8}, 8), make_rows(0, 8, 8));
+}
+
+TEST_F(RoundTrip, KeepsTensorsOfManyExtents) {
+  const std::size_t row_bytes = 1'000'003;
+  Snapshot snapshot;
+  snapshot.tensor("long/rows", DType::uint8, {1'000'003}, 7, make_rows(0, 7, row_bytes));
+  snapshot.tensor("longer/row", DType::uint8, {3'000'000}, 1, make_rows(0, 1, 3'000'000, 1));
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_EQ(read_rows(checkpoint, "long/rows", {3, 4}, row_bytes), make_rows(3, 4, row_bytes));
+  EXPECT_EQ(read_rows(checkpoint, "longer/row", {0, 1}, 3'000'000), make_rows(0, 1, 3'000'000, 1));
+}
+
+TEST_F(RoundTrip, KeepsBlobsOfAllKinds) {
+  const std::string zeros(5'000'000, '\0');
+  const Bytes noise = make_rows(0, 1, 200'000);
+  const std::string noisy(reinterpret_cast<const char*>(noise.data()), noise.size());
+  Snapshot snapshot;
+  snapshot.blob("empty", "");
+  snapshot.blob("zeros", zeros);
+  snapshot.blob("some/noise", noisy);
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_EQ(checkpoint.blob("empty"), "");
+  EXPECT_EQ(checkpoint.blob("zeros"), zeros);
+  EXPECT_EQ(checkpoint.blob("some/noise"), noisy);
+  EXPECT_LT(checkpoint.info().bytes, 300'000);
+  EXPECT_TRUE(checkpoint.has_blob("zeros"));
+  EXPECT_FALSE(checkpoint.has_blob("noise"));
+}
+
+TEST_F(RoundTrip, HandsRankBlobsOnlyToTheSameWorld) {
+  Snapshot snapshot;
+  snapshot.rank_blob("rng", "state of rank 0");
+  snapshot.blob("rng", "of the job");
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_THAT(checkpoint.rank_blob("rng", {.rank = 0, .size = 1}), Optional(std::string("state of rank 0")));
+  EXPECT_EQ(checkpoint.rank_blob("rng", {.rank = 0, .size = 2}), std::nullopt);
+  EXPECT_EQ(checkpoint.blob("rng"), "of the job");
+  ASSERT_THAT(checkpoint.blobs(), SizeIs(2));
+  EXPECT_EQ(checkpoint.blobs()[1].rank, 0);
+}
+
+TEST_F(RoundTrip, SaysWhatIsThereWhereANameIsNot) {
+  Snapshot snapshot;
+  snapshot.tensor("model/w", DType::int8, {}, 1, make_rows(0, 1, 1));
+  snapshot.blob("state", "x");
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_THAT(error_of([&] { (void)checkpoint.tensor("model/v"); }),
+              IsError(ErrorCode::not_found, "model/w"));
+  EXPECT_THAT(error_of([&] { (void)checkpoint.blob("model/w"); }), IsError(ErrorCode::not_found, "state"));
+}
+
+TEST_F(RoundTrip, RefusesReadsThatDoNotFit) {
+  Snapshot snapshot;
+  snapshot.tensor("w", DType::int32, {2}, 4, make_rows(0, 4, 8));
+  const auto checkpoint = save_and_reopen(snapshot);
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  Bytes out(8);
+  EXPECT_THAT(error_of([&] {
+                checkpoint.read("w", {0, 2}, out);
+              }),
+              IsError(ErrorCode::invalid_argument, "16"));
+  EXPECT_THAT(error_of([&] {
+                checkpoint.read("w", {4, 1}, out);
+              }),
+              IsError(ErrorCode::out_of_range, "4 rows"));
+  for (const RowRange rows : {RowRange{3, 2}, RowRange{-1, 1}, RowRange{0, -1}, RowRange{1, kHuge}}) {
+    EXPECT_THAT(error_of([&] { (void)checkpoint.read<std::int32_t>("w", rows); }),
+                IsError(ErrorCode::out_of_range, "w"));
+  }
+  EXPECT_THAT(error_of([&] { (void)checkpoint.read<float>("w"); }),
+              IsError(ErrorCode::invalid_argument, "int32"));
+}
+
+TEST_F(RoundTrip, SaysWhereACheckpointComesFrom) {
+  auto directory = open();
+  const auto first = directory.save(10, {}).info;
+  const auto second = directory.save(20, {}).info;
+  EXPECT_EQ(first.parent, -1);
+  EXPECT_EQ(second.parent, first.serial);
+  EXPECT_EQ(second.step, 20);
+  EXPECT_EQ(second.run_id, first.run_id);
+  const auto opened = rota::open_checkpoint(second.path);
+  EXPECT_EQ(opened.info().serial, second.serial);
+  EXPECT_EQ(opened.info().bytes, static_cast<std::int64_t>(std::filesystem::file_size(second.path)));
+  EXPECT_EQ(opened.info().world_size, 1);
+}
+
+TEST_F(RoundTrip, ReadsOnAfterTheFileIsDropped) {
+  Snapshot snapshot;
+  snapshot.tensor("w", DType::int32, {}, 4, make_rows(0, 4, 4));
+  const auto checkpoint = save_and_reopen(snapshot);
+  std::filesystem::remove(checkpoint.info().path);
+  EXPECT_EQ(read_rows(checkpoint, "w", {0, 4}, 4), make_rows(0, 4, 4));
+}
+
+TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
+  for (const auto* bad : {"", "/a", "a/", "a//b", ".", "a/../b", "a b", "ä", "a\n"}) {
+    Snapshot snapshot;
+    EXPECT_THAT(error_of([&] { snapshot.tensor(bad, DType::int8, {}, 0, Bytes{}); }),
+                IsError(ErrorCode::invalid_argument, "a name is components"));
+    EXPECT_THAT(error_of([&] { snapshot.blob(bad, ""); }), IsError(ErrorCode::invalid_argument, "blob"));
+  }
+  Snapshot snapshot;
+  snapshot.tensor("a/b", DType::int8, {}, 0, Bytes{});
+  for (const auto* taken : {"a/b", "a", "a/b/c"}) {
+    EXPECT_THAT(error_of([&] { snapshot.tensor(taken, DType::int8, {}, 0, Bytes{}); }),
+                IsError(ErrorCode::invalid_argument, "a/b"));
+  }
+  snapshot.tensor("a/b-c", DType::int8, {}, 0, Bytes{});
+}
+
+TEST(SnapshotData, MustFitItsShape) {
+  const Bytes four(4);
+  const auto add = [&](std::vector<std::int64_t> shape, std::int64_t rows) {
+    return error_of([&] { Snapshot().tensor("t", DType::int16, shape, rows, std::span(four)); });
+  };
+  EXPECT_THAT(add({}, 3), IsError(ErrorCode::invalid_argument, "4 bytes given"));
+  EXPECT_THAT(add({-1}, 1), IsError(ErrorCode::invalid_argument, "negative"));
+  EXPECT_THAT(add({}, -2), IsError(ErrorCode::invalid_argument, "-2 rows"));
+  EXPECT_THAT(add({std::int64_t{1} << 40, std::int64_t{1} << 40}, 1),
+              IsError(ErrorCode::invalid_argument, "too large"));
+  EXPECT_THAT(add(std::vector<std::int64_t>(32, 1), 2), IsError(ErrorCode::invalid_argument, "31"));
+}
+
+}  // namespace
