@@ -46,6 +46,7 @@ class Loader::Impl {
   LoaderOptions options_;
   World world_;
   Position position_;
+  bool has_failed_ = false;  // the last next() threw
   LoaderStats stats_;
   BatchMaker maker_;
   internal::Scratch scratch_;  // of the caller's thread, where there are no workers
@@ -55,13 +56,10 @@ class Loader::Impl {
 
 std::optional<Batch> Loader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
-  std::unique_ptr<BatchMemory> batch;
-  try {
-    batch = ring_ ? ring_->next() : make_inline();
-  } catch (...) {
-    restart([] {});
-    throw;
-  }
+  if (has_failed_) restart([] {});  // only now: what the caller did since may have mended it
+  has_failed_ = true;
+  std::unique_ptr<BatchMemory> batch = ring_ ? ring_->next() : make_inline();
+  has_failed_ = false;
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!batch) return std::nullopt;
   position_ = batch->global.next;
@@ -91,6 +89,7 @@ void Loader::Impl::restart(Change change) {
   } else {
     change();
   }
+  has_failed_ = false;
 }
 
 void Loader::Impl::seek(const Position& position) {
