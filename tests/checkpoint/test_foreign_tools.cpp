@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdio>
-#include <memory>
 
 #include "checkpoint_fixture.hpp"
 
@@ -14,13 +13,13 @@ using ::testing::HasSubstr;
 
 // What `command` prints. Fails the test where it fails.
 std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((command + " 2>&1").c_str(), "r"), nullptr);
+  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
   std::string text;
   std::array<char, 4096> buffer{};
-  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe.get())) {
+  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe)) {
     text.append(buffer.data(), count);
   }
-  EXPECT_EQ(pclose(pipe.get()), 0) << command << "\n" << text;
+  EXPECT_EQ(pclose(pipe), 0) << command << "\n" << text;
   return text;
 }
 

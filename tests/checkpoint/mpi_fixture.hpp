@@ -1,0 +1,54 @@
+#pragma once
+
+// What the tests of checkpoints under mpirun share.
+
+#include <optional>
+#include <string>
+
+#include "checkpoint_fixture.hpp"
+#include "mpi_main.hpp"
+
+namespace rota_test {
+
+/// All ranks share a directory, which is removed again.
+class MpiCheckpointTest : public ::testing::Test {
+ protected:
+  MpiCheckpointTest() {
+    path_ = rota::mpi::broadcast(comm(), rank() == 0 ? make_directory().string() : std::string());
+  }
+  ~MpiCheckpointTest() override {
+    rota::mpi::agree(comm(), "end a test", nullptr);
+    if (rank() == 0) fs::remove_all(path_);
+  }
+
+  static const rota::mpi::Communicator& comm() { return mpi_session().comm(); }
+  static int rank() { return comm().rank(); }
+  static int size() { return comm().size(); }
+
+  rota::CheckpointDirectory open(rota::CheckpointPolicy policy = {}) { return {comm(), path_, policy}; }
+
+  /// The Error that all ranks throw from `work`; fails the test where it is not the same.
+  static rota::Error same_error_of(const std::function<void()>& work) {
+    const rota::Error error = error_of(work);
+    EXPECT_EQ(rota::mpi::broadcast(comm(), std::string(error.what())), error.what());
+    return error;
+  }
+
+  /// Names in the directory, looked at by all ranks once they are all here.
+  std::vector<std::string> names() {
+    rota::mpi::agree(comm(), "look at a directory", nullptr);
+    std::vector<std::string> found = names_in(path_);
+    rota::mpi::agree(comm(), "look at a directory", nullptr);
+    return found;
+  }
+
+  fs::path path_;
+};
+
+/// This rank's share of `rows`, as even as can be.
+inline rota::RowRange even_share(std::int64_t rows, const rota::World& world) {
+  const std::int64_t first = rows * world.rank / world.size;
+  return {first, rows * (world.rank + 1) / world.size - first};
+}
+
+}  // namespace rota_test

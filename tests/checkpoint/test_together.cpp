@@ -1,0 +1,167 @@
+// All ranks return, or all throw the same: whatever goes wrong on one of them.
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "directory_access.hpp"
+#include "faulty_file_system.hpp"
+#include "mpi_fixture.hpp"
+
+namespace {
+
+using rota::CheckpointDirectory;
+using rota::CheckpointDirectoryAccess;
+using rota::DType;
+using rota::ErrorCode;
+using rota::RowRange;
+using rota::Snapshot;
+using rota_test::even_share;
+using rota_test::IsError;
+using rota_test::make_rows;
+using rota_test::read_rows;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr std::int64_t kRows = 100'000;
+
+// A state of which rank `broken` cannot be saved.
+struct State {
+  int rank = 0;
+  int broken = -1;
+  std::int64_t salt = 0;
+  rota::World world;
+
+  void save(Snapshot& snapshot) const {
+    if (rank == broken) throw std::runtime_error("the optimizer has no state");
+    const RowRange share = even_share(kRows, world);
+    snapshot.tensor("w", DType::int64, {2}, share.count, make_rows(share.first + salt, share.count, 16));
+  }
+};
+
+class Together : public rota_test::MpiCheckpointTest {
+ protected:
+  static State state(std::int64_t salt, int broken = -1) {
+    return {.rank = rank(), .broken = broken, .salt = salt, .world = comm().world()};
+  }
+  static int last() { return size() - 1; }
+  // "rank r: " heads an error of one of several ranks.
+  static std::string from(int failed) { return size() > 1 ? "rank " + std::to_string(failed) + ": " : ""; }
+
+  static void expect_salt(const rota::Checkpoint& checkpoint, std::int64_t salt) {
+    EXPECT_EQ(read_rows(checkpoint, "w", {0, kRows}, 16), make_rows(salt, kRows, 16));
+  }
+};
+
+TEST_F(Together, AStateThatThrowsOnOneRankThrowsOnAll) {
+  auto directory = open();
+  directory.save_all(1, state(1));
+  EXPECT_THAT(same_error_of([&] { directory.save_all(2, state(2, last())); }),
+              IsError(ErrorCode::callback, from(last()) + "the optimizer has no state"));
+  expect_salt(*directory.latest(), 1);
+  EXPECT_EQ(directory.save_all(3, state(3)).info.serial, 1);
+  expect_salt(*directory.latest(), 3);
+}
+
+TEST_F(Together, AFailedCallOnOneRankThrowsOnAllAndLeavesNothing) {
+  rota_test::FaultyFileSystem system;
+  auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
+  directory.save_all(1, state(1));
+  for (const char* kind : {"open", "pwrite", "close"}) {
+    system.fail(kind, rank() == last() ? 0 : -1, EIO);
+    EXPECT_THAT(same_error_of([&] { directory.save_all(2, state(2)); }), IsError(ErrorCode::io, from(last())))
+        << kind;
+    EXPECT_THAT(names(), ElementsAre("checkpoint-000000000000.h5")) << kind;
+  }
+  expect_salt(*directory.latest(), 1);
+}
+
+TEST_F(Together, AFullDiskIsSeenBeforeAnyRankWrites) {
+  rota_test::FaultyFileSystem system;
+  auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
+  system.fail("fallocate", rank() == 0 ? 0 : -1, ENOSPC);
+  EXPECT_THAT(same_error_of([&] { directory.save_all(1, state(1)); }),
+              IsError(ErrorCode::io, "free some space"));
+  EXPECT_EQ(system.calls("pwrite"), 0);
+  EXPECT_THAT(names(), SizeIs(0));
+}
+
+TEST_F(Together, OneRankWritesBackForItsNode) {
+  rota_test::FaultyFileSystem system;
+  auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
+  directory.save_all(1, state(1));
+  EXPECT_EQ(system.calls("fsync"), rank() == 0 ? 2 : 0);  // the file, and the directory
+}
+
+TEST_F(Together, RanksThatSaveDifferentThingsAreToldWhich) {
+  auto directory = open();
+  Snapshot snapshot;
+  snapshot.tensor(rank() == last() ? "other" : "w", DType::int8, {}, 0, rota_test::Bytes{});
+  if (size() > 1) {
+    const auto error = same_error_of([&] { directory.save(1, snapshot); });
+    EXPECT_THAT(error,
+                IsError(ErrorCode::invalid_argument, "tensor \"other\", int8 [], in order where rank 0"));
+    EXPECT_THAT(same_error_of([&] { directory.save(rank() == last() ? 1 : 2, {}); }),
+                IsError(ErrorCode::invalid_argument, "saves step 1 where rank 0 saves step 2"));
+  }
+  EXPECT_EQ(directory.save(1, {}).info.serial, 0);
+}
+
+TEST_F(Together, DamageThatOneRankFindsIsPassedOverByAll) {
+  auto directory = open();
+  directory.save_all(1, state(1));
+  const auto info = directory.save_all(2, state(2)).info;
+  names();
+  if (rank() == 0) {
+    std::string bytes = rota_test::read_file(info.path);
+    bytes[bytes.size() / 2] ^= 1;
+    rota_test::write_file(info.path, bytes);
+  }
+  names();
+  expect_salt(*directory.latest(), 1);
+  ASSERT_THAT(directory.passed_over(), SizeIs(1));
+  const std::string reason = directory.passed_over()[0].reason;
+  EXPECT_EQ(rota::mpi::broadcast(comm(), reason), reason);
+  EXPECT_THAT(reason, HasSubstr("the checksum of bytes"));
+}
+
+TEST_F(Together, AFileThatOneRankCannotReadIsPassedOverByAll) {
+  rota_test::FaultyFileSystem system;
+  auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
+  directory.save_all(1, state(1));
+  directory.save_all(2, state(2));
+  system.fail("open", rank() == last() ? 0 : -1, EACCES);
+  expect_salt(*directory.latest(), 1);
+  system.fail("pread", rank() == last() ? 2 : -1, EIO);
+  expect_salt(*directory.latest(), 1);
+  expect_salt(*directory.latest(), 2);
+}
+
+TEST_F(Together, ALockedDirectoryIsBusyOnAllRanks) {
+  auto directory = open();
+  EXPECT_TRUE(directory.is_locked());
+  EXPECT_THAT(same_error_of([&] { open(); }), IsError(ErrorCode::busy, path_.string()));
+}
+
+TEST_F(Together, AllRanksListTheSame) {
+  auto directory = open({.keep_last = 3});
+  for (int step = 0; step < 4; ++step) directory.save(step, {});
+  const auto infos = directory.list();
+  ASSERT_THAT(infos, SizeIs(3));
+  EXPECT_EQ(infos[2].step, 3);
+  EXPECT_EQ(rota::mpi::broadcast(comm(), infos[2].run_id), infos[2].run_id);
+}
+
+TEST_F(Together, ARankThatDoesNotArriveIsWaitedForNoLongerThanTheDeadline) {
+  if (size() == 1) return;  // nobody to wait for
+  auto directory = open({.deadline = std::chrono::milliseconds(200)});
+  if (rank() != last()) {
+    EXPECT_THAT(rota_test::error_of([&] { directory.save(1, {}); }), IsError(ErrorCode::timeout, "deadline"));
+    EXPECT_THAT(rota_test::error_of([&] { (void)directory.latest(); }),
+                IsError(ErrorCode::timeout, "before"));
+  }
+  EXPECT_THAT(names(), SizeIs(0));
+}
+
+}  // namespace
