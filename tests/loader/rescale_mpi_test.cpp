@@ -1,0 +1,141 @@
+// The promise through the real thing: worlds of every size that mpirun's ranks can form take turns, with a
+// checkpoint on disk between them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <vector>
+
+#include "loader/counting_source.hpp"
+#include "mpi_main.hpp"
+#include "rota/resume.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota {
+namespace {
+
+struct Sample {
+  std::int64_t epoch;
+  std::int64_t first;  // consumed before its batch
+  std::int64_t id;
+  friend bool operator==(const Sample&, const Sample&) = default;
+};
+using Samples = std::vector<Sample>;
+
+std::vector<std::int64_t> flat(const Samples& samples) {
+  std::vector<std::int64_t> values;
+  for (const Sample& s : samples) values.insert(values.end(), {s.epoch, s.first, s.id});
+  return values;
+}
+
+/// The slices of all ranks of `comm`, in order of rank.
+std::vector<std::int64_t> gather(const mpi::Communicator& comm, const std::vector<std::int64_t>& mine) {
+  const auto sizes = mpi::gather(comm, std::ssize(mine));
+  std::vector<int> counts(sizes.begin(), sizes.end());
+  std::vector<int> offsets(counts.size() + 1);
+  for (std::size_t r = 0; r < counts.size(); ++r) offsets[r + 1] = offsets[r] + counts[r];
+  std::vector<std::int64_t> all(static_cast<std::size_t>(offsets.back()));
+  MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_INT64_T, all.data(), counts.data(),
+                 offsets.data(), MPI_INT64_T, comm.get());
+  return all;
+}
+
+void append(const Batch& batch, Samples& samples) {
+  for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+    if (batch.marks()[i] != Mark::real) continue;
+    samples.push_back({batch.start().epoch, batch.start().consumed, batch.ids()[i].value});
+    EXPECT_EQ(batch.tensor("x").as<std::int64_t>()[2 * i], batch.ids()[i].value);
+  }
+}
+
+/// Rank 0's random choices, the same on every rank.
+class Chain {
+ public:
+  explicit Chain(std::uint64_t seed) : random_(seed) {
+    static const char* tails[] = {"partial", "carry", "pad", "drop"};
+    static const char* shuffles[] = {"global", "within", "none", "block"};
+    std::vector<std::int64_t> lengths;
+    if (seed % 2 == 1) lengths = {50, 0, 3, 100, 47, 100};
+    source_ = std::make_shared<CountingSource>(300, lengths);
+    options_ = {.global_batch_size = draw(1, 50),
+                .shards = lengths.empty() ? draw(1, 40) : 6,
+                .interleave = draw(0, 3),
+                .shuffle = parse_shuffle(shuffles[seed % 4]),
+                .seed = seed,
+                .tail = parse_tail(tails[seed / 4 % 4]),
+                .epochs = 2};
+  }
+  std::int64_t draw(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+
+  /// An uninterrupted run of one rank.
+  std::vector<std::int64_t> reference() const {
+    Samples samples;
+    Loader loader(source_, options_);
+    for (const Batch& batch : loader) append(batch, samples);
+    return flat(samples);
+  }
+
+  /// A few steps in a world of the first `size` ranks, from the newest checkpoint on; true at the end of the
+  /// run. What was seen is appended to `seen` of every rank of the world.
+  bool leg(int size, const std::filesystem::path& directory, std::vector<std::int64_t>& seen) {
+    const int steps = static_cast<int>(draw(0, 8));
+    options_.workers = static_cast<int>(draw(0, 2));
+    const mpi::Communicator& all = mpi_session().comm();
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(all.get(), all.rank() < size ? 0 : MPI_UNDEFINED, all.rank(), &part);
+    std::int64_t is_over = 0;
+    if (part != MPI_COMM_NULL) {
+      is_over = run(mpi::Communicator(part), steps, directory, seen) ? 1 : 0;
+      MPI_Comm_free(&part);
+    }
+    mpi::max(all, std::span(&is_over, 1));
+    return is_over != 0;
+  }
+
+ private:
+  bool run(const mpi::Communicator& comm, int steps, const std::filesystem::path& directory,
+           std::vector<std::int64_t>& seen) {
+    CheckpointDirectory checkpoints(comm, directory);
+    Loader loader(source_, options_, comm.world());
+    if (const auto checkpoint = checkpoints.latest()) restore(loader, *checkpoint);
+    bool is_over = false;
+    for (int k = 0; k < steps && !is_over; ++k) {
+      Samples samples;
+      const auto batch = loader.next();
+      if (batch) append(*batch, samples);
+      is_over = !batch;
+      const auto together = gather(comm, flat(samples));
+      seen.insert(seen.end(), together.begin(), together.end());
+    }
+    checkpoints.save_all(loader.position().step, loader);
+    return is_over;
+  }
+
+  std::mt19937_64 random_;
+  std::shared_ptr<const Source> source_;
+  LoaderOptions options_;
+};
+
+TEST(Rescale, AChainOfWorldsWithCheckpointsBetweenSeesWhatAnUnbrokenRunSees) {
+  const mpi::Communicator& comm = mpi_session().comm();
+  for (std::uint64_t seed = 0; seed < 16; ++seed) {
+    Chain chain(seed);
+    std::unique_ptr<test::TemporaryDirectory> owner;
+    if (comm.rank() == 0) owner = std::make_unique<test::TemporaryDirectory>();
+    const std::filesystem::path directory = mpi::broadcast(comm, owner ? owner->path().string() : "");
+    std::vector<std::int64_t> seen;
+    bool is_over = false;
+    int legs = 0;
+    while (!is_over && legs++ < 400)
+      is_over = chain.leg(static_cast<int>(chain.draw(1, comm.size())), directory, seen);
+    EXPECT_TRUE(is_over);
+    if (comm.rank() == 0) EXPECT_EQ(seen, chain.reference()) << "seed " << seed;  // rank 0 is in every world
+  }
+}
+
+}  // namespace
+}  // namespace rota
