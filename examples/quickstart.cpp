@@ -1,0 +1,31 @@
+// The shortest use of rota: every file below a directory is a sample; stop the program and start it again, with another
+// number of ranks, and it goes on where it was.
+//
+//   mpirun -n 4 quickstart /usr/include checkpoints
+
+#include <fmt/format.h>
+
+#include "rota/rota.hpp"
+
+int main(int argc, char** argv) {
+  rota::mpi::Session session(argc, argv);
+  return session.run([&] {
+    const std::string data = argc > 1 ? argv[1] : "/usr/include";
+    rota::Loader loader(rota::open(data), {.global_batch_size = 64, .seed = 42, .workers = 2}, session.world());
+    rota::CheckpointDirectory checkpoints(session.comm(), argc > 2 ? argv[2] : "quickstart-checkpoints");
+    if (const auto checkpoint = checkpoints.latest()) rota::restore(loader, *checkpoint);
+
+    rota::mpi::StopSignal stop(session.comm());
+    std::int64_t bytes = 0;
+    while (!stop.requested()) {
+      const auto batch = loader.next();
+      if (!batch) break;
+      bytes += std::ssize(batch->tensor("data").bytes);  // train on it
+      if (loader.position().step % 50 == 0) checkpoints.save_all(loader.position().step, loader);
+    }
+    checkpoints.save_all(loader.position().step, loader);
+    fmt::print("rank {} of {}: {} bytes, step {}\n", session.world().rank, session.world().size, bytes,
+               loader.position().step);
+    return 0;
+  });
+}

@@ -1,0 +1,171 @@
+#include "driver.hpp"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "cli/audit.hpp"
+#include "cli/audit_text.hpp"
+#include "cli/trace_reader.hpp"
+#include "launcher.hpp"
+#include "reference.hpp"
+#include "rota/error.hpp"
+#include "rota/open.hpp"
+#include "rota/world.hpp"
+#include "table.hpp"
+
+namespace rescale_demo {
+namespace {
+
+using rota::Error;
+using rota::ErrorCode;
+using rota::tracing::AuditReport;
+
+// Where a demo keeps its files. What it made itself goes with it, unless kept.
+class Work {
+ public:
+  explicit Work(const std::optional<std::filesystem::path>& given) {
+    if (given) {
+      path_ = *given;
+      refuse_used();
+      std::filesystem::create_directories(path_);
+      return;
+    }
+    std::string pattern = (std::filesystem::temp_directory_path() / "rescale-demo-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw Error(ErrorCode::io,
+                  fmt::format("make a directory {}: {}", pattern, std::generic_category().message(errno)));
+    }
+    path_ = pattern;
+    is_temporary_ = true;
+  }
+  ~Work() {
+    std::error_code ignored;
+    if (is_temporary_ && !is_kept_) std::filesystem::remove_all(path_, ignored);
+  }
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  void keep() { is_kept_ = true; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+  [[nodiscard]] std::filesystem::path trace() const { return path_ / "trace"; }
+  [[nodiscard]] std::filesystem::path reference() const { return path_ / "reference"; }
+
+ private:
+  void refuse_used() const {
+    for (const auto& part : {checkpoints(), trace(), reference()}) {
+      if (!std::filesystem::exists(part)) continue;
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("--work {}: it holds a demo already ({}); name another directory, or remove it",
+                              path_.string(), part.filename().string()));
+    }
+  }
+
+  std::filesystem::path path_;
+  bool is_temporary_ = false;
+  bool is_kept_ = false;
+};
+
+void show(const std::string& text) {
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
+// The end records of a phase's ranks: samples of all of them, seconds of the slowest.
+rota::tracing::TraceEnd read_end(const std::filesystem::path& dir, std::int64_t phase, int ranks) {
+  rota::tracing::TraceEnd all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    rota::tracing::TraceFile file(dir / rota::tracing::trace_file_name(phase, rank));
+    for (rota::tracing::TraceBatch batch; file.next(batch) == rota::tracing::TraceFile::Next::batch;) {
+    }
+    if (!file.end()) continue;
+    all.steps = std::max(all.steps, file.end()->steps);
+    all.samples += file.end()->samples;
+    all.restore_seconds = std::max(all.restore_seconds, file.end()->restore_seconds);
+    all.save_seconds = std::max(all.save_seconds, file.end()->save_seconds);
+  }
+  return all;
+}
+
+void run_phases(const DriverOptions& options, const Work& work) {
+  for (std::size_t i = 0; i < options.worlds.size(); ++i) {
+    const WorldOptions& world = options.worlds[i];
+    const auto phase = static_cast<std::int64_t>(i);
+    try {
+      launch(world.ranks, phase_arguments(options.run, world, work.checkpoints(), work.trace()),
+             work.path() / fmt::format("phase-{}.log", i), options.timeout);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("phase {} ({} ranks x {} workers): {}", i, world.ranks,
+                                            world.workers, error.what()));
+    }
+    show(table_row(phase, world, read_end(work.trace(), phase, world.ranks)));
+  }
+}
+
+// The audit of the run, of the reference, and of one against the other.
+AuditReport audit_all(const DriverOptions& options, const Work& work, std::int64_t samples) {
+  rota::tracing::AuditOptions audit_options{.samples = samples};
+  if (!options.worlds.back().steps) audit_options.epochs = options.run.loader.epochs;
+  AuditReport run = rota::tracing::audit(work.trace(), audit_options);
+  const AuditReport reference = rota::tracing::audit(work.reference(), audit_options);
+  for (auto problem : reference.problems) {
+    problem.text += " (in the reference run)";
+    run.problems.push_back(std::move(problem));
+  }
+  compare(run, reference, "the reference run");
+  return run;
+}
+
+void refuse_nesting() {
+  if (rota::world_from_environment().size == 1) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      "start the demo under a launcher: it starts mpirun itself; run it alone, or run one phase by --phase");
+}
+
+int run_in(const DriverOptions& options, const Work& work) {
+  std::shared_ptr<const rota::Source> source = rota::open(options.run.data, options.run.format);
+  const std::int64_t samples = source->size();
+  show(table_head(options, samples));
+  prepare_mpi_environment();
+  run_phases(options, work);
+  const std::int64_t steps = run_reference(std::move(source), options, work.reference());
+  const AuditReport report = audit_all(options, work, samples);
+  show(reference_row(steps, report.samples + report.padded) + "\n");
+  if (!report.passed()) {
+    show("FAILED:\n" + rota::tracing::problem_text(report.problems));
+    return 1;
+  }
+  show(proven(options, report, samples));
+  return 0;
+}
+
+}  // namespace
+
+int run_demo(const DriverOptions& options) {
+  refuse_nesting();
+  Work work(options.work);
+  try {
+    const int code = run_in(options, work);
+    if (code != 0) work.keep();
+    if (code != 0 || options.work)
+      show(fmt::format("checkpoints and traces are in {}\n", work.path().string()));
+    return code;
+  } catch (const std::exception&) {
+    if (std::filesystem::exists(work.trace()) || std::filesystem::exists(work.checkpoints())) {
+      work.keep();
+      fmt::print(stderr, "checkpoints and traces are in {}\n", work.path().string());
+    }
+    throw;
+  }
+}
+
+}  // namespace rescale_demo

@@ -1,0 +1,199 @@
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <string_view>
+
+#include "rota/error.hpp"
+
+namespace rescale_demo {
+namespace {
+
+constexpr const char* kAbout =
+    "Shows that a run can move between worlds of any number of ranks and workers, and still deliver each "
+    "sample "
+    "of every epoch exactly once, in the same global batches as a run that was never interrupted.";
+constexpr const char* kWorlds = "4x2:40,3x1@50:40,8x2:40,1x0";
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw rota::Error(rota::ErrorCode::invalid_argument, message);
+}
+
+// What the command line says, before it is understood.
+struct Words {
+  bool is_phase = false;
+  std::string shuffle = "global";
+  std::string tail = "partial";
+  std::string worlds = kWorlds;
+  std::int64_t timeout_seconds = 600;
+  PhaseOptions phase;
+  std::optional<std::filesystem::path> work;
+};
+
+void add_run(CLI::App& app, Words& words) {
+  RunOptions& run = words.phase.run;
+  app.add_option("--data", run.data, "directory, file or glob of the dataset")->capture_default_str();
+  app.add_option("--format", run.format, "files, hdf5 or auto")->capture_default_str();
+  app.add_option("--shards", run.loader.shards, "L, the logical shards")->capture_default_str();
+  app.add_option("--interleave", run.loader.interleave, "G, shards consumed at a time; 0: all")
+      ->capture_default_str();
+  app.add_option("--batch", run.loader.global_batch_size, "B, samples per step over all ranks")
+      ->capture_default_str();
+  app.add_option("--shuffle", words.shuffle, "none, within, global or block")->capture_default_str();
+  app.add_option("--tail", words.tail, "partial, carry, drop or pad")->capture_default_str();
+  app.add_option("--seed", run.loader.seed, "of the shuffle")->capture_default_str();
+  app.add_option("--epochs", run.loader.epochs, "passes over the dataset")->capture_default_str();
+}
+
+void add_driver(CLI::App& app, Words& words, CLI::Option* phase) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group("The whole demo")->excludes(phase);
+  };
+  add("--worlds", words.worlds,
+      "RANKSxWORKERS[@BATCH][:STEPS], joined by commas: where the run goes, one after the other")
+      ->capture_default_str();
+  add("--work", words.work, "directory for checkpoints and traces, kept; default: a temporary one");
+  add("--timeout", words.timeout_seconds, "seconds that a phase may take")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+}
+
+void add_phase(CLI::App& app, Words& words, CLI::Option* phase) {
+  constexpr const char* kGroup = "One phase, under mpirun";
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group(kGroup)->needs(phase);
+  };
+  phase->group(kGroup);
+  PhaseOptions& options = words.phase;
+  add("--checkpoint", options.checkpoint, "directory of the checkpoints");
+  app.add_flag("--resume", options.resume, "go on from the latest good checkpoint, if there is one")
+      ->group(kGroup)
+      ->needs(phase);
+  add("--workers", options.run.loader.workers, "reading threads per rank; 0: none")->capture_default_str();
+  add("--stop-after", options.stop_after, "save and stop after so many steps; default: run to the end");
+  add("--save-every", options.save_every, "save after every so many steps as well");
+  add("--trace", options.trace, "directory for the trace of what was delivered");
+}
+
+void require_steps(const char* option, const std::optional<std::int64_t>& steps) {
+  if (!steps || *steps >= 1) return;
+  refuse(fmt::format("{} {}: it must be 1 step or more, or left out", option, *steps));
+}
+
+Command understand(Words words) {
+  RunOptions& run = words.phase.run;
+  run.loader.shuffle = rota::parse_shuffle(words.shuffle);
+  run.loader.tail = rota::parse_tail(words.tail);
+  run.loader.validate();
+  Command command;
+  if (words.is_phase) {
+    require_steps("--stop-after", words.phase.stop_after);
+    require_steps("--save-every", words.phase.save_every);
+    if (words.phase.checkpoint.empty()) refuse("--phase needs --checkpoint DIR");
+    command.phase = std::move(words.phase);
+  } else {
+    command.driver = {.run = run,
+                      .worlds = parse_worlds(words.worlds, run.loader.global_batch_size),
+                      .work = words.work,
+                      .timeout = std::chrono::seconds(words.timeout_seconds)};
+  }
+  return command;
+}
+
+// Takes a number, 0 or more, off the front of `text`.
+std::int64_t take_number(std::string_view& text, const std::string& world) {
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) {
+    refuse(fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS], such as 4x2 or 3x1@50:40",
+                       world));
+  }
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+bool take(std::string_view& text, char sign) {
+  if (!text.starts_with(sign)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+WorldOptions parse_world(const std::string& text, std::int64_t batch) {
+  std::string_view rest = text;
+  WorldOptions world{.batch = batch, .steps = std::nullopt};
+  const std::int64_t ranks = take_number(rest, text);
+  const std::int64_t workers = take(rest, 'x') ? take_number(rest, text) : -1;
+  if (take(rest, '@')) world.batch = take_number(rest, text);
+  if (take(rest, ':')) world.steps = take_number(rest, text);
+  constexpr std::int64_t kMany = 4096;
+  const bool is_good = rest.empty() && ranks >= 1 && ranks <= kMany && workers >= 0 && workers <= kMany &&
+                       world.batch >= 1 && world.steps.value_or(1) >= 1;
+  if (!is_good) {
+    refuse(
+        fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS] with at least 1 rank, 0 workers, "
+                    "a batch of 1 and 1 step",
+                    text));
+  }
+  world.ranks = static_cast<int>(ranks);
+  world.workers = static_cast<int>(workers);
+  return world;
+}
+
+}  // namespace
+
+Command parse_command(int argc, char** argv) {
+  Words words;
+  CLI::App app(kAbout, "rescale_demo");
+  add_run(app, words);
+  CLI::Option* phase =
+      app.add_flag("--phase", words.is_phase, "run one phase of a run; the demo starts these");
+  add_driver(app, words, phase);
+  add_phase(app, words, phase);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return {.help = app.help(), .phase = {}, .driver = {}};
+  } catch (const CLI::ParseError& error) {
+    refuse(fmt::format("{}; --help lists the options", error.what()));
+  }
+  return understand(std::move(words));
+}
+
+std::vector<WorldOptions> parse_worlds(const std::string& text, std::int64_t batch) {
+  std::vector<WorldOptions> worlds;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    worlds.push_back(parse_world(text.substr(begin, end - begin), batch));
+    begin = end + 1;
+  }
+  return worlds;
+}
+
+std::vector<std::string> phase_arguments(const RunOptions& run, const WorldOptions& world,
+                                         const std::filesystem::path& checkpoint,
+                                         const std::filesystem::path& trace) {
+  const rota::LoaderOptions& loader = run.loader;
+  std::vector<std::string> arguments{"--phase", "--resume"};
+  const auto add = [&](const char* option, std::string value) {
+    arguments.emplace_back(option);
+    arguments.push_back(std::move(value));
+  };
+  add("--data", run.data.string());
+  add("--format", run.format);
+  add("--shards", std::to_string(loader.shards));
+  add("--interleave", std::to_string(loader.interleave));
+  add("--batch", std::to_string(world.batch));
+  add("--shuffle", std::string(to_string(loader.shuffle)));
+  add("--tail", std::string(to_string(loader.tail)));
+  add("--seed", std::to_string(loader.seed));
+  add("--epochs", std::to_string(loader.epochs));
+  add("--workers", std::to_string(world.workers));
+  add("--checkpoint", checkpoint.string());
+  add("--trace", trace.string());
+  if (world.steps) add("--stop-after", std::to_string(*world.steps));
+  return arguments;
+}
+
+}  // namespace rescale_demo

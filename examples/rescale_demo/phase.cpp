@@ -1,0 +1,177 @@
+#include "phase.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <span>
+
+#include "cli/trace.hpp"
+#include "cli/trace_reader.hpp"
+#include "rota/cereal.hpp"
+#include "rota/checkpoint.hpp"
+#include "rota/error.hpp"
+#include "rota/loader.hpp"
+#include "rota/open.hpp"
+#include "rota/resume.hpp"
+
+namespace rescale_demo {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kPhaseBlob = "demo/phase";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The phase's number, saved beside the loader.
+struct PhaseNumber {
+  std::int64_t value = -1;
+  void save(rota::Snapshot& snapshot) const { snapshot.blob(kPhaseBlob, rota::to_blob(value)); }
+};
+
+void refuse_used(const std::filesystem::path& dir) {
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator entry(dir, ignored), last; entry != last;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with("checkpoint-") || !name.ends_with(".h5")) continue;
+    throw rota::Error(
+        rota::ErrorCode::invalid_argument,
+        fmt::format("start a fresh run in {}: it holds checkpoints already ({}); give --resume to go "
+                    "on from them, or another --checkpoint directory",
+                    dir.string(), name));
+  }
+}
+
+class Phase {
+ public:
+  Phase(const rota::mpi::Communicator& comm, const PhaseOptions& options) : comm_(comm), options_(options) {}
+
+  void open();
+  void restore();
+  void start_trace();
+  void deliver();
+  void finish();
+
+ private:
+  void step(const rota::Batch& batch);
+  void save();
+  [[nodiscard]] bool is_first() const { return comm_.rank() == 0; }
+
+  const rota::mpi::Communicator& comm_;
+  const PhaseOptions& options_;
+  std::unique_ptr<rota::Loader> loader_;
+  std::unique_ptr<rota::CheckpointDirectory> directory_;
+  std::unique_ptr<rota::tracing::TraceWriter> trace_;
+  PhaseNumber number_;
+  std::int64_t saved_after_ = -1;  // steps of this phase
+  bool was_asked_to_stop_ = false;
+  rota::tracing::TraceEnd summary_;
+};
+
+void Phase::open() {
+  rota::mpi::together(comm_, "open the dataset", [&] {
+    if (is_first() && !options_.resume) refuse_used(options_.checkpoint);
+    std::shared_ptr<const rota::Source> source = rota::open(options_.run.data, options_.run.format);
+    loader_ = std::make_unique<rota::Loader>(std::move(source), options_.run.loader, comm_.world());
+  });
+  directory_ = std::make_unique<rota::CheckpointDirectory>(comm_, options_.checkpoint);
+}
+
+void Phase::restore() {
+  if (!options_.resume) return;
+  const auto start = Clock::now();
+  const auto checkpoint = directory_->latest();
+  if (is_first()) {
+    for (const rota::PassedOver& other : directory_->passed_over()) {
+      fmt::print(stderr, "warning: passed over {}: {}\n", other.path.string(), other.reason);
+    }
+  }
+  if (!checkpoint) return;
+  rota::mpi::together(comm_, "restore the loader", [&] {
+    rota::restore(*loader_, *checkpoint);
+    if (checkpoint->has_blob(kPhaseBlob)) {
+      number_.value = rota::from_blob<std::int64_t>(checkpoint->blob(kPhaseBlob));
+    }
+  });
+  summary_.restore_seconds = seconds_since(start);
+}
+
+void Phase::start_trace() {
+  rota::mpi::together(comm_, "choose the phase's number", [&] {
+    if (is_first() && options_.trace) {
+      std::filesystem::create_directories(*options_.trace);
+      number_.value = std::max(number_.value, rota::tracing::highest_phase(*options_.trace));
+    }
+    ++number_.value;
+  });
+  rota::mpi::broadcast(comm_, std::as_writable_bytes(std::span(&number_.value, 1)));
+  if (!options_.trace) return;
+  rota::mpi::together(comm_, "begin the trace", [&] {
+    const rota::Position at = loader_->position();
+    trace_ = std::make_unique<rota::tracing::TraceWriter>(
+        *options_.trace, rota::tracing::TraceStart{.phase = number_.value,
+                                                   .world = comm_.world(),
+                                                   .workers = options_.run.loader.workers,
+                                                   .samples = loader_->source().size(),
+                                                   .batch = options_.run.loader.global_batch_size,
+                                                   .tail = options_.run.loader.tail,
+                                                   .resumed_from = {at.epoch, at.consumed}});
+  });
+}
+
+void Phase::deliver() {
+  rota::mpi::StopSignal stop(comm_);
+  while (!options_.stop_after || summary_.steps < *options_.stop_after) {
+    was_asked_to_stop_ = stop.requested();
+    if (was_asked_to_stop_) break;
+    const auto batch = loader_->next();
+    if (!batch) break;
+    step(*batch);
+  }
+  if (saved_after_ != summary_.steps) save();
+}
+
+void Phase::step(const rota::Batch& batch) {
+  // A training program would use the batch here.
+  if (trace_) trace_->write(batch);
+  ++summary_.steps;
+  summary_.samples += batch.size();
+  if (options_.save_every && summary_.steps % *options_.save_every == 0) save();
+}
+
+void Phase::save() {
+  summary_.save_seconds = directory_->save_all(loader_->position().step, *loader_, number_).seconds;
+  saved_after_ = summary_.steps;
+}
+
+void Phase::finish() {
+  if (trace_) trace_->end(summary_);
+  if (!is_first()) return;
+  const rota::Position at = loader_->position();
+  fmt::print("phase {}: {} step{} at {} rank{} x {} worker{}{}; saved at epoch {}, sample {}\n",
+             number_.value, summary_.steps, summary_.steps == 1 ? "" : "s", comm_.size(),
+             comm_.size() == 1 ? "" : "s", options_.run.loader.workers,
+             options_.run.loader.workers == 1 ? "" : "s", was_asked_to_stop_ ? ", then asked to stop" : "",
+             at.epoch, at.consumed);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_phase(const rota::mpi::Communicator& comm, const PhaseOptions& options) {
+  Phase phase(comm, options);
+  phase.open();
+  phase.restore();
+  phase.start_trace();
+  phase.deliver();
+  phase.finish();
+  return 0;
+}
+
+}  // namespace rescale_demo

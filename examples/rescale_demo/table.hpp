@@ -1,0 +1,25 @@
+#pragma once
+
+// What the demo prints: what it runs, a row for each phase, and the verdict.
+
+#include <cstdint>
+#include <string>
+
+#include "cli/audit.hpp"
+#include "options.hpp"
+
+namespace rescale_demo {
+
+/// What the run is, and the head of the table.
+std::string table_head(const DriverOptions& options, std::int64_t samples);
+
+/// A phase's row. `end` is the sum and the slowest of its ranks.
+std::string table_row(std::int64_t phase, const WorldOptions& world, const rota::tracing::TraceEnd& end);
+
+/// The row of the reference run.
+std::string reference_row(std::int64_t steps, std::int64_t samples);
+
+/// What was proven, in one sentence. `run` passed its audit.
+std::string proven(const DriverOptions& options, const rota::tracing::AuditReport& run, std::int64_t samples);
+
+}  // namespace rescale_demo

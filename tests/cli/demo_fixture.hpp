@@ -1,0 +1,103 @@
+#pragma once
+
+// Runs the built programs as a user does, on small datasets.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "temporary_directory.hpp"
+
+/// How a program ended, and what it printed on both streams.
+struct Ended {
+  int code = -1;
+  std::string output;
+};
+
+/// Runs a shell command for at most a minute.
+inline Ended run(const std::string& command) {
+  FILE* pipe = ::popen(("{ " + command + "; } 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("popen: " + command);
+  Ended ended;
+  char buffer[4096];
+  for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
+    ended.output.append(buffer, n);
+  const int status = ::pclose(pipe);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return ended;
+}
+
+inline std::string read_text(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return std::move(text).str();
+}
+
+/// A dataset of small files, and the programs that run over it.
+class DemoTest : public ::testing::Test {
+ protected:
+  /// Makes a dataset of `samples` files, each of its own length and content.
+  std::filesystem::path make_data(std::int64_t samples, const std::string& name = "data") {
+    for (std::int64_t i = 0; i < samples; ++i) {
+      const std::string number = std::to_string(i);
+      dir_.write(name + "/" + std::to_string(i % 7) + "/" + number + ".txt",
+                 name + number + std::string(static_cast<std::size_t>(i % 13), 'x'));
+    }
+    return path(name);
+  }
+
+  /// rescale_demo alone, that is, the whole demo.
+  Ended demo(const std::string& arguments) { return run("timeout -k 5 60 " ROTA_DEMO " " + arguments); }
+
+  /// One phase under mpirun. Each rank's process id is in pid.<rank>, its exit code in code.<rank>.
+  Ended phase(int ranks, const std::string& arguments) {
+    const std::string rank = "${OMPI_COMM_WORLD_RANK}";
+    const std::string body = "echo $$ > " + path("pid").string() + "." + rank +
+                             "; exec " ROTA_DEMO " --phase " + "--data " + path("data").string() +
+                             " --checkpoint " + path("checkpoints").string() + " --trace " +
+                             path("trace").string() + " " + arguments;
+    return run("timeout -k 5 60 mpirun -n " + std::to_string(ranks) + " sh -c '" + body + "'");
+  }
+  std::future<Ended> start_phase(int ranks, const std::string& arguments) {
+    return std::async(std::launch::async, [=, this] { return phase(ranks, arguments); });
+  }
+
+  /// The audit of the phases' trace.
+  Ended audit(const std::string& arguments) {
+    return run("timeout 60 " ROTA_CLI " audit " + path("trace").string() + " " + arguments);
+  }
+
+  /// Waits until the trace file of phase 0 and `rank` has `lines` lines.
+  void wait_for_lines(int rank, std::int64_t lines) {
+    char name[64];
+    std::snprintf(name, sizeof name, "phase-000000-rank-%05d.jsonl", rank);
+    for (int i = 0; i < 4000; ++i) {
+      const std::string text = read_text(path("trace") / name);
+      if (std::count(text.begin(), text.end(), '\n') >= lines) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    FAIL() << "rank " << rank << " did not write " << lines << " lines";
+  }
+
+  /// Sends a signal to the process of one rank.
+  void signal_rank(int rank, int signal) {
+    ASSERT_EQ(::kill(std::stoi(read_text(path("pid." + std::to_string(rank)))), signal), 0);
+  }
+
+  [[nodiscard]] std::filesystem::path path(const std::string& name) const { return dir_.path() / name; }
+
+  rota::test::TemporaryDirectory dir_;
+};

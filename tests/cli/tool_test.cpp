@@ -1,0 +1,79 @@
+// The `rota` tool, as a user calls it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/demo_fixture.hpp"
+#include "cli/fake_run.hpp"
+
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Tool : public DemoTest {
+ protected:
+  Ended rota(const std::string& arguments) { return run("timeout 60 " ROTA_CLI " " + arguments); }
+  std::string write(const FakeRun& fake, const std::string& name) {
+    fake.write(path(name));
+    return path(name).string();
+  }
+};
+
+TEST_F(Tool, PassesARightTrace) {
+  FakeRun right(100, "partial", 2);
+  const auto dir = write(right.phase(2, 16, 5).phase(3, 10), "right");
+  const Ended ended = rota("audit " + dir + " --samples 100 --batch 16 --complete");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("2 complete epochs of 100 samples"), HasSubstr("passed")));
+}
+
+TEST_F(Tool, FailsAWrongTraceAndSaysWhere) {
+  FakeRun wrong(100, "partial", 2);
+  wrong.phase(2, 16, 5).phase(3, 10).record(0, 1, 1).ids[0] = 100;
+  const Ended ended = rota("audit " + write(wrong, "wrong") + " --samples 100 --batch 16");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output,
+              AllOf(HasSubstr("FAILED: 2 problems"), HasSubstr("phase 0, rank 1, epoch 0, sample 16")));
+}
+
+TEST_F(Tool, ComparesTwoTraces) {
+  FakeRun one(100, "partial", 1);
+  FakeRun same(100, "partial", 1);
+  FakeRun other(100, "partial", 1);
+  const auto dir = write(one.phase(2, 16), "one");
+  const auto audit = "audit " + dir + " --samples 100 --same-as ";
+  EXPECT_EQ(rota(audit + write(same.phase(1, 16, 2).phase(7, 16), "same")).code, 0);
+  const Ended ended = rota(audit + write(other.phase(2, 20), "other"));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("difference: epoch 0, sample 0"));
+}
+
+TEST_F(Tool, SaysWhatACheckpointHolds) {
+  make_data(40);
+  ASSERT_EQ(phase(2, "--batch 8 --shards 10 --stop-after 2").code, 0);
+  const Ended ended = rota("inspect " + path("checkpoints/checkpoint-000000000000.h5").string());
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_THAT(ended.output,
+              AllOf(HasSubstr("loader/main/cursors"), HasSubstr("[10, 2]"), HasSubstr("demo/phase")));
+  EXPECT_THAT(ended.output, HasSubstr("loader \"main\" is in epoch 0, with 16 samples of it consumed"));
+}
+
+TEST_F(Tool, RefusesToInspectWhatIsNoCheckpoint) {
+  const Ended ended = rota("inspect " + dir_.write("a-file", "hello").string());
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("error: "), HasSubstr("a-file")));
+  EXPECT_EQ(rota("inspect /nowhere.h5").code, 1);
+}
+
+TEST_F(Tool, TellsItsUsage) {
+  EXPECT_EQ(rota("--help").code, 0);
+  EXPECT_THAT(rota("--version").output, HasSubstr("rota 0."));
+  EXPECT_EQ(rota("").code, 2);
+  EXPECT_EQ(rota("audit somewhere").code, 2);
+  EXPECT_EQ(rota("audit /nowhere --samples 3").code, 1);
+}
+
+}  // namespace
