@@ -2,8 +2,8 @@
 
 // A directory for one test, gone with everything in it when the test ends.
 
-#include <stdlib.h>
-
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -37,7 +37,7 @@ class TemporaryDirectory {
 
   /// Writes a file of this relative name, and the directories above it.
   std::filesystem::path write(std::string_view name, std::string_view contents) const {
-    const auto path = path_ / name;
+    auto path = path_ / name;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path, std::ios::binary) << contents;
     return path;

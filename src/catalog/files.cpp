@@ -62,7 +62,7 @@ FileList FileList::list(const std::filesystem::path& path, const ListingOptions&
   } else if (kind == Kind::glob) {
     files.names_ = match_glob(text);
   } else {
-    files.names_.add("", std::string_view(text).substr(files.directory_.size()));
+    files.names_.add("", text.c_str() + files.directory_.size());
   }
   files.names_.sort();
   files.ask_sizes(options.threads);

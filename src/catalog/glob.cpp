@@ -36,6 +36,7 @@ std::string fixed_directory(const std::string& pattern) {
 
 NameList match_glob(const std::string& pattern) {
   glob_t matches{};
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): only with a tilde
   const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, note_failure, &matches);
   const std::unique_ptr<glob_t, FreeGlob> owner(&matches);
   NameList names;

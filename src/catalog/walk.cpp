@@ -77,6 +77,7 @@ class Walk {
     const int at = fd.release();
     for (;;) {
       errno = 0;
+      // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this thread's own
       const dirent* entry = ::readdir(directory.get());
       if (entry == nullptr) break;
       sort_out(at, next.name, self, *entry);

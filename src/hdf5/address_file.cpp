@@ -54,6 +54,7 @@ herr_t close_callback(H5FD_t* file) {
   return 0;
 }
 
+// NOLINTNEXTLINE(google-runtime-int): HDF5 has it so
 herr_t query_callback(const H5FD_t* /*file*/, unsigned long* flags) {
   *flags = H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE;
   return 0;

@@ -67,7 +67,8 @@ bool Unfilter::inflate_into(std::span<const std::byte> from, std::span<std::byte
     return false;
   }
   z_stream& z = stream_->z;
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data()));  // zlib only reads it
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads it
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(from.data()));
   z.avail_in = static_cast<uInt>(from.size());
   z.next_out = reinterpret_cast<Bytef*>(to.data());
   z.avail_out = static_cast<uInt>(to.size());

@@ -212,7 +212,7 @@ const StoredChunk* Hdf5Dataset::find(std::int64_t number) const noexcept {
   if (guess < chunks.size() && chunks[guess].number == number) return &chunks[guess];
   const auto found =
       std::lower_bound(chunks.begin(), chunks.end(), number,
-                       [](const StoredChunk& chunk_, std::int64_t n) { return chunk_.number < n; });
+                       [](const StoredChunk& stored, std::int64_t n) { return stored.number < n; });
   return found != chunks.end() && found->number == number ? &*found : nullptr;
 }
 

@@ -26,23 +26,23 @@ std::vector<std::string> paths(const Source& source) {
 }
 
 class Files : public testing::Test {
- protected:
-  [[nodiscard]] std::string at(std::string_view name) const { return (directory_ / name).string(); }
+ public:
+  [[nodiscard]] std::string at(std::string_view name) const { return (directory / name).string(); }
 
-  TemporaryDirectory directory_;
+  TemporaryDirectory directory;
 };
 
 TEST_F(Files, HaveOneRaggedFieldOfBytes) {
-  directory_.write("a", "xyz");
-  const auto source = open_files(directory_.path());
+  directory.write("a", "xyz");
+  const auto source = open_files(directory.path());
   EXPECT_THAT(source->fields(), ElementsAre(Field{"data", DType::uint8, {}, true}));
 }
 
 TEST_F(Files, AreOrderedByTheBytesOfTheirWholeRelativePath) {
   for (const auto* name : {"b", "a/z", "a-b", "a", "a.txt", "\xC3\xA9", "Z", "c/d/e"}) {
-    if (std::string_view(name) != "a") directory_.write(name, "1");
+    if (std::string_view(name) != "a") directory.write(name, "1");
   }
-  EXPECT_THAT(paths(*open_files(directory_.path())),
+  EXPECT_THAT(paths(*open_files(directory.path())),
               ElementsAre(at("Z"), at("a-b"), at("a.txt"), at("a/z"), at("b"), at("c/d/e"), at("\xC3\xA9")));
 }
 
@@ -51,9 +51,9 @@ TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrder) {
   std::vector<std::string> contents;
   for (int i = 0; i < 1000; ++i) {
     contents.emplace_back(random() % 5000, static_cast<char>('a' + i % 26));
-    directory_.write("d" + std::to_string(i % 7) + "/" + std::to_string(1000 + i), contents.back());
+    directory.write("d" + std::to_string(i % 7) + "/" + std::to_string(1000 + i), contents.back());
   }
-  const auto source = open_files(directory_.path());
+  const auto source = open_files(directory.path());
   ASSERT_EQ(source->size(), 1000);
   const Ids wanted = random_ids(*source, 500, random);
   const Samples samples(*source, wanted);
@@ -64,17 +64,17 @@ TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrder) {
 }
 
 TEST_F(Files, MayBeEmpty) {
-  directory_.write("a", "");
-  directory_.write("b", "b");
-  directory_.write("c", "");
-  const Samples samples(*open_files(directory_.path()), ids({2, 1, 0}));
+  directory.write("a", "");
+  directory.write("b", "b");
+  directory.write("c", "");
+  const Samples samples(*open_files(directory.path()), ids({2, 1, 0}));
   EXPECT_EQ(samples.sample(0, 0) + samples.sample(0, 1) + samples.sample(0, 2), "b");
 }
 
 TEST_F(Files, MayHaveAnyBytesInTheirNames) {
   const std::vector<std::string> names = {"a b", "new\nline", "not\xFF\xFEutf8", "tab\t*?[", ".hidden"};
-  for (const std::string& name : names) directory_.write("d/" + name, name);
-  const auto source = open_files(directory_.path());
+  for (const std::string& name : names) directory.write("d/" + name, name);
+  const auto source = open_files(directory.path());
   const Samples samples(*source, all_ids(*source));
   std::vector<std::string> found;
   for (std::size_t i = 0; i < names.size(); ++i) found.push_back(samples.sample(0, i));
@@ -84,23 +84,23 @@ TEST_F(Files, MayHaveAnyBytesInTheirNames) {
 TEST_F(Files, AreFoundThroughSymbolicLinks) {
   const TemporaryDirectory elsewhere;
   elsewhere.write("x/file", "linked");
-  fs::create_directories(directory_.path());
-  fs::create_directory_symlink(elsewhere / "x", directory_ / "dir");
-  fs::create_symlink(elsewhere / "x/file", directory_ / "file");
-  const auto source = open_files(directory_.path());
+  fs::create_directories(directory.path());
+  fs::create_directory_symlink(elsewhere / "x", directory / "dir");
+  fs::create_symlink(elsewhere / "x/file", directory / "file");
+  const auto source = open_files(directory.path());
   EXPECT_THAT(paths(*source), ElementsAre(at("dir/file"), at("file")));
   EXPECT_EQ(Samples(*source, ids({1})).sample(0, 0), "linked");
 }
 
 TEST_F(Files, MayBeReachedByTwoLinksThatMakeNoCycle) {
-  directory_.write("real/a", "1");
-  fs::create_directory_symlink("real", directory_ / "one");
-  fs::create_directory_symlink("real", directory_ / "two");
-  EXPECT_EQ(open_files(directory_.path())->size(), 3);
+  directory.write("real/a", "1");
+  fs::create_directory_symlink("real", directory / "one");
+  fs::create_directory_symlink("real", directory / "two");
+  EXPECT_EQ(open_files(directory.path())->size(), 3);
 }
 
 TEST_F(Files, ArePickedFromPipesAndSockets) {
-  directory_.write("a", "1");
+  directory.write("a", "1");
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
@@ -108,13 +108,13 @@ TEST_F(Files, ArePickedFromPipesAndSockets) {
   at("socket").copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
   ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ::close(fd);
-  EXPECT_THAT(paths(*open_files(directory_.path())), ElementsAre(at("a")));
+  EXPECT_THAT(paths(*open_files(directory.path())), ElementsAre(at("a")));
   EXPECT_THAT(paths(*open_files(at("*"))), ElementsAre(at("a")));
 }
 
 TEST_F(Files, AreNamedByAGlobAsInAShell) {
   for (const auto* name : {"x1/a.bin", "x1/b.txt", "x2/a.bin", "y/a.bin", "x3/sub.bin/deep"}) {
-    directory_.write(name, name);
+    directory.write(name, name);
   }
   const auto source = open_files(at("x?/*.bin"));
   EXPECT_THAT(paths(*source), ElementsAre(at("x1/a.bin"), at("x2/a.bin")));
@@ -123,9 +123,9 @@ TEST_F(Files, AreNamedByAGlobAsInAShell) {
 
 TEST_F(Files, OfAGlobHaveNamesRelativeToItsFixedDirectory) {
   const TemporaryDirectory other;
-  for (const TemporaryDirectory* directory : {static_cast<const TemporaryDirectory*>(&directory_), &other}) {
-    directory->write("d/a1", "1");
-    directory->write("d/a2", "2");
+  for (const TemporaryDirectory* one : {static_cast<const TemporaryDirectory*>(&directory), &other}) {
+    one->write("d/a1", "1");
+    one->write("d/a2", "2");
   }
   EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files((other / "d/a[12]").string())->fingerprint());
   EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files(at("d"))->fingerprint());
@@ -133,15 +133,15 @@ TEST_F(Files, OfAGlobHaveNamesRelativeToItsFixedDirectory) {
 }
 
 TEST_F(Files, WhosePathLooksLikeAGlobAreTakenByName) {
-  directory_.write("data[1]/a", "1");
-  directory_.write("data[1]/b*", "2");
+  directory.write("data[1]/a", "1");
+  directory.write("data[1]/b*", "2");
   EXPECT_EQ(open_files(at("data[1]"))->size(), 2);
   EXPECT_THAT(paths(*open_files(at("data[1]/b*"))), ElementsAre(at("data[1]/b*")));
 }
 
 TEST_F(Files, MayBeOneAlone) {
-  directory_.write("a", "1");
-  directory_.write("b", "22");
+  directory.write("a", "1");
+  directory.write("b", "22");
   const auto source = open_files(at("b"));
   EXPECT_THAT(paths(*source), ElementsAre(at("b")));
   EXPECT_EQ(Samples(*source, ids({0})).sample(0, 0), "22");
@@ -149,20 +149,20 @@ TEST_F(Files, MayBeOneAlone) {
 
 TEST_F(Files, HaveTheSameFingerprintWhereverTheyLie) {
   const TemporaryDirectory other;
-  directory_.write("d/a", "123");
+  directory.write("d/a", "123");
   other.write("d/a", "456");
-  EXPECT_EQ(open_files(directory_.path())->fingerprint(), open_files(other.path() / "")->fingerprint());
+  EXPECT_EQ(open_files(directory.path())->fingerprint(), open_files(other.path() / "")->fingerprint());
 }
 
 TEST_F(Files, ChangeTheirFingerprintWithNamesSizesAndNumber) {
-  directory_.write("a", "123");
-  const Fingerprint first = open_files(directory_.path())->fingerprint();
-  directory_.write("a", "1234");
-  const Fingerprint longer = open_files(directory_.path())->fingerprint();
-  fs::rename(directory_ / "a", directory_ / "b");
-  const Fingerprint renamed = open_files(directory_.path())->fingerprint();
-  directory_.write("c", "");
-  const Fingerprint more = open_files(directory_.path())->fingerprint();
+  directory.write("a", "123");
+  const Fingerprint first = open_files(directory.path())->fingerprint();
+  directory.write("a", "1234");
+  const Fingerprint longer = open_files(directory.path())->fingerprint();
+  fs::rename(directory / "a", directory / "b");
+  const Fingerprint renamed = open_files(directory.path())->fingerprint();
+  directory.write("c", "");
+  const Fingerprint more = open_files(directory.path())->fingerprint();
   EXPECT_NE(first, longer);
   EXPECT_NE(longer, renamed);
   EXPECT_NE(renamed, more);
@@ -170,15 +170,15 @@ TEST_F(Files, ChangeTheirFingerprintWithNamesSizesAndNumber) {
 
 TEST_F(Files, AreListedAlikeByAnyNumberOfThreads) {
   for (int i = 0; i < 2000; ++i)
-    directory_.write("f" + std::to_string(i), std::string(static_cast<std::size_t>(i % 100), 'x'));
-  const Fingerprint alone = open_files(directory_.path(), {.listing_threads = 1})->fingerprint();
-  EXPECT_EQ(open_files(directory_.path(), {.listing_threads = 7})->fingerprint(), alone);
+    directory.write("f" + std::to_string(i), std::string(static_cast<std::size_t>(i % 100), 'x'));
+  const Fingerprint alone = open_files(directory.path(), {.listing_threads = 1})->fingerprint();
+  EXPECT_EQ(open_files(directory.path(), {.listing_threads = 7})->fingerprint(), alone);
 }
 
 TEST_F(Files, AreReadByManyThreadsAtOnce) {
   for (int i = 0; i < 200; ++i)
-    directory_.write(std::to_string(1000 + i), std::string(static_cast<std::size_t>(i) * 20, 'a'));
-  const auto source = open_files(directory_.path());
+    directory.write(std::to_string(1000 + i), std::string(static_cast<std::size_t>(i) * 20, 'a'));
+  const auto source = open_files(directory.path());
   std::vector<int> wrong(8, 0);
   {
     std::vector<std::jthread> threads;

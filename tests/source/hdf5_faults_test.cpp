@@ -15,35 +15,35 @@ namespace {
 namespace fs = std::filesystem;
 
 class Hdf5Faults : public testing::Test {
- protected:
+ public:
   // What opening a file made by `script` throws.
   [[nodiscard]] std::optional<Error> opening(std::string_view script, const Hdf5Options& options = {}) const {
-    const auto path = h5py(directory_, "a.h5", script);
+    const auto path = h5py(directory, "a.h5", script);
     return error_of([&] { open_hdf5(path, options); });
   }
-  [[nodiscard]] std::string file() const { return (directory_ / "a.h5").string(); }
+  [[nodiscard]] std::string file() const { return (directory / "a.h5").string(); }
 
-  TemporaryDirectory directory_;
+  TemporaryDirectory directory;
 };
 
 TEST_F(Hdf5Faults, MissingFileIsNotFound) {
-  EXPECT_THAT(error_of([&] { open_hdf5(directory_ / "a.h5"); }), is_error(ErrorCode::not_found, {file()}));
+  EXPECT_THAT(error_of([&] { open_hdf5(directory / "a.h5"); }), is_error(ErrorCode::not_found, {file()}));
 }
 
 TEST_F(Hdf5Faults, DirectoryWithoutHdf5FilesIsNotFound) {
-  directory_.write("a.txt", "text");
-  EXPECT_THAT(error_of([&] { open_hdf5(directory_.path()); }),
-              is_error(ErrorCode::not_found, {directory_.path().string(), "no *.h5 or *.hdf5 file"}));
+  directory.write("a.txt", "text");
+  EXPECT_THAT(error_of([&] { open_hdf5(directory.path()); }),
+              is_error(ErrorCode::not_found, {directory.path().string(), "no *.h5 or *.hdf5 file"}));
 }
 
 TEST_F(Hdf5Faults, FileOfAnotherFormatIsCorrupt) {
-  directory_.write("a.h5", "this is text, however it is called");
-  EXPECT_THAT(error_of([&] { open_hdf5(directory_.path()); }),
+  directory.write("a.h5", "this is text, however it is called");
+  EXPECT_THAT(error_of([&] { open_hdf5(directory.path()); }),
               is_error(ErrorCode::corrupt, {file(), "not an HDF5 file"}));
 }
 
 TEST_F(Hdf5Faults, TruncatedFileIsCorrupt) {
-  const auto path = h5py(directory_, "a.h5", "f['x'] = np.arange(10000)");
+  const auto path = h5py(directory, "a.h5", "f['x'] = np.arange(10000)");
   for (const std::uintmax_t bytes : {fs::file_size(path) - 1, fs::file_size(path) / 2, std::uintmax_t{100}}) {
     fs::resize_file(path, bytes);
     EXPECT_THAT(error_of([&] { open_hdf5(path); }),
@@ -52,7 +52,7 @@ TEST_F(Hdf5Faults, TruncatedFileIsCorrupt) {
 }
 
 TEST_F(Hdf5Faults, FileTruncatedWhileOpenIsCorruptAtTheByte) {
-  const auto path = h5py(directory_, "a.h5", "f['x'] = np.arange(10000)");
+  const auto path = h5py(directory, "a.h5", "f['x'] = np.arange(10000)");
   const auto source = open_hdf5(path);
   fs::resize_file(path, 4096);
   EXPECT_THAT(error_of([&] { Samples(*source, ids({9999})); }),
@@ -60,7 +60,7 @@ TEST_F(Hdf5Faults, FileTruncatedWhileOpenIsCorruptAtTheByte) {
 }
 
 TEST_F(Hdf5Faults, DamagedChunkIsCorruptAtTheByte) {
-  const auto path = h5py(directory_, "a.h5", R"(
+  const auto path = h5py(directory, "a.h5", R"(
 d = f.create_dataset('x', (4,), 'i8', chunks=(4,), compression='gzip')
 d.id.write_direct_chunk((0,), b'no zlib stream')
 )");
@@ -72,7 +72,7 @@ d.id.write_direct_chunk((0,), b'no zlib stream')
 TEST_F(Hdf5Faults, ChunkOfTheWrongSizeIsCorrupt) {
   for (const auto* data : {"zlib.compress(bytes(31))", "zlib.compress(bytes(33))"}) {
     const auto path =
-        h5py(directory_, "a.h5",
+        h5py(directory, "a.h5",
              "import zlib\nd = f.create_dataset('x', (4,), 'i8', chunks=(4,), compression='gzip')\n"
              "d.id.write_direct_chunk((0,), " +
                  std::string(data) + ")");
@@ -174,17 +174,17 @@ TEST_F(Hdf5Faults, OffsetsThatAreNoneAreCorrupt) {
 }
 
 TEST_F(Hdf5Faults, FilesWithOtherFieldsCannotBeJoined) {
-  h5py(directory_, "a.h5", "f['x'] = np.arange(5)");
-  h5py(directory_, "b.h5", "f['x'] = np.arange(5.0)");
-  EXPECT_THAT(error_of([&] { open_hdf5(directory_.path()); }),
+  h5py(directory, "a.h5", "f['x'] = np.arange(5)");
+  h5py(directory, "b.h5", "f['x'] = np.arange(5.0)");
+  EXPECT_THAT(error_of([&] { open_hdf5(directory.path()); }),
               is_error(ErrorCode::invalid_argument, {"b.h5", "\"x\" is float64 []", "int64 [] in", file()}));
-  h5py(directory_, "b.h5", "f['y'] = np.arange(5)");
-  EXPECT_THAT(error_of([&] { open_hdf5(directory_.path()); }),
+  h5py(directory, "b.h5", "f['y'] = np.arange(5)");
+  EXPECT_THAT(error_of([&] { open_hdf5(directory.path()); }),
               is_error(ErrorCode::not_found, {"b.h5", "no dataset \"/x\"", "\"/y\""}));
 }
 
 TEST_F(Hdf5Faults, IdsPastTheEndAreOutOfRange) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", "f['x'] = np.arange(5)"));
+  const auto source = open_hdf5(h5py(directory, "a.h5", "f['x'] = np.arange(5)"));
   EXPECT_THAT(error_of([&] {
                 Samples(*source, ids({0, 5}));
               }),

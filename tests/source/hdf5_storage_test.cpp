@@ -17,8 +17,8 @@ namespace {
 using testing::ElementsAre;
 
 class Hdf5Storage : public testing::Test {
- protected:
-  TemporaryDirectory directory_;
+ public:
+  TemporaryDirectory directory;
 };
 
 // What the kernel counts of this process: "rchar" bytes and "syscr" calls that read.
@@ -33,7 +33,7 @@ std::int64_t counter(const std::string& name) {
 }
 
 TEST_F(Hdf5Storage, NeverWrittenReadsAsTheFillValue) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 f.create_dataset('a', (3,), 'i4', fillvalue=7)
 f.create_dataset('b', (3,), 'i4')
 f.create_dataset('c', (3,), 'i4', chunks=(2,), fillvalue=-1)
@@ -45,7 +45,7 @@ f.create_dataset('c', (3,), 'i4', chunks=(2,), fillvalue=-1)
 }
 
 TEST_F(Hdf5Storage, ChunksNeverWrittenReadAsTheFillValue) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 d = f.create_dataset('a', (6, 4), 'i2', chunks=(2, 2), fillvalue=9, compression='gzip')
 d[2:4, 2:4] = [[1, 2], [3, 4]]
 )"));
@@ -55,7 +55,7 @@ d[2:4, 2:4] = [[1, 2], [3, 4]]
 }
 
 TEST_F(Hdf5Storage, CompactDatasetsAreRead) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
 p.set_layout(h5py.h5d.COMPACT)
 d = h5py.h5d.create(f.id, b'a', h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((4, 2)), p)
@@ -65,7 +65,7 @@ d.write(h5py.h5s.ALL, h5py.h5s.ALL, np.arange(8, dtype='i4'))
 }
 
 TEST_F(Hdf5Storage, FiltersLeftOutOfAChunkAreLeftOutInReading) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 import zlib
 d = f.create_dataset('a', (8,), 'u2', chunks=(2,), compression='gzip', shuffle=True)
 d.id.write_direct_chunk((0,), np.array([1, 2], 'u2').tobytes(), filter_mask=3)
@@ -78,7 +78,7 @@ d.id.write_direct_chunk((6,), zlib.compress(bytes([7, 8, 0, 0])), filter_mask=0)
 }
 
 TEST_F(Hdf5Storage, EdgeChunksThatWereNotFilteredAreRead) {
-  const auto path = (directory_ / "a.h5").string();
+  const auto path = (directory / "a.h5").string();
   {
     const auto guard = hdf5::lock();
     const hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS), "");
@@ -103,7 +103,7 @@ TEST_F(Hdf5Storage, EdgeChunksThatWereNotFilteredAreRead) {
 }
 
 TEST_F(Hdf5Storage, DecodesAChunkOnceHoweverManyOfItsRowsAreRead) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 r = np.random.default_rng(1)
 f.create_dataset('a', data=r.integers(2**60, size=(4000, 4)), chunks=(2000, 4), compression='gzip')
 )"));
@@ -115,7 +115,7 @@ f.create_dataset('a', data=r.integers(2**60, size=(4000, 4)), chunks=(2000, 4), 
 }
 
 TEST_F(Hdf5Storage, NeighboursAreReadInOneGo) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5",
+  const auto source = open_hdf5(h5py(directory, "a.h5",
                                      "f['a'] = np.arange(4000)\nf['t'] = np.arange(8000)\n"
                                      "f['t_offsets'] = np.arange(0, 8001, 2)\n"
                                      "f.create_dataset('z', data=np.arange(4000), chunks=(1000,))"));
@@ -127,7 +127,7 @@ TEST_F(Hdf5Storage, NeighboursAreReadInOneGo) {
 
 TEST_F(Hdf5Storage, RowsOfPlainChunksAreReadAlone) {
   const auto source =
-      open_hdf5(h5py(directory_, "a.h5", "f.create_dataset('a', data=np.arange(100000), chunks=(50000,))"));
+      open_hdf5(h5py(directory, "a.h5", "f.create_dataset('a', data=np.arange(100000), chunks=(50000,))"));
   const std::int64_t before = counter("rchar");
   EXPECT_THAT(Samples(*source, ids({77777})).values<std::int64_t>(0, 0), ElementsAre(77777));
   EXPECT_LT(counter("rchar") - before, 4096);
@@ -135,7 +135,7 @@ TEST_F(Hdf5Storage, RowsOfPlainChunksAreReadAlone) {
 
 TEST_F(Hdf5Storage, AddressesCountTheUserBlockAndAreNothingWhereNothingWasWritten) {
   const auto path =
-      h5py(directory_, "a.h5", "d = f.create_dataset('a', (8,), 'u1', chunks=(4,))\nd[4:] = [65, 66, 67, 68]",
+      h5py(directory, "a.h5", "d = f.create_dataset('a', (8,), 'u1', chunks=(4,))\nd[4:] = [65, 66, 67, 68]",
            "userblock_size=512");
   const auto guard = hdf5::lock();
   hdf5::AddressFile file(path.string());

@@ -17,8 +17,8 @@ namespace {
 using testing::ElementsAre;
 
 class Hdf5 : public testing::Test {
- protected:
-  TemporaryDirectory directory_;
+ public:
+  TemporaryDirectory directory;
 };
 
 std::vector<std::string> names(const Source& source) {
@@ -28,7 +28,7 @@ std::vector<std::string> names(const Source& source) {
 }
 
 TEST_F(Hdf5, ReadsAllDatasetsOfNumbersAtAnyDepthByName) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 f['y'] = np.arange(4, dtype='f4')
 f['g/h/x'] = np.arange(8, dtype='i2').reshape(4, 2)
 f['g/label'] = ['a', 'b', 'c', 'd']
@@ -43,7 +43,7 @@ f['g/rec'] = np.zeros(7, dtype=[('a', 'i4')])
 }
 
 TEST_F(Hdf5, ReadsTheDatasetsThatWereNamedInThatOrder) {
-  const auto path = h5py(directory_, "a.h5", "for n in 'xyz': f[n] = np.full(3, ord(n), 'u1')");
+  const auto path = h5py(directory, "a.h5", "for n in 'xyz': f[n] = np.full(3, ord(n), 'u1')");
   const auto source = open_hdf5(path, {.datasets = {"/z", "x"}});
   EXPECT_THAT(names(*source), ElementsAre("z", "x"));
   const Samples samples(*source, ids({1}));
@@ -51,7 +51,7 @@ TEST_F(Hdf5, ReadsTheDatasetsThatWereNamedInThatOrder) {
 }
 
 TEST_F(Hdf5, KnowsTheTypesThatNumpyHas) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 for i, t in enumerate(['?', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8', 'f2', 'f4', 'f8']):
     f[chr(97 + i)] = np.ones(2, dtype=t)
 )"));
@@ -63,7 +63,7 @@ for i, t in enumerate(['?', 'i1', 'i2', 'i4', 'i8', 'u1', 'u2', 'u4', 'u8', 'f2'
 }
 
 TEST_F(Hdf5, ReadsRaggedPairsOfValuesAndOffsets) {
-  const auto source = open_hdf5(h5py(directory_, "a.h5", R"(
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
 f['t'] = np.arange(12, dtype='i4').reshape(6, 2)
 f['t_offsets'] = np.array([0, 1, 1, 4, 6], dtype='u4')
 f['y'] = np.arange(4.0)
@@ -79,7 +79,7 @@ f['y'] = np.arange(4.0)
 }
 
 TEST_F(Hdf5, ReadsOffsetsAsAFieldWhereTheyAreNamedAlone) {
-  const auto path = h5py(directory_, "a.h5", "f['t'] = np.arange(6)\nf['t_offsets'] = np.array([0, 2, 6])");
+  const auto path = h5py(directory, "a.h5", "f['t'] = np.arange(6)\nf['t_offsets'] = np.array([0, 2, 6])");
   EXPECT_EQ(open_hdf5(path, {.datasets = {"t_offsets"}})->size(), 3);
   EXPECT_EQ(open_hdf5(path, {.datasets = {"t", "t_offsets"}})->size(), 2);
   EXPECT_EQ(open_hdf5(path, {.datasets = {"t"}})->size(), 2);
@@ -89,7 +89,7 @@ class Hdf5Join : public Hdf5 {
  protected:
   // 300 files of 0, 1, 2, 3, 0, ... samples, whose values count up over all files.
   void write_files(int count) const {
-    h5py(directory_, "script.h5", "import shutil\nn = 0\nfor i in range(" + std::to_string(count) + R"():
+    h5py(directory, "script.h5", "import shutil\nn = 0\nfor i in range(" + std::to_string(count) + R"():
     os.makedirs('d/%d' % (i // 100), exist_ok=True)
     with h5py.File('d/%d/%03d.%s' % (i // 100, i, ['h5', 'hdf5'][i % 2]), 'w') as g:
         rows = np.arange(n, n + i % 4)
@@ -116,10 +116,10 @@ open('d/readme.txt', 'w').close()
 
 TEST_F(Hdf5Join, PutsFilesOneAfterTheOtherInTheOrderOfTheirNames) {
   write_files(10);
-  const auto source = open_hdf5(directory_ / "d");
+  const auto source = open_hdf5(directory / "d");
   ASSERT_EQ(source->size(), 13);
   expect_counting(*source, all_ids(*source));
-  EXPECT_EQ(source->where({3}), (directory_ / "d/0/003.hdf5").string() + ", row 0");
+  EXPECT_EQ(source->where({3}), (directory / "d/0/003.hdf5").string() + ", row 0");
 }
 
 TEST_F(Hdf5Join, KeepsFewFilesOpenHoweverManyThereAre) {
@@ -128,7 +128,7 @@ TEST_F(Hdf5Join, KeepsFewFilesOpenHoweverManyThereAre) {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
   const auto before = open_descriptors();
-  const auto source = open_hdf5(directory_ / "d");
+  const auto source = open_hdf5(directory / "d");
   EXPECT_LT(open_descriptors() - before, 10);
   std::mt19937_64 random(3);
   expect_counting(*source, random_ids(*source, 2000, random));
@@ -136,12 +136,12 @@ TEST_F(Hdf5Join, KeepsFewFilesOpenHoweverManyThereAre) {
 
 TEST_F(Hdf5Join, TakesTheFilesOfAGlob) {
   write_files(10);
-  EXPECT_EQ(open_hdf5(directory_ / "d/0/*.hdf5")->size(), 1 + 3 + 1 + 3 + 1);
+  EXPECT_EQ(open_hdf5(directory / "d/0/*.hdf5")->size(), 1 + 3 + 1 + 3 + 1);
 }
 
 TEST_F(Hdf5Join, IsReadByManyThreadsAtOnce) {
   write_files(40);
-  const auto source = open_hdf5(directory_ / "d");
+  const auto source = open_hdf5(directory / "d");
   std::vector<std::jthread> threads;
   for (std::size_t t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {
@@ -154,14 +154,14 @@ TEST_F(Hdf5Join, IsReadByManyThreadsAtOnce) {
 TEST_F(Hdf5, HasTheSameFingerprintWhereverItLies) {
   const TemporaryDirectory other;
   const auto script = "f['x'] = np.arange(5)";
-  const auto one = h5py(directory_, "a.h5", script);
+  const auto one = h5py(directory, "a.h5", script);
   h5py(other, "a.h5", "f['x'] = np.arange(5) * 2");
   EXPECT_EQ(open_hdf5(one)->fingerprint(), open_hdf5(other.path())->fingerprint());
 }
 
 TEST_F(Hdf5, ChangesItsFingerprintWithNamesTypesAndExtents) {
   const auto fingerprint = [&](std::string_view name, std::string_view script) {
-    return open_hdf5(h5py(directory_, name, script))->fingerprint();
+    return open_hdf5(h5py(directory, name, script))->fingerprint();
   };
   const std::vector<Fingerprint> all = {
       fingerprint("a.h5", "f['x'] = np.arange(5)"),
@@ -178,9 +178,9 @@ TEST_F(Hdf5, ChangesItsFingerprintWithNamesTypesAndExtents) {
 }
 
 TEST_F(Hdf5, MayHaveNoSamplesAndRowsOfNothing) {
-  const auto empty = open_hdf5(h5py(directory_, "a.h5", "f['x'] = np.zeros((0, 3))"));
+  const auto empty = open_hdf5(h5py(directory, "a.h5", "f['x'] = np.zeros((0, 3))"));
   EXPECT_EQ(empty->size(), 0);
-  const auto hollow = open_hdf5(h5py(directory_, "b.h5", "f['x'] = np.zeros((3, 0))"));
+  const auto hollow = open_hdf5(h5py(directory, "b.h5", "f['x'] = np.zeros((3, 0))"));
   EXPECT_EQ(Samples(*hollow, ids({2, 0})).sample(0, 1), "");
 }
 

@@ -94,6 +94,7 @@ TEST(Split, TellsPartsSeedsAndBoundsApartByFingerprint) {
   const auto parts = parts_of(100, {0.5, 0.5});
   EXPECT_EQ(parts[0]->fingerprint(), parts_of(100, {0.5, 0.3, 0.2})[0]->fingerprint());
   EXPECT_NE(parts[0]->fingerprint(), parts[1]->fingerprint());
+  EXPECT_NE(parts[0]->fingerprint(), parts_of(100, {0.4, 0.6})[0]->fingerprint());
   EXPECT_NE(parts[0]->fingerprint(), parts_of(100, {0.5, 0.5}, 2)[0]->fingerprint());
   EXPECT_NE(parts[0]->fingerprint(), parts_of(101, {50.0 / 101, 51.0 / 101})[0]->fingerprint());
 }
