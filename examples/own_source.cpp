@@ -1,5 +1,5 @@
-// A source of one's own in 30 lines: a flat file of fixed-size records. Order, schedule, cursors, worker threads and
-// checkpoints come with it.
+// A source of one's own in 30 lines: a flat file of fixed-size records. Order, schedule, cursors, worker
+// threads and checkpoints come with it.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,13 +17,13 @@ namespace {
 class RecordFile : public rota::Source {
  public:
   explicit RecordFile(std::string path) : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDONLY)) {
-    if (descriptor_ < 0) throw rota::Error(rota::ErrorCode::not_found, "open " + path_ + ": there is no such file");
+    if (descriptor_ < 0)
+      throw rota::Error(rota::ErrorCode::not_found, "open " + path_ + ": there is no such file");
+    size_ = lseek(descriptor_, 0, SEEK_END) / kBytes;
   }
   ~RecordFile() override { close(descriptor_); }
 
-  [[nodiscard]] std::int64_t size() const override {
-    return static_cast<std::int64_t>(std::filesystem::file_size(path_) / kBytes);
-  }
+  [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<rota::Field>& fields() const override { return fields_; }
   [[nodiscard]] std::string where(rota::SampleId /*id*/) const override { return path_; }
 
@@ -32,7 +32,8 @@ class RecordFile : public rota::Source {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const auto record = out.bytes(0, i);
       const ssize_t got = pread(descriptor_, record.data(), record.size(), ids[i].value * kBytes);
-      if (got != std::ssize(record)) throw rota::Error(rota::ErrorCode::io, "read " + path_ + ": it is too short");
+      if (got != std::ssize(record))
+        throw rota::Error(rota::ErrorCode::io, "read " + path_ + ": it is too short");
     }
   }
 
@@ -40,13 +41,15 @@ class RecordFile : public rota::Source {
   static constexpr std::int64_t kBytes = 16;
   std::string path_;
   int descriptor_;
+  std::int64_t size_ = 0;
   std::vector<rota::Field> fields_{{.name = "x", .dtype = rota::DType::float32, .shape = {4}}};
 };
 
 }  // namespace
 
 int main() {
-  const std::string path = std::filesystem::temp_directory_path() / fmt::format("own_source-{}.bin", getpid());
+  const std::string path =
+      std::filesystem::temp_directory_path() / fmt::format("own_source-{}.bin", getpid());
   std::vector<float> values(4 * 1000);
   std::iota(values.begin(), values.end(), 0.0F);
   std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(values.data()), 16 * 1000);
