@@ -1,0 +1,54 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "run_command.hpp"
+#include "temporary_directory.hpp"
+
+namespace {
+
+using ::testing::HasSubstr;
+
+class Examples : public ::testing::Test {
+ protected:
+  /// Runs an example at `ranks` ranks; the test fails where it does.
+  std::string run(int ranks, const std::string& command) {
+    const auto ended = rota::test::run_command("cd " + directory_.path().string() + " && " ROTA_MPIEXEC " " +
+                                               std::to_string(ranks) + " " ROTA_EXAMPLES "/" + command);
+    EXPECT_EQ(ended.code, 0) << command << "\n" << ended.output;
+    return ended.output;
+  }
+
+  rota::test::TemporaryDirectory directory_;
+};
+
+TEST_F(Examples, QuickstartGoesOnWithAnotherNumberOfRanks) {
+  for (int i = 0; i < 200; ++i) directory_.write("data/" + std::to_string(i), "some text");
+  EXPECT_THAT(run(3, "quickstart data checkpoints"), HasSubstr("rank 2 of 3"));
+  EXPECT_THAT(run(2, "quickstart data checkpoints"), HasSubstr("rank 1 of 2: 0 bytes, step 4"));
+}
+
+TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
+  EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
+}
+
+TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
+  const std::string whole = run(1, "train_mpi --epochs 1 --losses ref.txt");
+  run(3, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
+  run(4, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
+  const std::string last = run(2, "train_mpi --epochs 1 --checkpoint c --same-as ref.txt");
+  EXPECT_THAT(last, HasSubstr("from step 40"));
+  const auto result = [](const std::string& text) { return text.substr(text.find("validation loss"), 24); };
+  EXPECT_EQ(result(last), result(whole));
+}
+
+TEST_F(Examples, TrainingOnOtherDataIsSeenAsAnotherCurve) {
+  run(1, "train_mpi --epochs 1 --stop-after 5 --losses ref.txt");
+  const auto other =
+      rota::test::run_command("cd " + directory_.path().string() +
+                              " && " ROTA_EXAMPLES "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
+  EXPECT_EQ(other.code, 1) << other.output;
+}
+
+}  // namespace

@@ -1,0 +1,118 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <numeric>
+#include <stdexcept>
+
+#include "mpi_main.hpp"
+#include "rota/error.hpp"
+
+namespace rota::mpi {
+namespace {
+
+using ::testing::Each;
+
+/// What `work` throws on this rank.
+template <typename Work>
+std::pair<ErrorCode, std::string> error_of(Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  }
+  return {ErrorCode::callback, "nothing was thrown"};
+}
+
+TEST(Agree, ThrowsTheLowestFailingRanksErrorOnAllRanks) {
+  const Communicator& comm = mpi_session().comm();
+  const int failing = comm.size() / 2;
+  const auto [code, message] = error_of([&] {
+    together(comm, "test", [&] {
+      if (comm.rank() >= failing) throw Error(ErrorCode::corrupt, "broken on " + std::to_string(comm.rank()));
+    });
+  });
+  EXPECT_EQ(code, ErrorCode::corrupt);
+  const auto plain = "broken on " + std::to_string(failing);
+  EXPECT_EQ(message, comm.size() == 1 ? plain : "rank " + std::to_string(failing) + ": " + plain);
+}
+
+TEST(Agree, ReturnsWhereNobodyFailed) {
+  int ran = 0;
+  EXPECT_NO_THROW(together(mpi_session().comm(), "test", [&] { ++ran; }));
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(Agree, PassesOnWhatIsNoError) {
+  const Communicator& comm = mpi_session().comm();
+  if (comm.size() == 1) {
+    EXPECT_THROW(together(comm, "test", [] { throw std::logic_error("odd"); }), std::logic_error);
+    return;
+  }
+  const auto [code, message] = error_of([&] {
+    together(comm, "test", [&] {
+      if (comm.rank() == 0) throw std::logic_error("odd");
+    });
+  });
+  EXPECT_EQ(code, ErrorCode::callback);
+  EXPECT_EQ(message, "rank 0: odd");
+}
+
+TEST(Agree, EndsInATimeoutWhereARankStaysAway) {
+  const Communicator& all = mpi_session().comm();
+  if (all.size() == 1) return;  // nobody can stay away
+  const Communicator doomed(all.get());
+  if (all.rank() != 0) {
+    const auto [code, message] =
+        error_of([&] { agree(doomed, "the test", nullptr, std::chrono::milliseconds(50)); });
+    EXPECT_EQ(code, ErrorCode::timeout);
+    EXPECT_THAT(message, ::testing::HasSubstr("the test: not all ranks arrived"));
+  }
+  agree(all, "meet again", nullptr);
+  if (all.rank() == 0) agree(doomed, "let the others' reduction end", nullptr);
+}
+
+TEST(Collectives, BroadcastSumMinMaxAndGather) {
+  const Communicator& comm = mpi_session().comm();
+  const std::int64_t rank = comm.rank();
+  const std::int64_t size = comm.size();
+  const std::string long_text(100'000, 'x');
+  EXPECT_EQ(broadcast(comm, rank == 0 ? long_text : "mine"), long_text);
+  std::vector<std::int64_t> sums{rank, 1};
+  sum(comm, sums);
+  EXPECT_EQ(sums, (std::vector<std::int64_t>{size * (size - 1) / 2, size}));
+  std::vector<std::int64_t> lowest{rank};
+  min(comm, lowest);
+  EXPECT_THAT(lowest, Each(0));
+  std::vector<std::int64_t> highest{rank};
+  max(comm, highest);
+  EXPECT_THAT(highest, Each(size - 1));
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  EXPECT_EQ(gather(comm, rank), ranks);
+}
+
+TEST(Communicator, IsAWorldOfOneWithoutMpi) {
+  const Communicator alone;
+  EXPECT_EQ(alone.world(), World{});
+  EXPECT_EQ(broadcast(alone, "x"), "x");
+  EXPECT_EQ(gather(alone, 3), std::vector<std::int64_t>{3});
+  EXPECT_EQ(world(mpi_session().comm().get()), mpi_session().world());
+}
+
+TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
+  const Communicator& comm = mpi_session().comm();
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    StopSignal stop(comm);
+    std::int64_t step = 0;
+    for (; step < 100 && !stop.requested(); ++step) {
+      if (step == 7 && comm.rank() == comm.size() - 1) raise(signal);
+    }
+    EXPECT_EQ(step, 8);
+    EXPECT_TRUE(stop.requested());
+    EXPECT_THROW(StopSignal second(comm), Error);
+  }
+}
+
+}  // namespace
+}  // namespace rota::mpi

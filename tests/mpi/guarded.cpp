@@ -1,0 +1,25 @@
+// A program whose body ends as its argument says.
+
+#include <iostream>
+#include <string>
+
+#include "rota/error.hpp"
+#include "rota/mpi.hpp"
+
+int main(int argc, char** argv) {
+  rota::mpi::Session session(argc, argv);
+  const std::string how = argc > 1 ? argv[1] : "";
+  return session.run([&]() -> int {
+    const auto& comm = session.comm();
+    if (how == "one" && comm.rank() == 1) throw std::runtime_error("this rank alone");
+    if (how == "all") throw rota::Error(rota::ErrorCode::not_found, "the same on every rank");
+    if (how == "together") {
+      rota::mpi::together(comm, "work", [&] {
+        if (comm.rank() == 2) throw std::runtime_error("agreed on");
+      });
+    }
+    if (how == "code") return 3;
+    MPI_Barrier(comm.get());  // where the others wait for a rank that has failed
+    return 0;
+  });
+}

@@ -1,0 +1,34 @@
+#pragma once
+
+// Runs a program as a user does, from a test that looks at how it ends.
+
+#include <sys/wait.h>
+
+#include <chrono>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+namespace rota::test {
+
+/// How a program ended, and what it printed on both streams.
+struct Ended {
+  int code = -1;
+  std::string output;
+  double seconds = 0;
+};
+
+/// Runs a shell command for at most a minute.
+inline Ended run_command(const std::string& command) {
+  const auto start = std::chrono::steady_clock::now();
+  FILE* pipe = popen(("timeout -k 5 60 sh -c '" + command + "' 2>&1").c_str(), "r");
+  if (pipe == nullptr) throw std::runtime_error("cannot start " + command);
+  Ended ended;
+  for (int c = 0; (c = std::fgetc(pipe)) != EOF;) ended.output.push_back(static_cast<char>(c));
+  const int status = pclose(pipe);
+  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  ended.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return ended;
+}
+
+}  // namespace rota::test
