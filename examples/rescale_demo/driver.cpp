@@ -35,8 +35,10 @@ class Work {
     if (given) {
       path_ = *given;
       refuse_used();
-      std::filesystem::create_directories(path_);
-      return;
+      std::error_code error;
+      std::filesystem::create_directories(path_, error);
+      if (!error) return;
+      throw Error(ErrorCode::io, fmt::format("make --work {}: {}", path_.string(), error.message()));
     }
     std::string pattern = (std::filesystem::temp_directory_path() / "rescale-demo-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) {

@@ -54,12 +54,16 @@ std::string problem_text(const std::vector<Problem>& problems, std::size_t max_p
 
 std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, std::int64_t samples,
                        std::size_t max_problems) {
-  std::string text =
-      fmt::format("{}: {} of {} samples, {}, {} delivered\n", dir.string(),
-                  counted(report.end.epoch, "complete epoch", "complete epochs"), grouped(samples),
-                  counted(static_cast<std::int64_t>(report.batches.size()), "global batch", "global batches"),
-                  counted(report.samples, "sample", "samples"));
-  if (!report.phases.empty()) text += "\n" + phase_table(report) + "\n";
+  std::string text = dir.string() + ": ";
+  if (report.phases.empty()) {
+    text += "not audited further\n";
+  } else {
+    text += fmt::format(
+        "{} of {} samples, {}, {} delivered\n\n{}\n",
+        counted(report.end.epoch, "complete epoch", "complete epochs"), grouped(samples),
+        counted(static_cast<std::int64_t>(report.batches.size()), "global batch", "global batches"),
+        counted(report.samples, "sample", "samples"), phase_table(report));
+  }
   text += extras(report, samples);
   if (report.passed()) {
     return text +

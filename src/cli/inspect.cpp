@@ -32,7 +32,7 @@ std::string info_text(const CheckpointInfo& info) {
 
 std::string tensor_table(const Checkpoint& checkpoint) {
   if (checkpoint.tensors().empty()) return "";
-  TextTable table({"tensor", "type", "shape"});
+  TextTable table({"tensor", "type", "shape"}, 3);
   for (const TensorInfo& tensor : checkpoint.tensors()) {
     table.add({tensor.name, std::string(to_string(tensor.dtype)),
                fmt::format("[{}]", fmt::join(tensor.shape, ", "))});
@@ -42,7 +42,7 @@ std::string tensor_table(const Checkpoint& checkpoint) {
 
 std::string blob_table(const Checkpoint& checkpoint) {
   if (checkpoint.blobs().empty()) return "";
-  TextTable table({"blob", "owner", "bytes"});
+  TextTable table({"blob", "owner", "bytes"}, 2);
   for (const BlobInfo& blob : checkpoint.blobs()) {
     table.add(
         {blob.name, blob.rank < 0 ? "the job" : fmt::format("rank {}", blob.rank), grouped(blob.bytes)});

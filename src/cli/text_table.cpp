@@ -22,7 +22,10 @@ std::string TextTable::text() const {
   }
   std::string text;
   for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) text += fmt::format("  {:>{}}", row[c], widths[c]);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      text += c < left_columns_ ? fmt::format("  {:<{}}", row[c], widths[c])
+                                : fmt::format("  {:>{}}", row[c], widths[c]);
+    }
     text += '\n';
   }
   return text;

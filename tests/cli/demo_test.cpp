@@ -93,7 +93,7 @@ TEST_F(DemoTest, StartsFromTheBeginningWhereThereIsNoCheckpoint) {
 }
 
 TEST_F(DemoTest, LosesNothingWhenARankIsKilled) {
-  make_data(2000);
+  make_data(1000);
   auto running = start_phase(3, "--batch 4 --epochs 2 --save-every 10");
   wait_for_lines(1, 60);
   signal_rank(1, SIGKILL);
@@ -101,7 +101,7 @@ TEST_F(DemoTest, LosesNothingWhenARankIsKilled) {
 
   EXPECT_EQ(phase(2, "--batch 4 --epochs 2 --resume --stop-after 300").code, 0);
   EXPECT_EQ(phase(4, "--batch 4 --epochs 2 --resume").code, 0);
-  const Ended audited = audit("--samples 2000 --batch 4 --epochs 2");
+  const Ended audited = audit("--samples 1000 --batch 4 --epochs 2");
   EXPECT_EQ(audited.code, 0) << audited.output;
 }
 

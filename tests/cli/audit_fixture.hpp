@@ -1,0 +1,35 @@
+#pragma once
+
+// Audits of runs that never happened.
+
+#include <string>
+#include <vector>
+
+#include "cli/audit.hpp"
+#include "cli/audit_text.hpp"
+#include "cli/fake_run.hpp"
+#include "temporary_directory.hpp"
+
+inline std::vector<rota::tracing::ProblemKind> kinds(const rota::tracing::AuditReport& report) {
+  std::vector<rota::tracing::ProblemKind> kinds;
+  for (const auto& problem : report.problems) kinds.push_back(problem.kind);
+  return kinds;
+}
+
+inline std::string text(const rota::tracing::AuditReport& report) {
+  return rota::tracing::problem_text(report.problems);
+}
+
+inline rota::tracing::AuditReport audit_of(const FakeRun& run, rota::tracing::AuditOptions options = {}) {
+  const rota::test::TemporaryDirectory dir;
+  run.write(dir.path());
+  options.samples = run.samples();
+  return rota::tracing::audit(dir.path(), options);
+}
+
+// 100 samples, two epochs, three phases of 2, 3 and 1 ranks; the batch size changes once.
+inline FakeRun three_worlds() {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 5).phase(3, 10, 4).phase(1, 16);
+  return run;
+}

@@ -1,0 +1,124 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string_view>
+#include <tuple>
+
+#include "cli/audit_fixture.hpp"
+
+namespace {
+
+using rota::tracing::AuditReport;
+using rota::tracing::Place;
+using rota::tracing::ProblemKind;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class AuditOfARightRun
+    : public ::testing::TestWithParam<std::tuple<const char*, std::int64_t, std::int64_t>> {};
+
+TEST_P(AuditOfARightRun, FindsNothingWrong) {
+  const auto [tail, samples, batch] = GetParam();
+  FakeRun run(samples, tail, 3);
+  run.phase(4, batch, 3).phase(3, batch + 1, 2).phase(7, batch, 4).phase(1, batch);
+  const AuditReport report = audit_of(run, {.batch = batch, .epochs = 3, .complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  const bool has_batches = std::string_view(tail) != "drop" || batch <= samples;
+  EXPECT_EQ(report.samples + report.dropped, has_batches ? 3 * samples : 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(TailsAndSizes, AuditOfARightRun,
+                         ::testing::Combine(::testing::Values("partial", "carry", "drop", "pad"),
+                                            ::testing::Values(1, 7, 64, 100, 131),
+                                            ::testing::Values(1, 3, 16, 64, 300)));
+
+TEST(Audit, TellsHowFarAnUnfinishedRunCame) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 9);
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(report.problems, IsEmpty());
+  EXPECT_EQ(report.end, (Place{1, 32}));
+}
+
+TEST(Audit, CountsPaddingAndSkippedSamplesApart) {
+  FakeRun run(20, "pad", 1);
+  run.phase(2, 16);
+  run.record(0, 0, 0).mask[3] = 2;
+  const AuditReport report = audit_of(run, {.complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.padded, 12);
+  EXPECT_EQ(report.skipped, 1);
+}
+
+TEST(Audit, DoesNotCompareTheBytesOfSkippedSamples) {
+  FakeRun run = three_worlds();
+  run.record(0, 0, 0).mask[3] = 2;
+  run.record(0, 0, 0).digests[3] = 0;
+  EXPECT_THAT(audit_of(run).problems, IsEmpty());
+}
+
+TEST(Audit, IgnoresBatchesThatWereRolledBack) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
+  const AuditReport report = audit_of(run, {.epochs = 2});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.phases[0].rolled_back, 2);
+}
+
+TEST(Audit, FollowsAChainOfPhasesThatWereRolledBackEntirely) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16, 3).back_to(0, 32).phase(4, 16, 0).phase(1, 16);
+  const AuditReport report = audit_of(run, {.epochs = 2});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.phases[0].steps, 2);
+  EXPECT_EQ(report.phases[1].steps, 0);
+}
+
+TEST(Audit, ForgivesAKilledPhaseWhatWasRolledBack) {
+  FakeRun run(100, "partial", 2);
+  run.phase(3, 16, 6).back_to(0, 64).phase(2, 16);
+  run.file(0, 1).records.resize(4);
+  run.file(0, 2).records.resize(5);
+  run.file(0, 2).last_words = R"({"event":"batch","phase":0,"rank":2,"epo)";
+  EXPECT_THAT(audit_of(run, {.epochs = 2}).problems, IsEmpty());
+}
+
+TEST(Audit, ForgivesAPhaseKilledBeforeAllRanksBegan) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 4).phase(3, 16, 0).phase(2, 16);
+  run.remove(1, 2);
+  EXPECT_THAT(audit_of(run, {.epochs = 2}).problems, IsEmpty());
+}
+
+TEST(Audit, IgnoresALastLineWithoutAnEnd) {
+  FakeRun run = three_worlds();
+  run.file(2, 0).last_words = R"({"event":"batch","phase":2,"rank":0,"epoch":7)";
+  EXPECT_THAT(audit_of(run).problems, IsEmpty());
+}
+
+TEST(Audit, IgnoresEventsItDoesNotKnow) {
+  FakeRun run = three_worlds();
+  run.file(1, 0).last_words = "{\"event\":\"coffee\",\"cups\":2}\n";
+  EXPECT_THAT(audit_of(run).problems, IsEmpty());
+}
+
+TEST(Audit, LooksAtWhatAllRanksOfARunningPhaseHave) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 4).phase(3, 16, 3);
+  run.file(1, 1).records.resize(2);
+  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
+  const AuditReport report = audit_of(run, {.running = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.end, (Place{0, 96}));
+}
+
+TEST(Audit, LetsDropLeaveOutLessThanABatch) {
+  FakeRun run(100, "drop", 2);
+  run.phase(2, 16, 5).phase(2, 30);  // 20 are left for batches of 30
+  const AuditReport report = audit_of(run, {.epochs = 2});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.dropped, 20 + 10);
+}
+
+}  // namespace
