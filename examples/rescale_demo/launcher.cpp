@@ -10,10 +10,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "rota/error.hpp"
@@ -73,6 +73,7 @@ class Child {
     posix_spawn_file_actions_adddup2(&actions_, STDOUT_FILENO, STDERR_FILENO);
     posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP);
     std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
     for (std::string& word : command) arguments.push_back(word.data());
     arguments.push_back(nullptr);
     const int error = posix_spawnp(&pid_, arguments[0], &actions_, &attributes_, arguments.data(), environ);
@@ -82,7 +83,7 @@ class Child {
         rota::ErrorCode::not_found,
         fmt::format("start {}: {}; install Open MPI or put its bin directory on PATH, or start the phases by "
                     "--phase under a launcher of your own",
-                    command[0], std::strerror(error)));
+                    command[0], std::generic_category().message(error)));
   }
   ~Child() {
     if (!status_) stop();
@@ -158,7 +159,9 @@ void prepare_mpi_environment() {
       {"OMPI_MCA_mpi_yield_when_idle", "1"},
       {"OMPI_MCA_io", "romio321"},
   }};
-  for (const auto& [name, value] : kSettings) setenv(name, value, 0);
+  for (const auto& [name, value] : kSettings) {
+    setenv(name, value, 0);  // NOLINT(concurrency-mt-unsafe): the program has one thread at this point
+  }
 }
 
 }  // namespace rescale_demo

@@ -50,11 +50,11 @@ Phases find_phases(const std::filesystem::path& dir, Problems& problems) {
 std::map<std::int64_t, std::optional<Place>> find_limits(const Phases& phases) {
   std::map<std::int64_t, std::optional<Place>> limits;
   std::optional<Place> limit;
-  for (auto phase = phases.rbegin(); phase != phases.rend(); ++phase) {
-    limits[phase->first] = limit;
-    const Place resumed = phase->second.begin()->second.start.resumed_from;
+  std::for_each(phases.rbegin(), phases.rend(), [&](const Phases::value_type& phase) {
+    limits[phase.first] = limit;
+    const Place resumed = phase.second.begin()->second.start.resumed_from;
     limit = limit ? std::min(*limit, resumed) : resumed;
-  }
+  });
   return limits;
 }
 

@@ -75,11 +75,13 @@ std::string loader_text(const Checkpoint& checkpoint, const TensorInfo& tensor) 
     high_position = std::max(high_position, cursors[i + 1]);
     consumed += cursors[i + 1];
   }
-  const auto name = std::string_view(tensor.name).substr(kLoaderPrefix.size());
+  std::string_view name = tensor.name;
+  name.remove_prefix(kLoaderPrefix.size());
+  name.remove_suffix(kCursorsSuffix.size());
   return fmt::format(
-      "\nloader \"{}\" is in epoch {}, with {} samples of it consumed: {} shards at position {}\n",
-      name.substr(0, name.size() - kCursorsSuffix.size()), range(low_epoch, high_epoch), grouped(consumed),
-      grouped(tensor.rows()), range(low_position, high_position));
+      "\nloader \"{}\" is in epoch {}, with {} samples of it consumed: {} shards at position {}\n", name,
+      range(low_epoch, high_epoch), grouped(consumed), grouped(tensor.rows()),
+      range(low_position, high_position));
 }
 
 }  // namespace

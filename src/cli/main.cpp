@@ -53,11 +53,11 @@ void add_audit(CLI::App& app, AuditCommand& audit) {
 }
 
 int run_audit(const AuditCommand& audit) {
-  using namespace rota::tracing;
+  using rota::tracing::AuditReport;
   AuditReport report = rota::tracing::audit(audit.dir, audit.options);
   if (audit.same_as) {
     const AuditReport other = rota::tracing::audit(*audit.same_as, audit.options);
-    for (Problem problem : other.problems) {
+    for (rota::tracing::Problem problem : other.problems) {
       problem.text += fmt::format(" (in {})", audit.same_as->string());
       report.problems.push_back(std::move(problem));
     }

@@ -7,9 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <memory>
+#include <new>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -23,7 +24,8 @@ static_assert(std::is_nothrow_move_constructible_v<TraceWriter>);
 static_assert(std::is_nothrow_move_assignable_v<TraceWriter>);
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path) {
-  throw Error(ErrorCode::io, fmt::format("{} trace file {}: {}", what, path.string(), std::strerror(errno)));
+  throw Error(ErrorCode::io, fmt::format("{} trace file {}: {}", what, path.string(),
+                                         std::generic_category().message(errno)));
 }
 
 struct FreeState {

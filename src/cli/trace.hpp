@@ -19,6 +19,7 @@ namespace rota::tracing {
 struct Place {
   std::int64_t epoch = 0;
   std::int64_t consumed = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <string_view>
 
 #include "rota/error.hpp"
 
@@ -158,9 +158,12 @@ std::vector<std::filesystem::path> trace_files(const std::filesystem::path& dir)
 }
 
 std::int64_t phase_in_name(const std::filesystem::path& path) {
-  long long phase = -1;
-  const bool fits = std::sscanf(path.filename().c_str(), "phase-%lld-rank-", &phase) == 1;
-  return fits ? phase : -1;
+  constexpr std::string_view kPrefix = "phase-";
+  const std::string name = path.filename().string();
+  std::int64_t phase = -1;
+  if (!name.starts_with(kPrefix)) return phase;
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), phase);
+  return error == std::errc() && std::string_view(end).starts_with("-rank-") ? phase : -1;
 }
 
 std::int64_t highest_phase(const std::filesystem::path& dir) {
