@@ -3,11 +3,11 @@
 // Runs the built programs as a user does, on small datasets.
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -54,8 +54,9 @@ class DemoTest : public ::testing::Test {
   std::filesystem::path make_data(std::int64_t samples, const std::string& name = "data") {
     for (std::int64_t i = 0; i < samples; ++i) {
       const std::string number = std::to_string(i);
-      dir_.write(name + "/" + std::to_string(i % 7) + "/" + number + ".txt",
-                 name + number + std::string(static_cast<std::size_t>(i % 13), 'x'));
+      std::string content = name + number;
+      content.append(static_cast<std::size_t>(i % 13), 'x');
+      dir_.write(name + "/" + std::to_string(i % 7) + "/" + number + ".txt", content);
     }
     return path(name);
   }
@@ -65,11 +66,10 @@ class DemoTest : public ::testing::Test {
 
   /// One phase under mpirun. Each rank's process id is in pid.<rank>, its exit code in code.<rank>.
   Ended phase(int ranks, const std::string& arguments) {
-    const std::string rank = "${OMPI_COMM_WORLD_RANK}";
-    const std::string body = "echo $$ > " + path("pid").string() + "." + rank +
-                             "; exec " ROTA_DEMO " --phase " + "--data " + path("data").string() +
-                             " --checkpoint " + path("checkpoints").string() + " --trace " +
-                             path("trace").string() + " " + arguments;
+    std::string body = "echo $$ > ";
+    body += path("pid").string() + ".${OMPI_COMM_WORLD_RANK}; exec " ROTA_DEMO " --phase --data ";
+    body += path("data").string() + " --checkpoint " + path("checkpoints").string();
+    body += " --trace " + path("trace").string() + " " + arguments;
     return run("timeout -k 5 150 mpirun -n " + std::to_string(ranks) + " sh -c '" + body + "'");
   }
   std::future<Ended> start_phase(int ranks, const std::string& arguments) {
@@ -100,5 +100,8 @@ class DemoTest : public ::testing::Test {
 
   [[nodiscard]] std::filesystem::path path(const std::string& name) const { return dir_.path() / name; }
 
+  [[nodiscard]] const rota::test::TemporaryDirectory& dir() const { return dir_; }
+
+ private:
   rota::test::TemporaryDirectory dir_;
 };

@@ -76,7 +76,7 @@ TEST_F(Refusal, NamesAnOptionThatCannotWork) {
 
 TEST_F(Refusal, NamesBothDatasets) {
   make_checkpoint();
-  dir_.write("data/one-more.txt", "one more");
+  dir().write("data/one-more.txt", "one more");
   EXPECT_THAT(refused(places() + kGood), AllOf(HasSubstr("40 samples"), HasSubstr("41 samples")));
 }
 
@@ -124,7 +124,7 @@ TEST_F(Refusal, DoesNotStartAfreshWhereThereAreCheckpoints) {
 
 TEST_F(Refusal, NamesACheckpointDirectoryThatCannotBeWritten) {
   make_data(4);
-  dir_.write("a-file", "not a directory");
+  dir().write("a-file", "not a directory");
   EXPECT_THAT(refused("--data " + path("data").string() + " --checkpoint " + path("a-file/below").string()),
               HasSubstr("a-file/below"));
   EXPECT_THAT(refused("--data " + path("data").string() + " --checkpoint /proc/checkpoints"),

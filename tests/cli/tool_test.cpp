@@ -62,7 +62,7 @@ TEST_F(Tool, SaysWhatACheckpointHolds) {
 }
 
 TEST_F(Tool, RefusesToInspectWhatIsNoCheckpoint) {
-  const Ended ended = rota("inspect " + dir_.write("a-file", "hello").string());
+  const Ended ended = rota("inspect " + dir().write("a-file", "hello").string());
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.output, AllOf(HasSubstr("error: "), HasSubstr("a-file")));
   EXPECT_EQ(rota("inspect /nowhere.h5").code, 1);
