@@ -56,7 +56,7 @@ class DemoTest : public ::testing::Test {
       const std::string number = std::to_string(i);
       std::string content = name + number;
       content.append(static_cast<std::size_t>(i % 13), 'x');
-      dir_.write(name + "/" + std::to_string(i % 7) + "/" + number + ".txt", content);
+      dir_.write((std::filesystem::path(name) / std::to_string(i % 7) / number).string(), content);
     }
     return path(name);
   }

@@ -136,10 +136,10 @@ TEST_F(Refusal, NamesTheSampleThatOneRankCannotRead) {
   // Shorter by the time it is read than when it was listed: the loader finds out while the run is under way.
   auto running = start_phase(3, "--batch 4 --epochs 100000");
   wait_for_lines(0, 5);
-  std::filesystem::resize_file(path("data/3/10.txt"), 1);
+  std::filesystem::resize_file(path("data/3/10"), 1);
   const Ended ended = running.get();
   EXPECT_NE(ended.code, 0);
-  EXPECT_THAT(error_of(ended), HasSubstr("10.txt"));
+  EXPECT_THAT(error_of(ended), HasSubstr("data/3/10"));
 }
 
 TEST_F(Refusal, OfTheWholeDemoSaysWhatItTakes) {
