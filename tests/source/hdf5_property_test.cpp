@@ -69,7 +69,7 @@ Written written(const TemporaryDirectory& directory, const Field& field) {
   Written result{dumped(directory, name), {}};
   const std::string offsets = field.ragged ? dumped(directory, name + "_offsets") : "";
   result.offsets.resize(offsets.size() / sizeof(std::int64_t));
-  std::memcpy(result.offsets.data(), offsets.data(), offsets.size());
+  if (!offsets.empty()) std::memcpy(result.offsets.data(), offsets.data(), offsets.size());
   return result;
 }
 

@@ -70,7 +70,7 @@ class Samples {
   [[nodiscard]] std::vector<T> values(std::size_t f, std::size_t i) const {
     const std::string bytes = sample(f, i);
     std::vector<T> result(bytes.size() / sizeof(T));
-    std::memcpy(result.data(), bytes.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(result.data(), bytes.data(), bytes.size());
     return result;
   }
 
