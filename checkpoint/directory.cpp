@@ -43,7 +43,7 @@ std::string to_bytes(std::span<const T> values) {
 template <typename T>
 std::vector<T> from_bytes(const std::string& bytes) {
   std::vector<T> values(bytes.size() / sizeof(T));
-  std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
   return values;
 }
 

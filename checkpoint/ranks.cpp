@@ -125,37 +125,38 @@ void Ranks::sum(std::span<std::uint64_t> values) {
 std::vector<std::vector<std::byte>> Ranks::exchange(std::vector<std::vector<std::byte>> outgoing) {
   const auto self = static_cast<std::size_t>(rank());
   std::vector<std::vector<std::byte>> incoming(outgoing.size());
-  if (size() > 1) {
-    std::vector<std::int64_t> sent(outgoing.size());
-    std::ranges::transform(outgoing, sent.begin(), [](const auto& bytes) { return std::ssize(bytes); });
-    std::vector<std::int64_t> received(outgoing.size());
-    mpi::check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm_->get()),
-               "MPI_Alltoall");
-    std::vector<MPI_Request> requests;
-    const auto next = [&] { return &requests.emplace_back(MPI_REQUEST_NULL); };
-    together("make room for rows", [&] {
-      for (std::size_t r = 0; r < incoming.size(); ++r) {
-        if (r != self) incoming[r].resize(static_cast<std::size_t>(received[r]));
-      }
-    });
+  std::swap(incoming[self], outgoing[self]);
+  if (size() == 1) return incoming;
+  std::vector<std::int64_t> sent(outgoing.size());
+  std::ranges::transform(outgoing, sent.begin(), [](const auto& bytes) { return std::ssize(bytes); });
+  std::vector<std::int64_t> received(outgoing.size());
+  mpi::check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm_->get()),
+             "MPI_Alltoall");
+  together("make room for what other ranks send", [&] {
     for (std::size_t r = 0; r < incoming.size(); ++r) {
-      if (r == self) continue;
-      in_messages(incoming[r], [&](std::byte* bytes, int count) {
-        mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, static_cast<int>(r), kTag, comm_->get(), next()),
-                   "MPI_Irecv");
-      });
+      if (r != self) incoming[r].resize(static_cast<std::size_t>(received[r]));
     }
-    for (std::size_t r = 0; r < outgoing.size(); ++r) {
-      if (r == self) continue;
-      in_messages(outgoing[r], [&](const std::byte* bytes, int count) {
-        mpi::check(MPI_Isend(bytes, count, MPI_BYTE, static_cast<int>(r), kTag, comm_->get(), next()),
-                   "MPI_Isend");
-      });
-    }
-    mpi::check(MPI_Waitall(to_count(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-  }
-  incoming[self] = std::move(outgoing[self]);
+  });
+  transfer(outgoing, incoming);
   return incoming;
+}
+
+// Each rank's part of `incoming` but this one's has the size of what that rank sends.
+void Ranks::transfer(std::span<const std::vector<std::byte>> outgoing,
+                     std::span<std::vector<std::byte>> incoming) {
+  std::vector<MPI_Request> requests;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    in_messages(incoming[static_cast<std::size_t>(r)], [&](std::byte* bytes, int count) {
+      mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, r, kTag, comm_->get(), &requests.emplace_back()),
+                 "MPI_Irecv");
+    });
+    in_messages(outgoing[static_cast<std::size_t>(r)], [&](const std::byte* bytes, int count) {
+      mpi::check(MPI_Isend(bytes, count, MPI_BYTE, r, kTag, comm_->get(), &requests.emplace_back()),
+                 "MPI_Isend");
+    });
+  }
+  mpi::check(MPI_Waitall(to_count(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
 }
 
 }  // namespace rota::checkpoint

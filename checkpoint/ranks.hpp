@@ -76,6 +76,7 @@ class Ranks {
 
  private:
   void find_nodes();
+  void transfer(std::span<const std::vector<std::byte>> outgoing, std::span<std::vector<std::byte>> incoming);
   void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
 
   std::unique_ptr<mpi::Communicator> comm_;

@@ -116,7 +116,7 @@ void CheckpointReader::read_structure() {
 
 std::vector<std::uint64_t> CheckpointReader::row_digests(World world) const {
   const checkpoint::Structure& structure = impl_->structure;
-  std::vector<std::byte> buffer(checkpoint::kMaxExtentBytes);
+  std::vector<std::byte> buffer(std::min(checkpoint::kMaxExtentBytes, page_.hdf5_end));
   std::vector<std::uint64_t> sums;
   for (std::size_t t = 0; t < structure.tensors.size(); ++t) {
     const auto [first, last] =

@@ -209,4 +209,26 @@ TEST_F(Damage, RowDigestsOfAnySplitAddUp) {
   }
 }
 
+TEST(RowDigest, TellsSwappedRowsApartAndDoesNotMindTheSplit) {
+  const auto rows = make_rows(0, 10, 24);
+  auto swapped = rows;
+  std::swap_ranges(swapped.begin(), swapped.begin() + 24, swapped.begin() + 48);
+  const std::uint64_t whole = rota::checkpoint::row_digest(rows, 0, 24);
+  EXPECT_NE(rota::checkpoint::row_digest(swapped, 0, 24), whole);
+  const std::span all(rows);
+  EXPECT_EQ(rota::checkpoint::row_digest(all.first(72), 0, 24) +
+                rota::checkpoint::row_digest(all.subspan(72), 3, 24),
+            whole);
+}
+
+TEST(RowDigest, OfALongRowIsTheSameInPieces) {
+  const auto row = make_rows(0, 1, 100'000);
+  rota_test::Bytes buffer(777);
+  const auto read = [&](std::uint64_t done, std::span<std::byte> part) {
+    std::copy_n(row.begin() + static_cast<std::ptrdiff_t>(done), part.size(), part.begin());
+  };
+  EXPECT_EQ(rota::checkpoint::long_row_digest(9, row.size(), buffer, read),
+            rota::checkpoint::row_digest(row, 9, 100'000));
+}
+
 }  // namespace

@@ -203,7 +203,10 @@ TEST_F(Faults, AKilledJobLosesNothingThatItSaidWasSaved) {
     const pid_t child = ::fork();
     if (child == 0) save_for_ever(path_, pipe[1]);
     ::close(pipe[1]);
-    std::this_thread::sleep_for(std::chrono::milliseconds(10 + random() % 100));
+    if (cycle % 2 == 0) {  // let it save once, so that there is something to lose
+      ASSERT_EQ(::read(pipe[0], &acknowledged, sizeof(acknowledged)), ssize_t{sizeof(acknowledged)});
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 80));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     while (::read(pipe[0], &acknowledged, sizeof(acknowledged)) == sizeof(acknowledged)) continue;

@@ -159,7 +159,7 @@ TEST_F(Together, ARankThatDoesNotArriveIsWaitedForNoLongerThanTheDeadline) {
   if (rank() != last()) {
     EXPECT_THAT(rota_test::error_of([&] { directory.save(1, {}); }), IsError(ErrorCode::timeout, "deadline"));
     EXPECT_THAT(rota_test::error_of([&] { (void)directory.latest(); }),
-                IsError(ErrorCode::timeout, "before"));
+                IsError(ErrorCode::timeout, "missed a deadline before"));
   }
   EXPECT_THAT(names(), SizeIs(0));
 }
