@@ -90,9 +90,9 @@ class ShardPlan {
   std::int64_t samples_;
   std::int64_t shards_;
   std::int64_t interleave_;
-  std::int64_t short_length_;
-  std::int64_t long_shards_;
-  std::uint64_t reciprocal_;  // floor((2^64 - 1) / L)
+  std::int64_t short_length_ = 0;
+  std::int64_t long_shards_ = 0;
+  std::uint64_t reciprocal_ = 0;  // floor((2^64 - 1) / L)
   std::shared_ptr<const Ragged> ragged_;
 };
 

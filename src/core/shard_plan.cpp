@@ -22,12 +22,7 @@ void require(bool holds, const char* what, std::int64_t value, const char* range
 }  // namespace
 
 ShardPlan::ShardPlan(std::int64_t samples, std::int64_t shards, std::int64_t interleave)
-    : samples_(samples),
-      shards_(shards),
-      interleave_(interleave),
-      short_length_(0),
-      long_shards_(0),
-      reciprocal_(0) {
+    : samples_(samples), shards_(shards), interleave_(interleave) {
   require(samples >= 0 && samples <= kMaxSamples, "the number of samples", samples, "0 to 2^62");
   require(shards >= 1 && shards <= kMaxShards, "the number of shards", shards, "1 to 2^31 - 1");
   require(interleave >= 0, "interleave", interleave, "0 (all shards) or more");

@@ -66,7 +66,8 @@ void agree(const Communicator& comm, std::string_view phase, const std::exceptio
   const auto until = deadline.count() > 0 ? Clock::now() + deadline : Clock::time_point::max();
   auto lowest = std::make_unique<int>(error ? comm.rank() : INT_MAX);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallreduce(MPI_IN_PLACE, lowest.get(), 1, MPI_INT, MPI_MIN, comm.get(), &request), "MPI_Iallreduce");
+  check(MPI_Iallreduce(MPI_IN_PLACE, lowest.get(), 1, MPI_INT, MPI_MIN, comm.get(), &request),
+        "MPI_Iallreduce");
   try {
     wait(request, until, phase);
   } catch (...) {

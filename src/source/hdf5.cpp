@@ -20,7 +20,7 @@ constexpr std::size_t kKeptOpen = 256;
 // Rows that one file holds.
 struct FileRange {
   std::size_t file;
-  RowRange rows;
+  PlacedRows rows;
 };
 
 class Hdf5Source final : public Source {
@@ -99,7 +99,7 @@ class Hdf5Source final : public Source {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       file = file_of(ids[i].value, file);
       const Hdf5Field& stored = contents_[file].fields[field];
-      RowRange rows{ids[i].value - first_of(file), 1, out.bytes(field, i).data()};
+      PlacedRows rows{ids[i].value - first_of(file), 1, out.bytes(field, i).data()};
       if (stored.field.ragged) {
         const auto local = static_cast<std::size_t>(rows.first);
         rows.first = stored.offsets[local];
@@ -122,7 +122,7 @@ class Hdf5Source final : public Source {
       std::stable_sort(ranges.begin(), ranges.end(),
                        [](const FileRange& a, const FileRange& b) { return a.file < b.file; });
     }
-    std::vector<RowRange> rows;
+    std::vector<PlacedRows> rows;
     for (std::size_t i = 0; i < ranges.size();) {
       const std::size_t file = ranges[i].file;
       rows.clear();

@@ -31,7 +31,7 @@ void put_fill(const Hdf5Dataset& dataset, std::span<std::byte> to) {
     std::memcpy(to.data() + i, dataset.fill.data(), element);
 }
 
-std::span<std::byte> memory_of(const RowRange& range, std::size_t row_bytes) {
+std::span<std::byte> memory_of(const PlacedRows& range, std::size_t row_bytes) {
   return {range.to, static_cast<std::size_t>(range.count) * row_bytes};
 }
 
@@ -94,10 +94,10 @@ class ChunkReader {
         slab_rows_(dataset.chunk[0]),
         chunk_row_bytes_(dataset.chunk_bytes() / static_cast<std::size_t>(slab_rows_)) {}
 
-  void read(std::span<const RowRange> ranges) {
+  void read(std::span<const PlacedRows> ranges) {
     std::vector<Piece> pieces;
     pieces.reserve(ranges.size());
-    for (const RowRange& range : ranges) cut(range, pieces);
+    for (const PlacedRows& range : ranges) cut(range, pieces);
     std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.slab < b.slab; });
     for (auto first = pieces.begin(); first != pieces.end();) {
       const auto last =
@@ -108,7 +108,7 @@ class ChunkReader {
   }
 
  private:
-  void cut(const RowRange& range, std::vector<Piece>& pieces) const {
+  void cut(const PlacedRows& range, std::vector<Piece>& pieces) const {
     std::byte* to = range.to;
     const std::int64_t end = range.first + range.count;
     for (std::int64_t row = range.first; row < end;) {
@@ -193,14 +193,14 @@ class ChunkReader {
 
 }  // namespace
 
-void read_rows(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<const RowRange> ranges,
+void read_rows(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges,
                Unfilter& unfilter) {
   const std::size_t row_bytes = dataset.row_bytes();
   if (dataset.storage == Hdf5Storage::chunked) {
     ChunkReader(file, dataset, unfilter).read(ranges);
     return;
   }
-  for (const RowRange& range : ranges) {
+  for (const PlacedRows& range : ranges) {
     const std::span<std::byte> to = memory_of(range, row_bytes);
     const std::size_t offset = static_cast<std::size_t>(range.first) * row_bytes;
     if (dataset.storage == Hdf5Storage::contiguous) {

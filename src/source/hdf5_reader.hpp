@@ -13,7 +13,7 @@
 namespace rota {
 
 /// Rows [first, first + count) of a dataset, and where they belong, side by side.
-struct RowRange {
+struct PlacedRows {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::byte* to = nullptr;
@@ -29,7 +29,7 @@ struct OpenHdf5 {
 /// Reads `ranges` of `dataset`, which must lie inside it. A chunk that has to be decoded is decoded once,
 /// however many ranges want rows of it. Throws Error{io}, Error{corrupt} naming file, dataset and byte
 /// offset. Any thread, each with an `unfilter` of its own.
-void read_rows(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<const RowRange> ranges,
+void read_rows(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges,
                Unfilter& unfilter);
 
 }  // namespace rota

@@ -3,7 +3,6 @@
 // Runs the built programs as a user does, on small datasets.
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,31 +13,15 @@
 #include <fstream>
 #include <future>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "run_command.hpp"
 #include "temporary_directory.hpp"
 
-/// How a program ended, and what it printed on both streams.
-struct Ended {
-  int code = -1;
-  std::string output;
-};
-
-/// Runs a shell command.
-inline Ended run(const std::string& command) {
-  FILE* pipe = ::popen(("{ " + command + "; } 2>&1").c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("popen: " + command);
-  Ended ended;
-  char buffer[4096];
-  for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;)
-    ended.output.append(buffer, n);
-  const int status = ::pclose(pipe);
-  ended.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return ended;
-}
+using rota::test::Ended;
+using rota::test::run_command;
 
 inline std::string read_text(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -62,7 +45,9 @@ class DemoTest : public ::testing::Test {
   }
 
   /// rescale_demo alone, that is, the whole demo.
-  Ended demo(const std::string& arguments) { return run("timeout -k 5 150 " ROTA_DEMO " " + arguments); }
+  Ended demo(const std::string& arguments) {
+    return run_command("timeout -k 5 150 " ROTA_DEMO " " + arguments);
+  }
 
   /// One phase under mpirun. Each rank's process id is in pid.<rank>, its exit code in code.<rank>.
   Ended phase(int ranks, const std::string& arguments) {
@@ -70,7 +55,7 @@ class DemoTest : public ::testing::Test {
     body += path("pid").string() + ".${OMPI_COMM_WORLD_RANK}; exec " ROTA_DEMO " --phase --data ";
     body += path("data").string() + " --checkpoint " + path("checkpoints").string();
     body += " --trace " + path("trace").string() + " " + arguments;
-    return run("timeout -k 5 150 mpirun -n " + std::to_string(ranks) + " sh -c '" + body + "'");
+    return run_command("timeout -k 5 150 mpirun -n " + std::to_string(ranks) + " sh -c '" + body + "'");
   }
   std::future<Ended> start_phase(int ranks, const std::string& arguments) {
     return std::async(std::launch::async, [=, this] { return phase(ranks, arguments); });
@@ -78,7 +63,7 @@ class DemoTest : public ::testing::Test {
 
   /// The audit of the phases' trace.
   Ended audit(const std::string& arguments) {
-    return run("timeout 60 " ROTA_CLI " audit " + path("trace").string() + " " + arguments);
+    return run_command("timeout 60 " ROTA_CLI " audit " + path("trace").string() + " " + arguments);
   }
 
   /// Waits until the trace file of phase 0 and `rank` has `lines` lines.

@@ -22,8 +22,8 @@ class Refusal : public DemoTest {
   std::string refused(const std::string& arguments) {
     const std::string code = path("code").string();
     // The shell ends well whatever the program does, so that mpirun lets each rank end by itself.
-    const Ended ended = run("timeout -k 5 150 mpirun -n 2 sh -c '" ROTA_DEMO " --phase " + arguments +
-                            "; echo $? > " + code + ".${OMPI_COMM_WORLD_RANK}'");
+    const Ended ended = run_command("timeout -k 5 150 mpirun -n 2 sh -c '" ROTA_DEMO " --phase " + arguments +
+                                    "; echo $? > " + code + ".${OMPI_COMM_WORLD_RANK}'");
     EXPECT_EQ(ended.code, 0) << ended.output;
     for (int rank = 0; rank < 2; ++rank) {
       EXPECT_EQ(read_text(code + "." + std::to_string(rank)), "1\n") << "rank " << rank << "\n"

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 class Tool : public DemoTest {
  protected:
-  Ended rota(const std::string& arguments) { return run("timeout 60 " ROTA_CLI " " + arguments); }
+  Ended rota(const std::string& arguments) { return run_command("timeout 60 " ROTA_CLI " " + arguments); }
   std::string write(const FakeRun& fake, const std::string& name) {
     fake.write(path(name));
     return path(name).string();

@@ -14,8 +14,9 @@ class Examples : public ::testing::Test {
  protected:
   /// Runs an example at `ranks` ranks; the test fails where it does.
   std::string run(int ranks, const std::string& command) {
-    const auto ended = rota::test::run_command("cd " + directory_.path().string() + " && " ROTA_MPIEXEC " " +
-                                               std::to_string(ranks) + " " ROTA_EXAMPLES "/" + command);
+    const auto ended =
+        rota::test::run_command("cd " + directory_.path().string() + " && timeout 100 " ROTA_MPIEXEC " " +
+                                std::to_string(ranks) + " " ROTA_EXAMPLES "/" + command);
     EXPECT_EQ(ended.code, 0) << command << "\n" << ended.output;
     return ended.output;
   }
@@ -45,9 +46,9 @@ TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
 
 TEST_F(Examples, TrainingOnOtherDataIsSeenAsAnotherCurve) {
   run(1, "train_mpi --epochs 1 --stop-after 5 --losses ref.txt");
-  const auto other =
-      rota::test::run_command("cd " + directory_.path().string() +
-                              " && " ROTA_EXAMPLES "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
+  const auto other = rota::test::run_command("cd " + directory_.path().string() +
+                                             " && timeout 60 " ROTA_EXAMPLES
+                                             "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
   EXPECT_EQ(other.code, 1) << other.output;
 }
 

@@ -133,7 +133,9 @@ TEST(Rescale, AChainOfWorldsWithCheckpointsBetweenSeesWhatAnUnbrokenRunSees) {
     while (!is_over && legs++ < 400)
       is_over = chain.leg(static_cast<int>(chain.draw(1, comm.size())), directory, seen);
     EXPECT_TRUE(is_over);
-    if (comm.rank() == 0) EXPECT_EQ(seen, chain.reference()) << "seed " << seed;  // rank 0 is in every world
+    if (comm.rank() == 0) {  // which is in every world
+      EXPECT_EQ(seen, chain.reference()) << "seed " << seed;
+    }
   }
 }
 

@@ -13,7 +13,7 @@ using ::testing::Not;
 using rota::test::Ended;
 
 Ended guarded(const std::string& how) {
-  return rota::test::run_command(ROTA_MPIEXEC " 3 " ROTA_GUARDED " " + how);
+  return rota::test::run_command("timeout 60 " ROTA_MPIEXEC " 3 " ROTA_GUARDED " " + how);
 }
 
 std::size_t count(const std::string& text, const std::string& part) {
@@ -51,7 +51,7 @@ TEST(Session, GivesTheBodysExitCodeAndSaysNothingWhereAllIsWell) {
 }
 
 TEST(Session, WorksWithoutMpirun) {
-  const Ended ended = rota::test::run_command(ROTA_GUARDED " all");
+  const Ended ended = rota::test::run_command("timeout 60 " ROTA_GUARDED " all");
   EXPECT_EQ(ended.code, 1);
   EXPECT_EQ(ended.output, "error: rank 0: the same on every rank\n");
 }
