@@ -16,9 +16,9 @@ namespace {
 constexpr int kTag = 1;
 constexpr std::size_t kMessageBytes = std::size_t{1} << 30;
 
-std::unique_ptr<mpi::Communicator> duplicate(const mpi::Communicator& comm) {
-  if (comm.get() == MPI_COMM_NULL) return std::make_unique<mpi::Communicator>();
-  return std::make_unique<mpi::Communicator>(comm.get());
+mpi::Communicator duplicate(const mpi::Communicator& comm) {
+  if (comm.get() == MPI_COMM_NULL) return {};
+  return mpi::Communicator(comm.get());
 }
 
 int to_count(std::size_t n) {
@@ -56,39 +56,23 @@ Ranks::Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline)
   if (size() > 1) find_nodes();
 }
 
-Ranks::~Ranks() {
-  // A rank that is missing would never free its own, and a reduction may still be under way in this one.
-  if (is_poisoned_) static_cast<void>(comm_.release());
-}
-
 void Ranks::find_nodes() {
   MPI_Comm node = MPI_COMM_NULL;
-  mpi::check(MPI_Comm_split_type(comm_->get(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &node),
+  mpi::check(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &node),
              "MPI_Comm_split_type");
   const World place = mpi::world(node);
   MPI_Comm_free(&node);
   syncs_node_ = place.rank == 0 && !is_root();
   std::int64_t any = syncs_node_ ? 1 : 0;
-  mpi::max(*comm_, std::span(&any, 1));
+  mpi::max(comm_, std::span(&any, 1));
   has_other_nodes_ = any != 0;
 }
 
 void Ranks::agree(std::string_view phase, std::exception_ptr error) {
-  if (is_poisoned_) {
-    throw Error(
-        ErrorCode::timeout,
-        fmt::format("{}: a rank missed a deadline before; end the job, or make a new directory object",
-                    phase));
-  }
-  try {
-    mpi::agree(*comm_, phase, as_error(std::move(error)), deadline_);
-  } catch (const Error& agreed) {
-    is_poisoned_ = agreed.code() == ErrorCode::timeout;
-    throw;
-  }
+  mpi::agree(comm_, phase, as_error(std::move(error)), deadline_);
 }
 
-std::string Ranks::broadcast(std::string bytes) { return mpi::broadcast(*comm_, std::move(bytes)); }
+std::string Ranks::broadcast(std::string bytes) { return mpi::broadcast(comm_, std::move(bytes)); }
 
 void Ranks::gather_bytes(std::span<const std::byte> own, std::span<std::byte> all) {
   if (size() == 1) {
@@ -96,13 +80,13 @@ void Ranks::gather_bytes(std::span<const std::byte> own, std::span<std::byte> al
     return;
   }
   const int count = to_count(own.size());
-  mpi::check(MPI_Allgather(own.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, comm_->get()),
+  mpi::check(MPI_Allgather(own.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, comm_.get()),
              "MPI_Allgather");
 }
 
 std::vector<std::byte> Ranks::gather_at_root(std::span<const std::byte> bytes) {
   if (size() == 1) return {bytes.begin(), bytes.end()};
-  const std::vector<std::int64_t> sizes = mpi::gather(*comm_, static_cast<std::int64_t>(bytes.size()));
+  const std::vector<std::int64_t> sizes = mpi::gather(comm_, static_cast<std::int64_t>(bytes.size()));
   const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   to_count(static_cast<std::size_t>(total));
   const std::vector<int> counts(sizes.begin(), sizes.end());
@@ -110,16 +94,16 @@ std::vector<std::byte> Ranks::gather_at_root(std::span<const std::byte> bytes) {
   std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
   std::vector<std::byte> all(is_root() ? static_cast<std::size_t>(total) : 0);
   mpi::check(MPI_Gatherv(bytes.data(), counts[static_cast<std::size_t>(rank())], MPI_BYTE, all.data(),
-                         counts.data(), places.data(), MPI_BYTE, 0, comm_->get()),
+                         counts.data(), places.data(), MPI_BYTE, 0, comm_.get()),
              "MPI_Gatherv");
   return all;
 }
 
 void Ranks::sum(std::span<std::uint64_t> values) {
   if (size() == 1 || values.empty()) return;
-  mpi::check(MPI_Allreduce(MPI_IN_PLACE, values.data(), to_count(values.size()), MPI_UINT64_T, MPI_SUM,
-                           comm_->get()),
-             "MPI_Allreduce");
+  mpi::check(
+      MPI_Allreduce(MPI_IN_PLACE, values.data(), to_count(values.size()), MPI_UINT64_T, MPI_SUM, comm_.get()),
+      "MPI_Allreduce");
 }
 
 std::vector<std::vector<std::byte>> Ranks::exchange(std::vector<std::vector<std::byte>> outgoing) {
@@ -130,7 +114,7 @@ std::vector<std::vector<std::byte>> Ranks::exchange(std::vector<std::vector<std:
   std::vector<std::int64_t> sent(outgoing.size());
   std::ranges::transform(outgoing, sent.begin(), [](const auto& bytes) { return std::ssize(bytes); });
   std::vector<std::int64_t> received(outgoing.size());
-  mpi::check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm_->get()),
+  mpi::check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm_.get()),
              "MPI_Alltoall");
   together("make room for what other ranks send", [&] {
     for (std::size_t r = 0; r < incoming.size(); ++r) {
@@ -148,11 +132,11 @@ void Ranks::transfer(std::span<const std::vector<std::byte>> outgoing,
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
     in_messages(incoming[static_cast<std::size_t>(r)], [&](std::byte* bytes, int count) {
-      mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, r, kTag, comm_->get(), &requests.emplace_back()),
+      mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, r, kTag, comm_.get(), &requests.emplace_back()),
                  "MPI_Irecv");
     });
     in_messages(outgoing[static_cast<std::size_t>(r)], [&](const std::byte* bytes, int count) {
-      mpi::check(MPI_Isend(bytes, count, MPI_BYTE, r, kTag, comm_->get(), &requests.emplace_back()),
+      mpi::check(MPI_Isend(bytes, count, MPI_BYTE, r, kTag, comm_.get(), &requests.emplace_back()),
                  "MPI_Isend");
     });
   }

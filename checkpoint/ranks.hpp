@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,18 +17,17 @@
 namespace rota::checkpoint {
 
 /// A duplicate of the caller's communicator, and a deadline for ranks that do not arrive. After a missed one
-/// every collective call throws Error{timeout} at once. Exchanges are to follow an agreement, so that no rank
+/// every agreement throws Error{timeout} at once. Exchanges are to follow an agreement, so that no rank
 /// can be missing. Without MPI where `comm` is a world of one that needs none. *One thread.*
 class Ranks {
  public:
   /// **Collective.**
   Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline);
-  ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
-  [[nodiscard]] int rank() const noexcept { return comm_->rank(); }
-  [[nodiscard]] int size() const noexcept { return comm_->size(); }
+  [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
+  [[nodiscard]] int size() const noexcept { return comm_.size(); }
   [[nodiscard]] bool is_root() const noexcept { return rank() == 0; }
 
   /// Whether this rank writes back for its node, which is not rank 0's; and whether there is any such rank.
@@ -79,11 +77,10 @@ class Ranks {
   void transfer(std::span<const std::vector<std::byte>> outgoing, std::span<std::vector<std::byte>> incoming);
   void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
 
-  std::unique_ptr<mpi::Communicator> comm_;
+  mpi::Communicator comm_;
   std::chrono::milliseconds deadline_;
   bool syncs_node_ = false;
   bool has_other_nodes_ = false;
-  bool is_poisoned_ = false;
 };
 
 }  // namespace rota::checkpoint

@@ -63,6 +63,11 @@ void agree(const Communicator& comm, std::string_view phase, const std::exceptio
     if (error) std::rethrow_exception(error);
     return;
   }
+  if (comm.is_broken_) {
+    throw Error(
+        ErrorCode::timeout,
+        fmt::format("{}: a rank missed a deadline before; end the job, or use another communicator", phase));
+  }
   const auto until = deadline.count() > 0 ? Clock::now() + deadline : Clock::time_point::max();
   auto lowest = std::make_unique<int>(error ? comm.rank() : INT_MAX);
   MPI_Request request = MPI_REQUEST_NULL;
@@ -72,6 +77,7 @@ void agree(const Communicator& comm, std::string_view phase, const std::exceptio
     wait(request, until, phase);
   } catch (...) {
     static_cast<void>(lowest.release());  // the reduction is still under way and may write there
+    comm.is_broken_ = true;
     throw;
   }
   const int failed = *lowest;
