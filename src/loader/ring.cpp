@@ -193,7 +193,10 @@ void Ring::fill(Lock& lock, int worker, std::int64_t number) {
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;
   }
-  if (++place.filled == workers() && number == handed_) caller_wakes_.notify_one();
+  if (++place.filled < workers() || number != handed_) return;
+  lock.unlock();  // else the caller would wake only to wait for the lock
+  caller_wakes_.notify_one();
+  lock.lock();
 }
 
 }  // namespace rota::internal
