@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,7 +31,12 @@ class AliveSet {
   /// The member with `rank` members below it; size where there is none. O(log size).
   [[nodiscard]] std::int64_t select(std::int64_t rank) const noexcept;
   /// The first member >= value; size where there is none. O(1) where members are dense, else O(log size).
-  [[nodiscard]] std::int64_t next(std::int64_t value) const noexcept;
+  [[nodiscard]] std::int64_t next(std::int64_t value) const noexcept {
+    if (value >= size_) return size_;
+    const auto word = static_cast<std::size_t>(value >> 6);
+    const std::uint64_t bits = words_[word] >> (value & 63);
+    return bits != 0 ? value + std::countr_zero(bits) : next_after_word(word);
+  }
 
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     return words_.capacity() * sizeof(std::uint64_t) + tree_.capacity() * sizeof(std::int32_t);
@@ -39,6 +45,7 @@ class AliveSet {
  private:
   void clear(std::int64_t size);
   void build() noexcept;
+  [[nodiscard]] std::int64_t next_after_word(std::size_t word) const noexcept;
 
   std::int64_t size_ = 0;
   std::int64_t count_ = 0;

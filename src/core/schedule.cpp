@@ -22,20 +22,6 @@ Turns turns_of(const ShardPlan& plan) {
   return RaggedTurns(plan);
 }
 
-// Appends slots [slot, slot + count) of the stretch that `turns` has loaded.
-template <typename GroupTurns>
-void append_spans(const GroupTurns& turns, Span span, std::int64_t slot, std::int64_t count,
-                  std::vector<Span>& out) {
-  for (internal::Take take = turns.find(slot);; take = turns.next(take.shard)) {
-    span.shard = ShardId{take.shard};
-    span.position = take.begin;
-    span.count = std::min(count, take.end - take.begin);
-    out.push_back(span);
-    count -= span.count;
-    if (count == 0) return;
-  }
-}
-
 }  // namespace
 
 class Schedule::Impl {
@@ -177,7 +163,7 @@ void Schedule::Impl::append(const Stretch& stretch, std::int64_t begin, std::int
     std::visit(
         [&](auto& turns) {
           turns.load(group_of(place), from - group_begin, to - group_begin);
-          append_spans(turns, span, at - from, count, out);
+          internal::append_spans(turns, span, at - from, count, out);
         },
         turns_);
     at += count;

@@ -123,14 +123,16 @@ void RaggedTurns::enter(std::int64_t group, std::int64_t turns) {
 }
 
 void RaggedTurns::load(std::int64_t group, std::int64_t begin, std::int64_t end) {
+  const bool goes_on = group == group_ && begin == end_turns_;
   enter(group, begin);
   Rounds later = now_;
   advance(later, end);
   const auto by_length = plan_.by_length(group_);
   ending_.assign(by_length.begin() + now_.dead, by_length.begin() + later.dead);
   std::sort(ending_.begin(), ending_.end());
-  begin_ = {now_.round, first_ + alive_.select(now_.turn)};
+  begin_ = goes_on ? end_ : Frontier{now_.round, first_ + alive_.select(now_.turn)};
   end_ = {later.round, first_ + select_at_end(later.turn)};
+  end_turns_ = end;
 }
 
 // The shard with `rank` others below it among those still alive at the end of the stretch.
@@ -187,8 +189,10 @@ Take RaggedTurns::find(std::int64_t slot) const noexcept {
 Take RaggedTurns::next(std::int64_t shard) const noexcept {
   const std::int64_t begin_shard = begin_.shard - first_;
   for (std::int64_t s = alive_.next(shard - first_ + 1);;) {
-    const Take taken = take(s);
-    if (taken.end > taken.begin) return taken;
+    const std::int64_t n = length(s);
+    const std::int64_t begin = begin_.cursor(first_ + s, n);
+    const std::int64_t end = end_.cursor(first_ + s, n);
+    if (end > begin) return {first_ + s, begin, end};
     // Below begin_.shard, a shard that had its turn in this round may have none in what is left of the
     // stretch.
     const bool in_gap = s < begin_shard && (end_.round == begin_.round ||
@@ -205,5 +209,23 @@ std::int64_t RaggedTurns::turns_before(std::int64_t group, std::int64_t shard,
   }
   return turns;
 }
+
+template <typename Turns>
+void append_spans(const Turns& turns, const Span& like, std::int64_t slot, std::int64_t count,
+                  std::vector<Span>& out) {
+  for (Take take = turns.find(slot);; take = turns.next(take.shard)) {
+    const std::int64_t taken = std::min(count, take.end - take.begin);
+    Span& span = out.emplace_back();  // filled in place: a copy would wait for the stores
+    span.epoch = like.epoch;
+    span.shard.value = take.shard;
+    span.position = take.begin;
+    span.count = taken;
+    span.mark = like.mark;
+    count -= taken;
+    if (count == 0) return;
+  }
+}
+template void append_spans(const EqualTurns&, const Span&, std::int64_t, std::int64_t, std::vector<Span>&);
+template void append_spans(const RaggedTurns&, const Span&, std::int64_t, std::int64_t, std::vector<Span>&);
 
 }  // namespace rota::internal

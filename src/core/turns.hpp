@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/alive_set.hpp"
+#include "rota/order.hpp"
 #include "rota/shard_plan.hpp"
 
 namespace rota::internal {
@@ -103,8 +104,19 @@ class RaggedTurns {
   AliveSet alive_;                    // shards that have a turn in or after round now_.round, as offsets
   std::vector<std::int32_t> ending_;  // shards that end inside the stretch, as ascending offsets
   std::int64_t begin_turns_ = 0;
+  std::int64_t end_turns_ = -1;
   Frontier begin_;
   Frontier end_;
 };
+
+/// Appends slots [slot, slot + count) of the stretch that `turns` has loaded, as spans of the epoch and mark
+/// of `like`.
+template <typename Turns>
+void append_spans(const Turns& turns, const Span& like, std::int64_t slot, std::int64_t count,
+                  std::vector<Span>& out);
+extern template void append_spans(const EqualTurns&, const Span&, std::int64_t, std::int64_t,
+                                  std::vector<Span>&);
+extern template void append_spans(const RaggedTurns&, const Span&, std::int64_t, std::int64_t,
+                                  std::vector<Span>&);
 
 }  // namespace rota::internal
