@@ -98,9 +98,12 @@ struct LoaderStats {
 /// Methods are called from *one thread*; batches may die on any.
 class Loader {
  public:
-  /// Starts the workers. Throws Error{invalid_argument} from `options.validate()`, `world.validate()`, or for
-  /// a source whose fields the transform does not suit.
+  /// Starts the workers. `source`, options that define the order and `world.size` must be the same on all
+  /// ranks, else samples are repeated or missed; see require_same in resume.hpp. Throws
+  /// Error{invalid_argument} from `options.validate()`, `world.validate()` or for a null source,
+  /// Error{callback} for shard lengths of the source's own that do not add up.
   Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world = {});
+  /// Waits for reads that are under way.
   ~Loader();
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;
@@ -114,20 +117,25 @@ class Loader {
   /// Where the run is: after the last batch handed over.
   [[nodiscard]] Position position() const noexcept;
 
-  /// Goes to `position`, which must be one at a step boundary of this order. What was read ahead is dropped.
-  /// Throws Error{out_of_range} for a place outside the run.
+  /// Goes to `position`, one that a run of this order had between two steps. What was read ahead is dropped.
+  /// An epoch past the last is the end of the run. Throws Error{out_of_range} for a place that no epoch has.
   void seek(const Position& position);
 
-  /// Goes on from the same position in another world; no file, no communication.
+  /// Goes on from the same position in another world; no file, no communication. Throws as `world.validate()`
+  /// does.
   void rescale(World world);
   /// Goes on with another global batch size, which every rank must set at the same step.
+  /// Throws Error{invalid_argument} for one below 1.
   void set_global_batch_size(std::int64_t size);
 
   [[nodiscard]] World world() const noexcept;
   [[nodiscard]] const LoaderOptions& options() const noexcept;
   [[nodiscard]] const Source& source() const noexcept;
+  /// The source's fingerprint, which it is asked for once.
+  [[nodiscard]] Fingerprint fingerprint() const;
   [[nodiscard]] const Order& order() const noexcept;
   /// The cursors at position() of shards [first, first + out.size() / 2), as pairs (epoch, position).
+  /// Throws Error{out_of_range} for shards that there are not.
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
   [[nodiscard]] LoaderStats stats() const;
 

@@ -83,6 +83,7 @@ std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
 class Session {
  public:
   /// MPI_Init with MPI_THREAD_FUNNELED, unless MPI runs already (then it is left running at the end, too).
+  /// Throws Error{io} where MPI cannot start.
   Session(int& argc, char**& argv);
   ~Session();
   Session(const Session&) = delete;
@@ -91,9 +92,10 @@ class Session {
   [[nodiscard]] const Communicator& comm() const noexcept { return comm_; }
   [[nodiscard]] World world() const noexcept { return comm_.world(); }
 
-  /// Runs `body` and returns its value, the program's exit code. An exception that leaves it is printed once
-  /// to standard error, with the rank, and ends the whole job with a non-zero code: at once by MPI_Abort
-  /// where this rank failed alone, in order with exit code 1 where all ranks threw the same Error together.
+  /// Runs `body` and returns its value, the program's exit code. An exception that leaves it is printed to
+  /// standard error, with the rank, and ends the whole job with a non-zero code. A failing rank waits up to a
+  /// second for the others: where all fail, the job ends in order with exit code 1, and what they have in
+  /// common is printed once; where it is alone, MPI_Abort ends the job.
   int run(const std::function<int()>& body);
 
  private:
@@ -103,9 +105,11 @@ class Session {
 };
 
 /// Turns SIGTERM or SIGUSR1 on any rank into a decision that all ranks take at the same step.
-/// Handlers are set on construction and the former ones put back on destruction. One per process.
+/// Handlers are set on construction and the former ones put back on destruction. One per process. *One
+/// thread.*
 class StopSignal {
  public:
+  /// `comm` must outlive it. Throws Error{busy} where this process has one already.
   explicit StopSignal(const Communicator& comm);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;

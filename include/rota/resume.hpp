@@ -8,7 +8,9 @@
 namespace rota {
 
 /// Adds the loader's state: its cursors as tensor "loader/<name>/cursors", int64 [L, 2] (epoch, position), of
-/// which this rank writes its share of the rows, and all else as blob "loader/<name>/state".
+/// which this rank writes its share of the rows, and all else as blob "loader/<name>/state". Every place of
+/// the loader's world is to be saved by one rank: the save throws Error{invalid_argument} where two ranks
+/// share one.
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "main");
 
 /// Puts the loader where the checkpoint's was. Not collective; every rank calls it.
@@ -16,5 +18,9 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "mai
 /// version, Error{corrupt} where cursors and state disagree, Error{not_found} where there is no such loader
 /// in it.
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
+
+/// **Collective.** Throws Error{mismatch} on all ranks, with both values, unless their loaders have the same
+/// dataset, options and position; numbers of workers may differ. To be called once, when the loader is made.
+void require_same(const Loader& loader, const mpi::Communicator& comm);
 
 }  // namespace rota

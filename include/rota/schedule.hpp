@@ -63,10 +63,11 @@ class Schedule {
   void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<Span>& out);
 
   /// The cursors at `at` of shards [first, first + out.size() / 2): pairs (epoch, position). An exhausted
-  /// shard stands at its length.
+  /// shard stands at its length. Throws Error{out_of_range} for shards or a position that there are not.
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
 
-  /// The turn of sample `id` in `epoch`: when it is, or was, read.
+  /// The turn of sample `id` in `epoch`: when it is, or was, read. O(shards of a group) where lengths are
+  /// ragged. Throws Error{out_of_range} for a sample or an epoch that there is not.
   [[nodiscard]] Turn turn(std::int64_t epoch, SampleId id);
 
   [[nodiscard]] const Order& order() const noexcept;

@@ -101,8 +101,8 @@ class Source {
   /// Error{corrupt} naming file and byte offset; `out` is then unspecified.
   virtual void read(std::span<const SampleId> ids, const BatchView& out) const = 0;
 
-  /// What this dataset is: a checkpoint of another is refused. By default, a digest of size() and fields(); a
-  /// source that knows more (names, sizes) adds it.
+  /// What this dataset is, the same on all ranks: a checkpoint of another is refused. By default, a digest of
+  /// size() and fields(); a source that knows more (names, sizes) adds it.
   [[nodiscard]] virtual Fingerprint fingerprint() const;
 
   /// The file, or other place, that holds sample `id`, for error messages; may be empty. Any thread.

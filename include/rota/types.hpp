@@ -49,7 +49,7 @@ enum class Tail {
 enum class Mark : std::uint8_t {
   real = 0,     ///< a sample of the epoch
   pad = 1,      ///< a repeated sample that fills up the last batch; not counted
-  skipped = 2,  ///< a sample that could not be decoded and was passed over; counted
+  skipped = 2,  ///< a sample that was passed over; counted. Traces know it; this version's loader never skips
 };
 
 std::string_view to_string(Shuffle shuffle) noexcept;

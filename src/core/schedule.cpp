@@ -191,6 +191,10 @@ void Schedule::Impl::slice(const GlobalBatch& batch, std::int64_t begin, std::in
 
 void Schedule::Impl::cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out) {
   check(at, 1);
+  if (first < 0 || first + std::ssize(out) / 2 > plan().shards()) {
+    throw Error(ErrorCode::out_of_range, fmt::format("work out cursors of shards {} to {}: there are {}",
+                                                     first, first + std::ssize(out) / 2, plan().shards()));
+  }
   enter_epoch(at.epoch);
   const std::int64_t place = place_at(at.consumed);
   const std::int64_t turns_in_group = at.consumed - place_begin(place);

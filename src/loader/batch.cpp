@@ -52,14 +52,22 @@ Batch& Batch::operator=(Batch&& other) noexcept {
 std::int64_t Batch::size() const noexcept {
   return memory_ ? static_cast<std::int64_t>(memory_->ids.size()) : 0;
 }
-std::span<const SampleId> Batch::ids() const noexcept { return memory_->ids; }
-std::span<const Mark> Batch::marks() const noexcept { return memory_->marks; }
-std::span<const std::int64_t> Batch::epochs() const noexcept { return memory_->epochs; }
+std::span<const SampleId> Batch::ids() const noexcept {
+  return memory_ ? std::span<const SampleId>(memory_->ids) : std::span<const SampleId>();
+}
+std::span<const Mark> Batch::marks() const noexcept {
+  return memory_ ? std::span<const Mark>(memory_->marks) : std::span<const Mark>();
+}
+std::span<const std::int64_t> Batch::epochs() const noexcept {
+  return memory_ ? std::span<const std::int64_t>(memory_->epochs) : std::span<const std::int64_t>();
+}
 const Position& Batch::start() const noexcept { return memory_->global.start; }
 std::int64_t Batch::global_size() const noexcept { return memory_->global.size; }
 std::int64_t Batch::global_real() const noexcept { return memory_->global.real; }
 std::int64_t Batch::first() const noexcept { return memory_->first; }
-std::span<const Field> Batch::fields() const noexcept { return memory_->store.fields(); }
+std::span<const Field> Batch::fields() const noexcept {
+  return memory_ ? std::span<const Field>(memory_->store.fields()) : std::span<const Field>();
+}
 
 Tensor Batch::tensor(std::size_t f) const { return memory_->store.tensor(f); }
 

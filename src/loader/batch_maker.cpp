@@ -105,40 +105,47 @@ std::string BatchMaker::name(SampleId id) const {
   return place.empty() ? fmt::format("sample {}", id.value) : fmt::format("sample {} ({})", id.value, place);
 }
 
-void BatchMaker::read_sizes(std::span<const SampleId> ids, FieldStore& store, std::size_t begin) const {
-  for (std::size_t f = 0; f < store.fields().size(); ++f) {
-    if (store.fields()[f].ragged) source_->rows(ids, f, store.rows(f).subspan(begin, ids.size()));
+// Does `work(first, count)` for all samples of a part; where that throws, for one after the other, to find
+// out which failed, and throws for that one, by name.
+template <typename Work>
+void BatchMaker::by_name(std::string_view verb, std::span<const SampleId> ids, const Work& work) const {
+  if (ids.empty()) return;
+  try {
+    work(0, ids.size());
+    return;
+  } catch (...) {
+    if (ids.size() == 1) rethrow(fmt::format("{} {}", verb, name(ids[0])));
   }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    try {
+      work(i, 1);
+    } catch (...) {
+      rethrow(fmt::format("{} {}", verb, name(ids[i])));
+    }
+  }
+}
+
+std::span<const SampleId> BatchMaker::ids(const BatchMemory& batch, Part part) noexcept {
+  return std::span(batch.ids).subspan(part.begin, part.end - part.begin);
 }
 
 void BatchMaker::size(BatchMemory& batch, Part part) const {
-  const auto ids = std::span(batch.ids).subspan(part.begin, part.end - part.begin);
-  if (ids.empty()) return;
-  try {
-    read_sizes(ids, batch.store, part.begin);
-  } catch (...) {
-    rethrow(ids.size() == 1
-                ? fmt::format("size {}", name(ids[0]))
-                : fmt::format("size the samples {} to {} of a batch", name(ids.front()), name(ids.back())));
+  read_sizes(ids(batch, part), batch.store, part.begin);
+}
+
+void BatchMaker::read_sizes(std::span<const SampleId> ids, FieldStore& store, std::size_t begin) const {
+  for (std::size_t f = 0; f < store.fields().size(); ++f) {
+    if (!store.fields()[f].ragged) continue;
+    by_name("size", ids, [&](std::size_t first, std::size_t count) {
+      source_->rows(ids.subspan(first, count), f, store.rows(f).subspan(begin + first, count));
+    });
   }
 }
 
-void BatchMaker::read(const BatchMemory& batch, Part part, const BatchView& out) const {
-  const auto ids = std::span(batch.ids).subspan(part.begin, part.end - part.begin);
-  try {
-    source_->read(ids, out);
-    return;
-  } catch (...) {
-    if (ids.size() == 1) rethrow(fmt::format("read {}", name(ids[0])));
-  }
-  // One of them failed: find out which.
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    try {
-      source_->read(ids.subspan(i, 1), out.part(i, 1));
-    } catch (...) {
-      rethrow(fmt::format("read {}", name(ids[i])));
-    }
-  }
+void BatchMaker::read(std::span<const SampleId> ids, const BatchView& out) const {
+  by_name("read", ids, [&](std::size_t first, std::size_t count) {
+    source_->read(ids.subspan(first, count), out.part(first, count));
+  });
 }
 
 void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerStats& stats) const {
@@ -155,7 +162,7 @@ void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch) const {
   if (count == 0) return;
   const BatchView out = batch.store.view().part(part.begin, count);
   if (!scratch.store) {
-    read(batch, part, out);
+    read(ids(batch, part), out);
     if (!transform_.apply) return;
     for (std::size_t i = 0; i < count; ++i) transform(batch, part.begin + i, out, i, scratch);
     return;
@@ -163,11 +170,11 @@ void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch) const {
   FieldStore& store = *scratch.store;
   store.resize(count);
   if (store.has_ragged()) {
-    read_sizes(std::span(batch.ids).subspan(part.begin, count), store, 0);
+    read_sizes(ids(batch, part), store, 0);
     store.sum_rows();
   }
   store.open();
-  read(batch, part, store.view());
+  read(ids(batch, part), store.view());
   for (std::size_t i = 0; i < count; ++i) transform(batch, part.begin + i, store.view(), i, scratch);
 }
 

@@ -52,7 +52,10 @@ class BatchMaker {
 
  private:
   void fill(BatchMemory& batch, Part part, Scratch& scratch) const;
-  void read(const BatchMemory& batch, Part part, const BatchView& out) const;
+  template <typename Work>
+  void by_name(std::string_view verb, std::span<const SampleId> ids, const Work& work) const;
+  [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, Part part) noexcept;
+  void read(std::span<const SampleId> ids, const BatchView& out) const;
   void transform(const BatchMemory& batch, std::size_t slot, const BatchView& in, std::size_t i,
                  Scratch& scratch) const;
   void read_sizes(std::span<const SampleId> ids, FieldStore& store, std::size_t begin) const;

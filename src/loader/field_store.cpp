@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -11,6 +12,7 @@ namespace rota::internal {
 namespace {
 
 constexpr std::align_val_t kAlignment{64};
+constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
 
 }  // namespace
 
@@ -69,10 +71,16 @@ void FieldStore::resize(std::size_t samples) {
 
 void FieldStore::sum_rows() {
   for (std::size_t f = 0; f < offsets_.size(); ++f) {
+    // No tensor is larger than this, so that no sum or product of sizes overflows.
+    const auto most =
+        kMaxTensorBytes / static_cast<std::int64_t>(std::max<std::size_t>(memory_[f].row_bytes, 1));
     for (std::size_t i = 1; i < offsets_[f].size(); ++i) {
-      if (offsets_[f][i] < 0) {
-        throw Error(ErrorCode::callback, fmt::format("size field \"{}\": the source says it has {} rows",
-                                                     (*fields_)[f].name, offsets_[f][i]));
+      const std::int64_t rows = offsets_[f][i];
+      if (rows < 0 || rows > most - offsets_[f][i - 1]) {
+        throw Error(ErrorCode::callback,
+                    fmt::format("size field \"{}\": the source says that a sample has {} rows of "
+                                "{} bytes; that cannot be",
+                                (*fields_)[f].name, rows, memory_[f].row_bytes));
       }
       offsets_[f][i] += offsets_[f][i - 1];
     }

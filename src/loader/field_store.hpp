@@ -45,7 +45,7 @@ class FieldStore {
   [[nodiscard]] std::span<std::int64_t> rows(std::size_t f) noexcept {
     return std::span(offsets_[f]).subspan(1);
   }
-  /// Turns row counts into offsets. Throws Error{callback} for a negative count.
+  /// Turns row counts into offsets. Throws Error{callback} for a count below 0 or beyond all memory.
   void sum_rows();
   /// Bytes of all tensors, once row counts are summed.
   [[nodiscard]] std::size_t bytes() const noexcept;

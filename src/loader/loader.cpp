@@ -36,6 +36,10 @@ class Loader::Impl {
   [[nodiscard]] const LoaderOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
   [[nodiscard]] const Order& order() const noexcept { return maker_.order(); }
+  [[nodiscard]] Fingerprint fingerprint() const {
+    if (!fingerprint_) fingerprint_ = source_->fingerprint();
+    return *fingerprint_;
+  }
 
  private:
   std::unique_ptr<BatchMemory> make_inline();
@@ -45,6 +49,7 @@ class Loader::Impl {
   std::shared_ptr<const Source> source_;
   LoaderOptions options_;
   World world_;
+  mutable std::optional<Fingerprint> fingerprint_;
   Position position_;
   bool has_failed_ = false;  // the last next() threw
   LoaderStats stats_;
@@ -161,6 +166,7 @@ void Loader::set_global_batch_size(std::int64_t size) { impl_->set_global_batch_
 World Loader::world() const noexcept { return impl_->world(); }
 const LoaderOptions& Loader::options() const noexcept { return impl_->options(); }
 const Source& Loader::source() const noexcept { return impl_->source(); }
+Fingerprint Loader::fingerprint() const { return impl_->fingerprint(); }
 const Order& Loader::order() const noexcept { return impl_->order(); }
 void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const { impl_->cursors(first, out); }
 LoaderStats Loader::stats() const { return impl_->stats(); }

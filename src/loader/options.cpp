@@ -23,13 +23,16 @@ void LoaderOptions::validate() const {
   require(block.blocks >= 1, "block.blocks", block.blocks, "1 or more");
   require(epochs >= 0, "epochs", epochs, "0 or more");
   require(workers >= 0 && workers <= 4096, "workers", workers, "0 (the caller's own thread) to 4096");
-  require(read_ahead_batches >= 1, "read_ahead_batches", read_ahead_batches, "1 or more");
+  require(read_ahead_batches >= 1 && read_ahead_batches <= 65'536, "read_ahead_batches", read_ahead_batches,
+          "1 to 65536");
   require(read_ahead_bytes >= 0, "read_ahead_bytes", read_ahead_bytes, "0 or more");
   if (!transform.fields.empty() && !transform.apply) {
     throw Error(ErrorCode::invalid_argument,
                 "make a loader: transform.fields is given without transform.apply");
   }
   for (const Field& field : transform.fields) {
+    for (const std::int64_t extent : field.shape)
+      require(extent >= 0, "an extent of transform.fields", extent, "0 or more");
     if (field.ragged) {
       throw Error(
           ErrorCode::invalid_argument,

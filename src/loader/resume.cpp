@@ -7,9 +7,21 @@
 namespace rota {
 namespace {
 
-/// What the blob "loader/<name>/state" holds. Fields may be added at the end, with a higher version.
+constexpr std::uint32_t kStateVersion = 1;
+
+/// What the blob "loader/<name>/state" holds: a version that every reader understands, and what is of that
+/// version.
+struct Envelope {
+  std::uint32_t version = kStateVersion;
+  std::string state;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(version, state);
+  }
+};
+
 struct LoaderState {
-  std::uint32_t version = 1;
   std::int64_t order_version = kOrderVersion;
   Fingerprint dataset;
   std::int64_t samples = 0;
@@ -28,9 +40,9 @@ struct LoaderState {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(version, order_version, dataset.high, dataset.low, samples, shards, lengths.high, lengths.low,
-            interleave, seed, shuffle, block.samples, block.blocks, position.epoch, position.consumed,
-            position.step, global_batch_size, tail, epochs, workers, world_size);
+    archive(order_version, dataset.high, dataset.low, samples, shards, lengths.high, lengths.low, interleave,
+            seed, shuffle, block.samples, block.blocks, position.epoch, position.consumed, position.step,
+            global_batch_size, tail, epochs, workers, world_size);
   }
 };
 
@@ -47,7 +59,7 @@ Fingerprint digest_lengths(const ShardPlan& plan) {
 LoaderState state_of(const Loader& loader) {
   const Order& order = loader.order();
   const LoaderOptions& options = loader.options();
-  return {.dataset = loader.source().fingerprint(),
+  return {.dataset = loader.fingerprint(),
           .samples = order.plan().samples(),
           .shards = order.plan().shards(),
           .lengths = digest_lengths(order.plan()),
@@ -77,6 +89,15 @@ void require_same(const Checkpoint& checkpoint, std::string_view what, const Val
 
 std::string describe_dataset(const LoaderState& state) {
   return fmt::format("{} samples with fingerprint {}", state.samples, to_string(state.dataset));
+}
+
+std::string describe(const LoaderState& state) {
+  return fmt::format(
+      "{}, {} shards, interleave {}, seed {}, shuffle {} (blocks {} x {}), batch {}, tail {}, {} epochs, "
+      "at epoch {}, sample {}, step {}, in a world of {}",
+      describe_dataset(state), state.shards, state.interleave, state.seed, state.shuffle, state.block.samples,
+      state.block.blocks, state.global_batch_size, state.tail, state.epochs, state.position.epoch,
+      state.position.consumed, state.position.step, state.world_size);
 }
 
 void require_same_order(const Checkpoint& checkpoint, const LoaderState& saved, const LoaderState& here) {
@@ -127,19 +148,35 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   const RowRange rows = cursor_rows(loader);
   const auto cursors = cursors_of(loader, rows);
   const auto bytes = std::as_bytes(std::span(cursors));
-  snapshot.tensor(cursors_name(name), DType::int64, {2}, rows.count,
+  // Named by their numbers, so that ranks that share a place are an error and not a longer tensor.
+  snapshot.tensor(cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
-  snapshot.blob(state_name(name), to_blob(state_of(loader)));
+  snapshot.blob(state_name(name), to_blob(Envelope{.state = to_blob(state_of(loader))}));
+}
+
+void require_same(const Loader& loader, const mpi::Communicator& comm) {
+  LoaderState mine = state_of(loader);
+  mine.workers = 0;  // may differ
+  const std::string first = mpi::broadcast(comm, to_blob(mine));
+  mpi::together(comm, "compare loaders", [&] {
+    if (to_blob(mine) == first) return;
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("compare loaders: rank 0 has {}; this rank has {}; give all ranks the same dataset and "
+                    "options",
+                    describe(from_blob<LoaderState>(first)), describe(mine)));
+  });
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  const auto saved = from_blob<LoaderState>(checkpoint.blob(state_name(name)));
-  if (saved.version > LoaderState{}.version) {
+  const auto envelope = from_blob<Envelope>(checkpoint.blob(state_name(name)));
+  if (envelope.version > kStateVersion) {
     throw Error(
         ErrorCode::unsupported,
         fmt::format("restore a loader from {}: its state is of version {}, and this rota reads up to {}",
-                    checkpoint.info().path.string(), saved.version, LoaderState{}.version));
+                    checkpoint.info().path.string(), envelope.version, kStateVersion));
   }
+  const auto saved = from_blob<LoaderState>(envelope.state);
   require_same_order(checkpoint, saved, state_of(loader));
   const Position before = loader.position();
   loader.seek(saved.position);

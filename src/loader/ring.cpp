@@ -43,9 +43,11 @@ void Ring::park() {
   is_parking_ = true;
   worker_wakes_.notify_all();
   caller_wakes_.wait(lock, [&] { return parked_ == workers(); });
-  for (Place& place : places_) {
+  std::vector<Place> dropped(places_.size());
+  std::swap(dropped, places_);
+  lock.unlock();
+  for (Place& place : dropped) {
     if (place.batch) maker_.pool()->give_back(std::move(place.batch));
-    place = {};
   }
 }
 
@@ -108,21 +110,23 @@ void Ring::plan(Lock& lock) {
   Place& place = this->place(planned_);
   is_planning_ = true;
   lock.unlock();
-  auto batch = maker_.pool()->take();
+  std::unique_ptr<BatchMemory> batch;
   bool is_there = true;
   std::exception_ptr error;
   try {
+    batch = maker_.pool()->take();
     is_there = maker_.plan(plan_at_, *batch);
+    if (!is_there) batch.reset();
   } catch (...) {
     error = std::current_exception();
   }
   lock.lock();
   is_planning_ = false;
   if (is_there) {
-    plan_at_ = batch->global.next;
+    if (!error) plan_at_ = batch->global.next;
     place.batch = std::move(batch);
     place.error = error;
-    if (!maker_.has_sizes()) {
+    if (error || !maker_.has_sizes()) {
       place.is_sized = true;
       place.bytes = error ? 0 : static_cast<std::int64_t>(place.batch->store.bytes());
     }
@@ -155,7 +159,7 @@ void Ring::size(Lock& lock, int worker, std::int64_t number) {
   if (place.is_sized) return;
   BatchMemory& batch = *place.batch;
   const Part part = BatchMaker::part(batch, worker, workers());
-  if (!place.error) unlocked(lock, place, part.begin, [&] { maker_.size(batch, part); });
+  unlocked(lock, place, part.begin, [&] { maker_.size(batch, part); });
   if (++place.sized < workers()) return;
   if (!place.error) unlocked(lock, place, 0, [&] { batch.store.sum_rows(); });
   if (!place.error) place.bytes = static_cast<std::int64_t>(batch.store.bytes());
@@ -173,8 +177,8 @@ void Ring::open(Lock& lock) {
   Place& place = this->place(opened_);
   is_opening_ = true;
   bytes_ += place.bytes;
-  FieldStore& store = place.batch->store;
-  if (!place.error) unlocked(lock, place, 0, [&] { store.open(); });
+  if (!place.error) unlocked(lock, place, 0, [&] { place.batch->store.open(); });
+  place.has_memory = !place.error;
   is_opening_ = false;
   ++opened_;
   worker_wakes_.notify_all();
@@ -182,7 +186,7 @@ void Ring::open(Lock& lock) {
 
 void Ring::fill(Lock& lock, int worker, std::int64_t number) {
   Place& place = this->place(number);
-  if (!place.error) {
+  if (place.has_memory) {  // also where another part has failed: the error of the first slot is to be found
     BatchMemory& batch = *place.batch;
     const Part part = BatchMaker::part(batch, worker, workers());
     WorkerStats done;

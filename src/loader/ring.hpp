@@ -46,7 +46,8 @@ class Ring {
  private:
   struct Place {
     std::unique_ptr<BatchMemory> batch;
-    int sized = 0;          // parts that know their row counts
+    int sized = 0;  // parts that know their row counts
+    bool has_memory = false;
     bool is_sized = false;  // `bytes` is known
     int filled = 0;         // parts that are read
     std::int64_t bytes = 0;

@@ -31,6 +31,13 @@ Failure describe(const std::exception_ptr& error) {
   }
 }
 
+// The time after `deadline`; the end of time for 0, and for what the clock cannot count up to.
+Clock::time_point until(std::chrono::milliseconds deadline) {
+  const auto now = Clock::now();
+  const auto longest = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - now);
+  return deadline.count() > 0 && deadline < longest ? now + deadline : Clock::time_point::max();
+}
+
 // Completes `request`, yielding the core meanwhile: ranks may outnumber cores.
 void wait(MPI_Request& request, Clock::time_point deadline, std::string_view phase) {
   for (int done = 0; done == 0;) {
@@ -68,13 +75,13 @@ void agree(const Communicator& comm, std::string_view phase, const std::exceptio
         ErrorCode::timeout,
         fmt::format("{}: a rank missed a deadline before; end the job, or use another communicator", phase));
   }
-  const auto until = deadline.count() > 0 ? Clock::now() + deadline : Clock::time_point::max();
+  const auto latest = until(deadline);
   auto lowest = std::make_unique<int>(error ? comm.rank() : INT_MAX);
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallreduce(MPI_IN_PLACE, lowest.get(), 1, MPI_INT, MPI_MIN, comm.get(), &request),
         "MPI_Iallreduce");
   try {
-    wait(request, until, phase);
+    wait(request, latest, phase);
   } catch (...) {
     static_cast<void>(lowest.release());  // the reduction is still under way and may write there
     comm.is_broken_ = true;

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 #include <sched.h>
 
-#include <climits>
+#include <array>
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
+#include <functional>
+#include <string>
 
 #include "rota/error.hpp"
 #include "rota/mpi.hpp"
@@ -18,25 +21,28 @@ constexpr auto kGrace = std::chrono::seconds(1);
 
 struct Outcome {
   bool together = false;  // every rank failed
-  int lowest = 0;         // and this is the first of them
+  bool is_first = true;   // this rank is to speak: it is the first, or its message is not that of the others
 };
 
-Outcome meet(const Communicator& guard) {
-  if (guard.size() == 1) return {.together = true, .lowest = 0};
+Outcome meet(const Communicator& guard, const std::string& message) {
+  if (guard.size() == 1) return {.together = true};
+  const auto digest = static_cast<std::int64_t>(std::hash<std::string>{}(message));
   // Not on the stack: a reduction that the others never join may still write here.
-  static int lowest = 0;
-  lowest = guard.rank();
+  static std::array<std::int64_t, 3> lowest;
+  lowest = {guard.rank(), digest, ~digest};
   MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallreduce(MPI_IN_PLACE, &lowest, 1, MPI_INT, MPI_MIN, guard.get(), &request) != MPI_SUCCESS)
+  if (MPI_Iallreduce(MPI_IN_PLACE, lowest.data(), static_cast<int>(lowest.size()), MPI_INT64_T, MPI_MIN,
+                     guard.get(), &request) != MPI_SUCCESS) {
     return {};
+  }
   const auto until = Clock::now() + kGrace;
   for (int done = 0; done == 0;) {
     if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return {};
-    if (done != 0) return {.together = true, .lowest = lowest};
-    if (Clock::now() > until) return {};
+    if (done == 0 && Clock::now() > until) return {};
     sched_yield();
   }
-  return {};
+  const bool is_same = lowest[1] == ~lowest[2];
+  return {.together = true, .is_first = !is_same || lowest[0] == guard.rank()};
 }
 
 }  // namespace
@@ -68,12 +74,11 @@ int Session::run(const std::function<int()>& body) {
   } catch (...) {
     message = "an exception of unknown type";
   }
-  const Outcome outcome = meet(guard_);
-  if (!outcome.together || outcome.lowest == guard_.rank()) {
+  const Outcome outcome = meet(guard_, message);
+  if (outcome.is_first) {
     // The rank is named once, also where the message does so already.
-    const auto named = fmt::format("rank {}: ", guard_.rank());
-    const bool is_named = message.starts_with("rank ");
-    fmt::print(stderr, "error: {}{}\n", is_named ? "" : named, message);
+    const std::string rank = message.starts_with("rank ") ? "" : fmt::format("rank {}: ", guard_.rank());
+    fmt::print(stderr, "error: {}{}\n", rank, message);
     std::fflush(stderr);
   }
   if (!outcome.together) MPI_Abort(guard_.get(), 1);

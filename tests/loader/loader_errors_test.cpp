@@ -63,18 +63,30 @@ TEST_P(LoaderErrors, MayPassSoThatTheSameBatchIsTriedAgain) {
   EXPECT_EQ(samples, 100);
 }
 
-TEST_P(LoaderErrors, OfSizesAreErrorsOfTheBatchToo) {
+TEST_P(LoaderErrors, OfSizesNameTheSampleToo) {
   source_->on_size = [](SampleId id) {
-    if (id.value == 1) throw Error(ErrorCode::io, "cannot ask");
+    if (id.value == 60) throw std::runtime_error("cannot ask");
+  };
+  const auto all = [](Loader& loader) {
+    while (loader.next()) {
+    }
   };
   Loader loader(source_, options_);
-  EXPECT_THAT(message_of(
-                  [&] {
-                    while (loader.next()) {
-                    }
-                  },
-                  ErrorCode::io),
-              AllOf(HasSubstr("size"), HasSubstr("cannot ask")));
+  EXPECT_EQ(message_of([&] { all(loader); }, ErrorCode::callback), "size sample 60 (place-60): cannot ask");
+  options_.transform = {.apply = [](const TransformContext&, const SampleView&, const SampleView&) {},
+                        .fields = {{.name = "y", .dtype = DType::int8}}};
+  Loader transforming(source_, options_);
+  EXPECT_EQ(message_of([&] { all(transforming); }, ErrorCode::callback),
+            "size sample 60 (place-60): cannot ask");
+}
+
+TEST_P(LoaderErrors, AreThoseOfTheFirstSlotWhateverTheThreadsTiming) {
+  source_->on_read = [](SampleId id) { throw std::runtime_error("no " + std::to_string(id.value)); };
+  Loader loader(source_, options_);
+  const auto first = message_of([&] { loader.next(); }, ErrorCode::callback);
+  for (int time = 0; time < 100; ++time) {
+    EXPECT_EQ(message_of([&] { loader.next(); }, ErrorCode::callback), first);
+  }
 }
 
 TEST_P(LoaderErrors, DoNotKeepALoaderFromDying) {
@@ -96,6 +108,7 @@ TEST(LoaderOptions, NameWhatIsWrongWithThem) {
   EXPECT_THAT(message({.epochs = -1}), HasSubstr("epochs is -1"));
   EXPECT_THAT(message({.workers = -1}), HasSubstr("workers is -1"));
   EXPECT_THAT(message({.read_ahead_batches = 0}), HasSubstr("read_ahead_batches is 0"));
+  EXPECT_THAT(message({.read_ahead_batches = 1 << 20}), HasSubstr("read_ahead_batches is 1048576"));
   EXPECT_THAT(message({.read_ahead_bytes = -1}), HasSubstr("read_ahead_bytes is -1"));
 }
 
@@ -107,6 +120,34 @@ TEST(LoaderOptions, MustSuitTheSourceAndTheWorld) {
   EXPECT_THAT(message_of([&] { Loader(source, {}, {.rank = 2, .size = 2}); }, ErrorCode::invalid_argument),
               HasSubstr("rank 2 of 2"));
   EXPECT_THAT(message_of([&] { Loader(nullptr, {}); }, ErrorCode::invalid_argument), HasSubstr("no source"));
+}
+
+class HugeSource : public CountingSource {
+ public:
+  using CountingSource::CountingSource;
+  void rows(std::span<const SampleId> /*ids*/, std::size_t /*field*/,
+            std::span<std::int64_t> out) const override {
+    std::fill(out.begin(), out.end(), std::numeric_limits<std::int64_t>::max() / 2);
+  }
+};
+
+TEST(Loader, RefusesSizesBeyondAllMemory) {
+  Loader loader(std::make_shared<HugeSource>(10), {.workers = 0});
+  EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::callback), HasSubstr("that cannot be"));
+}
+
+TEST(Batch, IsEmptyWhenMadeOfNothing) {
+  const Batch batch;
+  EXPECT_EQ(batch.size(), 0);
+  EXPECT_TRUE(batch.ids().empty() && batch.marks().empty() && batch.epochs().empty() &&
+              batch.fields().empty());
+}
+
+TEST(Loader, RefusesCursorsOfShardsThatThereAreNot) {
+  const Loader loader(std::make_shared<CountingSource>(10), {.shards = 4});
+  std::vector<std::int64_t> cursors(4);
+  EXPECT_THAT(message_of([&] { loader.cursors(3, cursors); }, ErrorCode::out_of_range),
+              HasSubstr("there are 4"));
 }
 
 TEST(Loader, RefusesToSeekOutsideTheRun) {

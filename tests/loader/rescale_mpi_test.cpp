@@ -139,5 +139,35 @@ TEST(Rescale, AChainOfWorldsWithCheckpointsBetweenSeesWhatAnUnbrokenRunSees) {
   }
 }
 
+TEST(Resume, RanksThatShareAPlaceCannotBothSaveIt) {
+  const mpi::Communicator& comm = mpi_session().comm();
+  if (comm.size() == 1) return;
+  std::unique_ptr<test::TemporaryDirectory> owner;
+  if (comm.rank() == 0) owner = std::make_unique<test::TemporaryDirectory>();
+  CheckpointDirectory checkpoints(comm, mpi::broadcast(comm, owner ? owner->path().string() : ""));
+  const Loader alone(std::make_shared<CountingSource>(100), {.shards = 4}, World{.rank = 0, .size = 1});
+  EXPECT_THROW(checkpoints.save_all(0, alone), Error);
+  EXPECT_FALSE(checkpoints.latest());
+}
+
+TEST(Resume, LoadersThatDifferBetweenRanksAreToldApart) {
+  const mpi::Communicator& comm = mpi_session().comm();
+  const auto source = std::make_shared<CountingSource>(100);
+  const auto loader = [&](std::uint64_t seed) {
+    return Loader(source, {.seed = seed, .workers = comm.rank() % 2}, comm.world());
+  };
+  EXPECT_NO_THROW(require_same(loader(3), comm));
+  if (comm.size() == 1) return;
+  try {
+    require_same(loader(comm.rank() == 1 ? 4 : 3), comm);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_THAT(error.what(),
+                ::testing::AllOf(::testing::HasSubstr("rank 1: compare loaders"),
+                                 ::testing::HasSubstr("seed 3"), ::testing::HasSubstr("seed 4")));
+  }
+}
+
 }  // namespace
 }  // namespace rota

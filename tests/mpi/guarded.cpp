@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
     const auto& comm = session.comm();
     if (how == "one" && comm.rank() == 1) throw std::runtime_error("this rank alone");
     if (how == "all") throw rota::Error(rota::ErrorCode::not_found, "the same on every rank");
+    if (how == "each") throw std::runtime_error("of rank " + std::to_string(comm.rank()) + " only");
     if (how == "together") {
       rota::mpi::together(comm, "work", [&] {
         if (comm.rank() == 2) throw std::runtime_error("agreed on");

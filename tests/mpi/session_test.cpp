@@ -36,6 +36,13 @@ TEST(Session, AFailureOfAllRanksIsToldOnce) {
   EXPECT_THAT(ended.output, HasSubstr("error: rank 0: the same on every rank"));
 }
 
+TEST(Session, DifferentFailuresOfAllRanksAreAllTold) {
+  const Ended ended = guarded("each");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_EQ(count(ended.output, "error:"), 3U) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("error: rank 2: of rank 2 only"));
+}
+
 TEST(Session, AnAgreedFailureIsToldOnceWithTheRankThatHadIt) {
   const Ended ended = guarded("together");
   EXPECT_NE(ended.code, 0);
