@@ -180,12 +180,24 @@ void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
-                      std::int64_t rows, std::vector<std::byte> data) {
+                      std::int64_t rows, std::vector<std::byte>&& data) {
   checkpoint::LocalTensor tensor;
   tensor.name = name;
   tensor.dtype = dtype;
   tensor.row_shape = std::move(row_shape);
   tensor.rows = rows;
+  tensor.owned = std::move(data);
+  impl_->add_tensor(std::move(tensor));
+}
+
+void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                      std::span<const RowRange> rows, std::vector<std::byte>&& data) {
+  checkpoint::LocalTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.row_shape = std::move(row_shape);
+  tensor.has_ranges = true;
+  tensor.ranges.assign(rows.begin(), rows.end());
   tensor.owned = std::move(data);
   impl_->add_tensor(std::move(tensor));
 }

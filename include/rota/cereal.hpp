@@ -5,6 +5,7 @@
 #include <cereal/archives/portable_binary.hpp>
 #include <cereal/types/string.hpp>
 #include <cereal/types/vector.hpp>
+#include <exception>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -23,7 +24,8 @@ std::string to_blob(const T& value) {
   return std::move(stream).str();
 }
 
-/// The value behind bytes made by `to_blob` of the same T. Throws Error{corrupt} where they are not.
+/// The value behind bytes made by `to_blob` of the same T. Throws Error{corrupt} where they are not, whatever
+/// cereal throws then. Lengths in `bytes` are taken at their word: read only what a checkpoint has verified.
 template <typename T>
 T from_blob(std::string_view bytes) {
   try {
@@ -35,7 +37,9 @@ T from_blob(std::string_view bytes) {
       throw Error(ErrorCode::corrupt, "decode a blob: bytes are left over; it holds another type");
     }
     return value;
-  } catch (const cereal::Exception& error) {
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {  // also of a length that no memory has room for
     throw Error(ErrorCode::corrupt, std::string("decode a blob: ") + error.what());
   }
 }

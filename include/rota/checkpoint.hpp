@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,20 +51,25 @@ class Snapshot {
   /// they must cover every row once, which the save checks.
   void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
               std::span<const RowRange> rows, std::span<const std::byte> data);
-  /// The same for memory that the snapshot takes over.
+  /// The same for memory that the snapshot takes over; a vector that is not moved in is viewed as a span.
   void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape, std::int64_t rows,
-              std::vector<std::byte> data);
-  /// `data` as rows of `row_shape`, its element type taken from T.
-  template <typename T>
-  void tensor(std::string_view name, std::vector<std::int64_t> row_shape, std::int64_t rows,
-              std::span<const T> data) {
-    tensor(name, kDTypeOf<T>, std::move(row_shape), rows, std::as_bytes(data));
+              std::vector<std::byte>&& data);
+  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+              std::span<const RowRange> rows, std::vector<std::byte>&& data);
+  /// `data`, such as a std::vector<float> or a std::span<const double>, as rows of `row_shape`, its element
+  /// type taken from the range. It is not copied, so a temporary vector does not compile.
+  template <std::ranges::contiguous_range Range>
+  requires std::ranges::sized_range<Range> && std::ranges::borrowed_range<Range>
+  void tensor(std::string_view name, std::vector<std::int64_t> row_shape, std::int64_t rows, Range&& data) {
+    using T = std::ranges::range_value_t<Range>;
+    tensor(name, kDTypeOf<T>, std::move(row_shape), rows, std::as_bytes(std::span<const T>(data)));
   }
 
   /// State that is not distributed: rank 0's `bytes` are saved, compressed and checksummed.
   void blob(std::string_view name, std::string bytes);
-  /// State of this very rank. It is handed back only where a rank of the same number reads it in a world of
-  /// the same size; otherwise it is listed as dropped.
+  /// State of this very rank. It is handed back only to the rank of the same number in a world of the same
+  /// size. In any other world `Checkpoint::rank_blob` gives nothing, and those of `Checkpoint::blobs()` with
+  /// a `rank` of 0 or more are the ones that are dropped.
   void rank_blob(std::string_view name, std::string bytes);
 
  private:
@@ -130,7 +136,7 @@ class Checkpoint {
 
   /// The blob `name` of the job. Throws Error{not_found}.
   [[nodiscard]] std::string blob(std::string_view name) const;
-  /// The blob `name` that this rank saved, where `world` is of the size that saved it; nothing otherwise.
+  /// The blob `name` that this rank saved, where `world.size` is `info().world_size`; nothing otherwise.
   [[nodiscard]] std::optional<std::string> rank_blob(std::string_view name, const World& world) const;
 
  private:
@@ -147,11 +153,14 @@ class Checkpoint {
 /// what is damaged, Error{unsupported} for a newer format version.
 Checkpoint open_checkpoint(const std::filesystem::path& file);
 
-/// How many checkpoints a directory keeps.
+/// How many checkpoints a directory keeps. The last one that `latest` or `open` of the same object has read
+/// and verified is kept beside these until a later one has been: what was saved since has not been read yet.
 struct CheckpointPolicy {
   std::int64_t keep_last = 2;   ///< the newest ones; at least 1
   std::int64_t keep_every = 0;  ///< and those whose serial it divides, for ever; 0: none
-  /// After which a rank that does not arrive makes the others fail; zero: never.
+  /// After which a rank that does not arrive makes the others fail; zero: never. It must exceed the longest
+  /// phase on any rank, such as rank 0's allotting of the file, or a rank's writing of its rows: a rank that
+  /// is merely late counts as missing.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
 
   /// Throws Error{invalid_argument} for values that can never work.
@@ -164,7 +173,7 @@ struct SaveReport {
   double seconds = 0;
 };
 
-/// A candidate that `latest` could not use.
+/// A damaged candidate, which `latest` did not take.
 struct PassedOver {
   std::filesystem::path path;
   std::string reason;
@@ -175,8 +184,8 @@ struct PassedOver {
 /// thread.*
 class CheckpointDirectory {
  public:
-  /// Creates `path` if need be and locks it. Throws Error{busy} where another job holds it, Error{io} where
-  /// it cannot be made or written. Keeps a duplicate of `comm`'s communicator.
+  /// Creates `path` if need be, on disk when this returns, and locks it. Throws Error{busy} where another job
+  /// holds it, Error{io} where it cannot be made or written. Keeps a duplicate of `comm`'s communicator.
   CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
                       CheckpointPolicy policy = {});
   ~CheckpointDirectory();
@@ -185,6 +194,9 @@ class CheckpointDirectory {
 
   /// Writes `snapshot` as the newest checkpoint, and drops what the policy does not keep. When it returns,
   /// the file is complete and on disk; when it throws, what was there before still is, and nothing else.
+  /// Error{timeout} is the exception: a rank missed the deadline of the policy, the new file may be there
+  /// (then it is complete) or not, and this object is of no use any more: all calls throw Error{timeout}. End
+  /// the job.
   SaveReport save(std::int64_t step, const Snapshot& snapshot);
 
   /// Builds the snapshot of `states` and saves it: each is added by its member `save(Snapshot&) const` or by
@@ -192,13 +204,15 @@ class CheckpointDirectory {
   template <typename... States>
   SaveReport save_all(std::int64_t step, const States&... states);
 
-  /// The newest checkpoint that verifies; nothing where the directory holds none. Throws Error{corrupt} where
-  /// there are some and none is good, Error{unsupported} for a newer format version.
+  /// The newest checkpoint that verifies; nothing where the directory holds none. Only what is damaged is
+  /// passed over. Throws Error{corrupt} where there are some and none is good, Error{unsupported} for a newer
+  /// format version, and Error{io} or Error{not_found} where any rank cannot read a file now that may be
+  /// good: an older state is no answer to that.
   std::optional<Checkpoint> latest();
   /// What the last `latest` did not take, and why.
   [[nodiscard]] std::span<const PassedOver> passed_over() const noexcept;
 
-  /// The checkpoint of that serial. Throws Error{not_found}, Error{corrupt}.
+  /// The checkpoint of that serial. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
   Checkpoint open(std::int64_t serial);
 
   /// What is there, oldest first, as the commit pages say; only those whose commit page verifies.

@@ -1,9 +1,11 @@
 // What goes into a checkpoint comes out of it, in one process without MPI.
 
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "checkpoint_fixture.hpp"
+#include "rota/cereal.hpp"
 
 namespace {
 
@@ -89,6 +91,40 @@ TEST_F(RoundTrip, ReadsTypedElements) {
   EXPECT_TRUE(std::signbit(checkpoint.read<double>("values")[1]));
 }
 
+TEST_F(RoundTrip, TakesContiguousRangesOfAnyElementType) {
+  std::vector<float> weights{1, 2, 3, 4, 5, 6};
+  const std::array<std::int16_t, 2> ids{7, -8};
+  Snapshot snapshot;
+  snapshot.tensor("vector", {3}, 2, weights);
+  snapshot.tensor("span", {3}, 2, std::span<float>(weights));
+  snapshot.tensor("fixed", {}, 6, std::span<float, 6>(weights));
+  snapshot.tensor("array", {}, 2, ids);
+  weights[5] = 60;  // viewed, not copied
+  const auto checkpoint = save_and_reopen(snapshot);
+  for (const char* name : {"vector", "span", "fixed"})
+    EXPECT_EQ(checkpoint.read<float>(name), weights) << name;
+  EXPECT_THAT(checkpoint.read<std::int16_t>("array"), ElementsAre(7, -8));
+}
+
+TEST_F(RoundTrip, TakesOverBytesOnlyWhereTheyAreMovedIn) {
+  Bytes rows = make_rows(0, 4, 8);
+  Bytes moved = rows;
+  Snapshot snapshot;
+  snapshot.tensor("viewed", DType::int64, {}, 4, rows);
+  snapshot.tensor("owned", DType::int64, {}, 4, std::move(moved));
+  rows[0] ^= std::byte{1};
+  const auto checkpoint = save_and_reopen(snapshot);
+  EXPECT_EQ(read_rows(checkpoint, "viewed", {0, 4}, 8), rows);
+  EXPECT_EQ(read_rows(checkpoint, "owned", {0, 4}, 8), make_rows(0, 4, 8));
+}
+
+template <typename Data>
+concept IsTensorData = requires(Snapshot snapshot, Data&& data) {
+  snapshot.tensor("t", {}, 1, std::forward<Data>(data));
+};
+static_assert(IsTensorData<std::vector<float>&> && IsTensorData<std::span<const double>>);
+static_assert(!IsTensorData<std::vector<float>> && !IsTensorData<std::vector<bool>&>);
+
 TEST_F(RoundTrip, PutsRowRangesInTheirPlaces) {
   const std::vector<RowRange> ranges{{6, 2}, {0, 3}, {5, 0}, {3, 3}};
   Bytes data;
@@ -137,7 +173,9 @@ TEST_F(RoundTrip, HandsRankBlobsOnlyToTheSameWorld) {
   EXPECT_EQ(checkpoint.rank_blob("rng", {.rank = 0, .size = 2}), std::nullopt);
   EXPECT_EQ(checkpoint.blob("rng"), "of the job");
   ASSERT_THAT(checkpoint.blobs(), SizeIs(2));
-  EXPECT_EQ(checkpoint.blobs()[1].rank, 0);
+  EXPECT_EQ(checkpoint.blobs()[0].rank, -1);
+  EXPECT_EQ(checkpoint.blobs()[1].rank, 0);  // listed, and so seen to be dropped
+  EXPECT_EQ(checkpoint.blobs()[1].name, "rng");
 }
 
 TEST_F(RoundTrip, SaysWhatIsThereWhereANameIsNot) {
@@ -192,6 +230,18 @@ TEST_F(RoundTrip, ReadsOnAfterTheFileIsDropped) {
   const auto checkpoint = save_and_reopen(snapshot);
   std::filesystem::remove(checkpoint.info().path);
   EXPECT_EQ(read_rows(checkpoint, "w", {0, 4}, 4), make_rows(0, 4, 4));
+}
+
+TEST(FromBlob, WhatIsOfAnotherTypeIsCorrupt) {
+  EXPECT_EQ(rota::from_blob<std::string>(rota::to_blob(std::string("text"))), "text");
+  const std::string huge = rota::to_blob(std::vector<std::uint64_t>(3, ~std::uint64_t{0})).substr(0, 1) +
+                           std::string(24, '\xFF');  // a length of 2^64 - 1
+  EXPECT_THAT(error_of([&] { rota::from_blob<std::string>(huge); }), IsError(ErrorCode::corrupt, "decode"));
+  EXPECT_THAT(error_of([&] { rota::from_blob<std::vector<double>>(huge); }),
+              IsError(ErrorCode::corrupt, "decode"));
+  EXPECT_THAT(error_of([&] { rota::from_blob<std::vector<double>>(""); }), IsError(ErrorCode::corrupt, ""));
+  EXPECT_THAT(error_of([&] { rota::from_blob<std::int32_t>(rota::to_blob(std::int64_t{1})); }),
+              IsError(ErrorCode::corrupt, "left over"));
 }
 
 TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
