@@ -9,6 +9,7 @@
 
 #include "little_endian.hpp"
 #include "rota/error.hpp"
+#include "rota/types.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -46,11 +47,10 @@ void require_tiling(const LocalTensor& tensor, const RowPlan& plan) {
 }
 
 RowRange equal_slab(std::int64_t rows, std::size_t rank, std::size_t ranks) {
-  const auto r = static_cast<std::int64_t>(rank);
-  const auto size = static_cast<std::int64_t>(ranks);
-  const std::int64_t each = rows / size;
-  const std::int64_t longer = rows % size;
-  return {.first = r * each + std::min(r, longer), .count = each + (r < longer ? 1 : 0)};
+  const auto begin = [&](std::size_t r) {
+    return share(rows, static_cast<std::int64_t>(r), static_cast<std::int64_t>(ranks));
+  };
+  return {.first = begin(rank), .count = begin(rank + 1) - begin(rank)};
 }
 
 // A message to the writer of a slab: how many runs of rows, their ranges, then their bytes.

@@ -67,7 +67,7 @@ H5FD_class_t driver_class() {
   H5FD_class_t driver{};
 #ifdef H5FD_CLASS_VERSION
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(511);  // of those for private use
+  driver.value = static_cast<H5FD_class_value_t>(511);  // for private use; address_file.cpp has 510
 #endif
   driver.name = "rota_sparse_image";
   driver.maxaddr = haddr_t{1} << 62;
