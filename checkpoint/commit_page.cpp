@@ -76,7 +76,8 @@ bool is_sound(const CommitPage& page) {
          page.file_bytes > page.hdf5_end &&
          page.file_bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) &&
          (page.file_bytes - page.hdf5_end) % kExtentEntryBytes == 0 &&
-         (page.file_bytes - page.hdf5_end) / kExtentEntryBytes == page.extent_count;
+         (page.file_bytes - page.hdf5_end) / kExtentEntryBytes == page.extent_count &&
+         page.extent_count <= page.hdf5_end - kPageBytes;
 }
 
 }  // namespace

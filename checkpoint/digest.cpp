@@ -12,6 +12,25 @@ Digest digest(std::span<const std::byte> bytes) noexcept {
   return {.low = hash.low64, .high = hash.high64};
 }
 
+struct DigestStream::State {
+  XXH3_state_t hash;
+};
+
+DigestStream::DigestStream() : state_(std::make_unique<State>()) {
+  XXH3_INITSTATE(&state_->hash);
+  XXH3_128bits_reset(&state_->hash);
+}
+DigestStream::~DigestStream() = default;
+
+void DigestStream::add(std::span<const std::byte> bytes) noexcept {
+  XXH3_128bits_update(&state_->hash, bytes.data(), bytes.size());
+}
+
+Digest DigestStream::digest() const noexcept {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->hash);
+  return {.low = hash.low64, .high = hash.high64};
+}
+
 std::uint64_t short_digest(std::span<const std::byte> bytes) noexcept {
   return XXH3_64bits(bytes.data(), bytes.size());
 }

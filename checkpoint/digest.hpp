@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 namespace rota::checkpoint {
@@ -17,6 +18,22 @@ struct Digest {
 };
 
 [[nodiscard]] Digest digest(std::span<const std::byte> bytes) noexcept;
+
+/// The same of what comes in pieces.
+class DigestStream {
+ public:
+  DigestStream();
+  ~DigestStream();
+  DigestStream(const DigestStream&) = delete;
+  DigestStream& operator=(const DigestStream&) = delete;
+
+  void add(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] Digest digest() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// XXH3-64, seed 0.
 [[nodiscard]] std::uint64_t short_digest(std::span<const std::byte> bytes) noexcept;

@@ -36,21 +36,24 @@ std::vector<Extent> decode_extents(std::span<const std::byte> bytes) {
   return extents;
 }
 
-void require_coverage(std::span<const Extent> extents, std::uint64_t end, std::string_view what) {
-  std::uint64_t covered = kPageBytes;
+std::uint64_t cover(std::span<const Extent> extents, std::uint64_t begin, std::uint64_t end,
+                    std::string_view what) {
   for (const Extent& extent : extents) {
-    if (extent.offset != covered || extent.length == 0 || extent.length > kMaxExtentBytes ||
-        extent.length > end - covered) {
+    if (extent.offset != begin || extent.length == 0 || extent.length > kMaxExtentBytes ||
+        extent.length > end - begin) {
       throw Error(ErrorCode::corrupt,
                   fmt::format("{}: the extent table has {} bytes at {} where byte {} of {} is next", what,
-                              extent.length, extent.offset, covered, end));
+                              extent.length, extent.offset, begin, end));
     }
-    covered += extent.length;
+    begin += extent.length;
   }
-  if (covered != end) {
-    throw Error(ErrorCode::corrupt,
-                fmt::format("{}: the extent table ends at byte {} of {}", what, covered, end));
-  }
+  return begin;
+}
+
+void require_whole(std::uint64_t covered, std::uint64_t end, std::string_view what) {
+  if (covered == end) return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("{}: the extent table ends at byte {} of {}", what, covered, end));
 }
 
 }  // namespace rota::checkpoint

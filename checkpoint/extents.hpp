@@ -32,8 +32,11 @@ static_assert(sizeof(Extent) == kExtentEntryBytes);
 [[nodiscard]] std::vector<std::byte> encode_extents(std::span<const Extent> extents);
 [[nodiscard]] std::vector<Extent> decode_extents(std::span<const std::byte> bytes);
 
-/// Throws Error{corrupt} unless `extents` cover [kPageBytes, end) in order, each byte once, in pieces of 1 to
-/// kMaxExtentBytes. `what` heads the message.
-void require_coverage(std::span<const Extent> extents, std::uint64_t end, std::string_view what);
+/// Throws Error{corrupt} unless `extents` cover [begin, end), or its first part, in order, each byte once, in
+/// pieces of 1 to kMaxExtentBytes. Returns where they end. `what` heads the message.
+[[nodiscard]] std::uint64_t cover(std::span<const Extent> extents, std::uint64_t begin, std::uint64_t end,
+                                  std::string_view what);
+/// Throws Error{corrupt} unless all is covered.
+void require_whole(std::uint64_t covered, std::uint64_t end, std::string_view what);
 
 }  // namespace rota::checkpoint

@@ -74,6 +74,8 @@ void Ranks::agree(std::string_view phase, std::exception_ptr error) {
 
 std::string Ranks::broadcast(std::string bytes) { return mpi::broadcast(comm_, std::move(bytes)); }
 
+void Ranks::broadcast(std::span<std::byte> bytes) { mpi::broadcast(comm_, bytes); }
+
 void Ranks::gather_bytes(std::span<const std::byte> own, std::span<std::byte> all) {
   if (size() == 1) {
     std::ranges::copy(own, all.begin());
@@ -92,7 +94,8 @@ std::vector<std::byte> Ranks::gather_at_root(std::span<const std::byte> bytes) {
   const std::vector<int> counts(sizes.begin(), sizes.end());
   std::vector<int> places(counts.size());
   std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
-  std::vector<std::byte> all(is_root() ? static_cast<std::size_t>(total) : 0);
+  std::vector<std::byte> all;
+  at_root("make room for what other ranks send", [&] { all.resize(static_cast<std::size_t>(total)); });
   mpi::check(MPI_Gatherv(bytes.data(), counts[static_cast<std::size_t>(rank())], MPI_BYTE, all.data(),
                          counts.data(), places.data(), MPI_BYTE, 0, comm_.get()),
              "MPI_Gatherv");

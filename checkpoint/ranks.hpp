@@ -57,6 +57,8 @@ class Ranks {
 
   /// **Collective.** Rank 0's bytes on all ranks.
   [[nodiscard]] std::string broadcast(std::string bytes);
+  /// **Collective.** The same in place, as many bytes on each.
+  void broadcast(std::span<std::byte> bytes);
   /// **Collective.** Every rank's `values`, as many on each, in order of rank, on every rank.
   template <typename T>
   [[nodiscard]] std::vector<T> gather(std::span<const T> values) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "rota/types.hpp"
 
 namespace rota {
 namespace checkpoint {
@@ -17,11 +18,25 @@ namespace {
 }
 
 // This rank's consecutive share of `count` things.
-std::pair<std::uint64_t, std::uint64_t> share(std::uint64_t count, World world) {
-  const auto rank = static_cast<std::uint64_t>(world.rank);
-  const auto size = static_cast<std::uint64_t>(world.size);
-  const auto begin = [&](std::uint64_t r) { return count / size * r + std::min(r, count % size); };
-  return {begin(rank), begin(rank + 1)};
+std::pair<std::uint64_t, std::uint64_t> share_of(std::uint64_t count, World world) {
+  const auto begin = [&](int rank) {
+    return static_cast<std::uint64_t>(share(static_cast<std::int64_t>(count), rank, world.size));
+  };
+  return {begin(world.rank), begin(world.rank + 1)};
+}
+
+// Calls `visit(entries, bytes)` for entries [first, last) of the extent table, in pieces: how many there are
+// is only what a commit page says.
+template <typename Visit>
+void read_table(const File& file, const CommitPage& page, std::uint64_t first, std::uint64_t last,
+                Visit&& visit) {
+  constexpr std::uint64_t kPiece = (1 << 20) / kExtentEntryBytes;
+  std::vector<std::byte> bytes(std::min(kPiece, last - first) * kExtentEntryBytes);
+  for (std::uint64_t entry = first; entry < last; entry += kPiece) {
+    const auto piece = std::span(bytes).first(std::min(kPiece, last - entry) * kExtentEntryBytes);
+    file.read(page.hdf5_end + entry * kExtentEntryBytes, piece);
+    visit(decode_extents(piece), piece);
+  }
 }
 
 }  // namespace
@@ -84,26 +99,37 @@ CheckpointReader::CheckpointReader(const checkpoint::FileSystem& system, const s
   impl_->file = checkpoint::File(system, path.string(), O_RDONLY);
   page_ = checkpoint::read_page(impl_->file);
   impl_->info = checkpoint::to_info(page_, path);
-  std::vector<std::byte> table(page_.file_bytes - page_.hdf5_end);
-  impl_->file.read(page_.hdf5_end, table);
-  if (checkpoint::digest(table) != page_.table_digest) {
+  // Coverage is checked on the way, so that a table which is no table is not read to its end.
+  const std::string what = fmt::format("verify {}", path.string());
+  checkpoint::DigestStream stream;
+  std::uint64_t covered = checkpoint::kPageBytes;
+  checkpoint::read_table(impl_->file, page_, 0, page_.extent_count,
+                         [&](std::span<const Extent> extents, std::span<const std::byte> bytes) {
+                           stream.add(bytes);
+                           covered = checkpoint::cover(extents, covered, page_.hdf5_end, what);
+                         });
+  checkpoint::require_whole(covered, page_.hdf5_end, what);
+  if (stream.digest() != page_.table_digest) {
     checkpoint::reject(impl_->file, "the checksum of its extent table is wrong");
   }
-  extents_ = checkpoint::decode_extents(table);
-  checkpoint::require_coverage(extents_, page_.hdf5_end, fmt::format("verify {}", path.string()));
+}
+
+void CheckpointReader::verify_extent(const Extent& extent, std::span<std::byte> buffer) const {
+  // The table was good when it was read first, and is read again here.
+  const std::span bytes = buffer.first(std::min<std::uint64_t>(extent.length, buffer.size()));
+  impl_->file.read(extent.offset, bytes);
+  if (bytes.size() == extent.length && checkpoint::digest(bytes) == extent.digest) return;
+  checkpoint::reject(impl_->file, fmt::format("the checksum of bytes {} to {} is wrong", extent.offset,
+                                              extent.offset + extent.length - 1));
 }
 
 void CheckpointReader::verify_extents(World world) const {
   std::vector<std::byte> buffer(std::min(checkpoint::kMaxExtentBytes, page_.hdf5_end));
-  const auto [begin, end] = checkpoint::share(extents_.size(), world);
-  for (const Extent& extent : std::span(extents_).subspan(begin, end - begin)) {
-    const std::span bytes(buffer.data(), extent.length);
-    impl_->file.read(extent.offset, bytes);
-    if (checkpoint::digest(bytes) != extent.digest) {
-      checkpoint::reject(impl_->file, fmt::format("the checksum of bytes {} to {} is wrong", extent.offset,
-                                                  extent.offset + extent.length - 1));
-    }
-  }
+  const auto [begin, end] = checkpoint::share_of(page_.extent_count, world);
+  checkpoint::read_table(impl_->file, page_, begin, end,
+                         [&](std::span<const Extent> extents, std::span<const std::byte> /*bytes*/) {
+                           for (const Extent& extent : extents) verify_extent(extent, buffer);
+                         });
 }
 
 void CheckpointReader::read_structure() {
@@ -120,7 +146,7 @@ std::vector<std::uint64_t> CheckpointReader::row_digests(World world) const {
   std::vector<std::uint64_t> sums;
   for (std::size_t t = 0; t < structure.tensors.size(); ++t) {
     const auto [first, last] =
-        checkpoint::share(static_cast<std::uint64_t>(structure.tensors[t].rows()), world);
+        checkpoint::share_of(static_cast<std::uint64_t>(structure.tensors[t].rows()), world);
     sums.push_back(checkpoint::digest_rows(impl_->file, structure.places[t], first, last, buffer));
   }
   return sums;

@@ -27,13 +27,14 @@ struct Checkpoint::Impl {
 /// One opening of one file: all steps, in this order. None of them is collective. *One thread.*
 class CheckpointReader {
  public:
-  /// Checks commit page, size and extent table. Throws Error{not_found}, Error{io}, Error{corrupt},
+  /// Checks commit page, size and extent table, of which it keeps nothing: its length is only what the page
+  /// says. Throws Error{not_found}, Error{io}, Error{corrupt},
   /// Error{unsupported}.
   CheckpointReader(const checkpoint::FileSystem& system, const std::filesystem::path& path);
 
   /// Checks this rank's share of the extents. Throws Error{io}, Error{corrupt} naming the damaged bytes.
   void verify_extents(World world) const;
-  /// Reads what HDF5 says, once all extents are good. Throws Error{corrupt}.
+  /// Reads what HDF5 says, once all extents are good. Throws Error{corrupt}, Error{io}.
   void read_structure();
   /// This rank's part of each tensor's row digest; the sums over ranks are what the file must say.
   [[nodiscard]] std::vector<std::uint64_t> row_digests(World world) const;
@@ -43,9 +44,10 @@ class CheckpointReader {
   [[nodiscard]] Checkpoint finish() &&;
 
  private:
+  void verify_extent(const checkpoint::Extent& extent, std::span<std::byte> buffer) const;
+
   std::unique_ptr<Checkpoint::Impl> impl_;
   checkpoint::CommitPage page_;
-  std::vector<checkpoint::Extent> extents_;
 };
 
 namespace checkpoint {

@@ -139,6 +139,7 @@ class Save {
   }
 
   void begin() {
+    std::string layout;
     target_.ranks.at_root("begin a checkpoint", [&] {
       sweep_temporaries(target_.system, target_.directory, to_hex(page_.run_id));
       page_.serial = next_serial();
@@ -148,9 +149,9 @@ class Save {
       page_.file_bytes = page_.hdf5_end + page_.extent_count * kExtentEntryBytes;
       temporary_.emplace(target_.system, temporary_path());
       temporary_->file().allocate(page_.file_bytes);
+      layout = encode_layout(page_, skeleton_.tensor_offsets);
     });
-    const std::string layout =
-        target_.ranks.broadcast(is_root() ? encode_layout(page_, skeleton_.tensor_offsets) : std::string());
+    layout = target_.ranks.broadcast(std::move(layout));
     std::vector<std::uint64_t> words(layout.size() / sizeof(std::uint64_t));
     std::memcpy(words.data(), layout.data(), layout.size());
     page_.serial = static_cast<std::int64_t>(words[0]);
@@ -248,16 +249,15 @@ class Save {
     target_.ranks.at_root("commit a checkpoint", [&] {
       std::vector<Extent> extents = decode_extents(gathered);
       std::ranges::sort(extents, {}, &Extent::offset);
-      require_coverage(extents, page_.hdf5_end, fmt::format("commit {}", temporary_path().string()));
+      const std::string what = fmt::format("commit {}", temporary_path().string());
+      require_whole(cover(extents, kPageBytes, page_.hdf5_end, what), page_.hdf5_end, what);
       const std::vector<std::byte> table = encode_extents(extents);
       page_.table_digest = digest(table);
       temporary_->file().write(page_.hdf5_end, table);
       temporary_->file().write(0, encode_page(page_));
       temporary_->publish(target_.directory / checkpoint_name(page_.serial), target_.directory_file);
     });
-    const std::string page = target_.ranks.broadcast(
-        is_root() ? std::string(reinterpret_cast<const char*>(&page_), sizeof(page_)) : std::string());
-    std::memcpy(&page_, page.data(), sizeof(page_));
+    target_.ranks.broadcast(std::as_writable_bytes(std::span(&page_, 1)));
   }
 
   const SaveTarget& target_;

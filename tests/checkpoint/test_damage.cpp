@@ -1,6 +1,7 @@
 // Damage is found before HDF5 sees it, and a directory falls back to an older checkpoint.
 
 #include "checkpoint_fixture.hpp"
+#include "commit_page.hpp"
 #include "digest.hpp"
 #include "file_system.hpp"
 #include "little_endian.hpp"
@@ -167,6 +168,27 @@ TEST_F(Damage, ARenamedFileIsNotTaken) {
   ASSERT_THAT(directory.passed_over(), SizeIs(1));
   EXPECT_THAT(directory.passed_over()[0].reason, HasSubstr("says serial 0"));
   EXPECT_EQ(save(directory, 2).filename(), "checkpoint-000000000010.h5");
+}
+
+// A sparse file whose commit page, right in itself, says `hdf5_end` and a table of `extent_count` zeros.
+path forge(const path& directory, std::uint64_t hdf5_end, std::uint64_t extent_count) {
+  const auto page = rota::checkpoint::encode_page({.hdf5_end = hdf5_end,
+                                                   .file_bytes = hdf5_end + 32 * extent_count,
+                                                   .extent_count = extent_count,
+                                                   .table_digest = {},
+                                                   .run_id = {}});
+  const path file = directory / "checkpoint-000000000000.h5";
+  write_file(file, {reinterpret_cast<const char*>(page.data()), page.size()});
+  std::filesystem::resize_file(file, hdf5_end + 32 * extent_count);
+  return file;
+}
+
+TEST_F(Damage, AForgedPageTakesNoMoreMemoryThanATrueOne) {
+  constexpr std::uint64_t kMany = std::uint64_t{1} << 34;  // a table of 512 GiB
+  EXPECT_THAT(error_of([&] { verify(forge(path_, 8192, kMany)); }),
+              IsError(ErrorCode::corrupt, "its sizes contradict one another"));
+  EXPECT_THAT(error_of([&] { verify(forge(path_, 4096 + kMany, kMany)); }),
+              IsError(ErrorCode::corrupt, "the extent table has 0 bytes at 0"));
 }
 
 TEST_F(Damage, OtherFilesAreNoCheckpoints) {
