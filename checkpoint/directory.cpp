@@ -47,11 +47,6 @@ std::vector<T> from_bytes(const std::string& bytes) {
   return values;
 }
 
-// Whether another file may be good where this one failed so.
-bool may_pass_over(ErrorCode code) {
-  return code == ErrorCode::corrupt || code == ErrorCode::io || code == ErrorCode::not_found;
-}
-
 }  // namespace
 
 void CheckpointPolicy::validate() const {
@@ -77,11 +72,24 @@ struct CheckpointDirectory::Impl {
     is_locked = shared.back() == std::byte{'1'};
   }
 
-  // Rank 0 makes and locks it, and draws the number of this run.
-  void open_directory() {
+  // Makes `path` and what leads to it, and has the parent of each that it makes on disk, which a new name is
+  // not before.
+  void make_directories() const {
+    std::vector<std::filesystem::path> parents;
+    for (auto level = std::filesystem::absolute(path);
+         level.has_relative_path() && system.access(level.c_str(), F_OK) != 0 && errno == ENOENT;
+         level = level.parent_path()) {
+      if (level.has_filename()) parents.push_back(level.parent_path());
+    }
     if (system.make_directories(path) != 0) {
       checkpoint::fail_io(fmt::format("make checkpoint directory {}", path.string()), errno);
     }
+    for (const auto& above : parents) File(system, above.string(), O_RDONLY | O_DIRECTORY).sync();
+  }
+
+  // Rank 0 makes and locks it, and draws the number of this run.
+  void open_directory() {
+    make_directories();
     if (system.access(path.c_str(), W_OK | X_OK) != 0) {
       checkpoint::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
     }
@@ -113,9 +121,10 @@ struct CheckpointDirectory::Impl {
 
   // Collective: the same as rank 0 sees it.
   std::vector<std::int64_t> serials() {
-    std::vector<std::int64_t> found;
-    ranks.at_root("list checkpoints", [&] { found = present_serials(); });
-    return from_bytes<std::int64_t>(ranks.broadcast(to_bytes(std::span<const std::int64_t>(found))));
+    std::string found;
+    ranks.at_root("list checkpoints",
+                  [&] { found = to_bytes(std::span<const std::int64_t>(present_serials())); });
+    return from_bytes<std::int64_t>(ranks.broadcast(std::move(found)));
   }
 
   // Collective: opens and verifies, each rank its share.
@@ -148,7 +157,8 @@ struct CheckpointDirectory::Impl {
       try {
         return open(serial);
       } catch (const Error& error) {
-        if (!may_pass_over(error.code())) throw;
+        // A file that cannot be read now may be good, and an older state is no answer to that.
+        if (error.code() != ErrorCode::corrupt) throw;
         passed_over.push_back({.path = file_path(serial), .reason = error.what()});
       }
     }
@@ -178,14 +188,14 @@ struct CheckpointDirectory::Impl {
                                         .above = highest,
                                         .step = step};
     const CommitPage page = checkpoint::save(target, SnapshotAccess::data(snapshot), error);
-    parent = verified = highest = page.serial;
+    parent = highest = page.serial;
     if (ranks.is_root()) drop_old();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     return {.info = checkpoint::to_info(page, file_path(page.serial)), .seconds = took.count()};
   }
 
   // What cannot be dropped now is dropped after the next save.
-  void drop_old() const {
+  void drop_old() const noexcept {
     try {
       std::vector<checkpoint::Present> present;
       for (const std::int64_t serial : present_serials()) {
@@ -194,8 +204,8 @@ struct CheckpointDirectory::Impl {
       for (const std::int64_t serial : checkpoint::to_drop(present, policy, verified)) {
         system.unlink(file_path(serial).c_str());
       }
-    } catch (const Error&) {
-      return;
+    } catch (...) {
+      return;  // the save is done, and other ranks have heard so
     }
   }
 
@@ -216,15 +226,16 @@ struct CheckpointDirectory::Impl {
   }
 
   std::vector<CheckpointInfo> list() {
-    std::vector<CommitPage> pages;
+    std::string found;
     ranks.at_root("list checkpoints", [&] {
+      std::vector<CommitPage> pages;
       for (const std::int64_t serial : present_serials()) {
         if (const auto page = read_page(serial)) pages.push_back(*page);
       }
+      found = to_bytes(std::span<const CommitPage>(pages));
     });
     std::vector<CheckpointInfo> infos;
-    for (const CommitPage& page :
-         from_bytes<CommitPage>(ranks.broadcast(to_bytes(std::span<const CommitPage>(pages))))) {
+    for (const CommitPage& page : from_bytes<CommitPage>(ranks.broadcast(std::move(found)))) {
       infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
     }
     std::ranges::reverse(infos);
@@ -239,7 +250,7 @@ struct CheckpointDirectory::Impl {
   bool is_locked = false;
   checkpoint::RunId run_id{};
   std::int64_t parent = -1;
-  std::int64_t verified = -1;  // the newest that was verified as a whole
+  std::int64_t verified = -1;  // the last that was read and verified as a whole
   std::int64_t highest = -1;   // that was saved here
   std::vector<PassedOver> passed_over;
 };

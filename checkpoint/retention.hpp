@@ -16,8 +16,8 @@ struct Present {
   bool is_good = true;
 };
 
-/// The serials that `policy` does not keep of `newest_first`. `verified`, the newest that was verified as a
-/// whole, is always kept, as is everything newer than the last one that counts.
+/// The serials that `policy` does not keep of `newest_first`. `verified`, the last that was read and verified
+/// as a whole (-1: none was), is always kept, as is everything newer than the last one that counts.
 [[nodiscard]] std::vector<std::int64_t> to_drop(std::span<const Present> newest_first,
                                                 const CheckpointPolicy& policy, std::int64_t verified);
 

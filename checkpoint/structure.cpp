@@ -231,7 +231,9 @@ Structure read_structure(const std::string& path, std::uint64_t hdf5_end) {
   try {
     return read_open_file(hdf5::open_file(path), hdf5_end);
   } catch (const Error& error) {
-    throw Error(ErrorCode::corrupt, fmt::format("read {}: {}", path, error.what()));
+    // What HDF5 cannot do with bytes that are known to be good says nothing about them.
+    const ErrorCode code = error.code() == ErrorCode::io ? ErrorCode::io : ErrorCode::corrupt;
+    throw Error(code, fmt::format("read {}: {}", path, error.what()));
   }
 }
 

@@ -27,7 +27,8 @@ struct Structure {
 
 /// Opens `path` with HDF5, under its lock, and checks types, shapes, layouts and that all data lies before
 /// `hdf5_end`. The file's bytes are to be verified before: HDF5 itself may hang on damaged ones. Throws
-/// Error{corrupt}.
+/// Error{corrupt} for what is not as FORMAT.md says, and Error{io} where HDF5 itself fails, which good bytes
+/// give no reason for.
 [[nodiscard]] Structure read_structure(const std::string& path, std::uint64_t hdf5_end);
 
 }  // namespace rota::checkpoint

@@ -4,13 +4,15 @@
 
 #include <cerrno>
 #include <map>
+#include <new>
 #include <string>
 
 #include "file_system.hpp"
 
 namespace rota_test {
 
-/// Fails the `at`-th call of `kind` (from 0), once. A failing close closes nevertheless.
+/// Fails the `at`-th call of `kind` (from 0), once. A failing close closes nevertheless. ENOMEM is thrown as
+/// std::bad_alloc.
 class FaultyFileSystem : public rota::checkpoint::FileSystem {
  public:
   void fail(const std::string& kind, int at, int error) {
@@ -68,6 +70,7 @@ class FaultyFileSystem : public rota::checkpoint::FileSystem {
     const int call = calls_[kind]++;
     if (kind != kind_ || call != at_) return false;
     at_ = -1;
+    if (error_ == ENOMEM) throw std::bad_alloc();
     errno = error_;
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "checkpoint_fixture.hpp"
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
+#include "reader.hpp"
 
 namespace {
 
@@ -104,14 +106,55 @@ TEST_F(Faults, AFailedFsyncIsNotTriedAgain) {
   EXPECT_EQ(system_.calls("rename"), 0);
 }
 
-TEST_F(Faults, AFailedReadPassesOverTheFile) {
+TEST_F(Faults, AFileThatCannotBeReadNowIsAnErrorAndNotAnOlderState) {
   auto directory = open_faulty();
   directory.save(1, snapshot_of(1));
   directory.save(2, snapshot_of(2));
-  system_.fail("pread", 2, EIO);
-  EXPECT_EQ(directory.latest()->info().step, 1);
-  ASSERT_THAT(directory.passed_over(), SizeIs(1));
+  for (const auto& [kind, error, code] : {std::tuple{"pread", EIO, ErrorCode::io},
+                                          {"open", EMFILE, ErrorCode::io},
+                                          {"size", EIO, ErrorCode::io},
+                                          {"open", ENOENT, ErrorCode::not_found},
+                                          {"pread", ENOMEM, ErrorCode::io}}) {
+    system_.fail(kind, 0, error);
+    EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(code, "")) << kind;
+  }
   EXPECT_EQ(directory.latest()->info().step, 2);
+  EXPECT_THAT(directory.passed_over(), SizeIs(0));
+}
+
+TEST_F(Faults, ATooLowLimitOfOpenFilesIsNoDamage) {
+  auto directory = open();
+  rota::CheckpointReader reader(rota::checkpoint::posix_file_system(),
+                                directory.save(1, snapshot_of(1)).info.path);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_THAT(error_of([&] { reader.read_structure(); }), IsError(ErrorCode::io, path_.string()));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  reader.read_structure();
+}
+
+TEST_F(Faults, AnEmptyFileIsPassedOver) {
+  auto directory = open();
+  directory.save(1, snapshot_of(1));
+  rota_test::write_file(path_ / "checkpoint-000000000001.h5", "");
+  EXPECT_EQ(directory.latest()->info().step, 1);
+  EXPECT_THAT(directory.passed_over(), SizeIs(1));
+}
+
+TEST_F(Faults, NoFailureToDropAnOldOneFailsTheSave) {
+  auto directory = open_faulty();
+  for (int at = 0; at < 3; ++at) {  // of the lists of a save the last is for dropping
+    system_.fail("list", at, ENOMEM);
+    if (at < 2) {
+      EXPECT_THAT(error_of([&] { directory.save(1, snapshot_of(1)); }), IsError(ErrorCode::io, "memory"));
+    } else {
+      directory.save(2, snapshot_of(2));
+      EXPECT_TRUE(system_.has_failed());
+    }
+  }
+  expect_step(2);
 }
 
 TEST_F(Faults, AnOldOneThatCannotBeDroppedDoesNotFailTheSave) {
@@ -125,7 +168,7 @@ TEST_F(Faults, AnOldOneThatCannotBeDroppedDoesNotFailTheSave) {
 }
 
 TEST_F(Faults, ADirectoryThatCannotBeWrittenIsRefusedAtOnce) {
-  system_.fail("access", 0, EACCES);
+  system_.fail("access", 1, EACCES);  // the first asks whether it is there
   EXPECT_THAT(error_of([&] { open_faulty(); }), IsError(ErrorCode::io, "must be writable"));
   rota_test::write_file(path_ / "file", "");
   EXPECT_THAT(error_of([&] { CheckpointDirectory({}, path_ / "file"); }), IsError(ErrorCode::io, "file"));
@@ -145,6 +188,17 @@ TEST_F(Faults, AMissingDirectoryIsMade) {
   CheckpointDirectory directory({}, path_ / "a" / "b");
   directory.save(1, snapshot_of(1));
   EXPECT_THAT(names_in(path_ / "a" / "b"), SizeIs(1));
+}
+
+TEST_F(Faults, EachDirectoryThatIsMadeIsOnDisk) {
+  const auto directory = CheckpointDirectoryAccess::open({}, path_ / "a" / "b" / "c/", {}, system_);
+  EXPECT_EQ(system_.calls("fsync"), 3);  // of path_, a and b
+  system_.fail("fsync", 0, EIO);
+  EXPECT_THAT(error_of([&] { CheckpointDirectoryAccess::open({}, path_ / "a" / "d", {}, system_); }),
+              IsError(ErrorCode::io, "fsync " + (path_ / "a").string()));
+  system_.fail("none", 0, 0);
+  open_faulty();
+  EXPECT_EQ(system_.calls("fsync"), 0);
 }
 
 TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {

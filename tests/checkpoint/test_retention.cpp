@@ -62,11 +62,24 @@ TEST_F(Retention, DamagedOnesAreNotCountedAmongThoseKept) {
   EXPECT_THAT(serials(directory), ElementsAre(0, 2));
 }
 
-TEST(ToDrop, NeverNamesTheNewestThatVerified) {
-  const std::vector<Present> present{{5, true}, {4, true}, {3, true}, {2, true}, {1, true}};
-  EXPECT_THAT(to_drop(present, {.keep_last = 2}, 2), ElementsAre(3, 1));
-  EXPECT_THAT(to_drop(present, {.keep_last = 1, .keep_every = 2}, 5), ElementsAre(3, 1));
-  EXPECT_THAT(to_drop(present, {.keep_last = 9}, 5), IsEmpty());
+TEST_F(Retention, TheLastThatWasReadIsKeptUntilALaterOneIs) {
+  auto directory = open({.keep_last = 1});
+  directory.save(0, {});
+  EXPECT_TRUE(directory.latest());
+  for (int step = 1; step < 4; ++step) directory.save(step, {});
+  EXPECT_THAT(serials(directory), ElementsAre(0, 3));
+  EXPECT_TRUE(directory.latest());
+  directory.save(4, {});
+  EXPECT_THAT(serials(directory), ElementsAre(3, 4));
+}
+
+TEST(ToDrop, NeverNamesTheLastThatWasVerified) {
+  // Serial 1 was read, and 2 to 4 were saved since; 4 just now.
+  const std::vector<Present> present{{4, true}, {3, true}, {2, true}, {1, true}};
+  EXPECT_THAT(to_drop(present, {.keep_last = 2}, 1), ElementsAre(2));
+  EXPECT_THAT(to_drop(present, {.keep_last = 1, .keep_every = 2}, 1), ElementsAre(3));
+  EXPECT_THAT(to_drop(present, {.keep_last = 9}, 1), IsEmpty());
+  EXPECT_THAT(to_drop(present, {.keep_last = 2}, -1), ElementsAre(2, 1));
 }
 
 }  // namespace

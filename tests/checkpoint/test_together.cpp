@@ -126,16 +126,18 @@ TEST_F(Together, DamageThatOneRankFindsIsPassedOverByAll) {
   EXPECT_THAT(reason, HasSubstr("the checksum of bytes"));
 }
 
-TEST_F(Together, AFileThatOneRankCannotReadIsPassedOverByAll) {
+TEST_F(Together, AFileThatOneRankCannotReadNowIsAnErrorOnAllAndNotAnOlderState) {
   rota_test::FaultyFileSystem system;
   auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
   directory.save_all(1, state(1));
   directory.save_all(2, state(2));
-  system.fail("open", rank() == last() ? 0 : -1, EACCES);
-  expect_salt(*directory.latest(), 1);
-  system.fail("pread", rank() == last() ? 2 : -1, EIO);
-  expect_salt(*directory.latest(), 1);
+  for (const auto& [kind, at, error] :
+       {std::tuple{"open", 0, EACCES}, {"pread", 2, EIO}, {"pread", 0, ENOMEM}}) {
+    system.fail(kind, rank() == last() ? at : -1, error);
+    EXPECT_THAT(same_error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::io, from(last())));
+  }
   expect_salt(*directory.latest(), 2);
+  EXPECT_THAT(directory.passed_over(), SizeIs(0));
 }
 
 TEST_F(Together, ALockedDirectoryIsBusyOnAllRanks) {
@@ -162,6 +164,12 @@ TEST_F(Together, ARankThatDoesNotArriveIsWaitedForNoLongerThanTheDeadline) {
                 IsError(ErrorCode::timeout, "missed a deadline before"));
   }
   EXPECT_THAT(names(), SizeIs(0));
+}
+
+TEST_F(Together, TheLongestDeadlineThereIsDoesNotEndAtOnce) {
+  auto directory = open({.deadline = std::chrono::milliseconds::max()});
+  if (rank() == last()) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(directory.save(1, {}).info.serial, 0);
 }
 
 }  // namespace
