@@ -80,6 +80,7 @@ void Phase::open() {
     std::shared_ptr<const rota::Source> source = rota::open(options_.run.data, options_.run.format);
     loader_ = std::make_unique<rota::Loader>(std::move(source), options_.run.loader, comm_.world());
   });
+  rota::require_same(*loader_, comm_);
   directory_ = std::make_unique<rota::CheckpointDirectory>(comm_, options_.checkpoint);
 }
 
