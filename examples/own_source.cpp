@@ -50,9 +50,9 @@ class RecordFile : public rota::Source {
 int main() {
   const std::string path =
       std::filesystem::temp_directory_path() / fmt::format("own_source-{}.bin", getpid());
-  std::vector<float> values(4 * 1000);
+  std::vector<float> values(4000);
   std::iota(values.begin(), values.end(), 0.0F);
-  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(values.data()), 16 * 1000);
+  std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(values.data()), 16000);
 
   rota::Loader loader(std::make_shared<RecordFile>(path), {.global_batch_size = 64, .workers = 2});
   double sum = 0;

@@ -15,6 +15,7 @@ struct Place {
   std::int64_t group;  // when its group comes
   std::int64_t shard;
   std::int64_t position;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in the defaulted operator
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 

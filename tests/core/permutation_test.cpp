@@ -167,7 +167,7 @@ TEST_P(PermutationBins, NeighboursSpreadEvenly) {
       ++distances[static_cast<std::size_t>((b - a + n) % n * kBins / n)];
     }
   }
-  const std::vector<double> even(kBins, static_cast<double>(kKeys * kDraws / 2) / kBins);
+  const std::vector<double> even(kBins, static_cast<double>(kKeys * kDraws) / 2 / kBins);
   EXPECT_LT(std::abs(chi_square_sigmas(places, even)), kSigmas);
   EXPECT_LT(std::abs(chi_square_sigmas(distances, even)), kSigmas);
 }
