@@ -156,48 +156,52 @@ Snapshot::~Snapshot() = default;
 Snapshot::Snapshot(Snapshot&&) noexcept = default;
 Snapshot& Snapshot::operator=(Snapshot&&) noexcept = default;
 
-void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
-                      std::int64_t rows, std::span<const std::byte> data) {
+namespace {
+
+checkpoint::LocalTensor describe(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                                 std::int64_t rows) {
   checkpoint::LocalTensor tensor;
   tensor.name = name;
   tensor.dtype = dtype;
   tensor.row_shape = std::move(row_shape);
   tensor.rows = rows;
+  return tensor;
+}
+
+checkpoint::LocalTensor describe(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                                 std::span<const RowRange> rows) {
+  checkpoint::LocalTensor tensor = describe(name, dtype, std::move(row_shape), std::int64_t{0});
+  tensor.has_ranges = true;
+  tensor.ranges.assign(rows.begin(), rows.end());
+  return tensor;
+}
+
+}  // namespace
+
+void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                      std::int64_t rows, std::span<const std::byte> data) {
+  auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.data = data;
   impl_->add_tensor(std::move(tensor));
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::span<const std::byte> data) {
-  checkpoint::LocalTensor tensor;
-  tensor.name = name;
-  tensor.dtype = dtype;
-  tensor.row_shape = std::move(row_shape);
-  tensor.has_ranges = true;
-  tensor.ranges.assign(rows.begin(), rows.end());
+  auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.data = data;
   impl_->add_tensor(std::move(tensor));
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::int64_t rows, std::vector<std::byte>&& data) {
-  checkpoint::LocalTensor tensor;
-  tensor.name = name;
-  tensor.dtype = dtype;
-  tensor.row_shape = std::move(row_shape);
-  tensor.rows = rows;
+  auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.owned = std::move(data);
   impl_->add_tensor(std::move(tensor));
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::vector<std::byte>&& data) {
-  checkpoint::LocalTensor tensor;
-  tensor.name = name;
-  tensor.dtype = dtype;
-  tensor.row_shape = std::move(row_shape);
-  tensor.has_ranges = true;
-  tensor.ranges.assign(rows.begin(), rows.end());
+  auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.owned = std::move(data);
   impl_->add_tensor(std::move(tensor));
 }
