@@ -46,6 +46,9 @@ struct Tensor {
 
 /// This rank's slice of one global batch: tensors and ids. Move-only. Its memory goes back to the loader when
 /// it dies, and may outlive the loader. *One thread.*
+///
+/// All that it hands out are views that end with it: keep the batch in a variable. In C++20,
+/// `for (auto id : loader.next()->ids())` reads memory of a batch that is gone.
 class Batch {
  public:
   Batch() noexcept;

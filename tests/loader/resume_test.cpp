@@ -86,7 +86,8 @@ TEST_F(Resume, TakesAnotherBatchSizeTailAndNumberOfWorkers) {
   Loader saved = make();
   std::vector<std::int64_t> seen;
   for (int k = 0; k < 4; ++k) {
-    for (const SampleId id : saved.next()->ids()) seen.push_back(id.value);
+    const auto batch = saved.next();  // which must outlive the ids that it lends
+    for (const SampleId id : batch->ids()) seen.push_back(id.value);
   }
   save_loader(saved);
   options_.global_batch_size = 11;
