@@ -83,7 +83,9 @@ void agree(const Communicator& comm, std::string_view phase, const std::exceptio
   try {
     wait(request, latest, phase);
   } catch (...) {
-    static_cast<void>(lowest.release());  // the reduction is still under way and may write there
+    // The reduction is still under way and may write there for as long as the process lives.
+    static std::vector<std::unique_ptr<int>> abandoned;
+    abandoned.push_back(std::move(lowest));
     comm.is_broken_ = true;
     throw;
   }
