@@ -146,6 +146,7 @@ void add(const char* name, void (*run)(benchmark::State&, const Setting&), const
 // Takes --dir=DIR out of the arguments.
 std::string take_directory(int& argc, char** argv) {
   const std::string_view flag = "--dir=";
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread runs
   const char* from_environment = std::getenv("ROTA_BENCH_DIR");
   std::string directory = from_environment != nullptr ? from_environment : ".";
   int kept = 1;

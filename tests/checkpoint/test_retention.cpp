@@ -7,7 +7,6 @@ namespace {
 
 using rota::checkpoint::Present;
 using rota::checkpoint::to_drop;
-using rota_test::names_in;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 

@@ -10,7 +10,6 @@
 
 namespace {
 
-using rota::CheckpointDirectory;
 using rota::CheckpointDirectoryAccess;
 using rota::DType;
 using rota::ErrorCode;

@@ -9,7 +9,6 @@
 namespace rota {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 template <typename Work>

@@ -48,7 +48,7 @@ void append(const Batch& batch, Step& step) {
 /// A world of loaders in one process, stepped together.
 class Ranks {
  public:
-  Ranks(const std::shared_ptr<const Source>& source, LoaderOptions options, int ranks,
+  Ranks(const std::shared_ptr<const Source>& source, const LoaderOptions& options, int ranks,
         const Position& at = {}) {
     for (int r = 0; r < ranks; ++r) {
       loaders_.emplace_back(source, options, World{.rank = r, .size = ranks});

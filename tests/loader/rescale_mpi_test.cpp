@@ -20,7 +20,6 @@ struct Sample {
   std::int64_t epoch;
   std::int64_t first;  // consumed before its batch
   std::int64_t id;
-  friend bool operator==(const Sample&, const Sample&) = default;
 };
 using Samples = std::vector<Sample>;
 
