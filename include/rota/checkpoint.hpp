@@ -10,73 +10,17 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "rota/dtype.hpp"
 #include "rota/mpi.hpp"
+#include "rota/snapshot.hpp"
 
 namespace rota {
-
-/// Global rows [first, first + count) of a tensor.
-struct RowRange {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-  friend bool operator==(const RowRange&, const RowRange&) = default;
-};
-
-/// What is to be saved, as far as this rank knows it. Every rank adds the same tensors in the same order,
-/// each with its own rows. Memory given as a span is not copied and must live until the save is over. *One
-/// thread*, not collective.
-///
-/// Names are paths of components [A-Za-z0-9_.-]+ joined by "/", such as "model/layer0.weight".
-class Snapshot {
- public:
-  Snapshot();
-  ~Snapshot();
-  Snapshot(Snapshot&&) noexcept;
-  Snapshot& operator=(Snapshot&&) noexcept;
-
-  /// A distributed tensor [sum of rows over ranks, row_shape...] of which this rank holds `rows` rows in
-  /// `data`, row major: those that follow the rows of the lower ranks. `rows` may be 0. Throws
-  /// Error{invalid_argument} for a bad or repeated name, or data whose size does not match.
-  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape, std::int64_t rows,
-              std::span<const std::byte> data);
-  /// The same, of which this rank holds these row ranges (any number, in the order of `data`); over all ranks
-  /// they must cover every row once, which the save checks.
-  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
-              std::span<const RowRange> rows, std::span<const std::byte> data);
-  /// The same for memory that the snapshot takes over; a vector that is not moved in is viewed as a span.
-  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape, std::int64_t rows,
-              std::vector<std::byte>&& data);
-  void tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
-              std::span<const RowRange> rows, std::vector<std::byte>&& data);
-  /// `data`, such as a std::vector<float> or a std::span<const double>, as rows of `row_shape`, its element
-  /// type taken from the range. It is not copied, so a temporary vector does not compile.
-  template <std::ranges::contiguous_range Range>
-  requires std::ranges::sized_range<Range> && std::ranges::borrowed_range<Range>
-  void tensor(std::string_view name, std::vector<std::int64_t> row_shape, std::int64_t rows, Range&& data) {
-    using T = std::ranges::range_value_t<Range>;
-    tensor(name, kDTypeOf<T>, std::move(row_shape), rows, std::as_bytes(std::span<const T>(data)));
-  }
-
-  /// State that is not distributed: rank 0's `bytes` are saved, compressed and checksummed.
-  void blob(std::string_view name, std::string bytes);
-  /// State of this very rank. It is handed back only to the rank of the same number in a world of the same
-  /// size. In any other world `Checkpoint::rank_blob` gives nothing, and those of `Checkpoint::blobs()` with
-  /// a `rank` of 0 or more are the ones that are dropped.
-  void rank_blob(std::string_view name, std::string bytes);
-
- private:
-  friend class SnapshotAccess;
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
-};
 
 /// What a checkpoint says of one tensor.
 struct TensorInfo {

@@ -16,6 +16,7 @@
 #include "rota/resume.hpp"       // the loader in a checkpoint
 #include "rota/schedule.hpp"     // whose turn it is
 #include "rota/shard_plan.hpp"   // the cut into logical shards
+#include "rota/snapshot.hpp"     // what is to be saved
 #include "rota/source.hpp"       // reading samples by id
 #include "rota/types.hpp"        // samples, shards, positions
 #include "rota/world.hpp"        // who takes part

@@ -79,7 +79,10 @@ INSTANTIATE_TEST_SUITE_P(Each, FailedCall,
                          ::testing::Values(std::pair{"open", EMFILE}, std::pair{"pwrite", EIO},
                                            std::pair{"pwrite", ENOSPC}, std::pair{"fsync", EIO},
                                            std::pair{"close", EIO}, std::pair{"fallocate", ENOSPC},
-                                           std::pair{"rename", EACCES}, std::pair{"list", EIO}));
+                                           std::pair{"rename", EACCES}, std::pair{"list", EIO}),
+                         [](const auto& test) {
+                           return std::string(test.param.first) + std::to_string(test.param.second);
+                         });
 
 TEST_F(Faults, ShortWritesAreGoneOnWith) {
   auto directory = open_faulty();
