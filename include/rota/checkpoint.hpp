@@ -83,6 +83,12 @@ class Checkpoint {
   [[nodiscard]] std::string blob(std::string_view name) const;
   /// The blob `name` that this rank saved, where `world.size` is `info().world_size`; nothing otherwise.
   [[nodiscard]] std::optional<std::string> rank_blob(std::string_view name, const World& world) const;
+  /// The same of worker `worker`, where this rank had `workers` workers then, too.
+  [[nodiscard]] std::optional<std::string> worker_blob(std::string_view name, int worker, int workers,
+                                                       const World& world) const;
+  /// The blobs of ranks and of workers that a world of `world_size` ranks with `workers` workers each gets
+  /// nothing of.
+  [[nodiscard]] std::vector<BlobInfo> dropped(int world_size, int workers = 0) const;
 
  private:
   friend class CheckpointReader;
