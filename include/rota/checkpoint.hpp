@@ -107,14 +107,12 @@ Checkpoint open_checkpoint(const std::filesystem::path& file);
 /// How ranks write the tensors of one file. Both leave the same bytes.
 enum class Writer {
   /// Each rank writes its rows by itself, with POSIX calls: the fastest where the file system is a local one,
-  /// or one that
-  /// keeps what several nodes write into one page of a file apart.
+  /// or one that keeps apart what several nodes write into one page of a file.
   direct,
   /// All ranks write together through MPI-IO, a few of them for all: for file systems that want that. It is
-  /// to be ROMIO,
-  /// and MPI is to run with MPI_THREAD_MULTIPLE; the constructor of CheckpointDirectory throws
-  /// Error{unsupported} and says
-  /// what to do otherwise. Without MPI it is the same as `direct`.
+  /// to be ROMIO, and MPI is to run with MPI_THREAD_MULTIPLE; otherwise the constructor of
+  /// CheckpointDirectory throws Error{unsupported} and says what to do. Without MPI it is the same as
+  /// `direct`.
   collective,
 };
 
