@@ -1,0 +1,47 @@
+#pragma once
+
+// What the interposed library, the programs under it and the tests agree on: the kinds of faults, and the
+// functions by which a program has one done to itself. They are found with dlsym, so that a program starts
+// without the library as well.
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace rota_faults {
+
+/// What becomes of the call that a fault hits. Where a kind makes no sense for a call, that call fails with
+/// EIO.
+enum class Kind : int {
+  count,    ///< nothing: calls are only counted
+  enospc,   ///< fails with ENOSPC
+  eio,      ///< fails with EIO
+  partial,  ///< half of the bytes are written or read; half are allotted, and then the disk is full
+  eintr,    ///< fails with EINTR, and nothing is done
+  dropped,  ///< reports success, and nothing is done
+  kill,     ///< SIGKILL to this process before the call
+};
+
+inline constexpr std::array<std::string_view, 7> kKindNames{"count", "ENOSPC",  "EIO", "short",
+                                                            "EINTR", "dropped", "kill"};
+
+constexpr std::string_view to_string(Kind kind) { return kKindNames.at(static_cast<std::size_t>(kind)); }
+
+/// The kind of that name; count for any other name.
+constexpr Kind kind_of(std::string_view name) {
+  const auto* found = std::ranges::find(kKindNames, name);
+  return found == kKindNames.end() ? Kind::count : static_cast<Kind>(found - kKindNames.begin());
+}
+
+}  // namespace rota_faults
+
+extern "C" {
+/// From now on calls are counted, from 0, and the `at`-th meets a fault of `kind` (a rota_faults::Kind).
+void rota_faults_arm(long at, int kind);
+void rota_faults_disarm();
+/// How many calls there were since the last `rota_faults_arm`, and the name of the i-th.
+long rota_faults_count();
+const char* rota_faults_call(long i);
+/// Adds a mark to the trace of this process, if one is recorded.
+void rota_faults_mark(long value);
+}
