@@ -4,7 +4,8 @@
 //   driver restore REPORT CASES       restores from each directory of CASES, and saves there once more
 //   driver record WRITER DIRECTORY N  N saves, with a mark of its step as each is acknowledged
 //
-// Each rank appends what happened to the file REPORT/<rank>, in lines `CASE WHAT TEXT`.
+// Each rank appends what happened to the file REPORT/<rank>, in lines `CASE WHAT TEXT`: what a save and the
+// next one in the same process did, or what was restored, and what was left after one more save.
 
 #include <dlfcn.h>
 
@@ -123,9 +124,11 @@ class Saving {
     const auto kind = rota_faults::kind_of(fault.kind);
     const bool is_here = fault.rank == session_.world().rank;
     interposed<decltype(rota_faults_arm)>("rota_faults_arm")(is_here ? fault.at : -1, static_cast<int>(kind));
+    report_.say("armed", fault.kind);
     save("first", directory, rota_faults::kNewStep);
     interposed<decltype(rota_faults_disarm)>("rota_faults_disarm")();
     if (kind == rota_faults::Kind::count) report_.say("calls", calls());
+    if (is_here) report_.say("hit", call(fault.at));
     at_root(session_, [&] { fs::copy(fault.directory, fault.directory.string() + ".after"); });
     save("again", directory, rota_faults::kNextStep);
   }
@@ -142,13 +145,14 @@ class Saving {
     }
   }
 
+  // The name of the i-th call; empty where there were fewer.
+  static std::string call(long i) {
+    const long count = interposed<decltype(rota_faults_count)>("rota_faults_count")();
+    return i < count ? interposed<decltype(rota_faults_call)>("rota_faults_call")(i) : "";
+  }
   static std::string calls() {
     std::string names;
-    const long count = interposed<decltype(rota_faults_count)>("rota_faults_count")();
-    for (long i = 0; i < count; ++i) {
-      names += interposed<decltype(rota_faults_call)>("rota_faults_call")(i);
-      names += ' ';
-    }
+    for (long i = 0; !call(i).empty(); ++i) names += call(i) + ' ';
     return names;
   }
 
