@@ -20,6 +20,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -56,7 +57,9 @@ std::string absolute(int directory, const char* path) {
 
 bool is_under(const std::string& path) {
   static const char* const root = std::getenv("ROTA_FAULTS_UNDER");
-  return root != nullptr && path.starts_with(root);
+  if (root == nullptr || !path.starts_with(root)) return false;
+  const std::string_view rest = std::string_view(path).substr(std::strlen(root));
+  return rest.empty() || rest.front() == '/';
 }
 
 // ---- the fault ----
