@@ -125,7 +125,7 @@ std::vector<Case> Campaign::all_cases() const {
   std::vector<Case> cases;
   for (int rank = 0; rank < ranks_; ++rank) {
     std::istringstream calls(said(counted.at(static_cast<std::size_t>(rank)), "calls"));
-    long at = 0;
+    std::int64_t at = 0;
     for (std::string call; calls >> call; ++at) {
       for (const Kind kind : kinds_for(call)) {
         const fs::path directory = directory_ / "cases" / std::to_string(cases.size());

@@ -16,7 +16,7 @@ namespace rota_faults {
 struct Case {
   std::filesystem::path directory;
   int rank = 0;
-  long at = 0;
+  std::int64_t at = 0;
   Kind kind = Kind::count;
   std::string call;
 

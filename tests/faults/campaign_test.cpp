@@ -17,7 +17,7 @@ namespace {
 using rota_faults::Case;
 using rota_faults::Kind;
 
-class Faults : public ::testing::TestWithParam<std::tuple<const char*, int>> {
+class Faults : public ::testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
   void SetUp() override {
 #ifdef ROTA_FAULTS_SKIPPED
@@ -45,11 +45,8 @@ TEST_P(Faults, LeaveTheOldStateOrTheNewOneOnAllRanks) {
   count(cases, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Faults,
-                         ::testing::Combine(::testing::Values("direct"), ::testing::Values(1, 2, 4)),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param)) +
-                                  std::to_string(std::get<1>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Each, Faults, ::testing::Combine(::testing::Values(std::string("direct")), ::testing::Values(1, 2, 4)),
+    [](const auto& test) { return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)); });
 
 }  // namespace

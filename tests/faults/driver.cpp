@@ -44,7 +44,7 @@ rota::CheckpointPolicy policy_of(std::string_view writer) {
 struct Fault {
   fs::path directory;
   int rank = 0;
-  long at = 0;
+  std::int64_t at = 0;
   std::string kind;
 };
 
@@ -146,13 +146,13 @@ class Saving {
   }
 
   // The name of the i-th call; empty where there were fewer.
-  static std::string call(long i) {
-    const long count = interposed<decltype(rota_faults_count)>("rota_faults_count")();
+  static std::string call(std::int64_t i) {
+    const std::int64_t count = interposed<decltype(rota_faults_count)>("rota_faults_count")();
     return i < count ? interposed<decltype(rota_faults_call)>("rota_faults_call")(i) : "";
   }
   static std::string calls() {
     std::string names;
-    for (long i = 0; !call(i).empty(); ++i) names += call(i) + ' ';
+    for (std::int64_t i = 0; !call(i).empty(); ++i) names += call(i) + ' ';
     return names;
   }
 

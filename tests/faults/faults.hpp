@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace rota_faults {
@@ -37,11 +39,11 @@ constexpr Kind kind_of(std::string_view name) {
 
 extern "C" {
 /// From now on calls are counted, from 0, and the `at`-th meets a fault of `kind` (a rota_faults::Kind).
-void rota_faults_arm(long at, int kind);
+void rota_faults_arm(std::int64_t at, int kind);
 void rota_faults_disarm();
 /// How many calls there were since the last `rota_faults_arm`, and the name of the i-th.
-long rota_faults_count();
-const char* rota_faults_call(long i);
+std::int64_t rota_faults_count();
+const char* rota_faults_call(std::int64_t i);
 /// Adds a mark to the trace of this process, if one is recorded.
-void rota_faults_mark(long value);
+void rota_faults_mark(std::int64_t value);
 }

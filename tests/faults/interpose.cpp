@@ -47,7 +47,7 @@ void track(int fd, bool on) {
 std::string path_of(int fd) {
   std::array<char, PATH_MAX> path{};
   const std::string link = fd == AT_FDCWD ? "/proc/self/cwd" : "/proc/self/fd/" + std::to_string(fd);
-  const long size = ::syscall(SYS_readlinkat, AT_FDCWD, link.c_str(), path.data(), path.size());
+  const std::int64_t size = ::syscall(SYS_readlinkat, AT_FDCWD, link.c_str(), path.data(), path.size());
   return size < 0 ? std::string() : std::string(path.data(), static_cast<std::size_t>(size));
 }
 
@@ -65,16 +65,16 @@ bool is_under(const std::string& path) {
 // ---- the fault ----
 
 std::atomic<bool> armed;
-std::atomic<long> fault_at;
+std::atomic<std::int64_t> fault_at;
 std::atomic<int> fault_kind;
-std::atomic<long> calls;
-constexpr long kMaxNames = 1 << 16;
+std::atomic<std::int64_t> calls;
+constexpr std::int64_t kMaxNames = 1 << 16;
 std::array<std::atomic<const char*>, kMaxNames> names;
 
 // What is to become of this call.
 Kind next(const char* name) {
   if (!armed) return Kind::count;
-  const long number = calls++;
+  const std::int64_t number = calls++;
   if (number < kMaxNames) names[static_cast<std::size_t>(number)] = name;
   if (number != fault_at) return Kind::count;
   const auto kind = static_cast<Kind>(fault_kind.load());
@@ -162,7 +162,7 @@ ssize_t read_at(int fd, void* out, std::size_t bytes, off_t at) {
   return at < 0 ? ::syscall(SYS_read, fd, out, bytes) : ::syscall(SYS_pread64, fd, out, bytes, at);
 }
 
-int sync(int fd, long number) {
+int sync(int fd, std::int64_t number) {
   const auto really = [&] { return ::syscall(number, fd); };
   if (!is_tracked(fd)) return static_cast<int>(really());
   return whole("fsync", {.call = Call::sync, .fd = fd}, really);
@@ -235,18 +235,21 @@ Function* after_us(const char* name) {
 
 // ---- the names by which they are called ----
 
+// NOLINTBEGIN(readability-identifier-naming, readability-inconsistent-declaration-parameter-name): the C
+// library's names.
+
 extern "C" {
 
-void rota_faults_arm(long at, int kind) {
+void rota_faults_arm(std::int64_t at, int kind) {
   calls = 0;
   fault_at = at;
   fault_kind = kind;
   armed = true;
 }
 void rota_faults_disarm() { armed = false; }
-long rota_faults_count() { return calls; }
-const char* rota_faults_call(long i) { return names.at(static_cast<std::size_t>(i)); }
-void rota_faults_mark(long value) { Recording().succeeded({.call = Call::mark, .offset = value}); }
+std::int64_t rota_faults_count() { return calls; }
+const char* rota_faults_call(std::int64_t i) { return names.at(static_cast<std::size_t>(i)); }
+void rota_faults_mark(std::int64_t value) { Recording().succeeded({.call = Call::mark, .offset = value}); }
 
 int openat(int directory, const char* path, int flags, ...) {
   va_list rest;
@@ -376,3 +379,4 @@ int closedir(DIR* directory) {
 }
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming, readability-inconsistent-declaration-parameter-name)

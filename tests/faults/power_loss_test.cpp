@@ -55,7 +55,7 @@ std::string violation_of_next_save(const fs::path& directory) {
   return violation_of(directory, kSaves);
 }
 
-class PowerLosses : public ::testing::TestWithParam<std::tuple<const char*, int>> {
+class PowerLosses : public ::testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
   void SetUp() override {
 #ifdef ROTA_FAULTS_SKIPPED
@@ -65,8 +65,7 @@ class PowerLosses : public ::testing::TestWithParam<std::tuple<const char*, int>
     fs::create_directory(run_);
     fs::create_directory(directory_ / "trace");
     const auto ended = rota_faults::Launcher(run_).run(
-        ranks,
-        "record " + std::string(writer) + " " + (run_ / "saves").string() + " " + std::to_string(kSaves),
+        ranks, "record " + writer + " " + (run_ / "saves").string() + " " + std::to_string(kSaves),
         "ROTA_FAULTS_TRACE=" + (directory_ / "trace").string());
     ASSERT_EQ(ended.code, 0) << ended.output;
     trace_ = rota_faults::read_trace(directory_ / "trace");
@@ -133,11 +132,8 @@ TEST_P(PowerLosses, WouldLoseACheckpointWithoutAnyOneOfTheFsyncs) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PowerLosses,
-                         ::testing::Combine(::testing::Values("direct"), ::testing::Values(1, 3)),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param)) +
-                                  std::to_string(std::get<1>(test.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Each, PowerLosses, ::testing::Combine(::testing::Values(std::string("direct")), ::testing::Values(1, 3)),
+    [](const auto& test) { return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)); });
 
 }  // namespace
