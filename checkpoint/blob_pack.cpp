@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <zstd.h>
 
+#include <algorithm>
+#include <memory>
+#include <new>
 #include <utility>
 
-#include "little_endian.hpp"
 #include "rota/error.hpp"
 
 namespace rota::checkpoint {
@@ -13,13 +15,6 @@ namespace {
 
 // Level 1 packs this kind of data better than 3, and faster.
 constexpr int kLevel = 1;
-
-template <typename T>
-void push(std::vector<std::byte>& bytes, const T& value) {
-  const std::size_t at = bytes.size();
-  bytes.resize(at + sizeof(T));
-  put(bytes, at, value);
-}
 
 // Appends `raw` to `out` as `entry` then says.
 void store(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std::byte>& out) {
@@ -60,49 +55,81 @@ void append(BlobPack& pack, BlobPack other) {
   pack.bytes.insert(pack.bytes.end(), other.bytes.begin(), other.bytes.end());
 }
 
-std::vector<std::byte> to_message(const BlobPack& pack) {
-  std::vector<std::byte> message;
-  push(message, static_cast<std::uint64_t>(pack.entries.size()));
-  for (const BlobEntry& entry : pack.entries) {
-    push(message, static_cast<std::uint64_t>(entry.name.size()));
-    const auto name = std::as_bytes(std::span(entry.name));
-    message.insert(message.end(), name.begin(), name.end());
-    push(message, entry.rank);
-    push(message, entry.codec);
-    push(message, entry.offset);
-    push(message, entry.stored_bytes);
-    push(message, entry.bytes);
-    push(message, entry.digest);
+void encode_entries(std::span<const BlobEntry> entries, ByteWriter& bytes) {
+  bytes.add(static_cast<std::uint64_t>(entries.size()));
+  for (const BlobEntry& entry : entries) {
+    bytes.add_string(entry.name);
+    bytes.add(entry.rank);
+    bytes.add(entry.codec);
+    bytes.add(entry.offset);
+    bytes.add(entry.stored_bytes);
+    bytes.add(entry.bytes);
+    bytes.add(entry.digest);
   }
-  message.insert(message.end(), pack.bytes.begin(), pack.bytes.end());
-  return message;
+}
+
+std::vector<BlobEntry> decode_entries(ByteReader& bytes) {
+  std::vector<BlobEntry> entries;
+  const auto count = bytes.next<std::uint64_t>();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    BlobEntry entry;
+    entry.name = bytes.next_string();
+    entry.rank = bytes.next<std::int32_t>();
+    entry.codec = bytes.next<Codec>();
+    entry.offset = bytes.next<std::uint64_t>();
+    entry.stored_bytes = bytes.next<std::uint64_t>();
+    entry.bytes = bytes.next<std::uint64_t>();
+    entry.digest = bytes.next<Digest>();
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::vector<std::byte> to_message(const BlobPack& pack) {
+  ByteWriter message;
+  encode_entries(pack.entries, message);
+  message.add_bytes(pack.bytes);
+  return std::move(message).take();
 }
 
 BlobPack from_message(std::span<const std::byte> message) {
-  std::size_t at = 0;
-  const auto next = [&]<typename T>(T& value) {
-    value = get<T>(message, at);
-    at += sizeof(T);
-  };
-  std::uint64_t count = 0;
-  next(count);
+  ByteReader bytes(message, "unpack the blobs of a rank");
   BlobPack pack;
-  pack.entries.resize(count);
-  for (BlobEntry& entry : pack.entries) {
-    std::uint64_t length = 0;
-    next(length);
-    entry.name.assign(reinterpret_cast<const char*>(message.data() + at), length);
-    at += length;
-    next(entry.rank);
-    next(entry.codec);
-    next(entry.offset);
-    next(entry.stored_bytes);
-    next(entry.bytes);
-    next(entry.digest);
-  }
-  pack.bytes.assign(message.begin() + static_cast<std::ptrdiff_t>(at), message.end());
+  pack.entries = decode_entries(bytes);
+  pack.bytes.assign(bytes.rest().begin(), bytes.rest().end());
   return pack;
 }
+
+namespace {
+
+using Decompressor = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
+
+// Grows as bytes come out: how many there will be is so far only what a file says.
+std::string decompress(std::span<const std::byte> stored, std::uint64_t bytes, std::string_view what) {
+  constexpr std::uint64_t kFirst = 1 << 20;
+  const auto fail = [&](std::string_view why) {
+    throw Error(ErrorCode::corrupt, fmt::format("{}: {}", what, why));
+  };
+  const Decompressor context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr) throw std::bad_alloc();
+  ZSTD_inBuffer in{.src = stored.data(), .size = stored.size(), .pos = 0};
+  std::string out(std::min(bytes, kFirst), '\0');
+  std::size_t done = 0;
+  for (std::size_t rest = 1; rest != 0;) {
+    if (done == out.size() && done < bytes) out.resize(std::min<std::uint64_t>(bytes, 2 * done));
+    ZSTD_outBuffer piece{.dst = out.data(), .size = out.size(), .pos = done};
+    const std::size_t had = in.pos;
+    rest = ZSTD_decompressStream(context.get(), &piece, &in);
+    if (ZSTD_isError(rest) != 0) fail(ZSTD_getErrorName(rest));
+    if (rest != 0 && piece.pos == done && in.pos == had)
+      fail("it ends early, or is longer than its index says");
+    done = piece.pos;
+  }
+  if (done != bytes || in.pos != in.size) fail("it is not as long as its index says");
+  return out;
+}
+
+}  // namespace
 
 std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
   const auto fail = [&](std::string_view why) {
@@ -117,11 +144,7 @@ std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored, st
       entry.bytes / kMaxCompression > stored.size()) {
     fail("its sizes contradict one another");
   }
-  std::string bytes(entry.bytes, '\0');
-  const std::size_t count = ZSTD_decompress(bytes.data(), bytes.size(), stored.data(), stored.size());
-  if (ZSTD_isError(count) != 0) fail(ZSTD_getErrorName(count));
-  if (count != bytes.size()) fail("it is shorter than its index says");
-  return bytes;
+  return decompress(stored, entry.bytes, what);
 }
 
 }  // namespace rota::checkpoint

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "byte_stream.hpp"
 #include "digest.hpp"
 #include "snapshot_data.hpp"
 
@@ -42,11 +43,15 @@ void add_blobs(BlobPack& pack, std::span<const LocalBlob> blobs, std::int32_t ra
 /// Appends `other` to `pack`.
 void append(BlobPack& pack, BlobPack other);
 
+/// Entries as FORMAT.md says, and back. `decode_entries` checks no more than that they do not end early.
+void encode_entries(std::span<const BlobEntry> entries, ByteWriter& bytes);
+[[nodiscard]] std::vector<BlobEntry> decode_entries(ByteReader& bytes);
+
 /// A pack as one message, and back.
 [[nodiscard]] std::vector<std::byte> to_message(const BlobPack& pack);
 [[nodiscard]] BlobPack from_message(std::span<const std::byte> message);
 
-/// The blob that `stored` holds. Checks everything before it allocates; throws Error{corrupt} headed by
+/// The blob that `stored` holds. Takes memory only for what comes out of it; throws Error{corrupt} headed by
 /// `what`.
 [[nodiscard]] std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored,
                                  std::string_view what);

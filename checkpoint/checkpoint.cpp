@@ -14,23 +14,23 @@
 namespace rota {
 namespace {
 
-const checkpoint::BlobEntry* find_blob(const checkpoint::Structure& structure, std::string_view name,
+const checkpoint::BlobEntry* find_blob(const checkpoint::Contents& contents, std::string_view name,
                                        int rank) {
   const auto found = std::ranges::find_if(
-      structure.blobs, [&](const auto& entry) { return entry.rank == rank && entry.name == name; });
-  return found == structure.blobs.end() ? nullptr : &*found;
+      contents.blobs, [&](const auto& entry) { return entry.rank == rank && entry.name == name; });
+  return found == contents.blobs.end() ? nullptr : &*found;
 }
 
-const TensorInfo* find_tensor(const checkpoint::Structure& structure, std::string_view name) {
+const TensorInfo* find_tensor(const checkpoint::Contents& contents, std::string_view name) {
   const auto found = std::ranges::lower_bound(
-      structure.tensors, name, {}, [](const TensorInfo& info) { return std::string_view(info.name); });
-  return found != structure.tensors.end() && found->name == name ? &*found : nullptr;
+      contents.tensors, name, {}, [](const TensorInfo& info) { return std::string_view(info.name); });
+  return found != contents.tensors.end() && found->name == name ? &*found : nullptr;
 }
 
-std::string read_blob(const checkpoint::File& file, const checkpoint::Structure& structure,
+std::string read_blob(const checkpoint::File& file, const checkpoint::Contents& contents,
                       const checkpoint::BlobEntry& entry) {
   std::vector<std::byte> stored(entry.stored_bytes);
-  file.read(structure.blob_offset + entry.offset, stored);
+  file.read(contents.blob_offset + entry.offset, stored);
   return checkpoint::unpack(entry, stored, fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
 }
 
@@ -55,25 +55,25 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
 const CheckpointInfo& Checkpoint::info() const noexcept { return impl_->info; }
-std::span<const TensorInfo> Checkpoint::tensors() const noexcept { return impl_->structure.tensors; }
+std::span<const TensorInfo> Checkpoint::tensors() const noexcept { return impl_->contents.tensors; }
 std::span<const BlobInfo> Checkpoint::blobs() const noexcept { return impl_->blobs; }
 
 bool Checkpoint::has_tensor(std::string_view name) const noexcept {
-  return find_tensor(impl_->structure, name) != nullptr;
+  return find_tensor(impl_->contents, name) != nullptr;
 }
 
 bool Checkpoint::has_blob(std::string_view name) const noexcept {
-  return find_blob(impl_->structure, name, -1) != nullptr;
+  return find_blob(impl_->contents, name, -1) != nullptr;
 }
 
 const TensorInfo& Checkpoint::tensor(std::string_view name) const {
-  if (const TensorInfo* found = find_tensor(impl_->structure, name)) return *found;
+  if (const TensorInfo* found = find_tensor(impl_->contents, name)) return *found;
   throw Error(ErrorCode::not_found, fmt::format("read tensor \"{}\" of {}: it has {}", name,
                                                 impl_->info.path.string(), list_some(tensors())));
 }
 
 std::int64_t Checkpoint::row_bytes(const TensorInfo& info) const {
-  return impl_->structure.places[static_cast<std::size_t>(&info - impl_->structure.tensors.data())].row_bytes;
+  return impl_->contents.places[static_cast<std::size_t>(&info - impl_->contents.tensors.data())].row_bytes;
 }
 
 const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) const {
@@ -106,14 +106,14 @@ void Checkpoint::read(std::string_view name, RowRange rows, std::span<std::byte>
         fmt::format("read {} rows of tensor \"{}\" of {}: they are {} bytes, and there is room for {}",
                     rows.count, name, impl_->info.path.string(), bytes, out.size()));
   }
-  const auto index = static_cast<std::size_t>(&info - impl_->structure.tensors.data());
-  const checkpoint::TensorPlace& place = impl_->structure.places[index];
+  const auto index = static_cast<std::size_t>(&info - impl_->contents.tensors.data());
+  const checkpoint::TensorPlace& place = impl_->contents.places[index];
   impl_->file.read(place.offset + static_cast<std::uint64_t>(rows.first * place.row_bytes), out);
 }
 
 std::string Checkpoint::blob(std::string_view name) const {
-  if (const auto* entry = find_blob(impl_->structure, name, -1)) {
-    return read_blob(impl_->file, impl_->structure, *entry);
+  if (const auto* entry = find_blob(impl_->contents, name, -1)) {
+    return read_blob(impl_->file, impl_->contents, *entry);
   }
   std::vector<BlobInfo> of_job;
   std::ranges::copy_if(impl_->blobs, std::back_inserter(of_job),
@@ -124,15 +124,14 @@ std::string Checkpoint::blob(std::string_view name) const {
 
 std::optional<std::string> Checkpoint::rank_blob(std::string_view name, const World& world) const {
   if (world.size != impl_->info.world_size || world.rank < 0) return std::nullopt;
-  const auto* entry = find_blob(impl_->structure, name, world.rank);
+  const auto* entry = find_blob(impl_->contents, name, world.rank);
   if (entry == nullptr) return std::nullopt;
-  return read_blob(impl_->file, impl_->structure, *entry);
+  return read_blob(impl_->file, impl_->contents, *entry);
 }
 
 Checkpoint open_checkpoint(const std::filesystem::path& file) {
   CheckpointReader reader(checkpoint::posix_file_system(), file);
   reader.verify_extents({});
-  reader.read_structure();
   reader.require_row_digests(reader.row_digests({}));
   return std::move(reader).finish();
 }

@@ -30,6 +30,8 @@ enum Field : std::size_t {
   kExtentCountAt = 88,
   kTableDigestAt = 96,
   kRunIdAt = 112,
+  kContentsBytesAt = 128,
+  kContentsDigestAt = 136,
 };
 
 void put_digest(std::span<std::byte> bytes, std::size_t at, const Digest& value) {
@@ -75,9 +77,10 @@ bool is_sound(const CommitPage& page) {
          page.world_size <= std::numeric_limits<int>::max() && page.hdf5_end > kPageBytes &&
          page.file_bytes > page.hdf5_end &&
          page.file_bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) &&
-         (page.file_bytes - page.hdf5_end) % kExtentEntryBytes == 0 &&
-         (page.file_bytes - page.hdf5_end) / kExtentEntryBytes == page.extent_count &&
-         page.extent_count <= page.hdf5_end - kPageBytes;
+         page.extent_count <= page.hdf5_end - kPageBytes &&
+         page.extent_count <= (page.file_bytes - page.hdf5_end) / kExtentEntryBytes &&
+         page.contents_bytes == page.file_bytes - page.contents_at() &&
+         page.contents_bytes <= kMaxContentsBytes;
 }
 
 }  // namespace
@@ -97,6 +100,8 @@ PageBytes encode_page(const CommitPage& page) {
   put(bytes, kExtentCountAt, page.extent_count);
   put_digest(bytes, kTableDigestAt, page.table_digest);
   std::ranges::copy(page.run_id, bytes.begin() + kRunIdAt);
+  put(bytes, kContentsBytesAt, page.contents_bytes);
+  put_digest(bytes, kContentsDigestAt, page.contents_digest);
   put_digest(bytes, kDigestAt, digest(std::span(bytes).first(kDigestAt)));
   return bytes;
 }
@@ -114,6 +119,8 @@ CommitPage decode_page(std::span<const std::byte, kPageBytes> bytes, std::string
                   .file_bytes = get<std::uint64_t>(bytes, kFileBytesAt),
                   .extent_count = get<std::uint64_t>(bytes, kExtentCountAt),
                   .table_digest = get_digest(bytes, kTableDigestAt),
+                  .contents_bytes = get<std::uint64_t>(bytes, kContentsBytesAt),
+                  .contents_digest = get_digest(bytes, kContentsDigestAt),
                   .run_id = {}};
   std::ranges::copy(bytes.subspan<kRunIdAt, sizeof(RunId)>(), page.run_id.begin());
   if (get<std::uint32_t>(bytes, kPageBytesAt) != kPageBytes || !is_sound(page)) {

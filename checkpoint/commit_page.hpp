@@ -15,6 +15,9 @@ namespace rota::checkpoint {
 
 inline constexpr std::uint32_t kFormatVersion = 1;
 
+/// More than any checkpoint needs to say what it holds, and less than would hurt to read.
+inline constexpr std::uint64_t kMaxContentsBytes = std::uint64_t{1} << 30;
+
 using RunId = std::array<std::byte, 16>;
 using PageBytes = std::array<std::byte, kPageBytes>;
 
@@ -27,7 +30,14 @@ struct CommitPage {
   std::uint64_t file_bytes = 0;
   std::uint64_t extent_count = 0;
   Digest table_digest;
+  std::uint64_t contents_bytes = 0;
+  Digest contents_digest;
   RunId run_id{};
+
+  /// Where the contents begin, behind the extent table.
+  [[nodiscard]] std::uint64_t contents_at() const noexcept {
+    return hdf5_end + extent_count * kExtentEntryBytes;
+  }
 };
 
 [[nodiscard]] PageBytes encode_page(const CommitPage& page);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <climits>
 #include <new>
-#include <numeric>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -52,8 +51,12 @@ void in_messages(Bytes& bytes, Post&& post) {
 }  // namespace
 
 Ranks::Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline)
-    : comm_(duplicate(comm)), deadline_(deadline) {
+    : comm_(duplicate(comm)), exchange_(comm_, deadline) {
   if (size() > 1) find_nodes();
+}
+
+Ranks::~Ranks() {
+  if (exchange_.is_broken()) comm_.abandon();
 }
 
 void Ranks::find_nodes() {
@@ -68,82 +71,134 @@ void Ranks::find_nodes() {
   has_other_nodes_ = any != 0;
 }
 
-void Ranks::agree(std::string_view phase, std::exception_ptr error) {
-  mpi::agree(comm_, phase, as_error(std::move(error)), deadline_);
+void Ranks::run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start) {
+  mpi::Operation operation(what, std::move(memory), std::move(start));
+  run(operation);
 }
 
-std::string Ranks::broadcast(std::string bytes) { return mpi::broadcast(comm_, std::move(bytes)); }
+void Ranks::run(mpi::Operation& operation) {
+  if (relay_ != nullptr) {
+    relay_->run(operation);
+  } else {
+    exchange_.finish(operation);
+  }
+}
 
-void Ranks::broadcast(std::span<std::byte> bytes) { mpi::broadcast(comm_, bytes); }
+void Ranks::agree(std::string_view phase, std::exception_ptr error) {
+  mpi::agree(
+      comm_.world(), [&](mpi::Operation& operation) { run(operation); }, phase, as_error(std::move(error)));
+}
+
+void Ranks::broadcast_bytes(std::span<std::byte> bytes) {
+  if (size() == 1) return;
+  const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  run("broadcast what rank 0 says", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
+    in_messages(*copy, [&](std::byte* part, int count) {
+      mpi::check(MPI_Ibcast(part, count, MPI_BYTE, 0, comm, &requests.emplace_back()), "MPI_Ibcast");
+    });
+  });
+  std::ranges::copy(*copy, bytes.begin());
+}
+
+std::string Ranks::broadcast(std::string bytes) {
+  std::size_t length = bytes.size();
+  broadcast(length);
+  bytes.resize(length);
+  broadcast_bytes(std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
 
 void Ranks::gather_bytes(std::span<const std::byte> own, std::span<std::byte> all) {
   if (size() == 1) {
     std::ranges::copy(own, all.begin());
     return;
   }
-  const int count = to_count(own.size());
-  mpi::check(MPI_Allgather(own.data(), count, MPI_BYTE, all.data(), count, MPI_BYTE, comm_.get()),
-             "MPI_Allgather");
+  struct Memory {
+    std::vector<std::byte> own;
+    std::vector<std::byte> all;
+  };
+  const auto memory =
+      std::make_shared<Memory>(Memory{{own.begin(), own.end()}, std::vector<std::byte>(all.size())});
+  run("gather what all ranks say", memory, [memory](MPI_Comm comm, mpi::Requests& requests) {
+    const int count = to_count(memory->own.size());
+    mpi::check(MPI_Iallgather(memory->own.data(), count, MPI_BYTE, memory->all.data(), count, MPI_BYTE, comm,
+                              &requests.emplace_back()),
+               "MPI_Iallgather");
+  });
+  std::ranges::copy(memory->all, all.begin());
 }
 
 std::vector<std::byte> Ranks::gather_at_root(std::span<const std::byte> bytes) {
-  if (size() == 1) return {bytes.begin(), bytes.end()};
-  const std::vector<std::int64_t> sizes = mpi::gather(comm_, static_cast<std::int64_t>(bytes.size()));
-  const std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  to_count(static_cast<std::size_t>(total));
-  const std::vector<int> counts(sizes.begin(), sizes.end());
-  std::vector<int> places(counts.size());
-  std::exclusive_scan(counts.begin(), counts.end(), places.begin(), 0);
+  std::vector<std::vector<std::byte>> messages(static_cast<std::size_t>(size()));
+  together("gather at rank 0", [&] { messages.front().assign(bytes.begin(), bytes.end()); });
+  const std::vector<std::vector<std::byte>> received = exchange(std::move(messages));
   std::vector<std::byte> all;
-  at_root("make room for what other ranks send", [&] { all.resize(static_cast<std::size_t>(total)); });
-  mpi::check(MPI_Gatherv(bytes.data(), counts[static_cast<std::size_t>(rank())], MPI_BYTE, all.data(),
-                         counts.data(), places.data(), MPI_BYTE, 0, comm_.get()),
-             "MPI_Gatherv");
+  at_root("gather at rank 0", [&] {
+    for (const auto& message : received) all.insert(all.end(), message.begin(), message.end());
+  });
   return all;
 }
 
 void Ranks::sum(std::span<std::uint64_t> values) {
   if (size() == 1 || values.empty()) return;
-  mpi::check(
-      MPI_Allreduce(MPI_IN_PLACE, values.data(), to_count(values.size()), MPI_UINT64_T, MPI_SUM, comm_.get()),
-      "MPI_Allreduce");
-}
-
-std::vector<std::vector<std::byte>> Ranks::exchange(std::vector<std::vector<std::byte>> outgoing) {
-  const auto self = static_cast<std::size_t>(rank());
-  std::vector<std::vector<std::byte>> incoming(outgoing.size());
-  std::swap(incoming[self], outgoing[self]);
-  if (size() == 1) return incoming;
-  std::vector<std::int64_t> sent(outgoing.size());
-  std::ranges::transform(outgoing, sent.begin(), [](const auto& bytes) { return std::ssize(bytes); });
-  std::vector<std::int64_t> received(outgoing.size());
-  mpi::check(MPI_Alltoall(sent.data(), 1, MPI_INT64_T, received.data(), 1, MPI_INT64_T, comm_.get()),
-             "MPI_Alltoall");
-  together("make room for what other ranks send", [&] {
-    for (std::size_t r = 0; r < incoming.size(); ++r) {
-      if (r != self) incoming[r].resize(static_cast<std::size_t>(received[r]));
-    }
+  const auto copy = std::make_shared<std::vector<std::uint64_t>>(values.begin(), values.end());
+  run("add up what all ranks say", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
+    mpi::check(MPI_Iallreduce(MPI_IN_PLACE, copy->data(), to_count(copy->size()), MPI_UINT64_T, MPI_SUM, comm,
+                              &requests.emplace_back()),
+               "MPI_Iallreduce");
   });
-  transfer(outgoing, incoming);
-  return incoming;
+  std::ranges::copy(*copy, values.begin());
 }
 
-// Each rank's part of `incoming` but this one's has the size of what that rank sends.
-void Ranks::transfer(std::span<const std::vector<std::byte>> outgoing,
-                     std::span<std::vector<std::byte>> incoming) {
-  std::vector<MPI_Request> requests;
-  for (int r = 0; r < size(); ++r) {
-    if (r == rank()) continue;
-    in_messages(incoming[static_cast<std::size_t>(r)], [&](std::byte* bytes, int count) {
-      mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, r, kTag, comm_.get(), &requests.emplace_back()),
-                 "MPI_Irecv");
+namespace {
+
+// What goes to each rank and comes from it, and the sizes of it.
+struct Exchanged {
+  std::vector<std::int64_t> sent;
+  std::vector<std::int64_t> received;
+  std::vector<std::vector<std::byte>> outgoing;
+  std::vector<std::vector<std::byte>> incoming;
+};
+
+void transfer(Exchanged& exchanged, int self, MPI_Comm comm, mpi::Requests& requests) {
+  for (int r = 0; r < static_cast<int>(exchanged.outgoing.size()); ++r) {
+    if (r == self) continue;
+    in_messages(exchanged.incoming[static_cast<std::size_t>(r)], [&](std::byte* bytes, int count) {
+      mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, r, kTag, comm, &requests.emplace_back()), "MPI_Irecv");
     });
-    in_messages(outgoing[static_cast<std::size_t>(r)], [&](const std::byte* bytes, int count) {
-      mpi::check(MPI_Isend(bytes, count, MPI_BYTE, r, kTag, comm_.get(), &requests.emplace_back()),
-                 "MPI_Isend");
+    in_messages(exchanged.outgoing[static_cast<std::size_t>(r)], [&](const std::byte* bytes, int count) {
+      mpi::check(MPI_Isend(bytes, count, MPI_BYTE, r, kTag, comm, &requests.emplace_back()), "MPI_Isend");
     });
   }
-  mpi::check(MPI_Waitall(to_count(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+}
+
+}  // namespace
+
+std::vector<std::vector<std::byte>> Ranks::exchange(std::vector<std::vector<std::byte>> outgoing) {
+  if (size() == 1) return outgoing;
+  const auto self = static_cast<std::size_t>(rank());
+  const auto memory = std::make_shared<Exchanged>();
+  memory->outgoing = std::move(outgoing);
+  together("make room for what other ranks send", [&] {
+    for (const auto& bytes : memory->outgoing) memory->sent.push_back(std::ssize(bytes));
+    memory->received.resize(memory->sent.size());
+    memory->incoming.resize(memory->sent.size());
+  });
+  run("tell other ranks how much they get", memory, [memory](MPI_Comm comm, mpi::Requests& requests) {
+    mpi::check(MPI_Ialltoall(memory->sent.data(), 1, MPI_INT64_T, memory->received.data(), 1, MPI_INT64_T,
+                             comm, &requests.emplace_back()),
+               "MPI_Ialltoall");
+  });
+  together("make room for what other ranks send", [&] {
+    for (std::size_t r = 0; r < memory->incoming.size(); ++r) {
+      if (r != self) memory->incoming[r].resize(static_cast<std::size_t>(memory->received[r]));
+    }
+  });
+  std::swap(memory->incoming[self], memory->outgoing[self]);
+  run("exchange rows and blobs", memory, [memory, self](MPI_Comm comm, mpi::Requests& requests) {
+    transfer(*memory, static_cast<int>(self), comm, requests);
+  });
+  return std::move(memory->incoming);
 }
 
 }  // namespace rota::checkpoint

@@ -6,23 +6,27 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
+#include "mpi/exchange.hpp"
+#include "mpi/relay.hpp"
 #include "rota/mpi.hpp"
 
 namespace rota::checkpoint {
 
-/// A duplicate of the caller's communicator, and a deadline for ranks that do not arrive. After a missed one
-/// every agreement throws Error{timeout} at once. Exchanges are to follow an agreement, so that no rank
-/// can be missing. Without MPI where `comm` is a world of one that needs none. *One thread.*
+/// A duplicate of the caller's communicator, and a deadline for ranks that do not arrive. Once one was
+/// missed, all calls throw Error{timeout}, at once. Without MPI where `comm` is a world of one that needs
+/// none. *One thread* at a time.
 class Ranks {
  public:
   /// **Collective.**
   Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline);
+  ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
@@ -33,6 +37,11 @@ class Ranks {
   /// Whether this rank writes back for its node, which is not rank 0's; and whether there is any such rank.
   [[nodiscard]] bool syncs_node() const noexcept { return syncs_node_; }
   [[nodiscard]] bool has_other_nodes() const noexcept { return has_other_nodes_; }
+
+  /// Completes operations, for the thread that may call MPI.
+  [[nodiscard]] mpi::Exchange& operations() noexcept { return exchange_; }
+  /// From now on operations go through `relay`, from a thread of which this is then; nullptr: no more.
+  void go_through(mpi::Relay* relay) noexcept { relay_ = relay; }
 
   /// **Collective.** As mpi::agree with the deadline; what is thrown is always an Error.
   void agree(std::string_view phase, std::exception_ptr error);
@@ -57,8 +66,12 @@ class Ranks {
 
   /// **Collective.** Rank 0's bytes on all ranks.
   [[nodiscard]] std::string broadcast(std::string bytes);
-  /// **Collective.** The same in place, as many bytes on each.
-  void broadcast(std::span<std::byte> bytes);
+  /// **Collective.** Rank 0's `value` on all ranks.
+  template <typename T>
+  void broadcast(T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    broadcast_bytes(std::as_writable_bytes(std::span(&value, 1)));
+  }
   /// **Collective.** Every rank's `values`, as many on each, in order of rank, on every rank.
   template <typename T>
   [[nodiscard]] std::vector<T> gather(std::span<const T> values) {
@@ -76,11 +89,14 @@ class Ranks {
 
  private:
   void find_nodes();
-  void transfer(std::span<const std::vector<std::byte>> outgoing, std::span<std::vector<std::byte>> incoming);
+  void run(mpi::Operation& operation);
+  void run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start);
+  void broadcast_bytes(std::span<std::byte> bytes);
   void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
 
   mpi::Communicator comm_;
-  std::chrono::milliseconds deadline_;
+  mpi::Exchange exchange_;
+  mpi::Relay* relay_ = nullptr;
   bool syncs_node_ = false;
   bool has_other_nodes_ = false;
 };

@@ -99,8 +99,13 @@ CheckpointReader::CheckpointReader(const checkpoint::FileSystem& system, const s
   impl_->file = checkpoint::File(system, path.string(), O_RDONLY);
   page_ = checkpoint::read_page(impl_->file);
   impl_->info = checkpoint::to_info(page_, path);
+  verify_table();
+  read_contents();
+}
+
+void CheckpointReader::verify_table() const {
   // Coverage is checked on the way, so that a table which is no table is not read to its end.
-  const std::string what = fmt::format("verify {}", path.string());
+  const std::string what = fmt::format("verify {}", impl_->file.path());
   checkpoint::DigestStream stream;
   std::uint64_t covered = checkpoint::kPageBytes;
   checkpoint::read_table(impl_->file, page_, 0, page_.extent_count,
@@ -111,6 +116,20 @@ CheckpointReader::CheckpointReader(const checkpoint::FileSystem& system, const s
   checkpoint::require_whole(covered, page_.hdf5_end, what);
   if (stream.digest() != page_.table_digest) {
     checkpoint::reject(impl_->file, "the checksum of its extent table is wrong");
+  }
+}
+
+void CheckpointReader::read_contents() {
+  std::vector<std::byte> bytes(page_.contents_bytes);
+  impl_->file.read(page_.contents_at(), bytes);
+  if (checkpoint::digest(bytes) != page_.contents_digest) {
+    checkpoint::reject(impl_->file, "the checksum of its contents is wrong");
+  }
+  impl_->contents = checkpoint::decode_contents(bytes, page_.hdf5_end, page_.world_size,
+                                                fmt::format("read the contents of {}", impl_->file.path()));
+  for (const checkpoint::BlobEntry& entry : impl_->contents.blobs) {
+    impl_->blobs.push_back(
+        {.name = entry.name, .rank = entry.rank, .bytes = static_cast<std::int64_t>(entry.bytes)});
   }
 }
 
@@ -132,32 +151,24 @@ void CheckpointReader::verify_extents(World world) const {
                          });
 }
 
-void CheckpointReader::read_structure() {
-  impl_->structure = checkpoint::read_structure(impl_->file.path(), page_.hdf5_end);
-  for (const checkpoint::BlobEntry& entry : impl_->structure.blobs) {
-    impl_->blobs.push_back(
-        {.name = entry.name, .rank = entry.rank, .bytes = static_cast<std::int64_t>(entry.bytes)});
-  }
-}
-
 std::vector<std::uint64_t> CheckpointReader::row_digests(World world) const {
-  const checkpoint::Structure& structure = impl_->structure;
+  const checkpoint::Contents& contents = impl_->contents;
   std::vector<std::byte> buffer(std::min(checkpoint::kMaxExtentBytes, page_.hdf5_end));
   std::vector<std::uint64_t> sums;
-  for (std::size_t t = 0; t < structure.tensors.size(); ++t) {
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
     const auto [first, last] =
-        checkpoint::share_of(static_cast<std::uint64_t>(structure.tensors[t].rows()), world);
-    sums.push_back(checkpoint::digest_rows(impl_->file, structure.places[t], first, last, buffer));
+        checkpoint::share_of(static_cast<std::uint64_t>(contents.tensors[t].rows()), world);
+    sums.push_back(checkpoint::digest_rows(impl_->file, contents.places[t], first, last, buffer));
   }
   return sums;
 }
 
 void CheckpointReader::require_row_digests(std::span<const std::uint64_t> sums) const {
-  const checkpoint::Structure& structure = impl_->structure;
-  for (std::size_t t = 0; t < structure.tensors.size(); ++t) {
-    if (sums[t] == structure.places[t].row_digest) continue;
+  const checkpoint::Contents& contents = impl_->contents;
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    if (sums[t] == contents.places[t].row_digest) continue;
     checkpoint::reject(impl_->file, fmt::format("the rows of tensor \"{}\" are not those that were saved",
-                                                structure.tensors[t].name));
+                                                contents.tensors[t].name));
   }
 }
 

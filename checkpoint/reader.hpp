@@ -9,33 +9,30 @@
 #include <vector>
 
 #include "commit_page.hpp"
+#include "contents.hpp"
 #include "extents.hpp"
 #include "file_system.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/world.hpp"
-#include "structure.hpp"
 
 namespace rota {
 
 struct Checkpoint::Impl {
   CheckpointInfo info;
   checkpoint::File file;
-  checkpoint::Structure structure;
+  checkpoint::Contents contents;
   std::vector<BlobInfo> blobs;
 };
 
 /// One opening of one file: all steps, in this order. None of them is collective. *One thread.*
 class CheckpointReader {
  public:
-  /// Checks commit page, size and extent table, of which it keeps nothing: its length is only what the page
-  /// says. Throws Error{not_found}, Error{io}, Error{corrupt},
-  /// Error{unsupported}.
+  /// Checks commit page, size, extent table (of which it keeps nothing: its length is only what the page
+  /// says) and contents. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
   CheckpointReader(const checkpoint::FileSystem& system, const std::filesystem::path& path);
 
   /// Checks this rank's share of the extents. Throws Error{io}, Error{corrupt} naming the damaged bytes.
   void verify_extents(World world) const;
-  /// Reads what HDF5 says, once all extents are good. Throws Error{corrupt}, Error{io}.
-  void read_structure();
   /// This rank's part of each tensor's row digest; the sums over ranks are what the file must say.
   [[nodiscard]] std::vector<std::uint64_t> row_digests(World world) const;
   void require_row_digests(std::span<const std::uint64_t> sums) const;
@@ -44,6 +41,8 @@ class CheckpointReader {
   [[nodiscard]] Checkpoint finish() &&;
 
  private:
+  void verify_table() const;
+  void read_contents();
   void verify_extent(const checkpoint::Extent& extent, std::span<std::byte> buffer) const;
 
   std::unique_ptr<Checkpoint::Impl> impl_;

@@ -21,9 +21,9 @@ namespace rota::checkpoint {
 namespace {
 
 // What rank 0 decides and all need: serial, hdf5_end, then the offset of each tensor.
-std::string encode_layout(const CommitPage& page, std::span<const std::uint64_t> tensor_offsets) {
+std::string encode_layout(const CommitPage& page, const Contents& contents) {
   std::vector<std::uint64_t> words{static_cast<std::uint64_t>(page.serial), page.hdf5_end};
-  words.insert(words.end(), tensor_offsets.begin(), tensor_offsets.end());
+  for (const TensorPlace& place : contents.places) words.push_back(place.offset);
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(std::uint64_t)};
 }
 
@@ -143,13 +143,18 @@ class Save {
     target_.ranks.at_root("begin a checkpoint", [&] {
       sweep_temporaries(target_.system, target_.directory, to_hex(page_.run_id));
       page_.serial = next_serial();
-      skeleton_ = make_skeleton(tensor_records(), blobs_, page_);
-      page_.hdf5_end = skeleton_.image.end();
+      contents_ = describe_contents();
+      image_ = make_skeleton(contents_, page_);
+      const std::vector<std::byte> encoded = encode_contents(contents_);
+      page_.hdf5_end = image_.end();
       page_.extent_count = count_extents();
-      page_.file_bytes = page_.hdf5_end + page_.extent_count * kExtentEntryBytes;
+      page_.contents_bytes = encoded.size();
+      page_.contents_digest = digest(encoded);
+      page_.file_bytes = page_.contents_at() + encoded.size();
       temporary_.emplace(target_.system, temporary_path());
       temporary_->file().allocate(page_.file_bytes);
-      layout = encode_layout(page_, skeleton_.tensor_offsets);
+      temporary_->file().write(page_.contents_at(), encoded);
+      layout = encode_layout(page_, contents_);
     });
     layout = target_.ranks.broadcast(std::move(layout));
     std::vector<std::uint64_t> words(layout.size() / sizeof(std::uint64_t));
@@ -176,16 +181,19 @@ class Save {
     return target_.directory / temporary_name(page_.serial, to_hex(page_.run_id));
   }
 
-  [[nodiscard]] std::vector<TensorRecord> tensor_records() const {
-    std::vector<TensorRecord> records;
+  // All but where things lie.
+  [[nodiscard]] Contents describe_contents() const {
+    Contents contents;
     for (std::size_t t = 0; t < plans_.size(); ++t) {
       const LocalTensor& tensor = snapshot_.tensors()[t];
-      TensorRecord record{
-          .name = tensor.name, .dtype = tensor.dtype, .shape = {plans_[t].rows}, .row_digest = digests_[t]};
-      record.shape.insert(record.shape.end(), tensor.row_shape.begin(), tensor.row_shape.end());
-      records.push_back(std::move(record));
+      TensorInfo info{.name = tensor.name, .dtype = tensor.dtype, .shape = {plans_[t].rows}};
+      info.shape.insert(info.shape.end(), tensor.row_shape.begin(), tensor.row_shape.end());
+      contents.tensors.push_back(std::move(info));
+      contents.places.push_back({.row_bytes = tensor.row_bytes, .row_digest = digests_[t]});
     }
-    return records;
+    contents.blobs = blobs_.entries;
+    contents.blob_bytes = blobs_.bytes.size();
+    return contents;
   }
 
   // How many there will be, over all ranks. Also finds the gaps between data, which rank 0 fills.
@@ -197,9 +205,9 @@ class Save {
       for (const RowRange& slab : plans_[t].slabs) {
         count += extents_of(static_cast<std::uint64_t>(slab.count) * row_bytes);
       }
-      data.emplace_back(skeleton_.tensor_offsets[t], static_cast<std::uint64_t>(plans_[t].rows) * row_bytes);
+      data.emplace_back(contents_.places[t].offset, static_cast<std::uint64_t>(plans_[t].rows) * row_bytes);
     }
-    data.emplace_back(skeleton_.blob_offset, blobs_.bytes.size());
+    data.emplace_back(contents_.blob_offset, blobs_.bytes.size());
     count += extents_of(blobs_.bytes.size());
     std::erase_if(data, [](const auto& part) { return part.second == 0; });
     std::ranges::sort(data);
@@ -208,7 +216,7 @@ class Save {
     for (const auto& [offset, bytes] : data) {
       if (offset > at) {
         gaps_.emplace_back(at, std::vector<std::byte>(offset - at));
-        skeleton_.image.read(at, gaps_.back().second);
+        image_.read(at, gaps_.back().second);
         count += extents_of(offset - at);
       }
       at = offset + bytes;
@@ -224,7 +232,7 @@ class Save {
       slabs.push_back({.offset = tensor_offsets_[t] + first * row_bytes, .bytes = slab_bytes(t)});
     }
     if (!is_root()) return slabs;
-    slabs.push_back({.offset = skeleton_.blob_offset, .bytes = blobs_.bytes});
+    slabs.push_back({.offset = contents_.blob_offset, .bytes = blobs_.bytes});
     for (const auto& [offset, bytes] : gaps_) slabs.push_back({.offset = offset, .bytes = bytes});
     return slabs;
   }
@@ -257,7 +265,7 @@ class Save {
       temporary_->file().write(0, encode_page(page_));
       temporary_->publish(target_.directory / checkpoint_name(page_.serial), target_.directory_file);
     });
-    target_.ranks.broadcast(std::as_writable_bytes(std::span(&page_, 1)));
+    target_.ranks.broadcast(page_);
   }
 
   const SaveTarget& target_;
@@ -269,7 +277,8 @@ class Save {
   std::vector<RowPlan> plans_;
   std::vector<std::vector<std::byte>> moved_;
   std::vector<std::uint64_t> digests_;
-  Skeleton skeleton_;  // rank 0
+  Contents contents_;  // rank 0
+  SparseImage image_;  // rank 0: the HDF5 part without its data
   std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> gaps_;
   std::vector<std::uint64_t> tensor_offsets_;
   std::vector<Extent> extents_;

@@ -10,8 +10,6 @@
 namespace rota::checkpoint {
 namespace {
 
-constexpr std::string_view kLoader = "loader/";
-
 // Large datasets begin at a page of the file, for those who map it.
 constexpr hsize_t kAlignedFrom = 65'536;
 constexpr hsize_t kAlignment = 4096;
@@ -86,21 +84,57 @@ std::uint64_t offset_of(const hdf5::Dataset& dataset) {
   return offset == HADDR_UNDEF ? 0 : offset;
 }
 
-std::uint64_t add_tensor(const hdf5::File& file, const TensorRecord& tensor, const Creation& creation) {
+std::string dataset_path(std::string_view tensor_name) {
+  return tensor_name.starts_with("loader/") ? fmt::format("/{}", tensor_name)
+                                            : fmt::format("/tensors/{}", tensor_name);
+}
+
+std::uint64_t add_tensor(const hdf5::File& file, const TensorInfo& tensor, std::uint64_t row_digest,
+                         const Creation& creation) {
   const hdf5::Dataset dataset =
       create_dataset(file, dataset_path(tensor.name), hdf5::file_type(tensor.dtype), tensor.shape, creation);
   write_attribute(dataset.get(), "dtype", to_string(tensor.dtype));
   write_attribute(dataset.get(), "distributed_axis", std::int64_t{0});
-  write_attribute(dataset.get(), "row_digest", tensor.row_digest);
+  write_attribute(dataset.get(), "row_digest", row_digest);
   return offset_of(dataset);
 }
 
-void add_blob_index(const hdf5::File& file, const BlobPack& blobs, const Creation& creation) {
+// A row of the blob index in memory; its name follows, for its length varies between files.
+struct BlobIndexRow {
+  std::int32_t rank;
+  std::uint8_t codec;
+  std::uint64_t offset;
+  std::uint64_t stored_bytes;
+  std::uint64_t bytes;
+  std::uint64_t checksum_low;
+  std::uint64_t checksum_high;
+};
+
+// The in-memory compound type of a BlobIndexRow followed by a name of `name_bytes`.
+hdf5::Datatype blob_index_type(std::size_t name_bytes) {
+  const std::string_view what = "make the type of the blob index";
+  hdf5::Datatype type(H5Tcreate(H5T_COMPOUND, sizeof(BlobIndexRow) + name_bytes), what);
+  const hdf5::Datatype name = string_type(name_bytes, H5T_STR_NULLPAD);
+  const auto add = [&](const char* member, std::size_t at, hid_t member_type) {
+    hdf5::check(H5Tinsert(type.get(), member, at, member_type), what);
+  };
+  add("name", sizeof(BlobIndexRow), name.get());
+  add("rank", offsetof(BlobIndexRow, rank), H5T_STD_I32LE);
+  add("codec", offsetof(BlobIndexRow, codec), H5T_STD_U8LE);
+  add("offset", offsetof(BlobIndexRow, offset), H5T_STD_U64LE);
+  add("stored_bytes", offsetof(BlobIndexRow, stored_bytes), H5T_STD_U64LE);
+  add("bytes", offsetof(BlobIndexRow, bytes), H5T_STD_U64LE);
+  add("checksum_low", offsetof(BlobIndexRow, checksum_low), H5T_STD_U64LE);
+  add("checksum_high", offsetof(BlobIndexRow, checksum_high), H5T_STD_U64LE);
+  return type;
+}
+
+void add_blob_index(const hdf5::File& file, std::span<const BlobEntry> blobs, const Creation& creation) {
   std::size_t name_bytes = 0;
-  for (const BlobEntry& entry : blobs.entries) name_bytes = std::max(name_bytes, entry.name.size());
-  std::vector<std::byte> rows(blobs.entries.size() * (sizeof(BlobIndexRow) + name_bytes));
+  for (const BlobEntry& entry : blobs) name_bytes = std::max(name_bytes, entry.name.size());
+  std::vector<std::byte> rows(blobs.size() * (sizeof(BlobIndexRow) + name_bytes));
   std::byte* at = rows.data();
-  for (const BlobEntry& entry : blobs.entries) {
+  for (const BlobEntry& entry : blobs) {
     const BlobIndexRow row{.rank = entry.rank,
                            .codec = static_cast<std::uint8_t>(entry.codec),
                            .offset = entry.offset,
@@ -115,9 +149,8 @@ void add_blob_index(const hdf5::File& file, const BlobPack& blobs, const Creatio
   const hdf5::Datatype memory_type = blob_index_type(name_bytes);
   hdf5::Datatype packed_type(H5Tcopy(memory_type.get()), "pack the type of the blob index");
   hdf5::check(H5Tpack(packed_type.get()), "pack the type of the blob index");
-  const auto count = static_cast<std::int64_t>(blobs.entries.size());
-  const hdf5::Dataset index =
-      create_dataset(file, std::string(kBlobIndexPath), packed_type, {&count, 1}, creation);
+  const auto count = static_cast<std::int64_t>(blobs.size());
+  const hdf5::Dataset index = create_dataset(file, "/blobs/index", packed_type, {&count, 1}, creation);
   hdf5::check(H5Dwrite(index.get(), memory_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()),
               "write the blob index");
 }
@@ -135,55 +168,25 @@ void describe(const hdf5::File& file, const CommitPage& page) {
 
 }  // namespace
 
-Skeleton make_skeleton(std::span<const TensorRecord> tensors, const BlobPack& blobs, const CommitPage& page) {
+SparseImage make_skeleton(Contents& contents, const CommitPage& page) {
   const auto guard = hdf5::lock();
-  Skeleton skeleton;
-  const SparseImageDriver driver(skeleton.image);
+  SparseImage image;
+  const SparseImageDriver driver(image);
   hdf5::File file = create_file(driver);
   describe(file, page);
   const Creation creation;
-  for (const TensorRecord& tensor : tensors) {
-    skeleton.tensor_offsets.push_back(add_tensor(file, tensor, creation));
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    TensorPlace& place = contents.places[t];
+    place.offset = add_tensor(file, contents.tensors[t], place.row_digest, creation);
   }
-  if (!blobs.entries.empty()) {
-    add_blob_index(file, blobs, creation);
-    const auto bytes = static_cast<std::int64_t>(blobs.bytes.size());
-    skeleton.blob_offset = offset_of(create_dataset(file, std::string(kBlobBytesPath),
-                                                    hdf5::file_type(DType::uint8), {&bytes, 1}, creation));
+  if (!contents.blobs.empty()) {
+    add_blob_index(file, contents.blobs, creation);
+    const auto bytes = static_cast<std::int64_t>(contents.blob_bytes);
+    contents.blob_offset =
+        offset_of(create_dataset(file, "/blobs/bytes", hdf5::file_type(DType::uint8), {&bytes, 1}, creation));
   }
   file.close("finish the skeleton of a checkpoint");
-  return skeleton;
-}
-
-std::string dataset_path(std::string_view tensor_name) {
-  return tensor_name.starts_with(kLoader) ? fmt::format("/{}", tensor_name)
-                                          : fmt::format("/tensors/{}", tensor_name);
-}
-
-std::string tensor_name(std::string_view dataset_path) {
-  constexpr std::string_view kTensors = "/tensors/";
-  if (dataset_path.substr(std::min<std::size_t>(1, dataset_path.size())).starts_with(kLoader)) {
-    return std::string(dataset_path.substr(1));
-  }
-  return dataset_path.starts_with(kTensors) ? std::string(dataset_path.substr(kTensors.size())) : "";
-}
-
-hdf5::Datatype blob_index_type(std::size_t name_bytes) {
-  const std::string_view what = "make the type of the blob index";
-  hdf5::Datatype type(H5Tcreate(H5T_COMPOUND, sizeof(BlobIndexRow) + name_bytes), what);
-  const hdf5::Datatype name = string_type(name_bytes, H5T_STR_NULLPAD);
-  const auto add = [&](const char* member, std::size_t at, hid_t member_type) {
-    hdf5::check(H5Tinsert(type.get(), member, at, member_type), what);
-  };
-  add("name", sizeof(BlobIndexRow), name.get());
-  add("rank", offsetof(BlobIndexRow, rank), H5T_STD_I32LE);
-  add("codec", offsetof(BlobIndexRow, codec), H5T_STD_U8LE);
-  add("offset", offsetof(BlobIndexRow, offset), H5T_STD_U64LE);
-  add("stored_bytes", offsetof(BlobIndexRow, stored_bytes), H5T_STD_U64LE);
-  add("bytes", offsetof(BlobIndexRow, bytes), H5T_STD_U64LE);
-  add("checksum_low", offsetof(BlobIndexRow, checksum_low), H5T_STD_U64LE);
-  add("checksum_high", offsetof(BlobIndexRow, checksum_high), H5T_STD_U64LE);
-  return type;
+  return image;
 }
 
 }  // namespace rota::checkpoint

@@ -28,14 +28,7 @@ bool is_component(std::string_view part) {
 }
 
 void require_name(std::string_view kind, std::string_view name) {
-  bool is_good = name.size() <= kMaxNameBytes;
-  for (std::string_view rest = name; is_good;) {
-    const std::size_t slash = rest.find('/');
-    is_good = is_component(rest.substr(0, slash));
-    if (slash == std::string_view::npos) break;
-    rest.remove_prefix(slash + 1);
-  }
-  if (is_good) return;
+  if (is_name(name)) return;
   reject(
       kind, name,
       fmt::format("a name is components of A-Z a-z 0-9 _ . - joined by \"/\", none of them \".\" or \"..\", "
@@ -89,6 +82,16 @@ std::int64_t rows_of(const LocalTensor& tensor) {
 }
 
 }  // namespace
+
+bool is_name(std::string_view name) noexcept {
+  if (name.size() > kMaxNameBytes) return false;
+  for (std::string_view rest = name;;) {
+    const std::size_t slash = rest.find('/');
+    if (!is_component(rest.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    rest.remove_prefix(slash + 1);
+  }
+}
 
 std::int64_t checked_product(std::int64_t a, std::int64_t b) noexcept {
   std::int64_t product = 0;

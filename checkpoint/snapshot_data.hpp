@@ -52,8 +52,9 @@ class SnapshotData {
   std::set<std::string, std::less<>> names_;
 };
 
-/// What a name may be at most, in bytes.
+/// What a name may be at most, in bytes; and whether `name` may be one.
 inline constexpr std::size_t kMaxNameBytes = 1024;
+[[nodiscard]] bool is_name(std::string_view name) noexcept;
 
 /// a * b for sizes >= 0; -1 where that overflows.
 [[nodiscard]] std::int64_t checked_product(std::int64_t a, std::int64_t b) noexcept;

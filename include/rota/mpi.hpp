@@ -6,7 +6,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -41,26 +40,20 @@ class Communicator {
   [[nodiscard]] int size() const noexcept { return world_.size; }
   /// MPI_COMM_NULL for a world of one that needs no MPI.
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
-  /// A rank has missed a deadline of `agree`. A reduction is still under way, so it is never freed.
-  [[nodiscard]] bool is_broken() const noexcept { return is_broken_; }
+  /// Forgets the communicator without freeing it: operations that will never end are under way on it.
+  void abandon() noexcept { comm_ = MPI_COMM_NULL; }
 
  private:
-  friend void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error,
-                    std::chrono::milliseconds deadline);
   MPI_Comm comm_ = MPI_COMM_NULL;
   World world_;
-  mutable bool is_broken_ = false;
 };
 
 /// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
 void check(int code, std::string_view call);
 
 /// **Collective.** Ends a phase: returns if no rank has an `error`, else throws on every rank the same Error,
-/// the one of the lowest failing rank, its message headed by "rank r: ". Where a rank does not arrive within
-/// `deadline` (zero: no deadline), throws Error{timeout}; the communicator is broken then, and every later
-/// `agree` on it throws at once.
-void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error,
-           std::chrono::milliseconds deadline = {});
+/// the one of the lowest failing rank, its message headed by "rank r: ".
+void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error);
 
 /// **Collective.** Runs `work` on every rank, then agrees: what one rank throws, all throw.
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work);

@@ -81,14 +81,6 @@ void fail(std::string_view what) {
   throw Error(ErrorCode::io, fmt::format("{}: HDF5: {}", what, detail.empty() ? "failed" : detail));
 }
 
-File open_file(const std::string& path, unsigned flags) {
-  const auto guard = lock();
-  const auto what = fmt::format("open {}", path);
-  const Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
-  check(H5Pset_file_locking(access.get(), false, true), what);
-  return {H5Fopen(path.c_str(), flags, access.get()), what};
-}
-
 Datatype file_type(DType dtype) {
   const auto guard = lock();
   if (dtype == DType::boolean) return boolean_type();

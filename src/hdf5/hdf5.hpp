@@ -71,9 +71,6 @@ Status check(Status status, std::string_view what) {
   return status;
 }
 
-/// Opens `path` with the serial POSIX driver, without HDF5's file locks (which fail on NFS and Lustre).
-File open_file(const std::string& path, unsigned flags = H5F_ACC_RDONLY);
-
 /// The type for `dtype` in a little-endian file: IEEE halves for float16, uint16 for bfloat16, an enumeration
 /// FALSE, TRUE of int8 for boolean (as h5py does).
 Datatype file_type(DType dtype);

@@ -50,18 +50,15 @@ Communicator::Communicator(MPI_Comm comm) {
 }
 
 Communicator::~Communicator() {
-  if (comm_ != MPI_COMM_NULL && !is_broken_ && is_running()) MPI_Comm_free(&comm_);
+  if (comm_ != MPI_COMM_NULL && is_running()) MPI_Comm_free(&comm_);
 }
 
 Communicator::Communicator(Communicator&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
-      world_(std::exchange(other.world_, World{})),
-      is_broken_(std::exchange(other.is_broken_, false)) {}
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), world_(std::exchange(other.world_, World{})) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(comm_, other.comm_);
   std::swap(world_, other.world_);
-  std::swap(is_broken_, other.is_broken_);
   return *this;
 }
 

@@ -14,7 +14,6 @@
 #include "checkpoint_fixture.hpp"
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
-#include "reader.hpp"
 
 namespace {
 
@@ -127,15 +126,14 @@ TEST_F(Faults, AFileThatCannotBeReadNowIsAnErrorAndNotAnOlderState) {
 
 TEST_F(Faults, ATooLowLimitOfOpenFilesIsNoDamage) {
   auto directory = open();
-  rota::CheckpointReader reader(rota::checkpoint::posix_file_system(),
-                                directory.save(1, snapshot_of(1)).info.path);
+  const auto path = directory.save(1, snapshot_of(1)).info.path;
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  EXPECT_THAT(error_of([&] { reader.read_structure(); }), IsError(ErrorCode::io, path_.string()));
+  EXPECT_THAT(error_of([&] { rota::open_checkpoint(path); }), IsError(ErrorCode::io, "limit of open files"));
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
-  reader.read_structure();
+  rota::open_checkpoint(path);
 }
 
 TEST_F(Faults, AnEmptyFileIsPassedOver) {

@@ -20,8 +20,7 @@
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
 
-using rota::test::Ended;
-using rota::test::run_command;
+namespace rota::test {
 
 inline std::string read_text(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -85,8 +84,10 @@ class DemoTest : public ::testing::Test {
 
   [[nodiscard]] std::filesystem::path path(const std::string& name) const { return dir_.path() / name; }
 
-  [[nodiscard]] const rota::test::TemporaryDirectory& dir() const { return dir_; }
+  [[nodiscard]] const TemporaryDirectory& dir() const { return dir_; }
 
  private:
-  rota::test::TemporaryDirectory dir_;
+  TemporaryDirectory dir_;
 };
+
+}  // namespace rota::test

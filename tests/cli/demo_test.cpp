@@ -9,6 +9,8 @@
 
 namespace {
 
+using rota::test::DemoTest;
+using rota::test::Ended;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;

@@ -11,6 +11,10 @@
 
 namespace {
 
+using rota::test::DemoTest;
+using rota::test::Ended;
+using rota::test::read_text;
+using rota::test::run_command;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 

@@ -10,6 +10,9 @@
 
 namespace {
 
+using rota::test::DemoTest;
+using rota::test::Ended;
+using rota::test::run_command;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <csignal>
 
+#include <csignal>
 #include <numeric>
 #include <stdexcept>
 
@@ -56,22 +56,6 @@ TEST(Agree, PassesOnWhatIsNoError) {
   });
   EXPECT_EQ(code, ErrorCode::callback);
   EXPECT_EQ(message, "rank 0: odd");
-}
-
-TEST(Agree, EndsInATimeoutWhereARankStaysAway) {
-  const Communicator& all = mpi_session().comm();
-  if (all.size() == 1) return;  // nobody can stay away
-  const Communicator doomed(all.get());
-  if (all.rank() != 0) {
-    const auto [code, message] =
-        error_of([&] { agree(doomed, "the test", nullptr, std::chrono::milliseconds(50)); });
-    EXPECT_EQ(code, ErrorCode::timeout);
-    EXPECT_THAT(message, ::testing::HasSubstr("the test: not all ranks arrived"));
-    const auto again = error_of([&] { agree(doomed, "the next", nullptr); });
-    EXPECT_THAT(again.second, ::testing::HasSubstr("the next: a rank missed a deadline before"));
-    EXPECT_TRUE(doomed.is_broken());
-  }
-  agree(all, "meet again", nullptr);
 }
 
 TEST(Collectives, BroadcastSumMinMaxAndGather) {

@@ -1,0 +1,220 @@
+#include "mpi/exchange.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <climits>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::mpi {
+namespace {
+
+// Messages beside the operations: who is there, and that ranks have given up. The first character says which.
+constexpr int kControlTag = 7;
+constexpr std::string_view kMissing = "?";  // to rank 0: somebody is missing
+constexpr std::string_view kAreYouThere = "r";
+constexpr std::string_view kHere = "h";
+constexpr char kVerdict = 'v';
+
+// How long rank 0 listens to the roll, and how long others wait for what it says.
+constexpr auto kRoll = std::chrono::milliseconds(500);
+constexpr auto kPatience = std::chrono::milliseconds(1200);
+
+// What calls given up may still touch, for as long as the process lives.
+void keep_for_ever(std::shared_ptr<void> memory) {
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<void>> kept;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(std::move(memory));
+}
+
+// Of an error's message, in bytes.
+constexpr std::ptrdiff_t kMaxText = 1 << 16;
+
+struct Failure {
+  ErrorCode code = ErrorCode::io;
+  std::string message;
+};
+
+Failure describe(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return {e.code(), e.what()};
+  } catch (const std::exception& e) {
+    return {ErrorCode::callback, e.what()};
+  } catch (...) {
+    return {ErrorCode::callback, "an exception of unknown type"};
+  }
+}
+
+}  // namespace
+
+Operation::Operation(std::string_view phase, std::shared_ptr<void> memory, Start start)
+    : phase_(phase), memory_(std::move(memory)), start_(std::move(start)) {}
+
+Operation::~Operation() {
+  if (is_started_ && !is_done_) keep_for_ever(std::move(memory_));
+}
+
+bool Operation::advance(MPI_Comm comm) {
+  if (!is_started_) {
+    is_started_ = true;
+    start_(comm, requests_);
+  }
+  if (is_done_) return true;
+  int done = 0;
+  check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
+        phase_);
+  return is_done_ = done != 0;
+}
+
+Clock::time_point Exchange::latest() const {
+  const auto now = Clock::now();
+  const auto longest = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - now);
+  return deadline_.count() > 0 && deadline_ < longest ? now + deadline_ : Clock::time_point::max();
+}
+
+void Exchange::require_unbroken(std::string_view phase) const {
+  if (!is_broken()) return;
+  throw Error(ErrorCode::timeout,
+              fmt::format("{}: a deadline was missed before ({}); end the job", phase, verdict_));
+}
+
+bool Exchange::advance(Operation& operation) {
+  if (comm_->size() == 1) return true;
+  attend(operation.phase());
+  return operation.advance(comm_->get());
+}
+
+void Exchange::finish(Operation& operation) {
+  if (comm_->size() == 1) return;
+  const auto until = latest();
+  while (!advance(operation)) {
+    if (Clock::now() > until) give_up(operation.phase());
+    sched_yield();  // ranks may outnumber cores
+  }
+}
+
+void Exchange::attend(std::string_view phase) {
+  require_unbroken(phase);
+  if (deadline_.count() == 0 || comm_->size() == 1) return;
+  if (answer()) give_up(phase);
+}
+
+// Whether somebody is missed. Looks at all that has come: it may have been decided since.
+bool Exchange::answer() {
+  bool is_missed = false;
+  int from = 0;
+  while (const auto message = receive(from)) {
+    if (message->front() == kVerdict) fail(message->substr(1));
+    if (*message == kAreYouThere) send(from, std::string(kHere));
+    is_missed |= *message == kMissing;
+  }
+  return is_missed;
+}
+
+void Exchange::give_up(std::string_view phase) {
+  if (comm_->rank() == 0) call_the_roll(phase);
+  send(0, std::string(kMissing));
+  for (const auto until = Clock::now() + kPatience; Clock::now() < until; sched_yield()) answer();
+  std::string verdict = fmt::format("{}: rank 0 did not arrive before the deadline", phase);
+  send(0, kVerdict + verdict);
+  fail(std::move(verdict));
+}
+
+// Rank 0 only.
+void Exchange::call_the_roll(std::string_view phase) {
+  std::vector<int> ranks(static_cast<std::size_t>(comm_->size()) - 1);
+  std::iota(ranks.begin(), ranks.end(), 1);
+  std::set<int> missing(ranks.begin(), ranks.end());
+  for (const int rank : ranks) send(rank, std::string(kAreYouThere));
+  int from = 0;
+  for (const auto until = Clock::now() + kRoll; Clock::now() < until && !missing.empty(); sched_yield()) {
+    while (receive(from)) missing.erase(from);
+  }
+  std::string verdict =
+      missing.empty()
+          ? fmt::format("{}: all ranks are there by now, but not all were before the deadline", phase)
+          : fmt::format("{}: rank{} {} did not arrive before the deadline", phase,
+                        missing.size() > 1 ? "s" : "", fmt::join(missing, ", "));
+  for (const int rank : ranks) send(rank, kVerdict + verdict);
+  fail(std::move(verdict));
+}
+
+void Exchange::fail(std::string verdict) {
+  verdict_ = std::move(verdict);
+  throw Error(ErrorCode::timeout, fmt::format("{}; end the job", verdict_));
+}
+
+void Exchange::send(int rank, std::string message) {
+  const auto bytes = std::make_shared<std::string>(std::move(message));
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Isend(bytes->data(), static_cast<int>(bytes->size()), MPI_CHAR, rank, kControlTag, comm_->get(),
+                  &request),
+        "MPI_Isend");
+  keep_for_ever(bytes);  // nobody waits for it: the other may never come
+  MPI_Request_free(&request);
+}
+
+// The next message beside the operations, if any has come.
+std::optional<std::string> Exchange::receive(int& from) {
+  int has_come = 0;
+  MPI_Status status{};
+  check(MPI_Iprobe(MPI_ANY_SOURCE, kControlTag, comm_->get(), &has_come, &status), "MPI_Iprobe");
+  if (has_come == 0) return std::nullopt;
+  int bytes = 0;
+  MPI_Get_count(&status, MPI_CHAR, &bytes);
+  std::string message(static_cast<std::size_t>(bytes), '\0');
+  from = status.MPI_SOURCE;
+  check(MPI_Recv(message.data(), bytes, MPI_CHAR, from, kControlTag, comm_->get(), MPI_STATUS_IGNORE),
+        "MPI_Recv");
+  return message;
+}
+
+void agree(const World& world, const Run& run, std::string_view phase, const std::exception_ptr& error) {
+  if (world.size == 1) {
+    if (error) std::rethrow_exception(error);
+    return;
+  }
+  const auto lowest = std::make_shared<int>(error ? world.rank : INT_MAX);
+  Operation find(phase, lowest, [lowest](MPI_Comm comm, Requests& requests) {
+    check(MPI_Iallreduce(MPI_IN_PLACE, lowest.get(), 1, MPI_INT, MPI_MIN, comm, &requests.emplace_back()),
+          "MPI_Iallreduce");
+  });
+  run(find);
+  const int failed = *lowest;
+  if (failed == INT_MAX) return;
+
+  struct Header {
+    std::int64_t code = 0;
+    std::int64_t length = 0;
+  };
+  const Failure failure = failed == world.rank ? describe(error) : Failure{};
+  const auto header =
+      std::make_shared<Header>(Header{.code = static_cast<std::int64_t>(failure.code),
+                                      .length = std::min(std::ssize(failure.message), kMaxText)});
+  Operation tell(phase, header, [header, failed](MPI_Comm comm, Requests& requests) {
+    check(MPI_Ibcast(header.get(), sizeof(Header), MPI_BYTE, failed, comm, &requests.emplace_back()),
+          "MPI_Ibcast");
+  });
+  run(tell);
+  const auto text = std::make_shared<std::string>(failure.message);
+  text->resize(static_cast<std::size_t>(header->length));
+  Operation say(phase, text, [text, failed](MPI_Comm comm, Requests& requests) {
+    check(MPI_Ibcast(text->data(), static_cast<int>(text->size()), MPI_CHAR, failed, comm,
+                     &requests.emplace_back()),
+          "MPI_Ibcast");
+  });
+  run(say);
+  throw Error(static_cast<ErrorCode>(header->code), fmt::format("rank {}: {}", failed, *text));
+}
+
+}  // namespace rota::mpi

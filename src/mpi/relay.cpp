@@ -1,0 +1,66 @@
+#include "mpi/relay.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::mpi {
+
+void Relay::run(Operation& operation) {
+  std::unique_lock lock(mutex_);
+  operation_ = &operation;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return operation_ == nullptr || has_gone_; });
+  operation_ = nullptr;
+  if (has_gone_) {
+    throw Error(ErrorCode::timeout,
+                operation.phase() + ": the checkpoint directory was closed while it was saved to");
+  }
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void Relay::end() {
+  const std::scoped_lock lock(mutex_);
+  has_ended_ = true;
+  changed_.notify_all();
+}
+
+void Relay::go() {
+  const std::scoped_lock lock(mutex_);
+  has_gone_ = true;
+  changed_.notify_all();
+}
+
+template <typename Work>
+void Relay::serve(Work&& work) {
+  if (operation_ == nullptr) return;
+  try {
+    if (!work(*operation_)) return;
+  } catch (...) {
+    error_ = std::current_exception();
+  }
+  operation_ = nullptr;
+  changed_.notify_all();
+}
+
+bool Relay::poll(Exchange& exchange) {
+  const std::scoped_lock lock(mutex_);
+  serve([&](Operation& operation) { return exchange.advance(operation); });
+  return has_ended_;
+}
+
+void Relay::finish(Exchange& exchange, std::string_view what) {
+  constexpr auto kLook = std::chrono::milliseconds(20);  // other ranks may ask whether this one is there
+  std::unique_lock lock(mutex_);
+  while (!has_ended_) {
+    serve([&](Operation& operation) {
+      exchange.finish(operation);
+      return true;
+    });
+    changed_.wait_for(lock, kLook, [&] { return operation_ != nullptr || has_ended_; });
+    if (operation_ == nullptr && !has_ended_ && !exchange.is_broken()) exchange.attend(what);
+  }
+}
+
+}  // namespace rota::mpi
