@@ -22,15 +22,22 @@ using Kinds = std::vector<Kind>;
 // Those that can happen to such a call, or that its caller could take for success.
 Kinds kinds_for(std::string_view call) {
   using enum Kind;
-  if (call == "write" || call == "allocate") return {enospc, eio, partial, eintr, dropped, kill};
-  if (call == "create" || call == "fsync" || call == "truncate") return {enospc, eio, eintr, dropped, kill};
-  if (call == "close") return {enospc, eio, eintr, kill};
-  if (call == "rename") return {enospc, eio, dropped, kill};
-  if (call == "read") return {eio, partial, eintr, dropped, kill};
-  if (call == "open") return {eio, eintr, kill};
-  if (call == "readdir") return {eio};  // a kill there leaves what one at the next call does
-  return {eio, eintr, dropped, kill};
+  if (call == "readdir") return {eio};  // all else as at the next call
+  Kinds kinds{eio, kill, late, broken};
+  const auto add = [&](const Kinds& more) { kinds.insert(kinds.end(), more.begin(), more.end()); };
+  if (call == "write" || call == "allocate") add({enospc, full, partial, eintr, dropped});
+  if (call == "create" || call == "truncate") add({enospc, full, eintr});
+  if (call == "truncate" || call == "unlink" || call == "mkdir") add({dropped});
+  if (call == "fsync" || call == "rename") add({enospc, dropped});
+  if (call == "close") add({enospc});
+  if (call == "read") add({partial, dropped});
+  if (call == "open" || call == "close" || call == "read" || call == "fsync") add({eintr});
+  if (call == "lock") add({eintr, dropped});
+  return kinds;
 }
+
+// Whether the job does not live on after such a fault.
+bool ends_job(Kind kind) { return kind == Kind::kill || kind == Kind::late; }
 
 std::string said(const Said& what, const std::string& key) {
   const auto found = what.find(key);
@@ -77,7 +84,9 @@ std::string violation_of_fault(const Case& failed) {
   if (first.empty() || first == "(nothing)") return "ranks differ:" + all_of(failed.saving, "first");
   std::vector<std::string> allowed{step(kOldStep)};
   if (first == "saved" && failed.kind != Kind::dropped) allowed.clear();
-  if (first == "saved" || first == "error timeout") allowed.push_back(step(kNewStep));
+  // What is published, and cannot be taken back where nothing works any more, is whole.
+  const bool may_be_there = first == "saved" || first == "error timeout" || failed.kind == Kind::broken;
+  if (may_be_there) allowed.push_back(step(kNewStep));
   if (auto bad = violation_of_restore(failed.after, allowed); !bad.empty()) return first + ", then " + bad;
   if (first == "error timeout") return {};
   const std::string again = common(failed.saving, "again");
@@ -128,6 +137,7 @@ std::vector<Case> Campaign::all_cases() const {
     std::int64_t at = 0;
     for (std::string call; calls >> call; ++at) {
       for (const Kind kind : kinds_for(call)) {
+        if (kind == Kind::late && ranks_ == 1) continue;  // for nobody waits for it
         const fs::path directory = directory_ / "cases" / std::to_string(cases.size());
         cases.push_back({.directory = directory, .rank = rank, .at = at, .kind = kind, .call = call});
       }
@@ -139,23 +149,22 @@ std::vector<Case> Campaign::all_cases() const {
 std::vector<Case> Campaign::some_cases() const {
   std::set<std::tuple<bool, std::string, Kind>> seen;
   std::array<int, 2> counts{};
-  constexpr std::array kEvery{5, 11};  // of faults, of kills
+  constexpr std::array kEvery{7, 19};  // of those that can share a job, of the others
   std::vector<Case> some;
   for (Case& one : all_cases()) {
-    const bool kills = one.kind == Kind::kill;
-    const bool is_new = seen.emplace(one.rank == 0, one.call, one.kind).second && !kills;
-    const int number = counts.at(kills ? 1 : 0)++;
-    if (is_new || number % kEvery.at(kills ? 1 : 0) == ranks_) some.push_back(std::move(one));
+    const std::size_t alone = ends_job(one.kind) ? 1 : 0;
+    const bool is_new = seen.emplace(one.rank == 0, one.call, one.kind).second && alone == 0;
+    if (counts.at(alone)++ % kEvery.at(alone) == ranks_ || is_new) some.push_back(std::move(one));
   }
   return some;
 }
 
 void Campaign::run(std::vector<Case>& cases) const {
-  std::vector<Case*> kills;
-  std::vector<Case*> others;
-  for (Case& one : cases) (one.kind == Kind::kill ? kills : others).push_back(&one);
-  fail(others);
-  kill(kills);
+  std::vector<Case*> alone;
+  std::vector<Case*> together;
+  for (Case& one : cases) (ends_job(one.kind) ? alone : together).push_back(&one);
+  save_together(together);
+  save_alone(alone);
   restore(cases);
 }
 
@@ -166,24 +175,24 @@ std::string to_line(const Case& a_case) {
 }
 }  // namespace
 
-void Campaign::fail(std::vector<Case*> cases) const {
+void Campaign::save_together(const std::vector<Case*>& cases) const {
   std::vector<std::string> lines;
   for (const Case* one : cases) lines.push_back(to_line(*one));
   std::vector<CaseReport> reports = launcher_.run_all(ranks_, "save " + writer_, lines);
   for (std::size_t i = 0; i < cases.size(); ++i) cases[i]->saving = std::move(reports[i]);
 }
 
-// Each needs a job of its own, which mostly waits: two at a time.
-void Campaign::kill(std::vector<Case*> cases) const {
+// Each needs a job of its own, which mostly waits: some at a time.
+void Campaign::save_alone(const std::vector<Case*>& cases) const {
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < cases.size(); i = next++) {
       cases[i]->saving = launcher_.run_all(ranks_, "save " + writer_, {to_line(*cases[i])}).front();
     }
   };
-  auto other = std::async(std::launch::async, work);
-  work();
-  other.get();
+  std::vector<std::future<void>> workers(3);
+  for (auto& worker : workers) worker = std::async(std::launch::async, work);
+  for (auto& worker : workers) worker.get();
 }
 
 void Campaign::restore(std::vector<Case>& cases) const {

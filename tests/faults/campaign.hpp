@@ -47,8 +47,8 @@ class Campaign {
   void run(std::vector<Case>& cases) const;
 
  private:
-  void kill(std::vector<Case*> cases) const;
-  void fail(std::vector<Case*> cases) const;
+  void save_together(const std::vector<Case*>& cases) const;
+  void save_alone(const std::vector<Case*>& cases) const;
   void restore(std::vector<Case>& cases) const;
 
   std::string writer_;

@@ -1,5 +1,5 @@
-// Whatever call of whatever rank fails, is cut short, is lost or is the last of its process: all ranks hear
-// the same, nothing hangs, and the state that was there before is there still, or the new one is.
+// Whatever call of whatever rank fails, is cut short, is lost, comes late or is the last of its process: all
+// ranks hear the same, nothing hangs, and the state that was there before is there still, or the new one is.
 
 #include <gtest/gtest.h>
 

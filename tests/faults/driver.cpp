@@ -119,9 +119,11 @@ class Saving {
   }
 
   void run(const Fault& fault) {
-    CheckpointDirectory directory(session_.comm(), fault.directory, policy_);
-    static_cast<void>(directory.latest());
     const auto kind = rota_faults::kind_of(fault.kind);
+    rota::CheckpointPolicy policy = policy_;
+    if (kind == rota_faults::Kind::late) policy.deadline = rota_faults::kMissedDeadline;
+    CheckpointDirectory directory(session_.comm(), fault.directory, policy);
+    static_cast<void>(directory.latest());
     const bool is_here = fault.rank == session_.world().rank;
     interposed<decltype(rota_faults_arm)>("rota_faults_arm")(is_here ? fault.at : -1, static_cast<int>(kind));
     report_.say("armed", fault.kind);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -22,10 +23,18 @@ enum class Kind : int {
   eintr,    ///< fails with EINTR, and nothing is done
   dropped,  ///< reports success, and nothing is done
   kill,     ///< SIGKILL to this process before the call
+  late,     ///< done as asked, but after `kLateness`
+  full,     ///< fails with ENOSPC, and so does all that takes space from then on
+  broken,   ///< fails with EIO, and so do all calls from then on
 };
 
-inline constexpr std::array<std::string_view, 7> kKindNames{"count", "ENOSPC",  "EIO", "short",
-                                                            "EINTR", "dropped", "kill"};
+inline constexpr std::array<std::string_view, 10> kKindNames{"count",   "ENOSPC", "EIO",  "short", "EINTR",
+                                                             "dropped", "kill",   "late", "full",  "broken"};
+
+/// How long a late call takes, and the deadline that it makes its rank miss. Others wait a second for one
+/// that fails later than they do, and then end the job.
+inline constexpr std::chrono::milliseconds kLateness{1400};
+inline constexpr std::chrono::milliseconds kMissedDeadline{1000};
 
 constexpr std::string_view to_string(Kind kind) { return kKindNames.at(static_cast<std::size_t>(kind)); }
 

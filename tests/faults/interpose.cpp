@@ -23,6 +23,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "faults.hpp"
 #include "recorder.hpp"
@@ -71,18 +72,31 @@ std::atomic<std::int64_t> calls;
 constexpr std::int64_t kMaxNames = 1 << 16;
 std::array<std::atomic<const char*>, kMaxNames> names;
 
+bool takes_space(std::string_view name) {
+  return name == "create" || name == "write" || name == "allocate" || name == "truncate" || name == "mkdir";
+}
+
+bool is_hit(std::string_view name, std::int64_t number, Kind kind) {
+  if (kind == Kind::broken || (kind == Kind::full && takes_space(name))) return number >= fault_at;
+  return number == fault_at;
+}
+
 // What is to become of this call.
 Kind next(const char* name) {
   if (!armed) return Kind::count;
   const std::int64_t number = calls++;
   if (number < kMaxNames) names[static_cast<std::size_t>(number)] = name;
-  if (number != fault_at) return Kind::count;
   const auto kind = static_cast<Kind>(fault_kind.load());
+  if (fault_at < 0 || !is_hit(name, number, kind)) return Kind::count;
   if (kind == Kind::kill) ::kill(::getpid(), SIGKILL);
-  return kind;
+  if (kind == Kind::late) std::this_thread::sleep_for(rota_faults::kLateness);
+  return kind == Kind::late ? Kind::count : kind;
 }
 
-int error_of(Kind kind) { return kind == Kind::enospc ? ENOSPC : kind == Kind::eintr ? EINTR : EIO; }
+int error_of(Kind kind) {
+  if (kind == Kind::enospc || kind == Kind::full) return ENOSPC;
+  return kind == Kind::eintr ? EINTR : EIO;
+}
 
 int fail(Kind kind) {
   errno = error_of(kind);

@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Small enough that none takes more than a few seconds.
-constexpr std::size_t kCasesAtOnce = 50;
+// Few enough that they never take long.
+constexpr std::size_t kCasesAtOnce = 150;
 
 std::string unique_name() {
   static std::atomic<int> count = 0;
