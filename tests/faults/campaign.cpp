@@ -8,7 +8,6 @@
 #include <span>
 #include <sstream>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "steps.hpp"
@@ -147,13 +146,13 @@ std::vector<Case> Campaign::all_cases() const {
 }
 
 std::vector<Case> Campaign::some_cases() const {
-  std::set<std::tuple<bool, std::string, Kind>> seen;
+  std::set<std::pair<std::string, Kind>> seen;
   std::array<int, 2> counts{};
   constexpr std::array kEvery{7, 19};  // of those that can share a job, of the others
   std::vector<Case> some;
   for (Case& one : all_cases()) {
     const std::size_t alone = ends_job(one.kind) ? 1 : 0;
-    const bool is_new = seen.emplace(one.rank == 0, one.call, one.kind).second && alone == 0;
+    const bool is_new = seen.emplace(one.call, one.kind).second && alone == 0;
     if (counts.at(alone)++ % kEvery.at(alone) == ranks_ || is_new) some.push_back(std::move(one));
   }
   return some;

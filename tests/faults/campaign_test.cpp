@@ -45,8 +45,11 @@ TEST_P(Faults, LeaveTheOldStateOrTheNewOneOnAllRanks) {
   count(cases, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Each, Faults, ::testing::Combine(::testing::Values(std::string("direct")), ::testing::Values(1, 2, 4)),
-    [](const auto& test) { return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)); });
+INSTANTIATE_TEST_SUITE_P(Each, Faults,
+                         ::testing::Combine(::testing::Values("direct", "collective", "background"),
+                                            ::testing::Values(1, 2, 4)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + std::to_string(std::get<1>(test.param));
+                         });
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "faults.hpp"
@@ -37,8 +38,21 @@ Function* interposed(const char* name) {
 }
 
 rota::CheckpointPolicy policy_of(std::string_view writer) {
-  if (writer != "direct") throw std::runtime_error("no writer " + std::string(writer));
-  return {.deadline = std::chrono::seconds(5)};
+  const bool is_collective = writer == "collective";
+  return {.deadline = std::chrono::seconds(5),
+          .writer = is_collective ? rota::Writer::collective : rota::Writer::direct};
+}
+
+// WRITER is also "background": direct, and not waited for until the end.
+void save_with(CheckpointDirectory& directory, std::string_view writer, std::int64_t step,
+               const Session& session) {
+  rota::Snapshot state = rota_faults::make_state(step, session.world());
+  if (writer == "background") {
+    directory.save_async(step, std::move(state));
+    directory.wait();
+  } else {
+    directory.save(step, state);
+  }
 }
 
 struct Fault {
@@ -93,7 +107,7 @@ void at_root(const Session& session, Work&& work) {
 class Saving {
  public:
   Saving(const Session& session, std::string_view writer, const fs::path& report)
-      : session_(session), policy_(policy_of(writer)), report_(session, report) {}
+      : session_(session), writer_(writer), policy_(policy_of(writer)), report_(session, report) {}
 
   void run(std::span<const Fault> faults) {
     if (faults.empty()) return;
@@ -112,7 +126,7 @@ class Saving {
     {
       CheckpointDirectory directory(session_.comm(), path, policy_);
       for (const std::int64_t step : {rota_faults::kOlderStep, rota_faults::kOldStep}) {
-        directory.save(step, rota_faults::make_state(step, session_.world()));
+        save_with(directory, writer_, step, session_);
       }
     }
     at_root(session_, [&] { std::ofstream(path / ".checkpoint-000000000000.dead.tmp") << "half"; });
@@ -137,9 +151,8 @@ class Saving {
 
   // A missed deadline ends the job.
   void save(std::string_view what, CheckpointDirectory& directory, std::int64_t step) {
-    const rota::Snapshot state = rota_faults::make_state(step, session_.world());
     try {
-      directory.save(step, state);
+      save_with(directory, writer_, step, session_);
       report_.say(what, "saved");
     } catch (const rota::Error& error) {
       report_.say(what, "error " + std::string(to_string(error.code())) + ": " + error.what());
@@ -159,6 +172,7 @@ class Saving {
   }
 
   const Session& session_;
+  std::string writer_;
   rota::CheckpointPolicy policy_;
   Report report_;
 };
@@ -200,7 +214,7 @@ void restore(const Session& session, const fs::path& path, Report& report) {
 void record(const Session& session, std::string_view writer, const fs::path& path, std::int64_t saves) {
   CheckpointDirectory directory(session.comm(), path, policy_of(writer));
   for (std::int64_t step = 0; step < saves; ++step) {
-    directory.save(step, rota_faults::make_state(step, session.world()));
+    save_with(directory, writer, step, session);
     interposed<decltype(rota_faults_mark)>("rota_faults_mark")(step);
   }
 }
@@ -226,6 +240,6 @@ int run(const Session& session, const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Session session(argc, argv);
+  Session session(argc, argv, rota::mpi::ThreadLevel::multiple);  // as the collective writer wants it
   return session.run([&] { return run(session, {argv + 1, argv + argc}); });
 }

@@ -133,7 +133,7 @@ TEST_P(PowerLosses, WouldLoseACheckpointWithoutAnyOneOfTheFsyncs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Each, PowerLosses, ::testing::Combine(::testing::Values(std::string("direct")), ::testing::Values(1, 3)),
+    Each, PowerLosses, ::testing::Combine(::testing::Values("direct", "collective"), ::testing::Values(1, 3)),
     [](const auto& test) { return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)); });
 
 }  // namespace
