@@ -152,7 +152,8 @@ std::vector<Case> Campaign::some_cases() const {
   std::vector<Case> some;
   for (Case& one : all_cases()) {
     const std::size_t alone = ends_job(one.kind) ? 1 : 0;
-    const bool is_new = seen.emplace(one.call, one.kind).second && alone == 0;
+    const std::string which = one.call == "fsync" ? one.call + std::to_string(one.at) : one.call;
+    const bool is_new = seen.emplace(which, one.kind).second && alone == 0;
     if (counts.at(alone)++ % kEvery.at(alone) == ranks_ || is_new) some.push_back(std::move(one));
   }
   return some;
