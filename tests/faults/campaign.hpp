@@ -40,8 +40,8 @@ class Campaign {
 
   /// Every call of every rank that a save makes with every kind of fault that makes sense for it.
   [[nodiscard]] std::vector<Case> all_cases() const;
-  /// A part of them: each kind that does not end the job at each name of a call, and every so many of the
-  /// rest.
+  /// A part of them: each kind that does not end the job at each name of a call, and at each fsync;
+  /// and every so many of the rest.
   [[nodiscard]] std::vector<Case> some_cases() const;
 
   /// Saves with these faults, and restores what is left at another number of ranks.
