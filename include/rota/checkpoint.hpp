@@ -157,7 +157,8 @@ class CheckpointDirectory {
   CheckpointDirectory& operator=(CheckpointDirectory&&) noexcept;
 
   /// Writes `snapshot` as the newest checkpoint, and drops what the policy does not keep. When it returns,
-  /// the file is complete and on disk; when it throws, what was there before still is, and nothing else.
+  /// the file is complete and on disk; when it throws, what was there before still is, and nothing else (but
+  /// for what the file system then refuses to remove).
   /// Error{timeout} is the exception: a rank missed the deadline of the policy, the new file may be there
   /// (then it is complete) or not, and this object is of no use any more: all calls throw Error{timeout}. End
   /// the job. Where that befalls a collective write, memory that the snapshot views must live until then.
