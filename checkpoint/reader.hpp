@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "commit_page.hpp"
@@ -41,20 +43,43 @@ class CheckpointReader {
   [[nodiscard]] Checkpoint finish() &&;
 
  private:
-  void verify_table() const;
-  void read_contents();
-  void verify_extent(const checkpoint::Extent& extent, std::span<std::byte> buffer) const;
-
   std::unique_ptr<Checkpoint::Impl> impl_;
   checkpoint::CommitPage page_;
 };
 
 namespace checkpoint {
 
-/// The commit page of `file`, in agreement with the file's size. Throws as CheckpointReader.
+// The steps, each alone. They throw Error{io}, and Error{corrupt} headed by the path of the file.
+
+/// Throws Error{corrupt}: "verify <path>: <why>".
+[[noreturn]] void reject(const File& file, std::string_view why);
+
+/// The commit page of `file`. Throws Error{unsupported}, too. `read_page` also checks the file's size.
+[[nodiscard]] CommitPage read_page_alone(const File& file);
+void require_size(const File& file, const CommitPage& page);
 [[nodiscard]] CommitPage read_page(const File& file);
 
 [[nodiscard]] CheckpointInfo to_info(const CommitPage& page, const std::filesystem::path& path);
+
+/// The digest of the extent table, which covers all that it should.
+[[nodiscard]] Digest digest_table(const File& file, const CommitPage& page);
+void require_table(const File& file, const CommitPage& page, const Digest& digest);
+
+/// Needs as many bytes of memory as the page says that contents have, which must be in the file.
+[[nodiscard]] Contents read_contents(const File& file, const CommitPage& page);
+[[nodiscard]] std::vector<BlobInfo> blob_infos(const Contents& contents);
+
+/// Reads the extents of this rank's share, and says of each whether its digest is right.
+void visit_extents(const File& file, const CommitPage& page, World world,
+                   const std::function<void(const Extent& extent, bool is_good)>& visit);
+
+/// This rank's part of the row digest of a tensor of `rows` rows.
+[[nodiscard]] std::uint64_t digest_rows(const File& file, const TensorPlace& place, std::int64_t rows,
+                                        World world);
+
+/// The bytes of a blob as they are stored.
+[[nodiscard]] std::vector<std::byte> read_stored(const File& file, const Contents& contents,
+                                                 const BlobEntry& entry);
 
 }  // namespace checkpoint
 }  // namespace rota
