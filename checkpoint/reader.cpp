@@ -163,6 +163,12 @@ std::uint64_t digest_rows(const File& file, const TensorPlace& place, std::int64
   return digest_rows(file, place, first, last, buffer);
 }
 
+void require_rows(const File& file, const TensorInfo& tensor, const TensorPlace& place,
+                  std::uint64_t digest) {
+  if (digest == place.row_digest) return;
+  reject(file, fmt::format("the rows of tensor \"{}\" are not those that were saved", tensor.name));
+}
+
 std::vector<std::byte> read_stored(const File& file, const Contents& contents, const BlobEntry& entry) {
   std::vector<std::byte> stored(entry.stored_bytes);
   file.read(contents.blob_offset + entry.offset, stored);
@@ -205,9 +211,7 @@ std::vector<std::uint64_t> CheckpointReader::row_digests(World world) const {
 void CheckpointReader::require_row_digests(std::span<const std::uint64_t> sums) const {
   const checkpoint::Contents& contents = impl_->contents;
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (sums[t] == contents.places[t].row_digest) continue;
-    checkpoint::reject(impl_->file, fmt::format("the rows of tensor \"{}\" are not those that were saved",
-                                                contents.tensors[t].name));
+    checkpoint::require_rows(impl_->file, contents.tensors[t], contents.places[t], sums[t]);
   }
 }
 

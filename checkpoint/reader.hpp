@@ -76,6 +76,7 @@ void visit_extents(const File& file, const CommitPage& page, World world,
 /// This rank's part of the row digest of a tensor of `rows` rows.
 [[nodiscard]] std::uint64_t digest_rows(const File& file, const TensorPlace& place, std::int64_t rows,
                                         World world);
+void require_rows(const File& file, const TensorInfo& tensor, const TensorPlace& place, std::uint64_t digest);
 
 /// The bytes of a blob as they are stored.
 [[nodiscard]] std::vector<std::byte> read_stored(const File& file, const Contents& contents,
