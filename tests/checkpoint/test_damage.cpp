@@ -62,47 +62,15 @@ void flip(const path& file, std::size_t byte, unsigned bit) {
   stream.put(value);
 }
 
-TEST_F(Damage, AFlippedBitAnywhereIsFoundBeforeHdf5OpensTheFile) {
-  const path file = save();
-  const auto size = std::filesystem::file_size(file);
-  std::size_t tried = 0;
-  for (std::size_t byte = 0; byte < size; byte += byte < 200 ? 1 : 5) {
-    const auto bit = static_cast<unsigned>(byte % 8);
-    flip(file, byte, bit);
-    ASSERT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, file.string()))
-        << "byte " << byte;
-    flip(file, byte, bit);
-    ++tried;
-  }
-  EXPECT_GT(tried, 1000U);
-  verify(file);
-}
-
-TEST_F(Damage, AnyTruncationIsFound) {
+TEST_F(Damage, ASizeThatIsNotThePagesIsNamed) {
   const path file = save();
   const std::string good = read_file(file);
-  for (std::size_t length = 0; length < good.size(); length += 37) {
-    std::filesystem::resize_file(file, length);
-    ASSERT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "bytes"))
-        << length << " bytes left";
-    write_file(file, good);
-  }
   std::filesystem::resize_file(file, good.size() - 1);
   EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
   write_file(file, good + "x");
   EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
-}
-
-TEST_F(Damage, AZeroedOrStalePageIsFound) {
-  const path file = save();
-  const std::string good = read_file(file);
-  for (std::size_t at = 0; at < good.size(); at += 4096) {
-    std::string bad = good;
-    std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at), std::min<std::size_t>(4096, bad.size() - at),
-                '\0');
-    write_file(file, bad);
-    EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "")) << "page at " << at;
-  }
+  write_file(file, good.substr(0, 4095));
+  EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "less than a commit page"));
 }
 
 TEST_F(Damage, ANewerFormatIsRefusedWithBothNumbers) {
