@@ -18,6 +18,9 @@ struct Slab {
   std::span<const std::byte> bytes;
 };
 
+/// The extents of `slabs`, hashed from memory.
+[[nodiscard]] std::vector<Extent> hash_slabs(std::span<const Slab> slabs);
+
 /// Writes `slabs` to `file`, and returns their extents, hashed from memory.
 [[nodiscard]] std::vector<Extent> write_slabs(const File& file, std::span<const Slab> slabs);
 

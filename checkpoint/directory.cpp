@@ -8,9 +8,12 @@
 #include <random>
 #include <utility>
 
+#include "background.hpp"
+#include "collective_writer.hpp"
 #include "directory_access.hpp"
 #include "file_name.hpp"
 #include "file_system.hpp"
+#include "hdf5/hdf5.hpp"
 #include "ranks.hpp"
 #include "reader.hpp"
 #include "retention.hpp"
@@ -62,10 +65,14 @@ struct CheckpointDirectory::Impl {
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
       : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
+    const bool has_mpi = comm.get() != MPI_COMM_NULL;
+    if (!has_mpi) policy.writer = Writer::direct;
     ranks.together("open a checkpoint directory", [&] {
       policy.validate();
+      if (policy.writer == Writer::collective) checkpoint::require_romio();
       if (ranks.is_root()) open_directory();
     });
+    if (policy.writer == Writer::collective) ranks.allow_blocking();
     const auto shared = from_bytes<std::byte>(
         ranks.broadcast(to_bytes(std::span<const std::byte>(run_id)) + (is_locked ? '1' : '0')));
     std::copy_n(shared.begin(), run_id.size(), run_id.begin());
@@ -103,6 +110,8 @@ struct CheckpointDirectory::Impl {
     }
     is_locked = lock == checkpoint::Lock::taken;
     run_id = random_run_id();
+    // HDF5's first use calls MPI, and is not to be left to a thread in the background.
+    static_cast<void>(hdf5::lock());
   }
 
   [[nodiscard]] std::filesystem::path file_path(std::int64_t serial) const {
@@ -149,6 +158,7 @@ struct CheckpointDirectory::Impl {
   }
 
   std::optional<Checkpoint> latest() {
+    wait();
     passed_over.clear();
     for (const std::int64_t serial : serials()) {
       try {
@@ -174,8 +184,8 @@ struct CheckpointDirectory::Impl {
                             path.string(), reasons));
   }
 
-  SaveReport save(std::int64_t step, const Snapshot& snapshot, const std::exception_ptr& error) {
-    const auto start = std::chrono::steady_clock::now();
+  // Collective. On whatever thread.
+  CommitPage write(std::int64_t step, const checkpoint::SnapshotData& data, const std::exception_ptr& error) {
     const checkpoint::SaveTarget target{.system = system,
                                         .ranks = ranks,
                                         .directory = path,
@@ -183,12 +193,54 @@ struct CheckpointDirectory::Impl {
                                         .run_id = run_id,
                                         .parent = parent,
                                         .above = highest,
-                                        .step = step};
-    const CommitPage page = checkpoint::save(target, SnapshotAccess::data(snapshot), error);
-    parent = highest = page.serial;
+                                        .step = step,
+                                        .writer = policy.writer};
+    const CommitPage page = checkpoint::save(target, data, error);
     if (ranks.is_root()) drop_old();
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    return page;
+  }
+
+  SaveReport report(const CommitPage& page) {
+    parent = highest = page.serial;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     return {.info = checkpoint::to_info(page, file_path(page.serial)), .seconds = took.count()};
+  }
+
+  SaveReport save(std::int64_t step, const Snapshot& snapshot, const std::exception_ptr& error) {
+    wait();
+    began = std::chrono::steady_clock::now();
+    return report(write(step, SnapshotAccess::data(snapshot), error));
+  }
+
+  void save_async(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
+    wait();
+    began = std::chrono::steady_clock::now();
+    try {
+      SnapshotAccess::data(snapshot).copy_views(staging);
+    } catch (...) {
+      if (!error) error = std::current_exception();
+    }
+    copied = std::move(snapshot);
+    background.emplace(ranks,
+                       [this, step, error] { return write(step, SnapshotAccess::data(copied), error); });
+  }
+
+  bool poll() { return !background || background->poll(); }
+
+  // Collective: the end of a save in the background, if there is one.
+  std::optional<SaveReport> wait() {
+    if (!background) return std::nullopt;
+    const auto finish = [&] {
+      try {
+        const CommitPage page = background->finish();
+        background.reset();
+        return page;
+      } catch (...) {
+        background.reset();
+        throw;
+      }
+    };
+    return report(finish());
   }
 
   // What cannot be dropped now is dropped after the next save.
@@ -223,6 +275,7 @@ struct CheckpointDirectory::Impl {
   }
 
   std::vector<CheckpointInfo> list() {
+    wait();
     std::string found;
     ranks.at_root("list checkpoints", [&] {
       std::vector<CommitPage> pages;
@@ -250,6 +303,11 @@ struct CheckpointDirectory::Impl {
   std::int64_t verified = -1;  // the last that was read and verified as a whole
   std::int64_t highest = -1;   // that was saved here
   std::vector<PassedOver> passed_over;
+
+  std::chrono::steady_clock::time_point began;  // of the last save
+  checkpoint::Staging staging;
+  Snapshot copied;                                   // what is saved in the background
+  std::optional<checkpoint::Background> background;  // dies first: it uses all of the above
 };
 
 CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
@@ -269,11 +327,28 @@ SaveReport CheckpointDirectory::save_or_agree(std::int64_t step, const Snapshot&
   return impl_->save(step, snapshot, error);
 }
 
+void CheckpointDirectory::save_async(std::int64_t step, Snapshot snapshot) {
+  impl_->save_async(step, std::move(snapshot), nullptr);
+}
+
+void CheckpointDirectory::start_save(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
+  impl_->save_async(step, std::move(snapshot), std::move(error));
+}
+
+bool CheckpointDirectory::poll() noexcept { return impl_->poll(); }
+
+std::optional<SaveReport> CheckpointDirectory::wait() { return impl_->wait(); }
+
+void CheckpointDirectory::agree_on_restore(std::exception_ptr error) {
+  impl_->ranks.agree("restore states", std::move(error));
+}
+
 std::optional<Checkpoint> CheckpointDirectory::latest() { return impl_->latest(); }
 
 std::span<const PassedOver> CheckpointDirectory::passed_over() const noexcept { return impl_->passed_over; }
 
 Checkpoint CheckpointDirectory::open(std::int64_t serial) {
+  impl_->wait();
   const std::vector<std::int64_t> present = impl_->serials();
   if (std::ranges::find(present, serial) == present.end()) {
     throw Error(ErrorCode::not_found,

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <climits>
+#include <condition_variable>
+#include <mutex>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -55,8 +58,18 @@ Ranks::Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline)
   if (size() > 1) find_nodes();
 }
 
+void Ranks::allow_blocking() {
+  if (comm_.get() == MPI_COMM_NULL) return;
+  MPI_Comm plain = MPI_COMM_NULL;
+  mpi::check(MPI_Comm_split(comm_.get(), 0, rank(), &plain), "MPI_Comm_split");
+  io_ = mpi::Communicator(plain);
+  MPI_Comm_free(&plain);
+}
+
 Ranks::~Ranks() {
-  if (exchange_.is_broken()) comm_.abandon();
+  if (!exchange_.is_broken()) return;
+  comm_.abandon();
+  io_.abandon();
 }
 
 void Ranks::find_nodes() {
@@ -82,6 +95,47 @@ void Ranks::run(mpi::Operation& operation) {
   } else {
     exchange_.finish(operation);
   }
+}
+
+namespace {
+
+// What is left behind where a deadline is missed.
+struct Blocking {
+  std::function<void(MPI_Comm)> work;
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool has_ended = false;
+  std::exception_ptr error;
+
+  void run(MPI_Comm comm) {
+    try {
+      work(comm);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::scoped_lock lock(mutex);
+    has_ended = true;
+    ended.notify_all();
+  }
+};
+
+}  // namespace
+
+void Ranks::block(std::string_view phase, std::function<void(MPI_Comm)> work) {
+  const auto blocking = std::make_shared<Blocking>();
+  blocking->work = std::move(work);
+  std::jthread thread([blocking, comm = io_.get()] { blocking->run(comm); });
+  const auto until = exchange_.latest();
+  std::unique_lock lock(blocking->mutex);
+  const auto has_ended = [&] { return blocking->has_ended; };
+  if (until == mpi::Clock::time_point::max()) {
+    blocking->ended.wait(lock, has_ended);
+  } else if (!blocking->ended.wait_until(lock, until, has_ended)) {
+    lock.unlock();
+    thread.detach();
+    run(phase, blocking, nullptr);
+  }
+  if (blocking->error) std::rethrow_exception(blocking->error);
 }
 
 void Ranks::agree(std::string_view phase, std::exception_ptr error) {

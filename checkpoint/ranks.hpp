@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -64,6 +65,14 @@ class Ranks {
     });
   }
 
+  /// **Collective.** Prepares for `block`.
+  void allow_blocking();
+  /// **Collective.** Runs `work`, which blocks in calls of MPI over the communicator that it is given, on a
+  /// thread of its own, until the deadline. What `work` throws is thrown; it is to own all that it uses, for
+  /// it is left behind where the deadline is missed. Needs MPI_THREAD_MULTIPLE where there is more than one
+  /// rank. Not to be called twice at a time.
+  void block(std::string_view phase, std::function<void(MPI_Comm)> work);
+
   /// **Collective.** Rank 0's bytes on all ranks.
   [[nodiscard]] std::string broadcast(std::string bytes);
   /// **Collective.** Rank 0's `value` on all ranks.
@@ -95,6 +104,7 @@ class Ranks {
   void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
 
   mpi::Communicator comm_;
+  mpi::Communicator io_;  // for calls that block; without a topology, which could mislead MPI-IO
   mpi::Exchange exchange_;
   mpi::Relay* relay_ = nullptr;
   bool syncs_node_ = false;

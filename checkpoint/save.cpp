@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "blob_pack.hpp"
+#include "collective_writer.hpp"
 #include "direct_writer.hpp"
 #include "file_name.hpp"
 #include "rota/error.hpp"
@@ -27,7 +29,7 @@ std::string encode_layout(const CommitPage& page, const Contents& contents) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(std::uint64_t)};
 }
 
-class Save {
+class Save : public std::enable_shared_from_this<Save> {
  public:
   Save(const SaveTarget& target, const SnapshotData& snapshot) : target_(target), snapshot_(snapshot) {
     page_.parent = target.parent;
@@ -239,11 +241,25 @@ class Save {
 
   void write() {
     std::optional<File> own;
-    target_.ranks.together("write a checkpoint", [&] {
-      if (!is_root()) own.emplace(target_.system, temporary_path().string(), O_RDWR);
-      extents_ = write_slabs(is_root() ? temporary_->file() : *own, slabs());
-      if (own && !target_.ranks.syncs_node()) own->close();
+    const std::string_view phase = "write a checkpoint";
+    std::shared_ptr<CollectiveWrite> together;
+    target_.ranks.together(phase, [&] {
+      const bool needs_file = target_.writer == Writer::direct || target_.ranks.syncs_node();
+      if (!is_root() && needs_file) own.emplace(target_.system, temporary_path().string(), O_RDWR);
+      if (target_.writer == Writer::direct) {
+        extents_ = write_slabs(is_root() ? temporary_->file() : *own, slabs());
+        if (own && !target_.ranks.syncs_node()) own->close();
+      } else {
+        extents_ = hash_slabs(slabs());
+        together = std::make_shared<CollectiveWrite>(temporary_path().string(), slabs(), page_.hdf5_end);
+      }
     });
+    if (together) {
+      target_.ranks.together(phase, [&] {
+        target_.ranks.block(phase,
+                            [self = shared_from_this(), together](MPI_Comm comm) { together->run(comm); });
+      });
+    }
     if (!target_.ranks.has_other_nodes()) return;
     target_.ranks.together("write back a checkpoint", [&] {
       if (!target_.ranks.syncs_node()) return;
@@ -288,7 +304,7 @@ class Save {
 }  // namespace
 
 CommitPage save(const SaveTarget& target, const SnapshotData& snapshot, const std::exception_ptr& error) {
-  return Save(target, snapshot).run(error);
+  return std::make_shared<Save>(target, snapshot)->run(error);
 }
 
 }  // namespace rota::checkpoint

@@ -132,6 +132,13 @@ void SnapshotData::add_tensor(LocalTensor tensor) {
   tensors_.push_back(std::move(tensor));
 }
 
+void SnapshotData::copy_views(Staging& staging) {
+  for (std::size_t t = 0; t < tensors_.size(); ++t) {
+    LocalTensor& tensor = tensors_[t];
+    if (tensor.owned.empty()) tensor.data = staging.copy(t, tensor.data);
+  }
+}
+
 namespace {
 
 void add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name, std::string bytes) {

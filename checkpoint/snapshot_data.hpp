@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rota/checkpoint.hpp"
+#include "rota/snapshot.hpp"
+#include "staging.hpp"
 
 namespace rota::checkpoint {
 
@@ -38,6 +39,9 @@ class SnapshotData {
   void add_tensor(LocalTensor tensor);
   void add_blob(std::string_view name, std::string bytes);
   void add_rank_blob(std::string_view name, std::string bytes);
+
+  /// Has all tensors view copies in `staging`, but for those that it owns.
+  void copy_views(Staging& staging);
 
   [[nodiscard]] const std::vector<LocalTensor>& tensors() const noexcept { return tensors_; }
   [[nodiscard]] const std::vector<LocalBlob>& blobs() const noexcept { return blobs_; }
@@ -68,6 +72,7 @@ struct Snapshot::Impl : checkpoint::SnapshotData {};
 class SnapshotAccess {
  public:
   static const checkpoint::SnapshotData& data(const Snapshot& snapshot) { return *snapshot.impl_; }
+  static checkpoint::SnapshotData& data(Snapshot& snapshot) { return *snapshot.impl_; }
 };
 
 }  // namespace rota

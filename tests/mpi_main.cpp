@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "mpi_main.hpp"
 
 namespace {
@@ -12,7 +14,9 @@ rota::mpi::Session* current = nullptr;
 rota::mpi::Session& mpi_session() { return *current; }
 
 int main(int argc, char** argv) {
-  rota::mpi::Session session(argc, argv);
+  const bool has_threads = std::getenv("ROTA_TEST_WRITER") != nullptr;  // collective writes need them
+  using rota::mpi::ThreadLevel;
+  rota::mpi::Session session(argc, argv, has_threads ? ThreadLevel::multiple : ThreadLevel::funneled);
   current = &session;
   ::testing::InitGoogleTest(&argc, argv);
   if (session.world().rank != 0) {

@@ -71,13 +71,16 @@ void max(const Communicator& comm, std::span<std::int64_t> values);
 /// **Collective.** Every rank's `value`, in order of rank, on every rank.
 std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
 
+/// What MPI is asked for: calls from one thread, the main one, or from any.
+enum class ThreadLevel { funneled, multiple };
+
 /// Starts MPI and ends it, for programs that want no more of it than that. One per process, made first in
 /// `main`.
 class Session {
  public:
-  /// MPI_Init with MPI_THREAD_FUNNELED, unless MPI runs already (then it is left running at the end, too).
+  /// MPI_Init_thread with that level, unless MPI runs already (then it is left running at the end, too).
   /// Throws Error{io} where MPI cannot start.
-  Session(int& argc, char**& argv);
+  Session(int& argc, char**& argv, ThreadLevel level = ThreadLevel::funneled);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

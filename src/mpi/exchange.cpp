@@ -89,13 +89,13 @@ void Exchange::require_unbroken(std::string_view phase) const {
 }
 
 bool Exchange::advance(Operation& operation) {
-  if (comm_->size() == 1) return true;
   attend(operation.phase());
+  if (operation.is_late()) give_up(operation.phase());
+  if (comm_->size() == 1) return true;
   return operation.advance(comm_->get());
 }
 
 void Exchange::finish(Operation& operation) {
-  if (comm_->size() == 1) return;
   const auto until = latest();
   while (!advance(operation)) {
     if (Clock::now() > until) give_up(operation.phase());

@@ -26,7 +26,8 @@ using Requests = std::vector<MPI_Request>;
 /// given up while under way. *One thread* at a time.
 class Operation {
  public:
-  /// Makes the calls and adds their requests.
+  /// Makes the calls and adds their requests. None: the calls were made elsewhere, and have missed their
+  /// deadline.
   using Start = std::function<void(MPI_Comm, Requests&)>;
 
   /// `memory` is all that the calls read and write.
@@ -36,6 +37,7 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   [[nodiscard]] const std::string& phase() const noexcept { return phase_; }
+  [[nodiscard]] bool is_late() const noexcept { return start_ == nullptr; }
 
   /// Starts it if need be; whether it is complete. Throws Error{io}.
   bool advance(MPI_Comm comm);

@@ -47,12 +47,15 @@ Outcome meet(const Communicator& guard, const std::string& message) {
 
 }  // namespace
 
-Session::Session(int& argc, char**& argv) {
+Session::Session(int& argc, char**& argv, ThreadLevel level) {
   int running = 0;
   MPI_Initialized(&running);
   if (running == 0) {
     int provided = MPI_THREAD_SINGLE;
-    check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+    check(MPI_Init_thread(&argc, &argv,
+                          level == ThreadLevel::multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED,
+                          &provided),
+          "MPI_Init_thread");
     owns_ = true;
   }
   comm_ = Communicator(MPI_COMM_WORLD);

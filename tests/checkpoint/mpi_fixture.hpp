@@ -2,6 +2,7 @@
 
 // What the tests of checkpoints under mpirun share.
 
+#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -25,7 +26,14 @@ class MpiCheckpointTest : public ::testing::Test {
   static int rank() { return comm().rank(); }
   static int size() { return comm().size(); }
 
-  rota::CheckpointDirectory open(rota::CheckpointPolicy policy = {}) { return {comm(), path_, policy}; }
+  /// As the environment says: CTest runs these tests with each writer.
+  static rota::Writer writer() {
+    return std::getenv("ROTA_TEST_WRITER") != nullptr ? rota::Writer::collective : rota::Writer::direct;
+  }
+  rota::CheckpointDirectory open(rota::CheckpointPolicy policy = {}) {
+    policy.writer = writer();
+    return {comm(), path_, policy};
+  }
 
   /// The Error that all ranks throw from `work`; fails the test where it is not the same.
   static rota::Error same_error_of(const std::function<void()>& work) {

@@ -1,0 +1,101 @@
+// Both writers leave the same bytes, and the collective one runs only where it can be trusted.
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "commit_page.hpp"
+#include "file_system.hpp"
+#include "mpi_fixture.hpp"
+
+namespace {
+
+using rota::DType;
+using rota::ErrorCode;
+using rota::RowRange;
+using rota::Snapshot;
+using rota::Writer;
+using rota_test::Bytes;
+using rota_test::even_share;
+using rota_test::IsError;
+using rota_test::make_rows;
+
+class Writers : public rota_test::MpiCheckpointTest {
+ protected:
+  // A little of everything, with rows in order, in ranges, scattered and none.
+  static Snapshot snapshot() {
+    Snapshot snapshot;
+    const RowRange share = even_share(100'003, comm().world());
+    snapshot.tensor("ordered", DType::int64, {3}, share.count, make_rows(share.first, share.count, 24));
+    std::vector<RowRange> scattered;
+    Bytes data;
+    for (std::int64_t row = rank(); row < 999; row += size()) {
+      scattered.push_back({row, 1});
+      const Bytes bytes = make_rows(row, 1, 12);
+      data.insert(data.end(), bytes.begin(), bytes.end());
+    }
+    snapshot.tensor("scattered", DType::float32, {3}, scattered, std::move(data));
+    snapshot.tensor("empty", DType::float64, {7}, 0, Bytes{});
+    const std::int64_t rows = rank() == size() - 1 ? 5 : 0;  // all of them on one rank
+    snapshot.tensor("model/large", DType::uint8, {3 << 20}, rows, make_rows(0, rows, 3 << 20));
+    snapshot.blob("state", std::string(5000, 'x'));
+    snapshot.rank_blob("rng", std::to_string(rank()));
+    return snapshot;
+  }
+
+  // The HDF5 part of what `kind` leaves, with the random number of its run put out.
+  std::string hdf5_part(Writer kind) {
+    rota::CheckpointDirectory directory(comm(), path_ / std::to_string(static_cast<int>(kind)),
+                                        {.writer = kind});
+    const rota::CheckpointInfo info = directory.save(1, snapshot()).info;
+    std::string bytes = rota_test::read_file(info.path);
+    const auto page = rota::checkpoint::decode_page(
+        std::as_bytes(std::span(bytes)).first<rota::checkpoint::kPageBytes>(), "test");
+    bytes = bytes.substr(rota::checkpoint::kPageBytes, page.hdf5_end - rota::checkpoint::kPageBytes);
+    const std::size_t at = bytes.find(info.run_id);
+    EXPECT_NE(at, std::string::npos);
+    return bytes.replace(at, info.run_id.size(), info.run_id.size(), '0');
+  }
+};
+
+TEST_F(Writers, LeaveTheSameBytes) {
+  const std::string direct = hdf5_part(Writer::direct);
+  EXPECT_GT(direct.size(), 15U << 20);
+  const std::string collective = hdf5_part(Writer::collective);
+  ASSERT_EQ(collective.size(), direct.size());
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < direct.size(); ++i) different += direct[i] == collective[i] ? 0 : 1;
+  EXPECT_LE(different, 4U);  // HDF5's own checksum of what holds the number of the run
+}
+
+TEST_F(Writers, SaveAgainAfterOneRankFailed) {
+  auto directory = open();
+  Snapshot broken = snapshot();
+  if (rank() == size() - 1) broken.tensor("another", DType::int8, {}, 0, Bytes{});
+  if (size() > 1) {
+    EXPECT_THAT(same_error_of([&] { directory.save(1, broken); }),
+                IsError(ErrorCode::invalid_argument, "another"));
+  }
+  EXPECT_EQ(directory.save(2, snapshot()).info.serial, 0);
+  EXPECT_EQ(directory.latest()->info().step, 2);
+}
+
+TEST_F(Writers, SaveInTheBackground) {
+  auto directory = open();
+  directory.save_async(3, snapshot());
+  while (!directory.poll()) continue;
+  EXPECT_EQ(directory.wait()->info.step, 3);
+  EXPECT_EQ(directory.latest()->info().step, 3);
+}
+
+// CTest starts it with OMPIO chosen from outside, and with fewer threads.
+TEST_F(Writers, RefuseWhereTheyCannotBeTrusted) {
+  const char* why = std::getenv("ROTA_TEST_REFUSAL");
+  if (why == nullptr) GTEST_SKIP() << "not where MPI is as it should be";
+  EXPECT_THAT(same_error_of([&] {
+                rota::CheckpointDirectory(comm(), path_ / "refused", {.writer = Writer::collective});
+              }),
+              IsError(ErrorCode::unsupported, why));
+  EXPECT_EQ(rota::CheckpointDirectory(comm(), path_ / "direct").save(1, snapshot()).info.serial, 0);
+}
+
+}  // namespace
