@@ -29,9 +29,8 @@ const TensorInfo* find_tensor(const checkpoint::Contents& contents, std::string_
 
 std::string read_blob(const checkpoint::File& file, const checkpoint::Contents& contents,
                       const checkpoint::BlobEntry& entry) {
-  std::vector<std::byte> stored(entry.stored_bytes);
-  file.read(contents.blob_offset + entry.offset, stored);
-  return checkpoint::unpack(entry, stored, fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
+  return checkpoint::unpack(entry, checkpoint::read_stored(file, contents, entry),
+                            fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
 }
 
 // Names for a message, not more than a reader can use.
@@ -157,8 +156,7 @@ std::vector<BlobInfo> Checkpoint::dropped(int world_size, int workers) const {
 
 Checkpoint open_checkpoint(const std::filesystem::path& file) {
   CheckpointReader reader(checkpoint::posix_file_system(), file);
-  reader.verify_extents({});
-  reader.require_row_digests(reader.row_digests({}));
+  reader.require_row_digests(reader.verify_extents({}));
   return std::move(reader).finish();
 }
 
