@@ -57,24 +57,36 @@ hdf5::File create_file(const SparseImageDriver& driver) {
 // Creation properties that the datasets share.
 struct Creation {
   Creation() {
-    hdf5::check(H5Pset_create_intermediate_group(links.get(), 1), "create groups");
+    hdf5::check(H5Pset_obj_track_times(group.get(), false), "keep times out of a group");
     hdf5::check(H5Pset_layout(dataset.get(), H5D_CONTIGUOUS), "make a dataset contiguous");
     hdf5::check(H5Pset_alloc_time(dataset.get(), H5D_ALLOC_TIME_EARLY), "allot a dataset");
     hdf5::check(H5Pset_fill_time(dataset.get(), H5D_FILL_TIME_NEVER), "leave a dataset unwritten");
     hdf5::check(H5Pset_obj_track_times(dataset.get(), false), "keep times out of a dataset");
   }
-  hdf5::Properties links{H5Pcreate(H5P_LINK_CREATE), "make link properties"};
+  hdf5::Properties group{H5Pcreate(H5P_GROUP_CREATE), "make group properties"};
   hdf5::Properties dataset{H5Pcreate(H5P_DATASET_CREATE), "make dataset properties"};
 };
+
+// The groups that lead to `path`, those that are not there yet. HDF5 could do so by itself, but puts times
+// into them.
+void create_groups(const hdf5::File& file, const std::string& path, const Creation& creation) {
+  for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
+    const std::string group = path.substr(0, slash);
+    if (hdf5::check(H5Lexists(file.get(), group.c_str(), H5P_DEFAULT), group) > 0) continue;
+    hdf5::Group(H5Gcreate2(file.get(), group.c_str(), H5P_DEFAULT, creation.group.get(), H5P_DEFAULT),
+                fmt::format("create group {}", group));
+  }
+}
 
 hdf5::Dataset create_dataset(const hdf5::File& file, const std::string& path, const hdf5::Datatype& type,
                              std::span<const std::int64_t> shape, const Creation& creation) {
   const std::vector<hsize_t> lengths(shape.begin(), shape.end());
   const std::string what = fmt::format("create dataset {}", path);
+  create_groups(file, path, creation);
   const hdf5::Dataspace space(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
                               what);
-  return {H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(), creation.links.get(),
-                     creation.dataset.get(), H5P_DEFAULT),
+  return {H5Dcreate2(file.get(), path.c_str(), type.get(), space.get(), H5P_DEFAULT, creation.dataset.get(),
+                     H5P_DEFAULT),
           what};
 }
 

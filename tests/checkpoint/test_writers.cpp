@@ -63,7 +63,7 @@ TEST_F(Writers, LeaveTheSameBytes) {
   const std::string collective = hdf5_part(Writer::collective);
   ASSERT_EQ(collective.size(), direct.size());
   std::size_t different = 0;
-  for (std::size_t i = 0; i < direct.size(); ++i) different += direct[i] == collective[i] ? 0 : 1;
+  for (std::size_t i = 0; i < direct.size(); ++i) different += direct[i] == collective[i] ? 0U : 1U;
   EXPECT_LE(different, 4U);  // HDF5's own checksum of what holds the number of the run
 }
 
