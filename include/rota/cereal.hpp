@@ -122,6 +122,6 @@ T from_blob(std::string_view bytes) {
 // Which output archive belongs to it, for types that are saved as another; and classes behind pointers.
 template <>
 struct cereal::traits::detail::get_output_from_input<rota::internal::BlobArchive> {
-  using type = cereal::PortableBinaryOutputArchive;
+  using type = cereal::PortableBinaryOutputArchive;  // NOLINT(readability-identifier-naming): cereal's name
 };
 CEREAL_REGISTER_ARCHIVE(rota::internal::BlobArchive)

@@ -15,12 +15,17 @@ thread_local std::size_t largest_asked = 0;
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+void* operator new(std::size_t bytes, const std::nothrow_t& /*nothrow*/) noexcept {
   largest_asked = std::max(largest_asked, bytes);
   void* const memory = std::malloc(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
   held += static_cast<std::ptrdiff_t>(malloc_usable_size(memory));
   most_held = std::max(most_held, held);
+  return memory;
+}
+
+void* operator new(std::size_t bytes) {
+  void* const memory = operator new(bytes, std::nothrow);
+  if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
 

@@ -11,7 +11,27 @@
 namespace rota_test {
 namespace {
 
-using namespace rota::checkpoint;
+using rota::checkpoint::BlobEntry;
+using rota::checkpoint::CommitPage;
+using rota::checkpoint::Contents;
+using rota::checkpoint::decode_contents;
+using rota::checkpoint::decode_extents;
+using rota::checkpoint::decode_page;
+using rota::checkpoint::digest;
+using rota::checkpoint::Digest;
+using rota::checkpoint::encode_contents;
+using rota::checkpoint::encode_extents;
+using rota::checkpoint::encode_page;
+using rota::checkpoint::Extent;
+using rota::checkpoint::get;
+using rota::checkpoint::kExtentEntryBytes;
+using rota::checkpoint::kMaxExtentBytes;
+using rota::checkpoint::kPageBytes;
+using rota::checkpoint::PageBytes;
+using rota::checkpoint::put;
+using rota::checkpoint::row_digest;
+using rota::checkpoint::short_digest;
+using rota::checkpoint::TensorPlace;
 using Bytes = std::span<std::byte>;
 
 // Where these stand in a page.

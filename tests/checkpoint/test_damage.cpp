@@ -6,6 +6,7 @@
 #include "file_system.hpp"
 #include "little_endian.hpp"
 #include "reader.hpp"
+#include "rota/verify.hpp"
 
 namespace {
 
@@ -166,6 +167,30 @@ TEST_F(Damage, OtherFilesAreNoCheckpoints) {
   auto directory = open();
   EXPECT_FALSE(directory.latest());
   EXPECT_THAT(directory.list(), SizeIs(0));
+}
+
+TEST_F(Damage, OfNeighbouringExtentsIsOneAndNamesItsRows) {
+  Snapshot snapshot;
+  snapshot.tensor("w", DType::uint8, {1000}, 6000, make_rows(1, 6000, 1000));
+  const path file = open().save(1, snapshot).info.path;
+  const auto middle = std::filesystem::file_size(file) / 2;
+  flip(file, middle, 0);
+  flip(file, middle + (1 << 20), 0);
+  const auto damage = rota::verify_checkpoint(file).damage;
+  ASSERT_THAT(damage, SizeIs(2));  // and the row digest
+  EXPECT_EQ(damage[0].bytes, 2 << 20);
+  EXPECT_LE(damage[0].offset, static_cast<std::int64_t>(middle));
+  EXPECT_THAT(damage[0].what, ::testing::ContainsRegex("is wrong: rows [0-9]+ to [0-9]+ of tensor \"w\"$"));
+  EXPECT_EQ(damage[1].part, rota::Damage::Part::rows);
+}
+
+TEST_F(Damage, WhatCannotBeVerifiedNowIsNoDamage) {
+  EXPECT_THAT(error_of([&] { rota::verify_checkpoint(path_ / "none.h5"); }),
+              IsError(ErrorCode::not_found, "none"));
+  EXPECT_THAT(error_of([&] { rota::verify_checkpoint(path_); }), IsError(ErrorCode::io, path_.string()));
+  const path file = save();
+  set_version(file, 7);
+  EXPECT_THAT(error_of([&] { rota::verify_checkpoint(file); }), IsError(ErrorCode::unsupported, "version 7"));
 }
 
 TEST_F(Damage, AFileThatIsNotThereIsNotFound) {

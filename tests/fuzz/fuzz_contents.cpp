@@ -10,7 +10,12 @@
 
 namespace {
 
-using namespace rota::checkpoint;
+using rota::checkpoint::ByteWriter;
+using rota::checkpoint::Codec;
+using rota::checkpoint::Contents;
+using rota::checkpoint::decode_contents;
+using rota::checkpoint::encode_contents;
+using rota::checkpoint::get;
 
 Contents make_contents() {
   Contents contents;
