@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "mpi_bench.hpp"
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 
 namespace {
 
