@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   using namespace rota_endurance;
   using Program = void (*)(const rota::mpi::Session&, const Report&, const Arguments&);
-  const std::map<std::string, Program> programs{{"cycle", run_cycle}};
+  const std::map<std::string, Program> programs{{"cycle", run_cycle}, {"phases", run_phases}};
   rota::mpi::Session session(argc, argv,
                              rota::mpi::ThreadLevel::multiple);  // as the collective writer wants it
   return session.run([&] {
