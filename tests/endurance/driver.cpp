@@ -11,7 +11,11 @@
 int main(int argc, char** argv) {
   using namespace rota_endurance;
   using Program = void (*)(const rota::mpi::Session&, const Report&, const Arguments&);
-  const std::map<std::string, Program> programs{{"cycle", run_cycle}, {"phases", run_phases}};
+  const std::map<std::string, Program> programs{{"cycle", run_cycle},
+                                                {"phases", run_phases},
+                                                {"disk", run_disk},
+                                                {"large", run_large},
+                                                {"many", run_many}};
   rota::mpi::Session session(argc, argv,
                              rota::mpi::ThreadLevel::multiple);  // as the collective writer wants it
   return session.run([&] {

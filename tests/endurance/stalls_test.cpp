@@ -107,7 +107,7 @@ class Stalls : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
-  const std::vector<Stall> stalls = rota_endurance::some_stalls(GetParam(), rota_endurance::kStops, 5);
+  const std::vector<Stall> stalls = rota_endurance::some_stalls(GetParam(), rota_endurance::kStops, 4);
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < stalls.size(); i = next++) run_stop(stalls[i], std::to_string(i));
@@ -120,7 +120,7 @@ TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
 
 TEST_P(Stalls, ARankThatIsSlowOrPausesIsWaitedFor) {
   for (const auto hitch : {rota_endurance::kLags, rota_endurance::kPauses}) {
-    for (const Stalled& one : run(rota_endurance::some_stalls(GetParam(), hitch, 6))) {
+    for (const Stalled& one : run(rota_endurance::some_stalls(GetParam(), hitch, 4))) {
       const bool saves = one.stall.operation != "restore";
       const std::int64_t step = saves ? rota_endurance::kNewStep : rota_endurance::kOldStep;
       for (const Said& said : one.said) {
