@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "programs.hpp"
@@ -45,19 +46,27 @@ std::vector<std::byte> make_bytes(std::int64_t first, std::int64_t count) {
   return bytes;
 }
 
-// All but the last rows are rank 0's; where there is one row, it is.
-rota::RowRange share_of(const Shape& shape, const rota::World& world) {
+// All but the last rows are rank 0's; where there is one row, it is. Where rows are to be moved, all but the
+// second are rank 1's, and half of them are written by rank 0.
+std::vector<rota::RowRange> share_of(const Shape& shape, bool moves, const rota::World& world) {
+  if (world.rank > 1) return {};
+  if (moves && world.rank == 0) return {{1, 1}};
+  if (moves) return {{0, 1}, {2, shape.rows - 2}};
   const std::int64_t others = shape.rows == 1 ? 0 : 7;
   const std::int64_t first = shape.rows - others;
-  if (world.rank == 0) return {0, first};
-  return {first, world.rank == 1 ? others : 0};
+  if (world.rank == 0) return {{0, first}};
+  return {{first, others}};
 }
 
-void save(rota::CheckpointDirectory& directory, const Shape& shape, const rota::World& world) {
-  const rota::RowRange share = share_of(shape, world);
+void save(rota::CheckpointDirectory& directory, const Shape& shape, bool moves, const rota::World& world) {
+  const std::vector<rota::RowRange> share = share_of(shape, moves, world);
+  std::vector<std::byte> bytes;
+  for (const auto& [first, count] : share) {
+    const std::vector<std::byte> part = make_bytes(first * shape.columns, count * shape.columns);
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
   rota::Snapshot snapshot;
-  snapshot.tensor("large", rota::DType::uint8, {shape.columns}, share.count,
-                  make_bytes(share.first * shape.columns, share.count * shape.columns));
+  snapshot.tensor("large", rota::DType::uint8, {shape.columns}, share, std::move(bytes));
   directory.save(1, snapshot);
 }
 
@@ -92,7 +101,7 @@ void run_large(const rota::mpi::Session& session, const Report& report, const Ar
   rota::CheckpointDirectory directory(session.comm(), arguments.at(0),
                                       {.writer = writer_of(arguments.at(1))});
   if (arguments.at(2) == "save") {
-    save(directory, shape, session.world());
+    save(directory, shape, arguments.at(3) == "moved", session.world());
   } else {
     restore(directory, shape, session.world());
   }

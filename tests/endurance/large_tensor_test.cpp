@@ -45,7 +45,7 @@ TEST_P(LargeTensor, IsSavedByTwoRanksAndRestoredByThree) {
 
 INSTANTIATE_TEST_SUITE_P(Each, LargeTensor,
                          ::testing::Combine(::testing::Values("direct", "collective"),
-                                            ::testing::Values("one", "many")),
+                                            ::testing::Values("one", "many", "moved")),
                          [](const auto& test) {
                            return std::get<0>(test.param) + "_" + std::get<1>(test.param) + "_rows";
                          });
