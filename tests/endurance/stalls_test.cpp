@@ -1,0 +1,149 @@
+// One rank stops, is slow, or throws, in each phase of a save and of a restore.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <future>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "stall_cases.hpp"
+#include "state.hpp"
+
+namespace {
+
+using rota_endurance::Launched;
+using rota_endurance::Said;
+using rota_endurance::Stall;
+using rota_endurance::Stalled;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+constexpr const char* kFirst = "checkpoint-000000000000.h5 ";
+constexpr const char* kSecond = "checkpoint-000000000001.h5 ";
+
+std::string text_of(const Said& said, const std::string& what) {
+  const auto found = said.find(what);
+  return found == said.end() ? "(nothing)" : found->second.text;
+}
+
+std::size_t to_index(int rank) { return static_cast<std::size_t>(rank); }
+
+class Stalls : public ::testing::TestWithParam<int> {
+ protected:
+  // Cases that leave their processes well, in one launch.
+  std::vector<Stalled> run(const std::vector<Stall>& stalls) {
+    Launched launched;
+    std::vector<Stalled> cases =
+        rota_endurance::run_together(GetParam(), stalls, directory_ / stalls.front().hitch, launched);
+    EXPECT_EQ(launched.ended.code, 0) << launched.ended.output;
+    for (const Stalled& one : cases) expect_hit(one);
+    std::cout << GetParam() << " ranks: " << cases.size() << " cases in which a rank " << stalls.front().hitch
+              << ", " << launched.ended.seconds << " s\n";
+    return cases;
+  }
+
+  static void expect_hit(const Stalled& one) {
+    EXPECT_EQ(text_of(one.said[to_index(one.stall.rank)], "hit"), one.stall.point) << describe(one);
+  }
+
+  static void expect_goes_on(const Stalled& one, std::int64_t newest, const std::string& names) {
+    for (const Said& said : one.said) {
+      EXPECT_EQ(text_of(said, "names"), names) << describe(one);
+      EXPECT_EQ(text_of(said, "newest"), "ok " + std::to_string(newest)) << describe(one);
+      EXPECT_EQ(text_of(said, "next"), "ok " + std::to_string(rota_endurance::kNextStep)) << describe(one);
+    }
+  }
+
+  void run_stop(const Stall& stall, const std::string& name) {
+    Launched launched;
+    const Stalled one =
+        rota_endurance::run_together(GetParam(), {stall}, directory_ / name, launched).front();
+    EXPECT_FALSE(launched.hung()) << describe(one);
+    EXPECT_NE(launched.ended.code, 0) << describe(one);
+    EXPECT_THAT(launched.ended.output, HasSubstr("error: ")) << describe(one);
+    expect_hit(one);
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      if (rank != stall.rank) expect_named(one, one.said[to_index(rank)]);
+    }
+    expect_all_ended(one);
+    expect_old_or_new(one);
+  }
+
+  // In time, with the phase in which it was missed.
+  static void expect_named(const Stalled& one, const Said& said) {
+    const auto is_timeout = [](const auto& entry) { return entry.second.text.starts_with("timeout: "); };
+    const auto found = std::ranges::find_if(said, is_timeout);
+    ASSERT_NE(found, said.end()) << describe(one);
+    EXPECT_THAT(found->second.text,
+                MatchesRegex("timeout: [a-z0-9 ]+: (a deadline was missed before.*)?rank " +
+                             std::to_string(one.stall.rank) + " did not arrive before the deadline.*"))
+        << describe(one);
+    EXPECT_LE(found->second.milliseconds, rota_endurance::kMissedDeadline.count() + 2000) << describe(one);
+    // Only what rank 0 does after the others have heard of the save is missed later.
+    EXPECT_EQ(found->first, one.stall.point == "unlink" ? "newest" : "did") << describe(one);
+  }
+
+  static void expect_all_ended(const Stalled& one) {
+    const auto left = rota_endurance::still_running(one);
+    EXPECT_THAT(left, IsEmpty()) << describe(one);
+    for (const std::int64_t pid : left) ::kill(static_cast<pid_t>(pid), SIGKILL);
+  }
+
+  static void expect_old_or_new(const Stalled& one) {
+    const auto newest = rota::CheckpointDirectory({}, one.stall.directory).latest();
+    ASSERT_TRUE(newest) << describe(one);
+    EXPECT_THAT(newest->info().step, ::testing::AnyOf(rota_endurance::kOldStep, rota_endurance::kNewStep));
+    EXPECT_EQ(rota_endurance::difference(*newest, rota_endurance::kStallBytes), "") << describe(one);
+  }
+
+  rota::test::TemporaryDirectory directory_;
+};
+
+TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
+  const std::vector<Stall> stalls = rota_endurance::some_stalls(GetParam(), rota_endurance::kStops, 4);
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < stalls.size(); i = next++) run_stop(stalls[i], std::to_string(i));
+  };
+  auto other = std::async(std::launch::async, work);  // they mostly wait
+  work();
+  other.get();
+  std::cout << GetParam() << " ranks: " << stalls.size() << " cases in which a rank stops\n";
+}
+
+TEST_P(Stalls, ARankThatIsSlowOrPausesIsWaitedFor) {
+  for (const auto hitch : {rota_endurance::kLags, rota_endurance::kPauses}) {
+    for (const Stalled& one : run(rota_endurance::some_stalls(GetParam(), hitch, 4))) {
+      const bool saves = one.stall.operation != "restore";
+      const std::int64_t step = saves ? rota_endurance::kNewStep : rota_endurance::kOldStep;
+      for (const Said& said : one.said) {
+        EXPECT_EQ(text_of(said, "did"), "ok " + std::to_string(step)) << describe(one);
+      }
+      expect_goes_on(one, step, saves ? kSecond : kFirst);
+    }
+  }
+}
+
+TEST_P(Stalls, ARankThatThrowsThrowsOnAllAndTheOldStateStays) {
+  for (const Stalled& one : run(rota_endurance::some_stalls(GetParam(), rota_endurance::kThrows, 20))) {
+    const std::string code = one.stall.point == "state" ? "callback" : "io";
+    for (const Said& said : one.said) {
+      EXPECT_EQ(text_of(said, "did"), text_of(one.said.front(), "did")) << describe(one);
+      EXPECT_THAT(text_of(said, "did"), StartsWith(code + ": rank " + std::to_string(one.stall.rank) + ": "))
+          << describe(one);
+    }
+    expect_goes_on(one, rota_endurance::kOldStep, kFirst);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Stalls, ::testing::Values(2, 4),
+                         [](const auto& test) { return std::to_string(test.param); });
+
+}  // namespace

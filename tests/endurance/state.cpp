@@ -1,0 +1,152 @@
+#include "state.hpp"
+
+#include <array>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rota_endurance {
+namespace {
+
+using rota::RowRange;
+
+enum class Rows { ragged, dealt };
+
+struct Tensor {
+  std::string_view name;
+  rota::DType dtype;
+  std::int64_t element_bytes;
+  Rows how;
+  std::int64_t columns;
+  std::int64_t rows;
+  [[nodiscard]] std::int64_t row_bytes() const { return columns * element_bytes; }
+};
+
+std::uint64_t mixed(std::uint64_t x) {
+  x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15U;
+  x = (x ^ (x >> 29)) * 0xBF58476D1CE4E5B9U;
+  return x ^ (x >> 32);
+}
+
+// A number below `end` that belongs to `step` and `index`.
+std::int64_t drawn(std::int64_t step, std::size_t index, std::int64_t end) {
+  const std::uint64_t x = mixed(static_cast<std::uint64_t>(step) * 31 + index + 1);
+  return static_cast<std::int64_t>(x % static_cast<std::uint64_t>(end));
+}
+
+// The tensors of a step, of shapes of its own.
+std::array<Tensor, 4> tensors_of(std::int64_t step, std::int64_t bytes) {
+  std::array<Tensor, 4> tensors{Tensor{"model/weight", rota::DType::float64, 8, Rows::ragged, 0, 0},
+                                Tensor{"loader/main/cursors", rota::DType::int32, 4, Rows::dealt, 0, 0},
+                                Tensor{"model/wide", rota::DType::uint8, 1, Rows::ragged, 0, 0},
+                                Tensor{"model/none", rota::DType::int16, 2, Rows::dealt, 7, 0}};
+  const std::array most_columns{19, 5, 9000};
+  for (std::size_t i = 0; i < most_columns.size(); ++i) {
+    tensors.at(i).columns = 1 + drawn(step, i, most_columns.at(i));
+    const std::int64_t most_rows = 1 + bytes / 3 / tensors.at(i).row_bytes();
+    tensors.at(i).rows = most_rows - drawn(step, i + tensors.size(), 1 + most_rows / 8);
+  }
+  return tensors;
+}
+
+std::vector<std::byte> bytes_of(std::int64_t step, std::size_t index, std::int64_t row_bytes,
+                                std::span<const RowRange> ranges) {
+  std::vector<std::byte> bytes;
+  for (const auto& [first, count] : ranges) {
+    for (std::int64_t i = 0; i < count * row_bytes; ++i) {
+      bytes.push_back(byte_at(step, index, first * row_bytes + i));
+    }
+  }
+  return bytes;
+}
+
+// Ranks 0, 1, 2, 3 ... share rows as 3, 0, 1, 2, 3 ... do.
+std::int64_t first_row(std::int64_t rows, int rank, int size) {
+  const auto weight_before = [](int r) {
+    std::int64_t sum = 0;
+    for (int i = 0; i < r; ++i) sum += (i + 3) % 4;
+    return sum;
+  };
+  return rows * weight_before(rank) / weight_before(size);
+}
+
+std::vector<RowRange> ranges_of(const Tensor& tensor, const rota::World& world) {
+  if (tensor.how == Rows::ragged) {
+    const std::int64_t first = first_row(tensor.rows, world.rank, world.size);
+    return {{first, first_row(tensor.rows, world.rank + 1, world.size) - first}};
+  }
+  std::vector<RowRange> ranges;
+  for (std::int64_t row = world.rank; row < tensor.rows; row += world.size) ranges.push_back({row, 1});
+  return ranges;
+}
+
+std::string blob_of(std::int64_t step) {
+  std::string blob = "step " + std::to_string(step);
+  for (std::int64_t i = 0; i < 3000; ++i) blob += static_cast<char>(byte_at(step, 9, i));
+  return blob;
+}
+
+std::string rank_blob_of(std::int64_t step, int rank) {
+  return "rank " + std::to_string(rank) + " at step " + std::to_string(step);
+}
+
+std::string difference_of_blobs(const rota::Checkpoint& checkpoint) {
+  const auto& info = checkpoint.info();
+  if (checkpoint.blob("state") != blob_of(info.step)) return "the blob of the job differs";
+  for (int rank = 0; rank < info.world_size; ++rank) {
+    const auto blob = checkpoint.rank_blob("rng", {.rank = rank, .size = info.world_size});
+    if (blob != rank_blob_of(info.step, rank)) return "the blob of rank " + std::to_string(rank) + " differs";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::byte byte_at(std::int64_t step, std::size_t index, std::int64_t at) {
+  return static_cast<std::byte>(mixed(static_cast<std::uint64_t>(at) +
+                                      (static_cast<std::uint64_t>(index) << 36) +
+                                      (static_cast<std::uint64_t>(step) << 40)) >>
+                                24);
+}
+
+void add_state(rota::Snapshot& snapshot, std::int64_t step, const rota::World& world, std::int64_t bytes) {
+  const auto tensors = tensors_of(step, bytes);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors.at(i);
+    const std::vector<RowRange> ranges = ranges_of(tensor, world);
+    std::vector<std::byte> data = bytes_of(step, i, tensor.row_bytes(), ranges);
+    if (tensor.how == Rows::ragged) {
+      snapshot.tensor(tensor.name, tensor.dtype, {tensor.columns}, ranges.front().count, std::move(data));
+    } else {
+      snapshot.tensor(tensor.name, tensor.dtype, {tensor.columns}, ranges, std::move(data));
+    }
+  }
+  snapshot.blob("state", blob_of(step));
+  snapshot.rank_blob("rng", rank_blob_of(step, world.rank));
+}
+
+rota::Snapshot make_state(std::int64_t step, const rota::World& world, std::int64_t bytes) {
+  rota::Snapshot snapshot;
+  add_state(snapshot, step, world, bytes);
+  return snapshot;
+}
+
+std::string difference(const rota::Checkpoint& checkpoint, std::int64_t bytes) {
+  const std::int64_t step = checkpoint.info().step;
+  const auto tensors = tensors_of(step, bytes);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors.at(i);
+    const RowRange all{0, tensor.rows};
+    if (checkpoint.tensor(tensor.name).shape != std::vector{tensor.rows, tensor.columns}) {
+      return std::string(tensor.name) + " has another shape";
+    }
+    std::vector<std::byte> found(static_cast<std::size_t>(tensor.rows * tensor.row_bytes()));
+    checkpoint.read(tensor.name, all, found);
+    if (found != bytes_of(step, i, tensor.row_bytes(), {&all, 1}))
+      return std::string(tensor.name) + " differs";
+  }
+  return difference_of_blobs(checkpoint);
+}
+
+}  // namespace rota_endurance

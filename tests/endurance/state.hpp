@@ -1,0 +1,26 @@
+#pragma once
+
+// The state that the programs save: every byte, and how many rows there are, depends on the step alone, and
+// not on the world that saves it.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "rota/checkpoint_directory.hpp"
+#include "rota/world.hpp"
+
+namespace rota_endurance {
+
+/// Byte `at` of tensor or blob `index` at `step`.
+[[nodiscard]] std::byte byte_at(std::int64_t step, std::size_t index, std::int64_t at);
+
+/// Adds this rank's part of the state of `step`: ragged rows of which some ranks have none, rows dealt out
+/// round robin, long rows, no rows at all, and blobs; about `bytes` bytes over all ranks.
+void add_state(rota::Snapshot& snapshot, std::int64_t step, const rota::World& world, std::int64_t bytes);
+[[nodiscard]] rota::Snapshot make_state(std::int64_t step, const rota::World& world, std::int64_t bytes);
+
+/// What of `checkpoint` is not as the step in it says; empty where all is well.
+[[nodiscard]] std::string difference(const rota::Checkpoint& checkpoint, std::int64_t bytes);
+
+}  // namespace rota_endurance
