@@ -1,40 +1,38 @@
 #include "background.hpp"
 
-#include <fmt/format.h>
-
-#include <system_error>
 #include <utility>
-
-#include "rota/error.hpp"
 
 namespace rota::checkpoint {
 
-Background::Background(Ranks& ranks, std::function<CommitPage()> save) : ranks_(&ranks) {
-  ranks.go_through(&relay_);
+Background::Background(Ranks& ranks, std::function<CommitPage()> save)
+    : ranks_(&ranks), save_(std::move(save)) {
   try {
-    thread_ = std::jthread([this, save = std::move(save)] {
+    ranks.go_through(&relay_);
+    thread_ = std::jthread([this] {
       try {
-        page_ = save();
+        page_ = save_();
       } catch (...) {
         error_ = std::current_exception();
       }
       relay_.end();
     });
-  } catch (const std::system_error& error) {
+  } catch (...) {  // too many threads, or no memory: other ranks have begun, and wait for this one
     ranks.go_through(nullptr);
-    throw Error(ErrorCode::io, fmt::format("save in the background: start a thread: {}", error.what()));
   }
 }
 
 Background::~Background() {
-  if (!relay_.go()) ranks_->operations().break_off("a save in the background was given up");
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) {
+    if (!relay_.go()) ranks_->operations().break_off("a save in the background was given up");
+    thread_.join();
+  }
   ranks_->go_through(nullptr);
 }
 
-bool Background::poll() { return relay_.poll(ranks_->operations()); }
+bool Background::poll() { return thread_.joinable() && relay_.poll(ranks_->operations()); }
 
 CommitPage Background::finish() {
+  if (!thread_.joinable()) return save_();
   relay_.finish(ranks_->operations(), "wait for a save");
   if (error_) std::rethrow_exception(error_);
   return page_;

@@ -16,8 +16,8 @@ namespace rota::checkpoint {
 /// constructor's `save` is for the caller's thread.
 class Background {
  public:
-  /// Starts `save`, whose operations of `ranks` go through the caller's thread until this dies. Throws
-  /// Error{io} where there can be no thread.
+  /// Starts `save`, whose operations of `ranks` go through the caller's thread until this dies. Where
+  /// there can be no thread, `finish` runs it.
   Background(Ranks& ranks, std::function<CommitPage()> save);
   /// Gives up what is not finished: the save fails at its next operation.
   ~Background();
@@ -34,6 +34,7 @@ class Background {
   mpi::Relay relay_;
   CommitPage page_;
   std::exception_ptr error_;
+  std::function<CommitPage()> save_;
   std::jthread thread_;
 };
 

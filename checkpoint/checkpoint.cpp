@@ -139,8 +139,16 @@ namespace {
 // worker.
 bool fits(std::string_view name, int workers) {
   const std::string_view last = name.substr(name.rfind('/') + 1);
-  const bool is_of_worker = last.starts_with("worker-") && last.find("-of-") != std::string_view::npos;
-  return !is_of_worker || last.ends_with(fmt::format("-of-{}", workers));
+  constexpr std::string_view kWorker = "worker-";
+  constexpr std::string_view kOf = "-of-";
+  const std::size_t of = last.find(kOf);
+  if (!last.starts_with(kWorker) || of == std::string_view::npos) return true;
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  const std::string_view count = last.substr(of + kOf.size());
+  if (!is_number(count) || !is_number(last.substr(kWorker.size(), of - kWorker.size()))) return true;
+  return count == std::to_string(workers);
 }
 
 }  // namespace

@@ -170,12 +170,14 @@ CollectiveWrite::CollectiveWrite(std::string path, std::span<const Slab> slabs, 
     }
   }
   if (!view.empty()) view_ = view.type();
+  hints_ = make_hints();
   for (std::size_t w = 0; w < windows_.size(); ++w) {
     if (!memory[w].empty()) windows_[w].memory = memory[w].type();
   }
 }
 
 CollectiveWrite::~CollectiveWrite() {
+  if (hints_ != MPI_INFO_NULL) MPI_Info_free(&hints_);
   if (view_ != MPI_DATATYPE_NULL) MPI_Type_free(&view_);
   for (Window& window : windows_) {
     if (window.memory != MPI_DATATYPE_NULL) MPI_Type_free(&window.memory);
@@ -183,11 +185,9 @@ CollectiveWrite::~CollectiveWrite() {
 }
 
 void CollectiveWrite::run(MPI_Comm comm) {
-  MPI_Info hints = make_hints();
   MPI_File file = MPI_FILE_NULL;
-  const int opened = MPI_File_open(comm, path_.c_str(), MPI_MODE_RDWR, hints, &file);
-  MPI_Info_free(&hints);
-  mpi::check(opened, fmt::format("MPI_File_open {}", path_));
+  mpi::check(MPI_File_open(comm, path_.c_str(), MPI_MODE_RDWR, hints_, &file),
+             fmt::format("MPI_File_open {}", path_));
   FirstError error;
   error.add(MPI_File_set_view(file, 0, MPI_BYTE, view_ == MPI_DATATYPE_NULL ? MPI_BYTE : view_, "native",
                               MPI_INFO_NULL),

@@ -39,6 +39,7 @@ class CollectiveWrite {
   std::string path_;
   std::vector<Window> windows_;
   MPI_Datatype view_ = MPI_DATATYPE_NULL;
+  MPI_Info hints_ = MPI_INFO_NULL;
 };
 
 }  // namespace rota::checkpoint

@@ -61,6 +61,16 @@ void CheckpointPolicy::validate() const {
   if (deadline.count() < 0) reject("the deadline is negative; 0 means never");
 }
 
+namespace {
+
+// What a save in the background works on.
+struct InBackground {
+  checkpoint::Staging staging;
+  Snapshot snapshot;
+};
+
+}  // namespace
+
 struct CheckpointDirectory::Impl {
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
@@ -92,6 +102,19 @@ struct CheckpointDirectory::Impl {
       checkpoint::fail_io(fmt::format("make checkpoint directory {}", path.string()), errno);
     }
     for (const auto& above : parents) File(system, above.string(), O_RDONLY | O_DIRECTORY).sync();
+    if (parents.empty()) sync_parent();
+  }
+
+  // Who made the directory may have died before it was on disk, or not have cared. A parent that is not ours
+  // to open was not made by us.
+  void sync_parent() const {
+    const auto whole = std::filesystem::absolute(path);
+    const auto above = whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
+    try {
+      File(system, above.string(), O_RDONLY | O_DIRECTORY).sync();
+    } catch (const Error&) {
+      if (system.access(above.c_str(), W_OK) == 0) throw;
+    }
   }
 
   // Rank 0 makes and locks it, and draws the number of this run.
@@ -147,8 +170,18 @@ struct CheckpointDirectory::Impl {
                   fmt::format("open {}: its commit page says serial {}; the file was renamed",
                               file_path(serial).string(), reader->page().serial));
     });
+    checkpoint::Digest seen_by_root = reader->page().contents_digest;
+    ranks.broadcast(seen_by_root);
     std::vector<std::uint64_t> sums;
-    ranks.together("verify a checkpoint", [&] { sums = reader->verify_extents(world); });
+    ranks.together("verify a checkpoint", [&] {
+      if (reader->page().contents_digest != seen_by_root) {
+        throw Error(ErrorCode::io,
+                    fmt::format("open {}: this rank sees another file than rank 0 does; wait until the "
+                                "file system has brought the change to all nodes",
+                                file_path(serial).string()));
+      }
+      sums = reader->verify_extents(world);
+    });
     ranks.sum(sums);
     reader->require_row_digests(sums);
     verified = serial;
@@ -193,15 +226,16 @@ struct CheckpointDirectory::Impl {
                                         .parent = parent,
                                         .above = highest,
                                         .step = step,
-                                        .writer = policy.writer};
+                                        .writer = policy.writer,
+                                        .memory = in_background};
     const CommitPage page = checkpoint::save(target, data, error);
     if (ranks.is_root()) drop_old();
+    took = std::chrono::steady_clock::now() - began;
     return page;
   }
 
   SaveReport report(const CommitPage& page) {
     parent = highest = page.serial;
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     return {.info = checkpoint::to_info(page, file_path(page.serial)), .seconds = took.count()};
   }
 
@@ -215,13 +249,14 @@ struct CheckpointDirectory::Impl {
     wait();
     began = std::chrono::steady_clock::now();
     try {
-      SnapshotAccess::data(snapshot).copy_views(staging);
+      SnapshotAccess::data(snapshot).copy_views(in_background->staging);
     } catch (...) {
       if (!error) error = std::current_exception();
     }
-    copied = std::move(snapshot);
-    background.emplace(ranks,
-                       [this, step, error] { return write(step, SnapshotAccess::data(copied), error); });
+    in_background->snapshot = std::move(snapshot);
+    background.emplace(ranks, [this, step, error] {
+      return write(step, SnapshotAccess::data(std::as_const(in_background->snapshot)), error);
+    });
   }
 
   bool poll() { return !background || background->poll(); }
@@ -231,15 +266,21 @@ struct CheckpointDirectory::Impl {
     if (!background) return std::nullopt;
     const auto finish = [&] {
       try {
-        const CommitPage page = background->finish();
-        background.reset();
-        return page;
+        return background->finish();
       } catch (...) {
-        background.reset();
+        forget();
         throw;
       }
     };
-    return report(finish());
+    const CommitPage page = finish();
+    forget();
+    return report(page);
+  }
+
+  // The end of a save in the background, and of what it owned.
+  void forget() {
+    background.reset();
+    in_background->snapshot = Snapshot();
   }
 
   // What cannot be dropped now is dropped after the next save.
@@ -247,6 +288,7 @@ struct CheckpointDirectory::Impl {
     try {
       std::vector<checkpoint::Present> present;
       for (const std::int64_t serial : present_serials()) {
+        if (is_newer_format(serial)) continue;  // not for this version to judge
         present.push_back({.serial = serial, .is_good = seems_good(serial)});
       }
       for (const std::int64_t serial : checkpoint::to_drop(present, policy, verified)) {
@@ -261,6 +303,15 @@ struct CheckpointDirectory::Impl {
     if (std::ranges::find(passed_over, file_path(serial), &PassedOver::path) != passed_over.end())
       return false;
     return read_page(serial).has_value();
+  }
+
+  [[nodiscard]] bool is_newer_format(std::int64_t serial) const {
+    try {
+      static_cast<void>(checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY)));
+      return false;
+    } catch (const Error& error) {
+      return error.code() == ErrorCode::unsupported;
+    }
   }
 
   // Nothing where it does not verify, or belongs to another file.
@@ -304,8 +355,9 @@ struct CheckpointDirectory::Impl {
   std::vector<PassedOver> passed_over;
 
   std::chrono::steady_clock::time_point began;  // of the last save
-  checkpoint::Staging staging;
-  Snapshot copied;                                   // what is saved in the background
+  std::chrono::duration<double> took{};
+  // Shared with blocking calls that a save may leave behind.
+  std::shared_ptr<InBackground> in_background = std::make_shared<InBackground>();
   std::optional<checkpoint::Background> background;  // dies first: it uses all of the above
 };
 

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <climits>
-#include <condition_variable>
-#include <mutex>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -90,6 +87,11 @@ void Ranks::run(std::string_view what, std::shared_ptr<void> memory, mpi::Operat
 }
 
 void Ranks::run(mpi::Operation& operation) {
+  if (is_out_of_step_) {
+    throw Error(
+        ErrorCode::timeout,
+        fmt::format("{}: an exchange failed on this rank alone before; end the job", operation.phase()));
+  }
   if (relay_ != nullptr) {
     relay_->run(operation);
   } else {
@@ -97,45 +99,72 @@ void Ranks::run(mpi::Operation& operation) {
   }
 }
 
-namespace {
+Blocking::Blocking(MPI_Comm comm, std::function<void(MPI_Comm)> work)
+    : work_(std::move(work)), thread_([this, comm](const std::stop_token& stop) { run(stop, comm); }) {}
 
-// What is left behind where a deadline is missed.
-struct Blocking {
-  std::function<void(MPI_Comm)> work;
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool has_ended = false;
-  std::exception_ptr error;
-
-  void run(MPI_Comm comm) {
-    try {
-      work(comm);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    const std::scoped_lock lock(mutex);
-    has_ended = true;
-    ended.notify_all();
+void Blocking::run(const std::stop_token& stop, MPI_Comm comm) {
+  std::unique_lock lock(mutex_);
+  if (!changed_.wait(lock, stop, [&] { return may_begin_; })) return;
+  lock.unlock();
+  try {
+    work_(comm);
+  } catch (...) {
+    error_ = std::current_exception();
   }
-};
+  lock.lock();
+  has_ended_ = true;
+  changed_.notify_all();
+}
 
-}  // namespace
+void Blocking::begin() {
+  const std::scoped_lock lock(mutex_);
+  may_begin_ = true;
+  changed_.notify_all();
+}
 
-void Ranks::block(std::string_view phase, std::function<void(MPI_Comm)> work) {
-  const auto blocking = std::make_shared<Blocking>();
-  blocking->work = std::move(work);
-  std::jthread thread([blocking, comm = io_.get()] { blocking->run(comm); });
-  const auto until = exchange_.latest();
-  std::unique_lock lock(blocking->mutex);
-  const auto has_ended = [&] { return blocking->has_ended; };
-  if (until == mpi::Clock::time_point::max()) {
-    blocking->ended.wait(lock, has_ended);
-  } else if (!blocking->ended.wait_until(lock, until, has_ended)) {
-    lock.unlock();
-    thread.detach();
-    run(phase, blocking, nullptr);
+bool Blocking::wait_for(std::chrono::milliseconds time) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, time, [&] { return has_ended_; });
+}
+
+void Blocking::require_success() const {
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Blocking::leave_behind(const std::shared_ptr<Blocking>& blocking) {
+  blocking->thread_.detach();
+  mpi::keep_for_ever(blocking);
+}
+
+std::shared_ptr<Blocking> Ranks::make_blocking(std::function<void(MPI_Comm)> work) const {
+  return std::make_shared<Blocking>(io_.get(), std::move(work));
+}
+
+void Ranks::block(std::string_view phase, const std::shared_ptr<Blocking>& blocking) {
+  constexpr auto kLook = std::chrono::milliseconds(10);
+  const auto start = mpi::Clock::now();
+  blocking->begin();
+  try {
+    while (!blocking->wait_for(kLook)) attend(phase, start);
+  } catch (...) {
+    Blocking::leave_behind(blocking);
+    throw;
   }
-  if (blocking->error) std::rethrow_exception(blocking->error);
+  blocking->require_success();
+}
+
+// Throws where `phase`, which began at `start`, has missed its deadline, or the other ranks have given up.
+// While the caller of a save in the background does not wait for it, nobody is late.
+void Ranks::attend(std::string_view phase, mpi::Clock::time_point start) {
+  mpi::Clock::time_point late = exchange_.latest(start);
+  if (relay_ == nullptr) {
+    exchange_.attend(phase);
+  } else if (const auto since = relay_->waits_since()) {
+    late = exchange_.latest(std::max(start, *since));
+  } else {
+    late = mpi::Clock::time_point::max();
+  }
+  if (mpi::Clock::now() > late || (relay_ != nullptr && relay_->has_gone())) run(phase, nullptr, nullptr);
 }
 
 void Ranks::agree(std::string_view phase, std::exception_ptr error) {
@@ -143,8 +172,21 @@ void Ranks::agree(std::string_view phase, std::exception_ptr error) {
       comm_.world(), [&](mpi::Operation& operation) { run(operation); }, phase, as_error(std::move(error)));
 }
 
+template <typename Work>
+void Ranks::in_step(Work&& work) {
+  try {
+    work();
+  } catch (...) {
+    is_out_of_step_ = true;
+    throw;
+  }
+}
+
 void Ranks::broadcast_bytes(std::span<std::byte> bytes) {
-  if (size() == 1) return;
+  if (size() > 1) in_step([&] { broadcast_among(bytes); });
+}
+
+void Ranks::broadcast_among(std::span<std::byte> bytes) {
   const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
   run("broadcast what rank 0 says", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
     in_messages(*copy, [&](std::byte* part, int count) {
@@ -165,8 +207,12 @@ std::string Ranks::broadcast(std::string bytes) {
 void Ranks::gather_bytes(std::span<const std::byte> own, std::span<std::byte> all) {
   if (size() == 1) {
     std::ranges::copy(own, all.begin());
-    return;
+  } else {
+    in_step([&] { gather_among(own, all); });
   }
+}
+
+void Ranks::gather_among(std::span<const std::byte> own, std::span<std::byte> all) {
   struct Memory {
     std::vector<std::byte> own;
     std::vector<std::byte> all;
@@ -194,7 +240,10 @@ std::vector<std::byte> Ranks::gather_at_root(std::span<const std::byte> bytes) {
 }
 
 void Ranks::sum(std::span<std::uint64_t> values) {
-  if (size() == 1 || values.empty()) return;
+  if (size() > 1 && !values.empty()) in_step([&] { sum_among(values); });
+}
+
+void Ranks::sum_among(std::span<std::uint64_t> values) {
   const auto copy = std::make_shared<std::vector<std::uint64_t>>(values.begin(), values.end());
   run("add up what all ranks say", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
     mpi::check(MPI_Iallreduce(MPI_IN_PLACE, copy->data(), to_count(copy->size()), MPI_UINT64_T, MPI_SUM, comm,

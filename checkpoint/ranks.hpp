@@ -2,15 +2,20 @@
 
 // The ranks that save or restore together: phases that end in an agreement, and exchanges of any size.
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -19,6 +24,32 @@
 #include "rota/mpi.hpp"
 
 namespace rota::checkpoint {
+
+/// Work that blocks in MPI, on a thread of its own, for others to wait for. *Any thread.*
+class Blocking {
+ public:
+  /// The thread waits for `begin`, or for the end of this.
+  Blocking(MPI_Comm comm, std::function<void(MPI_Comm)> work);
+
+  void begin();
+  /// Whether it has ended within `time`.
+  bool wait_for(std::chrono::milliseconds time);
+  /// Throws what the work threw. To be called after its end.
+  void require_success() const;
+  /// Nobody waits for it any more; what it uses lives as long as the process.
+  static void leave_behind(const std::shared_ptr<Blocking>& blocking);
+
+ private:
+  void run(const std::stop_token& stop, MPI_Comm comm);
+
+  std::function<void(MPI_Comm)> work_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool may_begin_ = false;
+  bool has_ended_ = false;
+  std::exception_ptr error_;
+  std::jthread thread_;
+};
 
 /// A duplicate of the caller's communicator, and a deadline for ranks that do not arrive. Once one was
 /// missed, all calls throw Error{timeout}, at once. Without MPI where `comm` is a world of one that needs
@@ -65,13 +96,14 @@ class Ranks {
     });
   }
 
-  /// **Collective.** Prepares for `block`.
+  /// **Collective.** Prepares for blocking calls.
   void allow_blocking();
-  /// **Collective.** Runs `work`, which blocks in calls of MPI over the communicator that it is given, on a
-  /// thread of its own, until the deadline. What `work` throws is thrown; it is to own all that it uses, for
-  /// it is left behind where the deadline is missed. Needs MPI_THREAD_MULTIPLE where there is more than one
-  /// rank. Not to be called twice at a time.
-  void block(std::string_view phase, std::function<void(MPI_Comm)> work);
+  /// Makes ready `work`, which blocks in calls of MPI over the communicator that it is given, and owns all
+  /// that it uses.
+  [[nodiscard]] std::shared_ptr<Blocking> make_blocking(std::function<void(MPI_Comm)> work) const;
+  /// **Collective.** Runs it until the deadline; where that is missed it is left behind. Throws what it
+  /// throws. Needs MPI_THREAD_MULTIPLE.
+  void block(std::string_view phase, const std::shared_ptr<Blocking>& blocking);
 
   /// **Collective.** Rank 0's bytes on all ranks.
   [[nodiscard]] std::string broadcast(std::string bytes);
@@ -100,13 +132,22 @@ class Ranks {
   void find_nodes();
   void run(mpi::Operation& operation);
   void run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start);
+  void attend(std::string_view phase, mpi::Clock::time_point start);
+  // Runs `work`, which exchanges something; where it throws on this rank alone, this rank exchanges nothing
+  // any more.
+  template <typename Work>
+  void in_step(Work&& work);
   void broadcast_bytes(std::span<std::byte> bytes);
+  void broadcast_among(std::span<std::byte> bytes);
+  void gather_among(std::span<const std::byte> own, std::span<std::byte> all);
+  void sum_among(std::span<std::uint64_t> values);
   void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
 
   mpi::Communicator comm_;
   mpi::Communicator io_;  // for calls that block; without a topology, which could mislead MPI-IO
   mpi::Exchange exchange_;
   mpi::Relay* relay_ = nullptr;
+  std::atomic<bool> is_out_of_step_ = false;
   bool syncs_node_ = false;
   bool has_other_nodes_ = false;
 };

@@ -39,6 +39,16 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   CommitPage run(const std::exception_ptr& error) {
+    try {
+      return save(error);
+    } catch (...) {
+      temporary_.reset();  // now, for a blocking call that was left behind keeps this alive
+      throw;
+    }
+  }
+
+ private:
+  CommitPage save(const std::exception_ptr& error) {
     prepare(error);
     require_same_schema(target_.ranks, snapshot_.tensors(), target_.step);
     plan();
@@ -51,7 +61,6 @@ class Save : public std::enable_shared_from_this<Save> {
     return page_;
   }
 
- private:
   [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(target_.ranks.rank()); }
   [[nodiscard]] bool is_root() const { return target_.ranks.is_root(); }
 
@@ -72,14 +81,18 @@ class Save : public std::enable_shared_from_this<Save> {
     // One more, which says whether this rank has blobs of its own.
     own.push_back({.count = std::ssize(snapshot_.rank_blobs())});
     const std::vector<RowSummary> all = target_.ranks.gather<RowSummary>(own);
+    target_.ranks.together("plan a checkpoint", [&] { plan_from(all); });
+  }
+
+  // `all`: of each rank, a summary of each tensor and one of its blobs.
+  void plan_from(std::span<const RowSummary> all) {
+    const auto& tensors = snapshot_.tensors();
     std::vector<RowSummary> ranks(static_cast<std::size_t>(target_.ranks.size()));
     const auto of_each_rank = [&](std::size_t i) {
-      for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = all[r * own.size() + i];
+      for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = all[r * (tensors.size() + 1) + i];
       return std::span<const RowSummary>(ranks);
     };
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      plans_.push_back(plan_rows(tensors[t], of_each_rank(t)));
-    }
+    for (std::size_t t = 0; t < tensors.size(); ++t) plans_.push_back(plan_rows(tensors[t], of_each_rank(t)));
     has_rank_blobs_ = std::ranges::any_of(of_each_rank(tensors.size()).subspan(1),
                                           [](const RowSummary& rank) { return rank.count > 0; });
   }
@@ -150,6 +163,14 @@ class Save : public std::enable_shared_from_this<Save> {
       const std::vector<std::byte> encoded = encode_contents(contents_);
       page_.hdf5_end = image_.end();
       page_.extent_count = count_extents();
+      if (encoded.size() > kMaxContentsBytes) {
+        throw Error(
+            ErrorCode::out_of_range,
+            fmt::format(
+                "save a checkpoint: to say what it holds takes {} bytes, and {} is the most; put small "
+                "tensors and blobs together",
+                encoded.size(), kMaxContentsBytes));
+      }
       page_.contents_bytes = encoded.size();
       page_.contents_digest = digest(encoded);
       page_.file_bytes = page_.contents_at() + encoded.size();
@@ -242,7 +263,7 @@ class Save : public std::enable_shared_from_this<Save> {
   void write() {
     std::optional<File> own;
     const std::string_view phase = "write a checkpoint";
-    std::shared_ptr<CollectiveWrite> together;
+    std::shared_ptr<Blocking> together;
     target_.ranks.together(phase, [&] {
       const bool needs_file = target_.writer == Writer::direct || target_.ranks.syncs_node();
       if (!is_root() && needs_file) own.emplace(target_.system, temporary_path().string(), O_RDWR);
@@ -251,15 +272,12 @@ class Save : public std::enable_shared_from_this<Save> {
         if (own && !target_.ranks.syncs_node()) own->close();
       } else {
         extents_ = hash_slabs(slabs());
-        together = std::make_shared<CollectiveWrite>(temporary_path().string(), slabs(), page_.hdf5_end);
+        auto work = std::make_shared<CollectiveWrite>(temporary_path().string(), slabs(), page_.hdf5_end);
+        together = target_.ranks.make_blocking(
+            [self = shared_from_this(), work](MPI_Comm comm) { work->run(comm); });
       }
     });
-    if (together) {
-      target_.ranks.together(phase, [&] {
-        target_.ranks.block(phase,
-                            [self = shared_from_this(), together](MPI_Comm comm) { together->run(comm); });
-      });
-    }
+    if (together) target_.ranks.together(phase, [&] { target_.ranks.block(phase, together); });
     if (!target_.ranks.has_other_nodes()) return;
     target_.ranks.together("write back a checkpoint", [&] {
       if (!target_.ranks.syncs_node()) return;
@@ -284,7 +302,7 @@ class Save : public std::enable_shared_from_this<Save> {
     target_.ranks.broadcast(page_);
   }
 
-  const SaveTarget& target_;
+  const SaveTarget target_;
   const SnapshotData& snapshot_;
   CommitPage page_;
   BlobPack blobs_;       // rank 0: all that go into the file

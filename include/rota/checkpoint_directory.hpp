@@ -82,7 +82,7 @@ class CheckpointDirectory {
 
   /// The same in the background: copies what `snapshot` views (what it owns is taken over), and returns.
   /// Everything else happens on a thread of its own; exchanges between ranks move on whenever this thread
-  /// comes by in `poll` or `wait`, so any thread level of MPI will do. Only one is under way at a time: one
+  /// comes by in `poll` or `wait`, so MPI_THREAD_FUNNELED will do. Only one is under way at a time: one
   /// that still is, is waited for first, as by `wait`, and if it failed this throws what it threw and saves
   /// nothing.
   ///
@@ -126,7 +126,7 @@ class CheckpointDirectory {
   [[nodiscard]] const std::filesystem::path& path() const noexcept;
 
   /// Whether the directory is locked. Where its file system has no such locks it is not, and nothing but the
-  /// caller's care keeps other jobs from writing there.
+  /// caller's care keeps other jobs from writing there; what jobs that died have left stays there, too.
   [[nodiscard]] bool is_locked() const noexcept;
 
  private:

@@ -24,8 +24,8 @@ struct RowRange {
 };
 
 /// What is to be saved, as far as this rank knows it. Every rank adds the same tensors in the same order,
-/// each with its own rows. Memory given as a span is not copied and must live until the save is over. *One
-/// thread*, not collective.
+/// each with its own rows. Memory given as a span is not copied and must live, and stay as it is, until the
+/// save is over. *One thread*, not collective.
 ///
 /// Names are paths of components [A-Za-z0-9_.-]+ joined by "/", such as "model/layer0.weight".
 class Snapshot {

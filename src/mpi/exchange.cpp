@@ -27,14 +27,6 @@ constexpr char kVerdict = 'v';
 constexpr auto kRoll = std::chrono::milliseconds(500);
 constexpr auto kPatience = std::chrono::milliseconds(1200);
 
-// What calls given up may still touch, for as long as the process lives.
-void keep_for_ever(std::shared_ptr<void> memory) {
-  static std::mutex mutex;
-  static std::vector<std::shared_ptr<void>> kept;
-  const std::scoped_lock lock(mutex);
-  kept.push_back(std::move(memory));
-}
-
 // Of an error's message, in bytes.
 constexpr std::ptrdiff_t kMaxText = 1 << 16;
 
@@ -57,6 +49,13 @@ Failure describe(const std::exception_ptr& error) {
 
 }  // namespace
 
+void keep_for_ever(std::shared_ptr<void> memory) {
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<void>> kept;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(std::move(memory));
+}
+
 Operation::Operation(std::string_view phase, std::shared_ptr<void> memory, Start start)
     : phase_(phase), memory_(std::move(memory)), start_(std::move(start)) {}
 
@@ -76,16 +75,15 @@ bool Operation::advance(MPI_Comm comm) {
   return is_done_ = done != 0;
 }
 
-Clock::time_point Exchange::latest() const {
-  const auto now = Clock::now();
-  const auto longest = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - now);
-  return deadline_.count() > 0 && deadline_ < longest ? now + deadline_ : Clock::time_point::max();
+Clock::time_point Exchange::latest(Clock::time_point start) const {
+  const auto longest = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - start);
+  return deadline_.count() > 0 && deadline_ < longest ? start + deadline_ : Clock::time_point::max();
 }
 
 void Exchange::require_unbroken(std::string_view phase) const {
   if (!is_broken()) return;
   throw Error(ErrorCode::timeout,
-              fmt::format("{}: a deadline was missed before ({}); end the job", phase, verdict_));
+              fmt::format("{}: ranks were given up before ({}); end the job", phase, verdict_));
 }
 
 bool Exchange::advance(Operation& operation) {
@@ -114,7 +112,7 @@ bool Exchange::answer() {
   bool is_missed = false;
   int from = 0;
   while (const auto message = receive(from)) {
-    if (message->front() == kVerdict) fail(message->substr(1));
+    if (message->front() == kVerdict) pass_on(message->substr(1));
     if (*message == kAreYouThere) send(from, std::string(kHere));
     is_missed |= *message == kMissing;
   }
@@ -146,6 +144,12 @@ void Exchange::call_the_roll(std::string_view phase) {
           : fmt::format("{}: rank{} {} did not arrive before the deadline", phase,
                         missing.size() > 1 ? "s" : "", fmt::join(missing, ", "));
   for (const int rank : ranks) send(rank, kVerdict + verdict);
+  fail(std::move(verdict));
+}
+
+// Rank 0 comes late: only those who missed it know so far.
+void Exchange::pass_on(std::string verdict) {
+  for (int rank = 1; comm_->rank() == 0 && rank < comm_->size(); ++rank) send(rank, kVerdict + verdict);
   fail(std::move(verdict));
 }
 

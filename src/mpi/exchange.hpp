@@ -76,10 +76,12 @@ class Exchange {
   [[noreturn]] void give_up(std::string_view phase);
 
   /// On this rank alone: what was begun will not be completed.
-  void break_off(std::string why) noexcept { verdict_ = std::move(why); }
+  void break_off(std::string why) noexcept {
+    if (!is_broken()) verdict_ = std::move(why);
+  }
   [[nodiscard]] bool is_broken() const noexcept { return !verdict_.empty(); }
-  /// When what begins now is late.
-  [[nodiscard]] Clock::time_point latest() const;
+  /// When what begins at `start` is late.
+  [[nodiscard]] Clock::time_point latest(Clock::time_point start = Clock::now()) const;
 
  private:
   void require_unbroken(std::string_view phase) const;
@@ -87,12 +89,16 @@ class Exchange {
   [[nodiscard]] std::optional<std::string> receive(int& from);
   bool answer();
   void call_the_roll(std::string_view phase);
+  [[noreturn]] void pass_on(std::string verdict);
   [[noreturn]] void fail(std::string verdict);
 
   const Communicator* comm_;
   std::chrono::milliseconds deadline_;
   std::string verdict_;
 };
+
+/// Keeps what calls that are given up may still touch, for as long as the process lives.
+void keep_for_ever(std::shared_ptr<void> memory);
 
 /// Runs an operation to its end.
 using Run = std::function<void(Operation&)>;

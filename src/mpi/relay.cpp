@@ -20,6 +20,16 @@ void Relay::run(Operation& operation) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+bool Relay::has_gone() {
+  const std::scoped_lock lock(mutex_);
+  return has_gone_;
+}
+
+std::optional<Clock::time_point> Relay::waits_since() {
+  const std::scoped_lock lock(mutex_);
+  return waits_since_;
+}
+
 void Relay::end() {
   const std::scoped_lock lock(mutex_);
   has_ended_ = true;
@@ -54,6 +64,7 @@ bool Relay::poll(Exchange& exchange) {
 void Relay::finish(Exchange& exchange, std::string_view what) {
   constexpr auto kLook = std::chrono::milliseconds(20);  // other ranks may ask whether this one is there
   std::unique_lock lock(mutex_);
+  waits_since_ = Clock::now();
   while (!has_ended_) {
     serve([&](Operation& operation) {
       exchange.finish(operation);

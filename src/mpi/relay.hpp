@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string_view>
 
 #include "mpi/exchange.hpp"
@@ -17,6 +18,9 @@ class Relay {
   /// Background: has `operation` completed. Throws what that threw on the caller's thread, or Error{timeout}
   /// once the caller has gone.
   void run(Operation& operation);
+  /// Background: whether the caller has gone; since when it waits in `finish`, if it does.
+  [[nodiscard]] bool has_gone();
+  [[nodiscard]] std::optional<Clock::time_point> waits_since();
   /// Background: there is no more to come.
   void end();
 
@@ -38,6 +42,7 @@ class Relay {
   std::condition_variable changed_;
   Operation* operation_ = nullptr;
   std::exception_ptr error_;
+  std::optional<Clock::time_point> waits_since_;
   bool has_ended_ = false;
   bool has_gone_ = false;
 };

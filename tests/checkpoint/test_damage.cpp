@@ -83,6 +83,15 @@ TEST_F(Damage, ANewerFormatIsRefusedWithBothNumbers) {
   EXPECT_THAT(error_of([&] { (void)open().latest(); }), IsError(ErrorCode::unsupported, "version 7"));
 }
 
+TEST_F(Damage, AFileOfANewerFormatIsNeverDropped) {
+  auto directory = open({.keep_last = 1});
+  const path newer = save(directory, 1);
+  set_version(newer, 7);
+  for (int step = 2; step < 5; ++step) save(directory, step);
+  EXPECT_THAT(rota_test::names_in(path_), SizeIs(2));
+  EXPECT_TRUE(std::filesystem::exists(newer));
+}
+
 TEST_F(Damage, AnUnknownRequiredFeatureIsRefused) {
   const path file = save();
   std::string bytes = read_file(file);

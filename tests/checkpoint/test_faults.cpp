@@ -199,7 +199,7 @@ TEST_F(Faults, EachDirectoryThatIsMadeIsOnDisk) {
               IsError(ErrorCode::io, "fsync " + (path_ / "a").string()));
   system_.fail("none", 0, 0);
   open_faulty();
-  EXPECT_EQ(system_.calls("fsync"), 0);
+  EXPECT_EQ(system_.calls("fsync"), 1);  // of its parent: who made it may have died before that
 }
 
 TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {

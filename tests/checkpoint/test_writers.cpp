@@ -1,7 +1,9 @@
 // Both writers leave the same bytes, and the collective one runs only where it can be trusted.
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "commit_page.hpp"
 #include "file_system.hpp"
@@ -85,6 +87,25 @@ TEST_F(Writers, SaveInTheBackground) {
   while (!directory.poll()) continue;
   EXPECT_EQ(directory.wait()->info.step, 3);
   EXPECT_EQ(directory.latest()->info().step, 3);
+}
+
+TEST_F(Writers, MissNobodyWhileTheLoopGoesOn) {
+  auto directory = open({.deadline = std::chrono::milliseconds(500)});
+  directory.save_async(4, snapshot());
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+  while (std::chrono::steady_clock::now() < until) {
+    if (rank() == 0) directory.poll();  // the others come by only later than the deadline
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(directory.wait()->info.step, 4);
+}
+
+TEST_F(Writers, SayHowLongASaveTookAndNotHowLongNobodyAsked) {
+  auto directory = open();
+  directory.save_async(5, snapshot());
+  while (!directory.poll()) continue;
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  EXPECT_LT(directory.wait()->seconds, 3);
 }
 
 // CTest starts it with OMPIO chosen from outside, and with fewer threads.
