@@ -2,61 +2,16 @@
 // and syncs, or reads, the same bytes? Run it alone or under mpirun; times are those of the slowest rank.
 // The files go to a new directory under --dir=DIR, else $ROTA_BENCH_DIR, else the current one.
 
-#include <benchmark/benchmark.h>
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
+#include "mpi_bench.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/mpi.hpp"
 
 namespace {
 
-using Seconds = std::chrono::duration<double>;
-
-// What the benchmarks share; set once in main.
-struct Setting {
-  const rota::mpi::Communicator& comm;
-  std::filesystem::path directory;
-};
-
-// Seconds that `work` takes on the slowest rank.
-double slowest(const rota::mpi::Communicator& comm, const std::function<void()>& work) {
-  rota::mpi::agree(comm, "start together", nullptr);
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  std::int64_t nanoseconds =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
-  rota::mpi::max(comm, std::span(&nanoseconds, 1));
-  return static_cast<double>(nanoseconds) * 1e-9;
-}
-
-void require(bool condition, const char* what) {
-  if (!condition) throw std::runtime_error(what);
-}
-
-void write_raw(const std::string& path, const std::vector<std::int64_t>& values) {
-  const std::size_t bytes = values.size() * sizeof(std::int64_t);
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  require(file >= 0, "create the raw file");
-  require(::write(file, values.data(), bytes) == static_cast<ssize_t>(bytes), "write the raw file");
-  require(::fsync(file) == 0 && ::close(file) == 0, "sync the raw file");
-}
-
-void read_raw(const std::string& path, std::vector<std::int64_t>& values) {
-  const std::size_t bytes = values.size() * sizeof(std::int64_t);
-  const int file = ::open(path.c_str(), O_RDONLY);
-  require(file >= 0, "open the raw file");
-  require(::read(file, values.data(), bytes) == static_cast<ssize_t>(bytes), "read the raw file");
-  ::close(file);
-}
+using rota_bench::Setting;
+using rota_bench::slowest;
+using rota_bench::Times;
 
 // Cursors of `shards` shards, and this rank's share of them.
 struct Cursors {
@@ -77,13 +32,6 @@ struct Cursors {
   double bytes;
 };
 
-void report(benchmark::State& state, double bytes, double seconds, double raw_seconds) {
-  const auto runs = static_cast<double>(state.iterations());
-  state.counters["bytes/s"] = bytes * runs / seconds;
-  state.counters["raw_bytes/s"] = bytes * runs / raw_seconds;
-  state.counters["times_raw"] = seconds / raw_seconds;
-}
-
 rota::Snapshot snapshot_of(const Cursors& cursors) {
   rota::Snapshot snapshot;
   snapshot.tensor("loader/main/cursors", {2}, cursors.share.count, cursors.own());
@@ -96,18 +44,17 @@ void save(benchmark::State& state, const Setting& setting) {
   rota::CheckpointDirectory directory(setting.comm, setting.directory / "save");
   const std::string raw = setting.directory / "raw";
   directory.save(0, snapshot);
-  double seconds = 0;
-  double raw_seconds = 0;
+  Times times;
   for (auto _ : state) {
     const double one = slowest(setting.comm, [&] { directory.save(1, snapshot); });
-    raw_seconds += slowest(setting.comm, [&] {
-      if (setting.comm.rank() == 0) write_raw(raw, cursors.all);
+    times.raw_seconds += slowest(setting.comm, [&] {
+      if (setting.comm.rank() == 0) rota_bench::write_raw(raw, std::as_bytes(std::span(cursors.all)));
     });
     if (setting.comm.rank() == 0) std::filesystem::remove(raw);
-    seconds += one;
+    times.seconds += one;
     state.SetIterationTime(one);
   }
-  report(state, cursors.bytes, seconds, raw_seconds);
+  times.report(state, cursors.bytes);
 }
 
 void restore(benchmark::State& state, const Setting& setting) {
@@ -115,24 +62,23 @@ void restore(benchmark::State& state, const Setting& setting) {
   rota::CheckpointDirectory directory(setting.comm, setting.directory / "restore");
   directory.save(0, snapshot_of(cursors));
   const std::string raw = setting.directory / "raw";
-  if (setting.comm.rank() == 0) write_raw(raw, cursors.all);
-  double seconds = 0;
-  double raw_seconds = 0;
+  const bool is_root = setting.comm.rank() == 0;
+  if (is_root) rota_bench::write_raw(raw, std::as_bytes(std::span(cursors.all)));
+  Times times;
   for (auto _ : state) {
     const double one = slowest(setting.comm, [&] {
       const auto checkpoint = directory.latest();
       benchmark::DoNotOptimize(checkpoint->read<std::int64_t>("loader/main/cursors", cursors.share));
     });
-    raw_seconds += slowest(setting.comm, [&] {
-      if (setting.comm.rank() == 0) read_raw(raw, cursors.all);
+    times.raw_seconds += slowest(setting.comm, [&] {
+      if (is_root) rota_bench::read_raw(raw, std::as_writable_bytes(std::span(cursors.all)));
     });
-    seconds += one;
+    times.seconds += one;
     state.SetIterationTime(one);
   }
-  report(state, cursors.bytes, seconds, raw_seconds);
+  times.report(state, cursors.bytes);
 }
 
-// All ranks must run alike, so the number of iterations is fixed.
 void add(const char* name, void (*run)(benchmark::State&, const Setting&), const Setting& setting) {
   for (const auto& [shards, iterations] : {std::pair{1'024, 100}, {16'384, 100}, {1'000'000, 20}}) {
     benchmark::RegisterBenchmark(name, [run, &setting](benchmark::State& state) { run(state, setting); })
@@ -143,53 +89,11 @@ void add(const char* name, void (*run)(benchmark::State&, const Setting&), const
   }
 }
 
-// Takes --dir=DIR out of the arguments.
-std::string take_directory(int& argc, char** argv) {
-  const std::string_view flag = "--dir=";
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): before any thread runs
-  const char* from_environment = std::getenv("ROTA_BENCH_DIR");
-  std::string directory = from_environment != nullptr ? from_environment : ".";
-  int kept = 1;
-  for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]).starts_with(flag)) {
-      directory = argv[i] + flag.size();
-    } else {
-      argv[kept++] = argv[i];
-    }
-  }
-  argc = kept;
-  return directory;
-}
-
-// For ranks other than 0.
-class Silent : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context& /*context*/) override { return true; }
-  void ReportRuns(const std::vector<Run>& /*runs*/) override {}
-};
-
-int run(const rota::mpi::Communicator& comm, const std::string& parent) {
-  std::string name = parent + "/bench_checkpoint_XXXXXX";
-  if (comm.rank() == 0) require(mkdtemp(name.data()) != nullptr, "make a directory for the benchmark");
-  const Setting setting{.comm = comm, .directory = rota::mpi::broadcast(comm, name)};
-  add("save", save, setting);
-  add("restore", restore, setting);
-  Silent silent;
-  if (comm.rank() == 0) {
-    benchmark::RunSpecifiedBenchmarks();
-  } else {
-    benchmark::RunSpecifiedBenchmarks(&silent);
-  }
-  rota::mpi::agree(comm, "end", nullptr);
-  if (comm.rank() == 0) std::filesystem::remove_all(setting.directory);
-  return 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  rota::mpi::Session session(argc, argv);
-  const std::string parent = take_directory(argc, argv);
-  benchmark::Initialize(&argc, argv);
-  return session.run([&] { return run(session.comm(), parent); });
+  return rota_bench::run_benchmarks(argc, argv, [](const Setting& setting) {
+    add("save", save, setting);
+    add("restore", restore, setting);
+  });
 }

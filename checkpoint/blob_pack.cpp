@@ -4,6 +4,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <new>
 #include <utility>
@@ -15,6 +16,9 @@ namespace {
 
 // Level 1 packs this kind of data better than 3, and faster.
 constexpr int kLevel = 1;
+
+// A decompressor sets this much memory aside before anything has come out: 8 MiB, as FORMAT.md allows.
+constexpr int kMaxWindowLog = 23;
 
 // Appends `raw` to `out` as `entry` then says.
 void store(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std::byte>& out) {
@@ -104,47 +108,72 @@ namespace {
 
 using Decompressor = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
 
-// Grows as bytes come out: how many there will be is so far only what a file says.
-std::string decompress(std::span<const std::byte> stored, std::uint64_t bytes, std::string_view what) {
-  constexpr std::uint64_t kFirst = 1 << 20;
-  const auto fail = [&](std::string_view why) {
-    throw Error(ErrorCode::corrupt, fmt::format("{}: {}", what, why));
-  };
-  const Decompressor context(ZSTD_createDCtx(), ZSTD_freeDCtx);
-  if (context == nullptr) throw std::bad_alloc();
+[[noreturn]] void reject(std::string_view what, std::string_view why) {
+  throw Error(ErrorCode::corrupt, fmt::format("{}: {}", what, why));
+}
+
+Decompressor make_decompressor() {
+  Decompressor context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr ||
+      ZSTD_isError(ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMaxWindowLog)) != 0) {
+    throw std::bad_alloc();
+  }
+  return context;
+}
+
+// Decompresses what `entry` says, piece by piece: `room(done)` says where to put what follows `done` bytes.
+// How many there will be is so far only what a file says.
+void decompress(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what,
+                const std::function<std::span<std::byte>(std::uint64_t done)>& room) {
+  const Decompressor context = make_decompressor();
   ZSTD_inBuffer in{.src = stored.data(), .size = stored.size(), .pos = 0};
-  std::string out(std::min(bytes, kFirst), '\0');
-  std::size_t done = 0;
+  std::uint64_t done = 0;
   for (std::size_t rest = 1; rest != 0;) {
-    if (done == out.size() && done < bytes) out.resize(std::min<std::uint64_t>(bytes, 2 * done));
-    ZSTD_outBuffer piece{.dst = out.data(), .size = out.size(), .pos = done};
+    const auto out = room(done);
+    ZSTD_outBuffer piece{.dst = out.data(), .size = out.size(), .pos = 0};
     const std::size_t had = in.pos;
     rest = ZSTD_decompressStream(context.get(), &piece, &in);
-    if (ZSTD_isError(rest) != 0) fail(ZSTD_getErrorName(rest));
-    if (rest != 0 && piece.pos == done && in.pos == had)
-      fail("it ends early, or is longer than its index says");
-    done = piece.pos;
+    if (ZSTD_isError(rest) != 0) reject(what, ZSTD_getErrorName(rest));
+    if (rest != 0 && piece.pos == 0 && in.pos == had) {
+      reject(what, "it ends early, or is longer than its index says");
+    }
+    done += piece.pos;
   }
-  if (done != bytes || in.pos != in.size) fail("it is not as long as its index says");
-  return out;
+  if (done != entry.bytes || in.pos != in.size) reject(what, "it is not as long as its index says");
 }
+
+// What can be told without decompressing.
+void require_sound(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
+  if (digest(stored) != entry.digest) reject(what, "its checksum is wrong");
+  const std::uint64_t bytes =
+      entry.codec == Codec::raw ? stored.size() : ZSTD_getFrameContentSize(stored.data(), stored.size());
+  if (bytes != entry.bytes || entry.bytes / kMaxCompression > stored.size()) {
+    reject(what, "its sizes contradict one another");
+  }
+}
+
+constexpr std::uint64_t kPieceBytes = 1 << 20;
 
 }  // namespace
 
 std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
-  const auto fail = [&](std::string_view why) {
-    throw Error(ErrorCode::corrupt, fmt::format("{}: {}", what, why));
-  };
-  if (digest(stored) != entry.digest) fail("its checksum is wrong");
-  if (entry.codec == Codec::raw) {
-    if (entry.bytes != stored.size()) fail("its sizes contradict one another");
-    return {reinterpret_cast<const char*>(stored.data()), stored.size()};
-  }
-  if (ZSTD_getFrameContentSize(stored.data(), stored.size()) != entry.bytes ||
-      entry.bytes / kMaxCompression > stored.size()) {
-    fail("its sizes contradict one another");
-  }
-  return decompress(stored, entry.bytes, what);
+  require_sound(entry, stored, what);
+  if (entry.codec == Codec::raw) return {reinterpret_cast<const char*>(stored.data()), stored.size()};
+  std::string out;
+  decompress(entry, stored, what, [&](std::uint64_t done) {
+    if (done == out.size()) out.resize(std::min(entry.bytes, std::max(kPieceBytes, 2 * done)));
+    return std::as_writable_bytes(std::span(out)).subspan(done);
+  });
+  return out;
+}
+
+void verify_blob(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
+  require_sound(entry, stored, what);
+  if (entry.codec == Codec::raw) return;
+  std::vector<std::byte> buffer(std::min(entry.bytes, kPieceBytes));
+  decompress(entry, stored, what, [&](std::uint64_t done) {
+    return std::span(buffer).first(std::min(entry.bytes - done, kPieceBytes));
+  });
 }
 
 }  // namespace rota::checkpoint

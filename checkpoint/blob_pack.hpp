@@ -51,9 +51,11 @@ void encode_entries(std::span<const BlobEntry> entries, ByteWriter& bytes);
 [[nodiscard]] std::vector<std::byte> to_message(const BlobPack& pack);
 [[nodiscard]] BlobPack from_message(std::span<const std::byte> message);
 
-/// The blob that `stored` holds. Takes memory only for what comes out of it; throws Error{corrupt} headed by
-/// `what`.
+/// The blob that `stored` holds. Takes memory only for what comes out of it, and 8 MiB at most beside; throws
+/// Error{corrupt} headed by `what`.
 [[nodiscard]] std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored,
                                  std::string_view what);
+/// Throws what `unpack` throws, and keeps no more than a piece of the blob at a time.
+void verify_blob(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what);
 
 }  // namespace rota::checkpoint

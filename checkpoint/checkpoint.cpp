@@ -29,9 +29,8 @@ const TensorInfo* find_tensor(const checkpoint::Contents& contents, std::string_
 
 std::string read_blob(const checkpoint::File& file, const checkpoint::Contents& contents,
                       const checkpoint::BlobEntry& entry) {
-  std::vector<std::byte> stored(entry.stored_bytes);
-  file.read(contents.blob_offset + entry.offset, stored);
-  return checkpoint::unpack(entry, stored, fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
+  return checkpoint::unpack(entry, checkpoint::read_stored(file, contents, entry),
+                            fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
 }
 
 // Names for a message, not more than a reader can use.
@@ -129,10 +128,35 @@ std::optional<std::string> Checkpoint::rank_blob(std::string_view name, const Wo
   return read_blob(impl_->file, impl_->contents, *entry);
 }
 
+std::optional<std::string> Checkpoint::worker_blob(std::string_view name, int worker, int workers,
+                                                   const World& world) const {
+  return rank_blob(worker_blob_name(name, worker, workers), world);
+}
+
+namespace {
+
+// Whether a rank gets its blob `name` back where it has `workers` workers: always, unless it is that of a
+// worker.
+bool fits(std::string_view name, int workers) {
+  const std::string_view last = name.substr(name.rfind('/') + 1);
+  const bool is_of_worker = last.starts_with("worker-") && last.find("-of-") != std::string_view::npos;
+  return !is_of_worker || last.ends_with(fmt::format("-of-{}", workers));
+}
+
+}  // namespace
+
+std::vector<BlobInfo> Checkpoint::dropped(int world_size, int workers) const {
+  std::vector<BlobInfo> blobs;
+  for (const BlobInfo& blob : impl_->blobs) {
+    if (blob.rank < 0) continue;
+    if (world_size != impl_->info.world_size || !fits(blob.name, workers)) blobs.push_back(blob);
+  }
+  return blobs;
+}
+
 Checkpoint open_checkpoint(const std::filesystem::path& file) {
   CheckpointReader reader(checkpoint::posix_file_system(), file);
-  reader.verify_extents({});
-  reader.require_row_digests(reader.row_digests({}));
+  reader.require_row_digests(reader.verify_extents({}));
   return std::move(reader).finish();
 }
 

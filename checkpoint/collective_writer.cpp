@@ -16,22 +16,22 @@ namespace {
 // wait for one that has failed in the first.
 constexpr std::uint64_t kWindowBytes = 32 << 20;
 
-// A control variable of MPI's tools interface, while this lives.
+// A control variable of MPI's tools interface, while this lives. The interface is not ended again: Open MPI
+// would load all of its components anew each time.
 class ControlVariable {
  public:
   explicit ControlVariable(const char* name) {
     int level = 0;
-    is_running_ = MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) == MPI_SUCCESS;
+    const bool is_running = MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level) == MPI_SUCCESS;
     int index = 0;
     int count = 0;
-    if (is_running_ && MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS) {
+    if (is_running && MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS) {
       exists_ = MPI_T_cvar_handle_alloc(index, nullptr, &handle_, &count) == MPI_SUCCESS;
       text_.resize(static_cast<std::size_t>(std::max(count, 1)) + 1);
     }
   }
   ~ControlVariable() {
     if (exists_) MPI_T_cvar_handle_free(&handle_);
-    if (is_running_) MPI_T_finalize();
   }
   ControlVariable(const ControlVariable&) = delete;
   ControlVariable& operator=(const ControlVariable&) = delete;
@@ -45,7 +45,6 @@ class ControlVariable {
   bool write(const char* value) { return MPI_T_cvar_write(handle_, value) == MPI_SUCCESS; }
 
  private:
-  bool is_running_ = false;
   bool exists_ = false;
   MPI_T_cvar_handle handle_{};
   std::string text_;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 #include "byte_stream.hpp"
 #include "extents.hpp"
@@ -28,8 +30,9 @@ class Decoder {
     contents_.blob_bytes = bytes_.next<std::uint64_t>();
     require(lies_inside(contents_.blob_offset, contents_.blob_bytes), "its blobs lie outside of the file");
     contents_.blobs = decode_entries(bytes_);
-    for (const BlobEntry& blob : contents_.blobs) check(blob);
+    check_blobs();
     require(bytes_.at_end(), "bytes are left over");
+    check_overlap();
     return std::move(contents_);
   }
 
@@ -81,10 +84,41 @@ class Decoder {
     require(is_name(blob.name), "a blob has a bad name");
     require(blob.codec == Codec::raw || blob.codec == Codec::zstd, "a blob has an unknown codec");
     require(blob.rank >= -1 && blob.rank < world_size_, "a blob belongs to a rank that there was not");
-    require(blob.stored_bytes <= contents_.blob_bytes &&
-                blob.offset <= contents_.blob_bytes - blob.stored_bytes &&
-                blob.bytes / kMaxCompression <= blob.stored_bytes,
-            "a blob is not within the blobs' bytes");
+    require(blob.bytes / kMaxCompression <= blob.stored_bytes &&
+                blob.bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()),
+            "a blob is larger than its stored bytes can say");
+  }
+
+  // They lie one after the other, so that none is read twice.
+  void check_blobs() const {
+    std::uint64_t end = 0;
+    std::vector<std::pair<std::int32_t, std::string_view>> names;
+    for (const BlobEntry& blob : contents_.blobs) {
+      check(blob);
+      require(blob.offset == end && blob.stored_bytes <= contents_.blob_bytes - end,
+              "a blob is not where the one before ends");
+      end += blob.stored_bytes;
+      names.emplace_back(blob.rank, blob.name);
+    }
+    require(end == contents_.blob_bytes, "its blobs are not all of the blobs' bytes");
+    std::ranges::sort(names);
+    require(std::ranges::adjacent_find(names) == names.end(), "two blobs of one owner have the same name");
+  }
+
+  // Else a small file could be made that takes for ever to verify.
+  void check_overlap() const {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;  // offset, bytes
+    for (std::size_t t = 0; t < contents_.tensors.size(); ++t) {
+      const std::int64_t bytes = contents_.tensors[t].rows() * contents_.places[t].row_bytes;
+      if (bytes > 0) ranges.emplace_back(contents_.places[t].offset, bytes);
+    }
+    if (contents_.blob_bytes > 0) ranges.emplace_back(contents_.blob_offset, contents_.blob_bytes);
+    std::ranges::sort(ranges);
+    std::uint64_t end = 0;
+    for (const auto& [offset, bytes] : ranges) {
+      require(offset >= end, "two tensors, or a tensor and the blobs, have bytes in common");
+      end = offset + bytes;
+    }
   }
 
   ByteReader bytes_;

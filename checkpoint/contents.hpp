@@ -17,7 +17,7 @@ namespace rota::checkpoint {
 
 /// Where the rows of a tensor lie.
 struct TensorPlace {
-  std::uint64_t offset = 0;  ///< in the file; 0 where there are no bytes
+  std::uint64_t offset = 0;  ///< in the file; of no meaning where there are no bytes
   std::int64_t row_bytes = 0;
   std::uint64_t row_digest = 0;
 };
@@ -34,8 +34,8 @@ struct Contents {
 [[nodiscard]] std::vector<std::byte> encode_contents(const Contents& contents);
 
 /// Throws Error{corrupt} headed by `what` for whatever FORMAT.md forbids: bad names, types and shapes, data
-/// outside of [kPageBytes, hdf5_end), owners outside of the world. Takes no more memory than a multiple of
-/// what `bytes` take.
+/// outside of [kPageBytes, hdf5_end) or in two places, owners outside of the world. Takes no more memory than
+/// a multiple of what `bytes` take.
 [[nodiscard]] Contents decode_contents(std::span<const std::byte> bytes, std::uint64_t hdf5_end,
                                        std::int64_t world_size, std::string_view what);
 

@@ -1,7 +1,5 @@
 #include "digest.hpp"
 
-#include <algorithm>
-
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -47,18 +45,19 @@ std::uint64_t row_digest(std::span<const std::byte> rows, std::int64_t first,
   return sum;
 }
 
-std::uint64_t long_row_digest(std::uint64_t row, std::uint64_t row_bytes, std::span<std::byte> buffer,
-                              const std::function<void(std::uint64_t, std::span<std::byte>)>& read) {
-  XXH3_state_t state;
-  XXH3_INITSTATE(&state);
-  XXH3_64bits_reset_withSeed(&state, row);
-  for (std::uint64_t done = 0; done < row_bytes;) {
-    const auto part = buffer.first(std::min<std::uint64_t>(buffer.size(), row_bytes - done));
-    read(done, part);
-    XXH3_64bits_update(&state, part.data(), part.size());
-    done += part.size();
-  }
-  return XXH3_64bits_digest(&state);
+struct RowStream::State {
+  XXH3_state_t hash;
+};
+
+RowStream::RowStream() : state_(std::make_unique<State>()) { XXH3_INITSTATE(&state_->hash); }
+RowStream::~RowStream() = default;
+
+void RowStream::begin(std::uint64_t row) noexcept { XXH3_64bits_reset_withSeed(&state_->hash, row); }
+
+void RowStream::add(std::span<const std::byte> bytes) noexcept {
+  XXH3_64bits_update(&state_->hash, bytes.data(), bytes.size());
 }
+
+std::uint64_t RowStream::digest() const noexcept { return XXH3_64bits_digest(&state_->hash); }
 
 }  // namespace rota::checkpoint

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 
@@ -43,10 +42,21 @@ class DigestStream {
 [[nodiscard]] std::uint64_t row_digest(std::span<const std::byte> rows, std::int64_t first,
                                        std::int64_t row_bytes) noexcept;
 
-/// The same for row `row` alone, which may be of any length: `read(done, part)` fills `part` with the bytes
-/// from `done` on, piece by piece in `buffer`.
-[[nodiscard]] std::uint64_t long_row_digest(
-    std::uint64_t row, std::uint64_t row_bytes, std::span<std::byte> buffer,
-    const std::function<void(std::uint64_t done, std::span<std::byte> part)>& read);
+/// The digest of one row that comes in pieces, which `row_digest` adds up. *One thread.*
+class RowStream {
+ public:
+  RowStream();
+  ~RowStream();
+  RowStream(const RowStream&) = delete;
+  RowStream& operator=(const RowStream&) = delete;
+
+  void begin(std::uint64_t row) noexcept;
+  void add(std::span<const std::byte> bytes) noexcept;
+  [[nodiscard]] std::uint64_t digest() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace rota::checkpoint

@@ -147,9 +147,8 @@ struct CheckpointDirectory::Impl {
                   fmt::format("open {}: its commit page says serial {}; the file was renamed",
                               file_path(serial).string(), reader->page().serial));
     });
-    ranks.together("verify a checkpoint", [&] { reader->verify_extents(world); });
     std::vector<std::uint64_t> sums;
-    ranks.together("read a checkpoint", [&] { sums = reader->row_digests(world); });
+    ranks.together("verify a checkpoint", [&] { sums = reader->verify_extents(world); });
     ranks.sum(sums);
     reader->require_row_digests(sums);
     verified = serial;

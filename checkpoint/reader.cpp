@@ -8,14 +8,11 @@
 
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "row_sums.hpp"
 
 namespace rota {
 namespace checkpoint {
 namespace {
-
-[[noreturn]] void reject(const File& file, std::string_view why) {
-  throw Error(ErrorCode::corrupt, fmt::format("verify {}: {}", file.path(), why));
-}
 
 // This rank's consecutive share of `count` things.
 std::pair<std::uint64_t, std::uint64_t> share_of(std::uint64_t count, World world) {
@@ -39,17 +36,40 @@ void read_table(const File& file, const CommitPage& page, std::uint64_t first, s
   }
 }
 
+// Less than the extent where the buffer is too small for it: the table was good when it was read first, and
+// is read again here.
+std::span<const std::byte> read_extent(const File& file, const Extent& extent, std::span<std::byte> buffer) {
+  const std::span bytes = buffer.first(std::min<std::uint64_t>(extent.length, buffer.size()));
+  file.read(extent.offset, bytes);
+  return bytes;
+}
+
+std::string verify_what(const File& file) { return fmt::format("verify {}", file.path()); }
+
 }  // namespace
 
-CommitPage read_page(const File& file) {
-  const std::uint64_t size = file.size();
-  if (size < kPageBytes) reject(file, fmt::format("{} bytes are less than a commit page", size));
+void reject(const File& file, std::string_view why) {
+  throw Error(ErrorCode::corrupt, fmt::format("{}: {}", verify_what(file), why));
+}
+
+CommitPage read_page_alone(const File& file) {
+  if (const std::uint64_t size = file.size(); size < kPageBytes) {
+    reject(file, fmt::format("{} bytes are less than a commit page", size));
+  }
   PageBytes bytes{};
   file.read(0, bytes);
-  const CommitPage page = decode_page(bytes, file.path());
-  if (page.file_bytes != size) {
-    reject(file, fmt::format("it has {} bytes, and its commit page says {}", size, page.file_bytes));
-  }
+  return decode_page(bytes, file.path());
+}
+
+void require_size(const File& file, const CommitPage& page) {
+  const std::uint64_t size = file.size();
+  if (page.file_bytes == size) return;
+  reject(file, fmt::format("it has {} bytes, and its commit page says {}", size, page.file_bytes));
+}
+
+CommitPage read_page(const File& file) {
+  CommitPage page = read_page_alone(file);
+  require_size(file, page);
   return page;
 }
 
@@ -64,111 +84,98 @@ CheckpointInfo to_info(const CommitPage& page, const std::filesystem::path& path
           .bytes = static_cast<std::int64_t>(page.file_bytes)};
 }
 
-namespace {
-
-// The digest of rows [first, last), read in pieces that hold whole rows, or parts of one long row.
-std::uint64_t digest_rows(const File& file, const TensorPlace& place, std::uint64_t first, std::uint64_t last,
-                          std::vector<std::byte>& buffer) {
-  const auto row_bytes = static_cast<std::uint64_t>(place.row_bytes);
-  std::uint64_t sum = 0;
-  if (row_bytes == 0) return sum;
-  const std::uint64_t rows_at_once = std::max<std::uint64_t>(1, kMaxExtentBytes / row_bytes);
-  for (std::uint64_t row = first; row < last; row += rows_at_once) {
-    const std::uint64_t at = place.offset + row * row_bytes;
-    if (row_bytes > kMaxExtentBytes) {
-      sum += long_row_digest(row, row_bytes, buffer, [&](std::uint64_t done, std::span<std::byte> part) {
-        file.read(at + done, part);
-      });
-      continue;
-    }
-    const std::uint64_t rows = std::min(rows_at_once, last - row);
-    const std::span part(buffer.data(), static_cast<std::size_t>(rows * row_bytes));
-    file.read(at, part);
-    sum += row_digest(part, static_cast<std::int64_t>(row), place.row_bytes);
-  }
-  return sum;
+Digest digest_table(const File& file, const CommitPage& page) {
+  // Coverage is checked on the way, so that a table which is no table is not read to its end.
+  const std::string what = verify_what(file);
+  DigestStream stream;
+  std::uint64_t covered = kPageBytes;
+  read_table(file, page, 0, page.extent_count,
+             [&](std::span<const Extent> extents, std::span<const std::byte> bytes) {
+               stream.add(bytes);
+               covered = cover(extents, covered, page.hdf5_end, what);
+             });
+  require_whole(covered, page.hdf5_end, what);
+  return stream.digest();
 }
 
-}  // namespace
+void require_table(const File& file, const CommitPage& page, const Digest& digest) {
+  if (digest != page.table_digest) reject(file, "the checksum of its extent table is wrong");
+}
+
+Contents read_contents(const File& file, const CommitPage& page) {
+  std::vector<std::byte> bytes(page.contents_bytes);
+  file.read(page.contents_at(), bytes);
+  if (digest(bytes) != page.contents_digest) reject(file, "the checksum of its contents is wrong");
+  return decode_contents(bytes, page.hdf5_end, page.world_size,
+                         fmt::format("read the contents of {}", file.path()));
+}
+
+std::vector<BlobInfo> blob_infos(const Contents& contents) {
+  std::vector<BlobInfo> infos;
+  infos.reserve(contents.blobs.size());
+  for (const BlobEntry& entry : contents.blobs) {
+    infos.push_back(
+        {.name = entry.name, .rank = entry.rank, .bytes = static_cast<std::int64_t>(entry.bytes)});
+  }
+  return infos;
+}
+
+std::vector<std::uint64_t> visit_extents(const File& file, const CommitPage& page, const Contents& contents,
+                                         World world, const std::function<void(const Extent&, bool)>& visit) {
+  std::vector<std::byte> buffer(std::min(kMaxExtentBytes, page.hdf5_end));
+  RowSums sums(contents);
+  const auto [begin, end] = share_of(page.extent_count, world);
+  read_table(file, page, begin, end,
+             [&](std::span<const Extent> extents, std::span<const std::byte> /*bytes*/) {
+               for (const Extent& extent : extents) {
+                 const auto bytes = read_extent(file, extent, buffer);
+                 visit(extent, bytes.size() == extent.length && digest(bytes) == extent.digest);
+                 sums.add(extent.offset, bytes);  // once more while it is in the cache
+               }
+             });
+  return sums.finish(file);
+}
+
+void require_rows(const File& file, const TensorInfo& tensor, const TensorPlace& place,
+                  std::uint64_t digest) {
+  if (digest == place.row_digest) return;
+  reject(file, fmt::format("the rows of tensor \"{}\" are not those that were saved", tensor.name));
+}
+
+std::vector<std::byte> read_stored(const File& file, const Contents& contents, const BlobEntry& entry) {
+  std::vector<std::byte> stored(entry.stored_bytes);
+  file.read(contents.blob_offset + entry.offset, stored);
+  return stored;
+}
+
 }  // namespace checkpoint
 
 using checkpoint::Extent;
 
 CheckpointReader::CheckpointReader(const checkpoint::FileSystem& system, const std::filesystem::path& path)
     : impl_(std::make_unique<Checkpoint::Impl>()) {
-  impl_->file = checkpoint::File(system, path.string(), O_RDONLY);
-  page_ = checkpoint::read_page(impl_->file);
+  checkpoint::File& file = impl_->file;
+  file = checkpoint::File(system, path.string(), O_RDONLY);
+  page_ = checkpoint::read_page(file);
   impl_->info = checkpoint::to_info(page_, path);
-  verify_table();
-  read_contents();
+  checkpoint::require_table(file, page_, checkpoint::digest_table(file, page_));
+  impl_->contents = checkpoint::read_contents(file, page_);
+  impl_->blobs = checkpoint::blob_infos(impl_->contents);
 }
 
-void CheckpointReader::verify_table() const {
-  // Coverage is checked on the way, so that a table which is no table is not read to its end.
-  const std::string what = fmt::format("verify {}", impl_->file.path());
-  checkpoint::DigestStream stream;
-  std::uint64_t covered = checkpoint::kPageBytes;
-  checkpoint::read_table(impl_->file, page_, 0, page_.extent_count,
-                         [&](std::span<const Extent> extents, std::span<const std::byte> bytes) {
-                           stream.add(bytes);
-                           covered = checkpoint::cover(extents, covered, page_.hdf5_end, what);
-                         });
-  checkpoint::require_whole(covered, page_.hdf5_end, what);
-  if (stream.digest() != page_.table_digest) {
-    checkpoint::reject(impl_->file, "the checksum of its extent table is wrong");
-  }
-}
-
-void CheckpointReader::read_contents() {
-  std::vector<std::byte> bytes(page_.contents_bytes);
-  impl_->file.read(page_.contents_at(), bytes);
-  if (checkpoint::digest(bytes) != page_.contents_digest) {
-    checkpoint::reject(impl_->file, "the checksum of its contents is wrong");
-  }
-  impl_->contents = checkpoint::decode_contents(bytes, page_.hdf5_end, page_.world_size,
-                                                fmt::format("read the contents of {}", impl_->file.path()));
-  for (const checkpoint::BlobEntry& entry : impl_->contents.blobs) {
-    impl_->blobs.push_back(
-        {.name = entry.name, .rank = entry.rank, .bytes = static_cast<std::int64_t>(entry.bytes)});
-  }
-}
-
-void CheckpointReader::verify_extent(const Extent& extent, std::span<std::byte> buffer) const {
-  // The table was good when it was read first, and is read again here.
-  const std::span bytes = buffer.first(std::min<std::uint64_t>(extent.length, buffer.size()));
-  impl_->file.read(extent.offset, bytes);
-  if (bytes.size() == extent.length && checkpoint::digest(bytes) == extent.digest) return;
-  checkpoint::reject(impl_->file, fmt::format("the checksum of bytes {} to {} is wrong", extent.offset,
-                                              extent.offset + extent.length - 1));
-}
-
-void CheckpointReader::verify_extents(World world) const {
-  std::vector<std::byte> buffer(std::min(checkpoint::kMaxExtentBytes, page_.hdf5_end));
-  const auto [begin, end] = checkpoint::share_of(page_.extent_count, world);
-  checkpoint::read_table(impl_->file, page_, begin, end,
-                         [&](std::span<const Extent> extents, std::span<const std::byte> /*bytes*/) {
-                           for (const Extent& extent : extents) verify_extent(extent, buffer);
-                         });
-}
-
-std::vector<std::uint64_t> CheckpointReader::row_digests(World world) const {
-  const checkpoint::Contents& contents = impl_->contents;
-  std::vector<std::byte> buffer(std::min(checkpoint::kMaxExtentBytes, page_.hdf5_end));
-  std::vector<std::uint64_t> sums;
-  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    const auto [first, last] =
-        checkpoint::share_of(static_cast<std::uint64_t>(contents.tensors[t].rows()), world);
-    sums.push_back(checkpoint::digest_rows(impl_->file, contents.places[t], first, last, buffer));
-  }
-  return sums;
+std::vector<std::uint64_t> CheckpointReader::verify_extents(World world) const {
+  return checkpoint::visit_extents(
+      impl_->file, page_, impl_->contents, world, [&](const Extent& extent, bool is_good) {
+        if (is_good) return;
+        checkpoint::reject(impl_->file, fmt::format("the checksum of bytes {} to {} is wrong", extent.offset,
+                                                    extent.offset + extent.length - 1));
+      });
 }
 
 void CheckpointReader::require_row_digests(std::span<const std::uint64_t> sums) const {
   const checkpoint::Contents& contents = impl_->contents;
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (sums[t] == contents.places[t].row_digest) continue;
-    checkpoint::reject(impl_->file, fmt::format("the rows of tensor \"{}\" are not those that were saved",
-                                                contents.tensors[t].name));
+    checkpoint::require_rows(impl_->file, contents.tensors[t], contents.places[t], sums[t]);
   }
 }
 

@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "commit_page.hpp"
@@ -31,30 +33,52 @@ class CheckpointReader {
   /// says) and contents. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
   CheckpointReader(const checkpoint::FileSystem& system, const std::filesystem::path& path);
 
-  /// Checks this rank's share of the extents. Throws Error{io}, Error{corrupt} naming the damaged bytes.
-  void verify_extents(World world) const;
-  /// This rank's part of each tensor's row digest; the sums over ranks are what the file must say.
-  [[nodiscard]] std::vector<std::uint64_t> row_digests(World world) const;
+  /// Checks this rank's share of the extents. Returns its part of each tensor's row digest; the sums over
+  /// ranks are what the file must say. Throws Error{io}, Error{corrupt} naming the damaged bytes.
+  [[nodiscard]] std::vector<std::uint64_t> verify_extents(World world) const;
   void require_row_digests(std::span<const std::uint64_t> sums) const;
 
   [[nodiscard]] const checkpoint::CommitPage& page() const noexcept { return page_; }
   [[nodiscard]] Checkpoint finish() &&;
 
  private:
-  void verify_table() const;
-  void read_contents();
-  void verify_extent(const checkpoint::Extent& extent, std::span<std::byte> buffer) const;
-
   std::unique_ptr<Checkpoint::Impl> impl_;
   checkpoint::CommitPage page_;
 };
 
 namespace checkpoint {
 
-/// The commit page of `file`, in agreement with the file's size. Throws as CheckpointReader.
+// The steps, each alone. They throw Error{io}, and Error{corrupt} headed by the path of the file.
+
+/// Throws Error{corrupt}: "verify <path>: <why>".
+[[noreturn]] void reject(const File& file, std::string_view why);
+
+/// The commit page of `file`. Throws Error{unsupported}, too. `read_page` also checks the file's size.
+[[nodiscard]] CommitPage read_page_alone(const File& file);
+void require_size(const File& file, const CommitPage& page);
 [[nodiscard]] CommitPage read_page(const File& file);
 
 [[nodiscard]] CheckpointInfo to_info(const CommitPage& page, const std::filesystem::path& path);
+
+/// The digest of the extent table, which covers all that it should.
+[[nodiscard]] Digest digest_table(const File& file, const CommitPage& page);
+void require_table(const File& file, const CommitPage& page, const Digest& digest);
+
+/// Needs as many bytes of memory as the page says that contents have, which must be in the file.
+[[nodiscard]] Contents read_contents(const File& file, const CommitPage& page);
+[[nodiscard]] std::vector<BlobInfo> blob_infos(const Contents& contents);
+
+/// Reads the extents of this rank's share, and says of each whether its digest is right. Returns this rank's
+/// part of each tensor's row digest.
+[[nodiscard]] std::vector<std::uint64_t> visit_extents(
+    const File& file, const CommitPage& page, const Contents& contents, World world,
+    const std::function<void(const Extent& extent, bool is_good)>& visit);
+
+void require_rows(const File& file, const TensorInfo& tensor, const TensorPlace& place, std::uint64_t digest);
+
+/// The bytes of a blob as they are stored.
+[[nodiscard]] std::vector<std::byte> read_stored(const File& file, const Contents& contents,
+                                                 const BlobEntry& entry);
 
 }  // namespace checkpoint
 }  // namespace rota

@@ -222,4 +222,17 @@ void Snapshot::rank_blob(std::string_view name, std::string bytes) {
   impl_->add_rank_blob(name, std::move(bytes));
 }
 
+void Snapshot::worker_blob(std::string_view name, int worker, int workers, std::string bytes) {
+  impl_->add_rank_blob(worker_blob_name(name, worker, workers), std::move(bytes));
+}
+
+std::string worker_blob_name(std::string_view name, int worker, int workers) {
+  if (worker < 0 || worker >= workers) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("name blob \"{}\" of a worker: there is no worker {} of {}", name, worker, workers));
+  }
+  return fmt::format("{}/worker-{}-of-{}", name, worker, workers);
+}
+
 }  // namespace rota

@@ -199,6 +199,7 @@ struct Options {
   std::int64_t batch = 256;
   std::int64_t epochs = 3;
   std::int64_t stop_after = 0;
+  std::int64_t save_every = 50;
   std::string losses;
   std::string same_as;
 };
@@ -249,10 +250,7 @@ int run(const Options& options, const rota::mpi::Session& session) {
   std::optional<rota::CheckpointDirectory> checkpoints;
   if (!options.checkpoint.empty()) {
     checkpoints.emplace(session.comm(), options.checkpoint);
-    if (const auto checkpoint = checkpoints->latest()) {
-      rota::restore(loader, *checkpoint);
-      model.restore(*checkpoint);
-    }
+    checkpoints->restore_all(loader, model);
   }
   const std::int64_t first_step = loader.position().step;
   if (speaks) {
@@ -270,6 +268,12 @@ int run(const Options& options, const rota::mpi::Session& session) {
     curve.add(batch->start().step, loss);
     if (speaks && batch->start().step % 50 == 0)
       fmt::print("  step {:4}  loss {:.6f}\n", batch->start().step, loss);
+    if (!checkpoints) continue;
+    if (loader.position().step % options.save_every == 0) {
+      checkpoints->save_all_async(loader.position().step, loader, model);  // the next steps go on meanwhile
+    } else {
+      checkpoints->poll();
+    }
   }
   if (checkpoints) checkpoints->save_all(loader.position().step, loader, model);
   const double validation = validate(parts[1], model, session);
@@ -285,11 +289,14 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app("Trains a character model, data-parallel; stops and goes on at any number of ranks.");
   app.add_option("--data", options.data, "Directory of text")->capture_default_str();
-  app.add_option("--checkpoint", options.checkpoint, "Directory to go on from, and to save to at the end");
+  app.add_option("--checkpoint", options.checkpoint, "Directory to go on from, and to save to");
   app.add_option("--batch", options.batch, "Global batch size")->capture_default_str();
   app.add_option("--epochs", options.epochs, "Passes over the text")->capture_default_str();
   app.add_option("--stop-after", options.stop_after, "Stop after so many steps of this run")
       ->check(CLI::PositiveNumber);
+  app.add_option("--save-every", options.save_every, "Steps between saves, which go on in the background")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--losses", options.losses, "File to append every step's loss to");
   app.add_option("--same-as", options.same_as,
                  "File of losses of another run, which this one's must equal to 1e-9");

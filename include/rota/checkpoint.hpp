@@ -83,6 +83,12 @@ class Checkpoint {
   [[nodiscard]] std::string blob(std::string_view name) const;
   /// The blob `name` that this rank saved, where `world.size` is `info().world_size`; nothing otherwise.
   [[nodiscard]] std::optional<std::string> rank_blob(std::string_view name, const World& world) const;
+  /// The same of worker `worker`, where this rank had `workers` workers then, too.
+  [[nodiscard]] std::optional<std::string> worker_blob(std::string_view name, int worker, int workers,
+                                                       const World& world) const;
+  /// The blobs of ranks and of workers that a world of `world_size` ranks with `workers` workers each gets
+  /// nothing of.
+  [[nodiscard]] std::vector<BlobInfo> dropped(int world_size, int workers = 0) const;
 
  private:
   friend class CheckpointReader;
@@ -101,14 +107,12 @@ Checkpoint open_checkpoint(const std::filesystem::path& file);
 /// How ranks write the tensors of one file. Both leave the same bytes.
 enum class Writer {
   /// Each rank writes its rows by itself, with POSIX calls: the fastest where the file system is a local one,
-  /// or one that
-  /// keeps what several nodes write into one page of a file apart.
+  /// or one that keeps apart what several nodes write into one page of a file.
   direct,
   /// All ranks write together through MPI-IO, a few of them for all: for file systems that want that. It is
-  /// to be ROMIO,
-  /// and MPI is to run with MPI_THREAD_MULTIPLE; the constructor of CheckpointDirectory throws
-  /// Error{unsupported} and says
-  /// what to do otherwise. Without MPI it is the same as `direct`.
+  /// to be ROMIO, and MPI is to run with MPI_THREAD_MULTIPLE; otherwise the constructor of
+  /// CheckpointDirectory throws Error{unsupported} and says what to do. Without MPI it is the same as
+  /// `direct`.
   collective,
 };
 
@@ -153,7 +157,8 @@ class CheckpointDirectory {
   CheckpointDirectory& operator=(CheckpointDirectory&&) noexcept;
 
   /// Writes `snapshot` as the newest checkpoint, and drops what the policy does not keep. When it returns,
-  /// the file is complete and on disk; when it throws, what was there before still is, and nothing else.
+  /// the file is complete and on disk; when it throws, what was there before still is, and nothing else (but
+  /// for what the file system then refuses to remove).
   /// Error{timeout} is the exception: a rank missed the deadline of the policy, the new file may be there
   /// (then it is complete) or not, and this object is of no use any more: all calls throw Error{timeout}. End
   /// the job. Where that befalls a collective write, memory that the snapshot views must live until then.

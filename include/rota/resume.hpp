@@ -2,6 +2,9 @@
 
 // The loader's state in a checkpoint: where embedding ends. Back to rota.hpp.
 
+#include <string>
+#include <string_view>
+
 #include "rota/checkpoint.hpp"
 #include "rota/loader.hpp"
 
@@ -18,6 +21,10 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "mai
 /// version, Error{corrupt} where cursors and state disagree, Error{not_found} where there is no such loader
 /// in it.
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
+
+/// What the checkpoint's loader was: dataset, order, options and position, in one line for people. Throws
+/// Error{not_found}, Error{corrupt}, and Error{unsupported} for a state of a newer version.
+std::string describe_loader(const Checkpoint& checkpoint, std::string_view name = "main");
 
 /// **Collective.** Throws Error{mismatch} on all ranks, with both values, unless their loaders have the same
 /// dataset, options and position; numbers of workers may differ. To be called once, when the loader is made.

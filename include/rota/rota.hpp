@@ -19,4 +19,5 @@
 #include "rota/snapshot.hpp"     // what is to be saved
 #include "rota/source.hpp"       // reading samples by id
 #include "rota/types.hpp"        // samples, shards, positions
+#include "rota/verify.hpp"       // all the damage of a checkpoint
 #include "rota/world.hpp"        // who takes part

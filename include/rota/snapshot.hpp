@@ -61,14 +61,20 @@ class Snapshot {
   /// State that is not distributed: rank 0's `bytes` are saved, compressed and checksummed.
   void blob(std::string_view name, std::string bytes);
   /// State of this very rank. It is handed back only to the rank of the same number in a world of the same
-  /// size. In any other world `Checkpoint::rank_blob` gives nothing, and those of `Checkpoint::blobs()` with
-  /// a `rank` of 0 or more are the ones that are dropped.
+  /// size, by `Checkpoint::rank_blob`; in any other world it is dropped, and `Checkpoint::dropped` lists it.
   void rank_blob(std::string_view name, std::string bytes);
+  /// The same of worker `worker` of the `workers` of this rank, which must be as many when it is handed back,
+  /// by `Checkpoint::worker_blob`. In the file it is the rank's blob `worker_blob_name(name, worker,
+  /// workers)`.
+  void worker_blob(std::string_view name, int worker, int workers, std::string bytes);
 
  private:
   friend class SnapshotAccess;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// "<name>/worker-<worker>-of-<workers>". Throws Error{invalid_argument} unless 0 <= worker < workers.
+std::string worker_blob_name(std::string_view name, int worker, int workers);
 
 }  // namespace rota

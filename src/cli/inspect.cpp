@@ -9,6 +9,8 @@
 
 #include "cli/text_table.hpp"
 #include "rota/checkpoint.hpp"
+#include "rota/error.hpp"
+#include "rota/resume.hpp"
 
 namespace rota::cli {
 namespace {
@@ -60,6 +62,14 @@ std::string range(std::int64_t low, std::int64_t high) {
   return low == high ? grouped(low) : fmt::format("{} to {}", grouped(low), grouped(high));
 }
 
+std::string state_text(const Checkpoint& checkpoint, std::string_view name) {
+  try {
+    return fmt::format("  {}\n", describe_loader(checkpoint, name));
+  } catch (const Error& error) {  // cursors and state may be somebody else's
+    return fmt::format("  {}\n", error.what());
+  }
+}
+
 // Shards of an epoch that is over stand in the next one, so that positions there add up to what is consumed.
 std::string loader_text(const Checkpoint& checkpoint, const TensorInfo& tensor) {
   const auto cursors = checkpoint.read<std::int64_t>(tensor.name);
@@ -78,10 +88,11 @@ std::string loader_text(const Checkpoint& checkpoint, const TensorInfo& tensor) 
   std::string_view name = tensor.name;
   name.remove_prefix(kLoaderPrefix.size());
   name.remove_suffix(kCursorsSuffix.size());
-  return fmt::format(
+  const auto place = fmt::format(
       "\nloader \"{}\" is in epoch {}, with {} samples of it consumed: {} shards at position {}\n", name,
       range(low_epoch, high_epoch), grouped(consumed), grouped(tensor.rows()),
       range(low_position, high_position));
+  return place + state_text(checkpoint, name);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "cli/audit.hpp"
 #include "cli/audit_text.hpp"
 #include "cli/inspect.hpp"
+#include "cli/verify.hpp"
 
 namespace {
 
@@ -69,6 +70,12 @@ int run_audit(const AuditCommand& audit) {
   return 0;
 }
 
+constexpr const char* kVerifyHelp =
+    "Verifies every byte of a checkpoint, or of all in a directory, newest first, and lists all that is "
+    "damaged, temporaries of saves, and what a restore would take. Exit code 0: all is good, 1: it is not, "
+    "or "
+    "nothing is there, 2: usage.";
+
 int run(int argc, char** argv) {
   CLI::App app("rota: looks at what training runs leave behind, their traces and checkpoints.", "rota");
   app.set_version_flag("--version", std::string("rota ") + ROTA_VERSION);
@@ -78,6 +85,9 @@ int run(int argc, char** argv) {
   std::filesystem::path checkpoint;
   CLI::App& inspect = *app.add_subcommand("inspect", "Verifies a checkpoint and lists what it holds.");
   inspect.add_option("FILE", checkpoint, "a checkpoint, checkpoint-<serial>.h5")->required();
+  std::filesystem::path suspect;
+  CLI::App& verify = *app.add_subcommand("verify", kVerifyHelp);
+  verify.add_option("PATH", suspect, "a checkpoint, or a directory of checkpoints")->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -87,6 +97,7 @@ int run(int argc, char** argv) {
     fmt::print("{}", rota::cli::inspect(checkpoint));
     return 0;
   }
+  if (app.got_subcommand(&verify)) return rota::cli::verify(suspect, stdout) ? 0 : kProblems;
   return run_audit(audit);
 }
 

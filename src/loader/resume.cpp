@@ -114,6 +114,17 @@ void require_same_order(const Checkpoint& checkpoint, const LoaderState& saved, 
   require_same(checkpoint, "block.blocks", saved.block.blocks, here.block.blocks);
 }
 
+LoaderState read_state(const Checkpoint& checkpoint, std::string_view name) {
+  const auto envelope = from_blob<Envelope>(checkpoint.blob(state_name(name)));
+  if (envelope.version > kStateVersion) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("restore a loader from {}: its state is of version {}, and this rota reads up to {}",
+                    checkpoint.info().path.string(), envelope.version, kStateVersion));
+  }
+  return from_blob<LoaderState>(envelope.state);
+}
+
 /// The shards whose cursors this rank writes, and checks.
 RowRange cursor_rows(const Loader& loader) {
   const std::int64_t shards = loader.order().plan().shards();
@@ -168,15 +179,12 @@ void require_same(const Loader& loader, const mpi::Communicator& comm) {
   });
 }
 
+std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
+  return describe(read_state(checkpoint, name));
+}
+
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  const auto envelope = from_blob<Envelope>(checkpoint.blob(state_name(name)));
-  if (envelope.version > kStateVersion) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("restore a loader from {}: its state is of version {}, and this rota reads up to {}",
-                    checkpoint.info().path.string(), envelope.version, kStateVersion));
-  }
-  const auto saved = from_blob<LoaderState>(envelope.state);
+  const LoaderState saved = read_state(checkpoint, name);
   require_same_order(checkpoint, saved, state_of(loader));
   const Position before = loader.position();
   loader.seek(saved.position);

@@ -167,15 +167,23 @@ TEST_F(RoundTrip, KeepsBlobsOfAllKinds) {
 TEST_F(RoundTrip, HandsRankBlobsOnlyToTheSameWorld) {
   Snapshot snapshot;
   snapshot.rank_blob("rng", "state of rank 0");
+  for (const int worker : {0, 1}) snapshot.worker_blob("rng", worker, 2, "worker " + std::to_string(worker));
   snapshot.blob("rng", "of the job");
   const auto checkpoint = save_and_reopen(snapshot);
   EXPECT_THAT(checkpoint.rank_blob("rng", {.rank = 0, .size = 1}), Optional(std::string("state of rank 0")));
   EXPECT_EQ(checkpoint.rank_blob("rng", {.rank = 0, .size = 2}), std::nullopt);
   EXPECT_EQ(checkpoint.blob("rng"), "of the job");
-  ASSERT_THAT(checkpoint.blobs(), SizeIs(2));
+  const rota::World alone{};
+  EXPECT_THAT(checkpoint.worker_blob("rng", 1, 2, alone), Optional(std::string("worker 1")));
+  EXPECT_EQ(checkpoint.worker_blob("rng", 1, 3, alone), std::nullopt);
+  EXPECT_THAT(error_of([&] { (void)checkpoint.worker_blob("rng", 2, 2, alone); }),
+              IsError(ErrorCode::invalid_argument, "no worker 2 of 2"));
+  ASSERT_THAT(checkpoint.blobs(), SizeIs(4));
   EXPECT_EQ(checkpoint.blobs()[0].rank, -1);
-  EXPECT_EQ(checkpoint.blobs()[1].rank, 0);  // listed, and so seen to be dropped
-  EXPECT_EQ(checkpoint.blobs()[1].name, "rng");
+  EXPECT_THAT(checkpoint.dropped(1, 2), SizeIs(0));
+  EXPECT_THAT(checkpoint.dropped(2, 2), SizeIs(3));
+  ASSERT_THAT(checkpoint.dropped(1, 3), SizeIs(2));
+  EXPECT_EQ(checkpoint.dropped(1, 3)[1].name, "rng/worker-1-of-2");
 }
 
 TEST_F(RoundTrip, SaysWhatIsThereWhereANameIsNot) {

@@ -62,6 +62,8 @@ TEST_F(Tool, SaysWhatACheckpointHolds) {
   EXPECT_THAT(ended.output,
               AllOf(HasSubstr("loader/main/cursors"), HasSubstr("[10, 2]"), HasSubstr("demo/phase")));
   EXPECT_THAT(ended.output, HasSubstr("loader \"main\" is in epoch 0, with 16 samples of it consumed"));
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("40 samples with fingerprint"), HasSubstr("10 shards"),
+                                  HasSubstr("seed"), HasSubstr("shuffle"), HasSubstr("batch 8")));
 }
 
 TEST_F(Tool, RefusesToInspectWhatIsNoCheckpoint) {

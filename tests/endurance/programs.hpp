@@ -31,8 +31,8 @@ void run_disk(const rota::mpi::Session& session, const Report& report, const Arg
 /// many REPORT DIRECTORY WRITER world|line|grid FIRST COUNT: saves, and compares all of each on every rank.
 void run_many(const rota::mpi::Session& session, const Report& report, const Arguments& arguments);
 
-/// large REPORT DIRECTORY WRITER save|restore one|many|moved: a tensor of more than 2^31 elements in one row, in
-/// many, or in many that one rank holds and two write.
+/// large REPORT DIRECTORY WRITER save|restore one|many|moved: a tensor of more than 2^31 elements in one row,
+/// in many, or in many that one rank holds and two write.
 void run_large(const rota::mpi::Session& session, const Report& report, const Arguments& arguments);
 
 }  // namespace rota_endurance

@@ -1,0 +1,156 @@
+#include "verify.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "owners.hpp"
+#include "reader.hpp"
+#include "rota/error.hpp"
+
+namespace rota {
+namespace checkpoint {
+namespace {
+
+using Part = Damage::Part;
+
+// Goes through the steps of a CheckpointReader, and on after those that fail.
+class Verifier {
+ public:
+  Verifier(const FileSystem& system, const std::filesystem::path& path)
+      : file_(system, path.string(), O_RDONLY) {
+    if (!attempt(Part::page, 0, kPageBytes, [&] { page_ = read_page_alone(file_); })) return;
+    found_.info = to_info(page_, path);
+    verify_size();
+    const bool has_table = verify_table();
+    const bool has_contents = verify_contents();
+    const Owners owners(contents_);
+    if (has_table) verify_extents(has_contents ? &owners : nullptr);
+    verify_rows();
+    verify_blobs();
+  }
+
+  [[nodiscard]] Verification take() && { return std::move(found_); }
+
+ private:
+  void add(Part part, std::uint64_t offset, std::uint64_t bytes, std::string what) {
+    found_.damage.push_back({.part = part,
+                             .offset = static_cast<std::int64_t>(offset),
+                             .bytes = static_cast<std::int64_t>(bytes),
+                             .what = std::move(what)});
+  }
+
+  // What an Error says after the path of the file.
+  [[nodiscard]] std::string reason(const Error& error) const {
+    const std::string_view text = error.what();
+    const std::string path = file_.path() + ": ";
+    const std::size_t at = text.find(path);
+    return std::string(at == std::string_view::npos ? text : text.substr(at + path.size()));
+  }
+
+  // Whether `work` finds no damage; if it does, these bytes have it.
+  template <typename Work>
+  bool attempt(Part part, std::uint64_t offset, std::uint64_t bytes, Work&& work,
+               std::string_view whose = "") {
+    try {
+      work();
+      return true;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::corrupt) throw;
+      add(part, offset, bytes, std::string(whose) + reason(error));
+      return false;
+    }
+  }
+
+  void verify_size() {
+    const std::uint64_t size = file_.size();
+    const auto [begin, end] = std::minmax(size, page_.file_bytes);
+    attempt(Part::size, begin, end - begin, [&] { require_size(file_, page_); });
+    is_cut_off_ = size < page_.file_bytes;
+  }
+
+  // Whether there are extents to verify: the digests of a damaged table may be good, if not all of them.
+  bool verify_table() {
+    bool covers = false;
+    attempt(Part::table, page_.hdf5_end, page_.extent_count * kExtentEntryBytes, [&] {
+      const Digest digest = digest_table(file_, page_);
+      covers = true;
+      require_table(file_, page_, digest);
+    });
+    return covers;
+  }
+
+  // Contents are the last of the file, and not all there where it is cut off.
+  bool verify_contents() {
+    if (is_cut_off_) return false;
+    const bool is_good = attempt(Part::contents, page_.contents_at(), page_.contents_bytes,
+                                 [&] { contents_ = read_contents(file_, page_); });
+    found_.tensors = contents_.tensors;
+    found_.blobs = blob_infos(contents_);
+    return is_good;
+  }
+
+  void verify_extents(const Owners* owners) {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    const auto flush = [&] {
+      if (end == 0) return;
+      const std::string whose = owners == nullptr ? "" : ": " + owners->describe(begin, end);
+      add(Part::bytes, begin, end - begin,
+          fmt::format("the checksum of bytes {} to {} is wrong{}", begin, end - 1, whose));
+    };
+    row_sums_ = visit_extents(file_, page_, contents_, {}, [&](const Extent& extent, bool is_good) {
+      if (is_good) return;
+      if (extent.offset != end) {
+        flush();
+        begin = extent.offset;
+      }
+      end = extent.offset + extent.length;
+    });
+    flush();
+  }
+
+  void verify_rows() {
+    for (std::size_t t = 0; t < row_sums_.size(); ++t) {
+      const TensorInfo& tensor = contents_.tensors[t];
+      const TensorPlace& place = contents_.places[t];
+      const auto bytes = static_cast<std::uint64_t>(tensor.rows() * place.row_bytes);
+      attempt(Part::rows, bytes == 0 ? 0 : place.offset, bytes,
+              [&] { require_rows(file_, tensor, place, row_sums_[t]); });
+    }
+  }
+
+  void verify_blobs() {
+    for (const BlobEntry& blob : contents_.blobs) {
+      attempt(
+          Part::blob, contents_.blob_offset + blob.offset, blob.stored_bytes,
+          [&] {
+            verify_blob(blob, read_stored(file_, contents_, blob), fmt::format("verify {}", file_.path()));
+          },
+          describe(blob) + ": ");
+    }
+  }
+
+  File file_;
+  CommitPage page_;
+  bool is_cut_off_ = false;
+  Contents contents_;
+  std::vector<std::uint64_t> row_sums_;  // of each tensor, where its bytes could be read
+  Verification found_;
+};
+
+}  // namespace
+
+Verification verify(const FileSystem& system, const std::filesystem::path& path) {
+  return Verifier(system, path).take();
+}
+
+}  // namespace checkpoint
+
+Verification verify_checkpoint(const std::filesystem::path& file) {
+  return checkpoint::verify(checkpoint::posix_file_system(), file);
+}
+
+}  // namespace rota

@@ -1,0 +1,145 @@
+#include "cli/verify.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/file_name.hpp"
+#include "checkpoint/file_system.hpp"
+#include "cli/text_table.hpp"
+#include "rota/error.hpp"
+#include "rota/verify.hpp"
+
+namespace rota::cli {
+namespace {
+
+using tracing::grouped;
+
+std::string count(std::size_t n, std::string_view thing) {
+  return fmt::format("{} {}{}", grouped(static_cast<std::int64_t>(n)), thing, n == 1 ? "" : "s");
+}
+
+// A file that bears the name of another is not taken.
+void check_name(const std::filesystem::path& file, Verification& found) {
+  const auto serial = checkpoint::serial_of(file.filename().string());
+  if (!serial || !found.info || found.info->serial == *serial) return;
+  found.damage.push_back(
+      {.part = Damage::Part::page,
+       .what = fmt::format("its commit page says serial {}; the file was renamed", found.info->serial)});
+}
+
+std::string good_text(const Verification& found, double seconds) {
+  const CheckpointInfo& info = *found.info;
+  return fmt::format("good\n    {} bytes, serial {}, step {}, saved by {}; {}, {}; {:.2f} GB/s\n",
+                     grouped(info.bytes), info.serial, grouped(info.step),
+                     count(static_cast<std::size_t>(info.world_size), "rank"),
+                     count(found.tensors.size(), "tensor"), count(found.blobs.size(), "blob"),
+                     static_cast<double>(info.bytes) / 1e9 / std::max(seconds, 1e-9));
+}
+
+std::string damaged_text(const Verification& found) {
+  std::string text = fmt::format("DAMAGED, {}\n", count(found.damage.size(), "problem"));
+  for (const Damage& damage : found.damage) text += fmt::format("    {}\n", damage.what);
+  return text;
+}
+
+struct Verdict {
+  Verification found;
+  std::string text;
+};
+
+Verdict verify_file(const std::filesystem::path& file) {
+  const auto start = std::chrono::steady_clock::now();
+  Verification found = verify_checkpoint(file);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  check_name(file, found);
+  std::string text = found.is_good() ? good_text(found, took.count()) : damaged_text(found);
+  return {.found = std::move(found), .text = std::move(text)};
+}
+
+// Blobs are looked into only when they are read.
+bool is_restorable(const Verification& found) {
+  return std::ranges::all_of(found.damage, [](const Damage& d) { return d.part == Damage::Part::blob; });
+}
+
+class DirectoryVerifier {
+ public:
+  DirectoryVerifier(std::filesystem::path directory, std::FILE* out)
+      : directory_(std::move(directory)), out_(out) {}
+
+  bool run() {
+    std::vector<std::int64_t> serials;
+    std::vector<std::string> temporaries;
+    for (std::string& name : checkpoint::list_names(checkpoint::posix_file_system(), directory_)) {
+      if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
+      if (checkpoint::is_temporary(name)) temporaries.push_back(std::move(name));
+    }
+    std::ranges::sort(serials, std::greater());
+    std::ranges::sort(temporaries, std::greater());
+    fmt::print(out_, "{}: {}\n", directory_.string(), count(serials.size(), "checkpoint"));
+    for (const std::int64_t serial : serials) verify(checkpoint::checkpoint_name(serial));
+    for (const std::string& name : temporaries) tell_temporary(name);
+    fmt::print(out_, "{}\n",
+               restore_.value_or(serials.empty() ? "a restore would find nothing"
+                                                 : "a restore would fail: none of them is good"));
+    return is_good_ && !serials.empty();
+  }
+
+ private:
+  void verify(const std::string& name) {
+    fmt::print(out_, "  {}: ", name);
+    std::fflush(out_);  // a large file takes its time
+    try {
+      const auto [found, text] = verify_file(directory_ / name);
+      fmt::print(out_, "{}", text);
+      is_good_ = is_good_ && found.is_good();
+      if (!restore_ && is_restorable(found)) restore_ = fmt::format("a restore would take {}", name);
+    } catch (const Error& error) {
+      fmt::print(out_, "cannot be verified: {}\n", error.what());
+      is_good_ = false;
+      if (!restore_) restore_ = fmt::format("a restore would fail at {}", name);
+    }
+  }
+
+  // Whoever writes it holds its lock; nobody waits for the lock, so that to try it does no harm.
+  void tell_temporary(const std::string& name) {
+    checkpoint::Lock lock = checkpoint::Lock::not_supported;
+    std::uint64_t bytes = 0;
+    try {
+      const checkpoint::File file(checkpoint::posix_file_system(), (directory_ / name).string(), O_RDONLY);
+      lock = file.try_lock();
+      bytes = file.size();
+    } catch (const Error&) {
+      return;  // published or dropped by now
+    }
+    const auto* what = lock == checkpoint::Lock::held_elsewhere ? "a save under way"
+                       : lock == checkpoint::Lock::taken ? "left by a save that died; the next save drops it"
+                                                         : "a save under way, or left by one that died";
+    fmt::print(out_, "  {}: {}, {} bytes\n", name, what, grouped(static_cast<std::int64_t>(bytes)));
+  }
+
+  std::filesystem::path directory_;
+  std::FILE* out_;
+  bool is_good_ = true;
+  std::optional<std::string> restore_;  // what would come of one, once it is known
+};
+
+}  // namespace
+
+bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
+  if (std::filesystem::is_directory(file_or_directory))
+    return DirectoryVerifier(file_or_directory, out).run();
+  const auto [found, text] = verify_file(file_or_directory);
+  fmt::print(out, "{}: {}", file_or_directory.string(), text);
+  return found.is_good();
+}
+
+}  // namespace rota::cli

@@ -1,0 +1,144 @@
+#include "forge.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "digest.hpp"
+#include "little_endian.hpp"
+#include "rota/error.hpp"
+
+namespace rota_test {
+namespace {
+
+using rota::checkpoint::BlobEntry;
+using rota::checkpoint::CommitPage;
+using rota::checkpoint::Contents;
+using rota::checkpoint::decode_contents;
+using rota::checkpoint::decode_extents;
+using rota::checkpoint::decode_page;
+using rota::checkpoint::digest;
+using rota::checkpoint::Digest;
+using rota::checkpoint::encode_contents;
+using rota::checkpoint::encode_extents;
+using rota::checkpoint::encode_page;
+using rota::checkpoint::Extent;
+using rota::checkpoint::get;
+using rota::checkpoint::kExtentEntryBytes;
+using rota::checkpoint::kMaxExtentBytes;
+using rota::checkpoint::kPageBytes;
+using rota::checkpoint::PageBytes;
+using rota::checkpoint::put;
+using rota::checkpoint::row_digest;
+using rota::checkpoint::short_digest;
+using rota::checkpoint::TensorPlace;
+using Bytes = std::span<std::byte>;
+
+// Where these stand in a page.
+constexpr std::size_t kPrefixChecksumAt = 32;
+constexpr std::size_t kWorldSizeAt = 64;
+constexpr std::size_t kHdf5EndAt = 72;
+constexpr std::size_t kExtentCountAt = 88;
+constexpr std::size_t kTableDigestAt = 96;
+constexpr std::size_t kContentsBytesAt = 128;
+constexpr std::size_t kContentsDigestAt = 136;
+constexpr std::size_t kPageDigestAt = kPageBytes - sizeof(Digest);
+
+// These bytes of `file`; nothing where they are not all there.
+std::optional<Bytes> part_of(Bytes file, std::uint64_t offset, std::uint64_t bytes) {
+  if (offset > file.size() || bytes > file.size() - offset) return std::nullopt;
+  return file.subspan(offset, bytes);
+}
+
+void seal_rows(Bytes file, Contents& contents) {
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    TensorPlace& place = contents.places[t];
+    const std::int64_t bytes = contents.tensors[t].rows() * place.row_bytes;
+    if (const auto rows = part_of(file, place.offset, static_cast<std::uint64_t>(bytes))) {
+      place.row_digest = row_digest(*rows, 0, place.row_bytes);
+    }
+  }
+}
+
+void seal_blobs(Bytes file, Contents& contents) {
+  for (BlobEntry& blob : contents.blobs) {
+    if (const auto stored = part_of(file, contents.blob_offset + blob.offset, blob.stored_bytes)) {
+      blob.digest = digest(*stored);
+    }
+  }
+}
+
+// Of contents that can be decoded at all.
+void seal_contents(Bytes file, Bytes bytes) {
+  try {
+    Contents contents = decode_contents(bytes, get<std::uint64_t>(file, kHdf5EndAt),
+                                        get<std::int64_t>(file, kWorldSizeAt), "seal");
+    seal_rows(file, contents);
+    seal_blobs(file, contents);
+    std::ranges::copy(encode_contents(contents), bytes.begin());
+  } catch (const rota::Error&) {
+    return;
+  }
+}
+
+void seal_extents(Bytes file, Bytes table) {
+  std::vector<Extent> extents = decode_extents(table);
+  for (Extent& extent : extents) {
+    if (extent.length > kMaxExtentBytes) continue;
+    if (const auto bytes = part_of(file, extent.offset, extent.length)) extent.digest = digest(*bytes);
+  }
+  std::ranges::copy(encode_extents(extents), table.begin());
+}
+
+}  // namespace
+
+Parts take_apart(std::span<const std::byte> file) {
+  Parts parts;
+  parts.page = decode_page(file.first<kPageBytes>(), "a good file");
+  const auto hdf5 = file.first(parts.page.hdf5_end).subspan(kPageBytes);
+  const auto contents = file.subspan(parts.page.contents_at());
+  parts.hdf5.assign(hdf5.begin(), hdf5.end());
+  parts.table =
+      decode_extents(file.subspan(parts.page.hdf5_end, parts.page.extent_count * kExtentEntryBytes));
+  parts.contents.assign(contents.begin(), contents.end());
+  return parts;
+}
+
+Contents contents_of(const Parts& parts) {
+  return decode_contents(parts.contents, parts.page.hdf5_end, parts.page.world_size, "a good file");
+}
+
+std::vector<std::byte> put_together(const Parts& parts) {
+  CommitPage page = parts.page;
+  page.hdf5_end = kPageBytes + parts.hdf5.size();
+  page.extent_count = parts.table.size();
+  page.contents_bytes = parts.contents.size();
+  page.file_bytes = page.contents_at() + page.contents_bytes;
+  const PageBytes head = encode_page(page);
+  std::vector<std::byte> file(head.begin(), head.end());
+  const std::vector<std::byte> table = encode_extents(parts.table);
+  for (const auto* part : {&parts.hdf5, &table, &parts.contents}) {
+    file.insert(file.end(), part->begin(), part->end());
+  }
+  return file;
+}
+
+void seal(std::span<std::byte> file) {
+  if (file.size() < kPageBytes) return;
+  const auto hdf5_end = get<std::uint64_t>(file, kHdf5EndAt);
+  const auto extent_count = get<std::uint64_t>(file, kExtentCountAt);
+  const std::uint64_t table_bytes = std::min(extent_count, file.size()) * kExtentEntryBytes;
+  const auto contents = part_of(file, hdf5_end + table_bytes, get<std::uint64_t>(file, kContentsBytesAt));
+  if (contents) {
+    seal_contents(file, *contents);
+    put(file, kContentsDigestAt, digest(*contents));
+  }
+  if (const auto table = part_of(file, hdf5_end, table_bytes)) {
+    seal_extents(file, *table);
+    put(file, kTableDigestAt, digest(*table));
+  }
+  put(file, kPrefixChecksumAt, short_digest(file.first(kPrefixChecksumAt)));
+  put(file, kPageDigestAt, digest(file.first(kPageDigestAt)));
+}
+
+}  // namespace rota_test

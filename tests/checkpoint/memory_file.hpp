@@ -1,0 +1,69 @@
+#pragma once
+
+// A checkpoint as bytes in memory, and all that reading it touches.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "file_system.hpp"
+#include "reader.hpp"
+#include "verify.hpp"
+
+namespace rota_test {
+
+/// A file system in which every path is the same file, that can only be read.
+class MemoryFile : public rota::checkpoint::FileSystem {
+ public:
+  explicit MemoryFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  int open(const char* /*path*/, int /*flags*/, mode_t /*mode*/) const override { return 0; }
+  int close(int /*fd*/) const override { return 0; }
+  ssize_t pread(int /*fd*/, void* out, std::size_t bytes, off_t at) const override {
+    const auto begin = std::min(static_cast<std::size_t>(at), bytes_.size());
+    const auto part = bytes_.subspan(begin, std::min(bytes, bytes_.size() - begin));
+    if (!part.empty()) std::memcpy(out, part.data(), part.size());
+    return static_cast<ssize_t>(part.size());
+  }
+  std::int64_t size(int /*fd*/) const override { return static_cast<std::int64_t>(bytes_.size()); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+/// Opens as `rota::open_checkpoint` does.
+inline rota::Checkpoint open_bytes(const MemoryFile& file) {
+  rota::CheckpointReader reader(file, "bytes in memory");
+  reader.require_row_digests(reader.verify_extents({}));
+  return std::move(reader).finish();
+}
+
+inline rota::Verification verify_bytes(std::span<const std::byte> bytes) {
+  return rota::checkpoint::verify(MemoryFile(bytes), "bytes in memory");
+}
+
+/// Opens it and reads every tensor and every blob. Returns how many bytes these are.
+inline std::size_t read_all(std::span<const std::byte> bytes) {
+  const MemoryFile file(bytes);
+  const rota::Checkpoint checkpoint = open_bytes(file);
+  std::size_t total = 0;
+  for (const rota::TensorInfo& tensor : checkpoint.tensors()) {
+    std::size_t count = size_of(tensor.dtype);
+    for (const std::int64_t length : tensor.shape) count *= static_cast<std::size_t>(length);
+    std::vector<std::byte> out(count);
+    checkpoint.read(tensor.name, {0, tensor.rows()}, out);
+    total += count;
+  }
+  const int size = checkpoint.info().world_size;
+  for (const rota::BlobInfo& blob : checkpoint.blobs()) {
+    total += blob.rank < 0 ? checkpoint.blob(blob.name).size()
+                           : checkpoint.rank_blob(blob.name, {.rank = blob.rank, .size = size})->size();
+  }
+  return total;
+}
+
+}  // namespace rota_test

@@ -1,0 +1,130 @@
+// `rota verify`, as a user calls it.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "rota/checkpoint.hpp"
+#include "run_command.hpp"
+#include "temporary_directory.hpp"
+
+namespace {
+
+using rota::test::Ended;
+using rota::test::run_command;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Verify : public ::testing::Test {
+ protected:
+  void save(int checkpoints) {
+    rota::CheckpointDirectory directory({}, dir_.path(), {.keep_last = 9});
+    for (int step = 1; step <= checkpoints; ++step) {
+      const std::vector<std::int64_t> rows(4000, step);
+      rota::Snapshot snapshot;
+      snapshot.tensor("model/w", {4}, 1000, rows);
+      snapshot.blob("state", "step " + std::to_string(step));
+      directory.save(100 * step, snapshot);
+    }
+  }
+  [[nodiscard]] std::string file(int serial) const {
+    return (dir_ / ("checkpoint-00000000000" + std::to_string(serial) + ".h5")).string();
+  }
+  static void flip(const std::string& file, std::streamoff at) {
+    std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
+    stream.seekg(at);
+    const auto value = static_cast<char>(stream.get() ^ 1);
+    stream.seekp(at).put(value);
+  }
+  static Ended verify(const std::string& path) {
+    return run_command("timeout 60 " ROTA_CLI " verify " + path);
+  }
+  [[nodiscard]] Ended verify() const { return verify(dir_.path().string()); }
+
+  rota::test::TemporaryDirectory dir_;
+};
+
+TEST_F(Verify, SaysOfAGoodFileWhatItHolds) {
+  save(1);
+  const Ended ended = verify(file(0));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr(file(0) + ": good"), HasSubstr("serial 0, step 100"),
+                                  HasSubstr("1 rank; 1 tensor, 1 blob"), HasSubstr("GB/s")));
+}
+
+TEST_F(Verify, NamesAllDamageOfAFile) {
+  save(1);
+  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(file(0)));
+  flip(file(0), size / 2);  // in the middle of the tensor
+  flip(file(0), size - 1);  // the contents' last byte
+  const Ended ended = verify(file(0));
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("DAMAGED, 2 problems"), HasSubstr("checksum of its contents"),
+                                  HasSubstr("the checksum of bytes")));
+}
+
+TEST_F(Verify, NamesWhatDamagedBytesHold) {
+  save(1);
+  flip(file(0), static_cast<std::streamoff>(std::filesystem::file_size(file(0))) / 2);
+  EXPECT_THAT(verify(file(0)).output,
+              AllOf(HasSubstr("of tensor \"model/w\""), HasSubstr("the rows of tensor")));
+}
+
+TEST_F(Verify, OfADirectoryFindsTheOneThatARestoreTakes) {
+  save(3);
+  flip(file(2), 5);
+  const Ended ended = verify();
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("3 checkpoints"), HasSubstr("000000000002.h5: DAMAGED"),
+                                  HasSubstr("000000000001.h5: good"), HasSubstr("000000000000.h5: good"),
+                                  HasSubstr("a restore would take checkpoint-000000000001.h5\n")));
+  EXPECT_LT(ended.output.find("000000000002.h5"), ended.output.find("000000000001.h5"));
+  EXPECT_EQ(rota::CheckpointDirectory({}, dir_.path()).latest()->info().serial, 1);
+}
+
+TEST_F(Verify, OfADirectoryTellsDeadSavesFromThoseUnderWay) {
+  save(1);
+  dir_.write(".checkpoint-000000000001.aa.tmp", "dead");
+  const auto live = dir_.write(".checkpoint-000000000002.bb.tmp", "under way");
+  const int fd = ::open(live.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+  const Ended ended = verify();
+  ::close(fd);
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_THAT(ended.output, AllOf(HasSubstr(".aa.tmp: left by a save that died"),
+                                  HasSubstr(".bb.tmp: a save under way, 9 bytes")));
+}
+
+TEST_F(Verify, LeavesADirectoryToTheJobThatUsesIt) {
+  save(1);
+  const rota::CheckpointDirectory job({}, dir_.path());
+  EXPECT_EQ(verify().code, 0);
+}
+
+TEST_F(Verify, SaysThatARestoreWouldFailWhereNoneIsGood) {
+  save(2);
+  flip(file(0), 5000);
+  std::filesystem::rename(file(1), file(7));
+  const Ended ended = verify();
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("the file was renamed"), HasSubstr("a restore would fail: none"),
+                                  Not(HasSubstr(": good"))));
+}
+
+TEST_F(Verify, FailsWhereNothingIsThere) {
+  EXPECT_EQ(verify().code, 1);
+  EXPECT_THAT(verify().output, HasSubstr("a restore would find nothing"));
+  EXPECT_EQ(verify("/nowhere.h5").code, 1);
+  EXPECT_THAT(verify("/nowhere.h5").output, HasSubstr("error: open /nowhere.h5"));
+  EXPECT_EQ(verify("").code, 2);
+}
+
+}  // namespace

@@ -1,0 +1,26 @@
+#pragma once
+
+// The trace of what a program did to files, as the interposed library records it and the simulator of power
+// losses reads it: in a directory, one file `<process id>.trace` per process, records one after the other,
+// and the file `sequence`, the counter that numbers the begin and the end of each call over all processes.
+
+#include <cstdint>
+
+namespace rota_faults {
+
+enum class Call : std::int32_t { open, write, resize, allocate, sync, rename, unlink, make_directory, mark };
+
+/// A call that succeeded. Paths and bytes follow it, in the order of their sizes here.
+struct RecordHeader {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  Call call = Call::mark;
+  std::int32_t fd = -1;
+  std::int64_t offset = 0;  ///< of a write; the size for resize and allocate; the value of a mark
+  std::int32_t flags = 0;   ///< of open
+  std::uint32_t path_bytes = 0;
+  std::uint32_t other_bytes = 0;  ///< of the new name, for rename
+  std::uint32_t data_bytes = 0;
+};
+
+}  // namespace rota_faults
