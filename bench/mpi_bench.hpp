@@ -54,6 +54,12 @@ inline void write_raw(const std::string& path, std::span<const std::byte> bytes)
   require(::fsync(file) == 0 && ::close(file) == 0, "sync the raw file");
 }
 
+/// The same, and removes it again: a save drops an old file of that size, too.
+inline void write_raw_and_drop(const std::string& path, std::span<const std::byte> bytes) {
+  write_raw(path, bytes);
+  std::filesystem::remove(path);
+}
+
 /// One process reads a file of that size.
 inline void read_raw(const std::string& path, std::span<std::byte> bytes) {
   const int file = ::open(path.c_str(), O_RDONLY);

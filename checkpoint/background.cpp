@@ -27,7 +27,7 @@ Background::Background(Ranks& ranks, std::function<CommitPage()> save) : ranks_(
 }
 
 Background::~Background() {
-  relay_.go();
+  if (!relay_.go()) ranks_->operations().break_off("a save in the background was given up");
   if (thread_.joinable()) thread_.join();
   ranks_->go_through(nullptr);
 }

@@ -39,7 +39,7 @@ class ControlVariable {
   [[nodiscard]] bool exists() const { return exists_; }
   [[nodiscard]] std::string read() {
     if (MPI_T_cvar_read(handle_, text_.data()) != MPI_SUCCESS) return "?";
-    return text_.c_str();
+    return text_.substr(0, text_.find('\0'));
   }
   // Open MPI refuses it once a file has been opened.
   bool write(const char* value) { return MPI_T_cvar_write(handle_, value) == MPI_SUCCESS; }

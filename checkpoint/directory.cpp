@@ -17,7 +17,7 @@
 #include "ranks.hpp"
 #include "reader.hpp"
 #include "retention.hpp"
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "save.hpp"
 #include "snapshot_data.hpp"

@@ -3,7 +3,7 @@
 // A checkpoint directory on a file system of one's own: for tests that make its calls fail.
 
 #include "file_system.hpp"
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 
 namespace rota {
 

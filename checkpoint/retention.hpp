@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 
 namespace rota::checkpoint {
 

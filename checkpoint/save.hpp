@@ -9,7 +9,7 @@
 #include "commit_page.hpp"
 #include "file_system.hpp"
 #include "ranks.hpp"
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {

@@ -11,7 +11,7 @@
 #include "cli/trace.hpp"
 #include "cli/trace_reader.hpp"
 #include "rota/cereal.hpp"
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"

@@ -7,6 +7,7 @@
 
 #include "rota/checkpoint.hpp"
 #include "rota/loader.hpp"
+#include "rota/mpi.hpp"
 
 namespace rota {
 

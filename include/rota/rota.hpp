@@ -1,23 +1,24 @@
 #pragma once
 
-// All of rota, in reading order.
+// All of rota, and its table of contents. Each header names the one to read next, from error.hpp on.
 
-#include "rota/batch.hpp"        // what the loop gets
-#include "rota/cereal.hpp"       // blobs of anything
-#include "rota/checkpoint.hpp"   // tensors and blobs in one file
-#include "rota/dtype.hpp"        // element types
-#include "rota/error.hpp"        // what goes wrong
-#include "rota/fingerprint.hpp"  // what a dataset is
-#include "rota/loader.hpp"       // worker threads, read-ahead, next()
-#include "rota/mpi.hpp"          // communicators, the guard, the stop signal
-#include "rota/open.hpp"         // the formats there are
-#include "rota/order.hpp"        // (epoch, shard, position) <-> sample
-#include "rota/permutation.hpp"  // a keyed bijection
-#include "rota/resume.hpp"       // the loader in a checkpoint
-#include "rota/schedule.hpp"     // whose turn it is
-#include "rota/shard_plan.hpp"   // the cut into logical shards
-#include "rota/snapshot.hpp"     // what is to be saved
-#include "rota/source.hpp"       // reading samples by id
-#include "rota/types.hpp"        // samples, shards, positions
-#include "rota/verify.hpp"       // all the damage of a checkpoint
-#include "rota/world.hpp"        // who takes part
+#include "rota/batch.hpp"                 // what the loop gets
+#include "rota/cereal.hpp"                // blobs of anything
+#include "rota/checkpoint.hpp"            // tensors and blobs in one file
+#include "rota/checkpoint_directory.hpp"  // saving and finding
+#include "rota/dtype.hpp"                 // element types
+#include "rota/error.hpp"                 // what goes wrong
+#include "rota/fingerprint.hpp"           // what a dataset is
+#include "rota/loader.hpp"                // worker threads, read-ahead, next()
+#include "rota/mpi.hpp"                   // communicators, the guard, the stop signal
+#include "rota/open.hpp"                  // the formats there are
+#include "rota/order.hpp"                 // (epoch, shard, position) <-> sample
+#include "rota/permutation.hpp"           // a keyed bijection
+#include "rota/resume.hpp"                // the loader in a checkpoint
+#include "rota/schedule.hpp"              // whose turn it is
+#include "rota/shard_plan.hpp"            // the cut into logical shards
+#include "rota/snapshot.hpp"              // what is to be saved
+#include "rota/source.hpp"                // reading samples by id
+#include "rota/types.hpp"                 // samples, shards, positions
+#include "rota/verify.hpp"                // all the damage of a checkpoint
+#include "rota/world.hpp"                 // who takes part

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rota/mpi.hpp"
@@ -74,6 +75,8 @@ class Exchange {
   /// Not all ranks have come to `phase`: finds out which, tells all, and throws Error{timeout}.
   [[noreturn]] void give_up(std::string_view phase);
 
+  /// On this rank alone: what was begun will not be completed.
+  void break_off(std::string why) noexcept { verdict_ = std::move(why); }
   [[nodiscard]] bool is_broken() const noexcept { return !verdict_.empty(); }
   /// When what begins now is late.
   [[nodiscard]] Clock::time_point latest() const;

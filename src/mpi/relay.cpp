@@ -26,10 +26,11 @@ void Relay::end() {
   changed_.notify_all();
 }
 
-void Relay::go() {
+bool Relay::go() {
   const std::scoped_lock lock(mutex_);
   has_gone_ = true;
   changed_.notify_all();
+  return has_ended_;
 }
 
 template <typename Work>

@@ -25,8 +25,8 @@ class Relay {
   /// Caller's: until the background thread has ended. The deadline of each operation begins here at the
   /// earliest.
   void finish(Exchange& exchange, std::string_view what);
-  /// Caller's: what is handed over, now or later, fails.
-  void go();
+  /// Caller's: what is handed over, now or later, fails. Whether the background thread had ended.
+  bool go();
 
  private:
   // Runs `work` on the operation handed over, if any, and gives it back where that says that it is complete,

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 
 namespace rota_test {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
 

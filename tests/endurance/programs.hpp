@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "report.hpp"
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/mpi.hpp"
 
 namespace rota_endurance {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rota/checkpoint.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/world.hpp"
 
 namespace rota_endurance {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "faults.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "state.hpp"
 #include "steps.hpp"

@@ -15,6 +15,7 @@
 
 #include "launch.hpp"
 #include "power_loss.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "state.hpp"
 

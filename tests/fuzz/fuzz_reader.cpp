@@ -7,6 +7,7 @@
 #include "checkpoint/forge.hpp"
 #include "checkpoint/memory_file.hpp"
 #include "little_endian.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "target.hpp"
 

@@ -10,6 +10,7 @@
 
 #include "loader/counting_source.hpp"
 #include "mpi_main.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/resume.hpp"
 #include "temporary_directory.hpp"
 

@@ -9,6 +9,7 @@
 
 #include "loader/counting_source.hpp"
 #include "rota/cereal.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "temporary_directory.hpp"
 
 namespace rota {

@@ -2,7 +2,7 @@
 
 #include <iostream>
 #include <rota/cereal.hpp>
-#include <rota/checkpoint.hpp>
+#include <rota/checkpoint_directory.hpp>
 #include <span>
 #include <string>
 #include <vector>
