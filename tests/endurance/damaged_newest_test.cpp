@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ void empty(const fs::path& file) { fs::resize_file(file, 0); }
 struct Damage {
   const char* name;
   void (*harm)(const fs::path&);
+  friend void PrintTo(const Damage& damage, std::ostream* out) { *out << damage.name; }
 };
 
 // The step is not the serial.

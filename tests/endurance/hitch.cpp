@@ -7,8 +7,6 @@
 
 namespace rota_endurance {
 
-using rota::checkpoint::FileSystem;
-
 void Hitch::arm(const std::string& point, Act act) {
   const std::scoped_lock lock(mutex_);
   const std::size_t colon = point.find(':');

@@ -50,9 +50,9 @@ struct Stall {
                << stall.rank << ' ' << stall.point << ' ' << stall.hitch;
   }
   friend std::istream& operator>>(std::istream& in, Stall& stall) {
-    std::string directory;
-    in >> directory >> stall.operation >> stall.writer >> stall.rank >> stall.point >> stall.hitch;
-    stall.directory = directory;
+    std::string path;
+    in >> path >> stall.operation >> stall.writer >> stall.rank >> stall.point >> stall.hitch;
+    stall.directory = path;
     return in;
   }
 };
