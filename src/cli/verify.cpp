@@ -103,6 +103,10 @@ class DirectoryVerifier {
       is_good_ = is_good_ && found.is_good();
       if (!restore_ && is_restorable(found)) restore_ = fmt::format("a restore would take {}", name);
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::not_found) {
+        fmt::print(out_, "dropped by now\n");  // by a job that is running
+        return;
+      }
       fmt::print(out_, "cannot be verified: {}\n", error.what());
       is_good_ = false;
       if (!restore_) restore_ = fmt::format("a restore would fail at {}", name);
