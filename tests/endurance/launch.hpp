@@ -31,15 +31,17 @@ struct Launched {
 };
 
 /// Runs `<driver> COMMAND REPORT ARGUMENTS` on `ranks` ranks, for at most `seconds`, with `environment`
-/// before it. `report` is a new directory.
+/// before it. `report` is a new directory, also for the files of Open MPI itself: launches at the same time
+/// would remove those of one another.
 inline Launched launch(int ranks, const std::string& command, const std::filesystem::path& report,
                        const std::string& arguments, int seconds = 90, const std::string& environment = {}) {
   std::filesystem::create_directories(report);
   Launched launched{.limit_seconds = seconds};
   launched.ended = rota::test::run_command(
-      "env " + environment + " OMPI_MCA_odls_base_sigkill_timeout=0 timeout -k 5 " + std::to_string(seconds) +
-      " " ROTA_MPIEXEC " " + std::to_string(ranks) + " " ROTA_ENDURANCE_DRIVER " " + command + " " +
-      report.string() + " " + arguments);
+      "env " + environment +
+      " OMPI_MCA_odls_base_sigkill_timeout=0 OMPI_MCA_orte_tmpdir_base=" + report.string() +
+      " timeout -k 5 " + std::to_string(seconds) + " " ROTA_MPIEXEC " " + std::to_string(ranks) +
+      " " ROTA_ENDURANCE_DRIVER " " + command + " " + report.string() + " " + arguments);
   for (int rank = 0; rank < ranks; ++rank) launched.reports.push_back(read_report(report, rank));
   return launched;
 }

@@ -38,11 +38,14 @@ std::vector<Point> points_of(std::string_view operation, std::string_view writer
   return points;
 }
 
+// A process that has been killed closes its files, and so gives up its locks, before it is a zombie.
 bool is_running(std::int64_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");  // empty once it has ended
-  std::string command;
-  std::getline(file, command);
-  return command.find("endurance_driver") != std::string::npos;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string number;
+  std::string name;
+  std::string state;
+  file >> number >> name >> state;
+  return name.starts_with("(endurance_dri") && state != "Z" && state != "X";
 }
 
 }  // namespace
