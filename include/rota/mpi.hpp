@@ -91,7 +91,7 @@ class Session {
   /// Runs `body` and returns its value, the program's exit code. An exception that leaves it is printed to
   /// standard error, with the rank, and ends the whole job with a non-zero code. A failing rank waits up to a
   /// second for the others: where all fail, the job ends in order with exit code 1, and what they have in
-  /// common is printed once; where it is alone, MPI_Abort ends the job.
+  /// common is printed once; where it is alone, or a deadline was missed, MPI_Abort ends the job.
   int run(const std::function<int()>& body);
 
  private:

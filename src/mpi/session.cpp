@@ -70,8 +70,12 @@ Session::~Session() {
 
 int Session::run(const std::function<int()>& body) {
   std::string message;
+  bool is_timeout = false;
   try {
     return body();
+  } catch (const Error& error) {
+    message = error.what();
+    is_timeout = error.code() == ErrorCode::timeout;
   } catch (const std::exception& error) {
     message = error.what();
   } catch (...) {
@@ -84,7 +88,8 @@ int Session::run(const std::function<int()>& body) {
     fmt::print(stderr, "error: {}{}\n", rank, message);
     std::fflush(stderr);
   }
-  if (!outcome.together) MPI_Abort(guard_.get(), 1);
+  // After a missed deadline operations are under way that MPI_Finalize can crash on.
+  if (!outcome.together || is_timeout) MPI_Abort(guard_.get(), 1);
   return 1;
 }
 
