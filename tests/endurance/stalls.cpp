@@ -25,8 +25,8 @@ using rota::CheckpointDirectory;
 using Clock = std::chrono::steady_clock;
 
 // A shell that lets this process go on after a while.
-void resume_later() {
-  std::string command = "sleep " + std::to_string(static_cast<double>(kPause.count()) / 1000) +
+void resume_after(std::chrono::milliseconds pause) {
+  std::string command = "sleep " + std::to_string(static_cast<double>(pause.count()) / 1000) +
                         "; kill -CONT " + std::to_string(::getpid());
   std::string shell = "sh";
   std::string option = "-c";
@@ -44,7 +44,8 @@ int stop() {
 
 Hitch::Act act_of(std::string_view name) {
   if (name == kStops) return stop;
-  if (name == kPauses) return [] { return resume_later(), stop(); };
+  if (name == kPauses) return [] { return resume_after(kPause), stop(); };
+  if (name == kReturns) return [] { return resume_after(kReturn), stop(); };
   if (name == kThrows) return [] { return EIO; };
   return [] { return std::this_thread::sleep_for(kPause), 0; };
 }
@@ -82,7 +83,7 @@ class Case {
     if (stall_.rank == session_.world().rank) arm();
     attempt("did", [&] { return operate(directory); });
     hitch().disarm();
-    if (stall_.hitch != kStops) {
+    if (!is_missed()) {
       rota::mpi::agree(session_.comm(), "look at a directory", nullptr);
       say("names", names());
     }
@@ -91,8 +92,10 @@ class Case {
   }
 
  private:
+  [[nodiscard]] bool is_missed() const { return stall_.hitch == kStops || stall_.hitch == kReturns; }
+
   [[nodiscard]] CheckpointDirectory open() const {
-    const auto deadline = stall_.hitch == kStops ? kMissedDeadline : kLongDeadline;
+    const auto deadline = is_missed() ? kMissedDeadline : kLongDeadline;
     return rota::CheckpointDirectoryAccess::open(
         session_.comm(), stall_.directory,
         {.keep_last = 1, .deadline = deadline, .writer = writer_of(stall_.writer)}, system_);

@@ -26,8 +26,10 @@ inline constexpr std::int64_t kNewStep = 2;
 inline constexpr std::int64_t kNextStep = 3;
 inline constexpr std::int64_t kStallBytes = 60'000;
 
-/// What befalls the rank: it stops for good; it stops for `kPause`, or the call takes as long; it fails.
+/// What befalls the rank: it stops for good; it stops, and goes on `kReturn` later, when it has just been
+/// given up; it stops for `kPause`, or the call takes as long; it fails.
 inline constexpr std::string_view kStops = "stops";
+inline constexpr std::string_view kReturns = "returns";
 inline constexpr std::string_view kPauses = "pauses";
 inline constexpr std::string_view kLags = "lags";
 inline constexpr std::string_view kThrows = "throws";
@@ -35,6 +37,7 @@ inline constexpr std::chrono::milliseconds kPause{300};
 
 /// The deadline where a rank stops, and where none does.
 inline constexpr std::chrono::milliseconds kMissedDeadline{1500};
+inline constexpr std::chrono::milliseconds kReturn{2200};
 inline constexpr std::chrono::milliseconds kLongDeadline{20'000};
 
 struct Stall {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <future>
 #include <iostream>
 #include <string>
@@ -16,6 +17,7 @@
 
 namespace {
 
+namespace fs = std::filesystem;
 using rota_endurance::Launched;
 using rota_endurance::Said;
 using rota_endurance::Stall;
@@ -23,6 +25,7 @@ using rota_endurance::Stalled;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr const char* kFirst = "checkpoint-000000000000.h5 ";
@@ -61,19 +64,27 @@ class Stalls : public ::testing::TestWithParam<int> {
     }
   }
 
-  void run_stop(const Stall& stall, const std::string& name) {
-    Launched launched;
-    const Stalled one =
-        rota_endurance::run_together(GetParam(), {stall}, directory_ / name, launched).front();
-    EXPECT_FALSE(launched.hung()) << describe(one);
-    EXPECT_NE(launched.ended.code, 0) << describe(one);
-    EXPECT_THAT(launched.ended.output, HasSubstr("error: ")) << describe(one);
-    expect_hit(one);
-    for (int rank = 0; rank < GetParam(); ++rank) {
-      if (rank != stall.rank) expect_named(one, one.said[to_index(rank)]);
-    }
-    expect_all_ended(one);
-    expect_old_or_new(one);
+  // Each in a launch of its own.
+  template <typename Check>
+  void run_alone(const std::vector<Stall>& stalls, Check&& check) {
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+      for (std::size_t i = next++; i < stalls.size(); i = next++) {
+        Launched launched;
+        const fs::path path = directory_ / (stalls[i].hitch + std::to_string(i));
+        const Stalled one = rota_endurance::run_together(GetParam(), {stalls[i]}, path, launched).front();
+        EXPECT_FALSE(launched.hung()) << describe(one) << launched.ended.output;
+        expect_hit(one);
+        check(one, launched);
+        expect_all_ended(one);
+        expect_old_or_new(one);
+      }
+    };
+    auto other = std::async(std::launch::async, work);  // they mostly wait
+    work();
+    other.get();
+    std::cout << GetParam() << " ranks: " << stalls.size() << " cases in which a rank "
+              << stalls.front().hitch << "\n";
   }
 
   // In time, with the phase in which it was missed.
@@ -107,15 +118,31 @@ class Stalls : public ::testing::TestWithParam<int> {
 };
 
 TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
-  const std::vector<Stall> stalls = rota_endurance::some_stalls(GetParam(), rota_endurance::kStops, 4);
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < stalls.size(); i = next++) run_stop(stalls[i], std::to_string(i));
-  };
-  auto other = std::async(std::launch::async, work);  // they mostly wait
-  work();
-  other.get();
-  std::cout << GetParam() << " ranks: " << stalls.size() << " cases in which a rank stops\n";
+  const auto stalls = rota_endurance::some_stalls(GetParam(), rota_endurance::kStops, 3);
+  run_alone(stalls, [](const Stalled& one, const Launched& launched) {
+    EXPECT_NE(launched.ended.code, 0) << describe(one);
+    EXPECT_THAT(launched.ended.output, HasSubstr("error: ")) << describe(one);
+    for (int rank = 0; rank < GetParam(); ++rank) {
+      if (rank != one.stall.rank) expect_named(one, one.said[to_index(rank)]);
+    }
+  });
+}
+
+// The others are on their way out, and may have left calls behind that go on now.
+TEST_P(Stalls, ARankThatReturnsWhenItWasGivenUpEndsInOrderWithTheOthers) {
+  auto stalls = rota_endurance::all_stalls(GetParam(), rota_endurance::kReturns);
+  if (!rota_endurance::wants_all()) {
+    std::erase_if(stalls,
+                  [](const Stall& one) { return one.point != "mpi_write" || one.rank + 1 < GetParam(); });
+  }
+  run_alone(stalls, [](const Stalled& one, const Launched& launched) {
+    EXPECT_EQ(launched.ended.code, 1) << describe(one) << launched.ended.output;
+    EXPECT_THAT(launched.ended.output, Not(HasSubstr("ignal"))) << describe(one);
+    for (const Said& said : one.said) {
+      const std::string what = one.stall.point == "unlink" ? "newest" : "did";
+      EXPECT_THAT(text_of(said, what), StartsWith("timeout: ")) << describe(one);
+    }
+  });
 }
 
 TEST_P(Stalls, ARankThatIsSlowOrPausesIsWaitedFor) {
