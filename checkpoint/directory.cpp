@@ -14,6 +14,7 @@
 #include "file_name.hpp"
 #include "file_system.hpp"
 #include "hdf5/hdf5.hpp"
+#include "new_directory.hpp"
 #include "ranks.hpp"
 #include "reader.hpp"
 #include "retention.hpp"
@@ -89,37 +90,9 @@ struct CheckpointDirectory::Impl {
     is_locked = shared.back() == std::byte{'1'};
   }
 
-  // Makes `path` and what leads to it, and has the parent of each that it makes on disk, which a new name is
-  // not before.
-  void make_directories() const {
-    std::vector<std::filesystem::path> parents;
-    for (auto level = std::filesystem::absolute(path);
-         level.has_relative_path() && system.access(level.c_str(), F_OK) != 0 && errno == ENOENT;
-         level = level.parent_path()) {
-      if (level.has_filename()) parents.push_back(level.parent_path());
-    }
-    if (system.make_directories(path) != 0) {
-      checkpoint::fail_io(fmt::format("make checkpoint directory {}", path.string()), errno);
-    }
-    for (const auto& above : parents) File(system, above.string(), O_RDONLY | O_DIRECTORY).sync();
-    if (parents.empty()) sync_parent();
-  }
-
-  // Who made the directory may have died before it was on disk, or not have cared. A parent that is not ours
-  // to open was not made by us.
-  void sync_parent() const {
-    const auto whole = std::filesystem::absolute(path);
-    const auto above = whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
-    try {
-      File(system, above.string(), O_RDONLY | O_DIRECTORY).sync();
-    } catch (const Error&) {
-      if (system.access(above.c_str(), W_OK) == 0) throw;
-    }
-  }
-
   // Rank 0 makes and locks it, and draws the number of this run.
   void open_directory() {
-    make_directories();
+    checkpoint::make_directory(system, path);
     if (system.access(path.c_str(), W_OK | X_OK) != 0) {
       checkpoint::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
     }
@@ -288,8 +261,7 @@ struct CheckpointDirectory::Impl {
     try {
       std::vector<checkpoint::Present> present;
       for (const std::int64_t serial : present_serials()) {
-        if (is_newer_format(serial)) continue;  // not for this version to judge
-        present.push_back({.serial = serial, .is_good = seems_good(serial)});
+        if (const auto file = judge(serial)) present.push_back(*file);
       }
       for (const std::int64_t serial : checkpoint::to_drop(present, policy, verified)) {
         system.unlink(file_path(serial).c_str());
@@ -299,25 +271,27 @@ struct CheckpointDirectory::Impl {
     }
   }
 
-  [[nodiscard]] bool seems_good(std::int64_t serial) const {
-    if (std::ranges::find(passed_over, file_path(serial), &PassedOver::path) != passed_over.end())
-      return false;
-    return read_page(serial).has_value();
+  // What retention is to know of a file; nothing where it is of a newer format, not for this version to
+  // judge.
+  [[nodiscard]] std::optional<checkpoint::Present> judge(std::int64_t serial) const {
+    const bool was_bad =
+        std::ranges::find(passed_over, file_path(serial), &PassedOver::path) != passed_over.end();
+    try {
+      return checkpoint::Present{.serial = serial, .is_good = !was_bad && open_page(serial).serial == serial};
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::unsupported) return std::nullopt;
+      return checkpoint::Present{.serial = serial, .is_good = false};
+    }
   }
 
-  [[nodiscard]] bool is_newer_format(std::int64_t serial) const {
-    try {
-      static_cast<void>(checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY)));
-      return false;
-    } catch (const Error& error) {
-      return error.code() == ErrorCode::unsupported;
-    }
+  [[nodiscard]] CommitPage open_page(std::int64_t serial) const {
+    return checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY));
   }
 
   // Nothing where it does not verify, or belongs to another file.
   [[nodiscard]] std::optional<CommitPage> read_page(std::int64_t serial) const {
     try {
-      CommitPage page = checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY));
+      CommitPage page = open_page(serial);
       return page.serial == serial ? std::optional(page) : std::nullopt;
     } catch (const Error&) {
       return std::nullopt;
