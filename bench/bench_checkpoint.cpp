@@ -42,19 +42,8 @@ void save(benchmark::State& state, const Setting& setting) {
   const Cursors cursors(state.range(0), setting.comm.world());
   const rota::Snapshot snapshot = snapshot_of(cursors);
   rota::CheckpointDirectory directory(setting.comm, setting.directory / "save");
-  const std::string raw = setting.directory / "raw";
-  for (int step = 0; step < 3; ++step) directory.save(step, snapshot);  // from now on each drops one
-  Times times;
-  for (auto _ : state) {
-    const double one = slowest(setting.comm, [&] { directory.save(1, snapshot); });
-    times.raw_seconds += slowest(setting.comm, [&] {
-      if (setting.comm.rank() == 0)
-        rota_bench::write_raw_and_drop(raw, std::as_bytes(std::span(cursors.all)));
-    });
-    times.seconds += one;
-    state.SetIterationTime(one);
-  }
-  times.report(state, cursors.bytes);
+  rota_bench::run_saves(state, setting, std::as_bytes(std::span(cursors.all)),
+                        [&](int step) { directory.save(step, snapshot); });
 }
 
 void restore(benchmark::State& state, const Setting& setting) {
@@ -79,21 +68,14 @@ void restore(benchmark::State& state, const Setting& setting) {
   times.report(state, cursors.bytes);
 }
 
-void add(const char* name, void (*run)(benchmark::State&, const Setting&), const Setting& setting) {
-  for (const auto& [shards, iterations] : {std::pair{1'024, 100}, {16'384, 100}, {1'000'000, 20}}) {
-    benchmark::RegisterBenchmark(name, [run, &setting](benchmark::State& state) { run(state, setting); })
-        ->Arg(shards)
-        ->Iterations(iterations)
-        ->UseManualTime()
-        ->Unit(benchmark::kMillisecond);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   return rota_bench::run_benchmarks(argc, argv, [](const Setting& setting) {
-    add("save", save, setting);
-    add("restore", restore, setting);
+    const auto add = [&](const char* name, void (*run)(benchmark::State&, const Setting&)) {
+      rota_bench::add(name, run, setting, {{1'024, 100}, {16'384, 100}, {1'000'000, 20}});
+    };
+    add("save", save);
+    add("restore", restore);
   });
 }

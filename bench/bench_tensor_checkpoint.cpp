@@ -1,7 +1,7 @@
 // How fast are a model's tensors saved, copied for a save in the background, and verified? Beside each the
-// floor: one process that writes the same bytes, has them on disk and drops as many, a memcpy into memory
-// that is there already, and one process that reads the same bytes from the cache. Run it alone or under
-// mpirun; times are those of the slowest rank.
+// floor: one process that writes the same bytes and has them on disk, a memcpy into memory that is there
+// already, and one process that reads the same bytes from the cache. Run it alone or under mpirun; times are
+// those of the slowest rank.
 
 #include <cstring>
 #include <vector>
@@ -45,18 +45,7 @@ void save(benchmark::State& state, const Setting& setting, rota::Writer writer) 
   const Model model(state.range(0), setting.comm.world());
   const rota::Snapshot snapshot = model.snapshot();
   rota::CheckpointDirectory directory(setting.comm, setting.directory / "save", {.writer = writer});
-  const std::string raw = setting.directory / "raw";
-  for (int step = 0; step < 3; ++step) directory.save(step, snapshot);  // from now on each drops one
-  Times times;
-  for (auto _ : state) {
-    times.raw_seconds += slowest(setting.comm, [&] {
-      if (setting.comm.rank() == 0) rota_bench::write_raw_and_drop(raw, model.bytes());
-    });
-    const double one = slowest(setting.comm, [&] { directory.save(1, snapshot); });
-    times.seconds += one;
-    state.SetIterationTime(one);
-  }
-  times.report(state, static_cast<double>(model.bytes().size()));
+  rota_bench::run_saves(state, setting, model.bytes(), [&](int step) { directory.save(step, snapshot); });
 }
 
 void save_direct(benchmark::State& state, const Setting& setting) {
@@ -107,23 +96,16 @@ void verify(benchmark::State& state, const Setting& setting) {
   times.report(state, static_cast<double>(bytes.size()));
 }
 
-void add(const char* name, void (*run)(benchmark::State&, const Setting&), const Setting& setting) {
-  for (const auto& [bytes, iterations] : {std::pair{63 << 10, 100}, {32 << 20, 10}, {256 << 20, 3}}) {
-    benchmark::RegisterBenchmark(name, [run, &setting](benchmark::State& state) { run(state, setting); })
-        ->Arg(bytes)
-        ->Iterations(iterations)
-        ->UseManualTime()
-        ->Unit(benchmark::kMillisecond);
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
   return rota_bench::run_benchmarks(argc, argv, [](const Setting& setting) {
-    add("save/direct", save_direct, setting);
-    add("save/collective", save_collective, setting);
-    add("stall", stall, setting);
-    add("verify", verify, setting);
+    const auto add = [&](const char* name, void (*run)(benchmark::State&, const Setting&)) {
+      rota_bench::add(name, run, setting, {{63 << 10, 100}, {32 << 20, 10}, {256 << 20, 3}});
+    };
+    add("save/direct", save_direct);
+    add("save/collective", save_collective);
+    add("stall", stall);
+    add("verify", verify);
   });
 }

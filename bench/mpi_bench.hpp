@@ -11,10 +11,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rota/mpi.hpp"
@@ -26,6 +28,18 @@ struct Setting {
   const rota::mpi::Communicator& comm;
   std::filesystem::path directory;
 };
+
+/// Registers `run` for each size and number of iterations.
+inline void add(const char* name, void (*run)(benchmark::State&, const Setting&), const Setting& setting,
+                std::initializer_list<std::pair<std::int64_t, std::int64_t>> sizes) {
+  for (const auto& [size, iterations] : sizes) {
+    benchmark::RegisterBenchmark(name, [run, &setting](benchmark::State& state) { run(state, setting); })
+        ->Arg(size)
+        ->Iterations(iterations)
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  }
+}
 
 /// Seconds that `work` takes on the slowest rank.
 inline double slowest(const rota::mpi::Communicator& comm, const std::function<void()>& work) {
@@ -54,12 +68,6 @@ inline void write_raw(const std::string& path, std::span<const std::byte> bytes)
   require(::fsync(file) == 0 && ::close(file) == 0, "sync the raw file");
 }
 
-/// The same, and removes it again: a save drops an old file of that size, too.
-inline void write_raw_and_drop(const std::string& path, std::span<const std::byte> bytes) {
-  write_raw(path, bytes);
-  std::filesystem::remove(path);
-}
-
 /// One process reads a file of that size.
 inline void read_raw(const std::string& path, std::span<std::byte> bytes) {
   const int file = ::open(path.c_str(), O_RDONLY);
@@ -76,6 +84,7 @@ inline void read_raw(const std::string& path, std::span<std::byte> bytes) {
 struct Times {
   double seconds = 0;
   double raw_seconds = 0;
+  double drop_seconds = 0;  // of saves: to drop an old file of that size, which a save does, too
 
   /// `bytes` are those of one run.
   void report(benchmark::State& state, double bytes) const {
@@ -84,8 +93,31 @@ struct Times {
     state.counters["raw_bytes/s"] = bytes * runs / raw_seconds;
     state.counters["times_raw"] = seconds / raw_seconds;
     state.counters["ms_above_raw"] = (seconds - raw_seconds) * 1e3 / runs;
+    if (drop_seconds > 0) state.counters["times_raw_and_drop"] = seconds / (raw_seconds + drop_seconds);
   }
 };
+
+/// Times saves, and beside each one process that writes `bytes` to a new file and has them on disk.
+inline void run_saves(benchmark::State& state, const Setting& setting, std::span<const std::byte> bytes,
+                      const std::function<void(int step)>& save) {
+  const std::string raw = setting.directory / "raw";
+  const bool is_root = setting.comm.rank() == 0;
+  int step = 0;
+  while (step < 3) save(step++);  // from now on each drops one
+  Times times;
+  for (auto _ : state) {
+    times.raw_seconds += slowest(setting.comm, [&] {
+      if (is_root) write_raw(raw, bytes);
+    });
+    times.drop_seconds += slowest(setting.comm, [&] {
+      if (is_root) std::filesystem::remove(raw);
+    });
+    const double one = slowest(setting.comm, [&] { save(step++); });
+    times.seconds += one;
+    state.SetIterationTime(one);
+  }
+  times.report(state, static_cast<double>(bytes.size()));
+}
 
 /// Takes --dir=DIR out of the arguments.
 inline std::string take_directory(int& argc, char** argv) {

@@ -65,8 +65,8 @@ class Decoder {
     place.offset = bytes_.next<std::uint64_t>();
     place.row_digest = bytes_.next<std::uint64_t>();
     const std::int64_t bytes = checked_product(info.rows(), place.row_bytes);
-    require(bytes >= 0 && lies_inside(place.offset, static_cast<std::uint64_t>(bytes)),
-            "a tensor lies outside of the file");
+    place.bytes = static_cast<std::uint64_t>(bytes);
+    require(bytes >= 0 && lies_inside(place.offset, place.bytes), "a tensor lies outside of the file");
     contents_.tensors.push_back(std::move(info));
     contents_.places.push_back(place);
   }
@@ -108,9 +108,8 @@ class Decoder {
   // Else a small file could be made that takes for ever to verify.
   void check_overlap() const {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;  // offset, bytes
-    for (std::size_t t = 0; t < contents_.tensors.size(); ++t) {
-      const std::int64_t bytes = contents_.tensors[t].rows() * contents_.places[t].row_bytes;
-      if (bytes > 0) ranges.emplace_back(contents_.places[t].offset, bytes);
+    for (const TensorPlace& place : contents_.places) {
+      if (place.bytes > 0) ranges.emplace_back(place.offset, place.bytes);
     }
     if (contents_.blob_bytes > 0) ranges.emplace_back(contents_.blob_offset, contents_.blob_bytes);
     std::ranges::sort(ranges);

@@ -19,6 +19,7 @@ namespace rota::checkpoint {
 struct TensorPlace {
   std::uint64_t offset = 0;  ///< in the file; of no meaning where there are no bytes
   std::int64_t row_bytes = 0;
+  std::uint64_t bytes = 0;  ///< of all rows
   std::uint64_t row_digest = 0;
 };
 

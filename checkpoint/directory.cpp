@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "background.hpp"
@@ -97,7 +98,7 @@ struct CheckpointDirectory::Impl {
       checkpoint::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
     }
     directory_file = File(system, path.string(), O_RDONLY | O_DIRECTORY);
-    const checkpoint::Lock lock = directory_file.try_lock();
+    const checkpoint::Lock lock = lock_patiently();
     if (lock == checkpoint::Lock::held_elsewhere) {
       throw Error(ErrorCode::busy,
                   fmt::format("lock checkpoint directory {}: another job holds it; wait for it "
@@ -108,6 +109,17 @@ struct CheckpointDirectory::Impl {
     run_id = random_run_id();
     // HDF5's first use calls MPI, and is not to be left to a thread in the background.
     static_cast<void>(hdf5::lock());
+  }
+
+  // A job that was killed holds the lock until the kernel has cleared it away.
+  [[nodiscard]] checkpoint::Lock lock_patiently() const {
+    constexpr auto kPatience = std::chrono::milliseconds(250);
+    constexpr auto kLook = std::chrono::milliseconds(5);
+    for (const auto until = std::chrono::steady_clock::now() + kPatience;;) {
+      const checkpoint::Lock lock = directory_file.try_lock();
+      if (lock != checkpoint::Lock::held_elsewhere || std::chrono::steady_clock::now() > until) return lock;
+      std::this_thread::sleep_for(kLook);
+    }
   }
 
   [[nodiscard]] std::filesystem::path file_path(std::int64_t serial) const {

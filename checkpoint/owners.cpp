@@ -12,8 +12,7 @@ Owners::Owners(const Contents& contents) : contents_(&contents) {
   };
   const std::size_t tensors = contents.tensors.size();
   for (std::size_t t = 0; t < tensors; ++t) {
-    const TensorPlace& place = contents.places[t];
-    add(place.offset, static_cast<std::uint64_t>(contents.tensors[t].rows() * place.row_bytes), t);
+    add(contents.places[t].offset, contents.places[t].bytes, t);
   }
   for (std::size_t b = 0; b < contents.blobs.size(); ++b) {
     add(contents.blob_offset + contents.blobs[b].offset, contents.blobs[b].stored_bytes, tensors + b);

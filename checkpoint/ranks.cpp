@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <climits>
 #include <new>
 #include <utility>
 
@@ -20,9 +19,15 @@ mpi::Communicator duplicate(const mpi::Communicator& comm) {
   return mpi::Communicator(comm.get());
 }
 
-int to_count(std::size_t n) {
-  if (n > INT_MAX) throw Error(ErrorCode::out_of_range, fmt::format("pass {} elements in one MPI call", n));
-  return static_cast<int>(n);
+bool is_timeout(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e.code() == ErrorCode::timeout;
+  } catch (...) {
+    return false;
+  }
+  return false;
 }
 
 std::exception_ptr as_error(std::exception_ptr error) {
@@ -92,10 +97,15 @@ void Ranks::run(mpi::Operation& operation) {
         ErrorCode::timeout,
         fmt::format("{}: an exchange failed on this rank alone before; end the job", operation.phase()));
   }
-  if (relay_ != nullptr) {
-    relay_->run(operation);
-  } else {
-    exchange_.finish(operation);
+  try {
+    if (relay_ != nullptr) {
+      relay_->run(operation);
+    } else {
+      exchange_.finish(operation);
+    }
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::timeout) is_late_ = true;
+    throw;
   }
 }
 
@@ -142,12 +152,15 @@ std::shared_ptr<Blocking> Ranks::make_blocking(std::function<void(MPI_Comm)> wor
 
 void Ranks::block(std::string_view phase, const std::shared_ptr<Blocking>& blocking) {
   constexpr auto kLook = std::chrono::milliseconds(10);
+  constexpr auto kGrace = std::chrono::seconds(1);  // other ranks may be at it still
   const auto start = mpi::Clock::now();
   blocking->begin();
   try {
     while (!blocking->wait_for(kLook)) attend(phase, start);
   } catch (...) {
-    Blocking::leave_behind(blocking);
+    is_late_ = true;
+    const bool may_end = relay_ != nullptr && relay_->has_gone();
+    if (!may_end || !blocking->wait_for(kGrace)) Blocking::leave_behind(blocking);
     throw;
   }
   blocking->require_success();
@@ -168,6 +181,7 @@ void Ranks::attend(std::string_view phase, mpi::Clock::time_point start) {
 }
 
 void Ranks::agree(std::string_view phase, std::exception_ptr error) {
+  if (is_late_ && is_timeout(error)) std::rethrow_exception(error);  // nobody is left to agree with
   mpi::agree(
       comm_.world(), [&](mpi::Operation& operation) { run(operation); }, phase, as_error(std::move(error)));
 }
@@ -177,7 +191,7 @@ void Ranks::in_step(Work&& work) {
   try {
     work();
   } catch (...) {
-    is_out_of_step_ = true;
+    is_out_of_step_ = !is_late_;
     throw;
   }
 }
@@ -220,23 +234,12 @@ void Ranks::gather_among(std::span<const std::byte> own, std::span<std::byte> al
   const auto memory =
       std::make_shared<Memory>(Memory{{own.begin(), own.end()}, std::vector<std::byte>(all.size())});
   run("gather what all ranks say", memory, [memory](MPI_Comm comm, mpi::Requests& requests) {
-    const int count = to_count(memory->own.size());
+    const int count = mpi::to_count(memory->own.size());
     mpi::check(MPI_Iallgather(memory->own.data(), count, MPI_BYTE, memory->all.data(), count, MPI_BYTE, comm,
                               &requests.emplace_back()),
                "MPI_Iallgather");
   });
   std::ranges::copy(memory->all, all.begin());
-}
-
-std::vector<std::byte> Ranks::gather_at_root(std::span<const std::byte> bytes) {
-  std::vector<std::vector<std::byte>> messages(static_cast<std::size_t>(size()));
-  together("gather at rank 0", [&] { messages.front().assign(bytes.begin(), bytes.end()); });
-  const std::vector<std::vector<std::byte>> received = exchange(std::move(messages));
-  std::vector<std::byte> all;
-  at_root("gather at rank 0", [&] {
-    for (const auto& message : received) all.insert(all.end(), message.begin(), message.end());
-  });
-  return all;
 }
 
 void Ranks::sum(std::span<std::uint64_t> values) {
@@ -246,8 +249,8 @@ void Ranks::sum(std::span<std::uint64_t> values) {
 void Ranks::sum_among(std::span<std::uint64_t> values) {
   const auto copy = std::make_shared<std::vector<std::uint64_t>>(values.begin(), values.end());
   run("add up what all ranks say", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
-    mpi::check(MPI_Iallreduce(MPI_IN_PLACE, copy->data(), to_count(copy->size()), MPI_UINT64_T, MPI_SUM, comm,
-                              &requests.emplace_back()),
+    mpi::check(MPI_Iallreduce(MPI_IN_PLACE, copy->data(), mpi::to_count(copy->size()), MPI_UINT64_T, MPI_SUM,
+                              comm, &requests.emplace_back()),
                "MPI_Iallreduce");
   });
   std::ranges::copy(*copy, values.begin());
@@ -259,8 +262,8 @@ namespace {
 struct Exchanged {
   std::vector<std::int64_t> sent;
   std::vector<std::int64_t> received;
-  std::vector<std::vector<std::byte>> outgoing;
-  std::vector<std::vector<std::byte>> incoming;
+  Ranks::Messages outgoing;
+  Ranks::Messages incoming;
 };
 
 void transfer(Exchanged& exchanged, int self, MPI_Comm comm, mpi::Requests& requests) {
@@ -277,16 +280,17 @@ void transfer(Exchanged& exchanged, int self, MPI_Comm comm, mpi::Requests& requ
 
 }  // namespace
 
-std::vector<std::vector<std::byte>> Ranks::exchange(std::vector<std::vector<std::byte>> outgoing) {
-  if (size() == 1) return outgoing;
+Ranks::Messages Ranks::exchange(std::string_view phase, const std::function<void(Messages&)>& pack) {
   const auto self = static_cast<std::size_t>(rank());
   const auto memory = std::make_shared<Exchanged>();
-  memory->outgoing = std::move(outgoing);
-  together("make room for what other ranks send", [&] {
+  together(phase, [&] {
+    memory->outgoing.resize(static_cast<std::size_t>(size()));
+    pack(memory->outgoing);
     for (const auto& bytes : memory->outgoing) memory->sent.push_back(std::ssize(bytes));
     memory->received.resize(memory->sent.size());
     memory->incoming.resize(memory->sent.size());
   });
+  if (size() == 1) return std::move(memory->outgoing);
   run("tell other ranks how much they get", memory, [memory](MPI_Comm comm, mpi::Requests& requests) {
     mpi::check(MPI_Ialltoall(memory->sent.data(), 1, MPI_INT64_T, memory->received.data(), 1, MPI_INT64_T,
                              comm, &requests.emplace_back()),

@@ -75,7 +75,8 @@ class Ranks {
   /// From now on operations go through `relay`, from a thread of which this is then; nullptr: no more.
   void go_through(mpi::Relay* relay) noexcept { relay_ = relay; }
 
-  /// **Collective.** As mpi::agree with the deadline; what is thrown is always an Error.
+  /// **Collective.** As mpi::agree with the deadline; what is thrown is always an Error: after a missed
+  /// deadline `error` itself, if it says so.
   void agree(std::string_view phase, std::exception_ptr error);
   /// **Collective.** Runs `work` on every rank, then agrees.
   template <typename Work>
@@ -121,12 +122,13 @@ class Ranks {
     gather_bytes(std::as_bytes(values), std::as_writable_bytes(std::span(all)));
     return all;
   }
-  /// **Collective.** Every rank's `bytes`, in order of rank, on rank 0; nothing on others.
-  [[nodiscard]] std::vector<std::byte> gather_at_root(std::span<const std::byte> bytes);
   /// **Collective.** Sums modulo 2^64, in place.
   void sum(std::span<std::uint64_t> values);
-  /// **Collective.** `outgoing[r]` goes to rank r; returns what came from each rank.
-  [[nodiscard]] std::vector<std::vector<std::byte>> exchange(std::vector<std::vector<std::byte>> outgoing);
+  /// A message to or from each rank.
+  using Messages = std::vector<std::vector<std::byte>>;
+  /// **Collective.** Runs `pack` on every rank, and agrees; what it puts into message r, of as many as there
+  /// are ranks, goes to rank r. Returns what came from each rank.
+  [[nodiscard]] Messages exchange(std::string_view phase, const std::function<void(Messages&)>& pack);
 
  private:
   void find_nodes();
@@ -147,7 +149,8 @@ class Ranks {
   mpi::Communicator io_;  // for calls that block; without a topology, which could mislead MPI-IO
   mpi::Exchange exchange_;
   mpi::Relay* relay_ = nullptr;
-  std::atomic<bool> is_out_of_step_ = false;
+  std::atomic<bool> is_late_ = false;         // a deadline was missed
+  std::atomic<bool> is_out_of_step_ = false;  // an exchange failed on this rank alone
   bool syncs_node_ = false;
   bool has_other_nodes_ = false;
 };

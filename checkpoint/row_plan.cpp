@@ -154,13 +154,10 @@ RowPlan plan_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) 
 
 std::vector<std::byte> move_rows(Ranks& ranks, const LocalTensor& tensor, const RowPlan& plan) {
   const std::string phase = fmt::format("move the rows of tensor \"{}\"", tensor.name);
-  std::vector<std::vector<std::byte>> messages;
-  ranks.together(phase, [&] {
-    for (const OutgoingRows& rows : divide(tensor, plan)) {
-      messages.push_back(to_message(rows, tensor.row_bytes));
-    }
+  const auto received = ranks.exchange(phase, [&](Ranks::Messages& messages) {
+    std::ranges::transform(divide(tensor, plan), messages.begin(),
+                           [&](const OutgoingRows& rows) { return to_message(rows, tensor.row_bytes); });
   });
-  const auto received = ranks.exchange(std::move(messages));
   std::vector<std::byte> slab;
   ranks.together(phase, [&] {
     const RowRange rows = plan.slabs[static_cast<std::size_t>(ranks.rank())];

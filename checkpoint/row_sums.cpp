@@ -5,17 +5,10 @@
 #include "extents.hpp"
 
 namespace rota::checkpoint {
-namespace {
-
-std::uint64_t bytes_of(const Contents& contents, std::size_t tensor) {
-  return static_cast<std::uint64_t>(contents.tensors[tensor].rows() * contents.places[tensor].row_bytes);
-}
-
-}  // namespace
 
 RowSums::RowSums(const Contents& contents) : contents_(&contents), sums_(contents.tensors.size()) {
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    if (bytes_of(contents, t) > 0) in_order_.push_back(t);
+    if (contents.places[t].bytes > 0) in_order_.push_back(t);
   }
   std::ranges::sort(in_order_, {}, [&](std::size_t t) { return contents.places[t].offset; });
 }
@@ -25,12 +18,13 @@ void RowSums::add(std::uint64_t offset, std::span<const std::byte> bytes) {
   next_offset_ = end;
   for (; next_ < in_order_.size(); ++next_) {
     const std::size_t tensor = in_order_[next_];
-    const std::uint64_t tensor_at = contents_->places[tensor].offset;
-    const std::uint64_t tensor_end = tensor_at + bytes_of(*contents_, tensor);
-    const std::uint64_t first = std::max(offset, tensor_at);
+    const TensorPlace& place = contents_->places[tensor];
+    const std::uint64_t tensor_end = place.offset + place.bytes;
+    const std::uint64_t first = std::max(offset, place.offset);
     const std::uint64_t last = std::min(end, tensor_end);
-    if (first < last)
-      sums_[tensor] += add_rows(tensor, first - tensor_at, bytes.subspan(first - offset, last - first));
+    if (first < last) {
+      sums_[tensor] += add_rows(tensor, first - place.offset, bytes.subspan(first - offset, last - first));
+    }
     if (tensor_end > end) return;
   }
 }

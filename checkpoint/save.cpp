@@ -143,11 +143,9 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   void collect_blobs() {
-    std::vector<std::vector<std::byte>> messages(static_cast<std::size_t>(target_.ranks.size()));
-    target_.ranks.together("pack rank blobs", [&] {
+    const auto received = target_.ranks.exchange("pack rank blobs", [&](Ranks::Messages& messages) {
       if (!is_root()) messages.front() = to_message(rank_blobs_);
     });
-    const auto received = target_.ranks.exchange(std::move(messages));
     target_.ranks.at_root("collect rank blobs", [&] {
       for (std::size_t r = 1; r < received.size(); ++r) append(blobs_, from_message(received[r]));
     });
@@ -212,7 +210,9 @@ class Save : public std::enable_shared_from_this<Save> {
       TensorInfo info{.name = tensor.name, .dtype = tensor.dtype, .shape = {plans_[t].rows}};
       info.shape.insert(info.shape.end(), tensor.row_shape.begin(), tensor.row_shape.end());
       contents.tensors.push_back(std::move(info));
-      contents.places.push_back({.row_bytes = tensor.row_bytes, .row_digest = digests_[t]});
+      contents.places.push_back({.row_bytes = tensor.row_bytes,
+                                 .bytes = static_cast<std::uint64_t>(plans_[t].rows * tensor.row_bytes),
+                                 .row_digest = digests_[t]});
     }
     contents.blobs = blobs_.entries;
     contents.blob_bytes = blobs_.bytes.size();
@@ -228,7 +228,7 @@ class Save : public std::enable_shared_from_this<Save> {
       for (const RowRange& slab : plans_[t].slabs) {
         count += extents_of(static_cast<std::uint64_t>(slab.count) * row_bytes);
       }
-      data.emplace_back(contents_.places[t].offset, static_cast<std::uint64_t>(plans_[t].rows) * row_bytes);
+      data.emplace_back(contents_.places[t].offset, contents_.places[t].bytes);
     }
     data.emplace_back(contents_.blob_offset, blobs_.bytes.size());
     count += extents_of(blobs_.bytes.size());
@@ -287,9 +287,15 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   void commit() {
-    const std::vector<std::byte> gathered = target_.ranks.gather_at_root(std::as_bytes(std::span(extents_)));
+    const auto received = target_.ranks.exchange("commit a checkpoint", [&](Ranks::Messages& messages) {
+      messages.front() = encode_extents(extents_);
+    });
     target_.ranks.at_root("commit a checkpoint", [&] {
-      std::vector<Extent> extents = decode_extents(gathered);
+      std::vector<Extent> extents;
+      for (const auto& message : received) {
+        const std::vector<Extent> of_rank = decode_extents(message);
+        extents.insert(extents.end(), of_rank.begin(), of_rank.end());
+      }
       std::ranges::sort(extents, {}, &Extent::offset);
       const std::string what = fmt::format("commit {}", temporary_path().string());
       require_whole(cover(extents, kPageBytes, page_.hdf5_end, what), page_.hdf5_end, what);

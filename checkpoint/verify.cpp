@@ -116,8 +116,7 @@ class Verifier {
     for (std::size_t t = 0; t < row_sums_.size(); ++t) {
       const TensorInfo& tensor = contents_.tensors[t];
       const TensorPlace& place = contents_.places[t];
-      const auto bytes = static_cast<std::uint64_t>(tensor.rows() * place.row_bytes);
-      attempt(Part::rows, bytes == 0 ? 0 : place.offset, bytes,
+      attempt(Part::rows, place.bytes == 0 ? 0 : place.offset, place.bytes,
               [&] { require_rows(file_, tensor, place, row_sums_[t]); });
     }
   }

@@ -1,7 +1,4 @@
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <climits>
 #include <vector>
 
 #include "mpi/exchange.hpp"
@@ -10,11 +7,6 @@
 
 namespace rota::mpi {
 namespace {
-
-int to_count(std::size_t n) {
-  if (n > INT_MAX) throw Error(ErrorCode::out_of_range, fmt::format("pass {} elements in one MPI call", n));
-  return static_cast<int>(n);
-}
 
 template <typename T>
 void reduce(const Communicator& comm, std::span<T> values, MPI_Datatype type, MPI_Op op) {

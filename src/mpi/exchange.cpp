@@ -49,6 +49,11 @@ Failure describe(const std::exception_ptr& error) {
 
 }  // namespace
 
+int to_count(std::size_t n) {
+  if (n > INT_MAX) throw Error(ErrorCode::out_of_range, fmt::format("pass {} elements in one MPI call", n));
+  return static_cast<int>(n);
+}
+
 void keep_for_ever(std::shared_ptr<void> memory) {
   static std::mutex mutex;
   static std::vector<std::shared_ptr<void>> kept;

@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -96,6 +97,9 @@ class Exchange {
   std::chrono::milliseconds deadline_;
   std::string verdict_;
 };
+
+/// `n` elements as MPI takes them. Throws Error{out_of_range} where they are too many for one call.
+[[nodiscard]] int to_count(std::size_t n);
 
 /// Keeps what calls that are given up may still touch, for as long as the process lives.
 void keep_for_ever(std::shared_ptr<void> memory);

@@ -51,10 +51,8 @@ std::optional<Bytes> part_of(Bytes file, std::uint64_t offset, std::uint64_t byt
 }
 
 void seal_rows(Bytes file, Contents& contents) {
-  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
-    TensorPlace& place = contents.places[t];
-    const std::int64_t bytes = contents.tensors[t].rows() * place.row_bytes;
-    if (const auto rows = part_of(file, place.offset, static_cast<std::uint64_t>(bytes))) {
+  for (TensorPlace& place : contents.places) {
+    if (const auto rows = part_of(file, place.offset, place.bytes)) {
       place.row_digest = row_digest(*rows, 0, place.row_bytes);
     }
   }

@@ -1,13 +1,14 @@
 // A save in the background, whatever the loop does meanwhile.
 
 #include <chrono>
-#include <numeric>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
 #include "mpi_fixture.hpp"
+#include "no_threads.hpp"
 
 namespace {
 
@@ -146,6 +147,34 @@ TEST_F(Async, ADirectoryThatIsClosedGivesUpTheSaveUnderWay) {
   directory.save_all(3, weights_);
   expect_latest(directory, 3);
   for (const std::string& name : names()) EXPECT_THAT(name, ::testing::StartsWith("checkpoint-"));
+}
+
+TEST_F(Async, ARankThatCanStartNoThreadSavesWhenItWaits) {
+  const auto none = rank() == last() ? std::make_unique<rota_test::NoThreads>() : nullptr;
+  if (none) {
+    EXPECT_ANY_THROW(std::thread([] {}).join());
+  }
+  auto directory = open();
+  for (const int step : {1, 2}) {
+    weights_.set(step);
+    directory.save_all_async(step, weights_);
+    weights_.set(-1);
+    const auto report = directory.wait();
+    ASSERT_TRUE(report);
+    expect_latest(directory, step);
+  }
+}
+
+TEST_F(Async, ADirectoryThatIsMovedGoesOnSaving) {
+  auto first = open();
+  weights_.set(1);
+  first.save_all_async(1, weights_);
+  CheckpointDirectory second = std::move(first);
+  second.poll();
+  CheckpointDirectory third(comm(), path_ / "other");
+  third = std::move(second);
+  ASSERT_TRUE(third.wait());
+  expect_latest(third, 1);
 }
 
 TEST_F(Async, ARankThatNeverWaitsIsNamed) {

@@ -25,7 +25,10 @@ Contents make_contents() {
     rota::TensorInfo info;
     info.shape = {rows, row_bytes};
     contents.tensors.push_back(std::move(info));
-    contents.places.push_back({.offset = offset, .row_bytes = row_bytes, .row_digest = 0});
+    contents.places.push_back({.offset = offset,
+                               .row_bytes = row_bytes,
+                               .bytes = static_cast<std::uint64_t>(rows * row_bytes),
+                               .row_digest = 0});
   };
   add(40'000, 3, 5'000);
   add(0, 0, 8);

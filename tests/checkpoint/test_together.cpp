@@ -140,6 +140,26 @@ TEST_F(Together, AFileThatOneRankCannotReadNowIsAnErrorOnAllAndNotAnOlderState) 
   EXPECT_THAT(directory.passed_over(), SizeIs(0));
 }
 
+TEST_F(Together, RanksThatSeeDifferentFilesDoNotRestore) {
+  if (size() == 1) return;  // it sees one
+  for (const int which : {1, 2}) {
+    rota::CheckpointDirectory(comm(), path_ / std::to_string(which)).save_all(which, state(which));
+  }
+  rota::CheckpointDirectory directory(comm(), path_ / (rank() == last() ? "2" : "1"));
+  EXPECT_THAT(rota_test::error_of([&] { (void)directory.latest(); }),
+              IsError(ErrorCode::io, from(last()) + "open " + (path_ / "2").string()));
+  EXPECT_THAT(rota_test::error_of([&] { (void)directory.latest(); }),
+              IsError(ErrorCode::io, "this rank sees another file than rank 0"));
+}
+
+TEST_F(Together, AMissedDeadlineIsToldOnce) {
+  if (size() == 1) return;
+  auto directory = open({.deadline = std::chrono::milliseconds(200)});
+  if (rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1800));
+  const std::string message = rota_test::error_of([&] { (void)directory.latest(); }).what();
+  EXPECT_EQ(message.find("before"), message.rfind("before")) << message;
+}
+
 TEST_F(Together, ALockedDirectoryIsBusyOnAllRanks) {
   auto directory = open();
   EXPECT_TRUE(directory.is_locked());

@@ -7,10 +7,13 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "cli/verify.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
@@ -58,6 +61,29 @@ TEST_F(Verify, SaysOfAGoodFileWhatItHolds) {
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.output, AllOf(HasSubstr(file(0) + ": good"), HasSubstr("serial 0, step 100"),
                                   HasSubstr("1 rank; 1 tensor, 1 blob"), HasSubstr("GB/s")));
+}
+
+// What is printed, and, at the first of it, the removal of a file.
+struct Dropping {
+  static ssize_t write(void* self, const char* text, std::size_t bytes) {
+    auto* dropping = static_cast<Dropping*>(self);
+    dropping->text.append(text, bytes);
+    std::filesystem::remove(dropping->file);
+    return static_cast<ssize_t>(bytes);
+  }
+  std::string file;
+  std::string text;
+};
+
+TEST_F(Verify, SaysWhatARunningJobHasDroppedMeanwhile) {
+  save(3);
+  Dropping dropping{.file = file(0), .text = {}};
+  std::FILE* out = fopencookie(
+      &dropping, "w", {.read = nullptr, .write = Dropping::write, .seek = nullptr, .close = nullptr});
+  EXPECT_TRUE(rota::cli::verify(dir_.path(), out));
+  std::fclose(out);
+  EXPECT_THAT(dropping.text, AllOf(HasSubstr("checkpoint-000000000000.h5: dropped by now"),
+                                   HasSubstr("a restore would take checkpoint-000000000002.h5")));
 }
 
 TEST_F(Verify, NamesAllDamageOfAFile) {

@@ -11,7 +11,7 @@
 
 #include "endurance.hpp"
 #include "programs.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
 
 namespace rota_endurance {
 namespace {
@@ -42,10 +42,10 @@ class Killer {
 // In one of three ways.
 void save(rota::CheckpointDirectory& directory, std::int64_t step, const rota::World& world) {
   if (step % 3 == 0) {
-    directory.save(step, make_state(step, world, kCycleBytes));
+    directory.save(step, rota::test::make_state(step, world, kCycleBytes));
     return;
   }
-  directory.save_async(step, make_state(step, world, kCycleBytes));
+  directory.save_async(step, rota::test::make_state(step, world, kCycleBytes));
   while (step % 3 == 1 && !directory.poll()) std::this_thread::sleep_for(std::chrono::microseconds(100));
   directory.wait();
 }
@@ -76,7 +76,7 @@ void run_cycle(const rota::mpi::Session& session, const Report& report, const Ar
   std::int64_t step = -1;
   if (const auto newest = directory.latest()) {
     step = newest->info().step;
-    report.say("restored " + std::to_string(step) + " " + difference(*newest, kCycleBytes));
+    report.say("restored " + std::to_string(step) + " " + rota::test::difference(*newest, kCycleBytes));
   } else {
     report.say("restored -1 ");
   }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "checkpoint_fixture.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
 
 namespace {
 
@@ -44,7 +44,7 @@ struct Damage {
 
 // The step is not the serial.
 fs::path save(CheckpointDirectory& directory, std::int64_t serial) {
-  return directory.save(100 + serial, rota_endurance::make_state(100 + serial, {}, kBytes)).info.path;
+  return directory.save(100 + serial, rota::test::make_state(100 + serial, {}, kBytes)).info.path;
 }
 
 void expect_latest(CheckpointDirectory& directory, std::int64_t serial) {
@@ -52,7 +52,7 @@ void expect_latest(CheckpointDirectory& directory, std::int64_t serial) {
   ASSERT_TRUE(newest);
   EXPECT_EQ(newest->info().serial, serial);
   EXPECT_EQ(newest->info().step, 100 + serial);
-  EXPECT_EQ(rota_endurance::difference(*newest, kBytes), "");
+  EXPECT_EQ(rota::test::difference(*newest, kBytes), "");
 }
 
 // Four checkpoints, of which serial i is damaged where bit i of `combination` is set.

@@ -9,7 +9,7 @@
 #include "endurance.hpp"
 #include "programs.hpp"
 #include "rota/error.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
 
 namespace rota_endurance {
 namespace {
@@ -56,7 +56,7 @@ class Disk {
 
   void save(const std::string& what, std::int64_t step, std::int64_t bytes) {
     attempt(what, [&] {
-      rota::Snapshot state = make_state(step, session_.world(), bytes);
+      rota::Snapshot state = rota::test::make_state(step, session_.world(), bytes);
       if (!is_async_) return directory_.save(step, state).info.step;
       directory_.save_async(step, std::move(state));
       return directory_.wait().value().info.step;
@@ -67,7 +67,7 @@ class Disk {
   void look(const std::string& what) {
     attempt(what, [&] {
       const auto newest = directory_.latest();
-      const std::string wrong = newest ? difference(*newest, kDiskBytes) : "nothing is left";
+      const std::string wrong = newest ? rota::test::difference(*newest, kDiskBytes) : "nothing is left";
       if (!wrong.empty()) throw rota::Error(rota::ErrorCode::corrupt, wrong);
       for (const auto& entry : fs::directory_iterator(path_)) {
         if (entry.path().extension() != ".h5") throw rota::Error(rota::ErrorCode::io, entry.path().string());

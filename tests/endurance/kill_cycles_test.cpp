@@ -11,7 +11,7 @@
 
 #include "endurance.hpp"
 #include "launch.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
 
 namespace {
 
@@ -83,7 +83,7 @@ class KillCycles : public ::testing::Test {
     const auto newest = directory.latest();
     ASSERT_TRUE(newest);
     EXPECT_GE(newest->info().step, acknowledged_);
-    EXPECT_EQ(rota_endurance::difference(*newest, rota_endurance::kCycleBytes), "");
+    EXPECT_EQ(rota::test::difference(*newest, rota_endurance::kCycleBytes), "");
   }
 
   int draw(int lowest, int highest) { return std::uniform_int_distribution<int>(lowest, highest)(random_); }

@@ -8,7 +8,7 @@
 
 #include "endurance.hpp"
 #include "programs.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
 
 namespace rota_endurance {
 namespace {
@@ -40,9 +40,10 @@ void run_many(const rota::mpi::Session& session, const Report& report, const Arg
   const std::int64_t count = std::stol(arguments.at(4));
   std::int64_t bytes = 0;
   for (std::int64_t step = first; step < first + count; ++step) {
-    const auto info = directory.save(step, make_state(step, comm.world(), kManyBytes)).info;
+    const auto info = directory.save(step, rota::test::make_state(step, comm.world(), kManyBytes)).info;
     const rota::Checkpoint saved = directory.open(info.serial);
-    const std::string wrong = saved.info().step == step ? difference(saved, kManyBytes) : "another step";
+    const std::string wrong =
+        saved.info().step == step ? rota::test::difference(saved, kManyBytes) : "another step";
     if (!wrong.empty()) throw std::runtime_error("step " + std::to_string(step) + ": " + wrong);
     bytes += info.bytes;
   }

@@ -16,7 +16,7 @@
 #include "hitch.hpp"
 #include "programs.hpp"
 #include "rota/error.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
 
 namespace rota_endurance {
 namespace {
@@ -60,12 +60,12 @@ struct State {
   }
   void save(rota::Snapshot& snapshot) const {
     reach();
-    add_state(snapshot, step, world, kStallBytes);
+    rota::test::add_state(snapshot, step, world, kStallBytes);
   }
   void restore(const rota::Checkpoint& checkpoint) {
     reach();
     step = checkpoint.info().step;
-    const std::string wrong = difference(checkpoint, kStallBytes);
+    const std::string wrong = rota::test::difference(checkpoint, kStallBytes);
     if (!wrong.empty()) throw std::runtime_error("restored wrong: " + wrong);
   }
 };

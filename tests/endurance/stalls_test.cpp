@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "saved_state.hpp"
 #include "stall_cases.hpp"
-#include "state.hpp"
 
 namespace {
 
@@ -111,7 +111,7 @@ class Stalls : public ::testing::TestWithParam<int> {
     const auto newest = rota::CheckpointDirectory({}, one.stall.directory).latest();
     ASSERT_TRUE(newest) << describe(one);
     EXPECT_THAT(newest->info().step, ::testing::AnyOf(rota_endurance::kOldStep, rota_endurance::kNewStep));
-    EXPECT_EQ(rota_endurance::difference(*newest, rota_endurance::kStallBytes), "") << describe(one);
+    EXPECT_EQ(rota::test::difference(*newest, rota_endurance::kStallBytes), "") << describe(one);
   }
 
   rota::test::TemporaryDirectory directory_;

@@ -21,7 +21,7 @@
 #include "faults.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
 #include "steps.hpp"
 
 namespace {
@@ -47,7 +47,7 @@ rota::CheckpointPolicy policy_of(std::string_view writer) {
 // WRITER is also "background": direct, and not waited for until the end.
 void save_with(CheckpointDirectory& directory, std::string_view writer, std::int64_t step,
                const Session& session) {
-  rota::Snapshot state = rota_faults::make_state(step, session.world());
+  rota::Snapshot state = rota::test::make_state(step, session.world(), rota_faults::kStateBytes);
   if (writer == "background") {
     directory.save_async(step, std::move(state));
     directory.wait();
@@ -183,7 +183,7 @@ class Saving {
 std::string restored(CheckpointDirectory& directory) {
   const auto checkpoint = directory.latest();
   if (!checkpoint) return "nothing";
-  const std::string difference = rota_faults::difference(*checkpoint);
+  const std::string difference = rota::test::difference(*checkpoint, rota_faults::kStateBytes);
   if (!difference.empty()) return "wrong: " + difference;
   return "step " + std::to_string(checkpoint->info().step);
 }
@@ -202,7 +202,7 @@ void restore(const Session& session, const fs::path& path, Report& report) {
     CheckpointDirectory directory(session.comm(), path, policy_of("direct"));
     report.say("restored", restored(directory));
     const std::int64_t step = rota_faults::kLastStep;
-    directory.save(step, rota_faults::make_state(step, session.world()));
+    directory.save(step, rota::test::make_state(step, session.world(), rota_faults::kStateBytes));
     report.say("then", "saved" + temporaries_in(path));
   } catch (const rota::Error& error) {
     report.say("failed", error.what());

@@ -17,7 +17,8 @@
 #include "power_loss.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
-#include "state.hpp"
+#include "saved_state.hpp"
+#include "steps.hpp"
 
 namespace {
 
@@ -36,7 +37,7 @@ std::string violation_of(const fs::path& directory, std::int64_t acknowledged) {
     if (step < acknowledged) {
       return "step " + std::to_string(step) + " after " + std::to_string(acknowledged) + " was acknowledged";
     }
-    return newest ? rota_faults::difference(*newest) : "";
+    return newest ? rota::test::difference(*newest, rota_faults::kStateBytes) : "";
   } catch (const rota::Error& error) {
     return error.what();
   }
@@ -47,7 +48,7 @@ std::string violation_of_next_save(const fs::path& directory) {
   {
     rota::CheckpointDirectory checkpoints({}, directory);
     static_cast<void>(checkpoints.latest());
-    checkpoints.save(kSaves, rota_faults::make_state(kSaves, {}));
+    checkpoints.save(kSaves, rota::test::make_state(kSaves, {}, rota_faults::kStateBytes));
   }
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename();

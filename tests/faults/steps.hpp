@@ -1,11 +1,15 @@
 #pragma once
 
-// The steps that a case of the campaign saves, in this order.
+// What a case of the campaign saves.
 
 #include <cstdint>
 
 namespace rota_faults {
 
+/// Of a state, about, over all ranks.
+inline constexpr std::int64_t kStateBytes = 27'000;
+
+// In this order.
 inline constexpr std::int64_t kOlderStep = 1;
 inline constexpr std::int64_t kOldStep = 2;
 inline constexpr std::int64_t kNewStep = 3;   ///< with the fault

@@ -1,4 +1,4 @@
-#include "state.hpp"
+#include "saved_state.hpp"
 
 #include <array>
 #include <span>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace rota_endurance {
+namespace rota::test {
 namespace {
 
 using rota::RowRange;
@@ -149,4 +149,4 @@ std::string difference(const rota::Checkpoint& checkpoint, std::int64_t bytes) {
   return difference_of_blobs(checkpoint);
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

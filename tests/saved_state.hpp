@@ -1,6 +1,6 @@
 #pragma once
 
-// The state that the programs save: every byte, and how many rows there are, depends on the step alone, and
+// A state that programs save: every byte, and how many rows there are, depends on the step alone, and
 // not on the world that saves it.
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "rota/checkpoint_directory.hpp"
 #include "rota/world.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 
 /// Byte `at` of tensor or blob `index` at `step`.
 [[nodiscard]] std::byte byte_at(std::int64_t step, std::size_t index, std::int64_t at);
@@ -23,4 +23,4 @@ void add_state(rota::Snapshot& snapshot, std::int64_t step, const rota::World& w
 /// What of `checkpoint` is not as the step in it says; empty where all is well.
 [[nodiscard]] std::string difference(const rota::Checkpoint& checkpoint, std::int64_t bytes);
 
-}  // namespace rota_endurance
+}  // namespace rota::test
