@@ -101,7 +101,7 @@ void verify(benchmark::State& state, const Setting& setting) {
 int main(int argc, char** argv) {
   return rota_bench::run_benchmarks(argc, argv, [](const Setting& setting) {
     const auto add = [&](const char* name, void (*run)(benchmark::State&, const Setting&)) {
-      rota_bench::add(name, run, setting, {{63 << 10, 100}, {32 << 20, 10}, {256 << 20, 3}});
+      rota_bench::add(name, run, setting, {{63 << 10, 200}, {32 << 20, 40}, {256 << 20, 8}});
     };
     add("save/direct", save_direct);
     add("save/collective", save_collective);

@@ -23,7 +23,9 @@ Background::Background(Ranks& ranks, std::function<CommitPage()> save)
 
 Background::~Background() {
   if (thread_.joinable()) {
-    if (!relay_.go()) ranks_->operations().break_off("a save in the background was given up");
+    if (!relay_.go(ranks_->operations())) {
+      ranks_->operations().break_off("a save in the background was given up");
+    }
     thread_.join();
   }
   ranks_->go_through(nullptr);

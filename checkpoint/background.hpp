@@ -19,7 +19,8 @@ class Background {
   /// Starts `save`, whose operations of `ranks` go through the caller's thread until this dies. Where
   /// there can be no thread, `finish` runs it.
   Background(Ranks& ranks, std::function<CommitPage()> save);
-  /// Gives up what is not finished: the save fails at its next operation.
+  /// Gives up what is not finished: the save fails at its next operation. Waits for calls that block in MPI,
+  /// until the deadline.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;

@@ -65,6 +65,9 @@ void CheckpointPolicy::validate() const {
 
 namespace {
 
+// To free the bytes of such a file takes longer than to start a thread for it.
+constexpr std::uint64_t kLargeFile = 8 << 20;
+
 // What a save in the background works on.
 struct InBackground {
   checkpoint::Staging staging;
@@ -213,6 +216,7 @@ struct CheckpointDirectory::Impl {
                                         .step = step,
                                         .writer = policy.writer,
                                         .memory = in_background};
+    if (freeing.joinable()) freeing.join();  // its space may be needed
     const CommitPage page = checkpoint::save(target, data, error);
     if (ranks.is_root()) drop_old();
     took = std::chrono::steady_clock::now() - began;
@@ -269,18 +273,33 @@ struct CheckpointDirectory::Impl {
   }
 
   // What cannot be dropped now is dropped after the next save.
-  void drop_old() const noexcept {
+  void drop_old() noexcept {
     try {
       std::vector<checkpoint::Present> present;
       for (const std::int64_t serial : present_serials()) {
         if (const auto file = judge(serial)) present.push_back(*file);
       }
+      std::vector<File> large;
       for (const std::int64_t serial : checkpoint::to_drop(present, policy, verified)) {
-        system.unlink(file_path(serial).c_str());
+        File file = drop(file_path(serial));
+        if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
       }
+      if (!large.empty()) freeing = std::jthread([files = std::move(large)] {});
     } catch (...) {
       return;  // the save is done, and other ranks have heard so
     }
+  }
+
+  // Takes its name away; where it can be opened, what is returned holds its bytes for as long as it lives.
+  [[nodiscard]] File drop(const std::filesystem::path& name) const {
+    File file;
+    try {
+      file = File(checkpoint::posix_file_system(), name.string(), O_RDONLY);  // for another thread to close
+    } catch (const Error&) {
+      file = {};
+    }
+    system.unlink(name.c_str());
+    return file;
   }
 
   // What retention is to know of a file; nothing where it is of a newer format, not for this version to
@@ -332,7 +351,8 @@ struct CheckpointDirectory::Impl {
   checkpoint::Ranks ranks;
   std::filesystem::path path;
   CheckpointPolicy policy;
-  File directory_file;  // rank 0: holds the lock
+  File directory_file;   // rank 0: holds the lock
+  std::jthread freeing;  // rank 0: closes large files that were dropped
   bool is_locked = false;
   checkpoint::RunId run_id{};
   std::int64_t parent = -1;

@@ -70,6 +70,7 @@ class File {
   [[nodiscard]] std::uint64_t size() const;
   [[nodiscard]] Lock try_lock() const;
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
 
  private:
   const FileSystem* system_ = nullptr;

@@ -152,15 +152,13 @@ std::shared_ptr<Blocking> Ranks::make_blocking(std::function<void(MPI_Comm)> wor
 
 void Ranks::block(std::string_view phase, const std::shared_ptr<Blocking>& blocking) {
   constexpr auto kLook = std::chrono::milliseconds(10);
-  constexpr auto kGrace = std::chrono::seconds(1);  // other ranks may be at it still
   const auto start = mpi::Clock::now();
   blocking->begin();
   try {
     while (!blocking->wait_for(kLook)) attend(phase, start);
   } catch (...) {
     is_late_ = true;
-    const bool may_end = relay_ != nullptr && relay_->has_gone();
-    if (!may_end || !blocking->wait_for(kGrace)) Blocking::leave_behind(blocking);
+    Blocking::leave_behind(blocking);
     throw;
   }
   blocking->require_success();
@@ -177,7 +175,7 @@ void Ranks::attend(std::string_view phase, mpi::Clock::time_point start) {
   } else {
     late = mpi::Clock::time_point::max();
   }
-  if (mpi::Clock::now() > late || (relay_ != nullptr && relay_->has_gone())) run(phase, nullptr, nullptr);
+  if (mpi::Clock::now() > late) run(phase, nullptr, nullptr);
 }
 
 void Ranks::agree(std::string_view phase, std::exception_ptr error) {

@@ -88,7 +88,8 @@ class CheckpointDirectory {
   ///
   /// What fails meanwhile is thrown by the next collective call of this object. The thread uses HDF5, which
   /// is not thread-safe: use HDF5 yourself only when nothing is under way. Destroying this object gives up a
-  /// save that is under way; the one before stays.
+  /// save that is under way, and the one before stays: all ranks are to do so together. A collective write
+  /// that has begun is waited for until the deadline, for MPI does not let go of it.
   void save_async(std::int64_t step, Snapshot snapshot);
   /// Moves a save in the background on, without waiting: call it every step. Whether none is under way any
   /// more. Not collective. Throws nothing.

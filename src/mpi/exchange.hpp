@@ -39,6 +39,7 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
 
   [[nodiscard]] const std::string& phase() const noexcept { return phase_; }
+  [[nodiscard]] bool is_started() const noexcept { return is_started_; }
   [[nodiscard]] bool is_late() const noexcept { return start_ == nullptr; }
 
   /// Starts it if need be; whether it is complete. Throws Error{io}.

@@ -1,5 +1,7 @@
 #include "mpi/relay.hpp"
 
+#include <sched.h>
+
 #include <chrono>
 #include <utility>
 
@@ -12,17 +14,11 @@ void Relay::run(Operation& operation) {
   operation_ = &operation;
   changed_.notify_all();
   changed_.wait(lock, [&] { return operation_ == nullptr || has_gone_; });
-  operation_ = nullptr;
-  if (has_gone_) {
+  if (std::exchange(operation_, nullptr) != nullptr) {
     throw Error(ErrorCode::timeout,
                 operation.phase() + ": the checkpoint directory was closed while it was saved to");
   }
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
-}
-
-bool Relay::has_gone() {
-  const std::scoped_lock lock(mutex_);
-  return has_gone_;
 }
 
 std::optional<Clock::time_point> Relay::waits_since() {
@@ -36,13 +32,6 @@ void Relay::end() {
   changed_.notify_all();
 }
 
-bool Relay::go() {
-  const std::scoped_lock lock(mutex_);
-  has_gone_ = true;
-  changed_.notify_all();
-  return has_ended_;
-}
-
 template <typename Work>
 void Relay::serve(Work&& work) {
   if (operation_ == nullptr) return;
@@ -53,6 +42,19 @@ void Relay::serve(Work&& work) {
   }
   operation_ = nullptr;
   changed_.notify_all();
+}
+
+bool Relay::go(Exchange& exchange) {
+  constexpr auto kPatience = std::chrono::milliseconds(100);
+  const std::scoped_lock lock(mutex_);
+  for (const auto until = Clock::now() + kPatience; Clock::now() < until; sched_yield()) {
+    if (operation_ == nullptr || !operation_->is_started()) break;
+    serve([&](Operation& operation) { return exchange.advance(operation); });
+  }
+  has_gone_ = true;
+  waits_since_ = Clock::now();
+  changed_.notify_all();
+  return has_ended_;
 }
 
 bool Relay::poll(Exchange& exchange) {

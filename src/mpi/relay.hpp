@@ -18,8 +18,7 @@ class Relay {
   /// Background: has `operation` completed. Throws what that threw on the caller's thread, or Error{timeout}
   /// once the caller has gone.
   void run(Operation& operation);
-  /// Background: whether the caller has gone; since when it waits in `finish`, if it does.
-  [[nodiscard]] bool has_gone();
+  /// Background: since when the caller waits, in `finish` or because it has gone, if it does.
   [[nodiscard]] std::optional<Clock::time_point> waits_since();
   /// Background: there is no more to come.
   void end();
@@ -29,8 +28,9 @@ class Relay {
   /// Caller's: until the background thread has ended. The deadline of each operation begins here at the
   /// earliest.
   void finish(Exchange& exchange, std::string_view what);
-  /// Caller's: what is handed over, now or later, fails. Whether the background thread had ended.
-  bool go();
+  /// Caller's: what is handed over from now on fails. Whether the background thread had ended. What is started
+  /// is completed first, if the others come to it soon: where they go on to calls that block, this rank must.
+  bool go(Exchange& exchange);
 
  private:
   // Runs `work` on the operation handed over, if any, and gives it back where that says that it is complete,

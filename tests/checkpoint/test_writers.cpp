@@ -123,11 +123,11 @@ TEST_F(Writers, ARankThatCanStartNoThreadFailsTheSaveOnAll) {
 }
 
 TEST_F(Writers, GiveUpWhatIsUnderWayWhenTheyAreClosed) {
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 15; ++round) {
     {
       auto directory = open();
       directory.save_async(round, snapshot());
-      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(2 * round + rank() % 3);
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(3 * round + rank() % 3);
       while (std::chrono::steady_clock::now() < until) directory.poll();
     }
     rota::mpi::agree(comm(), "close", nullptr);
