@@ -12,6 +12,7 @@ endif()
 # `order`; any other file to the part named like its folder.
 set(headers_of_values dtype error fingerprint types world)
 set(headers_of_order order permutation schedule shard_plan)
+set(headers_of_catalog catalog)
 set(headers_of_source open source)
 set(headers_of_loader batch loader)
 set(headers_of_mpi mpi)

@@ -1,6 +1,6 @@
 #pragma once
 
-// 128 bits that tell one dataset from another. Next: source.hpp.
+// 128 bits that tell one dataset from another. Next: catalog.hpp.
 
 #include <cstddef>
 #include <cstdint>

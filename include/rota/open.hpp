@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "rota/catalog.hpp"
 #include "rota/source.hpp"
 
 namespace rota {
 
 /// What the `files` source does with a directory or glob.
 struct FilesOptions {
-  int listing_threads = 8;  ///< threads that ask for sizes
+  int listing_threads = 8;  ///< threads that read directories, and ask for sizes
+  Evidence evidence = Evidence::sizes;
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;
@@ -21,7 +23,7 @@ struct FilesOptions {
 
 /// Every regular file under directory `path`, or named by the glob `path` (`*`, `?`, `[...]`, as in a shell),
 /// is one sample with one ragged field `data` of bytes. Ids follow the byte-wise order of the relative paths.
-/// Symbolic links are followed. The fingerprint covers relative names and sizes. Blocks on storage; any
+/// Symbolic links are followed. The fingerprint covers relative names, and sizes where they are evidence. Blocks on storage; any
 /// thread. Throws Error{not_found} for a missing path or nothing in it, Error{io} naming an entry that cannot
 /// be read, Error{unsupported} for a cycle of symbolic links.
 std::unique_ptr<const Source> open_files(const std::filesystem::path& path, const FilesOptions& options = {});

@@ -3,6 +3,7 @@
 // All of rota, and its table of contents. Each header names the one to read next, from error.hpp on.
 
 #include "rota/batch.hpp"                 // what the loop gets
+#include "rota/catalog.hpp"               // what files are known by
 #include "rota/cereal.hpp"                // blobs of anything
 #include "rota/checkpoint.hpp"            // tensors and blobs in one file
 #include "rota/checkpoint_directory.hpp"  // saving and finding

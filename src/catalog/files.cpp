@@ -12,22 +12,15 @@
 #include "rota/types.hpp"
 
 namespace rota {
+
+std::string_view to_string(Evidence evidence) noexcept {
+  return evidence == Evidence::sizes ? "sizes" : "names";
+}
+
 namespace {
 
 constexpr std::int64_t kNotRegular = -1;
 constexpr std::int64_t kFilesPerThread = 256;  // fewer are not worth a thread
-
-enum class Kind { directory, file, glob };
-
-Kind kind_of(const std::string& path) {
-  struct stat status {};
-  if (path.empty()) throw Error(ErrorCode::invalid_argument, "open a dataset: the path is empty");
-  if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
-  const int error = errno;
-  const bool may_be_glob = path.find_first_of("*?[") != std::string::npos;
-  if (may_be_glob && (error == ENOENT || error == ENOTDIR)) return Kind::glob;
-  throw system_error("open", path, error);
-}
 
 std::int64_t size_of_file(int root, const char* name, const std::string& directory) {
   struct stat status {};
@@ -47,6 +40,33 @@ std::int64_t size_of_file(int root, const char* name, const std::string& directo
 
 }  // namespace
 
+FileList::Kind FileList::kind_of(const std::string& path) {
+  struct stat status {};
+  if (path.empty()) throw Error(ErrorCode::invalid_argument, "open a dataset: the path is empty");
+  if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
+  const int error = errno;
+  const bool may_be_glob = path.find_first_of("*?[") != std::string::npos;
+  if (may_be_glob && (error == ENOENT || error == ENOTDIR)) return Kind::glob;
+  throw system_error("open", path, error);
+}
+
+NameTable FileList::list_names(const std::string& path, Kind kind, const ListingOptions& options) const {
+  NameTableBuilder names;
+  switch (kind) {
+    case Kind::directory:
+      walk_directory(root_.get(), {.shown = directory_, .wanted = options.wanted, .threads = options.threads},
+                     [&](std::string_view directory, std::string_view name) { names.add(directory, name); });
+      break;
+    case Kind::glob:
+      for (const std::string& name : match_glob(path)) names.add("", name);
+      break;
+    case Kind::file:
+      names.add("", std::string_view(path).substr(directory_.size()));
+      break;
+  }
+  return names.finish();
+}
+
 FileList FileList::list(const std::filesystem::path& path, const ListingOptions& options) {
   const std::string& text = path.native();
   const Kind kind = kind_of(text);
@@ -57,16 +77,14 @@ FileList FileList::list(const std::filesystem::path& path, const ListingOptions&
   const std::string root = files.directory_.empty() ? "." : files.directory_;
   files.root_ = open_for_reading(AT_FDCWD, root.c_str());
   if (!files.root_.is_open()) throw system_error("open", root, errno);
-  if (kind == Kind::directory) {
-    files.names_ = walk_directory(files.root_.get(), files.directory_, options.wanted);
-  } else if (kind == Kind::glob) {
-    files.names_ = match_glob(text);
-  } else {
-    files.names_.add("", text.c_str() + files.directory_.size());
+  files.evidence_ = options.evidence;
+  files.names_ = files.list_names(text, kind, options);
+  // A walk finds regular files alone, a glob all that there is.
+  if (options.evidence == Evidence::sizes || kind != Kind::directory) {
+    files.ask_sizes(options.threads);
+    files.keep_regular_files();
   }
-  files.names_.sort();
-  files.ask_sizes(options.threads);
-  files.keep_regular_files();
+  if (options.evidence == Evidence::names) files.bytes_.clear();
   if (files.size() > 0) return files;
   throw Error(ErrorCode::not_found, fmt::format("open {}: {} no {}; check the path", text,
                                                 kind == Kind::directory ? "the directory holds"
@@ -75,10 +93,17 @@ FileList FileList::list(const std::filesystem::path& path, const ListingOptions&
                                                 options.kind));
 }
 
-Descriptor FileList::open(std::size_t i) const {
-  Descriptor file = open_for_reading(root_.get(), name(i));
-  if (!file.is_open()) throw system_error("open", path(i), errno);
+Descriptor FileList::open(const std::string& name) const {
+  Descriptor file = open_for_reading(root_.get(), name.c_str());
+  if (!file.is_open()) throw system_error("open", directory_ + name, errno);
   return file;
+}
+
+std::int64_t FileList::ask_bytes(const std::string& name) const {
+  const std::int64_t bytes = size_of_file(root_.get(), name.c_str(), directory_);
+  if (bytes != kNotRegular) return bytes;
+  throw Error(ErrorCode::io,
+              fmt::format("read {}{}: it is no regular file any more; restore it", directory_, name));
 }
 
 // Shares the files out over threads; the error of the first file that has one is thrown.
@@ -89,9 +114,10 @@ void FileList::ask_sizes(int threads) {
   bytes_.resize(size());
   const auto ask_part = [&](std::int64_t part) noexcept {
     try {
+      NameReader names(names_);
       const auto last = static_cast<std::size_t>(share(count, part + 1, parts));
       for (auto i = static_cast<std::size_t>(share(count, part, parts)); i < last; ++i) {
-        bytes_[i] = size_of_file(root_.get(), name(i), directory_);
+        bytes_[i] = size_of_file(root_.get(), names[i].c_str(), directory_);
       }
     } catch (...) {
       errors[static_cast<std::size_t>(part)] = std::current_exception();
@@ -110,12 +136,13 @@ void FileList::ask_sizes(int threads) {
 // Globs match directories too, and a file may have given way to something else since it was listed.
 void FileList::keep_regular_files() {
   if (std::find(bytes_.begin(), bytes_.end(), kNotRegular) == bytes_.end()) return;
-  NameList names;
+  NameTableBuilder kept;
+  NameReader names(names_);
   for (std::size_t i = 0; i < size(); ++i) {
-    if (bytes_[i] != kNotRegular) names.add("", name(i));
+    if (bytes_[i] != kNotRegular) kept.add("", names[i]);
   }
   std::erase(bytes_, kNotRegular);
-  names_ = std::move(names);
+  names_ = kept.finish();
 }
 
 }  // namespace rota

@@ -1,5 +1,6 @@
 #include <glob.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <new>
@@ -34,19 +35,20 @@ std::string fixed_directory(const std::string& pattern) {
   return slash == std::string::npos ? std::string() : pattern.substr(0, slash + 1);
 }
 
-NameList match_glob(const std::string& pattern) {
+std::vector<std::string> match_glob(const std::string& pattern) {
   glob_t matches{};
   // NOLINTNEXTLINE(concurrency-mt-unsafe): only with a tilde
   const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, note_failure, &matches);
   const std::unique_ptr<glob_t, FreeGlob> owner(&matches);
-  NameList names;
+  std::vector<std::string> names;
   if (status == GLOB_NOMATCH) return names;
   if (status == GLOB_NOSPACE) throw std::bad_alloc();
   if (status != 0) {
     throw Error(ErrorCode::io, system_error("list", failure.path, failure.error).what());
   }
   const std::size_t prefix = fixed_directory(pattern).size();
-  for (std::size_t i = 0; i < matches.gl_pathc; ++i) names.add("", matches.gl_pathv[i] + prefix);
+  for (std::size_t i = 0; i < matches.gl_pathc; ++i) names.emplace_back(matches.gl_pathv[i] + prefix);
+  std::sort(names.begin(), names.end());
   return names;
 }
 

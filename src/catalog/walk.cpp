@@ -1,141 +1,171 @@
 #include "catalog/walk.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstdint>
+#include <condition_variable>
+#include <exception>
 #include <memory>
-#include <optional>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 #include <utility>
-#include <vector>
 
 #include "catalog/descriptor.hpp"
 
 namespace rota {
 namespace {
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const noexcept { ::closedir(directory); }
-};
-using Directory = std::unique_ptr<DIR, CloseDirectory>;
+// Of listings that were read and not visited, before threads wait with the next.
+constexpr std::size_t kMostBytesAhead = std::size_t{256} << 20;
 
-constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+// A directory of the tree. It lives until it was visited, and longer than those in it.
+struct Node {
+  enum class State { waiting, taken, read };
 
-// A directory that was entered, and the one it was entered from.
-struct Entered {
-  dev_t device;
-  ino_t inode;
-  std::size_t parent;
-};
-
-struct Pending {
-  std::string name;  // relative to the root, empty for the root itself
-  std::size_t parent;
+  std::string path;  // relative to the root; empty, or ends in a slash
+  const Node* parent = nullptr;
+  State state = State::waiting;
+  dev_t device = 0;
+  ino_t inode = 0;
+  DirectoryListing listing;
+  std::vector<std::unique_ptr<Node>> children;  // in the order of the listing
+  std::exception_ptr error;
 };
 
 class Walk {
  public:
-  Walk(int root, const std::string& shown, NameFilter wanted) : root_(root), shown_(shown), wanted_(wanted) {}
+  Walk(int root, const WalkOptions& options, const NameVisitor& visit)
+      : root_(root), options_(options), visit_(visit) {}
 
-  NameList run() {
-    pending_.push_back({"", kNone});
-    while (!pending_.empty()) {
-      const Pending next = std::move(pending_.back());
-      pending_.pop_back();
-      visit(next);
+  void run() {
+    Node root;
+    await(root);
+    std::vector<std::jthread> threads;
+    if (!root.children.empty()) {
+      for (int t = 0; t < options_.threads; ++t) {
+        threads.emplace_back([this](const std::stop_token& stop) { read_ahead(stop); });
+      }
     }
-    return std::move(names_);
+    visit(root);
   }
 
  private:
-  [[nodiscard]] std::string path(const std::string& directory, std::string_view name) const {
-    return fmt::format("{}{}{}{}", shown_, directory, directory.empty() || name.empty() ? "" : "/", name);
-  }
-
-  // Notes that `directory` is entered; refuses one that lies inside itself.
-  std::size_t enter(int fd, const Pending& directory) {
-    struct stat status {};
-    if (::fstat(fd, &status) != 0) throw unreadable(path(directory.name, ""), errno);
-    for (std::size_t i = directory.parent; i != kNone; i = entered_[i].parent) {
-      if (entered_[i].device == status.st_dev && entered_[i].inode == status.st_ino) {
-        throw cycle(path(directory.name, ""));
-      }
-    }
-    entered_.push_back({status.st_dev, status.st_ino, directory.parent});
-    return entered_.size() - 1;
-  }
-
-  void visit(const Pending& next) {
-    Descriptor fd = open_for_reading(root_, next.name.empty() ? "." : next.name.c_str());
-    if (!fd.is_open()) throw unreadable(path(next.name, ""), errno);
-    const std::size_t self = enter(fd.get(), next);
-    const Directory directory(::fdopendir(fd.get()));
-    if (directory == nullptr) throw unreadable(path(next.name, ""), errno);
-    const int at = fd.release();
+  void read_ahead(const std::stop_token& stop) {
     for (;;) {
-      errno = 0;
-      // NOLINTNEXTLINE(concurrency-mt-unsafe): the stream is this thread's own
-      const dirent* entry = ::readdir(directory.get());
-      if (entry == nullptr) break;
-      sort_out(at, next.name, self, *entry);
-    }
-    if (errno != 0) throw unreadable(path(next.name, ""), errno);
-  }
-
-  void sort_out(int at, const std::string& directory, std::size_t self, const dirent& entry) {
-    const std::string_view name(&entry.d_name[0]);
-    if (name == "." || name == "..") return;
-    bool is_directory = entry.d_type == DT_DIR;
-    bool is_file = entry.d_type == DT_REG;
-    if (entry.d_type == DT_LNK || entry.d_type == DT_UNKNOWN) {
-      const mode_t mode = mode_of(at, directory, name);
-      is_directory = S_ISDIR(mode);
-      is_file = S_ISREG(mode);
-    }
-    if (is_file && (wanted_ == nullptr || wanted_(name))) names_.add(directory, name);
-    if (is_directory) {
-      pending_.push_back({fmt::format("{}{}{}", directory, directory.empty() ? "" : "/", name), self});
+      std::unique_lock lock(mutex_);
+      if (!changed_.wait(lock, stop, [&] { return !waiting_.empty() && bytes_ahead_ < kMostBytesAhead; })) {
+        return;
+      }
+      Node& node = *waiting_.back();
+      waiting_.pop_back();
+      node.state = Node::State::taken;
+      lock.unlock();
+      read(node);
     }
   }
 
-  // What an entry is, or what it links to.
-  [[nodiscard]] mode_t mode_of(int at, const std::string& directory, std::string_view name) const {
-    struct stat status {};
-    if (::fstatat(at, name.data(), &status, 0) == 0) return status.st_mode;
+  void read(Node& node) {
+    try {
+      read_listing(node);
+    } catch (...) {
+      node.error = std::current_exception();
+      node.children.clear();
+    }
+    const std::scoped_lock lock(mutex_);
+    node.state = Node::State::read;
+    bytes_ahead_ += node.listing.memory_bytes();
+    // The last that is put there is the first to be taken, as it is the first to be visited.
+    std::for_each(node.children.rbegin(), node.children.rend(),
+                  [&](const auto& child) { waiting_.push_back(child.get()); });
+    changed_.notify_all();
+  }
+
+  void read_listing(Node& node) {
+    const Descriptor fd = open_for_reading(root_, node.path.empty() ? "." : node.path.c_str());
     const int error = errno;
-    if (error == ELOOP) throw cycle(path(directory, name));
-    if (error == ENOENT && ::fstatat(at, name.data(), &status, AT_SYMLINK_NOFOLLOW) == 0) {
-      throw Error(ErrorCode::io, fmt::format("list {}: the symbolic link leads to nothing; mend or remove it",
-                                             path(directory, name)));
+    const std::string shown = options_.shown + node.path;
+    if (!fd.is_open()) throw unreadable(shown, error);
+    enter(fd.get(), node, shown);
+    node.listing = DirectoryListing(fd.get(), shown, options_.wanted);
+    for (std::size_t i = 0; i < node.listing.size(); ++i) {
+      const auto entry = node.listing[i];
+      if (!entry.is_directory) continue;
+      auto& child = *node.children.emplace_back(std::make_unique<Node>());
+      child.path = fmt::format("{}{}/", node.path, entry.name);
+      child.parent = &node;
     }
-    throw unreadable(path(directory, name), error);
   }
 
-  [[nodiscard]] static Error cycle(const std::string& path) {
-    return {ErrorCode::unsupported,
-            fmt::format("list {}: symbolic links make a cycle here; remove the link", path)};
+  // Refuses a directory that lies inside itself.
+  static void enter(int fd, Node& node, const std::string& shown) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0) throw unreadable(shown, errno);
+    node.device = status.st_dev;
+    node.inode = status.st_ino;
+    for (const Node* above = node.parent; above != nullptr; above = above->parent) {
+      if (above->device != node.device || above->inode != node.inode) continue;
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("list {}: symbolic links make a cycle here; remove the link", without_slash(shown)));
+    }
+  }
+
+  void visit(Node& node) {
+    await(node);
+    if (node.error) std::rethrow_exception(node.error);
+    auto child = node.children.begin();
+    for (std::size_t i = 0; i < node.listing.size(); ++i) {
+      const auto entry = node.listing[i];
+      if (!entry.is_directory) {
+        visit_(node.path, entry.name);
+        continue;
+      }
+      visit(**child);
+      (child++)->reset();
+    }
+    const std::scoped_lock lock(mutex_);
+    bytes_ahead_ -= node.listing.memory_bytes();
+    changed_.notify_all();
+  }
+
+  // Reads `node` here, if no other thread has taken it.
+  void await(Node& node) {
+    std::unique_lock lock(mutex_);
+    if (node.state != Node::State::waiting) {
+      changed_.wait(lock, [&] { return node.state == Node::State::read; });
+      return;
+    }
+    std::erase(waiting_, &node);
+    node.state = Node::State::taken;
+    lock.unlock();
+    read(node);
   }
 
   // An entry that was listed and cannot be read: even where it is gone by now, the dataset is there.
-  [[nodiscard]] static Error unreadable(const std::string& path, int error) {
-    return {ErrorCode::io, system_error("list", path, error).what()};
+  static Error unreadable(const std::string& path, int error) {
+    return {ErrorCode::io, system_error("list", without_slash(path), error).what()};
+  }
+
+  static std::string_view without_slash(std::string_view path) {
+    return path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
   }
 
   int root_;
-  const std::string& shown_;
-  NameFilter wanted_;
-  std::vector<Pending> pending_;
-  std::vector<Entered> entered_;
-  NameList names_;
+  const WalkOptions& options_;
+  const NameVisitor& visit_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Node*> waiting_;  // to be read; the last one first
+  std::size_t bytes_ahead_ = 0;
 };
 
 }  // namespace
 
-NameList walk_directory(int root, const std::string& shown, NameFilter wanted) {
-  return Walk(root, shown, wanted).run();
+void walk_directory(int root, const WalkOptions& options, const NameVisitor& visit) {
+  Walk(root, options, visit).run();
 }
 
 }  // namespace rota

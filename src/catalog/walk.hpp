@@ -2,26 +2,35 @@
 
 // Which files there are: under a directory, or matched by a glob.
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "catalog/names.hpp"
+#include "catalog/directory.hpp"
 
 namespace rota {
 
-/// Says whether a file with this last name is wanted.
-using NameFilter = bool (*)(std::string_view name);
+struct WalkOptions {
+  std::string shown;            ///< goes before a name in messages
+  NameFilter wanted = nullptr;  ///< by last name; null: all
+  int threads = 8;              ///< that read directories, beside the caller's
+};
 
-/// The names, relative to directory `root` and in no order, of the wanted regular files at any depth below
-/// it, symbolic links followed. `shown` goes before a name in messages. Throws Error{io} naming an entry that
-/// cannot be read or links to nothing, Error{unsupported} naming a cycle of symbolic links.
-NameList walk_directory(int root, const std::string& shown, NameFilter wanted);
+/// Is given a directory's name, which is empty or ends in a slash, and the last name of a file in it.
+using NameVisitor = std::function<void(std::string_view directory, std::string_view name)>;
+
+/// Calls `visit`, on the caller's thread, for the wanted regular files at any depth below directory `root`,
+/// symbolic links followed, in the byte-wise order of their relative paths, while threads read directories
+/// ahead. Throws what `visit` throws, Error{io} naming an entry that cannot be read or links to nothing,
+/// Error{unsupported} naming a cycle of symbolic links: the first in that order.
+void walk_directory(int root, const WalkOptions& options, const NameVisitor& visit);
 
 /// The part of glob `pattern` up to the last slash before its first special character.
 std::string fixed_directory(const std::string& pattern);
 
-/// What the glob `pattern` matches, relative to its fixed directory, of whatever kind. Throws Error{io}
-/// naming a directory that cannot be read.
-NameList match_glob(const std::string& pattern);
+/// What the glob `pattern` matches, relative to its fixed directory, of whatever kind, in byte-wise order.
+/// Throws Error{io} naming a directory that cannot be read.
+std::vector<std::string> match_glob(const std::string& pattern);
 
 }  // namespace rota

@@ -24,13 +24,22 @@ class FilesSource final : public Source {
             std::span<std::int64_t> out) const override {
     assert(field == 0 && out.size() == ids.size());
     check_ids(*this, ids);
+    if (files_.evidence() == Evidence::sizes) {
+      std::transform(ids.begin(), ids.end(), out.begin(),
+                     [this](SampleId id) { return files_.bytes(index(id)); });
+      return;
+    }
+    NameReader names(files_.names());
     std::transform(ids.begin(), ids.end(), out.begin(),
-                   [this](SampleId id) { return files_.bytes(index(id)); });
+                   [&](SampleId id) { return files_.ask_bytes(names[index(id)]); });
   }
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    for (std::size_t i = 0; i < ids.size(); ++i) read_file(index(ids[i]), out.bytes(0, i));
+    NameReader names(files_.names());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      read_file(index(ids[i]), names[index(ids[i])], out.bytes(0, i));
+    }
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -41,16 +50,20 @@ class FilesSource final : public Source {
   static std::size_t index(SampleId id) noexcept { return static_cast<std::size_t>(id.value); }
 
   static Fingerprint digest(const FileList& files) {
+    const bool has_sizes = files.evidence() == Evidence::sizes;
     FingerprintBuilder builder;
-    builder.add("files").add(static_cast<std::int64_t>(files.size()));
-    for (std::size_t i = 0; i < files.size(); ++i) builder.add(files.name(i)).add(files.bytes(i));
+    builder.add(has_sizes ? "files" : "names of files").add(static_cast<std::int64_t>(files.size()));
+    NameReader names(files.names());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      builder.add(names[i]);
+      if (has_sizes) builder.add(files.bytes(i));
+    }
     return builder.finish();
   }
 
   // Asks for one byte more than there should be, which tells a file that grew without another call.
-  void read_file(std::size_t file, std::span<std::byte> to) const {
-    assert(to.size() == static_cast<std::size_t>(files_.bytes(file)));
-    const Descriptor descriptor = files_.open(file);
+  void read_file(std::size_t file, const std::string& name, std::span<std::byte> to) const {
+    const Descriptor descriptor = files_.open(name);
     std::byte excess{};
     std::size_t done = 0;
     for (;;) {
@@ -62,15 +75,18 @@ class FilesSource final : public Source {
       done += static_cast<std::size_t>(got);
       if (got == 0 || done > to.size()) break;
     }
-    if (done != to.size()) throw changed(file, descriptor.get());
+    if (done != to.size()) throw changed(file, to.size(), descriptor.get());
   }
 
-  [[nodiscard]] Error changed(std::size_t file, int fd) const {
-    return {
-        ErrorCode::corrupt,
-        fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
-                    "the dataset anew as another one",
-                    files_.path(file), size_of_open(fd), files_.bytes(file))};
+  [[nodiscard]] Error changed(std::size_t file, std::size_t expected, int fd) const {
+    const std::string what =
+        fmt::format("read {}: it has {} bytes now and had {}", files_.path(file), size_of_open(fd), expected);
+    if (files_.evidence() == Evidence::names) {
+      return {ErrorCode::corrupt,
+              what + " just before: somebody writes to it; write to files of other names"};
+    }
+    return {ErrorCode::corrupt,
+            what + " when it was listed; restore the file, or open the dataset anew as another one"};
   }
 
   FileList files_;
@@ -92,7 +108,8 @@ std::unique_ptr<const Source> make_files_source(FileList files) {
 
 std::unique_ptr<const Source> open_files(const std::filesystem::path& path, const FilesOptions& options) {
   options.validate();
-  return make_files_source(FileList::list(path, {.threads = options.listing_threads}));
+  return make_files_source(
+      FileList::list(path, {.threads = options.listing_threads, .evidence = options.evidence}));
 }
 
 }  // namespace rota

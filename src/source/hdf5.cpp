@@ -9,13 +9,10 @@
 #include "source/formats.hpp"
 #include "source/hdf5_file.hpp"
 #include "source/hdf5_reader.hpp"
+#include "source/open_files.hpp"
 
 namespace rota {
 namespace {
-
-// Past this many files, those that a read needs are opened for it and closed after it, so that a dataset of
-// many files does not use up the process's descriptors.
-constexpr std::size_t kKeptOpen = 256;
 
 // Rows that one file holds.
 struct FileRange {
@@ -28,25 +25,22 @@ class Hdf5Source final : public Source {
   Hdf5Source(FileList files, std::vector<Hdf5File> contents)
       : files_(std::move(files)), contents_(std::move(contents)) {
     for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
-    for (const Hdf5File& file : contents_) ends_.push_back(size() + file.samples);
-    for (std::size_t i = 0; files_.size() <= kKeptOpen && i < files_.size(); ++i) {
-      open_.push_back(open_file(i));
-    }
+    for (const Hdf5File& file : contents_) samples_.add(file.samples);
     fingerprint_ = digest();
   }
 
-  [[nodiscard]] std::int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
+  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     assert(fields_[field].ragged && out.size() == ids.size());
     check_ids(*this, ids);
-    std::size_t file = 0;
+    FileSamples::Place place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      file = file_of(ids[i].value, file);
-      const auto& offsets = contents_[file].fields[field].offsets;
-      const auto local = static_cast<std::size_t>(ids[i].value - first_of(file));
+      place = samples_.find(ids[i].value, place.file);
+      const auto& offsets = contents_[place.file].fields[field].offsets;
+      const auto local = static_cast<std::size_t>(place.sample);
       out[i] = offsets[local + 1] - offsets[local];
     }
   }
@@ -64,42 +58,21 @@ class Hdf5Source final : public Source {
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const std::size_t file = file_of(id.value, 0);
-    return fmt::format("{}, row {}", files_.path(file), id.value - first_of(file));
+    const auto [file, row] = samples_.find(id.value);
+    return fmt::format("{}, row {}", files_.list().path(file), row);
   }
 
  private:
-  [[nodiscard]] std::int64_t first_of(std::size_t file) const noexcept {
-    return file == 0 ? 0 : ends_[file - 1];
-  }
-
-  // The file that holds sample `id`; `guess` costs nothing where it is right.
-  [[nodiscard]] std::size_t file_of(std::int64_t id, std::size_t guess) const noexcept {
-    if (first_of(guess) <= id && id < ends_[guess]) return guess;
-    return static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), id) - ends_.begin());
-  }
-
-  // The file may have been replaced since it was asked where its data lie.
-  [[nodiscard]] Descriptor open_file(std::size_t file) const {
-    Descriptor descriptor = files_.open(file);
-    const std::int64_t now = size_of_open(descriptor.get());
-    if (now == files_.bytes(file)) return descriptor;
-    throw Error(
-        ErrorCode::corrupt,
-        fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
-                    "the dataset anew as another one",
-                    files_.path(file), now, files_.bytes(file)));
-  }
-
   // Samples that follow one another in a file and in the batch make one range.
   void find_ranges(std::span<const SampleId> ids, std::size_t field, const BatchView& out,
                    std::vector<FileRange>& ranges) const {
     ranges.clear();
-    std::size_t file = 0;
+    FileSamples::Place place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      file = file_of(ids[i].value, file);
+      place = samples_.find(ids[i].value, place.file);
+      const std::size_t file = place.file;
       const Hdf5Field& stored = contents_[file].fields[field];
-      PlacedRows rows{ids[i].value - first_of(file), 1, out.bytes(field, i).data()};
+      PlacedRows rows{place.sample, 1, out.bytes(field, i).data()};
       if (stored.field.ragged) {
         const auto local = static_cast<std::size_t>(rows.first);
         rows.first = stored.offsets[local];
@@ -118,7 +91,7 @@ class Hdf5Source final : public Source {
 
   void read_ranges(std::size_t field, std::vector<FileRange>& ranges, Unfilter& unfilter) const {
     if (fields_[field].row_bytes() == 0) return;
-    if (files_.size() > 1) {
+    if (files_.list().size() > 1) {
       std::stable_sort(ranges.begin(), ranges.end(),
                        [](const FileRange& a, const FileRange& b) { return a.file < b.file; });
     }
@@ -127,29 +100,29 @@ class Hdf5Source final : public Source {
       const std::size_t file = ranges[i].file;
       rows.clear();
       for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
-      const Descriptor opened = open_.empty() ? open_file(file) : Descriptor();
-      const int fd = open_.empty() ? opened.get() : open_[file].get();
-      read_rows({fd, files_, file}, contents_[file].fields[field].values, rows, unfilter);
+      const OpenFiles::Handle opened = files_.open(file);
+      read_rows({opened.get(), files_.list(), file}, contents_[file].fields[field].values, rows, unfilter);
     }
   }
 
   [[nodiscard]] Fingerprint digest() const {
     FingerprintBuilder builder;
-    builder.add("hdf5").add(static_cast<std::int64_t>(files_.size()));
+    const FileList& files = files_.list();
+    builder.add("hdf5").add(static_cast<std::int64_t>(files.size()));
     for (const Field& field : fields_)
       builder.add(field.name).add(to_string(field.dtype)).add(field.ragged ? 1 : 0);
-    for (std::size_t i = 0; i < files_.size(); ++i) {
-      builder.add(files_.name(i)).add(contents_[i].samples);
+    NameReader names(files.names());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      builder.add(names[i]).add(contents_[i].samples);
       for (const Hdf5Field& field : contents_[i].fields) builder.add(field.values.extent);
     }
     return builder.finish();
   }
 
-  FileList files_;
+  OpenFiles files_;
   std::vector<Hdf5File> contents_;
   std::vector<Field> fields_;
-  std::vector<std::int64_t> ends_;  // the id after the last of each file
-  std::vector<Descriptor> open_;    // of each file, or empty where there are too many
+  FileSamples samples_;
   Fingerprint fingerprint_;
 };
 

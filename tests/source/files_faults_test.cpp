@@ -125,6 +125,18 @@ TEST_F(FilesFaults, FileThatMayNotBeReadIsNamedWhenRead) {
                                    testing::HasSubstr("the right to read it")));
 }
 
+TEST_F(FilesFaults, FileKnownByItsNameThatIsGoneOrNoFileIsNamed) {
+  directory.write("a", "");
+  directory.write("b", "");
+  const auto source = open_files(directory.path(), {.evidence = Evidence::names});
+  fs::remove(directory / "a");
+  fs::remove(directory / "b");
+  fs::create_directory(directory / "b");
+  EXPECT_THAT(error_of([&] { Samples(*source, ids({0})); }), is_error(ErrorCode::io, {at("a")}));
+  EXPECT_THAT(error_of([&] { Samples(*source, ids({1})); }),
+              is_error(ErrorCode::io, {at("b"), "no regular"}));
+}
+
 TEST_F(FilesFaults, FileThatChangedItsSizeIsCorrupt) {
   directory.write("grown", "12345");
   directory.write("shrunk", "12345");

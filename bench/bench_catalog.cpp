@@ -1,0 +1,166 @@
+// How long does it take to know what is there? 200,000 files, flat and in 200 directories, listed by rota
+// with names as evidence and, in the same run, by the limit (a bare loop of getdents64), by the naive way
+// (std::filesystem, and a sort) and by find. And what names cost when they are many: bytes a name, and time.
+
+#include <benchmark/benchmark.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "catalog/name_table.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFiles = 200'000;
+
+double seconds_of(const auto& work) {
+  const auto start = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Empty files with numbered names, shared out over some directories; gone when the program ends.
+class Tree {
+ public:
+  explicit Tree(int directories) {
+    std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
+    path_ = pattern;
+    for (int i = 0; i < kFiles; ++i) {
+      const fs::path place = directories > 1 ? path_ / fmt::format("{:03}", i % directories) : path_;
+      if (i < directories) fs::create_directories(place);
+      const int fd = ::open((place / fmt::format("sample_{:08}.bin", i)).c_str(), O_CREAT | O_WRONLY, 0600);
+      if (fd < 0) throw std::runtime_error("create a file in " + place.string());
+      ::close(fd);
+    }
+  }
+  ~Tree() { fs::remove_all(path_); }
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+const Tree& tree(int directories) {
+  static std::map<int, Tree> trees;
+  return trees.try_emplace(directories, directories).first->second;
+}
+
+/// All entries, looked at and forgotten.
+std::int64_t count_entries(int at, const char* name, std::vector<char>& buffer) {
+  const int fd = ::openat(at, name, O_RDONLY | O_DIRECTORY);
+  if (fd < 0) throw std::runtime_error(std::string("open ") + name);
+  std::int64_t files = 0;
+  std::vector<std::string> directories;
+  for (ssize_t bytes = 0; (bytes = ::getdents64(fd, buffer.data(), buffer.size())) > 0;) {
+    for (ssize_t i = 0; i < bytes;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer.data() + i);
+      i += entry->d_reclen;
+      if (entry->d_type == DT_REG) ++files;
+      if (entry->d_type == DT_DIR && entry->d_name[0] != '.') directories.emplace_back(&entry->d_name[0]);
+    }
+  }
+  for (const std::string& below : directories) files += count_entries(fd, below.c_str(), buffer);
+  ::close(fd);
+  return files;
+}
+
+std::vector<std::string> naive_list(const fs::path& path) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (entry.is_regular_file()) names.push_back(entry.path().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void list(benchmark::State& state) {
+  const fs::path& path = tree(static_cast<int>(state.range(0))).path();
+  std::vector<char> buffer(1 << 18);
+  const std::string find = fmt::format("find {} -type f | wc -l > /dev/null", path.string());
+  double rota = 0;
+  double bare = 0;
+  double naive = 0;
+  double found = 0;
+  std::size_t bytes = 0;
+  for (auto _ : state) {
+    bare += seconds_of([&] {
+      if (count_entries(AT_FDCWD, path.c_str(), buffer) != kFiles)
+        throw std::runtime_error("files are missing");
+    });
+    const double one = seconds_of([&] {
+      const auto files = rota::FileList::list(path, {.evidence = rota::Evidence::names});
+      if (files.size() != kFiles) throw std::runtime_error("files are missing");
+      bytes = files.names().bytes().size();
+    });
+    rota += one;
+    naive += seconds_of([&] { benchmark::DoNotOptimize(naive_list(path)); });
+    // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): find is what is measured, and there is one thread
+    found += seconds_of([&] { benchmark::DoNotOptimize(std::system(find.c_str())); });
+    state.SetIterationTime(one);
+  }
+  state.counters["files/s"] = static_cast<double>(state.iterations() * kFiles) / rota;
+  state.counters["times_getdents"] = rota / bare;
+  state.counters["naive_times_rota"] = naive / rota;
+  state.counters["find_times_rota"] = found / rota;
+  state.counters["bytes_a_name"] = static_cast<double>(bytes) / kFiles;
+}
+BENCHMARK(list)->ArgName("directories")->Arg(1)->Arg(200)->UseManualTime()->Unit(benchmark::kMillisecond);
+
+rota::NameTable numbered_names(std::int64_t count) {
+  rota::NameTableBuilder builder;
+  for (std::int64_t i = 0; i < count; ++i) {
+    builder.add(fmt::format("train/{:04}/", i / 10'000), fmt::format("img_{:08}_of_{:08}.npz", i, count));
+  }
+  return builder.finish();
+}
+
+void names(benchmark::State& state) {
+  const std::int64_t count = state.range(0);
+  const rota::NameTable table = numbered_names(count);
+  const auto asked = std::min<std::int64_t>(count, 1'000'000);
+  rota::NameReader reader(table);
+  std::mt19937_64 random(1);
+  double in_order = 0;
+  double at_random = 0;
+  for (auto _ : state) {
+    in_order += seconds_of([&] {
+      for (std::int64_t i = 0; i < asked; ++i) benchmark::DoNotOptimize(reader[static_cast<std::size_t>(i)]);
+    });
+    at_random += seconds_of([&] {
+      for (int i = 0; i < 10'000; ++i) {
+        benchmark::DoNotOptimize(reader[random() % static_cast<std::size_t>(count)]);
+      }
+    });
+  }
+  const auto runs = static_cast<double>(state.iterations());
+  state.counters["ns_in_order"] = in_order * 1e9 / (static_cast<double>(asked) * runs);
+  state.counters["ns_at_random"] = at_random * 1e9 / (1e4 * runs);
+  state.counters["bytes_a_name"] = static_cast<double>(table.bytes().size()) / static_cast<double>(count);
+  state.counters["MB"] = static_cast<double>(table.bytes().size()) * 1e-6;
+}
+BENCHMARK(names)->ArgName("names")->Arg(1'000'000)->Arg(50'000'000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,231 @@
+#include "catalog/name_table.hpp"
+
+#include <fmt/format.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota {
+namespace {
+
+// The bytes of a table: number of names; where each block ends, counted from the first; the blocks. A block,
+// unpacked: of each name the bytes that its beginning and its end have in common with the name before, and
+// how many are between (three arrays of uint16); then all that is between. Every 64th name stands alone.
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::size_t kAloneEvery = 64;
+constexpr std::size_t kArrays = 3;
+constexpr std::size_t kMostNameBytes = std::numeric_limits<std::uint16_t>::max();
+// A block of the longest names there can be.
+constexpr std::size_t kMostBlockBytes =
+    NameTable::kBlockNames * (kArrays * sizeof(std::uint16_t) + kMostNameBytes);
+constexpr int kLevel = 1;
+
+std::uint64_t word(std::span<const std::byte> bytes, std::size_t i) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + i * sizeof(value), sizeof(value));
+  return value;
+}
+
+std::size_t blocks_of(std::size_t names) {
+  return names / NameTable::kBlockNames + (names % NameTable::kBlockNames == 0 ? 0 : 1);
+}
+
+[[noreturn]] void fail_corrupt() {
+  throw Error(ErrorCode::corrupt, "read a table of file names: it is damaged; list the files again");
+}
+
+void append(std::vector<std::byte>& bytes, const void* data, std::size_t size) {
+  const auto* first = static_cast<const std::byte*>(data);
+  bytes.insert(bytes.end(), first, first + size);
+}
+
+}  // namespace
+
+NameTable::NameTable() : NameTable(NameTableBuilder().finish()) {}
+
+NameTable::NameTable(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
+    : bytes_(bytes), owner_(std::move(owner)) {
+  if (bytes_.size() < sizeof(std::uint64_t)) fail_corrupt();
+  size_ = word(bytes_, 0);
+  const std::size_t most_blocks = bytes_.size() / sizeof(std::uint64_t) - 1;
+  if (size_ > most_blocks * kBlockNames) fail_corrupt();
+  const std::size_t blocks = blocks_of(size_);
+  const std::size_t data = bytes_.size() - (1 + blocks) * sizeof(std::uint64_t);
+  std::uint64_t end = 0;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    const std::uint64_t next = word(bytes_, 1 + b);
+    if (next < end || next > data) fail_corrupt();
+    end = next;
+  }
+  if (end != data) fail_corrupt();
+}
+
+std::span<const std::byte> NameTable::block(std::size_t b) const {
+  const std::uint64_t begin = b == 0 ? 0 : word(bytes_, b);
+  return bytes_.subspan((1 + blocks_of(size_)) * sizeof(std::uint64_t) + begin, word(bytes_, 1 + b) - begin);
+}
+
+std::string NameTable::operator[](std::size_t i) const { return NameReader(*this)[i]; }
+
+struct NameTableBuilder::Compressor {
+  Compressor() : context(ZSTD_createCCtx()) {
+    if (context == nullptr) throw std::bad_alloc();
+  }
+  ~Compressor() { ZSTD_freeCCtx(context); }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  ZSTD_CCtx* context;
+  std::vector<std::byte> raw;
+};
+
+NameTableBuilder::NameTableBuilder() : compressor_(std::make_unique<Compressor>()) {}
+NameTableBuilder::~NameTableBuilder() = default;
+
+void NameTableBuilder::add(std::string_view directory, std::string_view name) {
+  next_.assign(directory).append(name);
+  if (next_.size() > kMostNameBytes) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("list {}...: its path has {} bytes; at most {} are supported",
+                            next_.substr(0, 100), next_.size(), kMostNameBytes));
+  }
+  std::size_t prefix = 0;
+  std::size_t suffix = 0;
+  if (middles_.size() % kAloneEvery != 0) {
+    const std::size_t most = std::min(last_.size(), next_.size());
+    prefix = static_cast<std::size_t>(
+        std::mismatch(next_.begin(), next_.begin() + static_cast<std::ptrdiff_t>(most), last_.begin()).first -
+        next_.begin());
+    suffix = static_cast<std::size_t>(
+        std::mismatch(next_.rbegin(), next_.rbegin() + static_cast<std::ptrdiff_t>(most - prefix),
+                      last_.rbegin())
+            .first -
+        next_.rbegin());
+  }
+  const std::size_t middle = next_.size() - prefix - suffix;
+  prefixes_.push_back(static_cast<std::uint16_t>(prefix));
+  suffixes_.push_back(static_cast<std::uint16_t>(suffix));
+  middles_.push_back(static_cast<std::uint16_t>(middle));
+  text_.append(next_, prefix, middle);
+  std::swap(last_, next_);
+  ++size_;
+  if (middles_.size() == NameTable::kBlockNames) end_block();
+}
+
+void NameTableBuilder::end_block() {
+  std::vector<std::byte>& raw = compressor_->raw;
+  raw.clear();
+  for (auto* array : {&prefixes_, &suffixes_, &middles_}) {
+    append(raw, array->data(), array->size() * sizeof(std::uint16_t));
+    array->clear();
+  }
+  append(raw, text_.data(), text_.size());
+  text_.clear();
+  const std::size_t before = packed_.size();
+  const std::size_t bound = ZSTD_compressBound(raw.size());
+  packed_.resize(before + bound);
+  const std::size_t size =
+      ZSTD_compressCCtx(compressor_->context, packed_.data() + before, bound, raw.data(), raw.size(), kLevel);
+  if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // there is room: it can lack memory only
+  packed_.resize(before + size);
+  ends_.push_back(packed_.size());
+}
+
+NameTable NameTableBuilder::finish() {
+  if (!middles_.empty()) end_block();
+  const auto bytes = std::make_shared<std::vector<std::byte>>();
+  const std::uint64_t size = size_;
+  bytes->reserve(sizeof(size) + ends_.size() * sizeof(std::uint64_t) + packed_.size());
+  append(*bytes, &size, sizeof(size));
+  append(*bytes, ends_.data(), ends_.size() * sizeof(std::uint64_t));
+  append(*bytes, packed_.data(), packed_.size());
+  return {std::span<const std::byte>(*bytes), bytes};
+}
+
+struct NameReader::Decompressor {
+  Decompressor() : context(ZSTD_createDCtx()) {
+    if (context == nullptr) throw std::bad_alloc();
+  }
+  ~Decompressor() { ZSTD_freeDCtx(context); }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  ZSTD_DCtx* context;
+};
+
+NameReader::NameReader(const NameTable& table)
+    : table_(&table), decompressor_(std::make_unique<Decompressor>()) {}
+NameReader::~NameReader() = default;
+NameReader::NameReader(NameReader&&) noexcept = default;
+NameReader& NameReader::operator=(NameReader&&) noexcept = default;
+
+const std::string& NameReader::operator[](std::size_t i) {
+  assert(i < table_->size());
+  if (const std::size_t b = i / NameTable::kBlockNames; b != block_) unpack(b);
+  go_to(i % NameTable::kBlockNames);
+  return name_;
+}
+
+void NameReader::unpack(std::size_t b) {
+  block_ = kNone;
+  names_ = std::min(NameTable::kBlockNames, table_->size() - b * NameTable::kBlockNames);
+  const std::span<const std::byte> packed = table_->block(b);
+  const unsigned long long bytes = ZSTD_getFrameContentSize(packed.data(), packed.size());
+  const std::size_t arrays = names_ * kArrays * sizeof(std::uint16_t);
+  if (bytes > kMostBlockBytes || bytes < arrays) fail_corrupt();
+  raw_.resize(bytes);
+  if (ZSTD_decompressDCtx(decompressor_->context, raw_.data(), raw_.size(), packed.data(), packed.size()) !=
+      bytes) {
+    fail_corrupt();
+  }
+  block_ = b;
+  next_ = 0;
+  text_at_ = arrays;
+  name_.clear();
+}
+
+// Array 0: prefixes; 1: suffixes; 2: bytes between.
+std::size_t NameReader::number(std::size_t array, std::size_t i) const noexcept {
+  std::uint16_t value = 0;
+  std::memcpy(&value, raw_.data() + (array * names_ + i) * sizeof(value), sizeof(value));
+  return value;
+}
+
+// Has name_ be name i of the block.
+void NameReader::go_to(std::size_t i) {
+  if (next_ == i + 1) return;
+  const std::size_t alone = i - i % kAloneEvery;
+  if (next_ > i || next_ < alone) {
+    name_.clear();
+    next_ = alone;
+    text_at_ = names_ * kArrays * sizeof(std::uint16_t);
+    for (std::size_t k = 0; k < alone; ++k) text_at_ += number(2, k);
+  }
+  while (next_ <= i) step();
+}
+
+void NameReader::step() {
+  const std::size_t prefix = number(0, next_);
+  const std::size_t suffix = number(1, next_);
+  const std::size_t middle = number(2, next_);
+  if (prefix + suffix > name_.size() || text_at_ > raw_.size() || middle > raw_.size() - text_at_) {
+    block_ = kNone;
+    fail_corrupt();
+  }
+  name_.replace(prefix, name_.size() - prefix - suffix, reinterpret_cast<const char*>(raw_.data() + text_at_),
+                middle);
+  text_at_ += middle;
+  ++next_;
+}
+
+}  // namespace rota

@@ -1,0 +1,100 @@
+#pragma once
+
+// Many file names in little memory: in blocks, each name as what differs from the one before, compressed.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rota {
+
+/// Names in a fixed order, packed into one stretch of bytes that can be sent, shared, saved and mapped as it
+/// is. Numbered names take well under a byte each. *Immutable.*
+class NameTable {
+ public:
+  static constexpr std::size_t kBlockNames = 1024;
+
+  NameTable();
+  /// Takes `bytes`, as bytes() gave them, which `owner` keeps alive. Throws Error{corrupt} where they cannot
+  /// be such; names are checked when they are read.
+  NameTable(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  /// Name i. For one now and then; a NameReader is faster for many. Any thread.
+  [[nodiscard]] std::string operator[](std::size_t i) const;
+
+ private:
+  friend class NameReader;
+  [[nodiscard]] std::span<const std::byte> block(std::size_t b) const;
+
+  std::span<const std::byte> bytes_;
+  std::shared_ptr<const void> owner_;
+  std::size_t size_ = 0;
+};
+
+/// Makes a table. *One thread.*
+class NameTableBuilder {
+ public:
+  NameTableBuilder();
+  ~NameTableBuilder();
+  NameTableBuilder(const NameTableBuilder&) = delete;
+  NameTableBuilder& operator=(const NameTableBuilder&) = delete;
+
+  /// Puts directory + name at the end. Throws Error{unsupported} for one of more than 65,535 bytes.
+  void add(std::string_view directory, std::string_view name);
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] NameTable finish();
+
+ private:
+  void end_block();
+
+  struct Compressor;
+  std::unique_ptr<Compressor> compressor_;
+  std::size_t size_ = 0;
+  std::vector<std::uint64_t> ends_;  // of blocks, in packed_
+  std::vector<std::byte> packed_;
+  std::string last_;
+  std::string next_;
+  // Of the names of the block that is not full: bytes in common with the name before, and what is between.
+  std::vector<std::uint16_t> prefixes_;
+  std::vector<std::uint16_t> suffixes_;
+  std::vector<std::uint16_t> middles_;
+  std::string text_;
+};
+
+/// Reads names of a table that outlives it: one at random in microseconds, the next one in a fraction of
+/// that. *One thread.*
+class NameReader {
+ public:
+  explicit NameReader(const NameTable& table);
+  ~NameReader();
+  NameReader(NameReader&&) noexcept;
+  NameReader& operator=(NameReader&&) noexcept;
+
+  /// Name i < size(), which ends in a zero byte, until the next call. Throws Error{corrupt}.
+  [[nodiscard]] const std::string& operator[](std::size_t i);
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  void unpack(std::size_t b);
+  void go_to(std::size_t i);
+  void step();
+  [[nodiscard]] std::size_t number(std::size_t stream, std::size_t i) const noexcept;
+
+  struct Decompressor;
+  const NameTable* table_;
+  std::unique_ptr<Decompressor> decompressor_;
+  std::vector<std::byte> raw_;  // of the block, unpacked
+  std::size_t block_ = kNone;
+  std::size_t names_ = 0;  // in the block
+  std::size_t next_ = 0;   // in the block; name_ is the one before
+  std::size_t text_at_ = 0;
+  std::string name_;
+};
+
+}  // namespace rota

@@ -1,0 +1,100 @@
+#include "catalog/walk.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "catalog/descriptor.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+class Walks : public testing::Test {
+ protected:
+  [[nodiscard]] Names walk(int threads, NameFilter wanted = nullptr) const {
+    const Descriptor root = open_for_reading(AT_FDCWD, directory_.path().c_str());
+    Names names;
+    walk_directory(root.get(),
+                   {.shown = directory_.path().string() + "/", .wanted = wanted, .threads = threads},
+                   [&](std::string_view directory, std::string_view name) {
+                     names.push_back(std::string(directory).append(name));
+                   });
+    return names;
+  }
+
+  [[nodiscard]] Names naive() const {
+    Names names;
+    for (const auto& entry : fs::recursive_directory_iterator(directory_.path())) {
+      if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(directory_.path()));
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+// Of bytes around the slash, and such as are negative where char is signed.
+std::string random_name(std::mt19937_64& random) {
+  static constexpr std::string_view kBytes = "-./0aZ\xC3\xFF ";
+  std::string name;
+  for (auto length = 1 + random() % 12; length > 0; --length) {
+    const char c = kBytes[random() % kBytes.size()];
+    name += c == '/' ? '0' : c;
+  }
+  return name == "." || name == ".." ? "dot" : name;
+}
+
+TEST_F(Walks, GiveTheOrderOfWholePathsWhateverTheTreeAndTheThreads) {
+  std::mt19937_64 random(1);
+  std::vector<fs::path> directories = {directory_.path()};
+  for (int i = 0; i < 150; ++i) {
+    const fs::path next = directories[random() % directories.size()] / random_name(random);
+    if (fs::create_directory(next)) directories.push_back(next);
+  }
+  for (int i = 0; i < 2000; ++i) {
+    const fs::path next = directories[random() % directories.size()] / random_name(random);
+    if (!fs::exists(next)) directory_.write(next.lexically_relative(directory_.path()).string(), "");
+  }
+  const Names expected = naive();
+  ASSERT_GT(expected.size(), 1000U);
+  for (const int threads : {0, 1, 2, 8}) EXPECT_EQ(walk(threads), expected) << threads << " threads";
+}
+
+TEST_F(Walks, OrderNamesThatDifferOnlyFarBehind) {
+  for (const auto* end : {"", "a", "ab", "abcdefgh", "abcdefghi", "abcdefgh!", "\xFF"}) {
+    directory_.write("shared/prefix/of/all/" + std::string(40, 'x') + end, "");
+  }
+  EXPECT_EQ(walk(1), naive());
+}
+
+TEST_F(Walks, LookAtLastNamesOnly) {
+  for (const auto* name : {"a.h5", "b.txt", "c.h5/d.txt", "c.h5/e.h5"}) directory_.write(name, "");
+  const auto is_h5 = [](std::string_view name) { return name.ends_with(".h5"); };
+  EXPECT_THAT(walk(2, is_h5), testing::ElementsAre("a.h5", "c.h5/e.h5"));
+}
+
+TEST_F(Walks, EndWhenTheVisitorThrows) {
+  for (int i = 0; i < 100; ++i) directory_.write(std::to_string(i) + "/file", "");
+  const Descriptor root = open_for_reading(AT_FDCWD, directory_.path().c_str());
+  int visited = 0;
+  const NameVisitor visit = [&](std::string_view, std::string_view) {
+    if (++visited == 3) throw std::runtime_error("enough");
+  };
+  EXPECT_THROW(walk_directory(root.get(), {.shown = "x/", .threads = 4}, visit), std::runtime_error);
+  EXPECT_EQ(visited, 3);
+}
+
+}  // namespace
+}  // namespace rota::test
