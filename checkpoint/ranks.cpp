@@ -175,7 +175,8 @@ void Ranks::attend(std::string_view phase, mpi::Clock::time_point start) {
   } else {
     late = mpi::Clock::time_point::max();
   }
-  if (mpi::Clock::now() > late) run(phase, nullptr, nullptr);
+  const bool has_given_up = relay_ != nullptr && relay_->has_given_up();
+  if (has_given_up || mpi::Clock::now() > late) run(phase, nullptr, nullptr);
 }
 
 void Ranks::agree(std::string_view phase, std::exception_ptr error) {

@@ -21,6 +21,11 @@ void Relay::run(Operation& operation) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+bool Relay::has_given_up() {
+  const std::scoped_lock lock(mutex_);
+  return has_given_up_;
+}
+
 std::optional<Clock::time_point> Relay::waits_since() {
   const std::scoped_lock lock(mutex_);
   return waits_since_;
@@ -52,6 +57,7 @@ bool Relay::go(Exchange& exchange) {
     serve([&](Operation& operation) { return exchange.advance(operation); });
   }
   has_gone_ = true;
+  has_given_up_ = exchange.is_broken();
   waits_since_ = Clock::now();
   changed_.notify_all();
   return has_ended_;

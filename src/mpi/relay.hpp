@@ -18,6 +18,8 @@ class Relay {
   /// Background: has `operation` completed. Throws what that threw on the caller's thread, or Error{timeout}
   /// once the caller has gone.
   void run(Operation& operation);
+  /// Background: whether the caller has gone after ranks were given up.
+  [[nodiscard]] bool has_given_up();
   /// Background: since when the caller waits, in `finish` or because it has gone, if it does.
   [[nodiscard]] std::optional<Clock::time_point> waits_since();
   /// Background: there is no more to come.
@@ -28,8 +30,9 @@ class Relay {
   /// Caller's: until the background thread has ended. The deadline of each operation begins here at the
   /// earliest.
   void finish(Exchange& exchange, std::string_view what);
-  /// Caller's: what is handed over from now on fails. Whether the background thread had ended. What is started
-  /// is completed first, if the others come to it soon: where they go on to calls that block, this rank must.
+  /// Caller's: what is handed over from now on fails. Whether the background thread had ended. What is
+  /// started is completed first, if the others come to it soon: where they go on to calls that block, this
+  /// rank must.
   bool go(Exchange& exchange);
 
  private:
@@ -45,6 +48,7 @@ class Relay {
   std::optional<Clock::time_point> waits_since_;
   bool has_ended_ = false;
   bool has_gone_ = false;
+  bool has_given_up_ = false;
 };
 
 }  // namespace rota::mpi
