@@ -23,9 +23,9 @@ struct FilesOptions {
 
 /// Every regular file under directory `path`, or named by the glob `path` (`*`, `?`, `[...]`, as in a shell),
 /// is one sample with one ragged field `data` of bytes. Ids follow the byte-wise order of the relative paths.
-/// Symbolic links are followed. The fingerprint covers relative names, and sizes where they are evidence. Blocks on storage; any
-/// thread. Throws Error{not_found} for a missing path or nothing in it, Error{io} naming an entry that cannot
-/// be read, Error{unsupported} for a cycle of symbolic links.
+/// Symbolic links are followed. The fingerprint covers relative names, and sizes where they are evidence.
+/// Blocks on storage; any thread. Throws Error{not_found} for a missing path or nothing in it, Error{io}
+/// naming an entry that cannot be read, Error{unsupported} for a cycle of symbolic links.
 std::unique_ptr<const Source> open_files(const std::filesystem::path& path, const FilesOptions& options = {});
 
 /// What the `hdf5` source reads from its files.
@@ -44,9 +44,61 @@ struct Hdf5Options {
 /// unequal extents, Error{unsupported} for other types and filters.
 std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options = {});
 
-/// Opens `path` with the source that suits what is there: HDF5 where `path` names HDF5 files (by signature),
-/// or a directory or glob of nothing else; `files` otherwise. `format` "files" or "hdf5" forces one; "auto"
-/// looks. Throws what that source throws, and Error{invalid_argument} for an unknown format.
+/// What the `tfrecord` source does.
+struct TfRecordOptions {
+  bool verify = true;        ///< the checksum of each record that is read
+  int indexing_threads = 8;  ///< threads that look for records, each in a file of its own
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// The records of one or more TFRecord files, joined in the order of their names: one ragged field `data` of
+/// bytes. The checksums of lengths are always verified. The fingerprint covers relative names, sizes and
+/// numbers of records. Throws Error{not_found} for a missing path or nothing there, Error{corrupt} naming
+/// file and byte offset for what is damaged, cut short, or no TFRecord file.
+std::unique_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
+                                            const TfRecordOptions& options = {});
+
+/// What the `tar` source does.
+struct TarOptions {
+  /// Extensions to read, as fields in this order, e.g. {"jpg", "cls"}; empty: all that the first file has, by
+  /// name. A sample that lacks one has no bytes in it.
+  std::vector<std::string> fields = {};
+  bool keys = false;         ///< one more ragged field, `__key__`: what the names of a sample have in common
+  int indexing_threads = 8;  ///< threads that look for samples, each in a file of its own
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// The samples of one or more tar files, as WebDataset writes them: members in a row whose names are alike up
+/// to the first dot of their last part are one sample, and what follows that dot, in lower case, names the
+/// ragged field of bytes. Members that are no regular files, without a dot, or named `__...__` are passed
+/// over. Long names by GNU's and the pax extensions. Not compressed. The fingerprint covers relative names,
+/// sizes and numbers of samples. Throws as open_tfrecord does; Error{corrupt} also where a sample has an
+/// extension twice, Error{invalid_argument} for one with an extension that is no field, where `fields` is
+/// empty, Error{unsupported} for compressed files.
+std::unique_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options = {});
+
+/// What the `lines` source does.
+struct LinesOptions {
+  int indexing_threads = 8;  ///< threads that look for lines, each in a file of its own
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// The lines of one or more text or JSON-lines files, joined in the order of their names: one ragged field
+/// `text` of bytes, without the newline (nor a carriage return before it) that ends a line; the last need not
+/// have one. The index takes 16 bytes a line. The fingerprint covers relative names, sizes and numbers of
+/// lines. Throws as open_tfrecord does; Error{unsupported} for compressed files.
+std::unique_ptr<const Source> open_lines(const std::filesystem::path& path, const LinesOptions& options = {});
+
+/// Opens `path` with the source that suits what is there: by signature `hdf5`, `tfrecord` or `tar`, where all
+/// files carry it; `lines` where all are named *.jsonl or *.ndjson; `files` otherwise. `format` forces one of
+/// these; "auto" looks. Throws what that source throws, and Error{invalid_argument} for an
+/// unknown format.
 std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format = "auto");
 
 }  // namespace rota

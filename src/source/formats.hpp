@@ -16,8 +16,16 @@ std::unique_ptr<const Source> make_files_source(FileList files);
 /// A source whose samples are the rows of HDF5 files.
 std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options);
 
+/// The records of TFRecord files, the samples of tar files, the lines of text files.
+std::unique_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options);
+std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& options);
+std::unique_ptr<const Source> make_lines_source(FileList files, const LinesOptions& options);
+
 /// Whether file i carries HDF5's signature, at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5
-/// File Format Specification 3.0, II.A). Throws Error{io}.
+/// File Format Specification 3.0, II.A). Throws Error{io}, as do the next.
 bool has_hdf5_signature(const FileList& files, std::size_t i);
+/// Whether file i begins with a length and its right checksum; with a tar member's head.
+bool is_tfrecord(const FileList& files, std::size_t i);
+bool is_tar(const FileList& files, std::size_t i);
 
 }  // namespace rota

@@ -1,10 +1,11 @@
 #include "rota/open.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -16,11 +17,33 @@ namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 
-bool is_all_hdf5(const FileList& files) {
+constexpr auto kFormats = {"auto", "files", "hdf5", "tfrecord", "tar", "lines"};
+
+template <typename Test>
+bool all_of(const FileList& files, Test&& test) {
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!has_hdf5_signature(files, i)) return false;
+    if (!test(files, i)) return false;
   }
   return true;
+}
+
+bool is_json_lines(const FileList& files, std::size_t i) {
+  const std::string path = files.path(i);
+  return path.ends_with(".jsonl") || path.ends_with(".ndjson");
+}
+
+bool is_empty(const FileList& files, std::size_t i) { return files.bytes(i) == 0; }
+
+// A TFRecord file without records is empty.
+bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
+  return is_empty(files, i) || is_tfrecord(files, i);
+}
+
+std::string format_of(const FileList& files) {
+  if (all_of(files, has_hdf5_signature)) return "hdf5";
+  if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
+  if (all_of(files, is_tar)) return "tar";
+  return all_of(files, is_json_lines) ? "lines" : "files";
 }
 
 }  // namespace
@@ -39,15 +62,19 @@ bool has_hdf5_signature(const FileList& files, std::size_t i) {
 }
 
 std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format) {
-  if (format == "files") return open_files(path);
-  if (format == "hdf5") return open_hdf5(path);
-  if (format != "auto") {
+  if (std::find(kFormats.begin(), kFormats.end(), format) == kFormats.end()) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: there is no format \"{}\"; use \"auto\", \"files\" or \"hdf5\"",
-                            path.native(), format));
+                fmt::format("open {}: there is no format \"{}\"; use one of \"{}\"", path.native(), format,
+                            fmt::join(kFormats, "\", \"")));
   }
+  if (format == "hdf5") return open_hdf5(path);
   FileList files = FileList::list(path, {});
-  return is_all_hdf5(files) ? make_hdf5_source(std::move(files), {}) : make_files_source(std::move(files));
+  const std::string known = format == "auto" ? format_of(files) : format;
+  if (known == "hdf5") return make_hdf5_source(std::move(files), {});
+  if (known == "tfrecord") return make_tfrecord_source(std::move(files), {});
+  if (known == "tar") return make_tar_source(std::move(files), {});
+  if (known == "lines") return make_lines_source(std::move(files), {});
+  return make_files_source(std::move(files));
 }
 
 }  // namespace rota

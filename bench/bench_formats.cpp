@@ -1,0 +1,183 @@
+// How much of the storage's speed do formats leave? Samples of 10 KiB at random from files in the page cache,
+// read by a loader without workers and, in the same run, by a bare pread of the same bytes. Files are made by
+// Python; its tarfile reads some of the tar file, too.
+
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "rota/loader.hpp"
+#include "rota/open.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using rota::Source;
+
+constexpr std::int64_t kSampleBytes = 10 << 10;
+constexpr std::int64_t kSamples = 20'000;
+constexpr std::int64_t kBatch = 64;
+constexpr std::int64_t kBatches = 300;
+
+// Writes <format>, and <format>.offsets: where each sample's bytes lie, as uint64.
+constexpr const char* kWriter = R"(
+import array, io, os, random, struct, sys, tarfile, time
+os.chdir(sys.argv[1])
+n, size = int(sys.argv[2]), int(sys.argv[3])
+random.seed(1)
+data = random.randbytes(1 << 20)
+def sample(i):
+    at = i * 7919 % (len(data) - size)
+    return data[at:at + size]
+def offsets(name, values):
+    array.array('Q', values).tofile(open(name + '.offsets', 'wb'))
+with tarfile.open('tar', 'w') as tar:
+    for i in range(n):
+        info = tarfile.TarInfo(f'{i:06}.bin')
+        info.size = size
+        tar.addfile(info, io.BytesIO(sample(i)))
+members = tarfile.open('tar').getmembers()
+offsets('tar', [member.offset_data for member in members])
+table = []
+for byte in range(256):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    table.append(byte)
+def masked(bytes):
+    crc = 0xFFFFFFFF
+    for byte in bytes:
+        crc = crc >> 8 ^ table[(crc ^ byte) & 255]
+    crc ^= 0xFFFFFFFF
+    return struct.pack('<I', ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+records = [sample(i) for i in range(64)]
+sums = [masked(record) for record in records]
+length = struct.pack('<Q', size)
+with open('tfrecord', 'wb') as out:
+    for i in range(n):
+        out.write(length + masked(length) + records[i % 64] + sums[i % 64])
+offsets('tfrecord', [i * (size + 16) + 12 for i in range(n)])
+with open('lines', 'wb') as out:
+    for i in range(n):
+        out.write(sample(i).replace(b'\n', b' ').replace(b'\r', b' ') + b'\n')
+offsets('lines', [i * (size + 1) for i in range(n)])
+tar = tarfile.open('tar')
+random.shuffle(members)
+start = time.perf_counter()
+for member in members[:2000]:
+    tar.extractfile(member).read()
+print(2000 / (time.perf_counter() - start), file=open('tarfile.rate', 'w'))
+)";
+
+/// The files, gone when the program ends.
+class Data {
+ public:
+  Data() {
+    std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
+    path_ = pattern;
+    std::ofstream(path_ / "write.py") << kWriter;
+    const std::string command =
+        fmt::format("python3 {}/write.py {} {} {}", pattern, pattern, kSamples, kSampleBytes);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): before any thread runs
+    if (std::system(command.c_str()) != 0) throw std::runtime_error("run " + command);
+  }
+  ~Data() { fs::remove_all(path_); }
+  Data(const Data&) = delete;
+  Data& operator=(const Data&) = delete;
+
+  [[nodiscard]] fs::path file(const std::string& format) const { return path_ / format; }
+  [[nodiscard]] std::vector<std::uint64_t> offsets(const std::string& format) const {
+    std::vector<std::uint64_t> values(kSamples);
+    std::ifstream file(path_ / (format + ".offsets"), std::ios::binary);
+    if (!file.read(reinterpret_cast<char*>(values.data()), kSamples * 8))
+      throw std::runtime_error("read offsets");
+    return values;
+  }
+  [[nodiscard]] double tarfile_rate() const {
+    double rate = 0;
+    std::ifstream(path_ / "tarfile.rate") >> rate;
+    return rate;
+  }
+
+ private:
+  fs::path path_;
+};
+
+const Data& data() {
+  static const Data only;
+  return only;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void read(benchmark::State& state, const std::string& format) {
+  const fs::path path = data().file(format);
+  const std::vector<std::uint64_t> offsets = data().offsets(format);
+  rota::Loader loader(rota::open(path, format), {.global_batch_size = kBatch,
+                                                 .seed = 7,
+                                                 .tail = rota::Tail::carry,
+                                                 .epochs = rota::kEndless,
+                                                 .workers = 0});
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  std::vector<char> memory(kBatch * kSampleBytes);
+  double rota = 0;
+  double bare = 0;
+  std::vector<std::int64_t> ids;
+  for (auto _ : state) {
+    ids.clear();
+    const double one = seconds_of([&] {
+      for (std::int64_t k = 0; k < kBatches; ++k) {
+        const auto batch = loader.next();
+        for (const rota::SampleId id : batch->ids()) ids.push_back(id.value);
+      }
+    });
+    rota += one;
+    bare += seconds_of([&] {
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        char* to = memory.data() + i % kBatch * kSampleBytes;
+        const auto at = static_cast<off_t>(offsets[static_cast<std::size_t>(ids[i])]);
+        if (::pread(fd, to, kSampleBytes, at) != kSampleBytes)
+          throw std::runtime_error("read " + path.string());
+      }
+    });
+    state.SetIterationTime(one);
+  }
+  ::close(fd);
+  const auto samples = static_cast<double>(state.iterations() * kBatches * kBatch);
+  state.counters["samples/s"] = samples / rota;
+  state.counters["of_pread"] = bare / rota;
+  if (format == "tar") state.counters["times_tarfile"] = samples / rota / data().tarfile_rate();
+}
+BENCHMARK_CAPTURE(read, tar, "tar")->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read, tfrecord, "tfrecord")->UseManualTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read, lines, "lines")->UseManualTime()->Unit(benchmark::kMillisecond);
+
+// One look over a file for its samples.
+void index(benchmark::State& state, const std::string& format) {
+  for (auto _ : state) benchmark::DoNotOptimize(rota::open(data().file(format), format));
+  state.counters["samples/s"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * kSamples), benchmark::Counter::kIsRate);
+}
+BENCHMARK_CAPTURE(index, tar, "tar")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(index, tfrecord, "tfrecord")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(index, lines, "lines")->Unit(benchmark::kMillisecond);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,63 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/formats.hpp"
+#include "source/records.hpp"
+
+namespace rota {
+namespace {
+
+class LinesFormat final : public RecordFormat {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "lines"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    constexpr std::size_t kBlockBytes = 1 << 20;
+    refuse_compressed(file);
+    RecordIndex index;
+    Scan scan(file);
+    std::uint64_t begin = 0;  // of the line
+    char before = 0;          // the last byte of the block before
+    for (std::uint64_t at = 0; at < file.bytes();) {
+      const auto block = scan.at(at, kBlockBytes);
+      if (block.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
+      const auto* text = reinterpret_cast<const char*>(block.data());
+      for (std::size_t i = 0; i < block.size();) {
+        const auto* end = static_cast<const char*>(std::memchr(text + i, '\n', block.size() - i));
+        if (end == nullptr) break;
+        i = static_cast<std::size_t>(end - text);
+        const char last = i > 0 ? text[i - 1] : before;
+        const std::uint64_t bytes = at + i - begin;
+        index.ranges.push_back({.offset = begin, .bytes = bytes - (bytes > 0 && last == '\r' ? 1U : 0U)});
+        begin = at + ++i;
+      }
+      before = text[block.size() - 1];
+      at += block.size();
+    }
+    if (begin < file.bytes()) index.ranges.push_back({.offset = begin, .bytes = file.bytes() - begin});
+    index.samples = std::ssize(index.ranges);
+    return index;
+  }
+
+ private:
+  std::vector<Field> fields_ = {{.name = "text", .dtype = DType::uint8, .shape = {}, .ragged = true}};
+};
+
+}  // namespace
+
+void LinesOptions::validate() const { require_threads("open lines", indexing_threads); }
+
+std::unique_ptr<const Source> make_lines_source(FileList files, const LinesOptions& options) {
+  return make_record_source(std::move(files), std::make_unique<LinesFormat>(), options.indexing_threads);
+}
+
+std::unique_ptr<const Source> open_lines(const std::filesystem::path& path, const LinesOptions& options) {
+  options.validate();
+  return make_lines_source(FileList::list(path, {}), options);
+}
+
+}  // namespace rota

@@ -1,0 +1,95 @@
+#pragma once
+
+// Formats whose samples are stretches of bytes in files: what a format says, and a source over it.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "rota/source.hpp"
+
+namespace rota {
+
+/// Bytes of a file.
+struct ByteRange {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Where the samples of one file lie: for each sample, one range per field, side by side; and their keys,
+/// where the format has some.
+struct RecordIndex {
+  std::int64_t samples = 0;
+  std::vector<ByteRange> ranges;
+  NameTable keys;
+};
+
+/// A file that is being indexed or read.
+struct RecordFile {
+  const FileList& files;
+  std::size_t index;
+  int fd;
+
+  [[nodiscard]] std::string path() const { return files.path(index); }
+  [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(files.bytes(index)); }
+  /// Error{corrupt}: `what` is wrong at `offset`.
+  [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
+  /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before.
+  void read(std::uint64_t offset, std::span<std::byte> to) const;
+};
+
+/// Finds and reads the records of a file. *Immutable*, any thread.
+class RecordFormat {
+ public:
+  RecordFormat() = default;
+  virtual ~RecordFormat() = default;
+  RecordFormat(const RecordFormat&) = delete;
+  RecordFormat& operator=(const RecordFormat&) = delete;
+
+  /// As `open` names it.
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
+  /// Whether one more field follows these: the key of each sample.
+  [[nodiscard]] virtual bool has_key_field() const { return false; }
+  /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.
+  [[nodiscard]] virtual RecordIndex index(const RecordFile& file) const = 0;
+  /// Reads one field of one sample, all of `range`, which `index` gave. Throws as RecordFile::read does.
+  virtual void read(const RecordFile& file, std::size_t field, const ByteRange& range,
+                    std::span<std::byte> to) const;
+};
+
+/// Throws Error{invalid_argument}, headed by `what`, unless there is at least one thread.
+void require_threads(std::string_view what, int threads);
+/// Throws Error{unsupported} where `file` begins as gzip, bzip2, xz, zstd and LZ4 do.
+void refuse_compressed(const RecordFile& file);
+
+/// The field of keys.
+inline constexpr std::string_view kKeyField = "__key__";
+
+/// The records of `files`, in order; a logical shard is a group of whole files where there are enough. Up to
+/// `threads` files are indexed at a time; the error of the first file that has one is thrown.
+std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
+                                                 int threads);
+
+/// A window over a file that is looked at from its beginning to its end, here and there: reads little where
+/// steps are wide, and much where they are short. *One thread.*
+class Scan {
+ public:
+  explicit Scan(const RecordFile& file) : file_(file) {}
+  /// Bytes [offset, offset + count), or fewer at the end of the file, until the next call. Throws Error{io}.
+  [[nodiscard]] std::span<const std::byte> at(std::uint64_t offset, std::size_t count);
+
+ private:
+  const RecordFile& file_;
+  std::vector<std::byte> window_;
+  std::uint64_t begin_ = 0;
+  std::size_t size_ = 0;
+  std::size_t next_bytes_ = 0;
+};
+
+}  // namespace rota

@@ -1,0 +1,247 @@
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/formats.hpp"
+#include "source/records.hpp"
+
+namespace rota {
+namespace {
+
+/// A regular file in a tar file.
+struct Member {
+  std::string name;
+  ByteRange range;
+};
+
+/// The members of one tar file, by libarchive, which is asked for heads and never for data. *One thread.*
+class TarMembers {
+ public:
+  explicit TarMembers(const RecordFile& file) : file_(file), archive_(::archive_read_new()) {
+    if (archive_ == nullptr) throw std::bad_alloc();
+    require(::archive_read_support_format_tar(archive_.get()));
+    ::archive_read_set_callback_data(archive_.get(), this);
+    ::archive_read_set_read_callback(archive_.get(), read);
+    ::archive_read_set_skip_callback(archive_.get(), skip);
+    require(::archive_read_open1(archive_.get()));
+  }
+
+  /// The next regular file; false at the end.
+  bool next(Member& member) {
+    for (;;) {
+      const auto head = static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0));
+      archive_entry* entry = nullptr;
+      const int result = ::archive_read_next_header(archive_.get(), &entry);
+      if (result == ARCHIVE_EOF) return false;
+      if (result != ARCHIVE_WARN) require(result);  // a name that is not in UTF-8 is still a name
+      if (::archive_entry_filetype(entry) != AE_IFREG || ::archive_entry_hardlink(entry) != nullptr) continue;
+      if (::archive_entry_sparse_reset(entry) > 0) {
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("read {}: byte {}: \"{}\" is stored as a sparse file; "
+                                "make the tar file without --sparse",
+                                file_.path(), head, name_of(entry)));
+      }
+      member.name = name_of(entry);
+      member.range = {.offset = static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0)),
+                      .bytes = static_cast<std::uint64_t>(::archive_entry_size(entry))};
+      const std::uint64_t end = file_.bytes();
+      if (member.range.offset > end || member.range.bytes > end - member.range.offset) {
+        throw file_.damage(
+            head, fmt::format("\"{}\" has {} bytes, and the file ends {} bytes after its head: "
+                              "it was cut short, or is damaged",
+                              member.name, member.range.bytes, end - std::min(end, member.range.offset)));
+      }
+      return true;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBlockBytes = 1 << 14;
+  struct Free {
+    void operator()(archive* tar) const noexcept { ::archive_read_free(tar); }
+  };
+
+  static std::string name_of(archive_entry* entry) {
+    const char* name = ::archive_entry_pathname(entry);
+    if (name == nullptr) name = ::archive_entry_pathname_utf8(entry);
+    return name == nullptr ? std::string() : name;
+  }
+
+  // Callbacks of C: nothing may be thrown through them.
+  static la_ssize_t read(archive* tar, void* self, const void** bytes) noexcept {
+    auto& members = *static_cast<TarMembers*>(self);
+    const std::int64_t got = read_at(members.file_.fd, members.block_, members.next_);
+    if (got < 0) ::archive_set_error(tar, errno, "cannot read");
+    if (got > 0) members.next_ += static_cast<std::uint64_t>(got);
+    *bytes = members.block_.data();
+    return got;
+  }
+  static la_int64_t skip(archive* /*tar*/, void* self, la_int64_t bytes) noexcept {
+    auto& members = *static_cast<TarMembers*>(self);
+    const std::uint64_t end = members.file_.bytes();
+    const auto skipped = std::min(static_cast<std::uint64_t>(bytes), end - std::min(end, members.next_));
+    members.next_ += skipped;
+    return static_cast<la_int64_t>(skipped);
+  }
+
+  void require(int result) const {
+    if (result == ARCHIVE_OK) return;
+    const auto at = static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0));
+    const char* text = ::archive_error_string(archive_.get());
+    throw file_.damage(at,
+                       fmt::format("it is no tar file, or is damaged ({})", text == nullptr ? "?" : text));
+  }
+
+  const RecordFile& file_;
+  std::array<std::byte, kBlockBytes> block_{};
+  std::uint64_t next_ = 0;
+  std::unique_ptr<archive, Free> archive_;
+};
+
+/// What WebDataset makes of a member's name.
+struct Key {
+  std::string_view sample;
+  std::string extension;  // in lower case; empty: of no sample
+};
+
+Key key_of(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
+  const std::string_view last = name.substr(begin);
+  const std::size_t dot = last.find('.');
+  const bool is_hidden = dot == 0 || (last.starts_with("__") && last.ends_with("__"));
+  if (dot == std::string_view::npos || is_hidden) return {};
+  Key key{.sample = name.substr(0, begin + dot), .extension = std::string(last.substr(dot + 1))};
+  std::ranges::transform(key.extension, key.extension.begin(), [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+  return key;
+}
+
+class TarFormat final : public RecordFormat {
+ public:
+  TarFormat(const std::vector<std::string>& extensions, bool is_open, bool keys)
+      : is_open_(is_open), keys_(keys) {
+    for (const std::string& extension : extensions) {
+      numbers_.emplace(extension, fields_.size());
+      fields_.push_back({.name = extension, .dtype = DType::uint8, .shape = {}, .ragged = true});
+    }
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "tar"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] bool has_key_field() const override { return keys_; }
+
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    refuse_compressed(file);
+    RecordIndex index;
+    NameTableBuilder keys;
+    std::string sample;
+    std::set<std::string, std::less<>> seen;  // extensions of the sample
+    TarMembers members(file);
+    for (Member member; members.next(member);) {
+      const Key key = key_of(member.name);
+      if (key.extension.empty()) continue;
+      if (index.samples == 0 || key.sample != sample) {
+        sample = key.sample;
+        seen.clear();
+        keys.add("", sample);
+        ++index.samples;
+        index.ranges.resize(index.ranges.size() + fields_.size(),
+                            {.offset = member.range.offset, .bytes = 0});
+      }
+      if (!seen.insert(key.extension).second) {
+        throw file.damage(member.range.offset,
+                          fmt::format("sample \"{}\" has \"{}\" twice; give each sample a name of its own",
+                                      sample, key.extension));
+      }
+      const auto field = numbers_.find(key.extension);
+      if (field != numbers_.end()) {
+        index.ranges[index.ranges.size() - fields_.size() + field->second] = member.range;
+      } else if (is_open_) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("open {}: \"{}\" has the extension \"{}\", and the first file has only {}; "
+                                "name those to read with TarOptions::fields",
+                                file.path(), member.name, key.extension, fmt::join(names(), ", ")));
+      }
+    }
+    index.keys = keys.finish();
+    return index;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Field& field : fields_) names.push_back(field.name);
+    return names;
+  }
+
+  bool is_open_;  // the fields are those of the first file
+  bool keys_;
+  std::vector<Field> fields_;
+  std::map<std::string, std::size_t, std::less<>> numbers_;
+};
+
+// Of the first file, in order.
+std::vector<std::string> extensions_of(const FileList& files) {
+  const Descriptor opened = files.open(std::size_t{0});
+  const RecordFile file{.files = files, .index = 0, .fd = opened.get()};
+  refuse_compressed(file);
+  std::set<std::string> extensions;
+  TarMembers members(file);
+  for (Member member; members.next(member);) {
+    if (Key key = key_of(member.name); !key.extension.empty()) extensions.insert(std::move(key.extension));
+  }
+  if (!extensions.empty()) return {extensions.begin(), extensions.end()};
+  throw Error(ErrorCode::not_found,
+              fmt::format("open {}: no member is named as one of a sample, such as 000001.jpg; name those to "
+                          "read with TarOptions::fields if other files have some",
+                          file.path()));
+}
+
+}  // namespace
+
+void TarOptions::validate() const {
+  require_threads("open tar files", indexing_threads);
+  std::set<std::string_view> names;
+  for (const std::string& field : fields) {
+    if (!field.empty() && field != kKeyField && names.insert(field).second) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open tar files: field \"{}\" is {}; name each extension once", field,
+                            field.empty() ? "no name" : "named twice, or is that of the keys"));
+  }
+}
+
+bool is_tar(const FileList& files, std::size_t i) {
+  constexpr std::string_view kMagic = "ustar";
+  constexpr std::uint64_t kMagicAt = 257;
+  const Descriptor file = files.open(i);
+  std::array<char, kMagic.size()> found{};
+  const std::int64_t got = read_at(file.get(), std::as_writable_bytes(std::span(found)), kMagicAt);
+  return got == std::ssize(found) && std::string_view(found.data(), found.size()) == kMagic;
+}
+
+std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& options) {
+  const bool is_open = options.fields.empty();
+  auto format =
+      std::make_unique<TarFormat>(is_open ? extensions_of(files) : options.fields, is_open, options.keys);
+  return make_record_source(std::move(files), std::move(format), options.indexing_threads);
+}
+
+std::unique_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options) {
+  options.validate();
+  return make_tar_source(FileList::list(path, {}), options);
+}
+
+}  // namespace rota

@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+#include <isa-l/crc.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "rota/error.hpp"
+#include "source/formats.hpp"
+#include "source/records.hpp"
+
+namespace rota {
+namespace {
+
+// A record: its length (uint64), that length's checksum (uint32), its bytes, and their checksum.
+constexpr std::size_t kHeadBytes = 12;
+constexpr std::size_t kFootBytes = 4;
+
+template <typename T>
+T get(std::span<const std::byte> bytes, std::size_t at) {
+  T value{};
+  std::memcpy(&value, bytes.data() + at, sizeof(value));
+  return value;
+}
+
+// CRC32C as TensorFlow masks it (tensorflow/core/lib/hash/crc32c.h): a checksum of data that holds checksums
+// would be weak.
+std::uint32_t masked_crc(std::span<const std::byte> bytes) {
+  constexpr std::size_t kMostAtOnce = std::numeric_limits<int>::max() / 2;
+  std::uint32_t crc = ~0U;
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), kMostAtOnce));
+    // ISA-L takes no pointer to const, and writes nothing.
+    auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(part.data()));
+    crc = crc32_iscsi(data, static_cast<int>(part.size()), crc);
+    bytes = bytes.subspan(part.size());
+  }
+  crc = ~crc;
+  return ((crc >> 15U) | (crc << 17U)) + 0xA282EAD8U;
+}
+
+class TfRecordFormat final : public RecordFormat {
+ public:
+  explicit TfRecordFormat(bool verifies) : verifies_(verifies) {}
+
+  [[nodiscard]] std::string_view name() const override { return "tfrecord"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    RecordIndex index;
+    Scan scan(file);
+    for (std::uint64_t at = 0; at < file.bytes();) {
+      const auto head = scan.at(at, kHeadBytes);
+      if (head.size() < kHeadBytes) throw file.damage(at, "a record's head is cut short");
+      const auto length = get<std::uint64_t>(head, 0);
+      if (masked_crc(head.first(8)) != get<std::uint32_t>(head, 8)) {
+        throw file.damage(at,
+                          "the checksum of a record's length is wrong: it is damaged, or no TFRecord file");
+      }
+      const std::uint64_t rest = file.bytes() - at - kHeadBytes;
+      if (rest < kFootBytes || length > rest - kFootBytes) {
+        throw file.damage(at, fmt::format("a record of {} bytes begins, and the file ends {} bytes later: it "
+                                          "was cut short or is still being written",
+                                          length, rest));
+      }
+      index.ranges.push_back({.offset = at + kHeadBytes, .bytes = length});
+      at += kHeadBytes + length + kFootBytes;
+    }
+    index.samples = std::ssize(index.ranges);
+    return index;
+  }
+
+  void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
+            std::span<std::byte> to) const override {
+    if (!verifies_) {
+      file.read(range.offset, to);
+      return;
+    }
+    std::array<std::byte, kFootBytes> foot{};
+    read_both(file, range.offset, to, foot);
+    if (masked_crc(to) != get<std::uint32_t>(foot, 0)) {
+      throw file.damage(range.offset,
+                        fmt::format("the checksum of a record of {} bytes is wrong", to.size()));
+    }
+  }
+
+ private:
+  // Reads `first` and what follows it into `second`, mostly in one call.
+  static void read_both(const RecordFile& file, std::uint64_t offset, std::span<std::byte> first,
+                        std::span<std::byte> second) {
+    const iovec parts[] = {{first.data(), first.size()}, {second.data(), second.size()}};
+    const ssize_t got = ::preadv(file.fd, &parts[0], 2, static_cast<off_t>(offset));
+    if (got == static_cast<ssize_t>(first.size() + second.size())) return;
+    file.read(offset, first);
+    file.read(offset + first.size(), second);
+  }
+
+  bool verifies_;
+  std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
+};
+
+}  // namespace
+
+void TfRecordOptions::validate() const { require_threads("open TFRecord files", indexing_threads); }
+
+bool is_tfrecord(const FileList& files, std::size_t i) {
+  const Descriptor file = files.open(i);
+  std::array<std::byte, kHeadBytes> head{};
+  if (read_at(file.get(), head, 0) != static_cast<std::int64_t>(head.size())) return false;
+  return masked_crc(std::span(head).first(8)) == get<std::uint32_t>(head, 8);
+}
+
+std::unique_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options) {
+  return make_record_source(std::move(files), std::make_unique<TfRecordFormat>(options.verify),
+                            options.indexing_threads);
+}
+
+std::unique_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
+                                            const TfRecordOptions& options) {
+  options.validate();
+  return make_tfrecord_source(FileList::list(path, {}), options);
+}
+
+}  // namespace rota
