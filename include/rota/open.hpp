@@ -95,9 +95,58 @@ struct LinesOptions {
 /// lines. Throws as open_tfrecord does; Error{unsupported} for compressed files.
 std::unique_ptr<const Source> open_lines(const std::filesystem::path& path, const LinesOptions& options = {});
 
-/// Opens `path` with the source that suits what is there: by signature `hdf5`, `tfrecord` or `tar`, where all
-/// files carry it; `lines` where all are named *.jsonl or *.ndjson; `files` otherwise. `format` forces one of
-/// these; "auto" looks. Throws what that source throws, and Error{invalid_argument} for an
+/// What the `npy` source does.
+struct NpyOptions {
+  bool file_is_sample = false;  ///< else each row of an array is one
+  int indexing_threads = 8;     ///< threads that look at files
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// The rows of the arrays in one or more NPY files, joined in the order of their names: one field `data` of
+/// the type and row shape that all arrays have. With `file_is_sample` each array is a sample; its field is
+/// ragged where their leading extents differ, and all other extents are the same. Native integers, floats and
+/// booleans; arrays in Fortran order are turned into C's, which needs `file_is_sample` where they have more
+/// than one dimension. The fingerprint covers relative names, sizes, type and shapes. Throws as open_tfrecord
+/// does; Error{unsupported} for other types, Error{invalid_argument} for arrays that do not go together.
+std::unique_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options = {});
+
+/// What the `tokens` source does.
+struct TokensOptions {
+  DType dtype = DType::uint16;  ///< of a token: uint16 or uint32
+  std::int64_t length = 2048;   ///< tokens in a sample
+  std::int64_t stride = 0;      ///< tokens from one sample to the next; 0: `length`
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// Windows over flat files of tokens in native byte order, joined in the order of their names; none reaches
+/// from one file into the next, and tokens behind the last whole one are left out. One field `tokens`
+/// [length]. The fingerprint covers relative names, sizes, and the options. Throws Error{not_found} for a
+/// missing path or nothing there, Error{corrupt} for a file of no whole number of tokens.
+std::unique_ptr<const Source> open_tokens(const std::filesystem::path& path,
+                                          const TokensOptions& options = {});
+
+/// What the `megatron` source does.
+struct MegatronOptions {
+  int indexing_threads = 8;  ///< threads that read indices, each in a file of its own
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// The documents of one or more pairs X.idx, X.bin as Megatron-LM writes them, joined in the order of their
+/// names: one ragged field `tokens`, of the type that the index says. `path` is a file *.idx, a directory or
+/// a glob of such. The fingerprint covers relative names, sizes and numbers of documents. Throws as
+/// open_tfrecord does; Error{unsupported} for other versions.
+std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path,
+                                            const MegatronOptions& options = {});
+
+/// Opens `path` with the source that suits what is there: by signature `hdf5`, `tfrecord`, `tar` or `npy`,
+/// where all files carry it; `lines` where all are named *.jsonl or *.ndjson; `files` otherwise. `format`
+/// forces one of these; "auto" looks. Throws what that source throws, and Error{invalid_argument} for an
 /// unknown format.
 std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format = "auto");
 

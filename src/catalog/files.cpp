@@ -93,6 +93,20 @@ FileList FileList::list(const std::filesystem::path& path, const ListingOptions&
                                                 options.kind));
 }
 
+FileList FileList::beside(std::span<const std::string> names) const {
+  FileList files;
+  files.root_ = open_for_reading(root_.get(), ".");
+  if (!files.root_.is_open()) throw system_error("open", directory_, errno);
+  files.directory_ = directory_;
+  NameTableBuilder builder;
+  for (const std::string& name : names) {
+    builder.add("", name);
+    files.bytes_.push_back(ask_bytes(name));
+  }
+  files.names_ = builder.finish();
+  return files;
+}
+
 Descriptor FileList::open(const std::string& name) const {
   Descriptor file = open_for_reading(root_.get(), name.c_str());
   if (!file.is_open()) throw system_error("open", directory_ + name, errno);

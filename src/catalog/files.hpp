@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ class FileList {
   /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
   /// empty path, and what walk_directory and match_glob throw.
   static FileList list(const std::filesystem::path& path, const ListingOptions& options);
+
+  /// Files of these names, in this order, in the same directory; known by names and sizes. Throws
+  /// Error{not_found}, Error{io} naming one that is not there or is no regular file.
+  [[nodiscard]] FileList beside(std::span<const std::string> names) const;
 
   [[nodiscard]] std::size_t size() const noexcept { return names_.size(); }
   /// Names relative to the directory; a NameReader reads many.

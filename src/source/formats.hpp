@@ -20,12 +20,17 @@ std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
 std::unique_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options);
 std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& options);
 std::unique_ptr<const Source> make_lines_source(FileList files, const LinesOptions& options);
+/// Arrays or their rows; windows of tokens.
+std::unique_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options);
+std::unique_ptr<const Source> make_tokens_source(FileList files, const TokensOptions& options);
 
 /// Whether file i carries HDF5's signature, at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5
 /// File Format Specification 3.0, II.A). Throws Error{io}, as do the next.
 bool has_hdf5_signature(const FileList& files, std::size_t i);
-/// Whether file i begins with a length and its right checksum; with a tar member's head.
+/// Whether file i begins with a length and its right checksum; with a tar member's head; as NPY files
+/// do.
 bool is_tfrecord(const FileList& files, std::size_t i);
 bool is_tar(const FileList& files, std::size_t i);
+bool is_npy(const FileList& files, std::size_t i);
 
 }  // namespace rota

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 
-constexpr auto kFormats = {"auto", "files", "hdf5", "tfrecord", "tar", "lines"};
+constexpr auto kFormats = {"auto", "files", "hdf5", "tfrecord", "tar", "lines", "npy", "tokens", "megatron"};
 
 template <typename Test>
 bool all_of(const FileList& files, Test&& test) {
@@ -43,6 +43,7 @@ std::string format_of(const FileList& files) {
   if (all_of(files, has_hdf5_signature)) return "hdf5";
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
   if (all_of(files, is_tar)) return "tar";
+  if (all_of(files, is_npy)) return "npy";
   return all_of(files, is_json_lines) ? "lines" : "files";
 }
 
@@ -68,12 +69,15 @@ std::unique_ptr<const Source> open(const std::filesystem::path& path, const std:
                             fmt::join(kFormats, "\", \"")));
   }
   if (format == "hdf5") return open_hdf5(path);
+  if (format == "megatron") return open_megatron(path);
   FileList files = FileList::list(path, {});
   const std::string known = format == "auto" ? format_of(files) : format;
   if (known == "hdf5") return make_hdf5_source(std::move(files), {});
   if (known == "tfrecord") return make_tfrecord_source(std::move(files), {});
   if (known == "tar") return make_tar_source(std::move(files), {});
   if (known == "lines") return make_lines_source(std::move(files), {});
+  if (known == "npy") return make_npy_source(std::move(files), {});
+  if (known == "tokens") return make_tokens_source(std::move(files), {});
   return make_files_source(std::move(files));
 }
 

@@ -125,20 +125,30 @@ class RecordSource final : public Source {
   Fingerprint fingerprint_;
 };
 
-RecordIndex index_file(const FileList& files, std::size_t i, const RecordFormat& format) {
-  const Descriptor opened = files.open(i);
-  return format.index({.files = files, .index = i, .fd = opened.get()});
+}  // namespace
+
+Error RecordFile::damage(std::uint64_t offset, std::string_view what) const {
+  return {ErrorCode::corrupt, fmt::format("read {}: byte {}: {}", path(), offset, what)};
+}
+
+void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
+  const std::int64_t got = read_at(fd, to, offset);
+  if (got < 0) throw Error(ErrorCode::io, system_error("read", path(), errno).what());
+  if (static_cast<std::size_t>(got) == to.size()) return;
+  throw damage(
+      offset + static_cast<std::uint64_t>(got),
+      fmt::format("the file ends here, and {} more bytes were to follow; it was cut short: restore it",
+                  to.size() - static_cast<std::size_t>(got)));
 }
 
 // Threads take one file after the other, so that none waits for one that has larger ones.
-std::vector<RecordIndex> index_files(const FileList& files, const RecordFormat& format, int threads) {
-  std::vector<RecordIndex> indices(files.size());
+void visit_files(const FileList& files, int threads, const std::function<void(std::size_t)>& visit) {
   std::vector<std::exception_ptr> errors(files.size());
   std::atomic<std::size_t> next = 0;
   const auto take_files = [&]() noexcept {
     for (std::size_t i = 0; (i = next++) < files.size();) {
       try {
-        indices[i] = index_file(files, i, format);
+        visit(i);
       } catch (...) {
         errors[i] = std::current_exception();
         next = files.size();
@@ -154,23 +164,6 @@ std::vector<RecordIndex> index_files(const FileList& files, const RecordFormat& 
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
-  return indices;
-}
-
-}  // namespace
-
-Error RecordFile::damage(std::uint64_t offset, std::string_view what) const {
-  return {ErrorCode::corrupt, fmt::format("read {}: byte {}: {}", path(), offset, what)};
-}
-
-void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
-  const std::int64_t got = read_at(fd, to, offset);
-  if (got < 0) throw Error(ErrorCode::io, system_error("read", path(), errno).what());
-  if (static_cast<std::size_t>(got) == to.size()) return;
-  throw damage(
-      offset + static_cast<std::uint64_t>(got),
-      fmt::format("the file ends here, and {} more bytes were to follow; it was cut short: restore it",
-                  to.size() - static_cast<std::size_t>(got)));
 }
 
 void require_threads(std::string_view what, int threads) {
@@ -207,7 +200,11 @@ void RecordFormat::read(const RecordFile& file, std::size_t /*field*/, const Byt
 
 std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  int threads) {
-  std::vector<RecordIndex> indices = index_files(files, *format, threads);
+  std::vector<RecordIndex> indices(files.size());
+  visit_files(files, threads, [&](std::size_t i) {
+    const Descriptor opened = files.open(i);
+    indices[i] = format->index({.files = files, .index = i, .fd = opened.get()});
+  });
   return std::make_unique<RecordSource>(std::move(files), std::move(format), std::move(indices));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -62,6 +63,10 @@ class RecordFormat {
   virtual void read(const RecordFile& file, std::size_t field, const ByteRange& range,
                     std::span<std::byte> to) const;
 };
+
+/// Calls `visit(i)` for all of `files`, up to `threads` at a time; throws what it threw for the first of
+/// them.
+void visit_files(const FileList& files, int threads, const std::function<void(std::size_t)>& visit);
 
 /// Throws Error{invalid_argument}, headed by `what`, unless there is at least one thread.
 void require_threads(std::string_view what, int threads);

@@ -1,0 +1,150 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/formats.hpp"
+#include "source/npy_header.hpp"
+#include "source/records.hpp"
+#include "source/strided.hpp"
+
+namespace rota {
+namespace {
+
+std::vector<NpyHeader> read_headers(const FileList& files, int threads) {
+  std::vector<NpyHeader> headers(files.size());
+  visit_files(files, threads, [&](std::size_t i) {
+    const Descriptor opened = files.open(i);
+    const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+    headers[i] = read_npy_header(file, 0, file.bytes());
+  });
+  return headers;
+}
+
+std::string describe(const NpyHeader& header) {
+  return fmt::format("{} [{}]", to_string(header.dtype), fmt::join(header.shape, ", "));
+}
+
+// Type and shape behind the leading extent.
+bool are_alike(const NpyHeader& a, const NpyHeader& b) {
+  return a.dtype == b.dtype && a.shape.size() == b.shape.size() &&
+         (a.shape.empty() || std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1));
+}
+
+void require_alike(const FileList& files, const std::vector<NpyHeader>& headers) {
+  for (std::size_t i = 1; i < headers.size(); ++i) {
+    if (are_alike(headers[i], headers[0])) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: the array is {}, and {} in {}; only leading extents may differ",
+                            files.path(i), describe(headers[i]), describe(headers[0]), files.path(0)));
+  }
+}
+
+std::vector<std::int64_t> row_shape(const NpyHeader& header) {
+  return {header.shape.begin() + (header.shape.empty() ? 0 : 1), header.shape.end()};
+}
+
+std::unique_ptr<const Source> make_rows(FileList files, const std::vector<NpyHeader>& headers) {
+  StridedLayout layout{.format = "npy",
+                       .field = {.name = "data", .dtype = headers[0].dtype, .shape = row_shape(headers[0])},
+                       .files = {}};
+  layout.stride_bytes = layout.field.row_bytes();
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const NpyHeader& header = headers[i];
+    if (header.shape.empty() || (header.is_fortran && header.shape.size() > 1)) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format(
+              "open {}: the array {}; set NpyOptions::file_is_sample, or write it again", files.path(i),
+              header.shape.empty() ? "has no rows" : "is in Fortran order, in which rows are scattered"));
+    }
+    layout.files.push_back({.first = header.data_at, .samples = header.shape[0]});
+  }
+  return make_strided_source(std::move(files), std::move(layout));
+}
+
+/// Each file is one record.
+class NpyFiles final : public RecordFormat {
+ public:
+  explicit NpyFiles(std::vector<NpyHeader> headers) : headers_(std::move(headers)) {
+    const NpyHeader& first = headers_[0];
+    const bool is_ragged = std::any_of(headers_.begin(), headers_.end(),
+                                       [&](const auto& other) { return other.shape != first.shape; });
+    fields_ = {{.name = "data",
+                .dtype = first.dtype,
+                .shape = is_ragged ? row_shape(first) : first.shape,
+                .ragged = is_ragged}};
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "npy files"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    const NpyHeader& header = headers_[file.index];
+    return {.samples = 1, .ranges = {{.offset = header.data_at, .bytes = header.data_bytes()}}, .keys = {}};
+  }
+  void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
+            std::span<std::byte> to) const override {
+    const NpyHeader& header = headers_[file.index];
+    if (!header.is_fortran || header.shape.size() < 2) return file.read(range.offset, to);
+    std::vector<std::byte> columns(to.size());
+    file.read(range.offset, columns);
+    to_c_order(header, columns, to);
+  }
+
+ private:
+  // `from` has the first index running fastest, `to` the last one.
+  static void to_c_order(const NpyHeader& header, std::span<const std::byte> from, std::span<std::byte> to) {
+    const std::size_t element = size_of(header.dtype);
+    std::vector<std::size_t> strides;  // in `from`, of each index
+    std::size_t stride = element;
+    for (const std::int64_t extent : header.shape) {
+      strides.push_back(stride);
+      stride *= static_cast<std::size_t>(extent);
+    }
+    std::vector<std::int64_t> at(header.shape.size(), 0);
+    std::size_t source = 0;
+    for (std::size_t done = 0; done < to.size(); done += element) {
+      std::memcpy(to.data() + done, from.data() + source, element);
+      for (std::size_t d = at.size(); d-- > 0;) {
+        source += strides[d];
+        if (++at[d] < header.shape[d]) break;
+        source -= strides[d] * static_cast<std::size_t>(header.shape[d]);
+        at[d] = 0;
+      }
+    }
+  }
+
+  std::vector<NpyHeader> headers_;
+  std::vector<Field> fields_;
+};
+
+}  // namespace
+
+void NpyOptions::validate() const { require_threads("open NPY files", indexing_threads); }
+
+bool is_npy(const FileList& files, std::size_t i) {
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  const Descriptor file = files.open(i);
+  std::array<char, kMagic.size()> found{};
+  const std::int64_t got = read_at(file.get(), std::as_writable_bytes(std::span(found)), 0);
+  return got == std::ssize(found) && std::string_view(found.data(), found.size()) == kMagic;
+}
+
+std::unique_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options) {
+  std::vector<NpyHeader> headers = read_headers(files, options.indexing_threads);
+  require_alike(files, headers);
+  if (!options.file_is_sample) return make_rows(std::move(files), headers);
+  return make_record_source(std::move(files), std::make_unique<NpyFiles>(std::move(headers)),
+                            options.indexing_threads);
+}
+
+std::unique_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options) {
+  options.validate();
+  return make_npy_source(FileList::list(path, {}), options);
+}
+
+}  // namespace rota

@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/formats.hpp"
+#include "source/strided.hpp"
+
+namespace rota {
+
+void TokensOptions::validate() const {
+  const auto reject = [](const std::string& why) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("open token files: {}", why));
+  };
+  if (dtype != DType::uint16 && dtype != DType::uint32) {
+    reject(fmt::format("dtype is {}; use uint16 or uint32", to_string(dtype)));
+  }
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (length < 1 || length > kMost) reject(fmt::format("length is {}; use 1 to {}", length, kMost));
+  if (stride < 0 || stride > kMost)
+    reject(fmt::format("stride is {}; use 1 to {}, or 0 for length", stride, kMost));
+}
+
+std::unique_ptr<const Source> make_tokens_source(FileList files, const TokensOptions& options) {
+  const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
+  const std::int64_t stride = options.stride == 0 ? options.length : options.stride;
+  StridedLayout layout{
+      .format = "tokens",
+      .field = {.name = "tokens", .dtype = options.dtype, .shape = {options.length}, .ragged = false},
+      .stride_bytes = static_cast<std::uint64_t>(stride * token_bytes),
+      .files = {}};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::int64_t tokens = files.bytes(i) / token_bytes;
+    if (files.bytes(i) % token_bytes != 0) {
+      throw Error(
+          ErrorCode::corrupt,
+          fmt::format("open {}: {} bytes are no whole number of {} tokens; the file was cut short, or "
+                      "holds another type",
+                      files.path(i), files.bytes(i), to_string(options.dtype)));
+    }
+    const std::int64_t windows = tokens < options.length ? 0 : (tokens - options.length) / stride + 1;
+    layout.files.push_back({.first = 0, .samples = windows});
+  }
+  return make_strided_source(std::move(files), std::move(layout));
+}
+
+std::unique_ptr<const Source> open_tokens(const std::filesystem::path& path, const TokensOptions& options) {
+  options.validate();
+  return make_tokens_source(FileList::list(path, {}), options);
+}
+
+}  // namespace rota
