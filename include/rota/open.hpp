@@ -144,6 +144,23 @@ struct MegatronOptions {
 std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path,
                                             const MegatronOptions& options = {});
 
+/// What the `mds` source does.
+struct MdsOptions {
+  std::vector<std::string> columns = {};  ///< to read, as fields in this order; empty: all
+  int indexing_threads = 8;               ///< threads that look for samples, each in a shard of its own
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// The samples of MosaicML's shards (MDS, version 2): directory `path` with its index.json, or that file.
+/// Numbers and arrays of a shape given in the encoding are fixed fields; arrays of one dimension, text and
+/// encoded images ragged ones, their bytes as they are. Not compressed. The fingerprint covers names of
+/// shards, sizes and numbers of samples. Throws as open_tfrecord does; Error{not_found} for a column that
+/// there is not; Error{unsupported} for pickles, arrays of any type or of more dimensions, and compressed
+/// shards.
+std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options = {});
+
 /// Opens `path` with the source that suits what is there: by signature `hdf5`, `tfrecord`, `tar` or `npy`,
 /// where all files carry it; `lines` where all are named *.jsonl or *.ndjson; `files` otherwise. `format`
 /// forces one of these; "auto" looks. Throws what that source throws, and Error{invalid_argument} for an

@@ -17,7 +17,19 @@ namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 
-constexpr auto kFormats = {"auto", "files", "hdf5", "tfrecord", "tar", "lines", "npy", "tokens", "megatron"};
+constexpr auto kFormats = {"auto",  "files", "hdf5",   "tfrecord", "tar",
+                           "lines", "npy",   "tokens", "megatron", "mds"};
+
+// Such a directory has other files, too.
+bool is_mds(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path / "index.json", error)) return false;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".mds") return true;
+  }
+  return false;
+}
 
 template <typename Test>
 bool all_of(const FileList& files, Test&& test) {
@@ -70,6 +82,7 @@ std::unique_ptr<const Source> open(const std::filesystem::path& path, const std:
   }
   if (format == "hdf5") return open_hdf5(path);
   if (format == "megatron") return open_megatron(path);
+  if (format == "mds" || (format == "auto" && is_mds(path))) return open_mds(path);
   FileList files = FileList::list(path, {});
   const std::string known = format == "auto" ? format_of(files) : format;
   if (known == "hdf5") return make_hdf5_source(std::move(files), {});

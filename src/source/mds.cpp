@@ -1,0 +1,252 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/formats.hpp"
+#include "source/mds_columns.hpp"
+
+namespace rota {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
+
+/// What index.json says of a shard.
+struct Shard {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::int64_t samples = 0;
+};
+
+struct Index {
+  std::vector<Shard> shards;
+  std::vector<MdsColumn> columns;
+};
+
+// Below the directory of index.json, and nowhere else.
+bool is_inside(std::string_view name) {
+  if (name.empty() || name.front() == '/') return false;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    if (name.substr(begin, end - begin) == "..") return false;
+    begin = end + 1;
+  }
+  return name.find('\0') == std::string_view::npos;
+}
+
+std::vector<MdsColumn> read_columns(const json& shard, const std::string& where) {
+  const auto& names = shard.at("column_names");
+  const auto& encodings = shard.at("column_encodings");
+  const auto& sizes = shard.at("column_sizes");
+  if (names.size() != encodings.size() || names.size() != sizes.size() || names.empty()) {
+    throw Error(ErrorCode::corrupt, fmt::format("{}: it has {} columns, {} encodings and {} sizes", where,
+                                                names.size(), encodings.size(), sizes.size()));
+  }
+  std::vector<MdsColumn> columns;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::optional<std::uint32_t> size;
+    if (!sizes[i].is_null()) size = sizes[i].get<std::uint32_t>();
+    columns.push_back(
+        make_mds_column(names[i].get<std::string>(), encodings[i].get<std::string>(), size, where));
+  }
+  return columns;
+}
+
+Shard read_shard(const json& shard, const std::string& where) {
+  if (const auto format = shard.at("format").get<std::string>(); format != "mds") {
+    throw Error(ErrorCode::unsupported, fmt::format("{}: its format is {}, and not mds", where, format));
+  }
+  if (const auto& zip = shard.value("zip_data", json()); !zip.is_null()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: it is compressed; write it without compression, or unpack it", where));
+  }
+  const json& raw = shard.at("raw_data");
+  Shard result{.name = raw.at("basename").get<std::string>(),
+               .bytes = raw.at("bytes").get<std::uint64_t>(),
+               .samples = shard.at("samples").get<std::int64_t>()};
+  if (!is_inside(result.name) || result.samples < 0) {
+    throw Error(ErrorCode::corrupt, fmt::format("{}: a file \"{}\" with {} samples cannot be", where,
+                                                result.name, result.samples));
+  }
+  return result;
+}
+
+bool are_same(const std::vector<MdsColumn>& a, const std::vector<MdsColumn>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const MdsColumn& x, const MdsColumn& y) {
+    return x.name == y.name && x.encoding == y.encoding && x.size == y.size;
+  });
+}
+
+Index read_index(const FileList& files) {
+  const Descriptor opened = files.open(std::size_t{0});
+  const RecordFile file{.files = files, .index = 0, .fd = opened.get()};
+  const std::string path = file.path();
+  if (file.bytes() > kMostIndexBytes) throw file.damage(0, "it is too large for an index of shards");
+  std::string text(file.bytes(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  Index index;
+  try {
+    const json root = json::parse(text);
+    if (const auto version = root.at("version").get<std::int64_t>(); version != 2) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("open {}: version {} of MDS; rota knows 2", path, version));
+    }
+    for (const json& shard : root.at("shards")) {
+      const std::string where = fmt::format("open {}: shard {}", path, index.shards.size());
+      index.shards.push_back(read_shard(shard, where));
+      std::vector<MdsColumn> columns = read_columns(shard, where);
+      if (index.columns.empty())
+        index.columns = std::move(columns);
+      else if (!are_same(index.columns, columns)) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: its columns are not those of the first", where));
+      }
+    }
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("open {}: it is no index of MDS shards ({})", path, error.what()));
+  }
+  if (index.shards.empty())
+    throw Error(ErrorCode::not_found, fmt::format("open {}: it names no shards", path));
+  return index;
+}
+
+// The columns that are wanted, as numbers, in order.
+std::vector<std::size_t> choose(const std::vector<MdsColumn>& columns, const MdsOptions& options,
+                                const std::string& path) {
+  std::vector<std::size_t> chosen;
+  const auto add = [&](std::size_t i) {
+    if (!columns[i].field) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("open {}: column \"{}\" is {}{}; name the columns to read with MdsOptions::columns",
+                      path, columns[i].name, columns[i].encoding,
+                      columns[i].encoding == "pkl" ? ", and unpickling can run anything" : ""));
+    }
+    chosen.push_back(i);
+  };
+  for (std::size_t i = 0; options.columns.empty() && i < columns.size(); ++i) add(i);
+  for (const std::string& name : options.columns) {
+    const auto found =
+        std::find_if(columns.begin(), columns.end(), [&](const auto& c) { return c.name == name; });
+    if (found == columns.end()) {
+      std::string names;
+      for (const MdsColumn& column : columns) names += (names.empty() ? "\"" : ", \"") + column.name + '"';
+      throw Error(ErrorCode::not_found,
+                  fmt::format("open {}: no column \"{}\"; it has {}", path, name, names));
+    }
+    add(static_cast<std::size_t>(found - columns.begin()));
+  }
+  return chosen;
+}
+
+class MdsFormat final : public RecordFormat {
+ public:
+  MdsFormat(Index index, std::vector<std::size_t> chosen)
+      : index_(std::move(index)), chosen_(std::move(chosen)) {
+    for (const std::size_t i : chosen_) fields_.push_back(*index_.columns[i].field);
+    for (const MdsColumn& column : index_.columns) head_bytes_ += column.size ? 0 : sizeof(std::uint32_t);
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "mds"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  // A shard: how many samples; where each begins, and the last ends; a copy of its part of index.json;
+  // samples.
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    const std::vector<std::uint32_t> offsets = read_offsets(file);
+    RecordIndex result{.samples = std::ssize(offsets) - 1, .ranges = {}, .keys = {}};
+    Scan scan(file);
+    std::vector<ByteRange> columns;
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      find_columns(file, {.offset = offsets[i], .bytes = offsets[i + 1] - offsets[i]}, scan, columns);
+      for (const std::size_t c : chosen_) {
+        const MdsColumn& column = index_.columns[c];
+        result.ranges.push_back(column.has_shape ? skip_mds_shape(file, column, columns[c], scan)
+                                                 : columns[c]);
+      }
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::uint32_t> read_offsets(const RecordFile& file) const {
+    const Shard& shard = index_.shards[file.index];
+    if (file.bytes() != shard.bytes) {
+      throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), shard.bytes));
+    }
+    std::uint32_t samples = 0;
+    if (file.bytes() < sizeof(samples)) throw file.damage(0, "it is no shard");
+    file.read(0, std::as_writable_bytes(std::span(&samples, 1)));
+    if (samples != static_cast<std::uint64_t>(shard.samples) ||
+        file.bytes() / sizeof(samples) < samples + 2ULL) {
+      throw file.damage(
+          0, fmt::format("it says that it has {} samples, and index.json {}", samples, shard.samples));
+    }
+    std::vector<std::uint32_t> offsets(samples + std::size_t{1});
+    file.read(sizeof(samples), std::as_writable_bytes(std::span(offsets)));
+    const auto fall = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
+    if (fall != offsets.end() || offsets.back() > file.bytes()) {
+      throw file.damage(sizeof(samples), "its samples are not one behind the other inside of it");
+    }
+    return offsets;
+  }
+
+  // A sample: the sizes of columns that differ, then the columns.
+  void find_columns(const RecordFile& file, ByteRange sample, Scan& scan,
+                    std::vector<ByteRange>& columns) const {
+    const auto head = scan.at(sample.offset, head_bytes_);
+    if (sample.bytes < head_bytes_ || head.size() < head_bytes_) {
+      throw file.damage(sample.offset, "a sample is too short for its columns");
+    }
+    columns.clear();
+    std::uint64_t at = sample.offset + head_bytes_;
+    std::size_t size_at = 0;
+    for (const MdsColumn& column : index_.columns) {
+      std::uint32_t size = 0;
+      if (column.size) {
+        size = *column.size;
+      } else {
+        std::memcpy(&size, head.data() + size_at, sizeof(size));
+        size_at += sizeof(size);
+      }
+      columns.push_back({.offset = at, .bytes = size});
+      at += size;
+    }
+    if (at == sample.offset + sample.bytes) return;
+    throw file.damage(sample.offset, fmt::format("the columns of a sample take {} bytes, and the sample {}",
+                                                 at - sample.offset, sample.bytes));
+  }
+
+  Index index_;
+  std::vector<std::size_t> chosen_;
+  std::vector<Field> fields_;
+  std::size_t head_bytes_ = 0;
+};
+
+}  // namespace
+
+void MdsOptions::validate() const { require_threads("open MDS shards", indexing_threads); }
+
+std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options) {
+  options.validate();
+  const auto index_path = std::filesystem::is_directory(path) ? path / "index.json" : path;
+  const FileList index_file = FileList::list(index_path, {});
+  Index index = read_index(index_file);
+  std::vector<std::size_t> chosen = choose(index.columns, options, index_file.path(0));
+  std::vector<std::string> names;
+  for (const Shard& shard : index.shards) names.push_back(shard.name);
+  FileList shards = index_file.beside(names);
+  return make_record_source(std::move(shards),
+                            std::make_unique<MdsFormat>(std::move(index), std::move(chosen)),
+                            options.indexing_threads);
+}
+
+}  // namespace rota

@@ -1,0 +1,185 @@
+// Shards as MosaicML's MDSWriter lays them out, made by NumPy.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "rota/open.hpp"
+#include "source/python.hpp"
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+
+constexpr const char* kWriter = R"(
+import json, numpy as np
+def encode(encoding, value):
+    kind, _, arguments = encoding.partition(':')
+    if kind == 'str':
+        return value.encode()
+    if kind == 'int':
+        return np.int64(value).tobytes()
+    if kind == 'ndarray':
+        array, shape = np.asarray(value, arguments.split(':')[0]), b''
+        if arguments.count(':') == 0:
+            code = 0 if max(array.shape) < 256 else 1 if max(array.shape) < 65536 else 2
+            shape = bytes([array.ndim << 2 | code]) + np.array(array.shape, f'u{1 << code}').tobytes()
+        return shape + array.tobytes()
+    return value if isinstance(value, bytes) else np.dtype(kind).type(value).tobytes()
+def size_of(encoding):
+    kind, _, arguments = encoding.partition(':')
+    if kind == 'int':
+        return 8
+    if kind == 'ndarray':
+        parts = arguments.split(':')
+        return int(np.prod([int(n) for n in parts[1].split(',')])) * np.dtype(parts[0]).itemsize if len(parts) > 1 else None
+    return None if kind in ('str', 'bytes', 'json', 'jpeg', 'pkl') else np.dtype(kind).itemsize
+def write(columns, shards, **more):
+    names = sorted(columns)
+    config = dict(column_names=names, column_encodings=[columns[n] for n in names],
+                  column_sizes=[size_of(columns[n]) for n in names], compression=None, format='mds', hashes=[],
+                  size_limit=1 << 26, version=2)
+    text = json.dumps(config).encode()
+    index = []
+    for number, samples in enumerate(shards):
+        bodies = []
+        for sample in samples:
+            data = [encode(columns[n], sample[n]) for n in names]
+            sizes = [len(d) for n, d in zip(names, data) if size_of(columns[n]) is None]
+            bodies.append(np.array(sizes, 'u4').tobytes() + b''.join(data))
+        begin = 4 + 4 * (len(samples) + 1) + len(text)
+        offsets = np.array([begin] + [len(b) for b in bodies]).cumsum().astype('u4')
+        shard = np.uint32(len(samples)).tobytes() + offsets.tobytes() + text + b''.join(bodies)
+        name = f'shard.{number:05}.mds'
+        open(name, 'wb').write(shard)
+        index.append(dict(config, raw_data=dict(basename=name, bytes=len(shard), hashes={}),
+                          samples=len(samples), zip_data=None, **more))
+    json.dump(dict(version=2, shards=index), open('index.json', 'w'))
+)";
+
+class Mds : public testing::Test {
+ protected:
+  auto write(const std::string& script) { return python(directory_, kWriter + script); }
+  [[nodiscard]] std::string at(std::string_view name) const { return (directory_ / name).string(); }
+  [[nodiscard]] auto opening(const MdsOptions& options = {}) const {
+    return error_of([&] { open_mds(directory_.path(), options); });
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(Mds, ColumnsAreFieldsOfTheirTypes) {
+  const auto values = write(R"(
+columns = {'text': 'str', 'id': 'int', 'x': 'ndarray:float32:2,3', 'tokens': 'ndarray:uint16', 'score': 'float64',
+           'image': 'jpeg:90'}
+random.seed(1)
+shards = [[dict(text='é' * (i % 5), id=-i, x=np.arange(6.0).reshape(2, 3) + i, score=i / 7,
+                tokens=np.arange(1 + i * i * 37 % 70000), image=random.randbytes(i * 11))
+           for i in range(first, first + n)] for first, n in ((0, 20), (20, 0), (20, 5))]
+write(columns, shards)
+for shard in shards:
+    for s in shard:
+        tell(s['id'].to_bytes(8, 'little', signed=True), s['image'], struct.pack('<d', s['score']), s['text'].encode(),
+             s['tokens'].astype('u2').tobytes(), s['x'].astype('f4').tobytes())
+)");
+  const auto source = open(directory_.path());
+  EXPECT_THAT(source->fields(),
+              ElementsAre(Field{"id", DType::int64}, Field{"image", DType::uint8, {}, true},
+                          Field{"score", DType::float64}, Field{"text", DType::uint8, {}, true},
+                          Field{"tokens", DType::uint16, {}, true}, Field{"x", DType::float32, {2, 3}}));
+  ASSERT_EQ(source->size(), 25);
+  const Samples samples(*source, all_ids(*source));
+  for (std::size_t i = 0; i < 25; ++i) {
+    for (std::size_t f = 0; f < 6; ++f) ASSERT_EQ(samples.sample(f, i), values[6 * i + f]) << i << " " << f;
+  }
+}
+
+TEST_F(Mds, OnlyTheColumnsThatAreNamedAreRead) {
+  write("write({'a': 'int', 'b': 'pkl', 'c': 'str'}, [[dict(a=1, b=b'pickle', c='see')]])");
+  const auto source = open_mds(directory_.path(), {.columns = {"c", "a"}});
+  EXPECT_EQ(Samples(*source, ids({0})).sample(0, 0), "see");
+  EXPECT_EQ(Samples(*source, ids({0})).values<std::int64_t>(1, 0)[0], 1);
+  EXPECT_THAT(opening(),
+              is_error(ErrorCode::unsupported, {at("index.json"), "\"b\" is pkl", "run anything"}));
+  EXPECT_THAT(opening({.columns = {"d"}}),
+              is_error(ErrorCode::not_found, {"no column \"d\"", "\"a\", \"b\", \"c\""}));
+}
+
+TEST_F(Mds, ArraysOfAnyShapeNeedOneDimension) {
+  write("write({'a': 'ndarray:int8'}, [[dict(a=[1, 2]), dict(a=[[1], [2]])]])");
+  EXPECT_THAT(opening(), is_error(ErrorCode::unsupported, {at("shard.00000.mds"), "\"a\" has 2 dimensions"}));
+}
+
+TEST_F(Mds, OtherFormatsAndVersionsAreRefused) {
+  write(
+      "write({'a': 'int'}, [[dict(a=1)]])\nopen('index.json', 'w').write('{\"version\": 3, \"shards\": "
+      "[]}')");
+  EXPECT_THAT(opening(), is_error(ErrorCode::unsupported, {"version 3"}));
+  write(
+      "write({'a': 'int'}, [[dict(a=1)]])\nindex = json.load(open('index.json'))\n"
+      "index['shards'][0]['zip_data'] = {'basename': 'x.zstd'}\njson.dump(index, open('index.json', 'w'))");
+  EXPECT_THAT(opening(), is_error(ErrorCode::unsupported, {"shard 0", "compressed"}));
+}
+
+TEST_F(Mds, AnIndexThatIsNoneIsRefused) {
+  for (const auto* text : {"", "{", "[]", "{\"version\": 2}", "{\"version\": 2, \"shards\": [{}]}",
+                           "{\"version\": 2, \"shards\": [{\"format\": 1}]}"}) {
+    directory_.write("index.json", text);
+    EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {at("index.json")})) << text;
+  }
+  directory_.write("index.json", "{\"version\": 2, \"shards\": []}");
+  EXPECT_THAT(opening(), is_error(ErrorCode::not_found, {"names no shards"}));
+}
+
+TEST_F(Mds, FilesOutsideOfTheDirectoryAreNotRead) {
+  for (const auto* name : {"../x", "/etc/passwd", "a/../../x", ""}) {
+    write(fmt::format(
+        "write({{'a': 'int'}}, [[dict(a=1)]])\nindex = json.load(open('index.json'))\n"
+        "index['shards'][0]['raw_data']['basename'] = '{}'\njson.dump(index, open('index.json', 'w'))",
+        name));
+    EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {"cannot be"})) << name;
+  }
+}
+
+// Whatever byte is changed, the index or the samples are refused, or values differ; nothing worse.
+TEST_F(Mds, DamagedShardsDoNoHarm) {
+  write(
+      "write({'a': 'str', 'b': 'ndarray:uint8', 'c': 'int'},"
+      "      [[dict(a='x' * i, b=[1] * (i + 1), c=i) for i in range(9)]])");
+  const fs::path path = directory_ / "shard.00000.mds";
+  std::string bytes(fs::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(bytes.data(), std::ssize(bytes));
+  std::mt19937_64 random(1);
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string damaged = bytes;
+    damaged[random() % damaged.size()] = static_cast<char>(random());
+    if (i % 10 == 0) damaged.resize(random() % damaged.size());
+    directory_.write("shard.00000.mds", damaged);
+    refused += error_of([&] {
+      const auto source = open_mds(directory_.path());
+      Samples(*source, all_ids(*source));
+    })
+                   ? 1
+                   : 0;
+  }
+  EXPECT_GT(refused, 500);
+}
+
+TEST_F(Mds, AShardThatIsNotTheOneInTheIndexIsNamed) {
+  write("write({'a': 'int'}, [[dict(a=1)]])\nopen('shard.00000.mds', 'ab').write(b'x')");
+  EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {at("shard.00000.mds"), "index.json says"}));
+  fs::remove(directory_ / "shard.00000.mds");
+  EXPECT_THAT(opening(), is_error(ErrorCode::io, {at("shard.00000.mds")}));
+}
+
+}  // namespace
+}  // namespace rota::test
