@@ -37,11 +37,11 @@ struct Hdf5Options {
 
 /// The rows of the datasets of one or more HDF5 files that share a leading extent N, joined in sorted order.
 /// `path` is a file, a directory (its *.h5 and *.hdf5 files) or a glob. Integers, floats and booleans, native
-/// byte order, contiguous or chunked, with the deflate and shuffle filters. `name` [T, ...] with
-/// `name_offsets` [N + 1] is ragged. Reads bytes by offset, without HDF5's lock. The fingerprint covers
+/// byte order, contiguous or chunked, with the deflate, zstd (32015) and shuffle filters. `name` [T, ...]
+/// with `name_offsets` [N + 1] is ragged. Reads bytes by offset, without HDF5's lock. The fingerprint covers
 /// relative names, field shapes and extents. Throws Error{not_found} for a missing path or dataset (naming
 /// those there are), Error{corrupt} for a file that is truncated or not HDF5, Error{invalid_argument} for
-/// unequal extents, Error{unsupported} for other types and filters.
+/// unequal extents, Error{unsupported} for other types and filters, and for links into other files.
 std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options = {});
 
 /// What the `tfrecord` source does.

@@ -180,7 +180,7 @@ void NameReader::unpack(std::size_t b) {
   block_ = kNone;
   names_ = std::min(NameTable::kBlockNames, table_->size() - b * NameTable::kBlockNames);
   const std::span<const std::byte> packed = table_->block(b);
-  const unsigned long long bytes = ZSTD_getFrameContentSize(packed.data(), packed.size());
+  const std::uint64_t bytes = ZSTD_getFrameContentSize(packed.data(), packed.size());
   const std::size_t arrays = names_ * kArrays * sizeof(std::uint16_t);
   if (bytes > kMostBlockBytes || bytes < arrays) fail_corrupt();
   raw_.resize(bytes);

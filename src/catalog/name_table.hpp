@@ -84,7 +84,7 @@ class NameReader {
   void unpack(std::size_t b);
   void go_to(std::size_t i);
   void step();
-  [[nodiscard]] std::size_t number(std::size_t stream, std::size_t i) const noexcept;
+  [[nodiscard]] std::size_t number(std::size_t array, std::size_t i) const noexcept;
 
   struct Decompressor;
   const NameTable* table_;

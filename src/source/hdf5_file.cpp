@@ -45,7 +45,26 @@ std::string listing(const std::vector<std::string>& names) {
       names.size() > kNamesInMessage ? fmt::format(" and {} more", names.size() - kNamesInMessage) : "");
 }
 
+// HDF5 would open the other file, from wherever the link says, and its bytes are not where rota reads.
+void refuse_external_links(const Hdf5Subject& subject, const std::string& name) {
+  for (std::size_t end = name.find('/', 1);; end = name.find('/', end + 1)) {
+    const std::string part = name.substr(0, end);
+    H5L_info_t info{};
+    const herr_t status = H5Lget_info(subject.file.get(), part.c_str(), &info, H5P_DEFAULT);
+    H5Eclear2(H5E_DEFAULT);
+    if (status < 0) return;
+    if (info.type == H5L_TYPE_EXTERNAL) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("{} leads by an external link into another file; open that file, or copy the data",
+                      subject.what(name)));
+    }
+    if (end == std::string::npos) return;
+  }
+}
+
 bool is_dataset(const Hdf5Subject& subject, const std::string& name) {
+  refuse_external_links(subject, name);
   const hid_t object = H5Oopen(subject.file.get(), name.c_str(), H5P_DEFAULT);
   H5Eclear2(H5E_DEFAULT);
   if (object < 0) return false;

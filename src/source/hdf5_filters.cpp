@@ -1,6 +1,7 @@
 #include "source/hdf5_filters.hpp"
 
 #include <zlib.h>
+#include <zstd.h>
 
 #include <cstring>
 #include <limits>
@@ -57,6 +58,16 @@ struct Unfilter::Stream {
   Stream& operator=(const Stream&) = delete;
 };
 
+struct Unfilter::ZstdContext {
+  ZSTD_DCtx* context = ZSTD_createDCtx();
+  ZstdContext() {
+    if (context == nullptr) throw std::bad_alloc();
+  }
+  ~ZstdContext() { ZSTD_freeDCtx(context); }
+  ZstdContext(const ZstdContext&) = delete;
+  ZstdContext& operator=(const ZstdContext&) = delete;
+};
+
 Unfilter::Unfilter() = default;
 Unfilter::~Unfilter() = default;
 
@@ -75,19 +86,24 @@ bool Unfilter::inflate_into(std::span<const std::byte> from, std::span<std::byte
   return inflate(&z, Z_FINISH) == Z_STREAM_END && z.avail_out == 0;
 }
 
+bool Unfilter::unzstd_into(std::span<const std::byte> from, std::span<std::byte> to) {
+  if (zstd_ == nullptr) zstd_ = std::make_unique<ZstdContext>();
+  return ZSTD_decompressDCtx(zstd_->context, to.data(), to.size(), from.data(), from.size()) == to.size();
+}
+
 bool Unfilter::run(const Hdf5Dataset& dataset, std::uint32_t filter_mask, std::span<const std::byte> stored,
                    std::span<std::byte> to) {
   const std::vector<Hdf5Filter> filters = applied(dataset, filter_mask);
   std::span<const std::byte> from = stored;
   for (std::size_t i = filters.size(); i-- > 0;) {
-    const bool is_inflating = filters[i] == Hdf5Filter::deflate;
-    const std::size_t bytes = is_inflating ? to.size() : from.size();
+    const std::size_t bytes = filters[i] == Hdf5Filter::shuffle ? from.size() : to.size();
     std::vector<std::byte>& buffer = between_[i % 2];
     if (i > 0) buffer.resize(bytes);
     const std::span<std::byte> next = i > 0 ? std::span(buffer) : to;
     if (next.size() != bytes) return false;
-    if (is_inflating && !inflate_into(from, next)) return false;
-    if (!is_inflating) unshuffle(from, size_of(dataset.dtype), next);
+    if (filters[i] == Hdf5Filter::deflate && !inflate_into(from, next)) return false;
+    if (filters[i] == Hdf5Filter::zstd && !unzstd_into(from, next)) return false;
+    if (filters[i] == Hdf5Filter::shuffle) unshuffle(from, size_of(dataset.dtype), next);
     from = next;
   }
   if (!filters.empty()) return true;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Undoes HDF5's deflate and shuffle filters without HDF5.
+// Undoes HDF5's deflate, zstd and shuffle filters without HDF5.
 
 #include <array>
 #include <cstddef>
@@ -27,9 +27,12 @@ class Unfilter {
 
  private:
   [[nodiscard]] bool inflate_into(std::span<const std::byte> from, std::span<std::byte> to);
+  [[nodiscard]] bool unzstd_into(std::span<const std::byte> from, std::span<std::byte> to);
 
   struct Stream;
-  std::unique_ptr<Stream> stream_;  // made when first needed
+  struct ZstdContext;
+  std::unique_ptr<Stream> stream_;  // made when first needed, as is the next
+  std::unique_ptr<ZstdContext> zstd_;
   std::array<std::vector<std::byte>, 2> between_;
 };
 

@@ -113,6 +113,20 @@ void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   dataset.storage = Hdf5Storage::memory;
 }
 
+std::optional<Hdf5Filter> known_filter(H5Z_filter_t id) {
+  constexpr H5Z_filter_t kZstd = 32015;  // as registered with The HDF Group
+  switch (id) {
+    case H5Z_FILTER_DEFLATE:
+      return Hdf5Filter::deflate;
+    case H5Z_FILTER_SHUFFLE:
+      return Hdf5Filter::shuffle;
+    case kZstd:
+      return Hdf5Filter::zstd;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::vector<Hdf5Filter> ask_filters(const Question& question) {
   std::vector<Hdf5Filter> filters;
   const int count = hdf5::check(H5Pget_nfilters(question.properties.get()), question.what);
@@ -123,16 +137,19 @@ std::vector<Hdf5Filter> ask_filters(const Question& question) {
     const H5Z_filter_t id = H5Pget_filter2(question.properties.get(), static_cast<unsigned>(i), &flags,
                                            &values, nullptr, sizeof(name), &name[0], nullptr);
     hdf5::check(id, question.what);
-    if (id != H5Z_FILTER_DEFLATE && id != H5Z_FILTER_SHUFFLE) {
-      throw unsupported(question,
-                        fmt::format("uses filter {} \"{}\", which rota does not read", id, &name[0]),
-                        "rewrite it with deflate (gzip), shuffle or no filter, e.g. h5repack -f GZIP=4");
+    const auto filter = known_filter(id);
+    if (!filter) {
+      throw unsupported(
+          question, fmt::format("uses filter {} \"{}\", which rota does not read", id, &name[0]),
+          "rewrite it with zstd, deflate (gzip), shuffle or no filter, e.g. h5repack -f GZIP=4");
     }
-    filters.push_back(id == H5Z_FILTER_DEFLATE ? Hdf5Filter::deflate : Hdf5Filter::shuffle);
+    filters.push_back(*filter);
   }
-  if (std::count(filters.begin(), filters.end(), Hdf5Filter::deflate) > 1) {
-    throw unsupported(question, "is deflated twice",
-                      "rewrite it with one deflate filter, e.g. h5repack -f GZIP=4");
+  if (filters.size() -
+          static_cast<std::size_t>(std::count(filters.begin(), filters.end(), Hdf5Filter::shuffle)) >
+      1) {
+    throw unsupported(question, "is compressed twice",
+                      "rewrite it with one such filter, e.g. h5repack -f GZIP=4");
   }
   return filters;
 }

@@ -19,7 +19,7 @@ enum class Hdf5Storage {
   absent,      ///< never written: the fill value
 };
 
-enum class Hdf5Filter : std::uint8_t { deflate, shuffle };
+enum class Hdf5Filter : std::uint8_t { deflate, shuffle, zstd };
 
 /// A chunk as it is stored. Chunks are numbered row-major over the grid of chunks.
 struct StoredChunk {

@@ -24,9 +24,11 @@ constexpr std::size_t kMostWindow = 1 << 20;
 class RecordSource final : public Source {
  public:
   RecordSource(FileList files, std::unique_ptr<const RecordFormat> format, std::vector<RecordIndex> indices)
-      : files_(std::move(files)), format_(std::move(format)), indices_(std::move(indices)) {
+      : files_(std::move(files)),
+        format_(std::move(format)),
+        indices_(std::move(indices)),
+        fields_(format_->fields()) {
     for (const RecordIndex& index : indices_) samples_.add(index.samples);
-    fields_ = format_->fields();
     if (format_->has_key_field()) fields_.push_back({.name = std::string(kKeyField), .ragged = true});
     fingerprint_ = digest();
   }

@@ -161,6 +161,18 @@ TEST_F(Hdf5Faults, DataKeptElsewhereAreUnsupported) {
       is_error(ErrorCode::unsupported, {file(), "\"/x\"", "virtual"}));
 }
 
+TEST_F(Hdf5Faults, LinksIntoOtherFilesAreUnsupported) {
+  h5py(directory, "other.hdf", "f['g/x'] = np.arange(5)\nf['t_offsets'] = [0, 2]");
+  for (const auto* link :
+       {"f['x'] = h5py.ExternalLink('other.hdf', '/g/x')",
+        "f['x'] = h5py.ExternalLink('nowhere.hdf', '/g/x')",
+        "f['x'] = np.arange(2); f['x_offsets'] = h5py.ExternalLink('other.hdf', '/t_offsets')"}) {
+    EXPECT_THAT(opening(link, {.datasets = {"x"}}),
+                is_error(ErrorCode::unsupported, {file(), "external link", "another file"}))
+        << link;
+  }
+}
+
 TEST_F(Hdf5Faults, OffsetsThatAreNoneAreCorrupt) {
   const std::vector<Unsupported> cases = {{"[1, 2, 4]", "begins with 1"},
                                           {"[0, 3, 2, 4]", "falls from 3 to 2 at 1"},

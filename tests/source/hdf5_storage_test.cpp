@@ -77,6 +77,37 @@ d.id.write_direct_chunk((6,), zlib.compress(bytes([7, 8, 0, 0])), filter_mask=0)
   for (std::size_t i = 0; i < 8; ++i) EXPECT_THAT(samples.values<std::uint16_t>(0, i), ElementsAre(i + 1));
 }
 
+// As the filter 32015 of hdf5plugin writes chunks, which h5py needs not know to have them put where they
+// belong.
+TEST_F(Hdf5Storage, ZstdIsUndoneWithAndWithoutShuffle) {
+  const auto source = open_hdf5(h5py(directory, "a.h5", R"(
+import ctypes, ctypes.util
+zstd = ctypes.CDLL(ctypes.util.find_library('zstd'))
+zstd.ZSTD_compress.restype = zstd.ZSTD_compressBound.restype = ctypes.c_size_t
+def compress(data):
+    out = ctypes.create_string_buffer(len(data) + 1000)
+    size = zstd.ZSTD_compress(out, ctypes.c_size_t(len(out)), data, ctypes.c_size_t(len(data)), 3)
+    return out.raw[:size]
+for name in ('plain', 'shuffled'):
+    p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    p.set_chunk((100,))
+    if name == 'shuffled':
+        p.set_shuffle()
+    p.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, (3,))
+    d = h5py.h5d.create(f.id, name.encode(), h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((200,)), p)
+    for at in (0, 100):
+        chunk = np.arange(at, at + 100, dtype='i4')
+        raw = np.frombuffer(chunk.tobytes(), 'u1').reshape(100, 4)
+        d.write_direct_chunk((at,), compress((raw.T if name == 'shuffled' else raw).tobytes()))
+)"));
+  ASSERT_EQ(source->fields().size(), 2U);
+  const Samples samples(*source, all_ids(*source));
+  for (std::size_t i = 0; i < 200; ++i) {
+    EXPECT_THAT(samples.values<std::int32_t>(0, i), ElementsAre(i));
+    EXPECT_THAT(samples.values<std::int32_t>(1, i), ElementsAre(i));
+  }
+}
+
 TEST_F(Hdf5Storage, EdgeChunksThatWereNotFilteredAreRead) {
   const auto path = (directory / "a.h5").string();
   {

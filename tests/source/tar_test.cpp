@@ -166,7 +166,7 @@ TEST_F(Tar, CutShortIsAnErrorOrHasFewerSamples) {
     fs::resize_file(path, static_cast<std::uintmax_t>(bytes));
     const auto error = error_of([&] {
       const auto source = open_tar(path);
-      Samples(*source, all_ids(*source));
+      const Samples samples(*source, all_ids(*source));
       EXPECT_LE(source->size(), 3);
     });
     if (error) {
