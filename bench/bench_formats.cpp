@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-using rota::Source;
 
 constexpr std::int64_t kSampleBytes = 10 << 10;
 constexpr std::int64_t kSamples = 20'000;

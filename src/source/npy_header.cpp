@@ -122,7 +122,7 @@ Error unsupported(const RecordFile& file, std::uint64_t at, std::string_view wha
 }
 
 bool fits(const NpyHeader& header, std::uint64_t most) {
-  std::int64_t bytes = static_cast<std::int64_t>(size_of(header.dtype));
+  auto bytes = static_cast<std::int64_t>(size_of(header.dtype));
   bool is_empty = false;
   for (const std::int64_t extent : header.shape) {
     is_empty = is_empty || extent == 0;

@@ -1,0 +1,41 @@
+// MosaicML's shards. Input: bytes of the shard (uint16), the shard, then index.json.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "format_target.hpp"
+
+std::vector<std::string> rota_test::seeds() {
+  std::string shard;
+  const auto add = [&](std::uint32_t value) {
+    shard.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  add(2);  // samples
+  for (const std::uint32_t at : {16U, 39U, 60U}) add(at);
+  for (const std::uint32_t text : {4U, 2U}) {
+    add(3);
+    add(text);
+    shard.append("\x04\x01v", 3).append(text, 's').append(8, 'i');
+  }
+  const std::string index =
+      fmt::format(R"({{"version": 2, "shards": [{{"column_names": ["a", "b", "c"], "column_encodings": )"
+                  R"(["ndarray:uint8", "str", "int"], "column_sizes": [null, null, 8], "compression": null, )"
+                  R"("format": "mds", "raw_data": {{"basename": "a.mds", "bytes": {}}}, "samples": 2}}]}})",
+                  shard.size());
+  const auto bytes = static_cast<std::uint16_t>(shard.size());
+  return {std::string(reinterpret_cast<const char*>(&bytes), sizeof(bytes)) + shard + index};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::uint16_t shard_bytes = 0;
+  if (size < sizeof(shard_bytes)) return 0;
+  std::memcpy(&shard_bytes, data, sizeof(shard_bytes));
+  const auto input = rota_test::as_bytes(data, size).subspan(sizeof(shard_bytes));
+  const auto shard = input.first(std::min<std::size_t>(shard_bytes, input.size()));
+  rota_test::write_file("a.mds", shard);
+  const auto path = rota_test::write_file("index.json", input.subspan(shard.size()));
+  rota_test::try_format([&] { return rota::open_mds(path, {.indexing_threads = 1}); });
+  return 0;
+}
