@@ -59,6 +59,23 @@ std::int64_t size_of_open(int fd) noexcept {
   return ::fstat(fd, &status) == 0 ? status.st_size : -1;
 }
 
+struct stat stat_entry(int at, const char* name, std::string_view directory) {
+  struct stat status {};
+  if (::fstatat(at, name, &status, 0) == 0) return status;
+  const int error = errno;
+  const std::string path = std::string(directory) + name;
+  if (error == ELOOP) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("list {}: symbolic links make a cycle here; remove the link", path));
+  }
+  if (error == ENOENT && ::fstatat(at, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    throw Error(ErrorCode::io,
+                fmt::format("list {}: the symbolic link leads to nothing; mend or remove it", path));
+  }
+  // Even where it is gone by now, the dataset is there.
+  throw Error(ErrorCode::io, system_error("list", path, error).what());
+}
+
 Error system_error(std::string_view what, std::string_view path, int error) {
   const bool is_missing = error == ENOENT || error == ENOTDIR;
   return {is_missing ? ErrorCode::not_found : ErrorCode::io,

@@ -2,6 +2,8 @@
 
 // A file descriptor that closes itself, whole reads from it, and the system's errors as ours.
 
+#include <sys/stat.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,6 +47,11 @@ std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noex
 
 /// How many bytes the open file has, or -1 with errno.
 std::int64_t size_of_open(int fd) noexcept;
+
+/// What entry `name` of the directory open as `at` is, or what it links to. Throws Error{io} naming it, after
+/// `directory`, where it cannot be asked or links to nothing; Error{unsupported} for a cycle of symbolic
+/// links.
+struct stat stat_entry(int at, const char* name, std::string_view directory);
 
 /// The system's error number `error`, met by `what` ("open") on `path`: Error{not_found} where nothing has
 /// that name, else Error{io}, with advice where there is some.

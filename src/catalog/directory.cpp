@@ -1,8 +1,6 @@
 #include "catalog/directory.hpp"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -26,24 +24,6 @@ Kind kind_of(mode_t mode) {
   return S_ISREG(mode) ? Kind::file : Kind::other;
 }
 
-// What an entry is, or what it links to.
-Kind ask_kind(int fd, std::string_view shown, const char* name) {
-  struct stat status {};
-  if (::fstatat(fd, name, &status, 0) == 0) return kind_of(status.st_mode);
-  const int error = errno;
-  const std::string path = std::string(shown) + name;
-  if (error == ELOOP) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("list {}: symbolic links make a cycle here; remove the link", path));
-  }
-  if (error == ENOENT && ::fstatat(fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-    throw Error(ErrorCode::io,
-                fmt::format("list {}: the symbolic link leads to nothing; mend or remove it", path));
-  }
-  // Even where it is gone by now, the dataset is there.
-  throw Error(ErrorCode::io, system_error("list", path, error).what());
-}
-
 Kind kind_of(const dirent64& entry, int fd, std::string_view shown) {
   switch (entry.d_type) {
     case DT_REG:
@@ -52,7 +32,7 @@ Kind kind_of(const dirent64& entry, int fd, std::string_view shown) {
       return Kind::directory;
     case DT_LNK:
     case DT_UNKNOWN:
-      return ask_kind(fd, shown, &entry.d_name[0]);
+      return kind_of(stat_entry(fd, &entry.d_name[0], shown).st_mode);
     default:
       return Kind::other;
   }

@@ -23,19 +23,8 @@ constexpr std::int64_t kNotRegular = -1;
 constexpr std::int64_t kFilesPerThread = 256;  // fewer are not worth a thread
 
 std::int64_t size_of_file(int root, const char* name, const std::string& directory) {
-  struct stat status {};
-  if (::fstatat(root, name, &status, 0) == 0) return S_ISREG(status.st_mode) ? status.st_size : kNotRegular;
-  const int error = errno;
-  const std::string path = directory + name;
-  if (error == ELOOP) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("list {}: symbolic links make a cycle here; remove the link", path));
-  }
-  if (error == ENOENT && ::fstatat(root, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-    throw Error(ErrorCode::io,
-                fmt::format("list {}: the symbolic link leads to nothing; mend or remove it", path));
-  }
-  throw Error(ErrorCode::io, system_error("list", path, error).what());
+  const struct stat status = stat_entry(root, name, directory);
+  return S_ISREG(status.st_mode) ? status.st_size : kNotRegular;
 }
 
 }  // namespace
