@@ -23,5 +23,6 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/RotaDependencies.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindParallelHDF5.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindIsal.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindMinizip.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindXxHash.cmake
   DESTINATION ${rota_config_dir})

@@ -112,6 +112,23 @@ struct NpyOptions {
 /// does; Error{unsupported} for other types, Error{invalid_argument} for arrays that do not go together.
 std::unique_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options = {});
 
+/// What the `npz` source does.
+struct NpzOptions {
+  std::vector<std::string> arrays = {};  ///< to read, as fields in this order; empty: all, by name
+  bool rows = false;                     ///< each row of the arrays is a sample; else each file
+  int indexing_threads = 8;              ///< threads that look at files
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// The arrays of one or more NPZ files, stored or deflated, joined in the order of their names. Each file is
+/// a sample, with a field per array as of open_npy, and the zip file's checksums are verified; or, with
+/// `rows`, each row of arrays that are stored and have as many rows. The fingerprint covers relative names,
+/// sizes, fields and numbers of samples. Throws as open_npy does; Error{not_found} for an array that a file
+/// has not.
+std::unique_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options = {});
+
 /// What the `tokens` source does.
 struct TokensOptions {
   DType dtype = DType::uint16;  ///< of a token: uint16 or uint32

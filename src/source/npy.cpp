@@ -1,9 +1,7 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -20,19 +18,13 @@ std::vector<NpyHeader> read_headers(const FileList& files, int threads) {
   visit_files(files, threads, [&](std::size_t i) {
     const Descriptor opened = files.open(i);
     const RecordFile file{.files = files, .index = i, .fd = opened.get()};
-    headers[i] = read_npy_header(file, 0, file.bytes());
+    std::uint64_t at = 0;
+    headers[i] = read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
+      file.read(at, to);
+      at += to.size();
+    });
   });
   return headers;
-}
-
-std::string describe(const NpyHeader& header) {
-  return fmt::format("{} [{}]", to_string(header.dtype), fmt::join(header.shape, ", "));
-}
-
-// Type and shape behind the leading extent.
-bool are_alike(const NpyHeader& a, const NpyHeader& b) {
-  return a.dtype == b.dtype && a.shape.size() == b.shape.size() &&
-         (a.shape.empty() || std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1));
 }
 
 void require_alike(const FileList& files, const std::vector<NpyHeader>& headers) {
@@ -44,10 +36,6 @@ void require_alike(const FileList& files, const std::vector<NpyHeader>& headers)
   }
 }
 
-std::vector<std::int64_t> row_shape(const NpyHeader& header) {
-  return {header.shape.begin() + (header.shape.empty() ? 0 : 1), header.shape.end()};
-}
-
 std::unique_ptr<const Source> make_rows(FileList files, const std::vector<NpyHeader>& headers) {
   StridedLayout layout{.format = "npy",
                        .field = {.name = "data", .dtype = headers[0].dtype, .shape = row_shape(headers[0])},
@@ -55,7 +43,7 @@ std::unique_ptr<const Source> make_rows(FileList files, const std::vector<NpyHea
   layout.stride_bytes = layout.field.row_bytes();
   for (std::size_t i = 0; i < headers.size(); ++i) {
     const NpyHeader& header = headers[i];
-    if (header.shape.empty() || (header.is_fortran && header.shape.size() > 1)) {
+    if (header.shape.empty() || header.has_columns()) {
       throw Error(
           ErrorCode::unsupported,
           fmt::format(
@@ -89,35 +77,13 @@ class NpyFiles final : public RecordFormat {
   void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
             std::span<std::byte> to) const override {
     const NpyHeader& header = headers_[file.index];
-    if (!header.is_fortran || header.shape.size() < 2) return file.read(range.offset, to);
+    if (!header.has_columns()) return file.read(range.offset, to);
     std::vector<std::byte> columns(to.size());
     file.read(range.offset, columns);
     to_c_order(header, columns, to);
   }
 
  private:
-  // `from` has the first index running fastest, `to` the last one.
-  static void to_c_order(const NpyHeader& header, std::span<const std::byte> from, std::span<std::byte> to) {
-    const std::size_t element = size_of(header.dtype);
-    std::vector<std::size_t> strides;  // in `from`, of each index
-    std::size_t stride = element;
-    for (const std::int64_t extent : header.shape) {
-      strides.push_back(stride);
-      stride *= static_cast<std::size_t>(extent);
-    }
-    std::vector<std::int64_t> at(header.shape.size(), 0);
-    std::size_t source = 0;
-    for (std::size_t done = 0; done < to.size(); done += element) {
-      std::memcpy(to.data() + done, from.data() + source, element);
-      for (std::size_t d = at.size(); d-- > 0;) {
-        source += strides[d];
-        if (++at[d] < header.shape[d]) break;
-        source -= strides[d] * static_cast<std::size_t>(header.shape[d]);
-        at[d] = 0;
-      }
-    }
-  }
-
   std::vector<NpyHeader> headers_;
   std::vector<Field> fields_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -139,24 +140,26 @@ std::uint64_t NpyHeader::data_bytes() const noexcept {
   return bytes;
 }
 
-NpyHeader read_npy_header(const RecordFile& file, std::uint64_t at, std::uint64_t end) {
+NpyHeader read_npy_header(const RecordFile& file, std::uint64_t at, std::uint64_t bytes,
+                          const NextBytes& next) {
   const auto damaged = [&](std::string_view what) { return file.damage(at, what); };
-  std::array<char, 12> head{};
-  if (end - at < head.size()) throw damaged("it is no NPY array, or was cut short");
-  file.read(at, std::as_writable_bytes(std::span(head)));
+  constexpr std::size_t kShortHead = 10;  // magic, version, and two bytes of the header's length
+  std::array<char, kShortHead + 2> head{};
+  if (bytes < head.size()) throw damaged("it is no NPY array, or was cut short");
+  next(std::as_writable_bytes(std::span(head)).first(kShortHead));
   if (!std::string_view(head.data(), head.size()).starts_with(kMagic)) throw damaged("it is no NPY array");
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(head[i]));
   };
-  const bool is_short = byte(6) == 1;
   if (byte(6) < 1 || byte(6) > 3) throw damaged(fmt::format("version {} of NPY is not known", byte(6)));
-  const std::uint64_t begin = is_short ? 10 : 12;
-  const std::uint64_t length = byte(8) | byte(9) << 8U | (is_short ? 0U : byte(10) << 16U | byte(11) << 24U);
-  if (length > kMostHeaderBytes || length > end - at - begin) {
+  const std::uint64_t begin = byte(6) == 1 ? kShortHead : head.size();
+  if (begin > kShortHead) next(std::as_writable_bytes(std::span(head)).subspan(kShortHead));
+  const std::uint64_t length = byte(8) | byte(9) << 8U | byte(10) << 16U | byte(11) << 24U;
+  if (length > kMostHeaderBytes || length > bytes - begin) {
     throw damaged(fmt::format("an NPY header of {} bytes is more than there is", length));
   }
   std::string text(length, '\0');
-  file.read(at + begin, std::as_writable_bytes(std::span(text)));
+  next(std::as_writable_bytes(std::span(text)));
   auto dictionary = parse(text);
   if (!dictionary) throw damaged("its NPY header is damaged");
   if (dictionary->has_other_type) throw unsupported(file, at, "structures");
@@ -169,11 +172,45 @@ NpyHeader read_npy_header(const RecordFile& file, std::uint64_t at, std::uint64_
                    .is_fortran = *dictionary->is_fortran,
                    .shape = std::move(*dictionary->shape),
                    .data_at = begin + length};
-  if (!fits(header, end - at - header.data_at)) {
+  if (!fits(header, bytes - header.data_at)) {
     throw damaged(fmt::format("an array [{}] of {} is more than the {} bytes that follow: it was cut short",
-                              fmt::join(header.shape, ", "), to_string(*dtype), end - at - header.data_at));
+                              fmt::join(header.shape, ", "), to_string(*dtype), bytes - header.data_at));
   }
   return header;
+}
+
+std::string describe(const NpyHeader& header) {
+  return fmt::format("{} [{}]", to_string(header.dtype), fmt::join(header.shape, ", "));
+}
+
+bool are_alike(const NpyHeader& a, const NpyHeader& b) {
+  return a.dtype == b.dtype && a.shape.size() == b.shape.size() &&
+         (a.shape.empty() || std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1));
+}
+
+std::vector<std::int64_t> row_shape(const NpyHeader& header) {
+  return {header.shape.begin() + (header.shape.empty() ? 0 : 1), header.shape.end()};
+}
+
+void to_c_order(const NpyHeader& header, std::span<const std::byte> from, std::span<std::byte> to) {
+  const std::size_t element = size_of(header.dtype);
+  std::vector<std::size_t> strides;  // in `from`, of each index
+  std::size_t stride = element;
+  for (const std::int64_t extent : header.shape) {
+    strides.push_back(stride);
+    stride *= static_cast<std::size_t>(extent);
+  }
+  std::vector<std::int64_t> at(header.shape.size(), 0);
+  std::size_t source = 0;
+  for (std::size_t done = 0; done < to.size(); done += element) {
+    std::memcpy(to.data() + done, from.data() + source, element);
+    for (std::size_t d = at.size(); d-- > 0;) {
+      source += strides[d];
+      if (++at[d] < header.shape[d]) break;
+      source -= strides[d] * static_cast<std::size_t>(header.shape[d]);
+      at[d] = 0;
+    }
+  }
 }
 
 }  // namespace rota

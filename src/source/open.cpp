@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 
-constexpr auto kFormats = {"auto",  "files", "hdf5",   "tfrecord", "tar",
-                           "lines", "npy",   "tokens", "megatron", "mds"};
+constexpr auto kFormats = {"auto", "files", "hdf5",   "tfrecord", "tar", "lines",
+                           "npy",  "npz",   "tokens", "megatron", "mds"};
 
 // Such a directory has other files, too.
 bool is_mds(const std::filesystem::path& path) {
@@ -82,6 +82,7 @@ std::unique_ptr<const Source> open(const std::filesystem::path& path, const std:
   }
   if (format == "hdf5") return open_hdf5(path);
   if (format == "megatron") return open_megatron(path);
+  if (format == "npz") return open_npz(path);
   if (format == "mds" || (format == "auto" && is_mds(path))) return open_mds(path);
   FileList files = FileList::list(path, {});
   const std::string known = format == "auto" ? format_of(files) : format;
