@@ -32,7 +32,8 @@ constexpr std::int64_t kBatches = 300;
 
 // Writes <format>, and <format>.offsets: where each sample's bytes lie, as uint64.
 constexpr const char* kWriter = R"(
-import array, io, os, random, struct, sys, tarfile, time
+import array, io, json, os, random, struct, sys, tarfile, time
+import numpy as np
 os.chdir(sys.argv[1])
 n, size = int(sys.argv[2]), int(sys.argv[3])
 random.seed(1)
@@ -71,6 +72,32 @@ with open('lines', 'wb') as out:
     for i in range(n):
         out.write(sample(i).replace(b'\n', b' ').replace(b'\r', b' ') + b'\n')
 offsets('lines', [i * (size + 1) for i in range(n)])
+rows = np.frombuffer(b''.join(sample(i) for i in range(n)), 'u1').reshape(n, size)
+np.save('npy.npy', rows)
+head = os.path.getsize('npy.npy') - n * size
+offsets('npy', [head + i * size for i in range(n)])
+rows.tofile('tokens')
+offsets('tokens', [i * size for i in range(n)])
+rows.tofile('megatron.bin')
+with open('megatron.idx', 'wb') as out:
+    out.write(b'MMIDIDX\0\0' + struct.pack('<QBQQ', 1, 8, n, n + 1) + np.full(n, size // 2, 'i4').tobytes())
+    out.write((np.arange(n) * size).astype('i8').tobytes() + np.arange(n + 1).astype('i8').tobytes())
+offsets('megatron', [i * size for i in range(n)])
+with open('a.mds', 'wb') as out:
+    begin = 4 + 4 * (n + 1)
+    out.write(np.uint32(n).tobytes() + (begin + np.arange(n + 1) * (size + 4)).astype('u4').tobytes())
+    for i in range(n):
+        out.write(np.uint32(size).tobytes() + sample(i))
+json.dump(dict(version=2, shards=[dict(
+    column_names=['x'], column_encodings=['bytes'], column_sizes=[None], compression=None, format='mds', samples=n,
+    raw_data=dict(basename='a.mds', bytes=os.path.getsize('a.mds')), zip_data=None)]), open('index.json', 'w'))
+offsets('mds', [begin + i * (size + 4) + 4 for i in range(n)])
+np.savez('npz.npz', x=rows)
+import zipfile
+entry = zipfile.ZipFile('npz.npz').getinfo('x.npy')
+extra = struct.unpack('<HH', open('npz.npz', 'rb').read(30)[26:])
+begin = entry.header_offset + 30 + sum(extra) + head
+offsets('npz', [begin + i * size for i in range(n)])
 tar = tarfile.open('tar')
 random.shuffle(members)
 start = time.perf_counter()
@@ -88,7 +115,7 @@ class Data {
     path_ = pattern;
     std::ofstream(path_ / "write.py") << kWriter;
     const std::string command =
-        fmt::format("python3 {}/write.py {} {} {}", pattern, pattern, kSamples, kSampleBytes);
+        fmt::format("{} {}/write.py {} {} {}", ROTA_BENCH_PYTHON, pattern, pattern, kSamples, kSampleBytes);
     // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): before any thread runs
     if (std::system(command.c_str()) != 0) throw std::runtime_error("run " + command);
   }
@@ -119,20 +146,55 @@ const Data& data() {
   return only;
 }
 
+/// A format, the file that a bare pread reads, and how the dataset is opened.
+struct Format {
+  std::string name;
+  std::string file;
+  std::function<std::unique_ptr<const rota::Source>(const fs::path&)> open;
+};
+
+std::unique_ptr<const rota::Source> open_tokens(const fs::path& path) {
+  return rota::open_tokens(path, {.length = kSampleBytes / 2});
+}
+std::unique_ptr<const rota::Source> open_mds(const fs::path& path) {
+  return rota::open_mds(path.parent_path());
+}
+std::unique_ptr<const rota::Source> open_megatron(const fs::path& path) {
+  return rota::open_megatron(fs::path(path).replace_extension(".idx"));
+}
+std::unique_ptr<const rota::Source> open_npz(const fs::path& path) {
+  return rota::open_npz(path, {.rows = true});
+}
+
+const std::vector<Format>& formats() {
+  const auto by_name = [](const std::string& name) {
+    return [name](const fs::path& path) { return rota::open(path, name); };
+  };
+  static const std::vector<Format> all = {{"tar", "tar", by_name("tar")},
+                                          {"tfrecord", "tfrecord", by_name("tfrecord")},
+                                          {"lines", "lines", by_name("lines")},
+                                          {"npy", "npy.npy", by_name("npy")},
+                                          {"npz", "npz.npz", open_npz},
+                                          {"tokens", "tokens", open_tokens},
+                                          {"megatron", "megatron.bin", open_megatron},
+                                          {"mds", "a.mds", open_mds}};
+  return all;
+}
+
 double seconds_of(const std::function<void()>& work) {
   const auto start = Clock::now();
   work();
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-void read(benchmark::State& state, const std::string& format) {
-  const fs::path path = data().file(format);
-  const std::vector<std::uint64_t> offsets = data().offsets(format);
-  rota::Loader loader(rota::open(path, format), {.global_batch_size = kBatch,
-                                                 .seed = 7,
-                                                 .tail = rota::Tail::carry,
-                                                 .epochs = rota::kEndless,
-                                                 .workers = 0});
+void read(benchmark::State& state, const Format& format) {
+  const fs::path path = data().file(format.file);
+  const std::vector<std::uint64_t> offsets = data().offsets(format.name);
+  rota::Loader loader(format.open(path), {.global_batch_size = kBatch,
+                                          .seed = 7,
+                                          .tail = rota::Tail::carry,
+                                          .epochs = rota::kEndless,
+                                          .workers = 0});
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   std::vector<char> memory(kBatch * kSampleBytes);
   double rota = 0;
@@ -161,22 +223,28 @@ void read(benchmark::State& state, const std::string& format) {
   const auto samples = static_cast<double>(state.iterations() * kBatches * kBatch);
   state.counters["samples/s"] = samples / rota;
   state.counters["of_pread"] = bare / rota;
-  if (format == "tar") state.counters["times_tarfile"] = samples / rota / data().tarfile_rate();
+  if (format.name == "tar") state.counters["times_tarfile"] = samples / rota / data().tarfile_rate();
 }
-BENCHMARK_CAPTURE(read, tar, "tar")->UseManualTime()->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(read, tfrecord, "tfrecord")->UseManualTime()->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(read, lines, "lines")->UseManualTime()->Unit(benchmark::kMillisecond);
-
 // One look over a file for its samples.
-void index(benchmark::State& state, const std::string& format) {
-  for (auto _ : state) benchmark::DoNotOptimize(rota::open(data().file(format), format));
+void index(benchmark::State& state, const Format& format) {
+  for (auto _ : state) benchmark::DoNotOptimize(format.open(data().file(format.file)));
   state.counters["samples/s"] =
       benchmark::Counter(static_cast<double>(state.iterations() * kSamples), benchmark::Counter::kIsRate);
 }
-BENCHMARK_CAPTURE(index, tar, "tar")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(index, tfrecord, "tfrecord")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(index, lines, "lines")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 
-BENCHMARK_MAIN();
+int main(int argc, char** argv) {
+  for (const Format& format : formats()) {
+    benchmark::RegisterBenchmark(("read/" + format.name).c_str(),
+                                 [&format](benchmark::State& state) { read(state, format); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+    benchmark::RegisterBenchmark(("index/" + format.name).c_str(), [&format](benchmark::State& state) {
+      index(state, format);
+    })->Unit(benchmark::kMillisecond);
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}
