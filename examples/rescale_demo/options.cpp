@@ -35,7 +35,10 @@ struct Words {
 void add_run(CLI::App& app, Words& words) {
   RunOptions& run = words.phase.run;
   app.add_option("--data", run.data, "directory, file or glob of the dataset")->capture_default_str();
-  app.add_option("--format", run.format, "files, hdf5 or auto")->capture_default_str();
+  app.add_option("--format", run.format,
+                 "auto, or one that rota::open knows: files, hdf5, tar, tfrecord, lines, npy, npz, tokens, "
+                 "megatron, mds")
+      ->capture_default_str();
   app.add_option("--shards", run.loader.shards, "L, the logical shards")->capture_default_str();
   app.add_option("--interleave", run.loader.interleave, "G, shards consumed at a time; 0: all")
       ->capture_default_str();
