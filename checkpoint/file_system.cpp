@@ -31,7 +31,7 @@ std::string_view advice(int error) {
       return "; the directory and its files must be writable for this job";
     case ENOENT:
     case ENOTDIR:
-      return "; make sure that the directory is still there, and seen by all ranks";
+      return "; check the path: it must be there, and seen by all ranks";
     case EMFILE:
     case ENFILE:
       return "; raise the limit of open files";

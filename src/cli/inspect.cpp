@@ -98,6 +98,11 @@ std::string loader_text(const Checkpoint& checkpoint, const TensorInfo& tensor) 
 }  // namespace
 
 std::string inspect(const std::filesystem::path& file) {
+  if (std::filesystem::is_directory(file)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("inspect {}: it is a directory; name one of its checkpoints, or use rota verify",
+                            file.string()));
+  }
   const Checkpoint checkpoint = open_checkpoint(file);
   std::string text = info_text(checkpoint.info()) + tensor_table(checkpoint) + blob_table(checkpoint);
   for (const TensorInfo& tensor : checkpoint.tensors()) {

@@ -49,8 +49,8 @@ Arrays read_arrays(const RecordFile& file, const std::vector<std::string>& wante
     const auto found =
         std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.name == name; });
     if (found == members.end()) {
-      std::vector<std::string> names;
-      for (const ZipMember& member : members) names.push_back(member.name);
+      std::vector<std::string> names(members.size());
+      std::transform(members.begin(), members.end(), names.begin(), [](const auto& m) { return m.name; });
       throw Error(ErrorCode::not_found, fmt::format("open {}: no array \"{}\"; it has \"{}\"", file.path(),
                                                     name, fmt::join(names, "\", \"")));
     }
@@ -84,20 +84,10 @@ void require_alike(const FileList& files, const std::vector<Arrays>& contents) {
   }
 }
 
-class NpzFormat : public RecordFormat {
- public:
-  explicit NpzFormat(std::vector<Arrays> contents) : contents_(std::move(contents)) {}
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-
- protected:
-  std::vector<Arrays> contents_;
-  std::vector<Field> fields_;
-};
-
 /// Each file is one record.
-class NpzFiles final : public NpzFormat {
+class NpzFiles final : public RecordFormat {
  public:
-  explicit NpzFiles(std::vector<Arrays> contents) : NpzFormat(std::move(contents)) {
+  explicit NpzFiles(std::vector<Arrays> contents) : contents_(std::move(contents)) {
     for (std::size_t f = 0; f < contents_[0].size(); ++f) {
       const Array& first = contents_[0][f];
       const bool is_ragged = std::any_of(contents_.begin(), contents_.end(), [&](const Arrays& other) {
@@ -111,6 +101,7 @@ class NpzFiles final : public NpzFormat {
   }
 
   [[nodiscard]] std::string_view name() const override { return "npz"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
     RecordIndex index{.samples = 1, .ranges = {}, .keys = {}};
     for (const Array& array : contents_[file.index]) {
@@ -133,12 +124,16 @@ class NpzFiles final : public NpzFormat {
     }
     reader.require_end();
   }
+
+ private:
+  std::vector<Arrays> contents_;
+  std::vector<Field> fields_;
 };
 
 /// Each row of the arrays is one.
-class NpzRows final : public NpzFormat {
+class NpzRows final : public RecordFormat {
  public:
-  NpzRows(const FileList& files, std::vector<Arrays> contents) : NpzFormat(std::move(contents)) {
+  NpzRows(const FileList& files, std::vector<Arrays> contents) : contents_(std::move(contents)) {
     for (const Array& array : contents_[0]) {
       fields_.push_back(
           {.name = array.member.name, .dtype = array.header.dtype, .shape = row_shape(array.header)});
@@ -147,6 +142,7 @@ class NpzRows final : public NpzFormat {
   }
 
   [[nodiscard]] std::string_view name() const override { return "rows of npz"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
     const Arrays& arrays = contents_[file.index];
     RecordIndex index{.samples = arrays[0].header.shape[0], .ranges = {}, .keys = {}};
@@ -177,6 +173,9 @@ class NpzRows final : public NpzFormat {
                                              : "has not as many rows as the first"));
     }
   }
+
+  std::vector<Arrays> contents_;
+  std::vector<Field> fields_;
 };
 
 }  // namespace

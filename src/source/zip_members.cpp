@@ -34,6 +34,7 @@ uLong read_file(voidpf /*opaque*/, voidpf stream, void* to, uLong bytes) {
 }
 uLong write_file(voidpf /*opaque*/, voidpf /*stream*/, const void* /*from*/, uLong /*bytes*/) { return 0; }
 ZPOS64_T tell_file(voidpf /*opaque*/, voidpf stream) { return static_cast<Stream*>(stream)->at; }
+// NOLINTNEXTLINE(google-runtime-int): minizip's type
 long seek_file(voidpf /*opaque*/, voidpf stream, ZPOS64_T offset, int origin) {
   auto& position = *static_cast<Stream*>(stream);
   std::uint64_t base = 0;

@@ -181,7 +181,7 @@ TEST_F(Faults, ADirectoryThatWentAwayIsAnError) {
   auto directory = open();
   std::filesystem::remove_all(path_);
   EXPECT_THAT(error_of([&] { directory.save(1, snapshot_of(1)); }),
-              IsError(ErrorCode::not_found, "make sure that the directory is still there"));
+              IsError(ErrorCode::not_found, "check the path: it must be there"));
   EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::not_found, path_.string()));
 }
 

@@ -71,6 +71,7 @@ TEST_F(Tool, RefusesToInspectWhatIsNoCheckpoint) {
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.output, AllOf(HasSubstr("error: "), HasSubstr("a-file")));
   EXPECT_EQ(rota("inspect /nowhere.h5").code, 1);
+  EXPECT_THAT(rota("inspect /tmp").output, HasSubstr("use rota verify"));
 }
 
 TEST_F(Tool, TellsItsUsage) {
