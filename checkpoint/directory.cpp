@@ -16,9 +16,9 @@
 #include "file_system.hpp"
 #include "hdf5/hdf5.hpp"
 #include "new_directory.hpp"
+#include "old_checkpoints.hpp"
 #include "ranks.hpp"
 #include "reader.hpp"
-#include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "save.hpp"
@@ -65,9 +65,6 @@ void CheckpointPolicy::validate() const {
 
 namespace {
 
-// To free the bytes of such a file takes longer than to start a thread for it.
-constexpr std::uint64_t kLargeFile = 8 << 20;
-
 // What a save in the background works on.
 struct InBackground {
   checkpoint::Staging staging;
@@ -79,7 +76,11 @@ struct InBackground {
 struct CheckpointDirectory::Impl {
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
-      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
+      : system(files),
+        ranks(comm, rules.deadline),
+        path(std::move(directory)),
+        policy(rules),
+        old(files, path) {
     const bool has_mpi = comm.get() != MPI_COMM_NULL;
     if (!has_mpi) policy.writer = Writer::direct;
     ranks.together("open a checkpoint directory", [&] {
@@ -216,7 +217,7 @@ struct CheckpointDirectory::Impl {
                                         .step = step,
                                         .writer = policy.writer,
                                         .memory = in_background};
-    if (freeing.joinable()) freeing.join();  // its space may be needed
+    old.wait();  // its space may be needed
     const CommitPage page = checkpoint::save(target, data, error);
     if (ranks.is_root()) drop_old();
     took = std::chrono::steady_clock::now() - began;
@@ -272,57 +273,18 @@ struct CheckpointDirectory::Impl {
     in_background->snapshot = Snapshot();
   }
 
-  // What cannot be dropped now is dropped after the next save.
   void drop_old() noexcept {
     try {
-      std::vector<checkpoint::Present> present;
-      for (const std::int64_t serial : present_serials()) {
-        if (const auto file = judge(serial)) present.push_back(*file);
-      }
-      std::vector<File> large;
-      for (const std::int64_t serial : checkpoint::to_drop(present, policy, verified)) {
-        File file = drop(file_path(serial));
-        if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
-      }
-      if (!large.empty()) freeing = std::jthread([files = std::move(large)] {});
+      old.drop(present_serials(), policy, verified, passed_over);
     } catch (...) {
       return;  // the save is done, and other ranks have heard so
     }
   }
 
-  // Takes its name away; where it can be opened, what is returned holds its bytes for as long as it lives.
-  [[nodiscard]] File drop(const std::filesystem::path& name) const {
-    File file;
-    try {
-      file = File(checkpoint::posix_file_system(), name.string(), O_RDONLY);  // for another thread to close
-    } catch (const Error&) {
-      file = {};
-    }
-    system.unlink(name.c_str());
-    return file;
-  }
-
-  // What retention is to know of a file; nothing where it is of a newer format, not for this version to
-  // judge.
-  [[nodiscard]] std::optional<checkpoint::Present> judge(std::int64_t serial) const {
-    const bool was_bad =
-        std::ranges::find(passed_over, file_path(serial), &PassedOver::path) != passed_over.end();
-    try {
-      return checkpoint::Present{.serial = serial, .is_good = !was_bad && open_page(serial).serial == serial};
-    } catch (const Error& error) {
-      if (error.code() == ErrorCode::unsupported) return std::nullopt;
-      return checkpoint::Present{.serial = serial, .is_good = false};
-    }
-  }
-
-  [[nodiscard]] CommitPage open_page(std::int64_t serial) const {
-    return checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY));
-  }
-
   // Nothing where it does not verify, or belongs to another file.
   [[nodiscard]] std::optional<CommitPage> read_page(std::int64_t serial) const {
     try {
-      CommitPage page = open_page(serial);
+      CommitPage page = checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY));
       return page.serial == serial ? std::optional(page) : std::nullopt;
     } catch (const Error&) {
       return std::nullopt;
@@ -351,8 +313,8 @@ struct CheckpointDirectory::Impl {
   checkpoint::Ranks ranks;
   std::filesystem::path path;
   CheckpointPolicy policy;
-  File directory_file;   // rank 0: holds the lock
-  std::jthread freeing;  // rank 0: closes large files that were dropped
+  checkpoint::OldCheckpoints old;  // rank 0 drops them
+  File directory_file;             // rank 0: holds the lock
   bool is_locked = false;
   checkpoint::RunId run_id{};
   std::int64_t parent = -1;

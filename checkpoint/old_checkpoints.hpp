@@ -1,0 +1,40 @@
+#pragma once
+
+// Drops what a directory does not keep.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <thread>
+#include <utility>
+
+#include "file_system.hpp"
+#include "retention.hpp"
+
+namespace rota::checkpoint {
+
+/// Removes checkpoints, and frees the bytes of large ones on a thread. *One thread* at a time.
+class OldCheckpoints {
+ public:
+  OldCheckpoints(const FileSystem& system, std::filesystem::path directory)
+      : system_(&system), directory_(std::move(directory)) {}
+
+  /// Removes those of `serials_newest_first` that `policy` does not keep. `passed_over` are known to be
+  /// damaged; `verified` as for to_drop. What cannot be dropped now is dropped by the next call; files of a
+  /// newer format never are.
+  void drop(std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
+            std::int64_t verified, std::span<const PassedOver> passed_over);
+  /// Waits until all bytes are free.
+  void wait() {
+    if (freeing_.joinable()) freeing_.join();
+  }
+
+ private:
+  [[nodiscard]] File remove(const std::filesystem::path& path) const;
+
+  const FileSystem* system_;
+  std::filesystem::path directory_;
+  std::jthread freeing_;
+};
+
+}  // namespace rota::checkpoint
