@@ -61,7 +61,7 @@ class RecordSource final : public Source {
         for (std::size_t field = 0; field < format_->fields().size(); ++field) {
           const ByteRange& bytes = range(place, field);
           assert(out.bytes(field, i).size() == bytes.bytes);
-          if (bytes.bytes > 0) format_->read(record_file, field, bytes, out.bytes(field, i));
+          format_->read(record_file, field, bytes, out.bytes(field, i));
         }
         if (format_->has_key_field()) copy_key(place, out.bytes(fields_.size() - 1, i));
       }

@@ -85,6 +85,13 @@ TEST_F(TfRecords, WithAFlippedBitAreDamagedWhereItIs) {
   EXPECT_EQ(Samples(*open_tfrecord(path, {.verify = false}), ids({1})).sample(0, 0), "sebond");
 }
 
+TEST_F(TfRecords, ThatAreEmptyHaveAChecksumToo) {
+  write("write('a.tfrecord', [b''])");
+  change("a.tfrecord", 13, 1);
+  EXPECT_THAT(error_of([&] { Samples(*open_tfrecord(directory_.path()), ids({0})); }),
+              is_error(ErrorCode::corrupt, {"a.tfrecord", "byte 12", "checksum"}));
+}
+
 TEST_F(TfRecords, WithAFlippedLengthAreNotIndexed) {
   write("write('a.tfrecord', [b'first', b'second'])");
   for (const std::streamoff byte : {0, 3, 7, 8, 11}) {
