@@ -115,7 +115,7 @@ std::vector<ZipMember> list_zip(const RecordFile& file) {
 }
 
 struct ZipReader::Inflation {
-  explicit Inflation(std::size_t bytes) : stored(bytes) {
+  Inflation() {
     constexpr int kRaw = -15;  // without zlib's head and checksum
     if (inflateInit2(&z, kRaw) != Z_OK) throw std::bad_alloc();
   }
@@ -124,15 +124,14 @@ struct ZipReader::Inflation {
   Inflation& operator=(const Inflation&) = delete;
 
   z_stream z{};
-  std::vector<std::byte> stored;
-  std::size_t taken = 0;
+  std::vector<std::byte> window;  // stored bytes; z has taken some of them
+  std::uint64_t read = 0;         // stored bytes that were in it so far
 };
 
-ZipReader::ZipReader(const RecordFile& file, const ZipMember& member) : file_(file), member_(member) {
-  if (!member.is_deflated) return;
-  inflation_ = std::make_unique<Inflation>(member.stored_bytes);
-  file.read(member.offset, inflation_->stored);
-}
+ZipReader::ZipReader(const RecordFile& file, const ZipMember& member)
+    : file_(file),
+      member_(member),
+      inflation_(member.is_deflated ? std::make_unique<Inflation>() : nullptr) {}
 ZipReader::~ZipReader() = default;
 
 void ZipReader::next(std::span<std::byte> to) {
@@ -148,21 +147,33 @@ void ZipReader::next(std::span<std::byte> to) {
   } else {
     z_stream& z = inflation_->z;
     while (!to.empty()) {
-      const std::span<std::byte> rest = std::span(inflation_->stored).subspan(inflation_->taken);
-      z.next_in = reinterpret_cast<Bytef*>(rest.data());
-      z.avail_in = static_cast<uInt>(std::min(rest.size(), kMostAtOnce));
+      if (z.avail_in == 0) refill(to.size());
+      const std::size_t most = std::min(to.size(), kMostAtOnce);
       z.next_out = reinterpret_cast<Bytef*>(to.data());
-      z.avail_out = static_cast<uInt>(std::min(to.size(), kMostAtOnce));
+      z.avail_out = static_cast<uInt>(most);
+      const uInt before = z.avail_in;
       const int status = inflate(&z, Z_NO_FLUSH);
-      const std::size_t taken = std::min(rest.size(), kMostAtOnce) - z.avail_in;
-      const std::size_t made = std::min(to.size(), kMostAtOnce) - z.avail_out;
-      inflation_->taken += taken;
+      const std::size_t made = most - z.avail_out;
       to = to.subspan(made);
-      if ((status != Z_OK && status != Z_STREAM_END) || (taken == 0 && made == 0)) throw damaged();
+      if ((status != Z_OK && status != Z_STREAM_END) || (before == z.avail_in && made == 0)) throw damaged();
     }
   }
   done_ += all.size();
   crc_ = ::crc32_gzip_refl(crc_, reinterpret_cast<const unsigned char*>(all.data()), all.size());
+}
+
+// The next stored bytes: few for a header, many for data.
+void ZipReader::refill(std::size_t wanted) {
+  constexpr std::size_t kLeast = 4 << 10;
+  constexpr std::size_t kMost = 1 << 20;
+  z_stream& z = inflation_->z;
+  std::vector<std::byte>& window = inflation_->window;
+  std::uint64_t& read = inflation_->read;
+  window.resize(std::min<std::uint64_t>(member_.stored_bytes - read, std::clamp(wanted, kLeast, kMost)));
+  file_.read(member_.offset + read, window);
+  read += window.size();
+  z.next_in = reinterpret_cast<Bytef*>(window.data());
+  z.avail_in = static_cast<uInt>(window.size());
 }
 
 void ZipReader::require_end() {

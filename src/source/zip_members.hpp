@@ -30,19 +30,20 @@ std::vector<ZipMember> list_zip(const RecordFile& file);
 /// The unpacked bytes of a member, from its first one on, and their checksum. *One thread.*
 class ZipReader {
  public:
-  /// Reads the stored bytes of a deflated member at once. Throws as RecordFile::read does.
   ZipReader(const RecordFile& file, const ZipMember& member);
   ~ZipReader();
   ZipReader(const ZipReader&) = delete;
   ZipReader& operator=(const ZipReader&) = delete;
 
-  /// Fills `to` with those that follow. Throws Error{corrupt} where they are not what deflating leaves.
+  /// Fills `to` with those that follow. Throws as RecordFile::read does, Error{corrupt} where they are not
+  /// what deflating leaves.
   void next(std::span<std::byte> to);
   /// Throws Error{corrupt} unless all were read, and their checksum is right.
   void require_end();
 
  private:
   struct Inflation;
+  void refill(std::size_t wanted);
   const RecordFile& file_;
   const ZipMember& member_;
   std::unique_ptr<Inflation> inflation_;  // of a deflated one
