@@ -109,9 +109,9 @@ void list(benchmark::State& state) {
         throw std::runtime_error("files are missing");
     });
     const double one = seconds_of([&] {
-      const auto files = rota::FileList::list(path, {.evidence = rota::Evidence::names});
+      const auto files = rota::Catalog(path, {.evidence = rota::Evidence::names});
       if (files.size() != kFiles) throw std::runtime_error("files are missing");
-      bytes = files.names().bytes().size();
+      bytes = files_of(files).table().names().bytes().size();
     });
     rota += one;
     naive += seconds_of([&] { benchmark::DoNotOptimize(naive_list(path)); });

@@ -1,10 +1,23 @@
 #pragma once
 
-// What a dataset is known by. Next: source.hpp.
+// Which files make a dataset. A Catalog is made once, by one process or by all ranks together, and then
+// opened by a source. Next: source.hpp.
 
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <string_view>
 
+#include "rota/fingerprint.hpp"
+#include "rota/progress.hpp"
+
 namespace rota {
+
+namespace mpi {
+class Communicator;
+}
 
 /// What the files of a dataset are known by, in its fingerprint and when they are read.
 enum class Evidence {
@@ -17,5 +30,88 @@ enum class Evidence {
 };
 
 std::string_view to_string(Evidence evidence) noexcept;
+
+/// Where the names of files are kept.
+enum class Placement {
+  /// All of them once on each node, in memory that its ranks share.
+  node_shared,
+  /// Each rank keeps its part of them, and gets those that it reads next from the others. For datasets whose
+  /// samples are files, read by a Loader; see Source::bring.
+  distributed,
+};
+
+/// How a catalog is made.
+struct CatalogOptions {
+  Evidence evidence = Evidence::sizes;
+  Placement placement = Placement::node_shared;
+  int listing_threads = 8;         ///< of a rank, that read directories, and ask for sizes
+  int indexing_threads = 8;        ///< of a rank, that look into files, each into one of its own
+  ProgressFunction progress = {};  ///< told how far listing and indexing are; null: nobody is
+  /// The ranks that make the catalog together, and then open it together: rank 0 alone reads directories, and
+  /// what is found is handed out. Null: this process alone. It is duplicated.
+  const mpi::Communicator* comm = nullptr;
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
+/// What has become of the files of a saved catalog since.
+struct CatalogChanges {
+  std::int64_t changed = 0;   ///< other sizes, or written to
+  std::int64_t vanished = 0;  ///< there no more
+  std::int64_t appeared = 0;  ///< new
+  std::string first;          ///< the name of one of them
+
+  [[nodiscard]] bool any() const noexcept { return changed + vanished + appeared > 0; }
+};
+
+class FileList;
+
+/// The regular files of a dataset, in order. *Immutable*; copies are cheap and share it. Where it was made by
+/// several ranks, it lives no longer than MPI runs.
+class Catalog {
+ public:
+  /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
+  /// `[...]`, as in a shell), in the byte-wise order of their names relative to the directory. Symbolic links
+  /// are followed. A file that `save` wrote is loaded instead: what it holds is compared with what is there,
+  /// and what has changed since is listed, and later indexed, anew.
+  ///
+  /// **Collective** over `options.comm`. Blocks on storage. Throws Error{not_found} for a missing path or
+  /// nothing there, Error{io} naming an entry that cannot be read, Error{unsupported} for a cycle of symbolic
+  /// links, Error{corrupt} for a saved catalog that is damaged.
+  explicit Catalog(const std::filesystem::path& path, const CatalogOptions& options = {});
+
+  /// The files that `manifest` lists, in its order: a path on each line, or a JSON object on each with a
+  /// string `path` and, if it likes, a number `samples`, which the file must then have. Paths are relative to
+  /// the manifest's directory, or absolute. Empty lines are passed over. **Collective** as above. Throws as
+  /// above, naming the line, and Error{invalid_argument} for a path that is listed twice.
+  static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
+
+  /// Files.
+  [[nodiscard]] std::int64_t size() const noexcept;
+  /// Where file i is, as a user would write it. Not for a distributed catalog.
+  [[nodiscard]] std::string path(std::int64_t i) const;
+  [[nodiscard]] Evidence evidence() const noexcept;
+  /// How many bytes file i had when it was listed. Only where the evidence is sizes; not for a distributed
+  /// catalog.
+  [[nodiscard]] std::int64_t bytes(std::int64_t i) const;
+  /// Of names, and of sizes where they are evidence.
+  [[nodiscard]] Fingerprint fingerprint() const;
+
+  /// Writes what is known of the files, and of what sources have found in them, into one file, in the place
+  /// of one that is there. Rank 0 writes. **Collective.** Throws Error{io}, and what was there is untouched;
+  /// Error{unsupported} for a distributed catalog.
+  void save(const std::filesystem::path& file) const;
+  /// What had become of the files when a saved catalog was loaded.
+  [[nodiscard]] const CatalogChanges& changes() const noexcept;
+  /// The absolute path of the file, directory, glob or manifest that it was first made of.
+  [[nodiscard]] const std::string& origin() const noexcept;
+
+ private:
+  struct Contents;
+  friend const FileList& files_of(const Catalog& catalog) noexcept;
+  explicit Catalog(std::shared_ptr<const Contents> contents);
+  std::shared_ptr<const Contents> contents_;
+};
 
 }  // namespace rota

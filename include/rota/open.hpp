@@ -12,21 +12,13 @@
 
 namespace rota {
 
-/// What the `files` source does with a directory or glob.
-struct FilesOptions {
-  int listing_threads = 8;  ///< threads that read directories, and ask for sizes
-  Evidence evidence = Evidence::sizes;
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
-};
-
-/// Every regular file under directory `path`, or named by the glob `path` (`*`, `?`, `[...]`, as in a shell),
-/// is one sample with one ragged field `data` of bytes. Ids follow the byte-wise order of the relative paths.
-/// Symbolic links are followed. The fingerprint covers relative names, and sizes where they are evidence.
-/// Blocks on storage; any thread. Throws Error{not_found} for a missing path or nothing in it, Error{io}
-/// naming an entry that cannot be read, Error{unsupported} for a cycle of symbolic links.
-std::unique_ptr<const Source> open_files(const std::filesystem::path& path, const FilesOptions& options = {});
+/// Each file of `catalog` is one sample with one ragged field `data` of bytes. Throws Error{corrupt} where a
+/// file that is read has changed its size since it was listed.
+///
+/// Every function here that takes a catalog is **collective** over the ranks that made it; looking into files
+/// is shared out over them. Those that take a path open Catalog(path), for this process alone.
+std::unique_ptr<const Source> open_files(const Catalog& catalog);
+std::unique_ptr<const Source> open_files(const std::filesystem::path& path);
 
 /// What the `hdf5` source reads from its files.
 struct Hdf5Options {
@@ -35,28 +27,26 @@ struct Hdf5Options {
   std::vector<std::string> datasets;
 };
 
-/// The rows of the datasets of one or more HDF5 files that share a leading extent N, joined in sorted order.
-/// `path` is a file, a directory (its *.h5 and *.hdf5 files) or a glob. Integers, floats and booleans, native
+/// The rows of the datasets of one or more HDF5 files that share a leading extent N, joined in order. Where
+/// some files are named *.h5 or *.hdf5, only those are read. Integers, floats and booleans, native
 /// byte order, contiguous or chunked, with the deflate, zstd (32015) and shuffle filters. `name` [T, ...]
 /// with `name_offsets` [N + 1] is ragged. Reads bytes by offset, without HDF5's lock. The fingerprint covers
 /// relative names, field shapes and extents. Throws Error{not_found} for a missing path or dataset (naming
 /// those there are), Error{corrupt} for a file that is truncated or not HDF5, Error{invalid_argument} for
 /// unequal extents, Error{unsupported} for other types and filters, and for links into other files.
+std::unique_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options = {});
 std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options = {});
 
 /// What the `tfrecord` source does.
 struct TfRecordOptions {
-  bool verify = true;        ///< the checksum of each record that is read
-  int indexing_threads = 8;  ///< threads that look for records, each in a file of its own
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
+  bool verify = true;  ///< the checksum of each record that is read
 };
 
 /// The records of one or more TFRecord files, joined in the order of their names: one ragged field `data` of
 /// bytes. The checksums of lengths are always verified. The fingerprint covers relative names, sizes and
 /// numbers of records. Throws Error{not_found} for a missing path or nothing there, Error{corrupt} naming
 /// file and byte offset for what is damaged, cut short, or no TFRecord file.
+std::unique_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options = {});
 std::unique_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
                                             const TfRecordOptions& options = {});
 
@@ -65,8 +55,7 @@ struct TarOptions {
   /// Extensions to read, as fields in this order, e.g. {"jpg", "cls"}; empty: all that the first file has, by
   /// name. A sample that lacks one has no bytes in it.
   std::vector<std::string> fields = {};
-  bool keys = false;         ///< one more ragged field, `__key__`: what the names of a sample have in common
-  int indexing_threads = 8;  ///< threads that look for samples, each in a file of its own
+  bool keys = false;  ///< one more ragged field, `__key__`: what the names of a sample have in common
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;
@@ -79,29 +68,19 @@ struct TarOptions {
 /// sizes and numbers of samples. Throws as open_tfrecord does; Error{corrupt} also where a sample has an
 /// extension twice, Error{invalid_argument} for one with an extension that is no field, where `fields` is
 /// empty, Error{unsupported} for compressed files.
+std::unique_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options = {});
 std::unique_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options = {});
-
-/// What the `lines` source does.
-struct LinesOptions {
-  int indexing_threads = 8;  ///< threads that look for lines, each in a file of its own
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
-};
 
 /// The lines of one or more text or JSON-lines files, joined in the order of their names: one ragged field
 /// `text` of bytes, without the newline (nor a carriage return before it) that ends a line; the last need not
 /// have one. The index takes 16 bytes a line. The fingerprint covers relative names, sizes and numbers of
 /// lines. Throws as open_tfrecord does; Error{unsupported} for compressed files.
-std::unique_ptr<const Source> open_lines(const std::filesystem::path& path, const LinesOptions& options = {});
+std::unique_ptr<const Source> open_lines(const Catalog& catalog);
+std::unique_ptr<const Source> open_lines(const std::filesystem::path& path);
 
 /// What the `npy` source does.
 struct NpyOptions {
   bool file_is_sample = false;  ///< else each row of an array is one
-  int indexing_threads = 8;     ///< threads that look at files
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
 };
 
 /// The rows of the arrays in one or more NPY files, joined in the order of their names: one field `data` of
@@ -110,16 +89,13 @@ struct NpyOptions {
 /// booleans; arrays in Fortran order are turned into C's, which needs `file_is_sample` where they have more
 /// than one dimension. The fingerprint covers relative names, sizes, type and shapes. Throws as open_tfrecord
 /// does; Error{unsupported} for other types, Error{invalid_argument} for arrays that do not go together.
+std::unique_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options = {});
 std::unique_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options = {});
 
 /// What the `npz` source does.
 struct NpzOptions {
   std::vector<std::string> arrays = {};  ///< to read, as fields in this order; empty: all, by name
   bool rows = false;                     ///< each row of the arrays is a sample; else each file
-  int indexing_threads = 8;              ///< threads that look at files
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
 };
 
 /// The arrays of one or more NPZ files, stored or deflated, joined in the order of their names. Each file is
@@ -127,6 +103,7 @@ struct NpzOptions {
 /// `rows`, each row of arrays that are stored and have as many rows. The fingerprint covers relative names,
 /// sizes, fields and numbers of samples. Throws as open_npy does; Error{not_found} for an array that a file
 /// has not.
+std::unique_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options = {});
 std::unique_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options = {});
 
 /// What the `tokens` source does.
@@ -143,45 +120,37 @@ struct TokensOptions {
 /// from one file into the next, and tokens behind the last whole one are left out. One field `tokens`
 /// [length]. The fingerprint covers relative names, sizes, and the options. Throws Error{not_found} for a
 /// missing path or nothing there, Error{corrupt} for a file of no whole number of tokens.
+std::unique_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options = {});
 std::unique_ptr<const Source> open_tokens(const std::filesystem::path& path,
                                           const TokensOptions& options = {});
 
-/// What the `megatron` source does.
-struct MegatronOptions {
-  int indexing_threads = 8;  ///< threads that read indices, each in a file of its own
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
-};
-
 /// The documents of one or more pairs X.idx, X.bin as Megatron-LM writes them, joined in the order of their
-/// names: one ragged field `tokens`, of the type that the index says. `path` is a file *.idx, a directory or
-/// a glob of such. The fingerprint covers relative names, sizes and numbers of documents. Throws as
-/// open_tfrecord does; Error{unsupported} for other versions.
-std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path,
-                                            const MegatronOptions& options = {});
+/// names: one ragged field `tokens`, of the type that the index says. The catalog holds the files X.idx,
+/// among others if it likes; X.bin lies beside. The fingerprint covers relative names, sizes and numbers of
+/// documents. Throws as open_tfrecord does; Error{unsupported} for other versions.
+std::unique_ptr<const Source> open_megatron(const Catalog& catalog);
+std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path);
 
 /// What the `mds` source does.
 struct MdsOptions {
   std::vector<std::string> columns = {};  ///< to read, as fields in this order; empty: all
-  int indexing_threads = 8;               ///< threads that look for samples, each in a shard of its own
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
 };
 
-/// The samples of MosaicML's shards (MDS, version 2): directory `path` with its index.json, or that file.
+/// The samples of MosaicML's shards (MDS, version 2): the catalog holds index.json, among others if it likes.
 /// Numbers and arrays of a shape given in the encoding are fixed fields; arrays of one dimension, text and
 /// encoded images ragged ones, their bytes as they are. Not compressed. The fingerprint covers names of
 /// shards, sizes and numbers of samples. Throws as open_tfrecord does; Error{not_found} for a column that
 /// there is not; Error{unsupported} for pickles, arrays of any type or of more dimensions, and compressed
 /// shards.
+std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options = {});
 std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options = {});
 
-/// Opens `path` with the source that suits what is there: by signature `hdf5`, `tfrecord`, `tar` or `npy`,
-/// where all files carry it; `lines` where all are named *.jsonl or *.ndjson; `files` otherwise. `format`
-/// forces one of these; "auto" looks. Throws what that source throws, and Error{invalid_argument} for an
-/// unknown format.
+/// Opens a catalog with the source that suits what is there: `mds` where there is an index.json beside *.mds;
+/// by signature `hdf5`, `tfrecord`, `tar` or `npy`, where all files carry it; `lines` where all are named
+/// *.jsonl or *.ndjson; `files` otherwise, and where names are distributed. `format` forces one of these, or
+/// `npz`, `tokens` (with their default options) or `megatron`; "auto" looks. Throws what that source throws,
+/// and Error{invalid_argument} for an unknown format.
+std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format = "auto");
 std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format = "auto");
 
 }  // namespace rota

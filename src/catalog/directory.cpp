@@ -47,7 +47,7 @@ std::uint64_t key_of(std::string_view name) {
 
 }  // namespace
 
-DirectoryListing::DirectoryListing(int fd, std::string_view shown, NameFilter wanted) {
+DirectoryListing::DirectoryListing(int fd, std::string_view shown) {
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
   for (;;) {
     const ssize_t bytes = ::getdents64(fd, buffer.get(), kBufferBytes);
@@ -59,8 +59,7 @@ DirectoryListing::DirectoryListing(int fd, std::string_view shown, NameFilter wa
       const std::string_view name(&entry->d_name[0]);
       if (name == "." || name == "..") continue;
       const Kind kind = kind_of(*entry, fd, shown);
-      const bool is_wanted = kind == Kind::file && (wanted == nullptr || wanted(name));
-      if (is_wanted || kind == Kind::directory) add(name, kind == Kind::directory);
+      if (kind != Kind::other) add(name, kind == Kind::directory);
     }
   }
   sort();

@@ -10,10 +10,7 @@
 
 namespace rota {
 
-/// Says whether a file with this last name is wanted.
-using NameFilter = bool (*)(std::string_view name);
-
-/// The wanted regular files of a directory, and its directories; symbolic links are what they lead to. Sorted
+/// The regular files of a directory, and its directories; symbolic links are what they lead to. Sorted
 /// by their bytes as unsigned numbers, a directory as if its name ended in a slash: so that the files below
 /// it stand where their paths do. *Immutable.*
 class DirectoryListing {
@@ -27,7 +24,7 @@ class DirectoryListing {
   /// Reads the directory that is open as `fd`; `shown` is its path, with a slash, for messages. Asks for what
   /// an entry is only where the file system does not say. Throws Error{io} naming an entry that cannot be
   /// read or links to nothing, Error{unsupported} naming a cycle of symbolic links.
-  DirectoryListing(int fd, std::string_view shown, NameFilter wanted);
+  DirectoryListing(int fd, std::string_view shown);
 
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
   [[nodiscard]] Entry operator[](std::size_t i) const noexcept { return entry(places_[i]); }

@@ -3,33 +3,29 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstring>
 #include <exception>
 #include <thread>
+#include <utility>
 
+#include "catalog/meter.hpp"
+#include "catalog/spread_listing.hpp"
 #include "rota/types.hpp"
 
 namespace rota {
-
-std::string_view to_string(Evidence evidence) noexcept {
-  return evidence == Evidence::sizes ? "sizes" : "names";
-}
-
 namespace {
 
-constexpr std::int64_t kNotRegular = -1;
 constexpr std::int64_t kFilesPerThread = 256;  // fewer are not worth a thread
+constexpr std::int64_t kFilesPerLook = 1024;
 
-std::int64_t size_of_file(int root, const char* name, const std::string& directory) {
-  const struct stat status = stat_entry(root, name, directory);
-  return S_ISREG(status.st_mode) ? status.st_size : kNotRegular;
-}
+enum class Kind { directory, file, glob };
 
-}  // namespace
-
-FileList::Kind FileList::kind_of(const std::string& path) {
+Kind kind_of(const std::string& path) {
   struct stat status {};
   if (path.empty()) throw Error(ErrorCode::invalid_argument, "open a dataset: the path is empty");
   if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
@@ -39,88 +35,149 @@ FileList::Kind FileList::kind_of(const std::string& path) {
   throw system_error("open", path, error);
 }
 
-NameTable FileList::list_names(const std::string& path, Kind kind, const ListingOptions& options) const {
-  NameTableBuilder names;
+std::string directory_of(const std::string& path, Kind kind) {
   switch (kind) {
     case Kind::directory:
-      walk_directory(root_.get(), {.shown = directory_, .wanted = options.wanted, .threads = options.threads},
-                     [&](std::string_view directory, std::string_view name) { names.add(directory, name); });
-      break;
+      return path.back() == '/' ? path : path + '/';
     case Kind::glob:
-      for (const std::string& name : match_glob(path)) names.add("", name);
-      break;
+      return fixed_directory(path);
     case Kind::file:
-      names.add("", std::string_view(path).substr(directory_.size()));
       break;
   }
-  return names.finish();
+  return path.substr(0, path.rfind('/') + 1);
 }
 
-FileList FileList::list(const std::filesystem::path& path, const ListingOptions& options) {
-  const std::string& text = path.native();
-  const Kind kind = kind_of(text);
-  FileList files;
-  files.directory_ = kind == Kind::directory ? text : fixed_directory(text);
-  if (kind == Kind::directory && text.back() != '/') files.directory_ += '/';
-  if (kind == Kind::file) files.directory_ = text.substr(0, text.rfind('/') + 1);
-  const std::string root = files.directory_.empty() ? "." : files.directory_;
-  files.root_ = open_for_reading(AT_FDCWD, root.c_str());
-  if (!files.root_.is_open()) throw system_error("open", root, errno);
-  files.evidence_ = options.evidence;
-  files.names_ = files.list_names(text, kind, options);
-  // A walk finds regular files alone, a glob all that there is.
-  if (options.evidence == Evidence::sizes || kind != Kind::directory) {
-    files.ask_sizes(options.threads);
-    files.keep_regular_files();
+Descriptor open_root(const std::string& directory) {
+  const std::string root = directory.empty() ? "." : directory;
+  Descriptor opened = open_for_reading(AT_FDCWD, root.c_str());
+  if (!opened.is_open()) throw system_error("open", root, errno);
+  return opened;
+}
+
+// Puts the names that there are at `path`, and returns what they are relative to.
+std::string list_path(const std::string& path, const CatalogOptions& options, const NameVisitor& visit) {
+  const Kind kind = kind_of(path);
+  std::string directory = directory_of(path, kind);
+  const Descriptor root = open_root(directory);
+  bool is_any = false;
+  const NameVisitor note = [&](std::string_view below, std::string_view name) {
+    is_any = true;
+    visit(below, name);
+  };
+  if (kind == Kind::directory) {
+    walk_directory(root.get(), {.shown = directory, .threads = options.listing_threads}, note);
+  } else {
+    const auto names = kind == Kind::glob ? match_glob(path) : std::vector{path.substr(directory.size())};
+    for (const std::string& name : names) {
+      if (S_ISREG(stat_entry(root.get(), name.c_str(), directory).st_mode)) note("", name);
+    }
   }
-  if (options.evidence == Evidence::names) files.bytes_.clear();
-  if (files.size() > 0) return files;
-  throw Error(ErrorCode::not_found, fmt::format("open {}: {} no {}; check the path", text,
+  if (is_any) return directory;
+  throw Error(ErrorCode::not_found, fmt::format("open {}: {} no regular file; check the path", path,
                                                 kind == Kind::directory ? "the directory holds"
                                                 : kind == Kind::glob    ? "the glob matches"
-                                                                        : "it is",
-                                                options.kind));
+                                                                        : "it is"));
 }
 
-FileList FileList::beside(std::span<const std::string> names) const {
-  FileList files;
-  files.root_ = open_for_reading(root_.get(), ".");
-  if (!files.root_.is_open()) throw system_error("open", directory_, errno);
-  files.directory_ = directory_;
-  NameTableBuilder builder;
-  for (const std::string& name : names) {
-    builder.add("", name);
-    files.bytes_.push_back(ask_bytes(name));
+}  // namespace
+
+std::string_view to_string(Evidence evidence) noexcept {
+  return evidence == Evidence::sizes ? "sizes" : "names";
+}
+
+FileList::FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Lister& list)
+    : crew_(std::move(crew)), evidence_(evidence) {
+  const mpi::Nodes& nodes = crew_->nodes;
+  const bool is_spread = crew_->options.placement == Placement::distributed;
+  const auto [files, names] = hand_out_names(list, is_spread);
+  open_directory();
+  const SpreadPlan plan{.world = nodes.all().world(), .files = files};
+  if (is_spread) {
+    auto stats = ask_stats(names, {.first = 0, .last = names.size()}, [&](auto i) { return plan.file(i); });
+    listing_ = std::make_shared<SpreadListing>(nodes.all(), plan, names, std::move(stats));
+  } else {
+    const Range range{.first = share_of(files, plan.world.rank),
+                      .last = share_of(files, plan.world.rank + 1)};
+    const auto stats = ask_stats(names, range, [&](auto i) { return range.first + i; });
+    listing_ = std::make_shared<TableListing>(
+        names, mpi::join(nodes, "hand out sizes", std::as_bytes(std::span(stats))));
   }
-  files.names_ = builder.finish();
-  return files;
 }
 
-Descriptor FileList::open(const std::string& name) const {
-  Descriptor file = open_for_reading(root_.get(), name.c_str());
-  if (!file.is_open()) throw system_error("open", directory_ + name, errno);
-  return file;
+// All ranks get the names while they are found: all of them, or their own.
+FileList::Names FileList::hand_out_names(const Lister& list, bool is_spread) {
+  const mpi::Nodes& nodes = crew_->nodes;
+  const auto put_names = [&](NameTableBuilder& names) {
+    Meter meter(crew_->options.progress, "list files", 0);
+    directory_ = list([&](std::string_view below, std::string_view name) {
+      names.add(below, name);
+      meter.add(1);
+      if (names.size() % kFilesPerLook == 0) meter.look();
+    });
+    meter.end();
+    names_ = names.digest();
+  };
+  Names names;
+  if (is_spread) {
+    names.table = hand_out_blocks(nodes.all(), "list files", put_names, names.files);
+  } else {
+    const auto shared = mpi::hand_out(nodes, "list files", [&](const mpi::ByteSink& sink) {
+      NameTableBuilder builder(sink);
+      put_names(builder);
+      sink(builder.end());
+    });
+    names.table = NameTable(shared.bytes, shared.owner);
+    names.files = names.table.size();
+  }
+  directory_ = mpi::broadcast(nodes.all(), std::move(directory_));
+  mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&names_, 1)));
+  return names;
 }
 
-std::int64_t FileList::ask_bytes(const std::string& name) const {
-  const std::int64_t bytes = size_of_file(root_.get(), name.c_str(), directory_);
-  if (bytes != kNotRegular) return bytes;
-  throw Error(ErrorCode::io,
-              fmt::format("read {}{}: it is no regular file any more; restore it", directory_, name));
+void FileList::open_directory() {
+  mpi::together(crew_->nodes.all(), "open the dataset's directory",
+                [&] { root_ = std::make_shared<const Descriptor>(open_root(directory_)); });
 }
 
-// Shares the files out over threads; the error of the first file that has one is thrown.
-void FileList::ask_sizes(int threads) {
-  const auto count = static_cast<std::int64_t>(size());
-  const std::int64_t parts = std::clamp<std::int64_t>(count / kFilesPerThread, 1, threads);
+std::size_t FileList::share_of(std::size_t files, int rank) const {
+  const int ranks = crew_->nodes.all().size();
+  return static_cast<std::size_t>(share(static_cast<std::int64_t>(files), rank, ranks));
+}
+
+// Of those names of a table that this rank is to ask for; `number` says which files they are. Collective.
+std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range, const FileNumber& number) {
+  std::vector<FileStat> stats;
+  if (evidence_ == Evidence::names) return stats;
+  const mpi::Communicator& all = crew_->nodes.all();
+  mpi::together(all, "ask for sizes", [&] { stats = ask_stats(names, range); });
+  std::array<std::int64_t, 2> sum{};
+  for (std::size_t i = 0; i < stats.size(); ++i) {
+    const std::array words = {static_cast<std::int64_t>(number(i)), stats[i].bytes};
+    const XXH128_hash_t digest = XXH3_128bits(words.data(), sizeof(words));
+    sum[0] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[0]) + digest.high64);
+    sum[1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[1]) + digest.low64);
+  }
+  mpi::sum(all, sum);
+  sizes_ = {.high = static_cast<std::uint64_t>(sum[0]), .low = static_cast<std::uint64_t>(sum[1])};
+  return stats;
+}
+
+// Shared out over threads; the error of the first file that has one is thrown.
+std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range) const {
+  const auto count = static_cast<std::int64_t>(range.last - range.first);
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(count / kFilesPerThread, 1, crew_->options.listing_threads);
+  std::vector<FileStat> stats(range.last - range.first);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
-  bytes_.resize(size());
+  Meter meter(crew_->options.progress, "ask for sizes", count);
   const auto ask_part = [&](std::int64_t part) noexcept {
     try {
-      NameReader names(names_);
-      const auto last = static_cast<std::size_t>(share(count, part + 1, parts));
-      for (auto i = static_cast<std::size_t>(share(count, part, parts)); i < last; ++i) {
-        bytes_[i] = size_of_file(root_.get(), names[i].c_str(), directory_);
+      NameReader reader(names);
+      const auto end = static_cast<std::size_t>(share(count, part + 1, parts));
+      for (auto i = static_cast<std::size_t>(share(count, part, parts)); i < end; ++i) {
+        stats[i] = ask_stat(reader[range.first + i]);
+        meter.add(1);
+        if (part == 0 && i % kFilesPerLook == 0) meter.look();
       }
     } catch (...) {
       errors[static_cast<std::size_t>(part)] = std::current_exception();
@@ -134,18 +191,108 @@ void FileList::ask_sizes(int threads) {
   for (const std::exception_ptr& error : errors) {
     if (error != nullptr) std::rethrow_exception(error);
   }
+  meter.end();
+  return stats;
 }
 
-// Globs match directories too, and a file may have given way to something else since it was listed.
-void FileList::keep_regular_files() {
-  if (std::find(bytes_.begin(), bytes_.end(), kNotRegular) == bytes_.end()) return;
-  NameTableBuilder kept;
-  NameReader names(names_);
-  for (std::size_t i = 0; i < size(); ++i) {
-    if (bytes_[i] != kNotRegular) kept.add("", names[i]);
+FileStat FileList::ask_stat(const std::string& name) const {
+  const struct stat status = stat_entry(root_->get(), name.c_str(), directory_);
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  if (S_ISREG(status.st_mode)) {
+    return {.bytes = status.st_size,
+            .written = status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
   }
-  std::erase(bytes_, kNotRegular);
-  names_ = kept.finish();
+  throw Error(ErrorCode::io, fmt::format("read {}: it is no regular file any more; restore it", path(name)));
 }
+
+FileList FileList::list(const std::shared_ptr<const Crew>& crew, Evidence evidence, const std::string& path) {
+  return {crew, evidence, [&](const NameVisitor& visit) { return list_path(path, crew->options, visit); }};
+}
+
+void FileList::expect(const std::vector<std::int64_t>& samples) {
+  expected_ = mpi::hand_out(crew_->nodes, "hand out numbers of samples",
+                            [&](const mpi::ByteSink& sink) { sink(std::as_bytes(std::span(samples))); });
+}
+
+std::int64_t FileList::expected_samples(std::size_t i) const noexcept {
+  std::int64_t samples = -1;
+  if (!expected_.bytes.empty())
+    std::memcpy(&samples, expected_.bytes.data() + i * sizeof(samples), sizeof(samples));
+  return samples;
+}
+
+// A list of files in the same directory, whose sizes are evidence, with what is known of files.
+FileList FileList::derive(const Lister& list) const {
+  FileList files(crew_, Evidence::sizes, list);
+  files.kept_ = kept_;
+  return files;
+}
+
+FileList FileList::beside(std::span<const std::string> names) const {
+  return derive([&](const NameVisitor& visit) {
+    for (const std::string& name : names) visit("", name);
+    return directory_;
+  });
+}
+
+FileList FileList::only(NameFilter passes) const {
+  if (listing_->is_spread()) return with_sizes();
+  std::vector<std::int64_t> expected;
+  std::size_t count = 0;
+  const auto visit_passing = [&](const NameVisitor& visit) {
+    const auto names = read_names();
+    for (std::size_t i = 0; i < size(); ++i) {
+      const std::string& name = (*names)[i];
+      if (!passes(std::string_view(name).substr(name.rfind('/') + 1))) continue;
+      visit("", name);
+      ++count;
+      if (!expected_.bytes.empty()) expected.push_back(expected_samples(i));
+    }
+    return directory_;
+  };
+  visit_passing([](std::string_view, std::string_view) {});
+  if (count == 0 || count == size()) return with_sizes();
+  expected.clear();
+  FileList files = derive(visit_passing);
+  files.expect(expected);
+  return files;
+}
+
+FileList FileList::with_sizes() const {
+  if (listing_->is_spread()) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("open the {} files of {}: only names of files that are samples can be distributed; "
+                    "use Placement::node_shared",
+                    size(), directory_));
+  }
+  if (evidence_ == Evidence::sizes) return *this;
+  FileList files = derive([&](const NameVisitor& visit) {
+    const auto names = read_names();
+    for (std::size_t i = 0; i < size(); ++i) visit("", (*names)[i]);
+    return directory_;
+  });
+  files.expected_ = expected_;
+  return files;
+}
+
+std::string FileList::path(const std::string& name) const {
+  return name.starts_with('/') ? name : directory_ + name;
+}
+
+Fingerprint FileList::fingerprint() const {
+  FingerprintBuilder builder;
+  builder.add(to_string(evidence_)).add(static_cast<std::int64_t>(size())).add(to_string(names_));
+  if (evidence_ == Evidence::sizes) builder.add(to_string(sizes_));
+  return builder.finish();
+}
+
+Descriptor FileList::open(const std::string& name) const {
+  Descriptor file = open_for_reading(root_->get(), name.c_str());
+  if (!file.is_open()) throw system_error("open", path(name), errno);
+  return file;
+}
+
+std::int64_t FileList::ask_bytes(const std::string& name) const { return ask_stat(name).bytes; }
 
 }  // namespace rota

@@ -4,67 +4,118 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "catalog/crew.hpp"
 #include "catalog/descriptor.hpp"
-#include "catalog/name_table.hpp"
+#include "catalog/file_index.hpp"
+#include "catalog/listing.hpp"
 #include "catalog/walk.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
 
 namespace rota {
 
-struct ListingOptions {
-  int threads = 8;  ///< threads that read directories, and ask for sizes
-  Evidence evidence = Evidence::sizes;
-  NameFilter wanted = nullptr;        ///< of a directory's files, by last name; null: all
-  std::string kind = "regular file";  ///< what is looked for, for messages
-};
+/// Says whether a file with this last name passes.
+using NameFilter = bool (*)(std::string_view name);
 
-/// Regular files, in the byte-wise order of their names relative to one directory that is kept open. A few
-/// bytes a file, and eight more where sizes are kept. *Immutable.*
+/// Regular files, in order, by their names relative to one directory that is kept open. *Immutable.* All that
+/// makes one is **collective** over its crew.
 class FileList {
  public:
+  /// Puts names in order, and returns the directory that they are relative to, as a user would write it:
+  /// empty, or ending in a slash. Runs on rank 0.
+  using Lister = std::function<std::string(const NameVisitor&)>;
+
+  /// What `list` lists. Throws what that does, Error{io} naming a file that cannot be asked for its size.
+  FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Lister& list);
   /// The file `path`, the files under directory `path`, or those that the glob `path` matches. Blocks on
   /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
   /// empty path, and what walk_directory and match_glob throw.
-  static FileList list(const std::filesystem::path& path, const ListingOptions& options);
+  static FileList list(const std::shared_ptr<const Crew>& crew, Evidence evidence, const std::string& path);
 
-  /// Files of these names, in this order, in the same directory; known by names and sizes. Throws
-  /// Error{not_found}, Error{io} naming one that is not there or is no regular file.
+  /// Files of these names, in this order, in the same directory. Throws Error{not_found}, Error{io} naming
+  /// one that is not there or is no regular file.
   [[nodiscard]] FileList beside(std::span<const std::string> names) const;
+  /// Those whose last names pass, with sizes as evidence; all, where none does.
+  [[nodiscard]] FileList only(NameFilter passes) const;
+  /// These files with sizes as evidence, for formats that look into files. Throws Error{unsupported} where
+  /// names are distributed.
+  [[nodiscard]] FileList with_sizes() const;
 
-  [[nodiscard]] std::size_t size() const noexcept { return names_.size(); }
-  /// Names relative to the directory; a NameReader reads many.
-  [[nodiscard]] const NameTable& names() const noexcept { return names_; }
-  /// The path of file i as a user would write it.
-  [[nodiscard]] std::string path(std::size_t i) const { return directory_ + names_[i]; }
+  [[nodiscard]] std::size_t size() const noexcept { return listing_->size(); }
+  [[nodiscard]] const Crew& crew() const noexcept { return *crew_; }
+  [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
+  /// The listing of one that is not distributed.
+  [[nodiscard]] std::shared_ptr<const TableListing> shared_table() const noexcept {
+    return std::static_pointer_cast<const TableListing>(listing_);
+  }
+  [[nodiscard]] const TableListing& table() const noexcept {
+    return static_cast<const TableListing&>(*listing_);
+  }
+  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+  /// Names relative to the directory.
+  [[nodiscard]] std::unique_ptr<Listing::Reader> read_names() const { return listing_->read_names(); }
+  /// The path of file i, or of that name, as a user would write it.
+  [[nodiscard]] std::string path(std::size_t i) const { return path((*read_names())[i]); }
+  [[nodiscard]] std::string path(const std::string& name) const;
   [[nodiscard]] Evidence evidence() const noexcept { return evidence_; }
   /// How many bytes file i had when it was listed. Only where the evidence is sizes.
-  [[nodiscard]] std::int64_t bytes(std::size_t i) const noexcept { return bytes_[i]; }
+  [[nodiscard]] std::int64_t bytes(std::size_t i) const noexcept { return listing_->stat(i).bytes; }
+  /// Of names, and of sizes where they are evidence: the same wherever they are kept.
+  [[nodiscard]] Fingerprint fingerprint() const;
 
   /// How many bytes the file of this name has now. Throws Error{io} naming it. Any thread.
   [[nodiscard]] std::int64_t ask_bytes(const std::string& name) const;
   /// Opens the file of this name, or file i, for reading; throws Error{not_found} or Error{io} naming it. Any
   /// thread.
   [[nodiscard]] Descriptor open(const std::string& name) const;
-  [[nodiscard]] Descriptor open(std::size_t i) const { return open(names_[i]); }
+  [[nodiscard]] Descriptor open(std::size_t i) const { return open((*read_names())[i]); }
+
+  /// **Collective.** What rank 0 knows of how many samples each file has, or nothing.
+  void expect(const std::vector<std::int64_t>& samples);
+  /// How many samples file i must have, or a negative number.
+  [[nodiscard]] std::int64_t expected_samples(std::size_t i) const noexcept;
+
+  /// What sources have found in files; copies of the list share it, as do lists that are made of it.
+  [[nodiscard]] KeptIndices& kept() const noexcept { return *kept_; }
 
  private:
-  enum class Kind { directory, file, glob };
-  static Kind kind_of(const std::string& path);
-  [[nodiscard]] NameTable list_names(const std::string& path, Kind kind, const ListingOptions& options) const;
-  void ask_sizes(int threads);
-  void keep_regular_files();
+  struct Names {
+    std::size_t files = 0;  // that there are
+    NameTable table;        // of all, or of this rank's
+  };
+  struct Range {
+    std::size_t first = 0;
+    std::size_t last = 0;
+  };
+  using FileNumber = std::function<std::size_t(std::size_t)>;
+  [[nodiscard]] FileList derive(const Lister& list) const;
+  [[nodiscard]] Names hand_out_names(const Lister& list, bool is_spread);
+  void open_directory();
+  [[nodiscard]] std::size_t share_of(std::size_t files, int rank) const;
+  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names, Range range,
+                                                const FileNumber& number);
+  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names, Range range) const;
+  [[nodiscard]] FileStat ask_stat(const std::string& name) const;
 
-  Descriptor root_;
+  std::shared_ptr<const Crew> crew_;
+  Evidence evidence_;
+  std::shared_ptr<const Descriptor> root_;
   std::string directory_;  // what goes before a name to make a path
-  Evidence evidence_ = Evidence::sizes;
-  NameTable names_;
-  std::vector<std::int64_t> bytes_;
+  std::shared_ptr<const Listing> listing_;
+  mpi::SharedBytes expected_;  // samples of each file, where they are known
+  Fingerprint names_;          // of all names
+  Fingerprint sizes_;          // of all sizes, where they are evidence
+  std::shared_ptr<KeptIndices> kept_ = std::make_shared<KeptIndices>();
 };
+
+/// The files of a catalog.
+const FileList& files_of(const Catalog& catalog) noexcept;
 
 }  // namespace rota

@@ -17,7 +17,7 @@
 namespace rota {
 namespace {
 
-// The bytes of a table: number of names; where each block ends, counted from the first; the blocks. A block,
+// The bytes of a table: the blocks; where each ends, counted from the first; the number of names. A block,
 // unpacked: of each name the bytes that its beginning and its end have in common with the name before, and
 // how many are between (three arrays of uint16); then all that is between. Every 64th name stands alone.
 static_assert(std::endian::native == std::endian::little);
@@ -30,9 +30,10 @@ constexpr std::size_t kMostBlockBytes =
     NameTable::kBlockNames * (kArrays * sizeof(std::uint16_t) + kMostNameBytes);
 constexpr int kLevel = 1;
 
-std::uint64_t word(std::span<const std::byte> bytes, std::size_t i) {
+// Word i, counted from the end.
+std::uint64_t last_word(std::span<const std::byte> bytes, std::size_t i) {
   std::uint64_t value = 0;
-  std::memcpy(&value, bytes.data() + i * sizeof(value), sizeof(value));
+  std::memcpy(&value, bytes.data() + bytes.size() - (i + 1) * sizeof(value), sizeof(value));
   return value;
 }
 
@@ -56,14 +57,14 @@ NameTable::NameTable() : NameTable(NameTableBuilder().finish()) {}
 NameTable::NameTable(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
     : bytes_(bytes), owner_(std::move(owner)) {
   if (bytes_.size() < sizeof(std::uint64_t)) fail_corrupt();
-  size_ = word(bytes_, 0);
+  size_ = last_word(bytes_, 0);
   const std::size_t most_blocks = bytes_.size() / sizeof(std::uint64_t) - 1;
   if (size_ > most_blocks * kBlockNames) fail_corrupt();
   const std::size_t blocks = blocks_of(size_);
   const std::size_t data = bytes_.size() - (1 + blocks) * sizeof(std::uint64_t);
   std::uint64_t end = 0;
   for (std::size_t b = 0; b < blocks; ++b) {
-    const std::uint64_t next = word(bytes_, 1 + b);
+    const std::uint64_t next = last_word(bytes_, blocks - b);
     if (next < end || next > data) fail_corrupt();
     end = next;
   }
@@ -71,8 +72,9 @@ NameTable::NameTable(std::span<const std::byte> bytes, std::shared_ptr<const voi
 }
 
 std::span<const std::byte> NameTable::block(std::size_t b) const {
-  const std::uint64_t begin = b == 0 ? 0 : word(bytes_, b);
-  return bytes_.subspan((1 + blocks_of(size_)) * sizeof(std::uint64_t) + begin, word(bytes_, 1 + b) - begin);
+  const std::size_t after = blocks_of(size_) - b;
+  const std::uint64_t begin = b == 0 ? 0 : last_word(bytes_, after + 1);
+  return bytes_.subspan(begin, last_word(bytes_, after) - begin);
 }
 
 std::string NameTable::operator[](std::size_t i) const { return NameReader(*this)[i]; }
@@ -87,9 +89,14 @@ struct NameTableBuilder::Compressor {
 
   ZSTD_CCtx* context;
   std::vector<std::byte> raw;
+  std::vector<std::byte> packed;
 };
 
-NameTableBuilder::NameTableBuilder() : compressor_(std::make_unique<Compressor>()) {}
+NameTableBuilder::NameTableBuilder() : NameTableBuilder(BlockSink()) {
+  sink_ = [this](std::span<const std::byte> block) { append(kept_, block.data(), block.size()); };
+}
+NameTableBuilder::NameTableBuilder(BlockSink sink)
+    : compressor_(std::make_unique<Compressor>()), sink_(std::move(sink)) {}
 NameTableBuilder::~NameTableBuilder() = default;
 
 void NameTableBuilder::add(std::string_view directory, std::string_view name) {
@@ -117,6 +124,7 @@ void NameTableBuilder::add(std::string_view directory, std::string_view name) {
   suffixes_.push_back(static_cast<std::uint16_t>(suffix));
   middles_.push_back(static_cast<std::uint16_t>(middle));
   text_.append(next_, prefix, middle);
+  digest_.add(next_);
   std::swap(last_, next_);
   ++size_;
   if (middles_.size() == NameTable::kBlockNames) end_block();
@@ -131,25 +139,33 @@ void NameTableBuilder::end_block() {
   }
   append(raw, text_.data(), text_.size());
   text_.clear();
-  const std::size_t before = packed_.size();
-  const std::size_t bound = ZSTD_compressBound(raw.size());
-  packed_.resize(before + bound);
+  std::vector<std::byte>& packed = compressor_->packed;
+  packed.resize(ZSTD_compressBound(raw.size()));
   const std::size_t size =
-      ZSTD_compressCCtx(compressor_->context, packed_.data() + before, bound, raw.data(), raw.size(), kLevel);
+      ZSTD_compressCCtx(compressor_->context, packed.data(), packed.size(), raw.data(), raw.size(), kLevel);
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // there is room: it can lack memory only
-  packed_.resize(before + size);
-  ends_.push_back(packed_.size());
+  ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size);
+  sink_(std::span(packed).first(size));
 }
 
 NameTable NameTableBuilder::finish() {
-  if (!middles_.empty()) end_block();
-  const auto bytes = std::make_shared<std::vector<std::byte>>();
-  const std::uint64_t size = size_;
-  bytes->reserve(sizeof(size) + ends_.size() * sizeof(std::uint64_t) + packed_.size());
-  append(*bytes, &size, sizeof(size));
-  append(*bytes, ends_.data(), ends_.size() * sizeof(std::uint64_t));
-  append(*bytes, packed_.data(), packed_.size());
+  const std::vector<std::byte> after = end();
+  const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(kept_));
+  append(*bytes, after.data(), after.size());
   return {std::span<const std::byte>(*bytes), bytes};
+}
+
+std::vector<std::byte> NameTableBuilder::end() {
+  if (!middles_.empty()) end_block();
+  return end_of_table(ends_, size_);
+}
+
+std::vector<std::byte> end_of_table(std::span<const std::uint64_t> block_ends, std::size_t names) {
+  std::vector<std::byte> bytes;
+  append(bytes, block_ends.data(), block_ends.size_bytes());
+  const std::uint64_t count = names;
+  append(bytes, &count, sizeof(count));
+  return bytes;
 }
 
 struct NameReader::Decompressor {

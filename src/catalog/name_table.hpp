@@ -4,11 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "rota/fingerprint.hpp"
 
 namespace rota {
 
@@ -37,10 +40,16 @@ class NameTable {
   std::size_t size_ = 0;
 };
 
-/// Makes a table. *One thread.*
+/// Makes a table, whole or block by block. *One thread.*
 class NameTableBuilder {
  public:
+  /// Takes the bytes of a block that is full.
+  using BlockSink = std::function<void(std::span<const std::byte>)>;
+
+  /// Keeps the blocks, for finish().
   NameTableBuilder();
+  /// Gives them away; the table is all of them, and what end() returns.
+  explicit NameTableBuilder(BlockSink sink);
   ~NameTableBuilder();
   NameTableBuilder(const NameTableBuilder&) = delete;
   NameTableBuilder& operator=(const NameTableBuilder&) = delete;
@@ -49,15 +58,21 @@ class NameTableBuilder {
   void add(std::string_view directory, std::string_view name);
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] NameTable finish();
+  /// Ends the last block. What comes after the blocks in a table.
+  [[nodiscard]] std::vector<std::byte> end();
+  /// Of all names added, in order.
+  [[nodiscard]] Fingerprint digest() const { return digest_.finish(); }
 
  private:
   void end_block();
 
   struct Compressor;
   std::unique_ptr<Compressor> compressor_;
+  BlockSink sink_;
   std::size_t size_ = 0;
-  std::vector<std::uint64_t> ends_;  // of blocks, in packed_
-  std::vector<std::byte> packed_;
+  FingerprintBuilder digest_;
+  std::vector<std::uint64_t> ends_;  // of blocks, counted from the first byte of the first
+  std::vector<std::byte> kept_;      // of blocks, where there is no sink
   std::string last_;
   std::string next_;
   // Of the names of the block that is not full: bytes in common with the name before, and what is between.
@@ -66,6 +81,9 @@ class NameTableBuilder {
   std::vector<std::uint16_t> middles_;
   std::string text_;
 };
+
+/// What comes after blocks that end at these bytes, in a table of `names` names.
+std::vector<std::byte> end_of_table(std::span<const std::uint64_t> block_ends, std::size_t names);
 
 /// Reads names of a table that outlives it: one at random in microseconds, the next one in a fraction of
 /// that. *One thread.*

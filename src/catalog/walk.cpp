@@ -89,7 +89,7 @@ class Walk {
     const std::string shown = options_.shown + node.path;
     if (!fd.is_open()) throw unreadable(shown, error);
     enter(fd.get(), node, shown);
-    node.listing = DirectoryListing(fd.get(), shown, options_.wanted);
+    node.listing = DirectoryListing(fd.get(), shown);
     for (std::size_t i = 0; i < node.listing.size(); ++i) {
       const auto entry = node.listing[i];
       if (!entry.is_directory) continue;

@@ -12,15 +12,14 @@
 namespace rota {
 
 struct WalkOptions {
-  std::string shown;            ///< goes before a name in messages
-  NameFilter wanted = nullptr;  ///< by last name; null: all
-  int threads = 8;              ///< that read directories, beside the caller's
+  std::string shown;  ///< goes before a name in messages
+  int threads = 8;    ///< that read directories, beside the caller's
 };
 
 /// Is given a directory's name, which is empty or ends in a slash, and the last name of a file in it.
 using NameVisitor = std::function<void(std::string_view directory, std::string_view name)>;
 
-/// Calls `visit`, on the caller's thread, for the wanted regular files at any depth below directory `root`,
+/// Calls `visit`, on the caller's thread, for the regular files at any depth below directory `root`,
 /// symbolic links followed, in the byte-wise order of their relative paths, while threads read directories
 /// ahead. Throws what `visit` throws, Error{io} naming an entry that cannot be read or links to nothing,
 /// Error{unsupported} naming a cycle of symbolic links: the first in that order.

@@ -14,7 +14,9 @@ namespace {
 
 class FilesSource final : public Source {
  public:
-  explicit FilesSource(FileList files) : files_(std::move(files)), fingerprint_(digest(files_)) {}
+  explicit FilesSource(FileList files)
+      : files_(std::move(files)),
+        fingerprint_(FingerprintBuilder().add("files").add(to_string(files_.fingerprint())).finish()) {}
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
@@ -29,17 +31,15 @@ class FilesSource final : public Source {
                      [this](SampleId id) { return files_.bytes(index(id)); });
       return;
     }
-    NameReader names(files_.names());
+    const auto names = files_.read_names();
     std::transform(ids.begin(), ids.end(), out.begin(),
-                   [&](SampleId id) { return files_.ask_bytes(names[index(id)]); });
+                   [&](SampleId id) { return files_.ask_bytes((*names)[index(id)]); });
   }
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    NameReader names(files_.names());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      read_file(index(ids[i]), names[index(ids[i])], out.bytes(0, i));
-    }
+    const auto names = files_.read_names();
+    for (std::size_t i = 0; i < ids.size(); ++i) read_file((*names)[index(ids[i])], out.bytes(0, i));
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -49,20 +49,8 @@ class FilesSource final : public Source {
  private:
   static std::size_t index(SampleId id) noexcept { return static_cast<std::size_t>(id.value); }
 
-  static Fingerprint digest(const FileList& files) {
-    const bool has_sizes = files.evidence() == Evidence::sizes;
-    FingerprintBuilder builder;
-    builder.add(has_sizes ? "files" : "names of files").add(static_cast<std::int64_t>(files.size()));
-    NameReader names(files.names());
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      builder.add(names[i]);
-      if (has_sizes) builder.add(files.bytes(i));
-    }
-    return builder.finish();
-  }
-
   // Asks for one byte more than there should be, which tells a file that grew without another call.
-  void read_file(std::size_t file, const std::string& name, std::span<std::byte> to) const {
+  void read_file(const std::string& name, std::span<std::byte> to) const {
     const Descriptor descriptor = files_.open(name);
     std::byte excess{};
     std::size_t done = 0;
@@ -71,16 +59,16 @@ class FilesSource final : public Source {
       const iovec parts[] = {{rest.data(), rest.size()}, {&excess, 1}};
       const ssize_t got = ::readv(descriptor.get(), &parts[0], 2);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw Error(ErrorCode::io, system_error("read", files_.path(file), errno).what());
+      if (got < 0) throw Error(ErrorCode::io, system_error("read", files_.path(name), errno).what());
       done += static_cast<std::size_t>(got);
       if (got == 0 || done > to.size()) break;
     }
-    if (done != to.size()) throw changed(file, to.size(), descriptor.get());
+    if (done != to.size()) throw changed(name, to.size(), descriptor.get());
   }
 
-  [[nodiscard]] Error changed(std::size_t file, std::size_t expected, int fd) const {
+  [[nodiscard]] Error changed(const std::string& name, std::size_t expected, int fd) const {
     const std::string what =
-        fmt::format("read {}: it has {} bytes now and had {}", files_.path(file), size_of_open(fd), expected);
+        fmt::format("read {}: it has {} bytes now and had {}", files_.path(name), size_of_open(fd), expected);
     if (files_.evidence() == Evidence::names) {
       return {ErrorCode::corrupt,
               what + " just before: somebody writes to it; write to files of other names"};
@@ -96,20 +84,12 @@ class FilesSource final : public Source {
 
 }  // namespace
 
-void FilesOptions::validate() const {
-  if (listing_threads >= 1) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("open files: listing_threads is {}; use 1 or more", listing_threads));
-}
-
 std::unique_ptr<const Source> make_files_source(FileList files) {
   return std::make_unique<FilesSource>(std::move(files));
 }
 
-std::unique_ptr<const Source> open_files(const std::filesystem::path& path, const FilesOptions& options) {
-  options.validate();
-  return make_files_source(
-      FileList::list(path, {.threads = options.listing_threads, .evidence = options.evidence}));
+std::unique_ptr<const Source> open_files(const Catalog& catalog) {
+  return make_files_source(files_of(catalog));
 }
 
 }  // namespace rota

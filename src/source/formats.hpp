@@ -13,13 +13,13 @@ namespace rota {
 /// A source whose samples are whole files.
 std::unique_ptr<const Source> make_files_source(FileList files);
 
-/// A source whose samples are the rows of HDF5 files.
+/// A source whose samples are the rows of HDF5 files; where some are named *.h5 or *.hdf5, of those.
 std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options);
 
 /// The records of TFRecord files, the samples of tar files, the lines of text files.
 std::unique_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options);
 std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& options);
-std::unique_ptr<const Source> make_lines_source(FileList files, const LinesOptions& options);
+std::unique_ptr<const Source> make_lines_source(FileList files);
 /// Arrays or their rows; windows of tokens.
 std::unique_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options);
 std::unique_ptr<const Source> make_tokens_source(FileList files, const TokensOptions& options);

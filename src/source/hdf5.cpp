@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cassert>
 #include <string_view>
 #include <utility>
 
+#include "catalog/packing.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/hdf5_file.hpp"
@@ -26,6 +28,7 @@ class Hdf5Source final : public Source {
       : files_(std::move(files)), contents_(std::move(contents)) {
     for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
     for (const Hdf5File& file : contents_) samples_.add(file.samples);
+    samples_.require_expected(files_.list());
     fingerprint_ = digest();
   }
 
@@ -107,14 +110,12 @@ class Hdf5Source final : public Source {
 
   [[nodiscard]] Fingerprint digest() const {
     FingerprintBuilder builder;
-    const FileList& files = files_.list();
-    builder.add("hdf5").add(static_cast<std::int64_t>(files.size()));
+    builder.add("hdf5").add(to_string(files_.list().fingerprint()));
     for (const Field& field : fields_)
       builder.add(field.name).add(to_string(field.dtype)).add(field.ragged ? 1 : 0);
-    NameReader names(files.names());
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      builder.add(names[i]).add(contents_[i].samples);
-      for (const Hdf5Field& field : contents_[i].fields) builder.add(field.values.extent);
+    for (const Hdf5File& file : contents_) {
+      builder.add(file.samples);
+      for (const Hdf5Field& field : file.fields) builder.add(field.values.extent);
     }
     return builder.finish();
   }
@@ -165,14 +166,14 @@ std::string describe(const Field& field) {
                      field.ragged ? ", ragged" : "");
 }
 
-void check_alike(const FileList& files, const std::vector<Hdf5File>& contents) {
-  const std::vector<Hdf5Field>& expected = contents.front().fields;
-  const std::vector<Hdf5Field>& found = contents.back().fields;
+void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {
+  const std::vector<Hdf5Field>& expected = contents[0].fields;
+  const std::vector<Hdf5Field>& found = contents[i].fields;
   for (std::size_t f = 0; f < expected.size(); ++f) {
     if (f < found.size() && found[f].field == expected[f].field) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("open {}: field \"{}\" is {}, but {} in {}; join files whose fields are the same",
-                            files.path(contents.size() - 1), expected[f].field.name,
+                            files.path(i), expected[f].field.name,
                             f < found.size() ? describe(found[f].field) : "missing",
                             describe(expected[f].field), files.path(0)));
   }
@@ -183,18 +184,28 @@ bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.
 }  // namespace
 
 std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options) {
+  files = files.only(is_hdf5_name);
   std::vector<std::string> datasets = absolute_names(options.datasets);
-  std::vector<Hdf5File> contents;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    contents.push_back(ask(files, i, datasets));
-    check_alike(files, contents);
+  if (datasets.empty()) {
+    datasets = made_on_first_rank(files.crew(), "look into the first file", [&] {
+      (void)ask(files, 0, datasets);
+      return datasets;
+    });
+  }
+  const auto index = index_files(files, fmt::format("hdf5 {}", datasets), [&](std::size_t i) {
+    std::vector<std::string> names = datasets;
+    return pack(ask(files, i, names));
+  });
+  std::vector<Hdf5File> contents(files.size());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    contents[i] = unpack<Hdf5File>((*index)[i]);
+    check_alike(files, contents, i);
   }
   return std::make_unique<Hdf5Source>(std::move(files), std::move(contents));
 }
 
-std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options) {
-  return make_hdf5_source(FileList::list(path, {.wanted = is_hdf5_name, .kind = "*.h5 or *.hdf5 file"}),
-                          options);
+std::unique_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
+  return make_hdf5_source(files_of(catalog), options);
 }
 
 }  // namespace rota

@@ -16,11 +16,21 @@ struct Hdf5Field {
   Field field;
   Hdf5Dataset values;
   std::vector<std::int64_t> offsets;  ///< ragged: sample i has the rows [offsets[i], offsets[i + 1])
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(field.name, field.dtype, field.shape, field.ragged, values, offsets);
+  }
 };
 
 struct Hdf5File {
   std::int64_t samples = 0;
   std::vector<Hdf5Field> fields;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(samples, fields);
+  }
 };
 
 /// Asks the file `path` of `bytes` bytes for `datasets`; where that is empty, it becomes the names of all

@@ -27,6 +27,11 @@ struct StoredChunk {
   std::uint64_t address = 0;
   std::uint32_t bytes = 0;
   std::uint32_t filter_mask = 0;  ///< bit i set: filters[i] was left out
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(number, address, bytes, filter_mask);
+  }
 };
 static_assert(sizeof(StoredChunk) <= 24);
 
@@ -50,6 +55,11 @@ struct Hdf5Dataset {
   [[nodiscard]] std::size_t chunk_bytes() const noexcept;
   /// The stored chunk `number`, or null where it was never written. O(1) where all were, else O(log chunks).
   [[nodiscard]] const StoredChunk* find(std::int64_t number) const noexcept;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(name, dtype, extent, storage, fill, address, contents, chunk, filters, chunks, chunks_per_slab);
+  }
 };
 
 /// The file that a dataset is asked about.

@@ -49,15 +49,12 @@ class LinesFormat final : public RecordFormat {
 
 }  // namespace
 
-void LinesOptions::validate() const { require_threads("open lines", indexing_threads); }
-
-std::unique_ptr<const Source> make_lines_source(FileList files, const LinesOptions& options) {
-  return make_record_source(std::move(files), std::make_unique<LinesFormat>(), options.indexing_threads);
+std::unique_ptr<const Source> make_lines_source(FileList files) {
+  return make_record_source(std::move(files), std::make_unique<LinesFormat>(), "lines");
 }
 
-std::unique_ptr<const Source> open_lines(const std::filesystem::path& path, const LinesOptions& options) {
-  options.validate();
-  return make_lines_source(FileList::list(path, {}), options);
+std::unique_ptr<const Source> open_lines(const Catalog& catalog) {
+  return make_lines_source(files_of(catalog).with_sizes());
 }
 
 }  // namespace rota

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -84,13 +85,16 @@ bool are_same(const std::vector<MdsColumn>& a, const std::vector<MdsColumn>& b) 
   });
 }
 
-Index read_index(const FileList& files) {
+std::string read_text(const FileList& files) {
   const Descriptor opened = files.open(std::size_t{0});
   const RecordFile file{.files = files, .index = 0, .fd = opened.get()};
-  const std::string path = file.path();
   if (file.bytes() > kMostIndexBytes) throw file.damage(0, "it is too large for an index of shards");
   std::string text(file.bytes(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+Index read_index(const std::string& text, const std::string& path) {
   Index index;
   try {
     const json root = json::parse(text);
@@ -233,20 +237,26 @@ class MdsFormat final : public RecordFormat {
 
 }  // namespace
 
-void MdsOptions::validate() const { require_threads("open MDS shards", indexing_threads); }
-
-std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options) {
-  options.validate();
-  const auto index_path = std::filesystem::is_directory(path) ? path / "index.json" : path;
-  const FileList index_file = FileList::list(index_path, {});
-  Index index = read_index(index_file);
-  std::vector<std::size_t> chosen = choose(index.columns, options, index_file.path(0));
+std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
+  const FileList index_file =
+      files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
+  const std::string path = index_file.path(0);
+  const std::string text = index_file.crew().on_first_rank("read the index of shards", [&] {
+    if (index_file.size() == 1) return read_text(index_file);
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("open {}: it is one of {} files, and MDS has one index.json", path, index_file.size()));
+  });
+  Index index = read_index(text, path);
+  std::vector<std::size_t> chosen = choose(index.columns, options, path);
   std::vector<std::string> names;
   for (const Shard& shard : index.shards) names.push_back(shard.name);
   FileList shards = index_file.beside(names);
+  std::vector<std::string> columns;
+  for (const std::size_t i : chosen) columns.push_back(index.columns[i].name);
   return make_record_source(std::move(shards),
                             std::make_unique<MdsFormat>(std::move(index), std::move(chosen)),
-                            options.indexing_threads);
+                            fmt::format("mds {}", columns));
 }
 
 }  // namespace rota

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "catalog/packing.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/records.hpp"
@@ -111,26 +112,25 @@ bool is_idx_name(std::string_view name) { return name.ends_with(".idx"); }
 
 }  // namespace
 
-void MegatronOptions::validate() const { require_threads("open files of Megatron-LM", indexing_threads); }
-
-std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path,
-                                            const MegatronOptions& options) {
-  options.validate();
-  FileList indices = FileList::list(path, {.wanted = is_idx_name, .kind = "*.idx file"});
+std::unique_ptr<const Source> open_megatron(const Catalog& catalog) {
+  FileList indices = files_of(catalog).only(is_idx_name);
   std::vector<std::string> names;
-  NameReader reader(indices.names());
+  const auto reader = indices.read_names();
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (!is_idx_name(reader[i])) {
+    const std::string& name = (*reader)[i];
+    if (!is_idx_name(name)) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("open {}: an index of Megatron-LM is named *.idx", indices.path(i)));
     }
-    names.push_back(bin_name(reader[i]));
+    names.push_back(bin_name(name));
   }
   FileList data = indices.beside(names);
-  const Descriptor opened = indices.open(std::size_t{0});
-  const DType dtype = read_head({.files = indices, .index = 0, .fd = opened.get()}).dtype;
-  return make_record_source(std::move(data), std::make_unique<MegatronFormat>(std::move(indices), dtype),
-                            options.indexing_threads);
+  const auto dtype = made_on_first_rank(indices.crew(), "look into the first index", [&] {
+    const Descriptor opened = indices.open(std::size_t{0});
+    return read_head({.files = indices, .index = 0, .fd = opened.get()}).dtype;
+  });
+  auto format = std::make_unique<MegatronFormat>(std::move(indices), dtype);
+  return make_record_source(std::move(data), std::move(format), "megatron");
 }
 
 }  // namespace rota

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "catalog/packing.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/npy_header.hpp"
@@ -13,17 +14,16 @@
 namespace rota {
 namespace {
 
-std::vector<NpyHeader> read_headers(const FileList& files, int threads) {
-  std::vector<NpyHeader> headers(files.size());
-  visit_files(files, threads, [&](std::size_t i) {
-    const Descriptor opened = files.open(i);
-    const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+std::vector<NpyHeader> read_headers(const FileList& files) {
+  const auto index = index_open_files(files, "npy", [](const RecordFile& file) {
     std::uint64_t at = 0;
-    headers[i] = read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
+    return pack(read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
       file.read(at, to);
       at += to.size();
-    });
+    }));
   });
+  std::vector<NpyHeader> headers(files.size());
+  for (std::size_t i = 0; i < headers.size(); ++i) headers[i] = unpack<NpyHeader>((*index)[i]);
   return headers;
 }
 
@@ -90,8 +90,6 @@ class NpyFiles final : public RecordFormat {
 
 }  // namespace
 
-void NpyOptions::validate() const { require_threads("open NPY files", indexing_threads); }
-
 bool is_npy(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   const Descriptor file = files.open(i);
@@ -101,16 +99,14 @@ bool is_npy(const FileList& files, std::size_t i) {
 }
 
 std::unique_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options) {
-  std::vector<NpyHeader> headers = read_headers(files, options.indexing_threads);
+  std::vector<NpyHeader> headers = read_headers(files);
   require_alike(files, headers);
   if (!options.file_is_sample) return make_rows(std::move(files), headers);
-  return make_record_source(std::move(files), std::make_unique<NpyFiles>(std::move(headers)),
-                            options.indexing_threads);
+  return make_record_source(std::move(files), std::make_unique<NpyFiles>(std::move(headers)), "npy files");
 }
 
-std::unique_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options) {
-  options.validate();
-  return make_npy_source(FileList::list(path, {}), options);
+std::unique_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
+  return make_npy_source(files_of(catalog).with_sizes(), options);
 }
 
 }  // namespace rota

@@ -24,6 +24,11 @@ struct NpyHeader {
   [[nodiscard]] std::uint64_t data_bytes() const noexcept;
   /// Whether rows are scattered over the data.
   [[nodiscard]] bool has_columns() const noexcept { return is_fortran && shape.size() > 1; }
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(dtype, is_fortran, shape, data_at);
+  }
 };
 
 /// Fills its argument with the bytes that follow those of the call before.

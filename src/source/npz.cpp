@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "catalog/packing.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/npy_header.hpp"
@@ -19,6 +20,11 @@ constexpr std::string_view kSuffix = ".npy";
 struct Array {
   ZipMember member;
   NpyHeader header;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(member, header);
+  }
 };
 /// The arrays of one file, one per field.
 using Arrays = std::vector<Array>;
@@ -180,16 +186,13 @@ class NpzRows final : public RecordFormat {
 
 }  // namespace
 
-void NpzOptions::validate() const { require_threads("open NPZ files", indexing_threads); }
-
-std::unique_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options) {
-  options.validate();
-  FileList files = FileList::list(path, {});
+std::unique_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options) {
+  FileList files = files_of(catalog).with_sizes();
+  const std::string signature = fmt::format("npz {}", options.arrays);
+  const auto index = index_open_files(
+      files, signature, [&](const RecordFile& file) { return pack(read_arrays(file, options.arrays)); });
   std::vector<Arrays> contents(files.size());
-  visit_files(files, options.indexing_threads, [&](std::size_t i) {
-    const Descriptor opened = files.open(i);
-    contents[i] = read_arrays({.files = files, .index = i, .fd = opened.get()}, options.arrays);
-  });
+  for (std::size_t i = 0; i < contents.size(); ++i) contents[i] = unpack<Arrays>((*index)[i]);
   require_alike(files, contents);
   std::unique_ptr<const RecordFormat> format;
   if (options.rows) {
@@ -197,7 +200,8 @@ std::unique_ptr<const Source> open_npz(const std::filesystem::path& path, const 
   } else {
     format = std::make_unique<NpzFiles>(std::move(contents));
   }
-  return make_record_source(std::move(files), std::move(format), options.indexing_threads);
+  return make_record_source(std::move(files), std::move(format),
+                            fmt::format("{} of {}", options.rows ? "rows" : "files", signature));
 }
 
 }  // namespace rota

@@ -21,14 +21,16 @@ constexpr auto kFormats = {"auto", "files", "hdf5",   "tfrecord", "tar", "lines"
                            "npy",  "npz",   "tokens", "megatron", "mds"};
 
 // Such a directory has other files, too.
-bool is_mds(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path / "index.json", error)) return false;
-  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() == ".mds") return true;
+bool is_mds(const FileList& files) {
+  bool has_index = false;
+  bool has_shard = false;
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size() && !(has_index && has_shard); ++i) {
+    const std::string& name = (*names)[i];
+    if (name == "index.json") has_index = true;
+    if (name.ends_with(".mds") || name.ends_with(".mds.zstd")) has_shard = true;
   }
-  return false;
+  return has_index && has_shard;
 }
 
 template <typename Test>
@@ -52,11 +54,20 @@ bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
 }
 
 std::string format_of(const FileList& files) {
+  if (is_mds(files)) return "mds";
   if (all_of(files, has_hdf5_signature)) return "hdf5";
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
   if (all_of(files, is_tar)) return "tar";
   if (all_of(files, is_npy)) return "npy";
   return all_of(files, is_json_lines) ? "lines" : "files";
+}
+
+void require_format(const std::string& path, const std::string& format) {
+  if (std::find(kFormats.begin(), kFormats.end(), format) == kFormats.end()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: there is no format \"{}\"; use one of \"{}\"", path, format,
+                            fmt::join(kFormats, "\", \"")));
+  }
 }
 
 }  // namespace
@@ -74,25 +85,63 @@ bool has_hdf5_signature(const FileList& files, std::size_t i) {
   return false;
 }
 
-std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format) {
-  if (std::find(kFormats.begin(), kFormats.end(), format) == kFormats.end()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: there is no format \"{}\"; use one of \"{}\"", path.native(), format,
-                            fmt::join(kFormats, "\", \"")));
+std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
+  const FileList& files = files_of(catalog);
+  require_format(files.directory(), format);
+  std::string known = format;
+  if (format == "auto" && files.listing().is_spread()) known = "files";
+  if (known == "auto") {
+    const FileList sized = files.with_sizes();
+    known = sized.crew().on_first_rank("look which format it is", [&] { return format_of(sized); });
   }
-  if (format == "hdf5") return open_hdf5(path);
-  if (format == "megatron") return open_megatron(path);
-  if (format == "npz") return open_npz(path);
-  if (format == "mds" || (format == "auto" && is_mds(path))) return open_mds(path);
-  FileList files = FileList::list(path, {});
-  const std::string known = format == "auto" ? format_of(files) : format;
-  if (known == "hdf5") return make_hdf5_source(std::move(files), {});
-  if (known == "tfrecord") return make_tfrecord_source(std::move(files), {});
-  if (known == "tar") return make_tar_source(std::move(files), {});
-  if (known == "lines") return make_lines_source(std::move(files), {});
-  if (known == "npy") return make_npy_source(std::move(files), {});
-  if (known == "tokens") return make_tokens_source(std::move(files), {});
-  return make_files_source(std::move(files));
+  if (known == "hdf5") return open_hdf5(catalog);
+  if (known == "tfrecord") return open_tfrecord(catalog);
+  if (known == "tar") return open_tar(catalog);
+  if (known == "lines") return open_lines(catalog);
+  if (known == "npy") return open_npy(catalog);
+  if (known == "npz") return open_npz(catalog);
+  if (known == "tokens") return open_tokens(catalog);
+  if (known == "megatron") return open_megatron(catalog);
+  if (known == "mds") return open_mds(catalog);
+  return open_files(catalog);
+}
+
+std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format) {
+  require_format(path.native(), format);
+  return open(Catalog(path), format);
+}
+std::unique_ptr<const Source> open_files(const std::filesystem::path& path) {
+  return open_files(Catalog(path));
+}
+std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options) {
+  return open_hdf5(Catalog(path), options);
+}
+std::unique_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
+                                            const TfRecordOptions& options) {
+  return open_tfrecord(Catalog(path), options);
+}
+std::unique_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options) {
+  options.validate();
+  return open_tar(Catalog(path), options);
+}
+std::unique_ptr<const Source> open_lines(const std::filesystem::path& path) {
+  return open_lines(Catalog(path));
+}
+std::unique_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options) {
+  return open_npy(Catalog(path), options);
+}
+std::unique_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options) {
+  return open_npz(Catalog(path), options);
+}
+std::unique_ptr<const Source> open_tokens(const std::filesystem::path& path, const TokensOptions& options) {
+  options.validate();
+  return open_tokens(Catalog(path), options);
+}
+std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path) {
+  return open_megatron(Catalog(path));
+}
+std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options) {
+  return open_mds(Catalog(path), options);
 }
 
 }  // namespace rota

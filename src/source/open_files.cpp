@@ -18,6 +18,18 @@ FileSamples::Place FileSamples::find(std::int64_t id, std::size_t guess) const n
   return {.file = guess, .sample = id - first(guess)};
 }
 
+void FileSamples::require_expected(const FileList& files) const {
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    const std::int64_t expected = files.expected_samples(i);
+    if (expected < 0 || expected == count(i)) continue;
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("open {}: it has {} samples, and the manifest says {}; restore the file, or mend the "
+                    "manifest",
+                    files.path(i), count(i), expected));
+  }
+}
+
 OpenFiles::OpenFiles(FileList files) : files_(std::move(files)) {
   for (std::size_t i = 0; files_.size() <= kMostKept && i < files_.size(); ++i) {
     kept_.push_back(open_anew(i));

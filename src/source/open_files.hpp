@@ -27,6 +27,9 @@ class FileSamples {
     return file == 0 ? 0 : ends_[file - 1];
   }
   [[nodiscard]] std::int64_t count(std::size_t file) const noexcept { return ends_[file] - first(file); }
+  /// Throws Error{mismatch} naming a file that has another number of samples than was said when it was
+  /// listed.
+  void require_expected(const FileList& files) const;
   /// Where sample `id` < total() is; `guess` costs nothing where it is the right file.
   [[nodiscard]] Place find(std::int64_t id, std::size_t guess = 0) const noexcept;
 

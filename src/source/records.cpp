@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cassert>
 #include <cerrno>
-#include <exception>
-#include <thread>
+#include <cstring>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -21,15 +19,67 @@ namespace {
 constexpr std::size_t kLeastWindow = 4 << 10;
 constexpr std::size_t kMostWindow = 1 << 20;
 
+// What is kept of a file: numbers of samples and of ranges, the ranges, and the keys.
+struct PackedHead {
+  std::int64_t samples = 0;
+  std::uint64_t ranges = 0;
+};
+static_assert(sizeof(PackedHead) % alignof(ByteRange) == 0);
+
+std::vector<std::byte> pack(const RecordIndex& index) {
+  const PackedHead head{.samples = index.samples, .ranges = index.ranges.size()};
+  std::vector<std::byte> bytes;
+  const auto put = [&bytes](std::span<const std::byte> part) {
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  };
+  bytes.reserve(sizeof(head) + std::span(index.ranges).size_bytes() + index.keys.bytes().size());
+  put(std::as_bytes(std::span(&head, 1)));
+  put(std::as_bytes(std::span(index.ranges)));
+  if (index.keys.size() > 0) put(index.keys.bytes());
+  return bytes;
+}
+
+/// A packed index, read where it lies.
+struct PackedIndex {
+  std::int64_t samples = 0;
+  std::span<const ByteRange> ranges;
+  NameTable keys;
+
+  PackedIndex(std::span<const std::byte> bytes, std::size_t fields) {
+    PackedHead head;
+    if (bytes.size() < sizeof(head)) fail();
+    std::memcpy(&head, bytes.data(), sizeof(head));
+    bytes = bytes.subspan(sizeof(head));
+    const std::uint64_t most = bytes.size() / sizeof(ByteRange);
+    if (head.samples < 0 || head.ranges > most) fail();
+    if (head.ranges != static_cast<std::uint64_t>(head.samples) * fields) fail();
+    samples = head.samples;
+    ranges = {reinterpret_cast<const ByteRange*>(bytes.data()), head.ranges};
+    bytes = bytes.subspan(ranges.size_bytes());
+    if (bytes.empty()) return;
+    keys = NameTable(bytes, nullptr);
+    if (keys.size() != static_cast<std::uint64_t>(samples)) fail();
+  }
+
+ private:
+  [[noreturn]] static void fail() {
+    throw Error(ErrorCode::corrupt, "read an index of samples: it is damaged; index the files again");
+  }
+};
+
 class RecordSource final : public Source {
  public:
-  RecordSource(FileList files, std::unique_ptr<const RecordFormat> format, std::vector<RecordIndex> indices)
+  RecordSource(FileList files, std::unique_ptr<const RecordFormat> format,
+               std::shared_ptr<const FileIndex> index)
       : files_(std::move(files)),
         format_(std::move(format)),
-        indices_(std::move(indices)),
+        index_(std::move(index)),
         fields_(format_->fields()) {
-    for (const RecordIndex& index : indices_) samples_.add(index.samples);
+    for (std::size_t i = 0; i < files_.list().size(); ++i) {
+      samples_.add(indices_.emplace_back((*index_)[i], fields_.size()).samples);
+    }
     if (format_->has_key_field()) fields_.push_back({.name = std::string(kKeyField), .ragged = true});
+    samples_.require_expected(files_.list());
     fingerprint_ = digest();
   }
 
@@ -106,22 +156,19 @@ class RecordSource final : public Source {
   }
 
   [[nodiscard]] Fingerprint digest() const {
-    const FileList& files = files_.list();
     FingerprintBuilder builder;
-    builder.add(format_->name()).add(static_cast<std::int64_t>(files.size()));
+    builder.add(format_->name()).add(to_string(files_.list().fingerprint()));
     for (const Field& field : fields_) {
       builder.add(field.name).add(to_string(field.dtype)).add(field.shape).add(field.ragged ? 1 : 0);
     }
-    NameReader names(files.names());
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      builder.add(names[i]).add(files.bytes(i)).add(indices_[i].samples);
-    }
+    for (const PackedIndex& index : indices_) builder.add(index.samples);
     return builder.finish();
   }
 
   OpenFiles files_;
   std::unique_ptr<const RecordFormat> format_;
-  std::vector<RecordIndex> indices_;
+  std::shared_ptr<const FileIndex> index_;
+  std::vector<PackedIndex> indices_;  // of each file, in there
   std::vector<Field> fields_;
   FileSamples samples_;
   Fingerprint fingerprint_;
@@ -143,35 +190,13 @@ void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
                   to.size() - static_cast<std::size_t>(got)));
 }
 
-// Threads take one file after the other, so that none waits for one that has larger ones.
-void visit_files(const FileList& files, int threads, const std::function<void(std::size_t)>& visit) {
-  std::vector<std::exception_ptr> errors(files.size());
-  std::atomic<std::size_t> next = 0;
-  const auto take_files = [&]() noexcept {
-    for (std::size_t i = 0; (i = next++) < files.size();) {
-      try {
-        visit(i);
-      } catch (...) {
-        errors[i] = std::current_exception();
-        next = files.size();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> workers;
-    const auto count = std::min<std::size_t>(static_cast<std::size_t>(threads), files.size());
-    for (std::size_t t = 1; t < count; ++t) workers.emplace_back(take_files);
-    take_files();
-  }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
-}
-
-void require_threads(std::string_view what, int threads) {
-  if (threads >= 1) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}: indexing_threads is {}; use 1 or more", what, threads));
+std::shared_ptr<const FileIndex> index_open_files(
+    const FileList& files, const std::string& signature,
+    const std::function<std::vector<std::byte>(const RecordFile&)>& look) {
+  return index_files(files, signature, [&](std::size_t i) {
+    const Descriptor opened = files.open(i);
+    return look({.files = files, .index = i, .fd = opened.get()});
+  });
 }
 
 void refuse_compressed(const RecordFile& file) {
@@ -201,13 +226,10 @@ void RecordFormat::read(const RecordFile& file, std::size_t /*field*/, const Byt
 }
 
 std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
-                                                 int threads) {
-  std::vector<RecordIndex> indices(files.size());
-  visit_files(files, threads, [&](std::size_t i) {
-    const Descriptor opened = files.open(i);
-    indices[i] = format->index({.files = files, .index = i, .fd = opened.get()});
-  });
-  return std::make_unique<RecordSource>(std::move(files), std::move(format), std::move(indices));
+                                                 const std::string& signature) {
+  auto index =
+      index_open_files(files, signature, [&](const RecordFile& file) { return pack(format->index(file)); });
+  return std::make_unique<RecordSource>(std::move(files), std::move(format), std::move(index));
 }
 
 std::span<const std::byte> Scan::at(std::uint64_t offset, std::size_t count) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "catalog/file_index.hpp"
 #include "catalog/files.hpp"
 #include "rota/source.hpp"
 
@@ -64,22 +65,20 @@ class RecordFormat {
                     std::span<std::byte> to) const;
 };
 
-/// Calls `visit(i)` for all of `files`, up to `threads` at a time; throws what it threw for the first of
-/// them.
-void visit_files(const FileList& files, int threads, const std::function<void(std::size_t)>& visit);
-
-/// Throws Error{invalid_argument}, headed by `what`, unless there is at least one thread.
-void require_threads(std::string_view what, int threads);
+/// As index_files, with each file open.
+std::shared_ptr<const FileIndex> index_open_files(
+    const FileList& files, const std::string& signature,
+    const std::function<std::vector<std::byte>(const RecordFile&)>& look);
 /// Throws Error{unsupported} where `file` begins as gzip, bzip2, xz, zstd and LZ4 do.
 void refuse_compressed(const RecordFile& file);
 
 /// The field of keys.
 inline constexpr std::string_view kKeyField = "__key__";
 
-/// The records of `files`, in order; a logical shard is a group of whole files where there are enough. Up to
-/// `threads` files are indexed at a time; the error of the first file that has one is thrown.
+/// The records of `files`, in order; a logical shard is a group of whole files where there are enough.
+/// `signature` names all that the index depends on. **Collective** over the crew of `files`.
 std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
-                                                 int threads);
+                                                 const std::string& signature);
 
 /// A window over a file that is looked at from its beginning to its end, here and there: reads little where
 /// steps are wide, and much where they are short. *One thread.*

@@ -15,6 +15,7 @@ class StridedSource final : public Source {
   StridedSource(FileList files, StridedLayout layout)
       : files_(std::move(files)), layout_(std::move(layout)), fields_{layout_.field} {
     for (const StridedFile& file : layout_.files) samples_.add(file.samples);
+    samples_.require_expected(files_.list());
     fingerprint_ = digest();
   }
 
@@ -69,15 +70,11 @@ class StridedSource final : public Source {
   }
 
   [[nodiscard]] Fingerprint digest() const {
-    const FileList& files = files_.list();
     FingerprintBuilder builder;
-    builder.add(layout_.format).add(static_cast<std::int64_t>(files.size()));
+    builder.add(layout_.format).add(to_string(files_.list().fingerprint()));
     builder.add(to_string(fields_[0].dtype)).add(fields_[0].shape);
     builder.add(static_cast<std::int64_t>(layout_.stride_bytes));
-    NameReader names(files.names());
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      builder.add(names[i]).add(files.bytes(i)).add(layout_.files[i].samples);
-    }
+    for (const StridedFile& file : layout_.files) builder.add(file.samples);
     return builder.finish();
   }
 

@@ -12,6 +12,7 @@
 #include <set>
 #include <utility>
 
+#include "catalog/packing.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/records.hpp"
@@ -213,7 +214,6 @@ std::vector<std::string> extensions_of(const FileList& files) {
 }  // namespace
 
 void TarOptions::validate() const {
-  require_threads("open tar files", indexing_threads);
   std::set<std::string_view> names;
   for (const std::string& field : fields) {
     if (!field.empty() && field != kKeyField && names.insert(field).second) continue;
@@ -234,14 +234,19 @@ bool is_tar(const FileList& files, std::size_t i) {
 
 std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& options) {
   const bool is_open = options.fields.empty();
-  auto format =
-      std::make_unique<TarFormat>(is_open ? extensions_of(files) : options.fields, is_open, options.keys);
-  return make_record_source(std::move(files), std::move(format), options.indexing_threads);
+  std::vector<std::string> fields = options.fields;
+  if (is_open) {
+    fields = made_on_first_rank(files.crew(), "look into the first tar file",
+                                [&] { return extensions_of(files); });
+  }
+  const std::string signature = fmt::format("tar {} {}", is_open ? "all of" : "of", fields);
+  return make_record_source(std::move(files), std::make_unique<TarFormat>(fields, is_open, options.keys),
+                            signature);
 }
 
-std::unique_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options) {
+std::unique_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
   options.validate();
-  return make_tar_source(FileList::list(path, {}), options);
+  return make_tar_source(files_of(catalog).with_sizes(), options);
 }
 
 }  // namespace rota

@@ -104,8 +104,6 @@ class TfRecordFormat final : public RecordFormat {
 
 }  // namespace
 
-void TfRecordOptions::validate() const { require_threads("open TFRecord files", indexing_threads); }
-
 bool is_tfrecord(const FileList& files, std::size_t i) {
   const Descriptor file = files.open(i);
   std::array<std::byte, kHeadBytes> head{};
@@ -114,14 +112,11 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
 }
 
 std::unique_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options) {
-  return make_record_source(std::move(files), std::make_unique<TfRecordFormat>(options.verify),
-                            options.indexing_threads);
+  return make_record_source(std::move(files), std::make_unique<TfRecordFormat>(options.verify), "tfrecord");
 }
 
-std::unique_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
-                                            const TfRecordOptions& options) {
-  options.validate();
-  return make_tfrecord_source(FileList::list(path, {}), options);
+std::unique_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
+  return make_tfrecord_source(files_of(catalog).with_sizes(), options);
 }
 
 }  // namespace rota

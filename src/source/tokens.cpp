@@ -44,9 +44,9 @@ std::unique_ptr<const Source> make_tokens_source(FileList files, const TokensOpt
   return make_strided_source(std::move(files), std::move(layout));
 }
 
-std::unique_ptr<const Source> open_tokens(const std::filesystem::path& path, const TokensOptions& options) {
+std::unique_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
   options.validate();
-  return make_tokens_source(FileList::list(path, {}), options);
+  return make_tokens_source(files_of(catalog).with_sizes(), options);
 }
 
 }  // namespace rota

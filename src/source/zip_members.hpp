@@ -21,6 +21,11 @@ struct ZipMember {
   std::uint64_t bytes = 0;  ///< unpacked
   std::uint32_t crc = 0;    ///< of them
   bool is_deflated = false;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(name, offset, stored_bytes, bytes, crc, is_deflated);
+  }
 };
 
 /// The members of `file`, all within it. Throws Error{corrupt} naming file and offset, Error{unsupported} for

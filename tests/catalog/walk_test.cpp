@@ -22,11 +22,11 @@ using Names = std::vector<std::string>;
 
 class Walks : public testing::Test {
  protected:
-  [[nodiscard]] Names walk(int threads, NameFilter wanted = nullptr) const {
+  [[nodiscard]] Names walk(int threads) const {
     const Descriptor root = open_for_reading(AT_FDCWD, directory_.path().c_str());
     Names names;
     walk_directory(root.get(),
-                   {.shown = directory_.path().string() + "/", .wanted = wanted, .threads = threads},
+                   {.shown = directory_.path().string() + "/", .threads = threads},
                    [&](std::string_view directory, std::string_view name) {
                      names.push_back(std::string(directory).append(name));
                    });
@@ -77,12 +77,6 @@ TEST_F(Walks, OrderNamesThatDifferOnlyFarBehind) {
     directory_.write("shared/prefix/of/all/" + std::string(40, 'x') + end, "");
   }
   EXPECT_EQ(walk(1), naive());
-}
-
-TEST_F(Walks, LookAtLastNamesOnly) {
-  for (const auto* name : {"a.h5", "b.txt", "c.h5/d.txt", "c.h5/e.h5"}) directory_.write(name, "");
-  const auto is_h5 = [](std::string_view name) { return name.ends_with(".h5"); };
-  EXPECT_THAT(walk(2, is_h5), testing::ElementsAre("a.h5", "c.h5/e.h5"));
 }
 
 TEST_F(Walks, EndWhenTheVisitorThrows) {

@@ -36,6 +36,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto shard = input.first(std::min<std::size_t>(shard_bytes, input.size()));
   rota_test::write_file("a.mds", shard);
   const auto path = rota_test::write_file("index.json", input.subspan(shard.size()));
-  rota_test::try_format([&] { return rota::open_mds(path, {.indexing_threads = 1}); });
+  rota_test::try_format([&] { return rota::open_mds(rota::Catalog(path, {.indexing_threads = 1})); });
   return 0;
 }

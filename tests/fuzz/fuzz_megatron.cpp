@@ -20,6 +20,6 @@ std::vector<std::string> rota_test::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   rota_test::directory().write("a.bin", std::string(300, 't'));
   const auto path = rota_test::write_file("a.idx", rota_test::as_bytes(data, size));
-  rota_test::try_format([&] { return rota::open_megatron(path, {.indexing_threads = 1}); });
+  rota_test::try_format([&] { return rota::open_megatron(rota::Catalog(path, {.indexing_threads = 1})); });
   return 0;
 }

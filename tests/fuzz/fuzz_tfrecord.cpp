@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto path = rota_test::directory().write("a.tfrecord", bytes);
   for (const bool verifies : {true, false}) {
     rota_test::try_format(
-        [&] { return rota::open_tfrecord(path, {.verify = verifies, .indexing_threads = 1}); });
+        [&] { return rota::open_tfrecord(rota::Catalog(path, {.indexing_threads = 1}), {.verify = verifies}); });
   }
   return 0;
 }

@@ -128,7 +128,7 @@ TEST_F(FilesFaults, FileThatMayNotBeReadIsNamedWhenRead) {
 TEST_F(FilesFaults, FileKnownByItsNameThatIsGoneOrNoFileIsNamed) {
   directory.write("a", "");
   directory.write("b", "");
-  const auto source = open_files(directory.path(), {.evidence = Evidence::names});
+  const auto source = open_files(Catalog(directory.path(), {.evidence = Evidence::names}));
   fs::remove(directory / "a");
   fs::remove(directory / "b");
   fs::create_directory(directory / "b");
@@ -176,7 +176,7 @@ TEST_F(FilesFaults, IdsPastTheEndAreOutOfRange) {
 }
 
 TEST_F(FilesFaults, NoListingThreadsIsRefused) {
-  EXPECT_THAT(error_of([&] { open_files(directory.path(), {.listing_threads = 0}); }),
+  EXPECT_THAT(error_of([&] { Catalog(directory.path(), {.listing_threads = 0}); }),
               is_error(ErrorCode::invalid_argument, {"listing_threads is 0"}));
 }
 

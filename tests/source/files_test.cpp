@@ -171,11 +171,11 @@ TEST_F(Files, ChangeTheirFingerprintWithNamesSizesAndNumber) {
 TEST_F(Files, KnownByTheirNamesMayHaveAnySizeWhenTheyAreRead) {
   directory.write("a", "123");
   directory.write("d/b", "");
-  const FilesOptions by_name{.evidence = Evidence::names};
-  const auto source = open_files(directory.path(), by_name);
+  const CatalogOptions by_name{.evidence = Evidence::names};
+  const auto source = open_files(Catalog(directory.path(), by_name));
   EXPECT_NE(source->fingerprint(), open_files(directory.path())->fingerprint());
   directory.write("a", "another");
-  EXPECT_EQ(open_files(directory.path(), by_name)->fingerprint(), source->fingerprint());
+  EXPECT_EQ(open_files(Catalog(directory.path(), by_name))->fingerprint(), source->fingerprint());
   const Samples samples(*source, ids({1, 0}));
   EXPECT_EQ(samples.sample(0, 0), "");
   EXPECT_EQ(samples.sample(0, 1), "another");
@@ -184,14 +184,14 @@ TEST_F(Files, KnownByTheirNamesMayHaveAnySizeWhenTheyAreRead) {
 TEST_F(Files, KnownByTheirNamesAreOnlyRegularOnes) {
   directory.write("a", "1");
   directory.write("d/b", "2");
-  EXPECT_THAT(paths(*open_files(at("*"), {.evidence = Evidence::names})), ElementsAre(at("a")));
+  EXPECT_THAT(paths(*open_files(Catalog(at("*"), {.evidence = Evidence::names}))), ElementsAre(at("a")));
 }
 
 TEST_F(Files, AreListedAlikeByAnyNumberOfThreads) {
   for (int i = 0; i < 2000; ++i)
     directory.write("f" + std::to_string(i), std::string(static_cast<std::size_t>(i % 100), 'x'));
-  const Fingerprint alone = open_files(directory.path(), {.listing_threads = 1})->fingerprint();
-  EXPECT_EQ(open_files(directory.path(), {.listing_threads = 7})->fingerprint(), alone);
+  const Fingerprint alone = open_files(Catalog(directory.path(), {.listing_threads = 1}))->fingerprint();
+  EXPECT_EQ(open_files(Catalog(directory.path(), {.listing_threads = 7}))->fingerprint(), alone);
 }
 
 TEST_F(Files, AreReadByManyThreadsAtOnce) {

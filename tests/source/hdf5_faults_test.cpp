@@ -30,10 +30,10 @@ TEST_F(Hdf5Faults, MissingFileIsNotFound) {
   EXPECT_THAT(error_of([&] { open_hdf5(directory / "a.h5"); }), is_error(ErrorCode::not_found, {file()}));
 }
 
-TEST_F(Hdf5Faults, DirectoryWithoutHdf5FilesIsNotFound) {
+TEST_F(Hdf5Faults, DirectoryWithoutHdf5FilesIsNamedWithWhatIsInIt) {
   directory.write("a.txt", "text");
   EXPECT_THAT(error_of([&] { open_hdf5(directory.path()); }),
-              is_error(ErrorCode::not_found, {directory.path().string(), "no *.h5 or *.hdf5 file"}));
+              is_error(ErrorCode::corrupt, {directory / "a.txt", "not an HDF5 file"}));
 }
 
 TEST_F(Hdf5Faults, FileOfAnotherFormatIsCorrupt) {

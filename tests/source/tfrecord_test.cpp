@@ -160,7 +160,7 @@ TEST_F(TfRecords, ChangeTheFingerprintWithNamesSizesAndNumbers) {
 }
 
 TEST_F(TfRecords, NeedAThread) {
-  EXPECT_THAT(error_of([&] { open_tfrecord(directory_.path(), {.indexing_threads = 0}); }),
+  EXPECT_THAT(error_of([&] { Catalog(directory_.path(), {.indexing_threads = 0}); }),
               is_error(ErrorCode::invalid_argument, {"indexing_threads is 0"}));
 }
 

@@ -1,0 +1,118 @@
+#include "rota/catalog.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "catalog/files.hpp"
+#include "catalog/packing.hpp"
+#include "catalog/saved.hpp"
+#include "rota/error.hpp"
+
+namespace rota {
+
+struct Catalog::Contents {
+  FileList files;
+  Origin origin;
+  CatalogChanges changes;
+};
+
+template <typename Archive>
+void serialize(Archive& archive, CatalogChanges& changes) {
+  archive(changes.changed, changes.vanished, changes.appeared, changes.first);
+}
+
+namespace {
+
+using SharedCrew = std::shared_ptr<const Crew>;
+
+std::string absolute_path(const std::filesystem::path& path) {
+  return std::filesystem::absolute(path).native();
+}
+
+// How rank 0 is to find the files of `path`: as a saved catalog says, or by listing it.
+struct Way {
+  bool is_saved = false;
+  Origin origin;
+  Evidence evidence = Evidence::sizes;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(is_saved, origin, evidence);
+  }
+};
+
+void refuse_distributed(const Crew& crew, std::string_view what) {
+  if (crew.options.placement == Placement::node_shared) return;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("{}: a distributed catalog cannot be saved or loaded; use Placement::node_shared", what));
+}
+
+}  // namespace
+
+Catalog::Catalog(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
+
+Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& options) {
+  const auto crew = std::make_shared<const Crew>(options);
+  SavedCatalog saved;  // on rank 0
+  const Way way = made_on_first_rank(*crew, "open a dataset", [&] {
+    if (!is_saved_catalog(path.native())) {
+      return Way{.origin = {.path = absolute_path(path)}, .evidence = options.evidence};
+    }
+    refuse_distributed(*crew, fmt::format("load the catalog {}", path.native()));
+    saved = read_catalog(path.native());
+    return Way{.is_saved = true, .origin = saved.origin, .evidence = saved.evidence};
+  });
+  FileList files =
+      list_origin(crew, way.origin, way.evidence, way.is_saved ? way.origin.path : path.native());
+  CatalogChanges changes;
+  if (way.is_saved) {
+    changes =
+        made_on_first_rank(*crew, "load a catalog", [&] { return compare(*saved.files, files.table()); });
+    hand_out_indices(*crew, saved.indices, files.kept());
+  }
+  contents_ = std::make_shared<const Contents>(
+      Contents{.files = std::move(files), .origin = way.origin, .changes = std::move(changes)});
+}
+
+Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
+  const auto crew = std::make_shared<const Crew>(options);
+  const Origin origin{.kind = Origin::Kind::manifest, .path = absolute_path(manifest)};
+  return Catalog(std::make_shared<const Contents>(
+      Contents{.files = list_origin(crew, origin, options.evidence, manifest.native()),
+               .origin = origin,
+               .changes = {}}));
+}
+
+std::int64_t Catalog::size() const noexcept { return static_cast<std::int64_t>(contents_->files.size()); }
+
+std::string Catalog::path(std::int64_t i) const { return contents_->files.path(static_cast<std::size_t>(i)); }
+
+Evidence Catalog::evidence() const noexcept { return contents_->files.evidence(); }
+
+std::int64_t Catalog::bytes(std::int64_t i) const {
+  return contents_->files.bytes(static_cast<std::size_t>(i));
+}
+
+Fingerprint Catalog::fingerprint() const { return contents_->files.fingerprint(); }
+
+const CatalogChanges& Catalog::changes() const noexcept { return contents_->changes; }
+
+const std::string& Catalog::origin() const noexcept { return contents_->origin.path; }
+
+void Catalog::save(const std::filesystem::path& file) const {
+  const FileList& files = contents_->files;
+  mpi::together(files.crew().nodes.all(), "save a catalog", [&] {
+    refuse_distributed(files.crew(), fmt::format("save a catalog to {}", file.native()));
+    if (files.crew().nodes.all().rank() > 0) return;
+    write_catalog(file, {.origin = contents_->origin,
+                         .evidence = files.evidence(),
+                         .files = files.shared_table(),
+                         .indices = files.kept().all()});
+  });
+}
+
+const FileList& files_of(const Catalog& catalog) noexcept { return catalog.contents_->files; }
+
+}  // namespace rota

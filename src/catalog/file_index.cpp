@@ -1,0 +1,186 @@
+#include "catalog/file_index.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "catalog/files.hpp"
+#include "catalog/meter.hpp"
+#include "rota/error.hpp"
+#include "rota/types.hpp"
+
+namespace rota {
+namespace {
+
+// A part: number of files; of each its bytes; then those, each filled up to a multiple of eight.
+using Word = std::uint64_t;
+
+[[noreturn]] void fail_corrupt() {
+  throw Error(ErrorCode::corrupt, "read an index of files: it is damaged; index the files again");
+}
+
+constexpr std::size_t filled_up(std::size_t bytes) {
+  return (bytes + sizeof(Word) - 1) / sizeof(Word) * sizeof(Word);
+}
+
+/// Files of a list, one behind the other.
+struct Range {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+// This rank's files: about as many bytes as the others'.
+Range share_of_rank(const FileList& files) {
+  const World world = files.crew().nodes.all().world();
+  if (world.size == 1) return {.first = 0, .last = files.size()};
+  double total = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) total += 1 + static_cast<double>(files.bytes(i));
+  Range range{.first = files.size(), .last = files.size()};
+  double before = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto rank = static_cast<int>(before / total * world.size);
+    if (rank >= world.rank) range.first = std::min(range.first, i);
+    if (rank > world.rank) range.last = std::min(range.last, i);
+    before += 1 + static_cast<double>(files.bytes(i));
+  }
+  return range;
+}
+
+// Threads take one file after the other, so that none waits for one that has larger ones. The caller's is one
+// of them.
+void visit(Range range, int threads, Meter& meter, const std::function<void(std::size_t)>& work) {
+  const std::size_t count = range.last - range.first;
+  std::vector<std::exception_ptr> errors(count + 1);
+  std::atomic<std::size_t> next = 0;
+  const auto take = [&](bool tells) noexcept {
+    for (std::size_t i = 0; (i = next++) < count;) {
+      try {
+        work(range.first + i);
+        meter.add(1);
+        if (tells) meter.look();
+      } catch (...) {
+        errors[i] = std::current_exception();
+        next = count;
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> workers;
+    const auto most = std::min<std::size_t>(static_cast<std::size_t>(threads), count);
+    for (std::size_t t = 1; t < most; ++t) workers.emplace_back(take, false);
+    take(true);
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+// Of each of `files`, which of `known` it is, or -1 where it is none, or not as it was.
+std::vector<std::int64_t> places_in(const TableListing& known, const TableListing& files) {
+  std::unordered_map<std::string, std::size_t> places;
+  NameReader known_names(known.names());
+  for (std::size_t i = 0; i < known.size(); ++i) places.emplace(known_names[i], i);
+  std::vector<std::int64_t> found(files.size(), -1);
+  NameReader names(files.names());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto place = places.find(names[i]);
+    if (place == places.end() || known.stat(place->second) != files.stat(i)) continue;
+    found[i] = static_cast<std::int64_t>(place->second);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<std::byte> pack_part(std::span<const std::vector<std::byte>> files) {
+  std::size_t bytes = (1 + files.size()) * sizeof(Word);
+  for (const auto& file : files) bytes += filled_up(file.size());
+  std::vector<std::byte> part(bytes);
+  std::byte* at = part.data();
+  const auto put = [&at](Word value) {
+    std::memcpy(at, &value, sizeof(value));
+    at += sizeof(value);
+  };
+  put(files.size());
+  for (const auto& file : files) put(file.size());
+  for (const auto& file : files) {
+    std::copy(file.begin(), file.end(), at);
+    at += filled_up(file.size());
+  }
+  return part;
+}
+
+FileIndex::FileIndex(std::shared_ptr<const TableListing> files, mpi::SharedBytes bytes)
+    : files_(std::move(files)), bytes_(std::move(bytes)) {
+  const std::size_t size = files_->size();
+  std::span<const std::byte> rest = bytes_.bytes;
+  const auto take_word = [&rest] {
+    Word value = 0;
+    if (rest.size() < sizeof(value)) fail_corrupt();
+    std::memcpy(&value, rest.data(), sizeof(value));
+    rest = rest.subspan(sizeof(value));
+    return value;
+  };
+  while (!rest.empty()) {
+    const Word count = take_word();
+    if (count > size - found_.size() || count > rest.size() / sizeof(Word)) fail_corrupt();
+    std::span<const std::byte> data = rest.subspan(count * sizeof(Word));
+    for (Word i = 0; i < count; ++i) {
+      const Word bytes_of_file = take_word();
+      if (bytes_of_file > data.size() || filled_up(bytes_of_file) > data.size()) fail_corrupt();
+      found_.push_back(data.first(bytes_of_file));
+      data = data.subspan(filled_up(bytes_of_file));
+    }
+    rest = data;
+  }
+  if (found_.size() != size) fail_corrupt();
+}
+
+KeptIndices::Map KeptIndices::all() const {
+  const std::scoped_lock lock(mutex_);
+  return indices_;
+}
+
+std::shared_ptr<const FileIndex> KeptIndices::find(const std::string& signature) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = indices_.find(signature);
+  return found == indices_.end() ? nullptr : found->second;
+}
+
+void KeptIndices::keep(const std::string& signature, std::shared_ptr<const FileIndex> index) {
+  const std::scoped_lock lock(mutex_);
+  indices_[signature] = std::move(index);
+}
+
+std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
+                                             const LookIntoFile& look) {
+  const std::shared_ptr<const FileIndex> known = files.kept().find(signature);
+  if (known && known->files() == files.table()) return known;
+  const std::vector<std::int64_t> known_as =
+      known ? places_in(known->files(), files.table()) : std::vector<std::int64_t>(files.size(), -1);
+  const Crew& crew = files.crew();
+  const Range range = share_of_rank(files);
+  std::vector<std::vector<std::byte>> found(range.last - range.first);
+  mpi::together(crew.nodes.all(), "index files", [&] {
+    Meter meter(crew.options.progress, "index files", std::ssize(found));
+    visit(range, crew.options.indexing_threads, meter, [&](std::size_t i) {
+      if (known_as[i] < 0) {
+        found[i - range.first] = look(i);
+      } else {
+        const auto bytes = (*known)[static_cast<std::size_t>(known_as[i])];
+        found[i - range.first].assign(bytes.begin(), bytes.end());
+      }
+    });
+    meter.end();
+  });
+  auto index = std::make_shared<const FileIndex>(
+      files.shared_table(), mpi::join(crew.nodes, "hand out the index", pack_part(found)));
+  files.kept().keep(signature, index);
+  return index;
+}
+
+}  // namespace rota

@@ -1,0 +1,68 @@
+#pragma once
+
+// What was found in the files of a dataset: made once, then shared, kept and saved.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "catalog/listing.hpp"
+#include "mpi/shared_bytes.hpp"
+
+namespace rota {
+
+class FileList;
+
+/// What a format has found in each of some files, as bytes that it alone understands; each begins at a
+/// multiple of eight bytes. One stretch, to be read where it lies. *Immutable.*
+class FileIndex {
+ public:
+  /// `bytes` are one or more packed parts, of all `files` together. Throws Error{corrupt} where they are not.
+  FileIndex(std::shared_ptr<const TableListing> files, mpi::SharedBytes bytes);
+
+  [[nodiscard]] std::span<const std::byte> operator[](std::size_t file) const noexcept {
+    return found_[file];
+  }
+  /// The files, as they were when they were looked into.
+  [[nodiscard]] const TableListing& files() const noexcept { return *files_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_.bytes; }
+
+ private:
+  std::shared_ptr<const TableListing> files_;
+  mpi::SharedBytes bytes_;
+  std::vector<std::span<const std::byte>> found_;
+};
+
+/// A part of an index: of files one behind the other.
+std::vector<std::byte> pack_part(std::span<const std::vector<std::byte>> files);
+
+/// The indices that a catalog keeps, by signature: which format with which options has made them. Any thread.
+class KeptIndices {
+ public:
+  using Map = std::map<std::string, std::shared_ptr<const FileIndex>>;
+
+  [[nodiscard]] Map all() const;
+  [[nodiscard]] std::shared_ptr<const FileIndex> find(const std::string& signature) const;
+  void keep(const std::string& signature, std::shared_ptr<const FileIndex> index);
+
+ private:
+  mutable std::mutex mutex_;
+  Map indices_;
+};
+
+/// Looks into a file; what it returns is kept.
+using LookIntoFile = std::function<std::vector<std::byte>(std::size_t file)>;
+
+/// **Collective** over the crew of `files`, whose sizes are known. What `look` finds in each of them; ranks
+/// and threads share the work, and files that an index of this signature has, and that are as they were then,
+/// are not looked into. Throws on all ranks what `look` threw for the first file of those for which it threw.
+std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
+                                             const LookIntoFile& look);
+
+}  // namespace rota

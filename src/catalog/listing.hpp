@@ -1,0 +1,74 @@
+#pragma once
+
+// The names of files by number, wherever they are kept, and what the files were like when they were listed.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "catalog/name_table.hpp"
+#include "mpi/shared_bytes.hpp"
+
+namespace rota {
+
+/// A file when it was listed.
+struct FileStat {
+  std::int64_t bytes = 0;
+  std::int64_t written = 0;  ///< when it was last written to, in nanoseconds since 1970
+  friend bool operator==(const FileStat&, const FileStat&) = default;
+};
+
+/// Files by number. *Immutable*, but for what `bring` brings.
+class Listing {
+ public:
+  /// Reads names. It must not outlive the listing. *One thread.*
+  class Reader {
+   public:
+    Reader() = default;
+    virtual ~Reader() = default;
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+    /// Name i, which ends in a zero byte, until the next call. Fast where i follows the one before. Throws
+    /// Error{corrupt}; Error{invalid_argument} where it is not here.
+    virtual const std::string& operator[](std::size_t i) = 0;
+  };
+
+  Listing() = default;
+  virtual ~Listing() = default;
+  Listing(const Listing&) = delete;
+  Listing& operator=(const Listing&) = delete;
+
+  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
+  [[nodiscard]] virtual std::unique_ptr<Reader> read_names() const = 0;
+  /// Only where sizes are evidence. Any thread.
+  [[nodiscard]] virtual FileStat stat(std::size_t i) const = 0;
+
+  /// Whether names are to be brought before they are read.
+  [[nodiscard]] virtual bool is_spread() const noexcept { return false; }
+  /// **Collective** for a spread one: see Source::bring.
+  virtual void bring(std::span<const std::size_t> /*files*/) const {}
+};
+
+/// All names in a table, and what is known of each file, or nothing at all.
+class TableListing final : public Listing {
+ public:
+  TableListing(NameTable names, mpi::SharedBytes stats)
+      : names_(std::move(names)), stats_(std::move(stats)) {}
+
+  [[nodiscard]] std::size_t size() const noexcept override { return names_.size(); }
+  [[nodiscard]] std::unique_ptr<Reader> read_names() const override;
+  [[nodiscard]] FileStat stat(std::size_t i) const override;
+
+  [[nodiscard]] const NameTable& names() const noexcept { return names_; }
+  [[nodiscard]] std::span<const std::byte> stats() const noexcept { return stats_.bytes; }
+  /// Whether they list the same files, which are as they were.
+  friend bool operator==(const TableListing& a, const TableListing& b) noexcept;
+
+ private:
+  NameTable names_;
+  mpi::SharedBytes stats_;  // a FileStat each
+};
+
+}  // namespace rota

@@ -1,0 +1,83 @@
+#include "catalog/manifest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_map>
+
+#include "catalog/descriptor.hpp"
+
+namespace rota {
+namespace {
+
+using nlohmann::json;
+
+struct Entry {
+  std::string path;
+  std::int64_t samples = kNotSaid;
+};
+
+/// A line of a manifest, for messages.
+struct Line {
+  const std::string& manifest;
+  std::int64_t number;
+
+  [[nodiscard]] Error wrong(std::string_view what) const {
+    return {ErrorCode::invalid_argument,
+            fmt::format("read the manifest {}: line {}: {}", manifest, number, what)};
+  }
+};
+
+Entry parse_json(const std::string& text, const Line& line) {
+  Entry entry;
+  try {
+    const json object = json::parse(text);
+    entry.path = object.at("path").get<std::string>();
+    entry.samples = object.value("samples", kNotSaid);
+  } catch (const json::exception& error) {
+    throw line.wrong(fmt::format(
+        "it is no JSON object with a string \"path\" and, perhaps, a number \"samples\" ({})", error.what()));
+  }
+  if (entry.samples < kNotSaid) throw line.wrong(fmt::format("{} samples cannot be", entry.samples));
+  return entry;
+}
+
+Entry parse(const std::string& text, const Line& line) {
+  Entry entry = text.starts_with('{') ? parse_json(text, line) : Entry{.path = text};
+  if (entry.path.empty()) throw line.wrong("the path is empty");
+  if (entry.path.find('\0') != std::string::npos) throw line.wrong("the path has a zero byte in it");
+  return entry;
+}
+
+}  // namespace
+
+std::string list_manifest(const std::string& path, const NameVisitor& visit,
+                          std::vector<std::int64_t>& samples) {
+  errno = 0;
+  std::ifstream file(path);
+  if (!file) throw system_error("open", path, errno == 0 ? EIO : errno);
+  std::unordered_map<std::string, std::int64_t> lines;  // of each path
+  std::string text;
+  for (std::int64_t number = 1; std::getline(file, text); ++number) {
+    if (text.ends_with('\r')) text.pop_back();
+    if (text.empty()) continue;
+    const Line line{.manifest = path, .number = number};
+    const Entry entry = parse(text, line);
+    const auto [known, is_new] = lines.emplace(entry.path, number);
+    if (!is_new) throw line.wrong(fmt::format("{} is listed on line {} already", entry.path, known->second));
+    visit("", entry.path);
+    samples.push_back(entry.samples);
+  }
+  if (file.bad()) throw Error(ErrorCode::io, system_error("read", path, EIO).what());
+  if (samples.empty())
+    throw Error(ErrorCode::not_found, fmt::format("read the manifest {}: it lists no files", path));
+  if (std::all_of(samples.begin(), samples.end(), [](std::int64_t n) { return n == kNotSaid; }))
+    samples.clear();
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+}  // namespace rota

@@ -1,0 +1,22 @@
+#pragma once
+
+// Lists of files that people write.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "catalog/walk.hpp"
+
+namespace rota {
+
+/// How many samples a manifest says that a file has, where it does not say.
+inline constexpr std::int64_t kNotSaid = -1;
+
+/// Puts the paths that the manifest `path` lists, and returns the directory that they are relative to.
+/// `samples` is how many each of them has, or empty where nothing is said of any. Throws as
+/// Catalog::from_manifest does.
+std::string list_manifest(const std::string& path, const NameVisitor& visit,
+                          std::vector<std::int64_t>& samples);
+
+}  // namespace rota

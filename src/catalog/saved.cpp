@@ -1,0 +1,277 @@
+#include "catalog/saved.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <array>
+#include <cereal/types/map.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "catalog/descriptor.hpp"
+#include "catalog/packing.hpp"
+
+namespace rota {
+namespace {
+
+// The file: magic; size and checksum of what follows; the head, packed; then what it says that there is, one
+// behind the other, each filled up to a multiple of eight bytes.
+constexpr std::string_view kMagic{"rota catalog\n\x1a\0\1", 16};
+
+struct Preamble {
+  std::array<char, 16> magic{};
+  std::uint64_t bytes = 0;
+  std::uint64_t head_bytes = 0;
+  std::array<std::uint64_t, 2> digest{};
+};
+static_assert(sizeof(Preamble) == 48);
+
+/// Bytes of the names of files, of what is known of them, and of what was found in them.
+struct Sizes {
+  std::uint64_t names = 0;
+  std::uint64_t stats = 0;
+  std::uint64_t index = 0;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(names, stats, index);
+  }
+};
+
+struct Head {
+  Origin origin;
+  Evidence evidence = Evidence::sizes;
+  Sizes files;
+  std::map<std::string, Sizes> indices;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(origin, evidence, files, indices);
+  }
+};
+
+std::array<std::uint64_t, 2> digest_of(std::span<const std::byte> bytes) {
+  const XXH128_hash_t digest = XXH3_128bits(bytes.data(), bytes.size());
+  return {digest.high64, digest.low64};
+}
+
+constexpr std::size_t filled_up(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+
+void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+  to.resize(filled_up(to.size()));
+}
+
+Sizes append(std::vector<std::byte>& to, const TableListing& files) {
+  append(to, files.names().bytes());
+  append(to, files.stats());
+  return {.names = files.names().bytes().size(), .stats = files.stats().size(), .index = 0};
+}
+
+std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
+  Head head{.origin = catalog.origin, .evidence = catalog.evidence, .files = {}, .indices = {}};
+  std::vector<std::byte> body;
+  head.files = append(body, *catalog.files);
+  for (const auto& [signature, index] : catalog.indices) {
+    Sizes sizes = append(body, index->files());
+    append(body, index->bytes());
+    sizes.index = index->bytes().size();
+    head.indices.emplace(signature, sizes);
+  }
+  std::vector<std::byte> packed_head = pack(head);
+  Preamble preamble{.head_bytes = packed_head.size()};
+  std::copy(kMagic.begin(), kMagic.end(), preamble.magic.begin());
+  packed_head.resize(filled_up(packed_head.size()));
+  std::vector<std::byte> bytes(sizeof(preamble));
+  append(bytes, packed_head);
+  append(bytes, body);
+  const auto content = std::span<const std::byte>(bytes).subspan(sizeof(preamble));
+  preamble.bytes = content.size();
+  preamble.digest = digest_of(content);
+  std::memcpy(bytes.data(), &preamble, sizeof(preamble));
+  return bytes;
+}
+
+/// A file that is written beside the one whose place it takes.
+class Replacement {
+ public:
+  explicit Replacement(std::string path)
+      : path_(std::move(path)),
+        temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())),
+        file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    if (!file_.is_open()) throw failed("create", errno);
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+  ~Replacement() {
+    if (!is_published_ && file_.is_open()) ::unlink(temporary_.c_str());
+  }
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t put = ::write(file_.get(), bytes.data(), bytes.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) throw failed("write", errno);
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
+  }
+
+  void publish() {
+    if (::fsync(file_.get()) != 0) throw failed("fsync", errno);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw failed("rename", errno);
+    is_published_ = true;
+    const std::string directory = path_.substr(0, path_.rfind('/') + 1);
+    const Descriptor opened = open_for_reading(AT_FDCWD, directory.empty() ? "." : directory.c_str());
+    if (!opened.is_open() || ::fsync(opened.get()) != 0) throw failed("fsync the directory of", errno);
+  }
+
+ private:
+  [[nodiscard]] Error failed(std::string_view what, int error) const {
+    return {ErrorCode::io, system_error(fmt::format("save a catalog: {}", what), path_, error).what()};
+  }
+
+  std::string path_;
+  std::string temporary_;
+  Descriptor file_;
+  bool is_published_ = false;
+};
+
+[[noreturn]] void fail_damaged(const std::string& path) {
+  throw Error(ErrorCode::corrupt,
+              fmt::format("load the catalog {}: it is damaged or cut short; make it anew", path));
+}
+
+std::shared_ptr<const std::vector<std::byte>> read_whole(const std::string& path) {
+  const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
+  const std::int64_t size = file.is_open() ? size_of_open(file.get()) : -1;
+  if (size < 0) throw system_error("open", path, errno);
+  auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(size));
+  const std::int64_t got = read_at(file.get(), *bytes, 0);
+  if (got < 0) throw Error(ErrorCode::io, system_error("read", path, errno).what());
+  bytes->resize(static_cast<std::size_t>(got));
+  return bytes;
+}
+
+/// Takes one part of a file after the other.
+class Parts {
+ public:
+  Parts(std::string path, std::span<const std::byte> rest, std::shared_ptr<const void> owner)
+      : path_(std::move(path)), rest_(rest), owner_(std::move(owner)) {}
+
+  mpi::SharedBytes take(std::uint64_t bytes) {
+    if (bytes > rest_.size() || filled_up(bytes) > rest_.size()) fail_damaged(path_);
+    const auto part = rest_.first(bytes);
+    rest_ = rest_.subspan(filled_up(bytes));
+    return {.bytes = part, .owner = owner_};
+  }
+  std::shared_ptr<const TableListing> take_files(const Sizes& sizes, bool has_stats) {
+    const mpi::SharedBytes names = take(sizes.names);
+    NameTable table(names.bytes, names.owner);
+    if (sizes.stats != (has_stats ? table.size() * sizeof(FileStat) : 0)) fail_damaged(path_);
+    return std::make_shared<TableListing>(std::move(table), take(sizes.stats));
+  }
+
+ private:
+  std::string path_;
+  std::span<const std::byte> rest_;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace
+
+bool is_saved_catalog(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+  const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
+  if (!file.is_open()) return false;  // whoever lists it says why
+  // Of any version.
+  std::array<char, kMagic.size()> found{};
+  const std::int64_t got = read_at(file.get(), std::as_writable_bytes(std::span(found)), 0);
+  return got == std::ssize(found) &&
+         std::string_view(found.data(), found.size()).substr(0, kMagic.size() - 1) ==
+             kMagic.substr(0, kMagic.size() - 1);
+}
+
+void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog) {
+  const std::vector<std::byte> bytes = pack_catalog(catalog);
+  Replacement file(path.native());
+  file.write(bytes);
+  file.publish();
+}
+
+SavedCatalog read_catalog(const std::string& path) {
+  const auto whole = read_whole(path);
+  Preamble preamble;
+  if (whole->size() < sizeof(preamble)) fail_damaged(path);
+  std::memcpy(&preamble, whole->data(), sizeof(preamble));
+  if (preamble.magic.back() != kMagic.back()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("load the catalog {}: it is of version {}, and this rota reads {}; make it anew",
+                            path, static_cast<int>(preamble.magic.back()), static_cast<int>(kMagic.back())));
+  }
+  const auto content = std::span<const std::byte>(*whole).subspan(sizeof(preamble));
+  if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
+  Parts parts(path, content, whole);
+  const Head head = unpack<Head>(parts.take(preamble.head_bytes).bytes);
+  SavedCatalog catalog{.origin = head.origin, .evidence = head.evidence, .files = {}, .indices = {}};
+  catalog.files = parts.take_files(head.files, head.evidence == Evidence::sizes);
+  for (const auto& [signature, sizes] : head.indices) {
+    auto files = parts.take_files(sizes, true);
+    catalog.indices.emplace(signature,
+                            std::make_shared<FileIndex>(std::move(files), parts.take(sizes.index)));
+  }
+  return catalog;
+}
+
+CatalogChanges compare(const TableListing& before, const TableListing& now) {
+  CatalogChanges changes;
+  if (before == now) return changes;
+  const bool has_stats = !before.stats().empty() && !now.stats().empty();
+  std::unordered_map<std::string, std::size_t> known;
+  NameReader names(before.names());
+  for (std::size_t i = 0; i < before.size(); ++i) known.emplace(names[i], i);
+  const auto note = [&](std::int64_t& count, const std::string& name) {
+    if (!changes.any()) changes.first = name;
+    ++count;
+  };
+  NameReader found(now.names());
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const auto place = known.find(found[i]);
+    if (place == known.end()) {
+      note(changes.appeared, found[i]);
+      continue;
+    }
+    if (has_stats && before.stat(place->second) != now.stat(i)) note(changes.changed, found[i]);
+    known.erase(place);
+  }
+  for (const auto& [name, i] : known) note(changes.vanished, name);
+  return changes;
+}
+
+void hand_out_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to) {
+  const auto signatures = made_on_first_rank(crew, "load a catalog", [&] {
+    std::vector<std::string> names;
+    for (const auto& [signature, index] : indices) names.push_back(signature);
+    return names;
+  });
+  for (const std::string& signature : signatures) {
+    const auto hand_out = [&](const auto& bytes_of) {
+      return mpi::hand_out(crew.nodes, "load a catalog",
+                           [&](const mpi::ByteSink& sink) { sink(bytes_of(*indices.at(signature))); });
+    };
+    const auto names = hand_out([](const FileIndex& index) { return index.files().names().bytes(); });
+    const auto stats = hand_out([](const FileIndex& index) { return index.files().stats(); });
+    const auto found = hand_out([](const FileIndex& index) { return index.bytes(); });
+    auto files = std::make_shared<TableListing>(NameTable(names.bytes, names.owner), stats);
+    to.keep(signature, std::make_shared<FileIndex>(std::move(files), found));
+  }
+}
+
+}  // namespace rota

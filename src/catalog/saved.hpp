@@ -1,0 +1,39 @@
+#pragma once
+
+// Catalogs in files.
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "catalog/origin.hpp"
+
+namespace rota {
+
+/// What a file keeps of a catalog.
+struct SavedCatalog {
+  Origin origin;
+  Evidence evidence = Evidence::sizes;
+  std::shared_ptr<const TableListing> files;
+  KeptIndices::Map indices;
+};
+
+/// Whether `path` is a file that begins as a saved catalog does.
+bool is_saved_catalog(const std::string& path);
+
+/// Writes `catalog` to `path`, in the place of what is there. Throws Error{io}; what was there is then
+/// untouched.
+void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog);
+
+/// Throws Error{corrupt} for a file that is damaged or cut short, Error{unsupported} for one of a later
+/// version, Error{io}.
+SavedCatalog read_catalog(const std::string& path);
+
+/// What has become of the files of `before`.
+CatalogChanges compare(const TableListing& before, const TableListing& now);
+
+/// **Collective** over `crew`. Has all ranks know the indices that rank 0 has.
+void hand_out_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to);
+
+}  // namespace rota

@@ -1,0 +1,273 @@
+#include "mpi/shared_bytes.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "mpi/exchange.hpp"
+#include "rota/error.hpp"
+#include "rota/fingerprint.hpp"
+
+namespace rota::mpi {
+namespace {
+
+constexpr std::size_t kPieceBytes = 1 << 18;
+constexpr int kTag = 1;
+
+Error failed(std::string_view what, int error) {
+  return {ErrorCode::io, fmt::format("share memory among the ranks of a node: {}: {}", what,
+                                     std::generic_category().message(error))};
+}
+
+/// A file without a name, in memory. Move-only.
+class MemoryFile {
+ public:
+  /// What another process needs to find it.
+  struct Address {
+    std::int64_t process = 0;
+    std::int64_t descriptor = -1;
+    std::int64_t device = 0;
+    std::int64_t inode = 0;
+    std::int64_t bytes = 0;
+  };
+
+  MemoryFile() : fd_(::memfd_create("rota", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    if (fd_ < 0) throw failed("memfd_create", errno);
+  }
+  /// Another process's. Throws where it cannot be opened, or is another file.
+  explicit MemoryFile(const Address& address)
+      : fd_(::open(fmt::format("/proc/{}/fd/{}", address.process, address.descriptor).c_str(),
+                   O_RDONLY | O_CLOEXEC)),
+        bytes_(static_cast<std::size_t>(address.bytes)) {
+    if (fd_ < 0) throw failed("open", errno);
+    if (const Address found = this->address();
+        found.device != address.device || found.inode != address.inode || found.bytes != address.bytes) {
+      throw failed("open", ENOENT);
+    }
+  }
+  MemoryFile(MemoryFile&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), bytes_(std::exchange(other.bytes_, 0)) {}
+  MemoryFile& operator=(MemoryFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MemoryFile() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  void append(std::span<const std::byte> piece) {
+    while (!piece.empty()) {
+      const ssize_t put = ::write(fd_, piece.data(), piece.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) throw failed(fmt::format("write behind byte {}", bytes_), errno);
+      bytes_ += static_cast<std::size_t>(put);
+      piece = piece.subspan(static_cast<std::size_t>(put));
+    }
+  }
+
+  /// From here on nobody can change it.
+  void seal() const {
+    constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+    if (::fcntl(fd_, F_ADD_SEALS, kSeals) != 0) throw failed("seal", errno);
+  }
+
+  [[nodiscard]] Address address() const {
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) throw failed("fstat", errno);
+    return {.process = ::getpid(),
+            .descriptor = fd_,
+            .device = static_cast<std::int64_t>(status.st_dev),
+            .inode = static_cast<std::int64_t>(status.st_ino),
+            .bytes = status.st_size};
+  }
+
+  [[nodiscard]] SharedBytes map() const {
+    if (bytes_ == 0) return {};
+    // Private, but never written: sealed files can be mapped in no other way, and pages stay common.
+    void* memory = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd_, 0);
+    if (memory == MAP_FAILED) throw failed(fmt::format("map {} bytes", bytes_), errno);
+    const std::size_t bytes = bytes_;
+    return {.bytes = {static_cast<const std::byte*>(memory), bytes},
+            .owner = {memory, [bytes](void* mapped) { ::munmap(mapped, bytes); }}};
+  }
+
+ private:
+  int fd_ = -1;
+  std::size_t bytes_ = 0;
+};
+
+// What this rank throws is thrown later, when all have come.
+template <typename Work>
+void attempt(std::exception_ptr& error, Work&& work) {
+  if (error) return;
+  try {
+    work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+}
+
+void broadcast_value(const Communicator& comm, auto& value) {
+  broadcast(comm, std::as_writable_bytes(std::span(&value, 1)));
+}
+
+/// Rank 0's end of the way to the leaders: pieces, each after its size, and a size of zero.
+class Outlet {
+ public:
+  explicit Outlet(const Communicator& leaders) : leaders_(leaders) {}
+
+  void put(std::span<const std::byte> bytes) {
+    file().append(bytes);
+    while (leaders_.size() > 1 && !bytes.empty()) {
+      const std::size_t count = std::min(bytes.size(), kPieceBytes - piece_.size());
+      piece_.insert(piece_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
+      bytes = bytes.subspan(count);
+      if (piece_.size() == kPieceBytes) send();
+    }
+  }
+  /// To be called whatever was thrown before.
+  void end() {
+    if (!piece_.empty()) send();
+    send();
+  }
+  /// What was put, here.
+  [[nodiscard]] MemoryFile& file() { return file_ ? *file_ : file_.emplace(); }
+
+ private:
+  void send() {
+    auto count = static_cast<std::int64_t>(piece_.size());
+    broadcast_value(leaders_, count);
+    broadcast(leaders_, piece_);
+    piece_.clear();
+  }
+
+  const Communicator& leaders_;
+  std::optional<MemoryFile> file_;
+  std::vector<std::byte> piece_;
+};
+
+// The other leaders' end: takes all pieces, also where they cannot be kept.
+void take_pieces(const Communicator& leaders, std::optional<MemoryFile>& file, std::exception_ptr& error) {
+  attempt(error, [&] { file.emplace(); });
+  std::vector<std::byte> piece;
+  for (std::int64_t count = 0; broadcast_value(leaders, count), count > 0;) {
+    piece.resize(static_cast<std::size_t>(count));
+    broadcast(leaders, piece);
+    attempt(error, [&] { file->append(piece); });
+  }
+}
+
+// The leader's file on all ranks of its node, or a copy where they cannot open it.
+SharedBytes share_on_node(const Nodes& nodes, const std::optional<MemoryFile>& file,
+                          std::exception_ptr& error) {
+  SharedBytes shared;
+  MemoryFile::Address address;
+  if (nodes.leads()) {
+    attempt(error, [&] {
+      file->seal();
+      shared = file->map();
+      address = file->address();
+    });
+  }
+  broadcast_value(nodes.node(), address);
+  std::int64_t failures = 0;
+  if (!nodes.leads() && address.bytes > 0) {
+    std::exception_ptr missing;
+    attempt(missing, [&] {
+      if (!nodes.can_share_memory()) throw failed("open", EACCES);
+      shared = MemoryFile(address).map();
+    });
+    failures = missing ? 1 : 0;
+  }
+  sum(nodes.node(), std::span(&failures, 1));
+  if (failures == 0) return shared;
+  std::vector<std::byte> copy(static_cast<std::size_t>(address.bytes));
+  if (nodes.leads()) std::copy(shared.bytes.begin(), shared.bytes.end(), copy.begin());
+  broadcast(nodes.node(), copy);
+  if (nodes.leads()) return shared;
+  const auto owner = std::make_shared<std::vector<std::byte>>(std::move(copy));
+  return {.bytes = *owner, .owner = owner};
+}
+
+}  // namespace
+
+void require_same_bytes(const Communicator& comm, std::string_view phase, std::span<const std::byte> bytes) {
+  if (comm.size() == 1) return;
+  const Fingerprint digest =
+      FingerprintBuilder()
+          .add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()))
+          .finish();
+  std::array least = {static_cast<std::int64_t>(digest.high), static_cast<std::int64_t>(digest.low)};
+  std::array most = least;
+  min(comm, least);
+  max(comm, most);
+  if (least == most) return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("{}: the ranks did not get the same {} bytes; check the network and the memory",
+                          phase, bytes.size()));
+}
+
+SharedBytes hand_out(const Nodes& nodes, std::string_view phase,
+                     const std::function<void(const ByteSink&)>& produce) {
+  std::exception_ptr error;
+  std::optional<MemoryFile> file;
+  if (nodes.all().rank() == 0) {
+    Outlet outlet(nodes.leaders());
+    attempt(error, [&] { produce([&](std::span<const std::byte> bytes) { outlet.put(bytes); }); });
+    outlet.end();
+    attempt(error, [&] { file = std::move(outlet.file()); });
+  } else if (nodes.leads()) {
+    take_pieces(nodes.leaders(), file, error);
+  }
+  agree(nodes.all(), phase, error);
+  SharedBytes shared = share_on_node(nodes, file, error);
+  agree(nodes.all(), phase, error);
+  require_same_bytes(nodes.all(), phase, shared.bytes);
+  return shared;
+}
+
+SharedBytes join(const Nodes& nodes, std::string_view phase, std::span<const std::byte> mine) {
+  const Communicator& all = nodes.all();
+  const std::vector<std::int64_t> sizes = gather(all, std::ssize(mine));
+  // To rank 0 in pieces that one call can send, under way while the ranks take what it hands out.
+  Requests requests;
+  for (std::size_t at = 0; all.rank() > 0 && at < mine.size(); at += kPieceBytes) {
+    const auto piece = mine.subspan(at, std::min(kPieceBytes, mine.size() - at));
+    check(MPI_Isend(piece.data(), to_count(piece.size()), MPI_BYTE, 0, kTag, all.get(),
+                    &requests.emplace_back()),
+          "MPI_Isend");
+  }
+  SharedBytes shared = hand_out(nodes, phase, [&](const ByteSink& sink) {
+    std::exception_ptr error;  // whatever happens, what was sent is received
+    attempt(error, [&] { sink(mine); });
+    std::vector<std::byte> piece(kPieceBytes);
+    for (int rank = 1; rank < all.size(); ++rank) {
+      for (auto left = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]); left > 0;) {
+        const std::size_t count = std::min(kPieceBytes, left);
+        check(MPI_Recv(piece.data(), to_count(count), MPI_BYTE, rank, kTag, all.get(), MPI_STATUS_IGNORE),
+              "MPI_Recv");
+        attempt(error, [&] { sink(std::span(piece).first(count)); });
+        left -= count;
+      }
+    }
+    if (error) std::rethrow_exception(error);
+  });
+  if (requests.empty()) return shared;
+  check(MPI_Waitall(to_count(requests.size()), requests.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
+  return shared;
+}
+
+}  // namespace rota::mpi
