@@ -134,14 +134,21 @@ std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path);
 /// What the `mds` source does.
 struct MdsOptions {
   std::vector<std::string> columns = {};  ///< to read, as fields in this order; empty: all
+  /// Memory that keeps unpacked the compressed shards that were read last, or one if it is larger; those that
+  /// are being read may come on top.
+  std::int64_t unpacked_bytes = std::int64_t{1} << 30;
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
 };
 
 /// The samples of MosaicML's shards (MDS, version 2): the catalog holds index.json, among others if it likes.
 /// Numbers and arrays of a shape given in the encoding are fixed fields; arrays of one dimension, text and
-/// encoded images ragged ones, their bytes as they are. Not compressed. The fingerprint covers names of
-/// shards, sizes and numbers of samples. Throws as open_tfrecord does; Error{not_found} for a column that
-/// there is not; Error{unsupported} for pickles, arrays of any type or of more dimensions, and compressed
-/// shards.
+/// encoded images ragged ones, their bytes as they are. A shard compressed by zstd is unpacked here, to be
+/// indexed, and again when it is read and no longer kept in memory (MdsOptions::unpacked_bytes), unless it
+/// was unpacked beside. The fingerprint covers names of shards, sizes and numbers of samples, all as
+/// unpacked. Throws as open_tfrecord does; Error{not_found} for a column that there is not;
+/// Error{unsupported} for pickles, arrays of any type or of more dimensions, and other compressions.
 std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options = {});
 std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options = {});
 

@@ -8,9 +8,11 @@
 #include <optional>
 #include <utility>
 
+#include "catalog/packing.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/mds_columns.hpp"
+#include "source/unpacked_files.hpp"
 
 namespace rota {
 namespace {
@@ -18,12 +20,22 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
+// Places in a shard are numbers of 32 bits.
+constexpr std::uint64_t kMostPackedShard = std::uint64_t{1} << 32;
+
+/// A shard's file that is compressed as a whole.
+struct PackedFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string compression;  ///< as index.json has it
+};
 
 /// What index.json says of a shard.
 struct Shard {
   std::string name;
   std::uint64_t bytes = 0;
   std::int64_t samples = 0;
+  std::optional<PackedFile> packed;  ///< read in place of the file `name`
 };
 
 struct Index {
@@ -60,21 +72,35 @@ std::vector<MdsColumn> read_columns(const json& shard, const std::string& where)
   return columns;
 }
 
+// ALGORITHM or ALGORITHM:LEVEL.
+bool is_zstd(std::string_view compression) { return compression.substr(0, compression.find(':')) == "zstd"; }
+
+std::optional<PackedFile> read_packed(const json& shard) {
+  const json zip = shard.value("zip_data", json());
+  if (zip.is_null()) return std::nullopt;
+  const json compression = shard.value("compression", json());
+  return PackedFile{
+      .name = zip.at("basename").get<std::string>(),
+      .bytes = zip.at("bytes").get<std::uint64_t>(),
+      .compression = compression.is_null() ? std::string("nothing known") : compression.get<std::string>()};
+}
+
 Shard read_shard(const json& shard, const std::string& where) {
   if (const auto format = shard.at("format").get<std::string>(); format != "mds") {
     throw Error(ErrorCode::unsupported, fmt::format("{}: its format is {}, and not mds", where, format));
   }
-  if (const auto& zip = shard.value("zip_data", json()); !zip.is_null()) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{}: it is compressed; write it without compression, or unpack it", where));
-  }
   const json& raw = shard.at("raw_data");
   Shard result{.name = raw.at("basename").get<std::string>(),
                .bytes = raw.at("bytes").get<std::uint64_t>(),
-               .samples = shard.at("samples").get<std::int64_t>()};
+               .samples = shard.at("samples").get<std::int64_t>(),
+               .packed = read_packed(shard)};
   if (!is_inside(result.name) || result.samples < 0) {
     throw Error(ErrorCode::corrupt, fmt::format("{}: a file \"{}\" with {} samples cannot be", where,
                                                 result.name, result.samples));
+  }
+  if (result.packed && (!is_inside(result.packed->name) || result.bytes > kMostPackedShard)) {
+    throw Error(ErrorCode::corrupt, fmt::format("{}: a file \"{}\" that unpacks to {} bytes cannot be", where,
+                                                result.packed->name, result.bytes));
   }
   return result;
 }
@@ -122,6 +148,30 @@ Index read_index(const std::string& text, const std::string& path) {
   return index;
 }
 
+// A shard that was unpacked beside needs no unpacking.
+void choose_files(Index& index, const FileList& index_file) {
+  const std::string path = index_file.path(0);
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  const auto is_packed = made_on_first_rank(index_file.crew(), "look for shards", [&] {
+    std::vector<std::uint8_t> packed;
+    for (const Shard& shard : index.shards) {
+      std::error_code error;
+      packed.push_back(shard.packed && !std::filesystem::is_regular_file(directory / shard.name, error) ? 1
+                                                                                                        : 0);
+      if (packed.back() == 0 || is_zstd(shard.packed->compression)) continue;
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("open {}: shard {}: {} is compressed by {}, and rota unpacks zstd alone; write "
+                      "it with zstd or without compression, or unpack it beside, as {}",
+                      path, packed.size() - 1, shard.packed->name, shard.packed->compression, shard.name));
+    }
+    return packed;
+  });
+  for (std::size_t i = 0; i < is_packed.size(); ++i) {
+    if (is_packed[i] == 0) index.shards[i].packed.reset();
+  }
+}
+
 // The columns that are wanted, as numbers, in order.
 std::vector<std::size_t> choose(const std::vector<MdsColumn>& columns, const MdsOptions& options,
                                 const std::string& path) {
@@ -153,14 +203,34 @@ std::vector<std::size_t> choose(const std::vector<MdsColumn>& columns, const Mds
 
 class MdsFormat final : public RecordFormat {
  public:
-  MdsFormat(Index index, std::vector<std::size_t> chosen)
-      : index_(std::move(index)), chosen_(std::move(chosen)) {
+  MdsFormat(Index index, std::vector<std::size_t> chosen, std::uint64_t unpacked_bytes)
+      : index_(std::move(index)),
+        chosen_(std::move(chosen)),
+        unpacked_(index_.shards.size(), unpacked_bytes) {
     for (const std::size_t i : chosen_) fields_.push_back(*index_.columns[i].field);
     for (const MdsColumn& column : index_.columns) head_bytes_ += column.size ? 0 : sizeof(std::uint32_t);
   }
 
   [[nodiscard]] std::string_view name() const override { return "mds"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] Unpacked unpack(const RecordFile& file) const override {
+    const Shard& shard = index_.shards[file.index];
+    const std::uint64_t expected = shard.packed ? shard.packed->bytes : shard.bytes;
+    if (file.bytes() != expected) {
+      throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), expected));
+    }
+    return shard.packed ? unpacked_.open(file, shard.bytes) : nullptr;
+  }
+
+  // As if none were packed: whether they are may change without the samples changing.
+  [[nodiscard]] std::optional<Fingerprint> identity() const override {
+    FingerprintBuilder builder;
+    for (const Shard& shard : index_.shards) {
+      builder.add(shard.name).add(static_cast<std::int64_t>(shard.bytes));
+    }
+    return builder.finish();
+  }
 
   // A shard: how many samples; where each begins, and the last ends; a copy of its part of index.json;
   // samples.
@@ -183,21 +253,18 @@ class MdsFormat final : public RecordFormat {
  private:
   [[nodiscard]] std::vector<std::uint32_t> read_offsets(const RecordFile& file) const {
     const Shard& shard = index_.shards[file.index];
-    if (file.bytes() != shard.bytes) {
-      throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), shard.bytes));
-    }
     std::uint32_t samples = 0;
-    if (file.bytes() < sizeof(samples)) throw file.damage(0, "it is no shard");
+    if (shard.bytes < sizeof(samples)) throw file.damage(0, "it is no shard");
     file.read(0, std::as_writable_bytes(std::span(&samples, 1)));
     if (samples != static_cast<std::uint64_t>(shard.samples) ||
-        file.bytes() / sizeof(samples) < samples + 2ULL) {
+        shard.bytes / sizeof(samples) < samples + 2ULL) {
       throw file.damage(
           0, fmt::format("it says that it has {} samples, and index.json {}", samples, shard.samples));
     }
     std::vector<std::uint32_t> offsets(samples + std::size_t{1});
     file.read(sizeof(samples), std::as_writable_bytes(std::span(offsets)));
     const auto fall = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
-    if (fall != offsets.end() || offsets.back() > file.bytes()) {
+    if (fall != offsets.end() || offsets.back() > shard.bytes) {
       throw file.damage(sizeof(samples), "its samples are not one behind the other inside of it");
     }
     return offsets;
@@ -233,11 +300,19 @@ class MdsFormat final : public RecordFormat {
   std::vector<std::size_t> chosen_;
   std::vector<Field> fields_;
   std::size_t head_bytes_ = 0;
+  mutable UnpackedFiles unpacked_;
 };
 
 }  // namespace
 
+void MdsOptions::validate() const {
+  if (unpacked_bytes >= 0) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("open MDS shards: unpacked_bytes is {}; use 0 or more", unpacked_bytes));
+}
+
 std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
+  options.validate();
   const FileList index_file =
       files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string path = index_file.path(0);
@@ -249,13 +324,15 @@ std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions&
   });
   Index index = read_index(text, path);
   std::vector<std::size_t> chosen = choose(index.columns, options, path);
+  choose_files(index, index_file);
   std::vector<std::string> names;
-  for (const Shard& shard : index.shards) names.push_back(shard.name);
+  for (const Shard& shard : index.shards) names.push_back(shard.packed ? shard.packed->name : shard.name);
   FileList shards = index_file.beside(names);
   std::vector<std::string> columns;
   for (const std::size_t i : chosen) columns.push_back(index.columns[i].name);
   return make_record_source(std::move(shards),
-                            std::make_unique<MdsFormat>(std::move(index), std::move(chosen)),
+                            std::make_unique<MdsFormat>(std::move(index), std::move(chosen),
+                                                        static_cast<std::uint64_t>(options.unpacked_bytes)),
                             fmt::format("mds {}", columns));
 }
 

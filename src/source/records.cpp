@@ -67,6 +67,16 @@ struct PackedIndex {
   }
 };
 
+// Has `file` read from what it unpacks to, if it does, while that is held.
+Unpacked unpack(const RecordFormat& format, RecordFile& file) {
+  Unpacked memory = format.unpack(file);
+  if (memory != nullptr) {
+    file.fd = memory->get();
+    file.is_unpacked = true;
+  }
+  return memory;
+}
+
 class RecordSource final : public Source {
  public:
   RecordSource(FileList files, std::unique_ptr<const RecordFormat> format,
@@ -106,7 +116,8 @@ class RecordSource final : public Source {
       place = samples_.find(ids[i].value, place.file);
       const std::size_t file = place.file;
       const OpenFiles::Handle opened = files_.open(file);
-      const RecordFile record_file{.files = files_.list(), .index = file, .fd = opened.get()};
+      RecordFile record_file{.files = files_.list(), .index = file, .fd = opened.get()};
+      const Unpacked memory = unpack(*format_, record_file);
       for (; i < ids.size() && (place = samples_.find(ids[i].value, file)).file == file; ++i) {
         for (std::size_t field = 0; field < format_->fields().size(); ++field) {
           const ByteRange& bytes = range(place, field);
@@ -157,7 +168,7 @@ class RecordSource final : public Source {
 
   [[nodiscard]] Fingerprint digest() const {
     FingerprintBuilder builder;
-    builder.add(format_->name()).add(to_string(files_.list().fingerprint()));
+    builder.add(format_->name()).add(to_string(format_->identity().value_or(files_.list().fingerprint())));
     for (const Field& field : fields_) {
       builder.add(field.name).add(to_string(field.dtype)).add(field.shape).add(field.ragged ? 1 : 0);
     }
@@ -177,7 +188,8 @@ class RecordSource final : public Source {
 }  // namespace
 
 Error RecordFile::damage(std::uint64_t offset, std::string_view what) const {
-  return {ErrorCode::corrupt, fmt::format("read {}: byte {}: {}", path(), offset, what)};
+  return {ErrorCode::corrupt, fmt::format("read {}: byte {}{}: {}", path(), offset,
+                                          is_unpacked ? " of what it unpacks to" : "", what)};
 }
 
 void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
@@ -227,8 +239,11 @@ void RecordFormat::read(const RecordFile& file, std::size_t /*field*/, const Byt
 
 std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  const std::string& signature) {
-  auto index =
-      index_open_files(files, signature, [&](const RecordFile& file) { return pack(format->index(file)); });
+  auto index = index_open_files(files, signature, [&](const RecordFile& file) {
+    RecordFile unpacked = file;
+    const Unpacked memory = unpack(*format, unpacked);
+    return pack(format->index(unpacked));
+  });
   return std::make_unique<RecordSource>(std::move(files), std::move(format), std::move(index));
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,16 +35,21 @@ struct RecordIndex {
 /// A file that is being indexed or read.
 struct RecordFile {
   const FileList& files;
-  std::size_t index;
-  int fd;
+  std::size_t index = 0;
+  int fd = -1;
+  bool is_unpacked = false;  ///< `fd` is what the file unpacks to
 
   [[nodiscard]] std::string path() const { return files.path(index); }
+  /// Of the file, even where it is unpacked.
   [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(files.bytes(index)); }
   /// Error{corrupt}: `what` is wrong at `offset`.
   [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
   /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
 };
+
+/// The open memory that holds what a file unpacks to; there while it is held.
+using Unpacked = std::shared_ptr<const Descriptor>;
 
 /// Finds and reads the records of a file. *Immutable*, any thread.
 class RecordFormat {
@@ -58,6 +64,11 @@ class RecordFormat {
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
   /// Whether one more field follows these: the key of each sample.
   [[nodiscard]] virtual bool has_key_field() const { return false; }
+  /// What `file` unpacks to, which is then indexed and read in its place; null where it is not packed. Throws
+  /// as `index` does.
+  [[nodiscard]] virtual Unpacked unpack(const RecordFile& /*file*/) const { return nullptr; }
+  /// What the files are known by in the fingerprint, if not by their names and sizes.
+  [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
   /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.
   [[nodiscard]] virtual RecordIndex index(const RecordFile& file) const = 0;
   /// Reads one field of one sample, all of `range`, which `index` gave. Throws as RecordFile::read does.
