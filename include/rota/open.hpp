@@ -24,7 +24,10 @@ std::unique_ptr<const Source> open_files(const std::filesystem::path& path);
 struct Hdf5Options {
   /// Datasets to read, as fields in this order, e.g. {"/x", "/y"}; empty: all numeric ones of the first file.
   /// A pair `name`, `name_offsets` is one ragged field `name`.
-  std::vector<std::string> datasets;
+  std::vector<std::string> datasets = {};
+  /// Whether external links are followed, from the directory of the file that has them, and are among the
+  /// datasets where none are named.
+  bool allow_external_links = false;
 };
 
 /// The rows of the datasets of one or more HDF5 files that share a leading extent N, joined in order. Where
@@ -33,7 +36,9 @@ struct Hdf5Options {
 /// with `name_offsets` [N + 1] is ragged. Reads bytes by offset, without HDF5's lock. The fingerprint covers
 /// relative names, field shapes and extents. Throws Error{not_found} for a missing path or dataset (naming
 /// those there are), Error{corrupt} for a file that is truncated or not HDF5, Error{invalid_argument} for
-/// unequal extents, Error{unsupported} for other types and filters, and for links into other files.
+/// unequal extents, Error{unsupported} for other types and filters, virtual datasets, data in external files,
+/// and links into other files. Where these are allowed, the fingerprint covers the name that they give of a
+/// file and its size, too, and Error{not_found} names link and file where one of them leads to nothing.
 std::unique_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options = {});
 std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options = {});
 

@@ -27,7 +27,7 @@ namespace {
 using SharedCrew = std::shared_ptr<const Crew>;
 
 std::string absolute_path(const std::filesystem::path& path) {
-  return std::filesystem::absolute(path).native();
+  return path.empty() ? std::string() : std::filesystem::absolute(path).native();
 }
 
 // How rank 0 is to find the files of `path`: as a saved catalog says, or by listing it.

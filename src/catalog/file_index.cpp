@@ -179,7 +179,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   });
   auto index = std::make_shared<const FileIndex>(
       files.shared_table(), mpi::join(crew.nodes, "hand out the index", pack_part(found)));
-  files.kept().keep(signature, index);
+  if (!signature.empty()) files.kept().keep(signature, index);
   return index;
 }
 

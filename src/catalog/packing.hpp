@@ -3,6 +3,7 @@
 // What formats find in files, as bytes, by cereal.
 
 #include <cereal/archives/binary.hpp>
+#include <cereal/types/optional.hpp>
 #include <cereal/types/string.hpp>
 #include <cereal/types/vector.hpp>
 #include <cstddef>

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "catalog/packing.hpp"
@@ -24,8 +26,8 @@ struct FileRange {
 
 class Hdf5Source final : public Source {
  public:
-  Hdf5Source(FileList files, std::vector<Hdf5File> contents)
-      : files_(std::move(files)), contents_(std::move(contents)) {
+  Hdf5Source(FileList files, FileList targets, std::vector<Hdf5File> contents)
+      : files_(std::move(files)), targets_(std::move(targets)), contents_(std::move(contents)) {
     for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
     for (const Hdf5File& file : contents_) samples_.add(file.samples);
     samples_.require_expected(files_.list());
@@ -103,8 +105,11 @@ class Hdf5Source final : public Source {
       const std::size_t file = ranges[i].file;
       rows.clear();
       for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
-      const OpenFiles::Handle opened = files_.open(file);
-      read_rows({opened.get(), files_.list(), file}, contents_[file].fields[field].values, rows, unfilter);
+      const Hdf5Field& stored = contents_[file].fields[field];
+      const OpenFiles& files = stored.target ? targets_ : files_;
+      const std::size_t index = stored.target ? stored.target->index : file;
+      const OpenFiles::Handle opened = files.open(index);
+      read_rows({opened.get(), files.list(), index}, stored.values, rows, unfilter);
     }
   }
 
@@ -115,12 +120,16 @@ class Hdf5Source final : public Source {
       builder.add(field.name).add(to_string(field.dtype)).add(field.ragged ? 1 : 0);
     for (const Hdf5File& file : contents_) {
       builder.add(file.samples);
-      for (const Hdf5Field& field : file.fields) builder.add(field.values.extent);
+      for (const Hdf5Field& field : file.fields) {
+        builder.add(field.values.extent);
+        if (field.target) builder.add(field.target->link).add(field.target->bytes);
+      }
     }
     return builder.finish();
   }
 
   OpenFiles files_;
+  OpenFiles targets_;  // of external links
   std::vector<Hdf5File> contents_;
   std::vector<Field> fields_;
   FileSamples samples_;
@@ -143,7 +152,7 @@ std::vector<std::string> absolute_names(const std::vector<std::string>& names) {
 }
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.
-Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& datasets) {
+Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& datasets, bool may_leave) {
   const std::string path = files.path(i);
   if (!has_hdf5_signature(files, i)) {
     throw Error(
@@ -152,7 +161,7 @@ Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& dat
                     path));
   }
   try {
-    return ask_file(path, files.bytes(i), datasets);
+    return ask_file(path, files.bytes(i), datasets, may_leave);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::io) throw;
     throw Error(ErrorCode::corrupt,
@@ -179,6 +188,46 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
   }
 }
 
+// From the directory that `files` are in, for FileList::beside.
+std::string relative_name(const FileList& files, const std::string& path) {
+  const std::string& directory = files.directory();
+  if (path.starts_with(directory)) return path.substr(directory.size());
+  // From where the directory really is: symbolic links may lead there.
+  const std::filesystem::path target(path);
+  std::error_code error;
+  const auto from = std::filesystem::canonical(directory.empty() ? "." : directory, error);
+  const auto to = error ? from : std::filesystem::canonical(target.parent_path(), error);
+  if (error) throw system_error("open", path, error.value());
+  return (to / target.filename()).lexically_relative(from).native();
+}
+
+// The files that external links lead into, and their numbers among them.
+FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
+  std::map<std::string, std::size_t> numbers;  // by path
+  std::vector<std::string> names;
+  std::vector<std::int64_t> bytes;
+  for (Hdf5File& file : contents) {
+    for (Hdf5Field& field : file.fields) {
+      if (!field.target) continue;
+      const auto [number, is_new] = numbers.try_emplace(field.target->path, names.size());
+      field.target->index = number->second;
+      if (!is_new) continue;
+      names.push_back(relative_name(files, field.target->path));
+      bytes.push_back(field.target->bytes);
+    }
+  }
+  FileList targets = files.beside(names);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets.bytes(i) == bytes[i]) continue;
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format(
+            "open {}: it has {} bytes now and had {} before; open the dataset when nobody writes to it",
+            targets.path(i), targets.bytes(i), bytes[i]));
+  }
+  return targets;
+}
+
 bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
 
 }  // namespace
@@ -188,20 +237,23 @@ std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
   std::vector<std::string> datasets = absolute_names(options.datasets);
   if (datasets.empty()) {
     datasets = made_on_first_rank(files.crew(), "look into the first file", [&] {
-      (void)ask(files, 0, datasets);
+      (void)ask(files, 0, datasets, options.allow_external_links);
       return datasets;
     });
   }
-  const auto index = index_files(files, fmt::format("hdf5 {}", datasets), [&](std::size_t i) {
+  // What lies in other files may change without these.
+  const std::string signature = options.allow_external_links ? "" : fmt::format("hdf5 {}", datasets);
+  const auto index = index_files(files, signature, [&](std::size_t i) {
     std::vector<std::string> names = datasets;
-    return pack(ask(files, i, names));
+    return pack(ask(files, i, names, options.allow_external_links));
   });
   std::vector<Hdf5File> contents(files.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
     contents[i] = unpack<Hdf5File>((*index)[i]);
     check_alike(files, contents, i);
   }
-  return std::make_unique<Hdf5Source>(std::move(files), std::move(contents));
+  FileList targets = list_targets(files, contents);
+  return std::make_unique<Hdf5Source>(std::move(files), std::move(targets), std::move(contents));
 }
 
 std::unique_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {

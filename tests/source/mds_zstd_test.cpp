@@ -132,7 +132,7 @@ TEST_F(MdsZstd, AMissingOrReplacedFileIsNamed) {
 
 TEST_F(MdsZstd, AFileThatChangesItsSizeWhileOpenIsNoticed) {
   write("pack([0, 1])");
-  const auto source = open_mds(directory_.path(), {.indexing_threads = 1, .unpacked_bytes = 0});
+  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1}), {.unpacked_bytes = 0});
   fs::resize_file(directory_ / "shard.00000.mds.zstd", 1000);
   EXPECT_THAT(reading(*source, 0),
               is_error(ErrorCode::corrupt, {at("shard.00000.mds.zstd"), "1000 bytes now"}));
@@ -209,7 +209,8 @@ TEST_F(MdsZstd, DamageInsideOfAShardIsToldFromThatOfItsFile) {
 
 TEST_F(MdsZstd, ShardsUsedLastAreKeptAndOthersUnpackedAnew) {
   write("pack([0, 1, 2, 3, 4, 5])");
-  const auto source = open_mds(directory_.path(), {.indexing_threads = 1, .unpacked_bytes = 100'000});
+  const auto source =
+      open_mds(Catalog(directory_.path(), {.indexing_threads = 1}), {.unpacked_bytes = 100'000});
   for (const std::int64_t id : {0, 41, 2, 121, 42}) EXPECT_FALSE(reading(*source, id));
   zero_packed_shards();
   EXPECT_FALSE(reading(*source, 122));
@@ -219,7 +220,7 @@ TEST_F(MdsZstd, ShardsUsedLastAreKeptAndOthersUnpackedAnew) {
 
 TEST_F(MdsZstd, OneShardIsKeptHoweverLargeItIs) {
   write("pack([0, 1])");
-  const auto source = open_mds(directory_.path(), {.indexing_threads = 1, .unpacked_bytes = 0});
+  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1}), {.unpacked_bytes = 0});
   EXPECT_FALSE(reading(*source, 0));
   zero_packed_shards();
   EXPECT_FALSE(reading(*source, 1));

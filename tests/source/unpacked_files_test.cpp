@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <barrier>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,11 +35,11 @@ class UnpackedFilesTest : public testing::Test {
     for (const char letter : {'a', 'b', 'c', 'd'}) {
       directory_.write(std::string(1, letter), packed(std::string(kRawBytes, letter)));
     }
-    list_ = FileList::list(directory_.path(), {});
-    for (std::size_t i = 0; i < 4; ++i) opened_.push_back(list_.open(i));
+    list_ = files_of(Catalog(directory_.path()));
+    for (std::size_t i = 0; i < 4; ++i) opened_.push_back(list_->open(i));
   }
   Unpacked open(UnpackedFiles& files, std::size_t i) {
-    return files.open({.files = list_, .index = i, .fd = opened_[i].get()}, kRawBytes);
+    return files.open({.files = *list_, .index = i, .fd = opened_[i].get()}, kRawBytes);
   }
   static std::string contents(const Unpacked& memory) {
     std::string bytes(kRawBytes + 1, '\0');
@@ -47,7 +48,7 @@ class UnpackedFilesTest : public testing::Test {
   }
 
   TemporaryDirectory directory_;
-  FileList list_;
+  std::optional<FileList> list_;
   std::vector<Descriptor> opened_;
 };
 
@@ -99,7 +100,7 @@ TEST_F(UnpackedFilesTest, NobodyWritesToTheMemory) {
 
 // All of them get the error, and none waits for ever.
 TEST_F(UnpackedFilesTest, AFileThatCannotBeUnpackedIsAnErrorForAllWhoWantIt) {
-  directory_.write("b", std::string(static_cast<std::size_t>(list_.bytes(1)), 'x'));
+  directory_.write("b", std::string(static_cast<std::size_t>(list_->bytes(1)), 'x'));
   UnpackedFiles files(4, kRawBytes);
   const Unpacked held = open(files, 0);
   std::atomic<int> failed = 0;
