@@ -45,7 +45,8 @@ class TarMembers {
       archive_entry* entry = nullptr;
       const int result = ::archive_read_next_header(archive_.get(), &entry);
       if (result == ARCHIVE_EOF) return false;
-      if (result != ARCHIVE_WARN) require(result);  // a name that is not in UTF-8 is still a name
+      // A name that is not in UTF-8 is still a name. Other warnings are of what is malformed.
+      if (result != ARCHIVE_WARN || ::archive_errno(archive_.get()) == kMalformed) require(result);
       if (::archive_entry_filetype(entry) != AE_IFREG || ::archive_entry_hardlink(entry) != nullptr) continue;
       if (::archive_entry_sparse_reset(entry) > 0) {
         throw Error(ErrorCode::unsupported,
@@ -69,6 +70,7 @@ class TarMembers {
 
  private:
   static constexpr std::size_t kBlockBytes = 1 << 14;
+  static constexpr int kMalformed = -1;  // libarchive's own error number, which has no public name
   struct Free {
     void operator()(archive* tar) const noexcept { ::archive_read_free(tar); }
   };

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,6 +137,13 @@ TEST_F(Tar, RefusesAnExtensionTwiceInASample) {
               is_error(ErrorCode::corrupt, {at("a.tar"), "byte 1024", "sample \"0\" has \"a\" twice"}));
 }
 
+TEST_F(Tar, TakesAKeyThatComesBackForAnotherSample) {
+  write("write('a.tar', [('0.a', b'first'), ('1.a', b'second'), ('0.a', b'third')])");
+  const auto source = open_tar(directory_.path());
+  ASSERT_EQ(source->size(), 3);
+  EXPECT_EQ(only(*source, 0) + only(*source, 1) + only(*source, 2), "firstsecondthird");
+}
+
 TEST_F(Tar, MayHaveAnyBytesInItsNames) {
   const std::vector<std::string> names = {"a b", "new\nline", "\xC3\xA9t\xC3\xA9", "not\xFF\xFEutf8", "*?["};
   write(R"(
@@ -187,6 +195,27 @@ TEST_F(Tar, WithAFlippedByteInAHeadIsDamaged) {
     damaged[1536 + random() % 512] ^= static_cast<char>(1U << random() % 8);
     directory_.write("a.tar", damaged);
     EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }), is_error(ErrorCode::corrupt, {"byte"}));
+  }
+}
+
+TEST_F(Tar, WithoutAnyBytesIsDamagedAndNotWithoutSamples) {
+  write("write('a.tar', [('0.a', b'')])\nopen('b.tar', 'wb').close()");
+  EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
+              is_error(ErrorCode::corrupt, {at("b.tar"), "byte 0", "no tar file"}));
+}
+
+TEST_F(Tar, WithAPaxRecordThatIsNoneIsDamaged) {
+  for (const auto* record : {"31 path=a.x\\n", "x path=a.x\\n", "999999999999 path=a.x\\n", "12 path=a.xx"}) {
+    write(fmt::format(R"(
+file = tarfile.TarInfo('0.a').tobuf()
+info = tarfile.TarInfo('header')
+info.size, info.type = len(b'{0}'), tarfile.XHDTYPE
+open('a.tar', 'wb').write(info.tobuf() + b'{0}'.ljust(512, b'\0') + file + bytes(1024))
+)",
+                      record));
+    EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
+                is_error(ErrorCode::corrupt, {at("a.tar"), "byte"}))
+        << record;
   }
 }
 
