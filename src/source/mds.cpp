@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -54,6 +55,14 @@ bool is_inside(std::string_view name) {
   return name.find('\0') == std::string_view::npos;
 }
 
+// Of a column, in bytes; nothing where it differs.
+std::optional<std::uint32_t> read_size(const json& size, const std::string& where) {
+  if (size.is_null()) return std::nullopt;
+  const auto bytes = size.get<std::uint64_t>();
+  if (bytes <= std::numeric_limits<std::uint32_t>::max()) return static_cast<std::uint32_t>(bytes);
+  throw Error(ErrorCode::corrupt, fmt::format("{}: a column of {} bytes cannot be", where, bytes));
+}
+
 std::vector<MdsColumn> read_columns(const json& shard, const std::string& where) {
   const auto& names = shard.at("column_names");
   const auto& encodings = shard.at("column_encodings");
@@ -64,10 +73,12 @@ std::vector<MdsColumn> read_columns(const json& shard, const std::string& where)
   }
   std::vector<MdsColumn> columns;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    std::optional<std::uint32_t> size;
-    if (!sizes[i].is_null()) size = sizes[i].get<std::uint32_t>();
+    const auto name = names[i].get<std::string>();
+    if (std::any_of(columns.begin(), columns.end(), [&](const MdsColumn& c) { return c.name == name; })) {
+      throw Error(ErrorCode::corrupt, fmt::format("{}: it has two columns \"{}\"", where, name));
+    }
     columns.push_back(
-        make_mds_column(names[i].get<std::string>(), encodings[i].get<std::string>(), size, where));
+        make_mds_column(name, encodings[i].get<std::string>(), read_size(sizes[i], where), where));
   }
   return columns;
 }

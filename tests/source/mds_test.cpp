@@ -90,6 +90,20 @@ TEST_F(Mds, AnIndexThatIsNoneIsRefused) {
   EXPECT_THAT(opening(), is_error(ErrorCode::not_found, {"names no shards"}));
 }
 
+TEST_F(Mds, ColumnsOfOneNameAreDamage) {
+  write(
+      "write({'a': 'int', 'b': 'int'}, [[dict(a=1, b=2)]])\n"
+      "text = open('index.json').read().replace('\"b\"', '\"a\"')\nopen('index.json', 'w').write(text)");
+  EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {at("index.json"), "shard 0", "two columns \"a\""}));
+}
+
+TEST_F(Mds, ColumnsOfMoreBytesThanThereCanBeAreDamage) {
+  write(
+      "write({'a': 'int'}, [[dict(a=1)]])\nindex = json.load(open('index.json'))\n"
+      "index['shards'][0]['column_sizes'] = [(1 << 32) + 8]\njson.dump(index, open('index.json', 'w'))");
+  EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {at("index.json"), "shard 0", "4294967304 bytes"}));
+}
+
 TEST_F(Mds, FilesOutsideOfTheDirectoryAreNotRead) {
   for (const auto* name : {"../x", "/etc/passwd", "a/../../x", ""}) {
     write(fmt::format(
