@@ -91,6 +91,17 @@ TEST_F(Npz, ArraysThatAreMissingOrDifferAreNamed) {
   EXPECT_EQ(open_npz(directory_.path(), {.arrays = {"x"}})->size(), 2);
 }
 
+TEST_F(Npz, ArraysOfOneNameAreDamage) {
+  numpy(R"(
+import warnings, zipfile
+warnings.simplefilter('ignore')
+np.savez('a.npz', x=np.zeros(3))
+with zipfile.ZipFile('a.npz', 'a') as out:
+    out.writestr('x.npy', out.read('x.npy'))
+)");
+  expect_error(ErrorCode::corrupt, {at("a.npz"), "byte", "two arrays \"x\""});
+}
+
 TEST_F(Npz, PicklesAndOtherFilesAreRefused) {
   numpy("np.savez('a.npz', x=np.array([{}], dtype=object))");
   expect_error(ErrorCode::unsupported, {at("a.npz"), "pickle"});
