@@ -12,6 +12,8 @@
 #include <limits>
 #include <new>
 
+#include "rota/error.hpp"
+
 namespace rota::hdf5 {
 namespace {
 
@@ -139,6 +141,7 @@ AddressFile::AddressFile(const std::string& path) {
     Trace* trace = trace_.get();
     check(H5Pset_driver(access.get(), driver_, static_cast<const void*>(&trace)), what);
     file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what};
+    check(H5Fget_filesize(file_.get(), &bytes_), what);
   } catch (...) {
     H5FDunregister(driver_);
     throw;
@@ -156,6 +159,11 @@ std::optional<Place> AddressFile::chunk(hid_t dataset, const hsize_t* origin, st
   hsize_t bytes = 0;
   if (H5Dget_chunk_storage_size(dataset, origin, &bytes) < 0 && !is_never_written()) fail(what);
   if (bytes == 0) return std::nullopt;
+  if (bytes > bytes_) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("{} has a chunk of {} bytes in a file of {}; fetch or write it again", what,
+                            bytes, static_cast<std::uint64_t>(bytes_)));
+  }
   if (untouched_bytes_ < bytes) {
     untouched_.reset(new char[bytes]);
     untouched_bytes_ = bytes;

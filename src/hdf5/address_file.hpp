@@ -34,7 +34,8 @@ class AddressFile {
   [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
 
   /// The stored chunk of `dataset` that begins at element `origin` (one number per dimension); nothing where
-  /// it was never written. `what` goes into the Error{io}.
+  /// it was never written. `what` goes into the Error{io}, and the Error{corrupt} of one larger than the
+  /// file.
   std::optional<Place> chunk(hid_t dataset, const hsize_t* origin, std::string_view what);
 
   /// What the driver and its owner share; for the driver.
@@ -46,6 +47,7 @@ class AddressFile {
  private:
   std::unique_ptr<Trace> trace_ = std::make_unique<Trace>();
   hid_t driver_ = H5I_INVALID_HID;
+  hsize_t bytes_ = 0;                  // of the file
   std::unique_ptr<char[]> untouched_;  // where H5Dread_chunk believes that it reads to
   std::uint64_t untouched_bytes_ = 0;
   File file_;

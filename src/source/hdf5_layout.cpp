@@ -106,7 +106,9 @@ void ask_contiguous(const Question& question, Hdf5Dataset& dataset) {
 
 void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
-  dataset.contents.resize(product(dataset.extent, 0, size_of(dataset.dtype)));
+  const std::size_t bytes = product(dataset.extent, 0, size_of(dataset.dtype));
+  check_inside(question, 0, bytes);
+  dataset.contents.resize(bytes);
   hdf5::check(
       H5Dread(question.dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.contents.data()),
       question.what);
@@ -186,6 +188,38 @@ class ChunkGrid {
   std::vector<hsize_t> origin_;
 };
 
+// How many bytes a filter makes of one at most: deflate by zlib's technical notes, zstd of blocks that are
+// one byte repeated (RFC 8878, 3.1.1.2).
+std::uint64_t most_ratio(const Hdf5Dataset& dataset, std::uint32_t filter_mask) {
+  std::uint64_t ratio = 1;
+  for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
+    if ((filter_mask >> i & 1U) != 0) continue;
+    if (dataset.filters[i] == Hdf5Filter::deflate) ratio = 1032;
+    if (dataset.filters[i] == Hdf5Filter::zstd) ratio = 32768;
+  }
+  return ratio;
+}
+
+void check_chunk(const Question& question, const Hdf5Dataset& dataset, const StoredChunk& chunk) {
+  check_inside(question, chunk.address, chunk.bytes);
+  if (dataset.chunk_bytes() / most_ratio(dataset, chunk.filter_mask) <= chunk.bytes) return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("{} claims that the {} bytes at byte {} are a chunk of {}; fetch or write the file "
+                          "again",
+                          question.what, chunk.bytes, chunk.address, dataset.chunk_bytes()));
+}
+
+// Each chunk of the grid is asked about, written or not.
+void check_grid(const Question& question, const Hdf5Dataset& dataset) {
+  const std::int64_t slabs = (dataset.extent[0] - 1) / dataset.chunk[0] + 1;
+  const std::int64_t chunks = slabs * dataset.chunks_per_slab;
+  if (static_cast<std::uint64_t>(chunks) / 1024 <= question.subject.bytes + 4096) return;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("{} claims {} chunks, in a file of {} bytes; fetch or write it again, in larger chunks",
+                  question.what, chunks, question.subject.bytes));
+}
+
 void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
   unsigned options = 0;
   hdf5::check(H5Pget_chunk_opts(question.properties.get(), &options), question.what);
@@ -195,10 +229,10 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
   do {
     const auto place = question.subject.file.chunk(question.dataset.get(), grid.origin(), question.what);
     if (place) {
-      check_inside(question, place->address, place->bytes);
       const bool is_plain = has_plain_edges && grid.is_partial();
       dataset.chunks.push_back({number, place->address, static_cast<std::uint32_t>(place->bytes),
                                 is_plain ? ~std::uint32_t{0} : place->filter_mask});
+      check_chunk(question, dataset, dataset.chunks.back());
     }
     ++number;
   } while (grid.advance());
@@ -214,6 +248,10 @@ void ask_chunked(const Question& question, Hdf5Dataset& dataset) {
   for (std::size_t d = 1; d < chunk.size(); ++d) {
     dataset.chunks_per_slab *= (dataset.extent[d] + dataset.chunk[d] - 1) / dataset.chunk[d];
   }
+  H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
+  hdf5::check(H5Dget_space_status(question.dataset.get(), &status), question.what);
+  if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) return;  // never written
+  check_grid(question, dataset);
   ask_chunks(question, dataset);
   if (!dataset.chunks.empty()) dataset.storage = Hdf5Storage::chunked;
 }
