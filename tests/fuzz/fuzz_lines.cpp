@@ -1,13 +1,42 @@
-// Text.
+// Text, whose lines have the lengths that a naive look at it finds.
 
 #include "format_target.hpp"
+
+namespace {
+
+std::vector<std::int64_t> naive_lengths(std::string_view text) {
+  std::vector<std::int64_t> lengths;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const bool is_crlf = end != std::string_view::npos && end > 0 && text[end - 1] == '\r';
+    lengths.push_back(static_cast<std::int64_t>(std::min(end, text.size()) - (is_crlf ? 1 : 0)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lengths;
+}
+
+void expect_lengths(const rota::Source& source, const std::vector<std::int64_t>& expected) {
+  ROTA_FUZZ_EXPECT(source.size() == std::ssize(expected));
+  std::vector<rota::SampleId> ids;
+  for (std::int64_t id = 0; id < source.size(); ++id) ids.push_back({id});
+  std::vector<std::int64_t> lengths(ids.size());
+  source.rows(ids, 0, lengths);
+  ROTA_FUZZ_EXPECT(lengths == expected);
+}
+
+}  // namespace
 
 std::vector<std::string> rota_test::seeds() {
   return {"one\n\r\n\nthree\r\n\rfour", std::string(3000, 'x') + "\n"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto path = rota_test::write_file("a.txt", rota_test::as_bytes(data, size));
-  rota_test::try_format([&] { return rota::open_lines(rota::Catalog(path, {.indexing_threads = 1})); });
+  const auto bytes = rota_test::as_bytes(data, size);
+  const auto path = rota_test::write_file("a.txt", bytes);
+  rota_test::try_format([&] {
+    auto source = rota::open_lines(rota::Catalog(path, {.indexing_threads = 1}));
+    expect_lengths(*source, naive_lengths(rota_test::to_text(bytes)));
+    return source;
+  });
   return 0;
 }
