@@ -95,7 +95,11 @@ struct LoaderStats {
 };
 
 /// Feeds one rank. The position moves when `next()` hands a batch over; batches read ahead are not state.
-/// Methods are called from *one thread*; batches may die on any.
+/// Methods are called from *one thread*; batches may die on any. Worker threads live as long as the loader.
+///
+/// Over a source that is spread over ranks (Source::is_spread), `next` and `warm_up` are **collective**: they
+/// bring what many steps need, every now and then. All ranks that opened the source then go on calling, and
+/// seek, rescale or change the batch size at the same step.
 class Loader {
  public:
   /// Starts the workers. `source`, options that define the order and `world.size` must be the same on all
@@ -113,6 +117,11 @@ class Loader {
   /// as an Error that names sample and file; the position stays, and calling again tries the same batch
   /// again.
   std::optional<Batch> next();
+
+  /// Reads ahead as far as the options allow, and returns when that is done, so that the first step waits for
+  /// nothing. What fails then is thrown by next() in its turn. Without workers there is nothing to do, but
+  /// for a source that is spread over ranks.
+  void warm_up();
 
   /// Where the run is: after the last batch handed over.
   [[nodiscard]] Position position() const noexcept;

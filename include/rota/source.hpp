@@ -101,6 +101,14 @@ class Source {
   /// Error{corrupt} naming file and byte offset; `out` is then unspecified.
   virtual void read(std::span<const SampleId> ids, const BatchView& out) const = 0;
 
+  /// Whether what reading needs is spread over ranks, and has to be brought first; a Loader does so.
+  [[nodiscard]] virtual bool is_spread() const { return false; }
+
+  /// **Collective** over the ranks that opened a source that is spread. Brings here what `rows`, `read` and
+  /// `where` need for `ids`, and drops what the call before the last has brought; samples of the last call
+  /// may be read meanwhile. *One thread.* Throws on all ranks what it throws on one.
+  virtual void bring(std::span<const SampleId> ids) const;
+
   /// What this dataset is, the same on all ranks: a checkpoint of another is refused. By default, a digest of
   /// size() and fields(); a source that knows more (names, sizes) adds it.
   [[nodiscard]] virtual Fingerprint fingerprint() const;

@@ -50,15 +50,13 @@ bool any_ragged(const std::vector<Field>& fields) {
 BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const LoaderOptions& options, World world)
     : source_(std::move(source)),
       transform_(options.transform),
-      global_batch_size_(options.global_batch_size),
-      world_(world),
       pool_(std::make_shared<BatchPool>(transform_.fields.empty() ? source_->fields() : transform_.fields,
                                         options.allocator,
                                         static_cast<std::size_t>(options.read_ahead_batches) + 1)),
       has_sizes_(any_ragged(pool_->fields())),
       source_fields_(std::make_shared<const std::vector<Field>>(source_->fields())),
-      schedule_(Order(make_plan(*source_, options), options.shuffle, options.seed, options.block),
-                options.tail, options.epochs) {}
+      planner_(Order(make_plan(*source_, options), options.shuffle, options.seed, options.block), options,
+               world) {}
 
 Scratch BatchMaker::make_scratch() const {
   Scratch scratch;
@@ -69,28 +67,8 @@ Scratch BatchMaker::make_scratch() const {
 }
 
 bool BatchMaker::plan(const Position& at, BatchMemory& out) {
-  if (!schedule_.batch(at, global_batch_size_, out.global)) return false;
-  out.first = share(out.global.size, world_.rank, world_.size);
-  const std::int64_t end = share(out.global.size, world_.rank + 1, world_.size);
-  schedule_.slice(out.global, out.first, end, spans_);
-  const auto count = static_cast<std::size_t>(end - out.first);
-  out.ids.resize(count);
-  out.marks.resize(count);
-  out.epochs.resize(count);
-  std::size_t slot = 0;
-  for (auto first = spans_.cbegin(); first != spans_.cend();) {
-    const auto last =
-        std::find_if(first, spans_.cend(), [&](const Span& s) { return s.epoch != first->epoch; });
-    if (!epoch_ || epoch_->epoch() != first->epoch) epoch_.emplace(order().epoch(first->epoch));
-    epoch_->samples(std::span(first, last), out.ids.data() + slot);
-    for (; first != last; ++first) {
-      const auto length = static_cast<std::size_t>(first->count);
-      std::fill_n(out.marks.begin() + static_cast<std::ptrdiff_t>(slot), length, first->mark);
-      std::fill_n(out.epochs.begin() + static_cast<std::ptrdiff_t>(slot), length, first->epoch);
-      slot += length;
-    }
-  }
-  out.store.resize(count);
+  if (!planner_.plan(at, out)) return false;
+  out.store.resize(out.ids.size());
   return true;
 }
 

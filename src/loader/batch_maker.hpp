@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loader/batch_memory.hpp"
+#include "loader/planner.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::internal {
@@ -31,15 +32,15 @@ class BatchMaker {
  public:
   BatchMaker(std::shared_ptr<const Source> source, const LoaderOptions& options, World world);
 
-  [[nodiscard]] const Order& order() const noexcept { return schedule_.order(); }
+  [[nodiscard]] const Order& order() const noexcept { return planner_.order(); }
   [[nodiscard]] const std::shared_ptr<BatchPool>& pool() const noexcept { return pool_; }
   [[nodiscard]] Scratch make_scratch() const;
   /// Whether `size` must be called: some field of the batch is ragged.
   [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
 
   /// From here on, for another world or batch size. No batch may be in the making.
-  void rescale(World world) noexcept { world_ = world; }
-  void set_global_batch_size(std::int64_t size) noexcept { global_batch_size_ = size; }
+  void rescale(World world) noexcept { planner_.rescale(world); }
+  void set_global_batch_size(std::int64_t size) noexcept { planner_.set_global_batch_size(size); }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
@@ -63,16 +64,10 @@ class BatchMaker {
 
   std::shared_ptr<const Source> source_;
   Transform transform_;
-  std::int64_t global_batch_size_;
-  World world_;
   std::shared_ptr<BatchPool> pool_;
   bool has_sizes_;
   std::shared_ptr<const std::vector<Field>> source_fields_;
-
-  // Used by plan alone.
-  Schedule schedule_;
-  std::optional<EpochOrder> epoch_;
-  std::vector<Span> spans_;
+  Planner planner_;  // used by plan alone
 };
 
 }  // namespace rota::internal

@@ -6,21 +6,16 @@
 #include <vector>
 
 #include "loader/field_store.hpp"
+#include "loader/planner.hpp"
 #include "rota/batch.hpp"
-#include "rota/schedule.hpp"
 
 namespace rota::internal {
 
 /// What is behind a Batch: which samples, and their tensors.
-struct BatchMemory {
+struct BatchMemory : Slots {
   BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<const Allocator> allocator)
       : store(std::move(fields), std::move(allocator)) {}
 
-  GlobalBatch global;
-  std::int64_t first = 0;  // slot of the global batch
-  std::vector<SampleId> ids;
-  std::vector<Mark> marks;
-  std::vector<std::int64_t> epochs;
   FieldStore store;
 };
 

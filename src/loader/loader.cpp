@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "loader/bringer.hpp"
 #include "loader/ring.hpp"
 #include "rota/error.hpp"
 
@@ -11,6 +12,7 @@ namespace rota {
 
 using internal::BatchMaker;
 using internal::BatchMemory;
+using internal::Bringer;
 using internal::Ring;
 
 class Loader::Impl {
@@ -21,10 +23,12 @@ class Loader::Impl {
         world_(world),
         maker_(source_, options_, world),
         scratch_(maker_.make_scratch()) {
-    if (options_.workers > 0) ring_.emplace(maker_, options_, position_);
+    if (source_->is_spread()) bringer_.emplace(*source_, order(), options_, world_);
+    if (options_.workers > 0) ring_.emplace(maker_, options_, position_, bringer_.has_value());
   }
 
   std::optional<Batch> next();
+  void warm_up();
   void seek(const Position& position);
   void rescale(World world);
   void set_global_batch_size(std::int64_t size);
@@ -43,8 +47,11 @@ class Loader::Impl {
 
  private:
   std::unique_ptr<BatchMemory> make_inline();
+  void bring();
   template <typename Change>
   void restart(Change change);
+  template <typename Change>
+  void go_on_elsewhere(Change change);
 
   std::shared_ptr<const Source> source_;
   LoaderOptions options_;
@@ -56,22 +63,39 @@ class Loader::Impl {
   BatchMaker maker_;
   internal::Scratch scratch_;  // of the caller's thread, where there are no workers
   WorkerStats inline_stats_;
+  std::optional<Bringer> bringer_;  // of a source that is spread over ranks
+  std::int64_t ring_began_ = 0;     // at this step, as the bringer counts
   std::optional<Ring> ring_;
 };
 
 std::optional<Batch> Loader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
   if (has_failed_) restart([] {});  // only now: what the caller did since may have mended it
+  bring();
   has_failed_ = true;
   std::unique_ptr<BatchMemory> batch = ring_ ? ring_->next() : make_inline();
   has_failed_ = false;
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!batch) return std::nullopt;
   position_ = batch->global.next;
+  if (bringer_) bringer_->count_step();
   ++stats_.batches;
   stats_.samples += std::ssize(batch->ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
   return maker_.pool()->wrap(std::move(batch));
+}
+
+void Loader::Impl::warm_up() {
+  if (has_failed_) restart([] {});
+  bring();
+  if (ring_) ring_->warm_up();
+}
+
+// Has what the next steps read brought here, where it lies with other ranks.
+void Loader::Impl::bring() {
+  if (!bringer_) return;
+  bringer_->bring();
+  if (ring_) ring_->allow(bringer_->brought() - ring_began_);
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
@@ -87,14 +111,26 @@ std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
   return batch;
 }
 
+// What was brought stays: other ranks need not do the same.
 template <typename Change>
 void Loader::Impl::restart(Change change) {
+  if (bringer_) ring_began_ = bringer_->delivered();
   if (ring_) {
     ring_->restart(position_, change);
   } else {
     change();
   }
   has_failed_ = false;
+}
+
+// As all ranks do, at the same step.
+template <typename Change>
+void Loader::Impl::go_on_elsewhere(Change change) {
+  if (bringer_) {
+    bringer_->restart(position_);
+    change(bringer_->planner());
+  }
+  restart([&] { change(maker_); });
 }
 
 void Loader::Impl::seek(const Position& position) {
@@ -105,13 +141,13 @@ void Loader::Impl::seek(const Position& position) {
                             position.consumed, position.step, samples));
   }
   position_ = position;
-  restart([] {});
+  go_on_elsewhere([](auto&) {});
 }
 
 void Loader::Impl::rescale(World world) {
   world.validate();
   world_ = world;
-  restart([&] { maker_.rescale(world); });
+  go_on_elsewhere([&](auto& planner) { planner.rescale(world); });
 }
 
 void Loader::Impl::set_global_batch_size(std::int64_t size) {
@@ -119,7 +155,7 @@ void Loader::Impl::set_global_batch_size(std::int64_t size) {
   changed.global_batch_size = size;
   changed.validate();
   options_.global_batch_size = size;
-  restart([&] { maker_.set_global_batch_size(size); });
+  go_on_elsewhere([&](auto& planner) { planner.set_global_batch_size(size); });
 }
 
 void Loader::Impl::cursors(std::int64_t first, std::span<std::int64_t> out) const {
@@ -159,6 +195,7 @@ Loader::Loader(Loader&&) noexcept = default;
 Loader& Loader::operator=(Loader&&) noexcept = default;
 
 std::optional<Batch> Loader::next() { return impl_->next(); }
+void Loader::warm_up() { impl_->warm_up(); }
 Position Loader::position() const noexcept { return impl_->position(); }
 void Loader::seek(const Position& position) { impl_->seek(position); }
 void Loader::rescale(World world) { impl_->rescale(world); }

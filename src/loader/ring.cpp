@@ -5,11 +5,13 @@
 
 namespace rota::internal {
 
-Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at)
+Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, bool is_held)
     : maker_(maker),
       max_bytes_(options.read_ahead_bytes),
       places_(static_cast<std::size_t>(options.read_ahead_batches)),
       plan_at_(at),
+      is_held_(is_held),
+      allowed_(is_held ? 0 : kEndless),
       stats_(static_cast<std::size_t>(options.workers)) {
   for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch());
   for (int w = 0; w < options.workers; ++w) {
@@ -38,6 +40,29 @@ std::unique_ptr<BatchMemory> Ring::next() {
   return batch;
 }
 
+void Ring::allow(std::int64_t number) {
+  const Lock lock(mutex_);
+  allowed_ = number;
+  worker_wakes_.notify_all();
+}
+
+void Ring::warm_up() {
+  Lock lock(mutex_);
+  is_warming_ = true;
+  caller_wakes_.wait(lock, [&] { return is_warm(); });
+  is_warming_ = false;
+}
+
+// All that is open is filled, and no other batch can be begun.
+bool Ring::is_warm() const noexcept {
+  if (can_plan() || can_open() || is_planning_ || is_opening_) return false;
+  if (opened_ < planned_ && !place(opened_).is_sized) return false;
+  for (std::int64_t n = handed_; n < opened_; ++n) {
+    if (place(n).filled < workers()) return false;
+  }
+  return true;
+}
+
 void Ring::park() {
   Lock lock(mutex_);
   is_parking_ = true;
@@ -54,6 +79,7 @@ void Ring::park() {
 void Ring::unpark(const Position& at) {
   const Lock lock(mutex_);
   handed_ = opened_ = planned_ = bytes_ = 0;
+  allowed_ = is_held_ ? 0 : kEndless;
   end_.reset();
   plan_at_ = at;
   is_parking_ = false;
@@ -95,6 +121,7 @@ void Ring::work(const std::stop_token& stop, int worker) {
       } else {
         plan(lock);
       }
+      if (is_warming_) caller_wakes_.notify_all();
     }
     ++parked_;
     caller_wakes_.notify_all();
@@ -103,7 +130,8 @@ void Ring::work(const std::stop_token& stop, int worker) {
 }
 
 bool Ring::can_plan() const noexcept {
-  return !is_planning_ && !end_ && planned_ - handed_ < static_cast<std::int64_t>(places_.size());
+  return !is_planning_ && !end_ && planned_ < allowed_ &&
+         planned_ - handed_ < static_cast<std::int64_t>(places_.size());
 }
 
 void Ring::plan(Lock& lock) {

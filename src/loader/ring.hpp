@@ -23,7 +23,7 @@ namespace rota::internal {
 /// The threads live as long as the ring; `restart` parks them and goes on elsewhere.
 class Ring {
  public:
-  Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at);
+  Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, bool is_held);
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -31,6 +31,12 @@ class Ring {
   /// The next batch; nullptr at the end of the run. Blocks. Throws what its making threw; then `restart` must
   /// follow.
   std::unique_ptr<BatchMemory> next();
+
+  /// Lets batches before number `number`, counted from the last restart, be planned; none is at first, if it
+  /// `is_held`.
+  void allow(std::int64_t number);
+  /// Blocks until nothing more can be read ahead.
+  void warm_up();
 
   /// Drops all that was read ahead, runs `change` while no worker works, and goes on at `at`.
   template <typename Change>
@@ -59,6 +65,7 @@ class Ring {
   void work(const std::stop_token& stop, int worker);
   bool make(Lock& lock, const std::stop_token& stop, int worker, std::int64_t& sized);
   [[nodiscard]] bool can_plan() const noexcept;
+  [[nodiscard]] bool is_warm() const noexcept;
   void plan(Lock& lock);
   void size(Lock& lock, int worker, std::int64_t number);
   [[nodiscard]] bool can_open() const noexcept;
@@ -92,6 +99,9 @@ class Ring {
   bool is_opening_ = false;
   std::int64_t bytes_ = 0;  // of open batches not handed over
   bool is_parking_ = false;
+  bool is_warming_ = false;  // the caller waits for each step
+  const bool is_held_;
+  std::int64_t allowed_;   // batches that may be planned
   std::int64_t runs_ = 0;  // how often the workers were let loose
   int parked_ = 0;
   std::vector<Scratch> scratch_;  // per worker

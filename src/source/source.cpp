@@ -21,6 +21,8 @@ void Source::rows(std::span<const SampleId> /*ids*/, std::size_t field,
                   fields()[field].name));
 }
 
+void Source::bring(std::span<const SampleId> /*ids*/) const {}
+
 Fingerprint Source::fingerprint() const {
   FingerprintBuilder builder;
   builder.add("source").add(size());

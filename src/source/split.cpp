@@ -32,6 +32,9 @@ class Part final : public Source {
     whole_->read(translate(ids), out);
   }
 
+  [[nodiscard]] bool is_spread() const override { return whole_->is_spread(); }
+  void bring(std::span<const SampleId> ids) const override { whole_->bring(translate(ids)); }
+
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint whole = whole_->fingerprint();
     return FingerprintBuilder()
