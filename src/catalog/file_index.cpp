@@ -52,14 +52,15 @@ Range share_of_rank(const FileList& files) {
 
 // Threads take one file after the other, so that none waits for one that has larger ones. The caller's is one
 // of them.
-void visit(Range range, int threads, Meter& meter, const std::function<void(std::size_t)>& work) {
-  const std::size_t count = range.last - range.first;
-  std::vector<std::exception_ptr> errors(count + 1);
+void visit(std::span<const std::size_t> files, int threads, Meter& meter,
+           const std::function<void(std::size_t)>& work) {
+  const std::size_t count = files.size();
+  std::vector<std::exception_ptr> errors(count);
   std::atomic<std::size_t> next = 0;
   const auto take = [&](bool tells) noexcept {
     for (std::size_t i = 0; (i = next++) < count;) {
       try {
-        work(range.first + i);
+        work(files[i]);
         meter.add(1);
         if (tells) meter.look();
       } catch (...) {
@@ -165,16 +166,19 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   const Crew& crew = files.crew();
   const Range range = share_of_rank(files);
   std::vector<std::vector<std::byte>> found(range.last - range.first);
+  std::vector<std::size_t> unknown;
+  for (std::size_t i = range.first; i < range.last; ++i) {
+    if (known_as[i] < 0) {
+      unknown.push_back(i);
+    } else {
+      const auto bytes = (*known)[static_cast<std::size_t>(known_as[i])];
+      found[i - range.first].assign(bytes.begin(), bytes.end());
+    }
+  }
   mpi::together(crew.nodes.all(), "index files", [&] {
-    Meter meter(crew.options.progress, "index files", std::ssize(found));
-    visit(range, crew.options.indexing_threads, meter, [&](std::size_t i) {
-      if (known_as[i] < 0) {
-        found[i - range.first] = look(i);
-      } else {
-        const auto bytes = (*known)[static_cast<std::size_t>(known_as[i])];
-        found[i - range.first].assign(bytes.begin(), bytes.end());
-      }
-    });
+    Meter meter(crew.options.progress, "index files", std::ssize(unknown));
+    visit(unknown, crew.options.indexing_threads, meter,
+          [&](std::size_t i) { found[i - range.first] = look(i); });
     meter.end();
   });
   auto index = std::make_shared<const FileIndex>(

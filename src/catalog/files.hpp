@@ -66,7 +66,7 @@ class FileList {
   [[nodiscard]] std::string path(const std::string& name) const;
   [[nodiscard]] Evidence evidence() const noexcept { return evidence_; }
   /// How many bytes file i had when it was listed. Only where the evidence is sizes.
-  [[nodiscard]] std::int64_t bytes(std::size_t i) const noexcept { return listing_->stat(i).bytes; }
+  [[nodiscard]] std::int64_t bytes(std::size_t i) const { return listing_->stat(i).bytes; }
   /// Of names, and of sizes where they are evidence: the same wherever they are kept.
   [[nodiscard]] Fingerprint fingerprint() const;
 
@@ -79,6 +79,7 @@ class FileList {
 
   /// **Collective.** What rank 0 knows of how many samples each file has, or nothing.
   void expect(const std::vector<std::int64_t>& samples);
+  [[nodiscard]] bool knows_samples() const noexcept { return !expected_.bytes.empty(); }
   /// How many samples file i must have, or a negative number.
   [[nodiscard]] std::int64_t expected_samples(std::size_t i) const noexcept;
 

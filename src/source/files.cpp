@@ -8,6 +8,7 @@
 
 #include "rota/error.hpp"
 #include "source/formats.hpp"
+#include "source/open_files.hpp"
 
 namespace rota {
 namespace {
@@ -92,6 +93,9 @@ class FilesSource final : public Source {
 }  // namespace
 
 std::unique_ptr<const Source> make_files_source(FileList files) {
+  FileSamples samples;
+  for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
+  samples.require_expected(files);
   return std::make_unique<FilesSource>(std::move(files));
 }
 

@@ -1,0 +1,188 @@
+// Catalogs that ranks make together are those that one process makes.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "catalog/spread_listing.hpp"
+#include "mpi/messages.hpp"
+#include "mpi_main.hpp"
+#include "rota/error.hpp"
+#include "rota/open.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+/// A directory of rank 0's, known to all.
+class Together : public ::testing::Test {
+ protected:
+  Together() {
+    if (comm().rank() == 0) directory_.emplace();
+    data_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : std::string());
+  }
+  ~Together() override { wait(); }
+
+  static const mpi::Communicator& comm() { return mpi_session().comm(); }
+  static void wait() { mpi::agree(comm(), "wait", nullptr); }
+
+  // Rank 0 writes files; all wait for it.
+  void write(int files, int directories) const {
+    std::mt19937_64 random(1);
+    for (int i = 0; directory_ && i < files; ++i) {
+      directory_->write(fmt::format("{:02}/file_{:06}.txt", i % directories, i),
+                        fmt::format("{}\n{}", i, std::string(random() % 50, 'x')));
+    }
+    wait();
+  }
+  [[nodiscard]] Catalog together(Placement placement = Placement::node_shared,
+                                 Evidence evidence = Evidence::sizes) const {
+    return Catalog(data_, {.evidence = evidence, .placement = placement, .comm = &comm()});
+  }
+  /// The error that this rank gets, which must be that of all.
+  template <typename Work>
+  std::string error_of_all(const Work& work) {
+    std::string message = "nothing was thrown";
+    try {
+      work();
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    EXPECT_EQ(mpi::broadcast(comm(), message), message);
+    return message;
+  }
+
+  std::optional<TemporaryDirectory> directory_;
+  std::string data_;
+};
+
+TEST_F(Together, KnowTheSameFilesAsOneProcess) {
+  write(2500, 7);
+  for (const Evidence evidence : {Evidence::sizes, Evidence::names}) {
+    const Catalog alone(data_, {.evidence = evidence});
+    const Catalog shared = together(Placement::node_shared, evidence);
+    ASSERT_EQ(shared.size(), 2500);
+    EXPECT_EQ(shared.fingerprint(), alone.fingerprint());
+    for (std::int64_t i = 0; i < shared.size(); i += 97) {
+      EXPECT_EQ(shared.path(i), alone.path(i));
+      EXPECT_TRUE(evidence == Evidence::names || shared.bytes(i) == alone.bytes(i));
+    }
+    EXPECT_EQ(together(Placement::distributed, evidence).fingerprint(), alone.fingerprint());
+  }
+}
+
+TEST_F(Together, ReadTheSameSamplesAsOneProcess) {
+  write(300, 3);
+  const auto alone = open(data_, "lines");
+  const auto source = open(together(), "lines");
+  EXPECT_EQ(source->fingerprint(), alone->fingerprint());
+  const Samples here(*source, all_ids(*source));
+  const Samples there(*alone, all_ids(*alone));
+  for (std::size_t i = 0; i < 600; i += 7) EXPECT_EQ(here.sample(0, i), there.sample(0, i));
+}
+
+TEST_F(Together, ShareTheWorkOfLookingIntoFiles) {
+  write(200, 3);
+  std::int64_t mine = 0;
+  const Catalog catalog(data_, {.progress =
+                                    [&](const Progress& progress) {
+                                      if (progress.is_over && progress.task == "index files")
+                                        mine = progress.done;
+                                    },
+                                .comm = &comm()});
+  (void)open(catalog, "lines");
+  const auto done = mpi::gather(comm(), mine);
+  EXPECT_EQ(std::accumulate(done.begin(), done.end(), std::int64_t{0}), 200);
+  EXPECT_LE(*std::max_element(done.begin(), done.end()), 2 * 200 / comm().size() + 1);
+}
+
+TEST_F(Together, SaveAndLoadWhatTheyFound) {
+  write(100, 2);
+  const std::string saved = data_ + ".rota";
+  {
+    const Catalog catalog = together();
+    (void)open(catalog, "lines");
+    catalog.save(saved);
+  }
+  std::int64_t indexed = 0;
+  const Catalog loaded(saved, {.progress =
+                                   [&](const Progress& progress) {
+                                     if (progress.task == "index files") indexed += progress.done;
+                                   },
+                               .comm = &comm()});
+  EXPECT_EQ(open(loaded, "lines")->fingerprint(), open(data_, "lines")->fingerprint());
+  EXPECT_EQ(indexed, 0);
+  wait();
+  if (directory_) fs::remove(saved);
+}
+
+TEST_F(Together, ThrowTheSameOnAllRanks) {
+  EXPECT_THAT(error_of_all([&] { Catalog("/no/such/place", {.comm = &comm()}); }),
+              HasSubstr("/no/such/place"));
+  write(100, 2);
+  EXPECT_THAT(error_of_all([&] { open(together(), "tfrecord"); }), HasSubstr("00/file_000000.txt"));
+  const int threads = comm().rank() == comm().size() - 1 ? 0 : 8;
+  EXPECT_THAT(error_of_all([&] { Catalog(data_, {.listing_threads = threads, .comm = &comm()}); }),
+              HasSubstr("listing_threads is 0"));
+}
+
+// ---- distributed ----
+
+TEST_F(Together, KeepAPartOfTheNamesEach) {
+  constexpr std::int64_t kFiles = 9000;
+  if (directory_) {
+    std::string list;
+    for (int i = 0; i < kFiles; ++i) list += fmt::format("{}/{:06}\n", i % 10, i);
+    directory_->write("list.txt", list);
+  }
+  wait();
+  const auto catalog = Catalog::from_manifest(
+      data_ + "/list.txt",
+      {.evidence = Evidence::names, .placement = Placement::distributed, .comm = &comm()});
+  const auto& spread = dynamic_cast<const SpreadListing&>(files_of(catalog).listing());
+  const auto bytes = mpi::gather(comm(), static_cast<std::int64_t>(spread.memory_bytes()));
+  const auto all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+  EXPECT_LE(*std::max_element(bytes.begin(), bytes.end()), 3 * all / (2 * comm().size()) + 4000);
+  // Whichever a rank asks for, it gets.
+  std::mt19937_64 random(static_cast<std::uint64_t>(comm().rank()));
+  std::vector<std::size_t> wanted(static_cast<std::size_t>(100 * comm().rank()));
+  for (std::size_t& file : wanted) file = random() % kFiles;
+  files_of(catalog).listing().bring(wanted);
+  const auto names = files_of(catalog).read_names();
+  for (const std::size_t file : wanted) EXPECT_EQ((*names)[file], fmt::format("{}/{:06}", file % 10, file));
+}
+
+TEST_F(Together, SayThatANameWasNotBrought) {
+  write(10, 1);
+  const auto source = open(together(Placement::distributed));
+  EXPECT_TRUE(source->is_spread());
+  const auto error = error_of_all([&] { Samples(*source, ids({3})); });
+  EXPECT_THAT(error, HasSubstr("read a distributed dataset with a Loader"));
+  source->bring(ids({3}));
+  EXPECT_EQ(Samples(*source, ids({3})).sample(0, 0).substr(0, 2), "3\n");
+  EXPECT_THAT(source->where({3}), HasSubstr("file_000003.txt"));
+}
+
+TEST_F(Together, KeepWhatTheLastTwoCallsBrought) {
+  write(10, 1);
+  const auto source = open(together(Placement::distributed));
+  source->bring(ids({1}));
+  source->bring(ids({2, 3}));
+  EXPECT_EQ(Samples(*source, ids({1, 2, 3})).sample(0, 0).substr(0, 2), "1\n");
+  source->bring(ids({4}));
+  EXPECT_THROW(Samples(*source, ids({1})), Error);
+}
+
+}  // namespace
+}  // namespace rota::test

@@ -1,0 +1,247 @@
+#include "rota/catalog.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "rota/open.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> names_of(const Catalog& catalog, const fs::path& directory) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < catalog.size(); ++i) {
+    names.push_back(fs::path(catalog.path(i)).lexically_relative(directory).native());
+  }
+  return names;
+}
+
+class Catalogs : public ::testing::Test {
+ protected:
+  // What it tells while it looks into files.
+  [[nodiscard]] CatalogOptions counting() {
+    return {.progress = [this](const Progress& progress) {
+      if (progress.is_over && progress.task == "index files") indexed_ += progress.done;
+    }};
+  }
+  /// How many files were looked into to open this.
+  std::int64_t indexed_by(const std::string& path) {
+    indexed_ = 0;
+    (void)open(Catalog(path, counting()));
+    return indexed_;
+  }
+  [[nodiscard]] std::string data() const { return (directory_ / "data").string(); }
+  [[nodiscard]] std::string saved() const { return (directory_ / "catalog.rota").string(); }
+  void write_lines(int files) const {
+    for (int i = 0; i < files; ++i) {
+      directory_.write(fmt::format("data/{:03}.jsonl", i), fmt::format("{{\"i\": {}}}\n{{}}\n", i));
+    }
+  }
+  void save() const {
+    const Catalog catalog(data());
+    (void)open(catalog);
+    catalog.save(saved());
+  }
+
+  TemporaryDirectory directory_;
+  std::int64_t indexed_ = 0;
+};
+
+// ---- saved ----
+
+TEST_F(Catalogs, AreTheSameWhenTheyWereSaved) {
+  write_lines(50);
+  save();
+  const Catalog listed(data());
+  const Catalog loaded(saved());
+  EXPECT_FALSE(loaded.changes().any());
+  EXPECT_EQ(loaded.fingerprint(), listed.fingerprint());
+  EXPECT_EQ(loaded.origin(), listed.origin());
+  EXPECT_EQ(names_of(loaded, data()), names_of(listed, data()));
+  EXPECT_EQ(open(loaded)->fingerprint(), open(listed)->fingerprint());
+}
+
+TEST_F(Catalogs, KeepWhatWasFoundInFiles) {
+  write_lines(50);
+  save();
+  EXPECT_EQ(indexed_by(data()), 50);
+  EXPECT_EQ(indexed_by(saved()), 0);
+}
+
+TEST_F(Catalogs, NoticeWhatHasBecomeOfFilesAndIndexOnlyThose) {
+  write_lines(50);
+  save();
+  directory_.write("data/007.jsonl", "{\"i\": 7}\n{}\n{}\n");
+  directory_.write("data/0075.jsonl", "{}\n");
+  fs::remove(directory_ / "data/020.jsonl");
+  const CatalogChanges changes = Catalog(saved()).changes();
+  EXPECT_EQ(changes.changed, 1);
+  EXPECT_EQ(changes.appeared, 1);
+  EXPECT_EQ(changes.vanished, 1);
+  EXPECT_THAT(changes.first, HasSubstr("007"));
+  EXPECT_EQ(indexed_by(saved()), 2);
+  EXPECT_EQ(open(saved())->fingerprint(), open(data())->fingerprint());
+  EXPECT_EQ(open(saved())->size(), 50 * 2 + 1 + 1 - 2);
+}
+
+TEST_F(Catalogs, NoticeAFileOfTheSameSizeThatWasWrittenAnew) {
+  write_lines(3);
+  save();
+  const fs::path file = directory_ / "data/001.jsonl";
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::seconds(1));
+  EXPECT_EQ(Catalog(saved()).changes().changed, 1);
+  EXPECT_EQ(indexed_by(saved()), 1);
+}
+
+TEST_F(Catalogs, KnownByNamesAloneNoticeNamesAlone) {
+  write_lines(3);
+  Catalog(data(), {.evidence = Evidence::names}).save(saved());
+  directory_.write("data/001.jsonl", "longer than before, by far");
+  EXPECT_FALSE(Catalog(saved()).changes().any());
+  EXPECT_EQ(Catalog(saved()).evidence(), Evidence::names);
+  directory_.write("data/009.jsonl", "");
+  EXPECT_EQ(Catalog(saved()).changes().appeared, 1);
+}
+
+TEST_F(Catalogs, KeepAnIndexForEachWayOfReading) {
+  write_lines(4);
+  const Catalog catalog(data(), counting());
+  (void)open_lines(catalog);
+  (void)open_lines(catalog);
+  EXPECT_EQ(indexed_, 4);
+  catalog.save(saved());
+  EXPECT_EQ(open(saved(), "files")->size(), 4);
+  EXPECT_EQ(open(saved(), "lines")->size(), 8);
+}
+
+TEST_F(Catalogs, ThatAreDamagedAreRefusedWhateverTheDamage) {
+  write_lines(20);
+  save();
+  std::ifstream file(saved(), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 300; ++i) {
+    std::string damaged = whole;
+    damaged[16 + random() % (damaged.size() - 16)] ^= static_cast<char>(1U << random() % 8);
+    if (i % 3 == 0) damaged.resize(16 + random() % (whole.size() - 16));
+    if (damaged == whole) continue;
+    directory_.write("damaged.rota", damaged);
+    EXPECT_THAT(error_of([&] { Catalog(directory_ / "damaged.rota"); }),
+                is_error(ErrorCode::corrupt, {"damaged.rota", "make it anew"}));
+  }
+}
+
+TEST_F(Catalogs, OfALaterVersionAreRefused) {
+  write_lines(1);
+  save();
+  std::fstream file(saved(), std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(15).put('\2');
+  file.close();
+  EXPECT_THAT(error_of([&] { Catalog{fs::path(saved())}; }),
+              is_error(ErrorCode::unsupported, {"version 2", "reads 1"}));
+}
+
+TEST_F(Catalogs, ThatCannotBeSavedLeaveWhatIsThere) {
+  write_lines(1);
+  save();
+  const auto before = fs::file_size(saved());
+  EXPECT_THAT(error_of([&] { Catalog(data()).save(directory_ / "no/such/place"); }),
+              is_error(ErrorCode::io, {"no/such/place"}));
+  EXPECT_EQ(fs::file_size(saved()), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 2);
+}
+
+// ---- manifests ----
+
+TEST_F(Catalogs, OfAManifestHoldWhatItListsInItsOrder) {
+  write_lines(5);
+  const auto manifest =
+      directory_.write("list.txt", "data/003.jsonl\r\n\ndata/001.jsonl\n" + data() + "/004.jsonl");
+  const Catalog catalog = Catalog::from_manifest(manifest);
+  EXPECT_THAT(names_of(catalog, data()), ElementsAre("003.jsonl", "001.jsonl", "004.jsonl"));
+  EXPECT_EQ(open(catalog)->size(), 6);
+}
+
+TEST_F(Catalogs, OfAManifestAreLoadedWithWhatItListsNow) {
+  write_lines(5);
+  const auto manifest = directory_.write("list.txt", "data/003.jsonl\ndata/001.jsonl\n");
+  Catalog::from_manifest(manifest).save(saved());
+  directory_.write("list.txt", "data/001.jsonl\ndata/002.jsonl\ndata/003.jsonl\n");
+  EXPECT_EQ(Catalog(saved()).changes().appeared, 1);
+  EXPECT_THAT(names_of(Catalog(saved()), data()), ElementsAre("001.jsonl", "002.jsonl", "003.jsonl"));
+}
+
+TEST_F(Catalogs, HoldFilesToTheNumbersOfSamplesInAManifest) {
+  write_lines(2);
+  const auto right = directory_.write("right.jsonl",
+                                      "{\"path\": \"data/000.jsonl\", \"samples\": 2, \"x\": []}\n"
+                                      "{\"path\": \"data/001.jsonl\"}\n");
+  EXPECT_EQ(open(Catalog::from_manifest(right))->size(), 4);
+  const auto wrong = directory_.write("wrong.jsonl", "{\"path\": \"data/000.jsonl\", \"samples\": 3}\n");
+  EXPECT_THAT(error_of([&] { open(Catalog::from_manifest(wrong)); }),
+              is_error(ErrorCode::mismatch, {"000.jsonl", "has 2 samples", "says 3"}));
+  EXPECT_THAT(error_of([&] { open_files(Catalog::from_manifest(wrong)); }),
+              is_error(ErrorCode::mismatch, {"000.jsonl", "has 1 samples", "says 3"}));
+}
+
+TEST_F(Catalogs, NameTheLineOfAManifestThatIsWrong) {
+  write_lines(2);
+  const auto refusal_of = [&](const std::string& text) {
+    const auto manifest = directory_.write("list.txt", text);
+    return error_of([&] { Catalog::from_manifest(manifest); });
+  };
+  EXPECT_THAT(refusal_of("data/000.jsonl\ndata/001.jsonl\ndata/000.jsonl\n"),
+              is_error(ErrorCode::invalid_argument, {"list.txt", "line 3", "listed on line 1"}));
+  EXPECT_THAT(refusal_of("{\"path\": 7}\n"), is_error(ErrorCode::invalid_argument, {"line 1", "path"}));
+  EXPECT_THAT(refusal_of("\n{\"path\": \"x\"\n"), is_error(ErrorCode::invalid_argument, {"line 2"}));
+  EXPECT_THAT(refusal_of("{\"path\": \"x\", \"samples\": -5}\n"),
+              is_error(ErrorCode::invalid_argument, {"-5 samples"}));
+  EXPECT_THAT(refusal_of(""), is_error(ErrorCode::not_found, {"lists no files"}));
+  EXPECT_THAT(refusal_of("data/000.jsonl\ndata/404.jsonl\n"), is_error(ErrorCode::io, {"data/404.jsonl"}));
+  EXPECT_THAT(refusal_of("data\n"), is_error(ErrorCode::io, {"no regular file"}));
+}
+
+// ---- progress, options ----
+
+TEST_F(Catalogs, TellHowFarTheyAreAndEndWithAll) {
+  write_lines(30);
+  std::vector<std::string> ended;
+  const Catalog catalog(data(), {.progress = [&](const Progress& progress) {
+                          EXPECT_GE(progress.seconds, 0);
+                          if (progress.is_over)
+                            ended.push_back(fmt::format("{} {}", progress.task, progress.done));
+                        }});
+  (void)open(catalog);
+  EXPECT_THAT(ended, ElementsAre("list files 30", "ask for sizes 30", "index files 30"));
+}
+
+TEST_F(Catalogs, EndWhereProgressThrows) {
+  write_lines(3);
+  const CatalogOptions options{.progress = [](const Progress&) { throw std::runtime_error("stop"); }};
+  EXPECT_THROW(Catalog(data(), options), std::runtime_error);
+}
+
+TEST_F(Catalogs, ThatAreDistributedAreForFilesThatAreSamples) {
+  write_lines(3);
+  const Catalog catalog(data(), {.placement = Placement::distributed});
+  EXPECT_EQ(open(catalog)->fingerprint(), open(Catalog(data()), "files")->fingerprint());
+  EXPECT_THAT(error_of([&] { open(catalog, "lines"); }),
+              is_error(ErrorCode::unsupported, {"3 files", "Placement::node_shared"}));
+  EXPECT_THAT(error_of([&] { catalog.save(saved()); }), is_error(ErrorCode::unsupported, {saved()}));
+}
+
+}  // namespace
+}  // namespace rota::test
