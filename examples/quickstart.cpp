@@ -11,7 +11,8 @@ int main(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] {
     const std::string data = argc > 1 ? argv[1] : "/usr/include";
-    rota::Loader loader(rota::open(data), {.global_batch_size = 64, .seed = 42, .workers = 2},
+    const rota::Catalog catalog(data, {.comm = &session.comm()});  // listed once, for all ranks
+    rota::Loader loader(rota::open(catalog), {.global_batch_size = 64, .seed = 42, .workers = 2},
                         session.world());
     rota::CheckpointDirectory checkpoints(session.comm(), argc > 2 ? argv[2] : "quickstart-checkpoints");
     if (const auto checkpoint = checkpoints.latest()) rota::restore(loader, *checkpoint);

@@ -75,9 +75,12 @@ class Phase {
 };
 
 void Phase::open() {
-  rota::mpi::together(comm_, "open the dataset", [&] {
+  rota::mpi::together(comm_, "look for checkpoints", [&] {
     if (is_first() && !options_.resume) refuse_used(options_.checkpoint);
-    std::shared_ptr<const rota::Source> source = rota::open(options_.run.data, options_.run.format);
+  });
+  const rota::Catalog catalog(options_.run.data, {.comm = &comm_});
+  std::shared_ptr<const rota::Source> source = rota::open(catalog, options_.run.format);
+  rota::mpi::together(comm_, "make the loader", [&] {
     loader_ = std::make_unique<rota::Loader>(std::move(source), options_.run.loader, comm_.world());
   });
   rota::require_same(*loader_, comm_);

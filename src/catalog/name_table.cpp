@@ -1,6 +1,7 @@
 #include "catalog/name_table.hpp"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -45,6 +46,35 @@ std::size_t blocks_of(std::size_t names) {
   throw Error(ErrorCode::corrupt, "read a table of file names: it is damaged; list the files again");
 }
 
+std::uint64_t eight_bytes(const char* at) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+// How many of the first `most` bytes, and of the last, are the same: eight at a time.
+std::size_t common_prefix(std::string_view a, std::string_view b, std::size_t most) {
+  std::size_t same = 0;
+  for (; same + 8 <= most; same += 8) {
+    const std::uint64_t difference = eight_bytes(a.data() + same) ^ eight_bytes(b.data() + same);
+    if (difference != 0) return same + static_cast<std::size_t>(std::countr_zero(difference)) / 8;
+  }
+  while (same < most && a[same] == b[same]) ++same;
+  return same;
+}
+
+std::size_t common_suffix(std::string_view a, std::string_view b, std::size_t most) {
+  const char* a_end = a.data() + a.size();
+  const char* b_end = b.data() + b.size();
+  std::size_t same = 0;
+  for (; same + 8 <= most; same += 8) {
+    const std::uint64_t difference = eight_bytes(a_end - same - 8) ^ eight_bytes(b_end - same - 8);
+    if (difference != 0) return same + static_cast<std::size_t>(std::countl_zero(difference)) / 8;
+  }
+  while (same < most && *(a_end - same - 1) == *(b_end - same - 1)) ++same;
+  return same;
+}
+
 void append(std::vector<std::byte>& bytes, const void* data, std::size_t size) {
   const auto* first = static_cast<const std::byte*>(data);
   bytes.insert(bytes.end(), first, first + size);
@@ -80,14 +110,19 @@ std::span<const std::byte> NameTable::block(std::size_t b) const {
 std::string NameTable::operator[](std::size_t i) const { return NameReader(*this)[i]; }
 
 struct NameTableBuilder::Compressor {
-  Compressor() : context(ZSTD_createCCtx()) {
-    if (context == nullptr) throw std::bad_alloc();
+  Compressor() : context(ZSTD_createCCtx()), digest(XXH3_createState()) {
+    if (context == nullptr || digest == nullptr || XXH3_128bits_reset(digest) != XXH_OK)
+      throw std::bad_alloc();
   }
-  ~Compressor() { ZSTD_freeCCtx(context); }
+  ~Compressor() {
+    ZSTD_freeCCtx(context);
+    XXH3_freeState(digest);
+  }
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
   ZSTD_CCtx* context;
+  XXH3_state_t* digest;
   std::vector<std::byte> raw;
   std::vector<std::byte> packed;
 };
@@ -110,27 +145,22 @@ void NameTableBuilder::add(std::string_view directory, std::string_view name) {
   std::size_t suffix = 0;
   if (middles_.size() % kAloneEvery != 0) {
     const std::size_t most = std::min(last_.size(), next_.size());
-    prefix = static_cast<std::size_t>(
-        std::mismatch(next_.begin(), next_.begin() + static_cast<std::ptrdiff_t>(most), last_.begin()).first -
-        next_.begin());
-    suffix = static_cast<std::size_t>(
-        std::mismatch(next_.rbegin(), next_.rbegin() + static_cast<std::ptrdiff_t>(most - prefix),
-                      last_.rbegin())
-            .first -
-        next_.rbegin());
+    prefix = common_prefix(last_, next_, most);
+    suffix = common_suffix(last_, next_, most - prefix);
   }
   const std::size_t middle = next_.size() - prefix - suffix;
   prefixes_.push_back(static_cast<std::uint16_t>(prefix));
   suffixes_.push_back(static_cast<std::uint16_t>(suffix));
   middles_.push_back(static_cast<std::uint16_t>(middle));
   text_.append(next_, prefix, middle);
-  digest_.add(next_);
+  whole_.append(next_).push_back('\0');
   std::swap(last_, next_);
   ++size_;
   if (middles_.size() == NameTable::kBlockNames) end_block();
 }
 
 void NameTableBuilder::end_block() {
+  digest_names();
   std::vector<std::byte>& raw = compressor_->raw;
   raw.clear();
   for (auto* array : {&prefixes_, &suffixes_, &middles_}) {
@@ -153,6 +183,17 @@ NameTable NameTableBuilder::finish() {
   const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(kept_));
   append(*bytes, after.data(), after.size());
   return {std::span<const std::byte>(*bytes), bytes};
+}
+
+void NameTableBuilder::digest_names() {
+  XXH3_128bits_update(compressor_->digest, whole_.data(), whole_.size());
+  whole_.clear();
+}
+
+Fingerprint NameTableBuilder::digest() {
+  digest_names();
+  const XXH128_hash_t digest = XXH3_128bits_digest(compressor_->digest);
+  return {.high = digest.high64, .low = digest.low64};
 }
 
 std::vector<std::byte> NameTableBuilder::end() {
