@@ -1,0 +1,53 @@
+// Lists, indexes or reads a dataset with all ranks until each of them is killed by itself, as by kill -9,
+// after a number of milliseconds.
+//   victim list|index|read|distributed DATA MILLISECONDS
+
+#include <unistd.h>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "rota/loader.hpp"
+#include "rota/mpi.hpp"
+#include "rota/open.hpp"
+
+namespace {
+
+using rota::mpi::Communicator;
+
+[[noreturn]] void list(const std::string& data, const Communicator& comm) {
+  for (;;) rota::Catalog(data, {.comm = &comm});
+}
+
+[[noreturn]] void index(const std::string& data, const Communicator& comm) {
+  for (;;) rota::open(rota::Catalog(data, {.comm = &comm}), "lines");
+}
+
+[[noreturn]] void read(const std::string& data, const Communicator& comm, rota::Placement placement) {
+  const rota::Catalog catalog(data, {.placement = placement, .comm = &comm});
+  rota::Loader loader(rota::open(catalog, "files"),
+                      {.global_batch_size = 64, .epochs = rota::kEndless, .workers = 2}, comm.world());
+  for (;;) loader.next();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rota::mpi::Session session(argc, argv);
+  return session.run([&] {
+    const std::string what = argv[1];
+    const std::string data = argv[2];
+    const std::chrono::milliseconds delay(std::atoi(argv[3]));  // NOLINT(cert-err34-c): the test's own number
+    rota::mpi::agree(session.comm(), "start", nullptr);
+    std::thread([delay] {
+      std::this_thread::sleep_for(delay);
+      ::kill(::getpid(), SIGKILL);
+    }).detach();
+    if (what == "list") list(data, session.comm());
+    if (what == "index") index(data, session.comm());
+    read(data, session.comm(), what == "read" ? rota::Placement::node_shared : rota::Placement::distributed);
+    return 0;
+  });
+}

@@ -1,0 +1,81 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "loader/counting_source.hpp"
+#include "rota/loader.hpp"
+
+namespace rota {
+namespace {
+
+TEST(WarmUp, ReturnsWhenAllThatMayBeReadAheadIsReady) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 100; ++i) {
+    const auto source = std::make_shared<CountingSource>(1000);
+    const auto ahead = static_cast<std::int64_t>(1 + random() % 10);
+    Loader loader(source, {.global_batch_size = 10,
+                           .workers = static_cast<int>(1 + random() % 4),
+                           .read_ahead_batches = ahead});
+    loader.warm_up();
+    EXPECT_EQ(loader.stats().ready_batches, ahead);
+    EXPECT_EQ(source->reads, ahead * 10);
+    loader.next();
+    loader.warm_up();
+    EXPECT_EQ(source->reads, (ahead + 1) * 10);
+  }
+}
+
+TEST(WarmUp, EndsWhereTheRunOrTheMemoryDoes) {
+  const auto source = std::make_shared<CountingSource>(25);
+  Loader whole(source, {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 8});
+  whole.warm_up();
+  EXPECT_EQ(whole.stats().ready_batches, 3);
+  Loader bounded(source,
+                 {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 8, .read_ahead_bytes = 1});
+  bounded.warm_up();
+  EXPECT_EQ(bounded.stats().ready_batches, 1);
+  Loader alone(source, {.global_batch_size = 10, .workers = 0});
+  alone.warm_up();
+  EXPECT_EQ(alone.next()->size(), 10);
+}
+
+TEST(WarmUp, LeavesWhatFailsToItsBatch) {
+  const auto source = std::make_shared<CountingSource>(100);
+  source->on_read = [](SampleId id) {
+    if (id.value == 15) throw std::runtime_error("broken");
+  };
+  Loader loader(source, {.global_batch_size = 10, .shards = 1, .shuffle = Shuffle::none, .workers = 2});
+  loader.warm_up();
+  EXPECT_TRUE(loader.next());
+  EXPECT_THROW(loader.next(), Error);
+  source->on_read = nullptr;
+  loader.warm_up();
+  EXPECT_EQ(loader.next()->ids()[0].value, 10);
+}
+
+TEST(Workers, LiveAsLongAsTheLoaderWhateverItIsTold) {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  const Transform note{.apply = [&](const TransformContext&, const SampleView&, const SampleView&) {
+    const std::scoped_lock lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  }};
+  Loader loader(std::make_shared<CountingSource>(60),
+                {.global_batch_size = 6, .epochs = kEndless, .workers = 3, .transform = note});
+  for (int i = 0; i < 40; ++i) {
+    for (int step = 0; step < 7; ++step) loader.next();  // over ends of epochs
+    if (i % 4 == 0) loader.rescale({.rank = i % 3, .size = 3});
+    if (i % 4 == 1) loader.seek({.epoch = i, .consumed = 12, .step = 0});
+    if (i % 4 == 2) loader.set_global_batch_size(6 + i % 5);
+  }
+  EXPECT_EQ(threads.size(), 3U);
+  EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+}
+
+}  // namespace
+}  // namespace rota
