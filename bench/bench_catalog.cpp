@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
 #include <stdexcept>
@@ -22,6 +23,7 @@
 
 #include "catalog/files.hpp"
 #include "catalog/name_table.hpp"
+#include "rota/open.hpp"
 
 namespace {
 
@@ -160,6 +162,49 @@ void names(benchmark::State& state) {
   state.counters["MB"] = static_cast<double>(table.bytes().size()) * 1e-6;
 }
 BENCHMARK(names)->ArgName("names")->Arg(1'000'000)->Arg(50'000'000)->Unit(benchmark::kMillisecond);
+
+/// Files of text, of some hundred lines each, and their catalog in a file beside.
+class Texts {
+ public:
+  explicit Texts(int files) {
+    std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
+    path_ = pattern;
+    fs::create_directory(path_ / "data");
+    std::string text;
+    while (text.size() < 64'000) text += std::string(127, 'x') + '\n';
+    for (int i = 0; i < files; ++i) std::ofstream(path_ / "data" / fmt::format("{:06}.jsonl", i)) << text;
+    const rota::Catalog catalog(path_ / "data");
+    (void)rota::open(catalog);
+    catalog.save(path_ / "saved");
+  }
+  ~Texts() { fs::remove_all(path_); }
+  Texts(const Texts&) = delete;
+  Texts& operator=(const Texts&) = delete;
+
+  [[nodiscard]] fs::path data() const { return path_ / "data"; }
+  [[nodiscard]] fs::path saved() const { return path_ / "saved"; }
+
+ private:
+  fs::path path_;
+};
+
+// To open what was indexed before, checked against what is there now, beside indexing it anew.
+void saved(benchmark::State& state) {
+  const Texts texts(static_cast<int>(state.range(0)));
+  double anew = 0;
+  double loaded = 0;
+  for (auto _ : state) {
+    anew += seconds_of([&] { benchmark::DoNotOptimize(rota::open(texts.data())); });
+    const double one = seconds_of([&] { benchmark::DoNotOptimize(rota::open(texts.saved())); });
+    loaded += one;
+    state.SetIterationTime(one);
+  }
+  state.counters["anew_times_saved"] = anew / loaded;
+  state.counters["bytes_a_sample"] = static_cast<double>(fs::file_size(texts.saved())) /
+                                     static_cast<double>(rota::open(texts.saved())->size());
+}
+BENCHMARK(saved)->ArgName("files")->Arg(1'000)->UseManualTime()->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -2,23 +2,53 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace rota {
 namespace {
 
-class TableReader final : public Listing::Reader {
- public:
-  explicit TableReader(const NameTable& table) : reader_(table) {}
-  const std::string& operator[](std::size_t i) override { return reader_[i]; }
-
- private:
-  NameReader reader_;
-};
+constexpr std::size_t kMostUnused = 16;
 
 }  // namespace
 
+class TableListing::PooledReader final : public Listing::Reader {
+ public:
+  explicit PooledReader(const TableListing& listing) : listing_(listing), reader_(listing.take_reader()) {}
+  ~PooledReader() override { listing_.give_back(std::move(reader_)); }
+  PooledReader(const PooledReader&) = delete;
+  PooledReader& operator=(const PooledReader&) = delete;
+
+  const std::string& operator[](std::size_t i) override { return (*reader_)[i]; }
+
+ private:
+  const TableListing& listing_;
+  std::unique_ptr<NameReader> reader_;
+};
+
+TableListing::TableListing(NameTable names, mpi::SharedBytes stats)
+    : names_(std::move(names)), stats_(std::move(stats)) {
+  unused_.reserve(kMostUnused);
+}
+
+std::unique_ptr<NameReader> TableListing::take_reader() const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!unused_.empty()) {
+      auto reader = std::move(unused_.back());
+      unused_.pop_back();
+      return reader;
+    }
+  }
+  return std::make_unique<NameReader>(names_);
+}
+
+void TableListing::give_back(std::unique_ptr<NameReader> reader) const noexcept {
+  const std::scoped_lock lock(mutex_);
+  if (unused_.size() < kMostUnused) unused_.push_back(std::move(reader));
+}
+
 std::unique_ptr<Listing::Reader> TableListing::read_names() const {
-  return std::make_unique<TableReader>(names_);
+  return std::make_unique<PooledReader>(*this);
 }
 
 FileStat TableListing::stat(std::size_t i) const {

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "catalog/name_table.hpp"
 #include "mpi/shared_bytes.hpp"
@@ -54,8 +56,7 @@ class Listing {
 /// All names in a table, and what is known of each file, or nothing at all.
 class TableListing final : public Listing {
  public:
-  TableListing(NameTable names, mpi::SharedBytes stats)
-      : names_(std::move(names)), stats_(std::move(stats)) {}
+  TableListing(NameTable names, mpi::SharedBytes stats);
 
   [[nodiscard]] std::size_t size() const noexcept override { return names_.size(); }
   [[nodiscard]] std::unique_ptr<Reader> read_names() const override;
@@ -68,7 +69,13 @@ class TableListing final : public Listing {
 
  private:
   NameTable names_;
+  class PooledReader;
+  [[nodiscard]] std::unique_ptr<NameReader> take_reader() const;
+  void give_back(std::unique_ptr<NameReader> reader) const noexcept;
+
   mpi::SharedBytes stats_;  // a FileStat each
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<NameReader>> unused_;  // each with the block that it unpacked last
 };
 
 }  // namespace rota

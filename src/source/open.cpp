@@ -41,9 +41,13 @@ bool all_of(const FileList& files, Test&& test) {
   return true;
 }
 
-bool is_json_lines(const FileList& files, std::size_t i) {
-  const std::string path = files.path(i);
-  return path.ends_with(".jsonl") || path.ends_with(".ndjson");
+bool are_json_lines(const FileList& files) {
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string& name = (*names)[i];
+    if (!name.ends_with(".jsonl") && !name.ends_with(".ndjson")) return false;
+  }
+  return true;
 }
 
 bool is_empty(const FileList& files, std::size_t i) { return files.bytes(i) == 0; }
@@ -59,7 +63,7 @@ std::string format_of(const FileList& files) {
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
   if (all_of(files, is_tar)) return "tar";
   if (all_of(files, is_npy)) return "npy";
-  return all_of(files, is_json_lines) ? "lines" : "files";
+  return are_json_lines(files) ? "lines" : "files";
 }
 
 void require_format(const std::string& path, const std::string& format) {
