@@ -3,7 +3,7 @@
 // All of rota, and its table of contents. Each header names the one to read next, from error.hpp on.
 
 #include "rota/batch.hpp"                 // what the loop gets
-#include "rota/catalog.hpp"               // what files are known by
+#include "rota/catalog.hpp"               // which files there are
 #include "rota/cereal.hpp"                // blobs of anything
 #include "rota/checkpoint.hpp"            // tensors and blobs in one file
 #include "rota/checkpoint_directory.hpp"  // saving and finding
@@ -15,6 +15,7 @@
 #include "rota/open.hpp"                  // the formats there are
 #include "rota/order.hpp"                 // (epoch, shard, position) <-> sample
 #include "rota/permutation.hpp"           // a keyed bijection
+#include "rota/progress.hpp"              // what long work tells
 #include "rota/resume.hpp"                // the loader in a checkpoint
 #include "rota/schedule.hpp"              // whose turn it is
 #include "rota/shard_plan.hpp"            // the cut into logical shards
