@@ -38,29 +38,40 @@ double seconds_of(const auto& work) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Empty files with numbered names, shared out over some directories; gone when the program ends.
-class Tree {
+/// A directory that is gone when the program ends.
+class Place {
  public:
-  explicit Tree(int directories) {
+  Place() {
     std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
     path_ = pattern;
+  }
+  ~Place() { fs::remove_all(path_); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// Empty files with numbered names, shared out over some directories.
+class Tree {
+ public:
+  explicit Tree(int directories) {
     for (int i = 0; i < kFiles; ++i) {
-      const fs::path place = directories > 1 ? path_ / fmt::format("{:03}", i % directories) : path_;
+      const fs::path place = directories > 1 ? path() / fmt::format("{:03}", i % directories) : path();
       if (i < directories) fs::create_directories(place);
       const int fd = ::open((place / fmt::format("sample_{:08}.bin", i)).c_str(), O_CREAT | O_WRONLY, 0600);
       if (fd < 0) throw std::runtime_error("create a file in " + place.string());
       ::close(fd);
     }
   }
-  ~Tree() { fs::remove_all(path_); }
-  Tree(const Tree&) = delete;
-  Tree& operator=(const Tree&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
+  [[nodiscard]] const fs::path& path() const { return place_.path(); }
 
  private:
-  fs::path path_;
+  Place place_;
 };
 
 const Tree& tree(int directories) {
@@ -167,26 +178,19 @@ BENCHMARK(names)->ArgName("names")->Arg(1'000'000)->Arg(50'000'000)->Unit(benchm
 class Texts {
  public:
   explicit Texts(int files) {
-    std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
-    path_ = pattern;
-    fs::create_directory(path_ / "data");
+    fs::create_directory(data());
     std::string text;
     while (text.size() < 64'000) text += std::string(127, 'x') + '\n';
-    for (int i = 0; i < files; ++i) std::ofstream(path_ / "data" / fmt::format("{:06}.jsonl", i)) << text;
-    const rota::Catalog catalog(path_ / "data");
+    for (int i = 0; i < files; ++i) std::ofstream(data() / fmt::format("{:06}.jsonl", i)) << text;
+    const rota::Catalog catalog(data());
     (void)rota::open(catalog);
-    catalog.save(path_ / "saved");
+    catalog.save(saved());
   }
-  ~Texts() { fs::remove_all(path_); }
-  Texts(const Texts&) = delete;
-  Texts& operator=(const Texts&) = delete;
-
-  [[nodiscard]] fs::path data() const { return path_ / "data"; }
-  [[nodiscard]] fs::path saved() const { return path_ / "saved"; }
+  [[nodiscard]] fs::path data() const { return place_.path() / "data"; }
+  [[nodiscard]] fs::path saved() const { return place_.path() / "saved"; }
 
  private:
-  fs::path path_;
+  Place place_;
 };
 
 // To open what was indexed before, checked against what is there now, beside indexing it anew.
