@@ -157,6 +157,12 @@ struct MdsOptions {
 std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options = {});
 std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options = {});
 
+/// The names of formats that `open` knows, "auto" first.
+std::vector<std::string> formats();
+/// The format that `open` takes for `catalog` by itself. **Collective** as above. Throws Error{io} naming a
+/// file that cannot be read.
+std::string find_format(const Catalog& catalog);
+
 /// Opens a catalog with the source that suits what is there: `mds` where there is an index.json beside *.mds;
 /// by signature `hdf5`, `tfrecord`, `tar` or `npy`, where all files carry it; `lines` where all are named
 /// *.jsonl or *.ndjson; `files` otherwise, and where names are distributed. `format` forces one of these, or

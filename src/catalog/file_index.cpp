@@ -159,23 +159,23 @@ void KeptIndices::keep(const std::string& signature, std::shared_ptr<const FileI
 
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
                                              const LookIntoFile& look) {
-  const std::shared_ptr<const FileIndex> known = files.kept().find(signature);
+  std::shared_ptr<const FileIndex> known = files.kept().find(signature);
   if (known && known->files() == files.table()) return known;
   const std::vector<std::int64_t> known_as =
       known ? places_in(known->files(), files.table()) : std::vector<std::int64_t>(files.size(), -1);
   const Crew& crew = files.crew();
   const Range range = share_of_rank(files);
   std::vector<std::vector<std::byte>> found(range.last - range.first);
-  std::vector<std::size_t> unknown;
-  for (std::size_t i = range.first; i < range.last; ++i) {
-    if (known_as[i] < 0) {
-      unknown.push_back(i);
-    } else {
-      const auto bytes = (*known)[static_cast<std::size_t>(known_as[i])];
-      found[i - range.first].assign(bytes.begin(), bytes.end());
-    }
-  }
   mpi::together(crew.nodes.all(), "index files", [&] {
+    std::vector<std::size_t> unknown;
+    for (std::size_t i = range.first; i < range.last; ++i) {
+      if (known_as[i] < 0) {
+        unknown.push_back(i);
+      } else {
+        const auto bytes = (*known)[static_cast<std::size_t>(known_as[i])];
+        found[i - range.first].assign(bytes.begin(), bytes.end());
+      }
+    }
     Meter meter(crew.options.progress, "index files", std::ssize(unknown));
     visit(unknown, crew.options.indexing_threads, meter,
           [&](std::size_t i) { found[i - range.first] = look(i); });

@@ -89,15 +89,18 @@ bool has_hdf5_signature(const FileList& files, std::size_t i) {
   return false;
 }
 
-std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
+std::vector<std::string> formats() { return {kFormats.begin(), kFormats.end()}; }
+
+std::string find_format(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
-  require_format(files.directory(), format);
-  std::string known = format;
-  if (format == "auto" && files.listing().is_spread()) known = "files";
-  if (known == "auto") {
-    const FileList sized = files.with_sizes();
-    known = sized.crew().on_first_rank("look which format it is", [&] { return format_of(sized); });
-  }
+  if (files.listing().is_spread()) return "files";
+  const FileList sized = files.with_sizes();
+  return sized.crew().on_first_rank("look which format it is", [&] { return format_of(sized); });
+}
+
+std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
+  require_format(files_of(catalog).directory(), format);
+  const std::string known = format == "auto" ? find_format(catalog) : format;
   if (known == "hdf5") return open_hdf5(catalog);
   if (known == "tfrecord") return open_tfrecord(catalog);
   if (known == "tar") return open_tar(catalog);

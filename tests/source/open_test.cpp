@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 
 #include "source/h5py.hpp"
@@ -41,6 +42,32 @@ TEST(Open, TakesTheFormatThatIsForced) {
   directory.write("b.txt", "text");
   EXPECT_EQ(first_field(*open(path, "files")), "data");
   EXPECT_EQ(first_field(*open(directory.path(), "hdf5")), "x");
+}
+
+TEST(Open, NamesTheFormatThatItTakes) {
+  const TemporaryDirectory directory;
+  directory.write("a.jsonl", "1\n2\n");
+  EXPECT_EQ(find_format(Catalog(directory.path())), "lines");
+  directory.write("b.txt", "text");
+  EXPECT_EQ(find_format(Catalog(directory.path())), "files");
+  EXPECT_THAT(formats(), testing::AllOf(testing::Contains("auto"), testing::Contains("lines")));
+}
+
+TEST(Open, TellsOfFilesThatItLooksIntoAndOfNoOthers) {
+  const TemporaryDirectory directory;
+  const TemporaryDirectory saved;
+  directory.write("a.jsonl", "1\n");
+  directory.write("b.jsonl", "1\n");
+  const Catalog before(directory.path());
+  EXPECT_EQ(open(before)->size(), 2);
+  before.save(saved / "catalog");
+  directory.write("b.jsonl", "1\n2\n");
+  std::int64_t looked_into = 0;
+  const Catalog after(saved / "catalog", {.progress = [&](const Progress& progress) {
+                        if (progress.task == "index files") looked_into = progress.total;
+                      }});
+  EXPECT_EQ(open(after)->size(), 3);
+  EXPECT_EQ(looked_into, 1);
 }
 
 TEST(Open, RefusesAnUnknownFormat) {
