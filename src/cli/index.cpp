@@ -1,0 +1,126 @@
+#include "cli/index.hpp"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "catalog/saved.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/shown_text.hpp"
+#include "cli/text_table.hpp"
+#include "rota/error.hpp"
+#include "rota/open.hpp"
+
+namespace rota::cli {
+namespace {
+
+using Path = std::filesystem::path;
+
+// Absolute, without what changes nothing. Links are left alone, and with them "..".
+Path plain(const Path& path) {
+  Path plain;
+  for (const Path& part : std::filesystem::absolute(path)) {
+    if (!part.empty() && part != ".") plain /= part;
+  }
+  return plain;
+}
+
+// What a catalog of the dataset says that it was made of.
+Origin origin_of(const DatasetOptions& dataset) {
+  if (dataset.is_manifest) return {.kind = Origin::Kind::manifest, .path = plain(dataset.path)};
+  if (is_saved_catalog(dataset.path.native())) return read_catalog(dataset.path.native()).origin;
+  return {.kind = Origin::Kind::path, .path = plain(dataset.path)};
+}
+
+bool is_same(const Origin& a, const Origin& b) { return a.kind == b.kind && plain(a.path) == plain(b.path); }
+
+Error refusal(const Path& file, std::string_view why) {
+  return {ErrorCode::invalid_argument, fmt::format("index to {}: {}", file.string(), why)};
+}
+
+// A catalog among the files that it lists would change them.
+void refuse_inside(const Path& file, const Path& dataset) {
+  std::error_code ignored;
+  const Path to = std::filesystem::weakly_canonical(file, ignored);
+  const Path directory = std::filesystem::weakly_canonical(dataset, ignored);
+  const bool is_below =
+      std::filesystem::is_directory(dataset, ignored) &&
+      std::mismatch(directory.begin(), directory.end(), to.begin(), to.end()).first == directory.end();
+  const bool is_match = ::fnmatch(plain(dataset).c_str(), plain(file).c_str(), FNM_PATHNAME) == 0;
+  if (is_below || is_match || to == directory) {
+    throw refusal(file, "it would be one of the dataset's files; name another place");
+  }
+}
+
+// Whether the file is to be brought up to date.
+bool is_update(const IndexOptions& options, const Origin& origin) {
+  if (!std::filesystem::exists(options.file)) return false;
+  std::string why = "it is there, and no saved catalog";
+  if (is_saved_catalog(options.file.native())) {
+    try {
+      const Origin other = read_catalog(options.file.native()).origin;
+      if (is_same(other, origin)) return true;
+      why = fmt::format("it is the catalog of {}, and not of {}", other.path, origin.path);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  if (!options.force) throw refusal(options.file, why + "; name another file, or use --force");
+  return false;
+}
+
+struct Indexed {
+  std::string format;
+  std::int64_t samples = 0;
+  std::int64_t looked_into = 0;
+  std::optional<CatalogChanges> changes;  // where there was a catalog
+  std::int64_t files = 0;
+};
+
+Indexed make_index(const IndexOptions& options, bool is_update) {
+  ProgressBar bar;
+  Indexed made;
+  CatalogOptions how;
+  how.listing_threads = options.threads;
+  how.indexing_threads = options.threads;
+  how.progress = [&](const Progress& progress) {
+    if (progress.task == "index files" && progress.is_over) made.looked_into += progress.done;
+    bar.show(progress);
+  };
+  const bool was_saved =
+      is_update || (!options.dataset.is_manifest && is_saved_catalog(options.dataset.path.native()));
+  const Catalog catalog = is_update ? Catalog(options.file, how) : make_catalog(options.dataset, how);
+  if (was_saved) made.changes = catalog.changes();
+  made.files = catalog.size();
+  made.format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
+  made.samples = open(catalog, made.format)->size();
+  catalog.save(options.file);
+  return made;
+}
+
+}  // namespace
+
+void index(const IndexOptions& options, std::FILE* out) {
+  using tracing::grouped;
+  const auto start = std::chrono::steady_clock::now();
+  const Origin origin = origin_of(options.dataset);
+  refuse_inside(options.file, origin.path);
+  const Indexed made = make_index(options, is_update(options, origin));
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.file));
+  std::string text = fmt::format("{}: the catalog of {}\n", shown(options.file.native()), shown(origin.path));
+  text += fmt::format("  format       {}\n", made.format);
+  text += fmt::format("  files        {}\n", grouped(made.files));
+  text += fmt::format("  samples      {}\n", grouped(made.samples));
+  if (made.changes) text += fmt::format("  since then   {}\n", changes_text(*made.changes));
+  text += fmt::format("  looked into  {} of {}\n", grouped(made.looked_into), counted(made.files, "file"));
+  text += fmt::format("  took         {:.2f} s, {} on disk\n", took.count(), counted(bytes, "byte"));
+  fmt::print(out, "{}", text);
+}
+
+}  // namespace rota::cli

@@ -1,0 +1,128 @@
+#include "cli/preview.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "cli/shown_text.hpp"
+
+namespace rota::cli {
+namespace {
+
+constexpr std::size_t kMostNumbers = 8;
+constexpr std::size_t kMostHex = 16;
+constexpr std::size_t kMostText = 60;     // bytes
+constexpr std::size_t kMostLooked = 256;  // bytes that decide whether it is text
+
+template <typename T>
+T value_at(const std::byte* at) {
+  T value{};
+  std::memcpy(&value, at, sizeof(value));
+  return value;
+}
+
+// IEEE 754 binary16.
+float half_at(const std::byte* at) {
+  const auto bits = value_at<std::uint16_t>(at);
+  const int exponent = bits >> 10 & 0x1f;
+  const auto fraction = static_cast<float>(bits & 0x3ff);
+  const float size = exponent == 0      ? std::ldexp(fraction, -24)
+                     : exponent == 0x1f ? (fraction == 0 ? std::numeric_limits<float>::infinity()
+                                                         : std::numeric_limits<float>::quiet_NaN())
+                                        : std::ldexp(1024 + fraction, exponent - 25);
+  return std::copysign(size, bits >> 15 != 0 ? -1.0F : 1.0F);
+}
+
+float bfloat_at(const std::byte* at) {
+  return std::bit_cast<float>(std::uint32_t{value_at<std::uint16_t>(at)} << 16);
+}
+
+std::string number_at(DType dtype, const std::byte* at) {
+  switch (dtype) {
+    case DType::boolean:
+      return value_at<std::uint8_t>(at) != 0 ? "true" : "false";
+    case DType::int8:
+      return fmt::format("{}", static_cast<int>(value_at<std::int8_t>(at)));
+    case DType::uint8:
+      return fmt::format("{}", static_cast<int>(value_at<std::uint8_t>(at)));
+    case DType::int16:
+      return fmt::format("{}", value_at<std::int16_t>(at));
+    case DType::uint16:
+      return fmt::format("{}", value_at<std::uint16_t>(at));
+    case DType::int32:
+      return fmt::format("{}", value_at<std::int32_t>(at));
+    case DType::uint32:
+      return fmt::format("{}", value_at<std::uint32_t>(at));
+    case DType::int64:
+      return fmt::format("{}", value_at<std::int64_t>(at));
+    case DType::uint64:
+      return fmt::format("{}", value_at<std::uint64_t>(at));
+    case DType::float16:
+      return fmt::format("{:.6g}", half_at(at));
+    case DType::bfloat16:
+      return fmt::format("{:.6g}", bfloat_at(at));
+    case DType::float32:
+      return fmt::format("{:.6g}", value_at<float>(at));
+    case DType::float64:
+      return fmt::format("{:.6g}", value_at<double>(at));
+  }
+  return "?";
+}
+
+std::string numbers(DType dtype, std::span<const std::byte> bytes) {
+  const std::size_t each = size_of(dtype);
+  const std::size_t count = bytes.size() / each;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(count, kMostNumbers); ++i) {
+    text += (i == 0 ? "" : " ") + number_at(dtype, bytes.data() + i * each);
+  }
+  return count > kMostNumbers ? text + " ..." : text;
+}
+
+std::string hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(bytes.size(), kMostHex); ++i) {
+    text += fmt::format("{}{:02x}", i == 0 ? "" : " ", static_cast<unsigned>(bytes[i]));
+  }
+  return bytes.size() > kMostHex ? text + " ..." : text;
+}
+
+// How many of the first `most` bytes of `text` are whole characters, as far as it is UTF-8.
+std::size_t whole_characters(std::string_view text, std::size_t most) {
+  std::size_t end = 0;
+  while (end < text.size()) {
+    const std::size_t bytes = character_bytes(text.substr(end));
+    if (bytes == 0 || end + bytes > most) break;
+    end += bytes;
+  }
+  return end;
+}
+
+bool looks_like_text(std::string_view text) {
+  const std::size_t looked = std::min(text.size(), kMostLooked);
+  const std::size_t whole = whole_characters(text, looked);
+  if (whole < looked && (looked == text.size() || looked - whole > 3)) return false;
+  return std::ranges::none_of(text.substr(0, whole), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 0x20 && c != '\n' && c != '\t' && c != '\r') || byte == 0x7f;
+  });
+}
+
+}  // namespace
+
+std::string preview(const Field& field, std::span<const std::byte> bytes) {
+  const bool is_bytes = field.dtype == DType::uint8 && field.ragged && field.shape.empty();
+  if (!is_bytes) return numbers(field.dtype, bytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!looks_like_text(text)) return hex(bytes);
+  const std::size_t end = whole_characters(text, kMostText);
+  return fmt::format("\"{}\"{}", shown(text.substr(0, end)), end < text.size() ? " ..." : "");
+}
+
+}  // namespace rota::cli

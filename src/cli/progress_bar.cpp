@@ -1,0 +1,127 @@
+#include "cli/progress_bar.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "cli/text_table.hpp"
+
+namespace rota::cli {
+namespace {
+
+using tracing::grouped;
+
+constexpr double kShownAfter = 0.3;    // seconds; what is faster needs no bar
+constexpr double kLogEvery = 2;        // seconds
+constexpr double kLoggedWhenOver = 1;  // seconds
+constexpr std::size_t kLeastBar = 5;   // columns
+constexpr std::size_t kMostBar = 40;
+constexpr std::size_t kUsualWidth = 80;
+constexpr const char* kEraseToEnd = "\x1b[K";
+
+double rate_of(const Progress& progress) {
+  return progress.seconds > 0 ? static_cast<double>(progress.done) / progress.seconds : 0;
+}
+
+std::string rate_text(const Progress& progress) {
+  const double rate = rate_of(progress);
+  return rate < 10 ? fmt::format("{:.1f} files/s", rate)
+                   : fmt::format("{} files/s", grouped(static_cast<std::int64_t>(rate)));
+}
+
+bool knows_end(const Progress& progress) { return progress.total > 0 && progress.done > 0; }
+
+double seconds_left(const Progress& progress) {
+  return static_cast<double>(std::max<std::int64_t>(progress.total - progress.done, 0)) / rate_of(progress);
+}
+
+std::string bar_of(const Progress& progress, std::size_t columns) {
+  const double part = static_cast<double>(progress.done) / static_cast<double>(progress.total);
+  const auto full = static_cast<std::size_t>(std::clamp(part, 0.0, 1.0) * static_cast<double>(columns));
+  return fmt::format("[{:<{}}] ", std::string(full, '='), columns);
+}
+
+std::size_t width_of(std::FILE* terminal) {
+  winsize size{};
+  const bool is_known = ::ioctl(::fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return is_known ? size.ws_col : kUsualWidth;
+}
+
+}  // namespace
+
+std::string clock_text(double seconds) {
+  constexpr double kMost = 100 * 3600.0;
+  if (!(seconds < kMost)) return "> 99 h";
+  const auto whole = std::llround(seconds);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+std::string bar_line(const Progress& progress, std::size_t width) {
+  std::string count = grouped(progress.done);
+  if (progress.total > 0) count += "/" + grouped(progress.total);
+  std::string end = fmt::format("{}  {}", count, rate_text(progress));
+  if (progress.total > 0) {
+    end += knows_end(progress) ? "  ETA " + clock_text(seconds_left(progress)) : "  ETA -:--";
+  }
+  if (progress.failed > 0) end += fmt::format("  {} failed", grouped(progress.failed));
+  std::string line = fmt::format("{}  ", progress.task);
+  const std::size_t rest = line.size() + end.size() + 4;  // brackets, a space, and the last column
+  if (progress.total > 0 && width >= rest + kLeastBar) {
+    line += bar_of(progress, std::min(width - rest, kMostBar));
+  }
+  return (line + end).substr(0, std::max<std::size_t>(width, 1) - 1);
+}
+
+std::string log_line(const Progress& progress) {
+  std::string line = fmt::format("{}: {}", progress.task, grouped(progress.done));
+  if (progress.is_over) {
+    line += fmt::format(" in {:.1f} s, {}", progress.seconds, rate_text(progress));
+  } else {
+    if (progress.total > 0) line += " of " + grouped(progress.total);
+    line += ", " + rate_text(progress);
+    if (knows_end(progress)) line += fmt::format(", {} left", clock_text(seconds_left(progress)));
+  }
+  if (progress.failed > 0) line += fmt::format(", {} failed", grouped(progress.failed));
+  return line;
+}
+
+ProgressBar::ProgressBar(std::FILE* out) : out_(out), is_terminal_(::isatty(::fileno(out)) != 0) {}
+
+void ProgressBar::show(const Progress& progress) {
+  if (!is_terminal_) {
+    log(progress);
+  } else if (progress.is_over) {
+    erase();
+  } else if (progress.seconds >= kShownAfter) {
+    draw(progress);
+  }
+}
+
+void ProgressBar::draw(const Progress& progress) {
+  fmt::print(out_, "\r{}{}", bar_line(progress, width_of(out_)), kEraseToEnd);
+  std::fflush(out_);
+  is_drawn_ = true;
+}
+
+void ProgressBar::erase() noexcept {
+  if (!is_drawn_) return;
+  std::fprintf(out_, "\r%s", kEraseToEnd);
+  std::fflush(out_);
+  is_drawn_ = false;
+}
+
+void ProgressBar::log(const Progress& progress) {
+  if (progress.seconds < logged_) logged_ = 0;  // another task
+  const bool is_due =
+      progress.is_over ? progress.seconds > kLoggedWhenOver : progress.seconds - logged_ >= kLogEvery;
+  if (is_due) fmt::print(out_, "{}\n", log_line(progress));
+  if (is_due) std::fflush(out_);
+  logged_ = progress.is_over ? 0 : is_due ? progress.seconds : logged_;
+}
+
+}  // namespace rota::cli

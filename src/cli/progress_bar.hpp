@@ -1,0 +1,50 @@
+#pragma once
+
+// What the tool shows of long work, on a terminal or in a log.
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+#include "rota/progress.hpp"
+
+namespace rota::cli {
+
+/// One line of fewer than `width` columns: task, a bar where there is room and the total is known, done of
+/// total, files/s, time left, failures.
+std::string bar_line(const Progress& progress, std::size_t width);
+
+/// The same for a log, without a bar; in the past tense where the task is over.
+std::string log_line(const Progress& progress);
+
+/// Seconds as "0:07", "1:02:03".
+std::string clock_text(double seconds);
+
+/// Shows progress on `out`: on a terminal, one line that is drawn again and again, and erased in the end, for
+/// tasks that take a while; elsewhere a line every two seconds, and one at the end of tasks that took over
+/// one. *One thread.*
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::FILE* out = stderr);
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  ~ProgressBar() { erase(); }
+
+  void show(const Progress& progress);
+  /// Calls `show`; the bar must outlive it.
+  [[nodiscard]] ProgressFunction function() {
+    return [this](const Progress& progress) { show(progress); };
+  }
+
+ private:
+  void draw(const Progress& progress);
+  void erase() noexcept;
+  void log(const Progress& progress);
+
+  std::FILE* out_;
+  bool is_terminal_;
+  bool is_drawn_ = false;
+  double logged_ = 0;  // seconds of the task at its last line
+};
+
+}  // namespace rota::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+// The verbs of the tool, with their options.
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace rota::cli {
+
+inline constexpr int kProblems = 1;  ///< exit code where something is wrong with what was looked at
+inline constexpr int kUsage = 2;
+
+/// A verb of the command line, and what it does where it was given; its exit code.
+struct Verb {
+  const CLI::App* command;
+  std::function<int()> run;
+};
+
+/// Adds a verb to the command line.
+Verb add_audit(CLI::App& app);
+Verb add_inspect(CLI::App& app);
+Verb add_verify(CLI::App& app);
+Verb add_ls(CLI::App& app);
+Verb add_index(CLI::App& app);
+Verb add_head(CLI::App& app);
+
+}  // namespace rota::cli

@@ -1,0 +1,227 @@
+// `rota ls`, `rota index` and `rota head`, as a user calls them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "run_command.hpp"
+#include "temporary_directory.hpp"
+
+namespace {
+
+using rota::test::Ended;
+using rota::test::run_command;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DatasetVerb : public ::testing::Test {
+ protected:
+  /// Files of lines: as many in file i as its number says.
+  void make_lines(int files) {
+    for (int i = 0; i < files; ++i) {
+      std::string text;
+      for (int line = 0; line < i; ++line) text += "line " + std::to_string(line) + "\n";
+      write("data/" + std::to_string(i) + ".jsonl", text);
+    }
+  }
+  std::string write(const std::string& name, const std::string& text) {
+    return dir_.write(name, text).string();
+  }
+  [[nodiscard]] std::string path(const std::string& name) const { return (dir_ / name).string(); }
+  /// Runs the tool in the directory.
+  [[nodiscard]] Ended rota(const std::string& arguments) const {
+    return run_command("cd " + dir_.path().string() + " && timeout 60 " ROTA_CLI " " + arguments);
+  }
+
+  rota::test::TemporaryDirectory dir_;
+};
+
+// ---- ls ----
+
+TEST_F(DatasetVerb, LsCountsFilesAndBytesAndListsTheFirst) {
+  for (int i = 0; i < 12; ++i) write("data/" + std::to_string(100 + i), std::string(1000, 'x'));
+  const Ended ended = rota("ls data");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("data: 12 files, 11.7 KiB (12,000 bytes)\n"),
+                                  HasSubstr("known by     names and sizes"), HasSubstr("fingerprint")));
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("1,000  data/109\n  and 2 more\n"), Not(HasSubstr("data/110"))));
+  EXPECT_THAT(rota("ls 'data/1*' --limit 11").output, HasSubstr("data/110\n  and 1 more\n"));
+  EXPECT_THAT(rota("ls data --limit 0").output, AllOf(HasSubstr("data/111\n"), Not(HasSubstr("more"))));
+}
+
+TEST_F(DatasetVerb, LsByNamesAsksNoFileForItsSize) {
+  write("data/a", "hello");
+  const Ended ended = rota("ls data --names");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("data: 1 file\n"), HasSubstr("known by     names\n"),
+                                  HasSubstr("\n  data/a\n"), Not(HasSubstr("byte"))));
+}
+
+TEST_F(DatasetVerb, LsPutsEachNameOnOneLineWhateverIsInIt) {
+  write("data/a\nb", "");
+  write("data/c\xff\x1b[31m", "");
+  write("data/größe", "");
+  const std::string output = rota("ls data").output;
+  EXPECT_THAT(output, AllOf(HasSubstr("0  data/a\\nb\n"), HasSubstr("0  data/c\\xff\\x1b[31m\n"),
+                            HasSubstr("0  data/größe\n")));
+  EXPECT_EQ(std::count(output.begin(), output.end(), '\n'), 8);
+}
+
+TEST_F(DatasetVerb, LsOfAManifestKeepsItsOrder) {
+  make_lines(3);
+  write("list.txt", "data/2.jsonl\ndata/0.jsonl\n");
+  EXPECT_THAT(rota("ls list.txt --manifest").output,
+              AllOf(HasSubstr("2 files"), ::testing::ContainsRegex("data/2.jsonl\n.*data/0.jsonl\n")));
+  EXPECT_THAT(rota("ls list.txt").output, HasSubstr("list.txt: 1 file"));
+}
+
+TEST_F(DatasetVerb, LsWithAFormatOpensTheDataset) {
+  make_lines(4);
+  EXPECT_THAT(rota("ls data --format auto").output, HasSubstr("as lines     6 samples, fingerprint "));
+  EXPECT_THAT(rota("ls data --format files").output, HasSubstr("as files     4 samples, fingerprint "));
+  EXPECT_THAT(rota("ls data").output, Not(HasSubstr("samples")));
+}
+
+TEST_F(DatasetVerb, LsOfASavedCatalogTellsWhatHasChangedSince) {
+  make_lines(4);
+  ASSERT_EQ(rota("index data -o saved").code, 0);
+  EXPECT_THAT(rota("ls saved").output, AllOf(HasSubstr("catalog of   " + path("data") + "\n"),
+                                             HasSubstr("since then   nothing\n"), HasSubstr("4 files")));
+  write("data/3.jsonl", "other\n");
+  write("data/9\n.jsonl", "new\n");
+  std::filesystem::remove(path("data/1.jsonl"));
+  EXPECT_THAT(rota("ls saved").output,
+              HasSubstr("since then   1 changed, 1 vanished, 1 appeared, among them 3.jsonl\n"));
+}
+
+TEST_F(DatasetVerb, FailsWhereNothingIsThere) {
+  for (const std::string verb : {"ls nowhere", "head nowhere", "index nowhere -o saved"}) {
+    const Ended ended = rota(verb);
+    EXPECT_EQ(ended.code, 1);
+    EXPECT_THAT(ended.output, AllOf(HasSubstr("error: "), HasSubstr("nowhere")));
+  }
+  for (const std::string usage : {"ls", "head", "index data", "ls data --limit -1", "head data --format zarr",
+                                  "index data -o saved --threads 0"}) {
+    EXPECT_EQ(rota(usage).code, 2) << usage;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("saved")));
+}
+
+// ---- index ----
+
+TEST_F(DatasetVerb, IndexLooksIntoAllFilesAndSavesTheCatalog) {
+  make_lines(4);
+  const Ended ended = rota("index data -o saved --threads 2");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("saved: the catalog of " + path("data")),
+                                  HasSubstr("format       lines\n"), HasSubstr("files        4\n"),
+                                  HasSubstr("samples      6\n"), HasSubstr("looked into  4 of 4 files\n"),
+                                  HasSubstr("bytes on disk"), Not(HasSubstr("since then"))));
+  EXPECT_THAT(rota("head saved -n 0").output, HasSubstr("saved: 6 samples"));
+}
+
+TEST_F(DatasetVerb, IndexAgainLooksOnlyIntoWhatHasChanged) {
+  make_lines(4);
+  ASSERT_EQ(rota("index data -o saved").code, 0);
+  EXPECT_THAT(rota("index ./data/ -o saved").output,
+              AllOf(HasSubstr("since then   nothing\n"), HasSubstr("looked into  0 of 4 files\n")));
+  write("data/3.jsonl", "other\n");
+  write("data/9.jsonl", "new\n");
+  std::filesystem::remove(path("data/1.jsonl"));
+  EXPECT_THAT(rota("index data -o saved").output,
+              AllOf(HasSubstr("since then   1 changed, 1 vanished, 1 appeared, among them "),
+                    HasSubstr("samples      4\n"), HasSubstr("looked into  2 of 4 files\n")));
+  EXPECT_THAT(rota("index saved -o saved").output,
+              AllOf(HasSubstr("since then   nothing\n"), HasSubstr("looked into  0 of 4 files\n")));
+}
+
+TEST_F(DatasetVerb, IndexTakesTheSameFilesToBeOtherDatasetsByAnotherWay) {
+  make_lines(3);
+  write("list.txt", "data/2.jsonl\n");
+  ASSERT_EQ(rota("index list.txt --manifest -o saved").code, 0);
+  EXPECT_THAT(rota("index list.txt --manifest -o saved").output, HasSubstr("looked into  0 of 1 file\n"));
+  EXPECT_EQ(rota("index list.txt -o saved").code, 1);
+}
+
+TEST_F(DatasetVerb, IndexTakesThePlaceOfAnotherFileOnlyByForce) {
+  make_lines(3);
+  write("other/x.jsonl", "x\n");
+  ASSERT_EQ(rota("index other -o saved").code, 0);
+  Ended ended = rota("index data -o saved");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output,
+              AllOf(HasSubstr("catalog of " + path("other")), HasSubstr(path("data")), HasSubstr("--force")));
+  std::filesystem::remove_all(path("other"));  // which does not matter
+  EXPECT_EQ(rota("index data -o saved --force").code, 0);
+  write("notes", "mine");
+  ended = rota("index data -o notes");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("no saved catalog"));
+  EXPECT_EQ(rota("index data -o notes --force").code, 0);
+}
+
+TEST_F(DatasetVerb, IndexRefusesADamagedCatalogUnlessForced) {
+  make_lines(3);
+  ASSERT_EQ(rota("index data -o saved").code, 0);
+  std::filesystem::resize_file(path("saved"), std::filesystem::file_size(path("saved")) - 8);
+  const Ended ended = rota("index data -o saved");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("damaged or cut short"), HasSubstr("--force")));
+  EXPECT_EQ(rota("index data -o saved --force").code, 0);
+}
+
+TEST_F(DatasetVerb, IndexNeverBecomesAFileOfTheDataset) {
+  make_lines(3);
+  for (const std::string arguments :
+       {"data -o data/saved", "'data/*' -o data/saved", "data -o data", "data/1.jsonl -o data/1.jsonl",
+        "data/1.jsonl -o data/../data/1.jsonl"}) {
+    const Ended ended = rota("index --force " + arguments);
+    EXPECT_EQ(ended.code, 1) << arguments;
+    EXPECT_THAT(ended.output, HasSubstr("it would be one of the dataset's files"));
+  }
+  EXPECT_EQ(rota("index 'data/*.jsonl' -o data/saved").code, 0);
+}
+
+TEST_F(DatasetVerb, IndexThatFailsLeavesTheCatalogAsItWas) {
+  make_lines(3);
+  ASSERT_EQ(rota("index data -o saved").code, 0);
+  const auto before = std::filesystem::last_write_time(path("saved"));
+  const Ended ended = rota("index data -o saved --format tar");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("error: "), HasSubstr(".jsonl")));
+  EXPECT_EQ(std::filesystem::last_write_time(path("saved")), before);
+}
+
+// ---- head ----
+
+TEST_F(DatasetVerb, HeadShowsFieldsAndTheFirstSamples) {
+  make_lines(4);
+  const Ended ended = rota("head data -n 2");
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("data: 6 samples, fingerprint "),
+                                  ::testing::ContainsRegex("text +uint8 +\\[\\*\\] +ragged")));
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("sample 0: data/1.jsonl, record 0 at byte 0\n"
+                                            "  text  [6], 6 bytes: \"line 0\"\n"),
+                                  HasSubstr("sample 1: data/2.jsonl"), Not(HasSubstr("sample 2"))));
+  EXPECT_THAT(rota("head data -n 99").output, AllOf(HasSubstr("sample 5"), Not(HasSubstr("sample 6"))));
+}
+
+TEST_F(DatasetVerb, HeadShowsNumbersOfFixedFields) {
+  write("tokens.bin", std::string(4096, '\1') + std::string(4096, '\2'));
+  const Ended ended = rota("head tokens.bin --format tokens -n 2");
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_THAT(ended.output, AllOf(::testing::ContainsRegex("tokens +uint16 +\\[2048\\] +fixed"),
+                                  HasSubstr("[2048], 4,096 bytes: 257 257 257 257 257 257 257 257 ...\n"),
+                                  HasSubstr("514 514")));
+}
+
+TEST_F(DatasetVerb, HeadShowsBytesThatAreNoText) {
+  write("a.bin", std::string("\x00\x01\xff", 3));
+  EXPECT_THAT(rota("head a.bin").output, HasSubstr("data  [3], 3 bytes: 00 01 ff\n"));
+}
+
+}  // namespace

@@ -1,0 +1,173 @@
+#include "cli/progress_bar.hpp"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+namespace {
+
+using rota::Progress;
+using rota::cli::bar_line;
+using rota::cli::clock_text;
+using rota::cli::log_line;
+using rota::cli::ProgressBar;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr Progress kHalf{.task = "index files", .done = 500, .total = 1000, .seconds = 5};
+
+TEST(ProgressText, TellsHowFarAndHowLongStill) {
+  EXPECT_EQ(bar_line(kHalf, 80),
+            "index files  [===============                ] 500/1,000  100 files/s  ETA 0:05");
+  EXPECT_EQ(log_line(kHalf), "index files: 500 of 1,000, 100 files/s, 0:05 left");
+}
+
+TEST(ProgressText, HasNoBarWhereTheTotalIsNotKnown) {
+  const Progress listing{.task = "list files", .done = 12345, .seconds = 2};
+  EXPECT_EQ(bar_line(listing, 80), "list files  12,345  6,172 files/s");
+  EXPECT_EQ(log_line(listing), "list files: 12,345, 6,172 files/s");
+}
+
+TEST(ProgressText, PromisesNothingBeforeTheFirstFile) {
+  const Progress begun{.task = "index files", .done = 0, .total = 10, .seconds = 4};
+  EXPECT_THAT(bar_line(begun, 80), AllOf(HasSubstr("0/10  0.0 files/s  ETA -:--"), Not(HasSubstr("="))));
+  EXPECT_EQ(log_line(begun), "index files: 0 of 10, 0.0 files/s");
+  EXPECT_THAT(bar_line({.task = "index files", .total = 10}, 80), HasSubstr("0.0 files/s"));
+}
+
+TEST(ProgressText, CountsFailures) {
+  Progress failing = kHalf;
+  failing.failed = 2;
+  EXPECT_THAT(bar_line(failing, 80), HasSubstr("  2 failed"));
+  EXPECT_THAT(log_line(failing), HasSubstr(", 2 failed"));
+  EXPECT_THAT(bar_line(kHalf, 80), Not(HasSubstr("failed")));
+}
+
+TEST(ProgressText, StaysShorterThanTheTerminalIsWide) {
+  for (std::size_t width = 0; width < 200; ++width) {
+    EXPECT_LT(bar_line(kHalf, width).size(), std::max<std::size_t>(width, 1)) << width;
+  }
+  EXPECT_EQ(bar_line(kHalf, 12), "index files");
+  EXPECT_THAT(bar_line(kHalf, 50), AllOf(HasSubstr("500/1,000"), Not(HasSubstr("["))));
+}
+
+TEST(ProgressText, FillsTheBarAndNoMore) {
+  const Progress more{.task = "index files", .done = 30, .total = 20, .seconds = 1};
+  EXPECT_THAT(bar_line(more, 60), AllOf(HasSubstr("=] 30/20"), HasSubstr("ETA 0:00")));
+}
+
+TEST(ProgressText, SaysWhatATaskTookWhenItIsOver) {
+  const Progress over{.task = "index files", .done = 30, .total = 30, .seconds = 12, .is_over = true};
+  EXPECT_EQ(log_line(over), "index files: 30 in 12.0 s, 2.5 files/s");
+}
+
+TEST(ProgressText, ShowsTimeAsClocksDo) {
+  EXPECT_EQ(clock_text(0), "0:00");
+  EXPECT_EQ(clock_text(59.6), "1:00");
+  EXPECT_EQ(clock_text(3599), "59:59");
+  EXPECT_EQ(clock_text(36000 + 62), "10:01:02");
+  EXPECT_EQ(clock_text(1e18), "> 99 h");
+}
+
+Progress at(double seconds, bool is_over = false) {
+  Progress progress = kHalf;
+  progress.seconds = seconds;
+  progress.is_over = is_over;
+  return progress;
+}
+
+// ---- a log ----
+
+template <typename Work>
+std::string logged(Work&& work) {
+  std::array<char, 4096> text{};
+  std::FILE* file = std::tmpfile();
+  {
+    ProgressBar bar(file);
+    work(bar);
+  }
+  std::rewind(file);
+  const std::size_t bytes = std::fread(text.data(), 1, text.size(), file);
+  std::fclose(file);
+  return {text.data(), bytes};
+}
+
+TEST(ProgressLog, HasALineEveryTwoSecondsAndOneAtTheEnd) {
+  const std::string log = logged([](ProgressBar& bar) {
+    for (int tenths = 1; tenths <= 50; ++tenths) bar.show(at(tenths / 10.0));
+    bar.show(at(5.1, true));
+  });
+  EXPECT_EQ(log,
+            "index files: 500 of 1,000, 250 files/s, 0:02 left\n"
+            "index files: 500 of 1,000, 125 files/s, 0:04 left\n"
+            "index files: 500 in 5.1 s, 98 files/s\n");
+}
+
+TEST(ProgressLog, IsEmptyForShortTasks) {
+  const std::string log = logged([](ProgressBar& bar) {
+    for (int task = 0; task < 9; ++task) {
+      bar.show(at(0.9));
+      bar.show(at(0.95, true));
+    }
+  });
+  EXPECT_THAT(log, IsEmpty());
+}
+
+// ---- a terminal ----
+
+// What a bar draws on a terminal of 60 columns.
+template <typename Work>
+std::string drawn(Work&& work) {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) throw std::runtime_error("no pty");
+  std::FILE* terminal = ::fdopen(::open(::ptsname(master), O_RDWR | O_NOCTTY), "w");
+  const winsize size{.ws_row = 24, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
+  ::ioctl(master, TIOCSWINSZ, &size);
+  ::fcntl(master, F_SETFL, O_NONBLOCK);
+  {
+    ProgressBar bar(terminal);
+    work(bar);
+  }
+  std::array<char, 4096> text{};
+  const ssize_t bytes = ::read(master, text.data(), text.size());
+  std::fclose(terminal);
+  ::close(master);
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))};
+}
+
+TEST(ProgressBar, IsDrawnInPlaceAndErasedWhenTheTaskIsOver) {
+  const std::string text = drawn([](ProgressBar& bar) {
+    bar.show(at(0.4));
+    bar.show(at(5));
+    bar.show(at(6, true));
+  });
+  EXPECT_EQ(text, "\r" + bar_line(at(0.4), 60) + "\x1b[K\r" + bar_line(at(5), 60) + "\x1b[K\r\x1b[K");
+  EXPECT_THAT(bar_line(at(5), 60), AllOf(SizeIs(59), HasSubstr("[==")));
+}
+
+TEST(ProgressBar, IsErasedWhereTheTaskFails) {
+  EXPECT_THAT(drawn([](ProgressBar& bar) { bar.show(at(5)); }), ::testing::EndsWith("\x1b[K\r\x1b[K"));
+}
+
+TEST(ProgressBar, IsNotDrawnForWhatIsSoonOver) {
+  EXPECT_THAT(drawn([](ProgressBar& bar) {
+                bar.show(at(0.1));
+                bar.show(at(0.2));
+                bar.show(at(9, true));
+              }),
+              IsEmpty());
+}
+
+}  // namespace
