@@ -5,6 +5,7 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -82,7 +83,10 @@ void append(std::vector<std::byte>& bytes, const void* data, std::size_t size) {
 
 }  // namespace
 
-NameTable::NameTable() : NameTable(NameTableBuilder().finish()) {}
+NameTable::NameTable() noexcept {
+  static constexpr std::array<std::byte, sizeof(std::uint64_t)> kNoNames{};
+  bytes_ = kNoNames;
+}
 
 NameTable::NameTable(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
     : bytes_(bytes), owner_(std::move(owner)) {

@@ -21,7 +21,8 @@ class NameTable {
  public:
   static constexpr std::size_t kBlockNames = 1024;
 
-  NameTable();
+  /// No names.
+  NameTable() noexcept;
   /// Takes `bytes`, as bytes() gave them, which `owner` keeps alive. Throws Error{corrupt} where they cannot
   /// be such; names are checked when they are read.
   NameTable(std::span<const std::byte> bytes, std::shared_ptr<const void> owner);
