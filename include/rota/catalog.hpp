@@ -55,6 +55,32 @@ struct CatalogOptions {
   void validate() const;
 };
 
+/// Which file of a generated catalog lies in which folder: file i of N, counted from 0, in F folders.
+enum class FolderLayout {
+  automatic,    ///< one of the others, found by asking for files
+  round_robin,  ///< in folder i % F
+  blocks,       ///< in folder floor(i F / N)
+  restart,      ///< N / F in each folder, whose indices begin anew
+};
+
+std::string_view to_string(FolderLayout layout) noexcept;
+
+/// The numbers of generated names, and how sure one is to be that the files are there.
+struct PatternOptions {
+  /// 0: as {total} in their names says, or else found by asking, if there are no gaps.
+  std::int64_t files = 0;
+  std::int64_t first_index = -1;   ///< -1: 0, or else 1, found by asking
+  std::int64_t folders = 0;        ///< 0: found by asking
+  std::int64_t first_folder = -1;  ///< -1: 0, or else 1, found by asking
+  FolderLayout layout = FolderLayout::automatic;
+  double confidence = 0.95;         ///< the probability with which validation notices
+  double missing_fraction = 0.001;  ///< that this part of the files, or more, is missing
+  std::uint64_t seed = 0;           ///< of the sample that is asked for
+
+  /// Throws Error{invalid_argument} naming the option that is out of its range.
+  void validate() const;
+};
+
 /// What has become of the files of a saved catalog since.
 struct CatalogChanges {
   std::int64_t changed = 0;   ///< other sizes, or written to
@@ -87,6 +113,22 @@ class Catalog {
   /// above, naming the line, and Error{invalid_argument} for a path that is listed twice.
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
 
+  /// Files whose names are computed from `pattern`, a path with the fields `{index}`, `{index:08}` (filled up
+  /// with zeros to 8 digits), `{folder}`, `{total}` (of files), and `{{`, `}}` for braces, as in
+  /// "train/{folder:02}/img_{index:08}_of_{total}.npz"; or those of a directory, if all names in it, or in
+  /// its folders, are of one such pattern. No directory is listed: but for 10,000 names of one that are
+  /// looked at where the pattern or a total is to be recognised. Names take no memory. Their order is by
+  /// index; where each folder counts anew, by folder, then by index. Evidence is names, whatever `options`
+  /// say, and neither is there anything to place. The fingerprint is of the pattern and its numbers, and not
+  /// that of the same files listed.
+  ///
+  /// A sample of the files is asked for: ceil(log(1 - confidence) / log(1 - missing_fraction)) at random, the
+  /// first and the last. **Collective** as above. Throws Error{invalid_argument} for a pattern or directory
+  /// that is not clear, Error{not_found} where files are missing, Error{io} where they are forbidden or
+  /// unreachable.
+  static Catalog from_pattern(const std::string& pattern, const PatternOptions& pattern_options = {},
+                              const CatalogOptions& options = {});
+
   /// Files.
   [[nodiscard]] std::int64_t size() const noexcept;
   /// Where file i is, as a user would write it. Not for a distributed catalog.
@@ -100,11 +142,11 @@ class Catalog {
 
   /// Writes what is known of the files, and of what sources have found in them, into one file, in the place
   /// of one that is there. Rank 0 writes. **Collective.** Throws Error{io}, and what was there is untouched;
-  /// Error{unsupported} for a distributed catalog.
+  /// Error{unsupported} for a distributed or a generated catalog.
   void save(const std::filesystem::path& file) const;
   /// What had become of the files when a saved catalog was loaded.
   [[nodiscard]] const CatalogChanges& changes() const noexcept;
-  /// The absolute path of the file, directory, glob or manifest that it was first made of.
+  /// The absolute path of the file, directory, glob, manifest or pattern that it was first made of.
   [[nodiscard]] const std::string& origin() const noexcept;
 
  private:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "catalog/files.hpp"
+#include "catalog/generated.hpp"
 #include "catalog/packing.hpp"
 #include "catalog/saved.hpp"
 #include "rota/error.hpp"
@@ -85,6 +86,17 @@ Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const Cata
                .changes = {}}));
 }
 
+Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& pattern_options,
+                              const CatalogOptions& options) {
+  CatalogOptions here = options;
+  here.placement = Placement::node_shared;  // of no names at all
+  const auto crew = std::make_shared<const Crew>(here);
+  return Catalog(
+      std::make_shared<const Contents>(Contents{.files = generate_files(crew, pattern, pattern_options),
+                                                .origin = {.path = absolute_path(pattern)},
+                                                .changes = {}}));
+}
+
 std::int64_t Catalog::size() const noexcept { return static_cast<std::int64_t>(contents_->files.size()); }
 
 std::string Catalog::path(std::int64_t i) const { return contents_->files.path(static_cast<std::size_t>(i)); }
@@ -105,6 +117,12 @@ void Catalog::save(const std::filesystem::path& file) const {
   const FileList& files = contents_->files;
   mpi::together(files.crew().nodes.all(), "save a catalog", [&] {
     refuse_distributed(files.crew(), fmt::format("save a catalog to {}", file.native()));
+    if (files.listing().is_computed()) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("save a catalog to {}: it was made of a pattern, and is as quickly made of it "
+                              "again",
+                              file.native()));
+    }
     if (files.crew().nodes.all().rank() > 0) return;
     write_catalog(file, {.origin = contents_->origin,
                          .evidence = files.evidence(),

@@ -104,6 +104,16 @@ FileList::FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Li
   }
 }
 
+FileList::FileList(std::shared_ptr<const Crew> crew, std::string directory,
+                   std::shared_ptr<const Listing> listing, const Fingerprint& names)
+    : crew_(std::move(crew)),
+      evidence_(Evidence::names),
+      directory_(std::move(directory)),
+      listing_(std::move(listing)),
+      names_(names) {
+  open_directory();
+}
+
 // All ranks get the names while they are found: all of them, or their own.
 FileList::Names FileList::hand_out_names(const Lister& list, bool is_spread) {
   const mpi::Nodes& nodes = crew_->nodes;

@@ -2,6 +2,7 @@
 
 // The catalog of a dataset of files: which ones there are, in order, and how large.
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -34,6 +35,11 @@ class FileList {
 
   /// What `list` lists. Throws what that does, Error{io} naming a file that cannot be asked for its size.
   FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Lister& list);
+  /// Files of `directory` that are not listed: `listing` is the same on all ranks, and knows their names, of
+  /// which `names` is the fingerprint. Names are evidence. Throws Error{not_found}, Error{io} naming the
+  /// directory.
+  FileList(std::shared_ptr<const Crew> crew, std::string directory, std::shared_ptr<const Listing> listing,
+           const Fingerprint& names);
   /// The file `path`, the files under directory `path`, or those that the glob `path` matches. Blocks on
   /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
   /// empty path, and what walk_directory and match_glob throw.
@@ -45,20 +51,24 @@ class FileList {
   /// Those whose last names pass, with sizes as evidence; all, where none does.
   [[nodiscard]] FileList only(NameFilter passes) const;
   /// These files with sizes as evidence, for formats that look into files. Throws Error{unsupported} where
-  /// names are distributed.
+  /// the catalog is distributed.
   [[nodiscard]] FileList with_sizes() const;
 
   [[nodiscard]] std::size_t size() const noexcept { return listing_->size(); }
   [[nodiscard]] const Crew& crew() const noexcept { return *crew_; }
   [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
-  /// The listing of one that is not distributed.
+  /// The listing of one that is not distributed, and whose names are not computed.
   [[nodiscard]] std::shared_ptr<const TableListing> shared_table() const noexcept {
+    assert(!listing_->is_spread() && !listing_->is_computed());
     return std::static_pointer_cast<const TableListing>(listing_);
   }
   [[nodiscard]] const TableListing& table() const noexcept {
+    assert(!listing_->is_spread() && !listing_->is_computed());
     return static_cast<const TableListing&>(*listing_);
   }
   [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+  /// It, open.
+  [[nodiscard]] const Descriptor& root() const noexcept { return *root_; }
   /// Names relative to the directory.
   [[nodiscard]] std::unique_ptr<Listing::Reader> read_names() const { return listing_->read_names(); }
   /// The path of file i, or of that name, as a user would write it.
@@ -67,7 +77,8 @@ class FileList {
   [[nodiscard]] Evidence evidence() const noexcept { return evidence_; }
   /// How many bytes file i had when it was listed. Only where the evidence is sizes.
   [[nodiscard]] std::int64_t bytes(std::size_t i) const { return listing_->stat(i).bytes; }
-  /// Of names, and of sizes where they are evidence: the same wherever they are kept.
+  /// Of names, and of sizes where they are evidence: the same wherever they are kept, but where names are
+  /// computed, another.
   [[nodiscard]] Fingerprint fingerprint() const;
 
   /// How many bytes the file of this name has now. Throws Error{io} naming it. Any thread.

@@ -49,6 +49,8 @@ class Listing {
 
   /// Whether names are to be brought before they are read.
   [[nodiscard]] virtual bool is_spread() const noexcept { return false; }
+  /// Whether names are computed, and in no table.
+  [[nodiscard]] virtual bool is_computed() const noexcept { return false; }
   /// **Collective** for a spread one: see Source::bring.
   virtual void bring(std::span<const std::size_t> /*files*/) const {}
 };

@@ -149,5 +149,18 @@ TEST_F(Npz, DamagedFilesDoNoHarm) {
   EXPECT_GT(refused, 1500);
 }
 
+TEST_F(Npz, FilesOfAPatternAreReadAsThoseThatAreListed) {
+  const auto arrays = numpy(R"(
+for i in range(12):
+    x = np.arange(i * 10, i * 10 + 4, dtype='f4')
+    np.savez(f'img_{i:08}_of_12.npz', x=x)
+    tell(x.tobytes())
+)");
+  const Catalog catalog = Catalog::from_pattern(at("img_{index:08}_of_{total}.npz"));
+  const auto source = open_npz(catalog);
+  EXPECT_EQ(source->fingerprint(), open_npz(directory_.path())->fingerprint());
+  expect_samples(*source, arrays);
+}
+
 }  // namespace
 }  // namespace rota::test

@@ -1,0 +1,189 @@
+#include "catalog/name_pattern.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::array<std::pair<NameField, std::string_view>, 3> kFieldNames = {
+    {{NameField::index, "index"}, {NameField::folder, "folder"}, {NameField::total, "total"}}};
+
+[[noreturn]] void fail(std::string_view pattern, std::string_view what) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("read the pattern {}: {}", pattern, what));
+}
+
+// Of what is between braces.
+NamePattern::Part parse_field(std::string_view written, std::string_view field) {
+  const std::size_t colon = field.find(':');
+  const std::string_view name = field.substr(0, colon);
+  const auto* known = std::find_if(kFieldNames.begin(), kFieldNames.end(),
+                                   [&](const auto& candidate) { return candidate.second == name; });
+  if (known == kFieldNames.end()) {
+    fail(written, fmt::format("there is no field {{{}}}; use {{index}}, {{folder}} or {{total}}, and two "
+                              "braces for one that is part of a name",
+                              field));
+  }
+  NamePattern::Part part{.text = {}, .field = known->first};
+  if (colon == std::string_view::npos) return part;
+  const std::string_view width = field.substr(colon + 1);
+  const bool is_width = width.size() >= 2 && width.size() <= 3 && width[0] == '0' && width[1] != '0' &&
+                        std::all_of(width.begin(), width.end(), [](char c) { return c >= '0' && c <= '9'; });
+  if (is_width) part.width = std::stoi(std::string(width));
+  if (is_width && part.width <= NamePattern::kMostWidth) return part;
+  fail(written, fmt::format("the width of {{{}}} is to be 01 to 0{}, as in {{{}:08}}", field,
+                            NamePattern::kMostWidth, name));
+}
+
+}  // namespace
+
+NamePattern NamePattern::parse(std::string_view written) {
+  NamePattern pattern;
+  std::string text;
+  if (const std::size_t zero = written.find('\0'); zero != std::string_view::npos) {
+    fail(written.substr(0, zero), "it has a zero byte behind that");
+  }
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const char c = written[i];
+    if (c != '{' && c != '}') {
+      text.push_back(c);
+    } else if (i + 1 < written.size() && written[i + 1] == c) {
+      text.push_back(c);
+      ++i;
+    } else {
+      const std::size_t end = written.find('}', i);
+      if (c == '}' || end == std::string_view::npos) {
+        fail(written,
+             fmt::format("the {} at byte {} is alone; use two for one that is part of a name", c, i));
+      }
+      Part part = parse_field(written, written.substr(i + 1, end - i - 1));
+      part.text = std::exchange(text, {});
+      pattern.parts_.push_back(std::move(part));
+      i = end;
+    }
+  }
+  pattern.parts_.push_back({.text = std::move(text)});
+  return pattern;
+}
+
+void NamePattern::require_names() const {
+  if (count(NameField::index) != 1) {
+    fail(text(), fmt::format("it has {} fields {{index}}; it must have one", count(NameField::index)));
+  }
+  if (parts_.back().text.ends_with('/')) fail(text(), "it names directories; name files");
+  if (!has(NameField::folder)) return;
+  bool is_above = false;  // a folder ends above this field
+  bool has_folder = false;
+  for (const Part& part : parts_) {
+    is_above = is_above || (has_folder && part.text.find('/') != std::string::npos);
+    has_folder = has_folder || part.field == NameField::folder;
+    if (part.field != NameField::index) continue;
+    if (!is_above) fail(text(), "{folder} is to name a directory above that of {index}");
+    return;
+  }
+}
+
+std::size_t NamePattern::count(NameField field) const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) { return part.field == field; }));
+}
+
+std::string NamePattern::text() const {
+  std::string text;
+  for (const Part& part : parts_) {
+    for (const char c : part.text) text.append(c == '{' || c == '}' ? 2 : 1, c);
+    for (const auto& [field, name] : kFieldNames) {
+      if (part.field != field) continue;
+      text += part.width > 1 ? fmt::format("{{{}:0{}}}", name, part.width) : fmt::format("{{{}}}", name);
+    }
+  }
+  return text;
+}
+
+// Of part `first_part` from byte `from` of its text on, up to byte `to` of the text of `last_part`.
+NamePattern NamePattern::cut(std::size_t first_part, std::size_t from, std::size_t last_part,
+                             std::size_t to) const {
+  std::vector<Part> parts(parts_.begin() + static_cast<std::ptrdiff_t>(first_part),
+                          parts_.begin() + static_cast<std::ptrdiff_t>(last_part) + 1);
+  if (to != std::string::npos) {
+    parts.back().text.resize(to);
+    parts.back().field = NameField::none;
+    parts.back().width = 1;
+  }
+  parts.front().text.erase(0, from);
+  return NamePattern(std::move(parts));
+}
+
+std::string NamePattern::directory() const {
+  const std::string& text = parts_.front().text;
+  return text.substr(0, text.rfind('/') + 1);
+}
+
+NamePattern NamePattern::below_directory() const {
+  return cut(0, directory().size(), parts_.size() - 1, std::string::npos);
+}
+
+NamePattern NamePattern::through(NameField field) const {
+  bool is_found = false;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const std::size_t slash = is_found ? parts_[p].text.find('/') : std::string::npos;
+    if (slash != std::string::npos) return cut(0, 0, p, slash);
+    is_found = is_found || parts_[p].field == field;
+  }
+  return *this;
+}
+
+NamePattern NamePattern::last() const {
+  for (std::size_t p = parts_.size(); p-- > 0;) {
+    const std::size_t slash = parts_[p].text.rfind('/');
+    if (slash != std::string::npos) return cut(p, slash + 1, parts_.size() - 1, std::string::npos);
+  }
+  return *this;
+}
+
+NamePattern NamePattern::above_last() const {
+  for (std::size_t p = parts_.size(); p-- > 0;) {
+    const std::size_t slash = parts_[p].text.rfind('/');
+    if (slash != std::string::npos) return cut(0, 0, p, slash + 1);
+  }
+  return {};
+}
+
+NamePattern operator+(const NamePattern& a, const NamePattern& b) {
+  std::vector<NamePattern::Part> parts = a.parts_;
+  std::string text;
+  if (!parts.empty() && parts.back().field == NameField::none) {
+    text = std::move(parts.back().text);
+    parts.pop_back();
+  }
+  const auto first = static_cast<std::ptrdiff_t>(parts.size());
+  parts.insert(parts.end(), b.parts_.begin(), b.parts_.end());
+  if (!b.parts_.empty()) parts[static_cast<std::size_t>(first)].text.insert(0, text);
+  if (b.parts_.empty()) parts.push_back({.text = std::move(text)});
+  return NamePattern(std::move(parts));
+}
+
+void NamePattern::write(std::string& to, const NameNumbers& numbers) const {
+  for (const Part& part : parts_) {
+    to += part.text;
+    if (part.field == NameField::none) continue;
+    const std::int64_t number = part.field == NameField::index    ? numbers.index
+                                : part.field == NameField::folder ? numbers.folder
+                                                                  : numbers.total;
+    fmt::format_to(std::back_inserter(to), "{:0{}}", number, part.width);
+  }
+}
+
+std::string NamePattern::name(const NameNumbers& numbers) const {
+  std::string name;
+  write(name, numbers);
+  return name;
+}
+
+}  // namespace rota

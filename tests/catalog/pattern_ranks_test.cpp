@@ -1,0 +1,118 @@
+// Generated names on several ranks.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "mpi_main.hpp"
+#include "rota/catalog.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+constexpr int kFiles = 300;
+const PatternOptions kTold{.files = kFiles, .layout = FolderLayout::round_robin};
+
+/// Files that rank 0 makes for all.
+class PatternRanks : public testing::Test {
+ public:
+  PatternRanks() {
+    if (comm.rank() == 0) {
+      directory.emplace();
+      for (int i = 0; i < kFiles; ++i) directory->write(name(i), "");
+    }
+    path = mpi::broadcast(comm, directory ? directory->path().string() : "");
+  }
+  ~PatternRanks() override { agree(); }
+  static std::string name(int i) { return fmt::format("{}/img_{:04}", i % 3, i); }
+  void agree() const { mpi::agree(comm, "wait for all", nullptr); }
+  void remove(int i) const {
+    if (directory) std::filesystem::remove(*directory / name(i));
+    agree();
+  }
+  [[nodiscard]] Catalog make(std::string_view pattern, const PatternOptions& options = {}) {
+    return Catalog::from_pattern(path + std::string(pattern), options, how());
+  }
+  [[nodiscard]] CatalogOptions how() {
+    return {.progress =
+                [this](const Progress& progress) {
+                  if (progress.is_over) looked_for = progress.done;
+                },
+            .comm = &comm};
+  }
+  /// What making it throws here, which must be what it throws on rank 0.
+  [[nodiscard]] std::optional<Error> error_of_all(std::string_view pattern,
+                                                  const PatternOptions& options = {}) {
+    auto error = error_of([&] { (void)make(pattern, options); });
+    const std::string here = error ? std::string(to_string(error->code())) + error->what() : "";
+    EXPECT_EQ(here, mpi::broadcast(comm, here));
+    return error;
+  }
+
+  const mpi::Communicator& comm = mpi_session().comm();
+  std::optional<TemporaryDirectory> directory;
+  std::string path;
+  std::int64_t looked_for = 0;
+};
+
+TEST_F(PatternRanks, AllRanksHaveTheSameNames) {
+  for (const auto* pattern : {"", "/{folder}/img_{index:04}"}) {
+    const Catalog catalog = make(pattern);
+    EXPECT_EQ(catalog.size(), kFiles);
+    for (int i = 0; i < kFiles; ++i) EXPECT_EQ(catalog.path(i), path + "/" + name(i));
+    const std::string fingerprint = to_string(catalog.fingerprint());
+    EXPECT_EQ(fingerprint, mpi::broadcast(comm, fingerprint));
+  }
+}
+
+TEST_F(PatternRanks, ValidationIsSharedOut) {
+  (void)make("/{folder}/img_{index:04}");
+  EXPECT_GE(looked_for, kFiles / comm.size());
+  EXPECT_LE(looked_for, kFiles / comm.size() + 1);
+  mpi::sum(comm, std::span(&looked_for, 1));
+  EXPECT_EQ(looked_for, kFiles);
+}
+
+TEST_F(PatternRanks, AllRanksThrowWhatIsMissingForAnyOfThem) {
+  for (const int i : {100, 150, 200, 250}) remove(i);
+  EXPECT_THAT(error_of_all("/{folder}/img_{index:04}", kTold),
+              is_error(ErrorCode::not_found, {"of 300 asked for", "4 are missing"}));
+}
+
+TEST_F(PatternRanks, NamesOfMissingFilesDoNotDependOnRanks) {
+  for (const int i : {100, 150, 200, 250}) remove(i);
+  const auto together = error_of_all("/{folder}/img_{index:04}", kTold);
+  const auto alone = error_of([&] { Catalog::from_pattern(path + "/{folder}/img_{index:04}", kTold); });
+  ASSERT_TRUE(together && alone);
+  EXPECT_STREQ(together->what(), alone->what());
+}
+
+TEST_F(PatternRanks, AllRanksThrowWhatRankZeroDoesNotFind) {
+  EXPECT_THAT(error_of_all("/pic_{index}"), is_error(ErrorCode::not_found, {"pic_0", "pic_1"}));
+  EXPECT_THAT(error_of_all("/{number}"), is_error(ErrorCode::invalid_argument, {"{number}"}));
+  EXPECT_THAT(error_of_all("/nowhere/{index}"), is_error(ErrorCode::not_found, {"nowhere"}));
+}
+
+TEST_F(PatternRanks, OptionsThatOneRankHasWrongAreAnErrorOnAll) {
+  const double confidence = comm.rank() == comm.size() - 1 ? 2 : 0.95;
+  EXPECT_THAT(error_of_all("/{folder}/img_{index:04}", {.confidence = confidence}),
+              is_error(ErrorCode::invalid_argument, {"confidence is 2"}));
+}
+
+TEST_F(PatternRanks, ProgressThatThrowsOnOneRankIsAnErrorOnAll) {
+  CatalogOptions options{.comm = &comm};
+  options.progress = [&](const Progress&) {
+    if (comm.rank() == comm.size() - 1) throw Error(ErrorCode::callback, "enough");
+  };
+  EXPECT_THAT(error_of([&] { Catalog::from_pattern(path + "/{folder}/img_{index:04}", {}, options); }),
+              is_error(ErrorCode::callback, {"enough"}));
+}
+
+}  // namespace
+}  // namespace rota::test
