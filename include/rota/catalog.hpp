@@ -120,7 +120,8 @@ class Catalog {
   /// looked at where the pattern or a total is to be recognised. Names take no memory. Their order is by
   /// index; where each folder counts anew, by folder, then by index. Evidence is names, whatever `options`
   /// say, and neither is there anything to place. The fingerprint is of the pattern and its numbers, and not
-  /// that of the same files listed.
+  /// that of the same files listed. Formats that look into files ask each for its size,
+  /// and so make a table of them.
   ///
   /// A sample of the files is asked for: ceil(log(1 - confidence) / log(1 - missing_fraction)) at random, the
   /// first and the last. **Collective** as above. Throws Error{invalid_argument} for a pattern or directory

@@ -18,7 +18,6 @@
 namespace rota::test {
 namespace {
 
-using testing::ElementsAre;
 namespace fs = std::filesystem;
 
 std::vector<std::string> names_of(const Catalog& catalog) {
@@ -117,7 +116,7 @@ TEST_F(Pattern, NamesAreThoseOfTheFilesAndAreRecognised) {
     const Written data = any_dataset(random);
     const std::string below = fmt::format("{}", i);
     const auto names = data.names();
-    for (const std::string& name : names) directory.write(below + "/" + name, "");
+    for (const std::string& name : names) directory.write(fmt::format("{}/{}", below, name), "");
     SCOPED_TRACE(fmt::format("{}: {} files, {} folders, {}", data.pattern(), data.files, data.folders,
                              to_string(data.layout)));
     const Catalog made = Catalog::from_pattern(at(below + "/" + data.pattern()));

@@ -38,6 +38,7 @@ TEST(FileSample, HoldsEachFileAtMostOnceAndBothEnds) {
       const FileSample sample(files, count, key(static_cast<std::uint64_t>(count)));
       std::set<std::int64_t> seen;
       for (std::int64_t i = 0; i < sample.size(); ++i) seen.insert(sample[i]);
+      ASSERT_FALSE(seen.empty());
       ASSERT_EQ(std::ssize(seen), sample.size());
       ASSERT_GE(sample.size(), count);
       ASSERT_LE(sample.size(), std::min(files, count + 2));
