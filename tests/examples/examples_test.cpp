@@ -30,6 +30,22 @@ TEST_F(Examples, QuickstartGoesOnWithAnotherNumberOfRanks) {
   EXPECT_THAT(run(2, "quickstart data checkpoints"), HasSubstr("rank 1 of 2: 0 bytes, step 4"));
 }
 
+TEST_F(Examples, CatalogReadsListedAndComputedNames) {
+  std::string list;
+  for (int i = 0; i < 200; ++i) {
+    directory_.write("data/" + std::to_string(1000 + i) + ".txt", "some text");
+    list += "data/" + std::to_string(1000 + i) + ".txt\n";
+  }
+  directory_.write("list", list);
+  const auto all = HasSubstr("200 files, 200 samples read");
+  EXPECT_THAT(run(3, "catalog data saved"), all);
+  EXPECT_THAT(run(2, "catalog saved"), all);
+  EXPECT_THAT(run(2, "catalog --manifest list"), all);
+  directory_.write("computed/0.txt", "");
+  directory_.write("computed/1.txt", "");
+  EXPECT_THAT(run(2, "catalog 'computed/{index}.txt'"), HasSubstr("2 files, 2 samples read"));
+}
+
 TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
   EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
 }

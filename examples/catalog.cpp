@@ -1,0 +1,48 @@
+// All ranks make a catalog together: listed, or of computed names, or from a list. It is opened, warmed up
+// and, where it was listed, saved.
+//
+//   mpirun -n 4 catalog data data.rota
+//   mpirun -n 4 catalog 'train/{folder:02}/img_{index:08}.npz'
+//   mpirun -n 4 catalog --manifest files.txt
+
+#include <fmt/format.h>
+
+#include <string>
+#include <vector>
+
+#include "rota/rota.hpp"
+
+namespace {
+
+rota::Catalog make_catalog(const std::string& what, const std::string& last,
+                           const rota::CatalogOptions& options) {
+  if (what == "--manifest") return rota::Catalog::from_manifest(last, options);
+  if (what.find('{') != std::string::npos)
+    return rota::Catalog::from_pattern(what, {.confidence = 0.99}, options);
+  return rota::Catalog(what, options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rota::mpi::Session session(argc, argv);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  return session.run([&] {
+    const std::string what = arguments.empty() ? "/usr/include/linux" : arguments.front();
+    const bool is_first = session.world().rank == 0;
+    const auto tell = [&](const rota::Progress& progress) {
+      if (is_first) fmt::print("{}: {} files, {:.1f} s\n", progress.task, progress.done, progress.seconds);
+    };
+    const rota::Catalog catalog =
+        make_catalog(what, arguments.empty() ? "" : arguments.back(),
+                     {.evidence = rota::Evidence::names, .progress = tell, .comm = &session.comm()});
+    rota::Loader loader(rota::open(catalog), {.global_batch_size = 64, .workers = 2}, session.world());
+    loader.warm_up();
+    std::int64_t samples = 0;
+    for (const rota::Batch& batch : loader) samples += batch.size();
+    rota::mpi::sum(session.comm(), std::span(&samples, 1));
+    if (is_first) fmt::print("{} files, {} samples read\n", catalog.size(), samples);
+    if (what != "--manifest" && arguments.size() == 2) catalog.save(arguments[1]);
+    return 0;
+  });
+}
