@@ -25,8 +25,9 @@ std::vector<std::string> rota_test::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto path = rota_test::write_file("a.npy", rota_test::as_bytes(data, size));
   for (const bool is_sample : {true, false}) {
-    rota_test::try_format(
-        [&] { return rota::open_npy(rota::Catalog(path, {.indexing_threads = 1}), {.file_is_sample = is_sample}); });
+    rota_test::try_format([&] {
+      return rota::open_npy(rota::Catalog(path, {.indexing_threads = 1}), {.file_is_sample = is_sample});
+    });
   }
   return 0;
 }

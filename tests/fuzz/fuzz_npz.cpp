@@ -36,7 +36,8 @@ std::vector<std::string> rota_test::seeds() { return {make_npz(0), make_npz(8)};
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto path = rota_test::write_file("a.npz", rota_test::as_bytes(data, size));
   for (const bool rows : {false, true}) {
-    rota_test::try_format([&] { return rota::open_npz(rota::Catalog(path, {.indexing_threads = 1}), {.rows = rows}); });
+    rota_test::try_format(
+        [&] { return rota::open_npz(rota::Catalog(path, {.indexing_threads = 1}), {.rows = rows}); });
   }
   return 0;
 }

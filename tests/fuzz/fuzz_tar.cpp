@@ -39,6 +39,7 @@ std::vector<std::string> rota_test::seeds() { return {make_tar(false), make_tar(
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto path = rota_test::write_file("a.tar", rota_test::as_bytes(data, size));
-  rota_test::try_format([&] { return rota::open_tar(rota::Catalog(path, {.indexing_threads = 1}), {.keys = true}); });
+  rota_test::try_format(
+      [&] { return rota::open_tar(rota::Catalog(path, {.indexing_threads = 1}), {.keys = true}); });
   return 0;
 }

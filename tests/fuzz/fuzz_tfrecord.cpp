@@ -37,8 +37,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   seal_lengths(bytes);
   const auto path = rota_test::directory().write("a.tfrecord", bytes);
   for (const bool verifies : {true, false}) {
-    rota_test::try_format(
-        [&] { return rota::open_tfrecord(rota::Catalog(path, {.indexing_threads = 1}), {.verify = verifies}); });
+    rota_test::try_format([&] {
+      return rota::open_tfrecord(rota::Catalog(path, {.indexing_threads = 1}), {.verify = verifies});
+    });
   }
   return 0;
 }
