@@ -10,13 +10,13 @@ endif()
 
 # The part that each public header belongs to. A source in src/core belongs to that of the header of its name, or to
 # `order`; any other file to the part named like its folder.
-set(headers_of_values dtype error fingerprint types world)
+set(headers_of_values cereal dtype error fingerprint types world)
 set(headers_of_order order permutation schedule shard_plan)
 set(headers_of_catalog catalog progress)
 set(headers_of_source open source)
 set(headers_of_loader batch loader)
 set(headers_of_mpi mpi)
-set(headers_of_checkpoint cereal checkpoint checkpoint_directory snapshot verify)
+set(headers_of_checkpoint checkpoint checkpoint_directory snapshot verify)
 set(headers_of_resume resume)
 set(headers_of_everything rota)
 set(parts values order mpi hdf5 catalog source loader checkpoint resume cli python everything)

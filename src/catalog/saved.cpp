@@ -7,7 +7,6 @@
 #include <xxhash.h>
 
 #include <array>
-#include <cereal/types/map.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -219,7 +218,7 @@ SavedCatalog read_catalog(const std::string& path) {
   const auto content = std::span<const std::byte>(*whole).subspan(sizeof(preamble));
   if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
   Parts parts(path, content, whole);
-  const Head head = unpack<Head>(parts.take(preamble.head_bytes).bytes);
+  const auto head = unpack<Head>(parts.take(preamble.head_bytes).bytes);
   SavedCatalog catalog{.origin = head.origin, .evidence = head.evidence, .files = {}, .indices = {}};
   catalog.files = parts.take_files(head.files, head.evidence == Evidence::sizes);
   for (const auto& [signature, sizes] : head.indices) {
