@@ -340,6 +340,7 @@ std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions&
   for (const Shard& shard : index.shards) names.push_back(shard.packed ? shard.packed->name : shard.name);
   FileList shards = index_file.beside(names);
   std::vector<std::string> columns;
+  columns.reserve(chosen.size());
   for (const std::size_t i : chosen) columns.push_back(index.columns[i].name);
   return make_record_source(std::move(shards),
                             std::make_unique<MdsFormat>(std::move(index), std::move(chosen),
