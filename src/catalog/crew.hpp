@@ -3,8 +3,10 @@
 // Who opens a dataset together.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "mpi/nodes.hpp"
 #include "rota/catalog.hpp"
@@ -23,5 +25,13 @@ struct Crew {
   [[nodiscard]] std::string on_first_rank(std::string_view phase,
                                           const std::function<std::string()>& make) const;
 };
+
+/// **Collective** over `crew`. What `make` returns here; throws on all ranks what it throws on one.
+template <typename Make>
+auto made_together(const Crew& crew, std::string_view phase, Make&& make) {
+  std::optional<decltype(make())> made;
+  mpi::together(crew.nodes.all(), phase, [&] { made.emplace(make()); });
+  return std::move(*made);
+}
 
 }  // namespace rota

@@ -56,6 +56,7 @@ class FileList {
 
   [[nodiscard]] std::size_t size() const noexcept { return listing_->size(); }
   [[nodiscard]] const Crew& crew() const noexcept { return *crew_; }
+  [[nodiscard]] const std::shared_ptr<const Crew>& shared_crew() const noexcept { return crew_; }
   [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
   /// The listing of one that is not distributed, and whose names are not computed.
   [[nodiscard]] std::shared_ptr<const TableListing> shared_table() const noexcept {

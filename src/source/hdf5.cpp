@@ -253,7 +253,10 @@ std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
     check_alike(files, contents, i);
   }
   FileList targets = list_targets(files, contents);
-  return std::make_unique<Hdf5Source>(std::move(files), std::move(targets), std::move(contents));
+  const auto crew = files.shared_crew();
+  return made_together(*crew, "open files", [&] {
+    return std::make_unique<Hdf5Source>(std::move(files), std::move(targets), std::move(contents));
+  });
 }
 
 std::unique_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {

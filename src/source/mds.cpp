@@ -323,7 +323,7 @@ void MdsOptions::validate() const {
 }
 
 std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
-  options.validate();
+  mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   const FileList index_file =
       files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string path = index_file.path(0);

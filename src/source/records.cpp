@@ -244,7 +244,10 @@ std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr
     const Unpacked memory = unpack(*format, unpacked);
     return pack(format->index(unpacked));
   });
-  return std::make_unique<RecordSource>(std::move(files), std::move(format), std::move(index));
+  const auto crew = files.shared_crew();
+  return made_together(*crew, "open files", [&] {
+    return std::make_unique<RecordSource>(std::move(files), std::move(format), std::move(index));
+  });
 }
 
 std::span<const std::byte> Scan::at(std::uint64_t offset, std::size_t count) {

@@ -88,7 +88,9 @@ class StridedSource final : public Source {
 }  // namespace
 
 std::unique_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
-  return std::make_unique<StridedSource>(std::move(files), std::move(layout));
+  const auto crew = files.shared_crew();
+  return made_together(*crew, "open files",
+                       [&] { return std::make_unique<StridedSource>(std::move(files), std::move(layout)); });
 }
 
 }  // namespace rota

@@ -247,7 +247,7 @@ std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& 
 }
 
 std::unique_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
-  options.validate();
+  mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   return make_tar_source(files_of(catalog).with_sizes(), options);
 }
 

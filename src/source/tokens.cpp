@@ -45,7 +45,7 @@ std::unique_ptr<const Source> make_tokens_source(FileList files, const TokensOpt
 }
 
 std::unique_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
-  options.validate();
+  mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   return make_tokens_source(files_of(catalog).with_sizes(), options);
 }
 

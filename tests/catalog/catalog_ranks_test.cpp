@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <optional>
@@ -135,6 +136,21 @@ TEST_F(Together, ThrowTheSameOnAllRanks) {
   const int threads = comm().rank() == comm().size() - 1 ? 0 : 8;
   EXPECT_THAT(error_of_all([&] { Catalog(data_, {.listing_threads = threads, .comm = &comm()}); }),
               HasSubstr("listing_threads is 0"));
+}
+
+TEST_F(Together, ThrowOnAllRanksWhatOneCannotOpen) {
+  write(200, 2);
+  const Catalog catalog = together();
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  if (comm().rank() == comm().size() - 1) {
+    const auto used = static_cast<rlim_t>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
+    const rlimit few{.rlim_cur = used + 30, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+  }
+  EXPECT_THAT(error_of_all([&] { open(catalog, "lines"); }), HasSubstr("raise the limit of open files"));
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(open(catalog, "lines")->size(), 400);
 }
 
 // ---- distributed ----
