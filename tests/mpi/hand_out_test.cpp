@@ -121,7 +121,7 @@ std::string file_behind(const void* address) {
     std::string inode;
     std::istringstream(line) >> std::hex >> begin >> dash >> end >> permissions >> offset >> device >> inode;
     const auto at = reinterpret_cast<std::uintptr_t>(address);
-    if (at >= begin && at < end) return inode == "0" ? "" : device + ":" + inode;
+    if (at >= begin && at < end) return inode == "0" ? std::string() : device.append(":").append(inode);
   }
   return "";
 }
