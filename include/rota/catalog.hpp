@@ -44,9 +44,10 @@ enum class Placement {
 struct CatalogOptions {
   Evidence evidence = Evidence::sizes;
   Placement placement = Placement::node_shared;
-  int listing_threads = 8;         ///< of a rank, that read directories, and ask for sizes
-  int indexing_threads = 8;        ///< of a rank, that look into files, each into one of its own
-  ProgressFunction progress = {};  ///< told how far listing and indexing are; null: nobody is
+  int listing_threads = 8;   ///< of a rank, that read directories, and ask for sizes
+  int indexing_threads = 8;  ///< of a rank, that look into files, each into one of its own
+  /// Told how far listing and indexing are; null: nobody is. Kept by the catalog, for when it is opened.
+  ProgressFunction progress = {};
   /// The ranks that make the catalog together, and then open it together: rank 0 alone reads directories, and
   /// what is found is handed out. Null: this process alone. It is duplicated.
   const mpi::Communicator* comm = nullptr;
@@ -83,7 +84,7 @@ struct PatternOptions {
 
 /// What has become of the files of a saved catalog since.
 struct CatalogChanges {
-  std::int64_t changed = 0;   ///< other sizes, or written to
+  std::int64_t changed = 0;   ///< other sizes, or written to; not known where names are evidence
   std::int64_t vanished = 0;  ///< there no more
   std::int64_t appeared = 0;  ///< new
   std::string first;          ///< the name of one of them
@@ -99,8 +100,8 @@ class Catalog {
  public:
   /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
   /// `[...]`, as in a shell), in the byte-wise order of their names relative to the directory. Symbolic links
-  /// are followed. A file that `save` wrote is loaded instead: what it holds is compared with what is there,
-  /// and what has changed since is listed, and later indexed, anew.
+  /// are followed. A file that `save` wrote is loaded instead, with the evidence that it was saved with: what
+  /// it holds is compared with what is there, and what has changed since is listed, and later indexed, anew.
   ///
   /// **Collective** over `options.comm`. Blocks on storage. Throws Error{not_found} for a missing path or
   /// nothing there, Error{io} naming an entry that cannot be read, Error{unsupported} for a cycle of symbolic
@@ -109,8 +110,10 @@ class Catalog {
 
   /// The files that `manifest` lists, in its order: a path on each line, or a JSON object on each with a
   /// string `path` and, if it likes, a number `samples`, which the file must then have. Paths are relative to
-  /// the manifest's directory, or absolute. Empty lines are passed over. **Collective** as above. Throws as
-  /// above, naming the line, and Error{invalid_argument} for a path that is listed twice.
+  /// the manifest's directory, or absolute, and go into the fingerprint as they are written. Empty lines are
+  /// passed over. **Collective** as above. Throws as above; Error{invalid_argument} naming a line that is
+  /// wrong, or has the path of another; Error{io} naming a path that is no regular file, where sizes are
+  /// evidence.
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
 
   /// Files whose names are computed from `pattern`, a path with the fields `{index}`, `{index:08}` (filled up
@@ -142,7 +145,8 @@ class Catalog {
   [[nodiscard]] Fingerprint fingerprint() const;
 
   /// Writes what is known of the files, and of what sources have found in them, into one file, in the place
-  /// of one that is there. Rank 0 writes. **Collective.** Throws Error{io}, and what was there is untouched;
+  /// of one that is there. Rank 0 writes. **Collective.** Throws Error{io}, and what was there is untouched,
+  /// but where only the last fsync fails; Error{invalid_argument} for a place among the files themselves;
   /// Error{unsupported} for a distributed or a generated catalog.
   void save(const std::filesystem::path& file) const;
   /// What had become of the files when a saved catalog was loaded.

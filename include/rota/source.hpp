@@ -105,9 +105,9 @@ class Source {
   [[nodiscard]] virtual bool is_spread() const { return false; }
 
   /// **Collective** over the ranks that opened a source that is spread. Brings here what `rows`, `read` and
-  /// `where` need for `ids`, and drops what the call before the last has brought; samples of the last call
-  /// may be read meanwhile. *One thread.* Throws on all ranks what it throws on one.
-  virtual void bring(std::span<const SampleId> ids) const;
+  /// `where` need for `ids`; it is here for as long as what this returns is kept. *One thread.* Throws on all
+  /// ranks what it throws on one: Error{out_of_range} for an id >= size().
+  [[nodiscard]] virtual std::shared_ptr<const void> bring(std::span<const SampleId> ids) const;
 
   /// What this dataset is, the same on all ranks: a checkpoint of another is refused. By default, a digest of
   /// size() and fields(); a source that knows more (names, sizes) adds it.

@@ -59,7 +59,7 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
   SavedCatalog saved;  // on rank 0
   const Way way = made_on_first_rank(*crew, "open a dataset", [&] {
     if (!is_saved_catalog(path.native())) {
-      return Way{.origin = {.path = absolute_path(path)}, .evidence = options.evidence};
+      return Way{.origin = {.path = absolute_path(path)}, .evidence = crew->options.evidence};
     }
     refuse_distributed(*crew, fmt::format("load the catalog {}", path.native()));
     saved = read_catalog(path.native());
@@ -79,9 +79,11 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
   const auto crew = std::make_shared<const Crew>(options);
-  const Origin origin{.kind = Origin::Kind::manifest, .path = absolute_path(manifest)};
+  const auto origin = made_on_first_rank(*crew, "open a manifest", [&] {
+    return Origin{.kind = Origin::Kind::manifest, .path = absolute_path(manifest)};
+  });
   return Catalog(std::make_shared<const Contents>(
-      Contents{.files = list_origin(crew, origin, options.evidence, manifest.native()),
+      Contents{.files = list_origin(crew, origin, crew->options.evidence, manifest.native()),
                .origin = origin,
                .changes = {}}));
 }
@@ -91,10 +93,10 @@ Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& 
   CatalogOptions here = options;
   here.placement = Placement::node_shared;  // of no names at all
   const auto crew = std::make_shared<const Crew>(here);
-  return Catalog(
-      std::make_shared<const Contents>(Contents{.files = generate_files(crew, pattern, pattern_options),
-                                                .origin = {.path = absolute_path(pattern)},
-                                                .changes = {}}));
+  const auto origin = made_on_first_rank(*crew, "make a catalog of a pattern",
+                                         [&] { return Origin{.path = absolute_path(pattern)}; });
+  return Catalog(std::make_shared<const Contents>(
+      Contents{.files = generate_files(crew, pattern, pattern_options), .origin = origin, .changes = {}}));
 }
 
 std::int64_t Catalog::size() const noexcept { return static_cast<std::int64_t>(contents_->files.size()); }
@@ -124,6 +126,7 @@ void Catalog::save(const std::filesystem::path& file) const {
                               file.native()));
     }
     if (files.crew().nodes.all().rank() > 0) return;
+    refuse_inside(file, contents_->origin);
     write_catalog(file, {.origin = contents_->origin,
                          .evidence = files.evidence(),
                          .files = files.shared_table(),

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+#include <tuple>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -21,6 +23,9 @@ Crew::Crew(const CatalogOptions& how) : options(how) {
   if (how.comm != nullptr) nodes = mpi::Nodes(*how.comm);
   options.comm = nullptr;
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
+  std::pair what{options.evidence, options.placement};
+  mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&what, 1)));
+  std::tie(options.evidence, options.placement) = what;
 }
 
 std::string Crew::on_first_rank(std::string_view phase, const std::function<std::string()>& make) const {

@@ -206,13 +206,15 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range) c
 }
 
 FileStat FileList::ask_stat(const std::string& name) const {
-  const struct stat status = stat_entry(root_->get(), name.c_str(), directory_);
+  const struct stat status =
+      stat_entry(root_->get(), name.c_str(), name.starts_with('/') ? std::string_view() : directory_);
   constexpr std::int64_t kNanoseconds = 1'000'000'000;
   if (S_ISREG(status.st_mode)) {
     return {.bytes = status.st_size,
             .written = status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
   }
-  throw Error(ErrorCode::io, fmt::format("read {}: it is no regular file any more; restore it", path(name)));
+  throw Error(ErrorCode::io,
+              fmt::format("read {}: it is no regular file; restore it, or leave it out", path(name)));
 }
 
 FileList FileList::list(const std::shared_ptr<const Crew>& crew, Evidence evidence, const std::string& path) {
@@ -295,6 +297,14 @@ Fingerprint FileList::fingerprint() const {
   builder.add(to_string(evidence_)).add(static_cast<std::int64_t>(size())).add(to_string(names_));
   if (evidence_ == Evidence::sizes) builder.add(to_string(sizes_));
   return builder.finish();
+}
+
+Fingerprint FileList::fingerprint_with_times() const {
+  const std::span<const std::byte> stats = table().stats();
+  return FingerprintBuilder()
+      .add(to_string(names_))
+      .add(std::string_view(reinterpret_cast<const char*>(stats.data()), stats.size()))
+      .finish();
 }
 
 Descriptor FileList::open(const std::string& name) const {

@@ -82,6 +82,9 @@ class FileList {
   /// computed, another.
   [[nodiscard]] Fingerprint fingerprint() const;
 
+  /// Of all that listing tells of files whose sizes are evidence, times included.
+  [[nodiscard]] Fingerprint fingerprint_with_times() const;
+
   /// How many bytes the file of this name has now. Throws Error{io} naming it. Any thread.
   [[nodiscard]] std::int64_t ask_bytes(const std::string& name) const;
   /// Opens the file of this name, or file i, for reading; throws Error{not_found} or Error{io} naming it. Any
@@ -91,6 +94,8 @@ class FileList {
 
   /// **Collective.** What rank 0 knows of how many samples each file has, or nothing.
   void expect(const std::vector<std::int64_t>& samples);
+  /// As `other`, of as many files, expects.
+  void expect_as(const FileList& other) { expected_ = other.expected_; }
   [[nodiscard]] bool knows_samples() const noexcept { return !expected_.bytes.empty(); }
   /// How many samples file i must have, or a negative number.
   [[nodiscard]] std::int64_t expected_samples(std::size_t i) const noexcept;

@@ -52,7 +52,9 @@ class Listing {
   /// Whether names are computed, and in no table.
   [[nodiscard]] virtual bool is_computed() const noexcept { return false; }
   /// **Collective** for a spread one: see Source::bring.
-  virtual void bring(std::span<const std::size_t> /*files*/) const {}
+  [[nodiscard]] virtual std::shared_ptr<const void> bring(std::span<const std::size_t> /*files*/) const {
+    return nullptr;
+  }
 };
 
 /// All names in a table, and what is known of each file, or nothing at all.

@@ -37,12 +37,15 @@ Entry parse_json(const std::string& text, const Line& line) {
   try {
     const json object = json::parse(text);
     entry.path = object.at("path").get<std::string>();
-    entry.samples = object.value("samples", kNotSaid);
+    if (const auto samples = object.find("samples"); samples != object.end()) {
+      if (!samples->is_number_integer()) throw line.wrong("\"samples\" is no whole number");
+      entry.samples = samples->get<std::int64_t>();
+      if (entry.samples < 0) throw line.wrong(fmt::format("{} samples cannot be", samples->dump()));
+    }
   } catch (const json::exception& error) {
     throw line.wrong(fmt::format(
         "it is no JSON object with a string \"path\" and, perhaps, a number \"samples\" ({})", error.what()));
   }
-  if (entry.samples < kNotSaid) throw line.wrong(fmt::format("{} samples cannot be", entry.samples));
   return entry;
 }
 

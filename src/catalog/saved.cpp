@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -104,8 +106,11 @@ class Replacement {
   explicit Replacement(std::string path)
       : path_(std::move(path)),
         temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())),
-        file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (!file_.is_open()) throw failed("create", errno);
+        directory_(open_for_reading(AT_FDCWD, directory_of(path_).c_str())) {
+    if (!directory_.is_open()) throw failed("open the directory of", errno);
+    ::unlink(temporary_.c_str());  // of a process of the same number that was killed
+    file_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file_.is_open()) throw failed("create a file beside", errno);
   }
   Replacement(const Replacement&) = delete;
   Replacement& operator=(const Replacement&) = delete;
@@ -126,18 +131,21 @@ class Replacement {
     if (::fsync(file_.get()) != 0) throw failed("fsync", errno);
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw failed("rename", errno);
     is_published_ = true;
-    const std::string directory = path_.substr(0, path_.rfind('/') + 1);
-    const Descriptor opened = open_for_reading(AT_FDCWD, directory.empty() ? "." : directory.c_str());
-    if (!opened.is_open() || ::fsync(opened.get()) != 0) throw failed("fsync the directory of", errno);
+    if (::fsync(directory_.get()) != 0) throw failed("fsync the directory of", errno);
   }
 
  private:
+  static std::string directory_of(const std::string& path) {
+    const std::string directory = path.substr(0, path.rfind('/') + 1);
+    return directory.empty() ? "." : directory;
+  }
   [[nodiscard]] Error failed(std::string_view what, int error) const {
     return {ErrorCode::io, system_error(fmt::format("save a catalog: {}", what), path_, error).what()};
   }
 
   std::string path_;
   std::string temporary_;
+  Descriptor directory_;
   Descriptor file_;
   bool is_published_ = false;
 };
@@ -196,6 +204,20 @@ bool is_saved_catalog(const std::string& path) {
   return got == std::ssize(found) &&
          std::string_view(found.data(), found.size()).substr(0, kMagic.size() - 1) ==
              kMagic.substr(0, kMagic.size() - 1);
+}
+
+void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
+  std::error_code ignored;
+  const auto to = std::filesystem::weakly_canonical(file, ignored);
+  const auto from = std::filesystem::weakly_canonical(origin.path, ignored);
+  const bool is_below = std::filesystem::is_directory(from, ignored) &&
+                        std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first == from.end();
+  const std::string absolute = std::filesystem::absolute(file, ignored).lexically_normal();
+  const bool is_match = ::fnmatch(origin.path.c_str(), absolute.c_str(), FNM_PATHNAME) == 0;
+  if (!is_below && !is_match && to != from) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("save a catalog to {}: it would be one of the dataset's files; name another place",
+                          file.native()));
 }
 
 void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog) {

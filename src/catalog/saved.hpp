@@ -22,6 +22,9 @@ struct SavedCatalog {
 /// Whether `path` is a file that begins as a saved catalog does.
 bool is_saved_catalog(const std::string& path);
 
+/// Throws Error{invalid_argument} where `file` would be among the files of `origin`, and so change them.
+void refuse_inside(const std::filesystem::path& file, const Origin& origin);
+
 /// Writes `catalog` to `path`, in the place of what is there. Throws Error{io}; what was there is then
 /// untouched.
 void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -20,7 +19,6 @@ std::size_t ranks_of(const World& world) { return static_cast<std::size_t>(world
 
 const SpreadListing::Entry& find(const SpreadListing::Here& here, std::size_t file) {
   for (const auto& brought : here) {
-    if (brought == nullptr) continue;
     if (const auto found = brought->find(file); found != brought->end()) return found->second;
   }
   throw Error(ErrorCode::invalid_argument,
@@ -121,7 +119,11 @@ SpreadListing::SpreadListing(const mpi::Communicator& comm, const SpreadPlan& pl
 
 SpreadListing::Here SpreadListing::here() const {
   const std::scoped_lock lock(mutex_);
-  return here_;
+  Here here;
+  for (const auto& brought : brought_) {
+    if (auto wanted = brought.lock()) here.push_back(std::move(wanted));
+  }
+  return here;
 }
 
 std::unique_ptr<Listing::Reader> SpreadListing::read_names() const {
@@ -133,7 +135,6 @@ FileStat SpreadListing::stat(std::size_t i) const { return find(here(), i).stat;
 std::size_t SpreadListing::memory_bytes() const {
   std::size_t bytes = own_.bytes().size() + stats_.size() * sizeof(FileStat);
   for (const auto& brought : here()) {
-    if (brought == nullptr) continue;
     for (const auto& [file, entry] : *brought) bytes += sizeof(file) + sizeof(entry) + entry.name.capacity();
   }
   return bytes;
@@ -141,7 +142,7 @@ std::size_t SpreadListing::memory_bytes() const {
 
 // Numbers of files go to their owners, and their names come back: in order, so that owners unpack each block
 // once.
-void SpreadListing::bring(std::span<const std::size_t> files) const {
+std::shared_ptr<const void> SpreadListing::bring(std::span<const std::size_t> files) const {
   std::vector<std::size_t> wanted(files.begin(), files.end());
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -165,14 +166,20 @@ void SpreadListing::bring(std::span<const std::size_t> files) const {
     brought->emplace(file, std::move(entry));
   }
   const std::scoped_lock lock(mutex_);
-  here_ = {std::move(brought), std::move(here_[0])};
+  std::erase_if(brought_, [](const auto& other) { return other.expired(); });
+  brought_.push_back(brought);
+  return brought;
 }
 
 std::vector<std::byte> SpreadListing::pack(std::span<const std::byte> wanted) const {
   std::vector<std::byte> answer;
   NameReader names(own_);
   while (!wanted.empty()) {
-    const std::size_t place = plan_.place(take<std::size_t>(wanted));
+    const auto file = take<std::size_t>(wanted);
+    const std::size_t place = plan_.place(file);
+    if (place >= own_.size()) {
+      throw Error(ErrorCode::out_of_range, fmt::format("bring file {}: there are {}", file, plan_.files));
+    }
     const std::string& name = names[place];
     put(answer, stats_.empty() ? FileStat{} : stats_[place]);
     put(answer, static_cast<std::uint16_t>(name.size()));

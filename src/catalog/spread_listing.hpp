@@ -2,7 +2,6 @@
 
 // Names that are spread over ranks, each of which keeps a part, and brings those that it needs next.
 
-#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -44,8 +43,8 @@ class SpreadListing final : public Listing {
     FileStat stat;
   };
   using Brought = std::unordered_map<std::size_t, Entry>;
-  /// By the last call of `bring`, and by the one before.
-  using Here = std::array<std::shared_ptr<const Brought>, 2>;
+  /// All that is brought and still wanted.
+  using Here = std::vector<std::shared_ptr<const Brought>>;
 
   /// `comm` must outlive it. `own` are this rank's names, and `stats` theirs, or none.
   SpreadListing(const mpi::Communicator& comm, const SpreadPlan& plan, NameTable own,
@@ -55,7 +54,7 @@ class SpreadListing final : public Listing {
   [[nodiscard]] std::unique_ptr<Reader> read_names() const override;
   [[nodiscard]] FileStat stat(std::size_t i) const override;
   [[nodiscard]] bool is_spread() const noexcept override { return true; }
-  void bring(std::span<const std::size_t> files) const override;
+  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const std::size_t> files) const override;
   /// Bytes of this rank's names, and of those that are brought.
   [[nodiscard]] std::size_t memory_bytes() const;
 
@@ -68,7 +67,7 @@ class SpreadListing final : public Listing {
   NameTable own_;
   std::vector<FileStat> stats_;
   mutable std::mutex mutex_;
-  mutable Here here_;
+  mutable std::vector<std::weak_ptr<const Brought>> brought_;
 };
 
 }  // namespace rota

@@ -1,7 +1,6 @@
 #include "cli/index.hpp"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -41,20 +40,6 @@ bool is_same(const Origin& a, const Origin& b) { return a.kind == b.kind && plai
 
 Error refusal(const Path& file, std::string_view why) {
   return {ErrorCode::invalid_argument, fmt::format("index to {}: {}", file.string(), why)};
-}
-
-// A catalog among the files that it lists would change them.
-void refuse_inside(const Path& file, const Path& dataset) {
-  std::error_code ignored;
-  const Path to = std::filesystem::weakly_canonical(file, ignored);
-  const Path directory = std::filesystem::weakly_canonical(dataset, ignored);
-  const bool is_below =
-      std::filesystem::is_directory(dataset, ignored) &&
-      std::mismatch(directory.begin(), directory.end(), to.begin(), to.end()).first == directory.end();
-  const bool is_match = ::fnmatch(plain(dataset).c_str(), plain(file).c_str(), FNM_PATHNAME) == 0;
-  if (is_below || is_match || to == directory) {
-    throw refusal(file, "it would be one of the dataset's files; name another place");
-  }
 }
 
 // Whether the file is to be brought up to date.
@@ -109,7 +94,7 @@ void index(const IndexOptions& options, std::FILE* out) {
   using tracing::grouped;
   const auto start = std::chrono::steady_clock::now();
   const Origin origin = origin_of(options.dataset);
-  refuse_inside(options.file, origin.path);
+  refuse_inside(options.file, origin);
   const Indexed made = make_index(options, is_update(options, origin));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.file));

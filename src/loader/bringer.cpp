@@ -1,5 +1,7 @@
 #include "loader/bringer.hpp"
 
+#include <utility>
+
 namespace rota::internal {
 
 void Bringer::bring() {
@@ -13,7 +15,7 @@ void Bringer::bring() {
     ids_.insert(ids_.end(), slots_.ids.begin(), slots_.ids.end());
     at = slots_.global.next;
   }
-  source_.bring(ids_);
+  here_ = {source_.bring(ids_), std::move(here_[0])};
   is_over_ = step < until;
   brought_ = until;
   at_ = at;

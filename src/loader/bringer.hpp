@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "loader/planner.hpp"
@@ -21,6 +24,7 @@ class Bringer {
 
   /// Goes on at `at`, in which nothing is brought yet.
   void restart(const Position& at) noexcept {
+    here_ = {};
     at_ = at;
     delivered_ = brought_ = 0;
     is_over_ = false;
@@ -45,7 +49,8 @@ class Bringer {
   Position at_;  // behind the last step brought
   std::int64_t delivered_ = 0;
   std::int64_t brought_ = 0;
-  bool is_over_ = false;  // there are no steps behind
+  bool is_over_ = false;                             // there are no steps behind
+  std::array<std::shared_ptr<const void>, 2> here_;  // by the last call, and by the one before
   Slots slots_;
   std::vector<SampleId> ids_;
 };

@@ -49,7 +49,7 @@ class MemoryFile {
   /// Another process's. Throws where it cannot be opened, or is another file.
   explicit MemoryFile(const Address& address)
       : fd_(::open(fmt::format("/proc/{}/fd/{}", address.process, address.descriptor).c_str(),
-                   O_RDONLY | O_CLOEXEC)),
+                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)),
         bytes_(static_cast<std::size_t>(address.bytes)) {
     if (fd_ < 0) throw failed("open", errno);
     if (const Address found = this->address();
@@ -194,12 +194,12 @@ SharedBytes share_on_node(const Nodes& nodes, const std::optional<MemoryFile>& f
   }
   sum(nodes.node(), std::span(&failures, 1));
   if (failures == 0) return shared;
-  std::vector<std::byte> copy(static_cast<std::size_t>(address.bytes));
-  if (nodes.leads()) std::copy(shared.bytes.begin(), shared.bytes.end(), copy.begin());
-  broadcast(nodes.node(), copy);
-  if (nodes.leads()) return shared;
-  const auto owner = std::make_shared<std::vector<std::byte>>(std::move(copy));
-  return {.bytes = *owner, .owner = owner};
+  const auto copy = std::make_shared<std::vector<std::byte>>();
+  together(nodes.node(), "copy memory that cannot be shared",
+           [&] { copy->resize(static_cast<std::size_t>(address.bytes)); });
+  if (nodes.leads()) std::copy(shared.bytes.begin(), shared.bytes.end(), copy->begin());
+  broadcast(nodes.node(), *copy);
+  return {.bytes = *copy, .owner = copy};
 }
 
 }  // namespace

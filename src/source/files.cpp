@@ -44,10 +44,10 @@ class FilesSource final : public Source {
   }
 
   [[nodiscard]] bool is_spread() const override { return files_.listing().is_spread(); }
-  void bring(std::span<const SampleId> ids) const override {
+  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
     std::vector<std::size_t> files(ids.size());
     std::transform(ids.begin(), ids.end(), files.begin(), index);
-    files_.listing().bring(files);
+    return files_.listing().bring(files);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -26,8 +27,9 @@ struct FileRange {
 
 class Hdf5Source final : public Source {
  public:
-  Hdf5Source(FileList files, FileList targets, std::vector<Hdf5File> contents)
-      : files_(std::move(files)), targets_(std::move(targets)), contents_(std::move(contents)) {
+  Hdf5Source(FileList files, std::optional<FileList> targets, std::vector<Hdf5File> contents)
+      : files_(std::move(files)), contents_(std::move(contents)) {
+    if (targets) targets_.emplace(std::move(*targets));
     for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
     for (const Hdf5File& file : contents_) samples_.add(file.samples);
     samples_.require_expected(files_.list());
@@ -106,7 +108,7 @@ class Hdf5Source final : public Source {
       rows.clear();
       for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
       const Hdf5Field& stored = contents_[file].fields[field];
-      const OpenFiles& files = stored.target ? targets_ : files_;
+      const OpenFiles& files = stored.target ? *targets_ : files_;
       const std::size_t index = stored.target ? stored.target->index : file;
       const OpenFiles::Handle opened = files.open(index);
       read_rows({opened.get(), files.list(), index}, stored.values, rows, unfilter);
@@ -129,7 +131,7 @@ class Hdf5Source final : public Source {
   }
 
   OpenFiles files_;
-  OpenFiles targets_;  // of external links
+  std::optional<OpenFiles> targets_;  // of external links
   std::vector<Hdf5File> contents_;
   std::vector<Field> fields_;
   FileSamples samples_;
@@ -204,18 +206,24 @@ std::string relative_name(const FileList& files, const std::string& path) {
 // The files that external links lead into, and their numbers among them.
 FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
   std::map<std::string, std::size_t> numbers;  // by path
-  std::vector<std::string> names;
+  std::vector<std::string> paths;
   std::vector<std::int64_t> bytes;
   for (Hdf5File& file : contents) {
     for (Hdf5Field& field : file.fields) {
       if (!field.target) continue;
-      const auto [number, is_new] = numbers.try_emplace(field.target->path, names.size());
+      const auto [number, is_new] = numbers.try_emplace(field.target->path, paths.size());
       field.target->index = number->second;
       if (!is_new) continue;
-      names.push_back(relative_name(files, field.target->path));
+      paths.push_back(field.target->path);
       bytes.push_back(field.target->bytes);
     }
   }
+  const auto names = made_on_first_rank(files.crew(), "look for files that links lead to", [&] {
+    std::vector<std::string> relative(paths.size());
+    std::transform(paths.begin(), paths.end(), relative.begin(),
+                   [&](const std::string& path) { return relative_name(files, path); });
+    return relative;
+  });
   FileList targets = files.beside(names);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets.bytes(i) == bytes[i]) continue;
@@ -252,7 +260,12 @@ std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
     contents[i] = unpack<Hdf5File>((*index)[i]);
     check_alike(files, contents, i);
   }
-  FileList targets = list_targets(files, contents);
+  const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
+    return std::any_of(file.fields.begin(), file.fields.end(),
+                       [](const Hdf5Field& field) { return field.target.has_value(); });
+  });
+  std::optional<FileList> targets;
+  if (has_targets) targets = list_targets(files, contents);
   const auto crew = files.shared_crew();
   return made_together(*crew, "open files", [&] {
     return std::make_unique<Hdf5Source>(std::move(files), std::move(targets), std::move(contents));

@@ -342,10 +342,11 @@ std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions&
   std::vector<std::string> columns;
   columns.reserve(chosen.size());
   for (const std::size_t i : chosen) columns.push_back(index.columns[i].name);
-  return make_record_source(std::move(shards),
-                            std::make_unique<MdsFormat>(std::move(index), std::move(chosen),
-                                                        static_cast<std::uint64_t>(options.unpacked_bytes)),
-                            fmt::format("mds {}", columns));
+  return make_record_source(
+      std::move(shards),
+      std::make_unique<MdsFormat>(std::move(index), std::move(chosen),
+                                  static_cast<std::uint64_t>(options.unpacked_bytes)),
+      fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));
 }
 
 }  // namespace rota

@@ -125,12 +125,15 @@ std::unique_ptr<const Source> open_megatron(const Catalog& catalog) {
     names.push_back(bin_name(name));
   }
   FileList data = indices.beside(names);
+  data.expect_as(indices);
   const auto dtype = made_on_first_rank(indices.crew(), "look into the first index", [&] {
     const Descriptor opened = indices.open(std::size_t{0});
     return read_head({.files = indices, .index = 0, .fd = opened.get()}).dtype;
   });
+  // All that is found in X.bin comes from X.idx.
+  const std::string signature = fmt::format("megatron {}", to_string(indices.fingerprint_with_times()));
   auto format = std::make_unique<MegatronFormat>(std::move(indices), dtype);
-  return make_record_source(std::move(data), std::move(format), "megatron");
+  return make_record_source(std::move(data), std::move(format), signature);
 }
 
 }  // namespace rota

@@ -50,7 +50,7 @@ bool are_json_lines(const FileList& files) {
   return true;
 }
 
-bool is_empty(const FileList& files, std::size_t i) { return files.bytes(i) == 0; }
+bool is_empty(const FileList& files, std::size_t i) { return size_of_open(files.open(i).get()) == 0; }
 
 // A TFRecord file without records is empty.
 bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
@@ -78,7 +78,7 @@ void require_format(const std::string& path, const std::string& format) {
 
 bool has_hdf5_signature(const FileList& files, std::size_t i) {
   const Descriptor file = files.open(i);
-  const auto end = static_cast<std::uint64_t>(files.bytes(i));
+  const auto end = static_cast<std::uint64_t>(std::max<std::int64_t>(size_of_open(file.get()), 0));
   for (std::uint64_t offset = 0; offset + kSignature.size() <= end; offset = offset == 0 ? 512 : offset * 2) {
     std::array<char, kSignature.size()> found{};
     if (read_at(file.get(), std::as_writable_bytes(std::span(found)), offset) < 0) {
@@ -94,8 +94,7 @@ std::vector<std::string> formats() { return {kFormats.begin(), kFormats.end()}; 
 std::string find_format(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
   if (files.listing().is_spread()) return "files";
-  const FileList sized = files.with_sizes();
-  return sized.crew().on_first_rank("look which format it is", [&] { return format_of(sized); });
+  return files.crew().on_first_rank("look which format it is", [&] { return format_of(files); });
 }
 
 std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format) {

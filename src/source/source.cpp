@@ -21,7 +21,7 @@ void Source::rows(std::span<const SampleId> /*ids*/, std::size_t field,
                   fields()[field].name));
 }
 
-void Source::bring(std::span<const SampleId> /*ids*/) const {}
+std::shared_ptr<const void> Source::bring(std::span<const SampleId> /*ids*/) const { return nullptr; }
 
 Fingerprint Source::fingerprint() const {
   FingerprintBuilder builder;

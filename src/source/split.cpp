@@ -33,7 +33,9 @@ class Part final : public Source {
   }
 
   [[nodiscard]] bool is_spread() const override { return whole_->is_spread(); }
-  void bring(std::span<const SampleId> ids) const override { whole_->bring(translate(ids)); }
+  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
+    return whole_->bring(translate(ids));
+  }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint whole = whole_->fingerprint();

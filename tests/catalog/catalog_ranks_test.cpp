@@ -90,7 +90,8 @@ TEST_F(Together, ReadTheSameSamplesAsOneProcess) {
   EXPECT_EQ(source->fingerprint(), alone->fingerprint());
   const Samples here(*source, all_ids(*source));
   const Samples there(*alone, all_ids(*alone));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(source->size()); i += 7) EXPECT_EQ(here.sample(0, i), there.sample(0, i));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(source->size()); i += 7)
+    EXPECT_EQ(here.sample(0, i), there.sample(0, i));
 }
 
 TEST_F(Together, ShareTheWorkOfLookingIntoFiles) {
@@ -174,7 +175,7 @@ TEST_F(Together, KeepAPartOfTheNamesEach) {
   std::mt19937_64 random(static_cast<std::uint64_t>(comm().rank()));
   std::vector<std::size_t> wanted(static_cast<std::size_t>(100 * comm().rank()));
   for (std::size_t& file : wanted) file = random() % kFiles;
-  files_of(catalog).listing().bring(wanted);
+  const auto here = files_of(catalog).listing().bring(wanted);
   const auto names = files_of(catalog).read_names();
   for (const std::size_t file : wanted) EXPECT_EQ((*names)[file], fmt::format("{}/{:06}", file % 10, file));
 }
@@ -185,19 +186,27 @@ TEST_F(Together, SayThatANameWasNotBrought) {
   EXPECT_TRUE(source->is_spread());
   const auto error = error_of_all([&] { Samples(*source, ids({3})); });
   EXPECT_THAT(error, HasSubstr("read a distributed dataset with a Loader"));
-  source->bring(ids({3}));
+  const auto here = source->bring(ids({3}));
   EXPECT_EQ(Samples(*source, ids({3})).sample(0, 0).substr(0, 2), "3\n");
   EXPECT_THAT(source->where({3}), HasSubstr("file_000003.txt"));
 }
 
-TEST_F(Together, KeepWhatTheLastTwoCallsBrought) {
+TEST_F(Together, RefuseToBringWhatThereIsNot) {
   write(10, 1);
   const auto source = open(together(Placement::distributed));
-  source->bring(ids({1}));
-  source->bring(ids({2, 3}));
+  const auto error = error_of_all([&] { (void)source->bring(ids({10})); });
+  EXPECT_THAT(error, HasSubstr("there are 10"));
+}
+
+TEST_F(Together, KeepWhatWasBroughtForAsLongAsItIsWanted) {
+  write(10, 1);
+  const auto source = open(together(Placement::distributed));
+  auto one = source->bring(ids({1}));
+  const auto others = source->bring(ids({2, 3}));
   EXPECT_EQ(Samples(*source, ids({1, 2, 3})).sample(0, 0).substr(0, 2), "1\n");
-  source->bring(ids({4}));
+  one.reset();
   EXPECT_THROW(Samples(*source, ids({1})), Error);
+  EXPECT_EQ(Samples(*source, ids({2})).sample(0, 0).substr(0, 2), "2\n");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -164,6 +165,23 @@ TEST_F(Catalogs, ThatCannotBeSavedLeaveWhatIsThere) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 2);
 }
 
+TEST_F(Catalogs, AreNotSavedAmongTheirOwnFiles) {
+  write_lines(2);
+  EXPECT_THAT(error_of([&] { Catalog(data()).save(data() + "/catalog.rota"); }),
+              is_error(ErrorCode::invalid_argument, {"data/catalog.rota", "name another place"}));
+  EXPECT_THAT(error_of([&] { Catalog(data() + "/*.rota*").save(data() + "/x.rota"); }),
+              is_error(ErrorCode::not_found, {"*.rota*"}));
+  Catalog(data() + "/*.jsonl").save(data() + "/catalog.rota");
+  EXPECT_EQ(Catalog(data() + "/catalog.rota").size(), 2);
+}
+
+TEST_F(Catalogs, AreSavedWhereAKilledProcessLeftItsTemporary) {
+  write_lines(2);
+  directory_.write(fmt::format("catalog.rota.{}.tmp", ::getpid()), "half");
+  save();
+  EXPECT_EQ(Catalog(saved()).size(), 2);
+}
+
 // ---- manifests ----
 
 TEST_F(Catalogs, OfAManifestHoldWhatItListsInItsOrder) {
@@ -209,6 +227,9 @@ TEST_F(Catalogs, NameTheLineOfAManifestThatIsWrong) {
   EXPECT_THAT(refusal_of("\n{\"path\": \"x\"\n"), is_error(ErrorCode::invalid_argument, {"line 2"}));
   EXPECT_THAT(refusal_of("{\"path\": \"x\", \"samples\": -5}\n"),
               is_error(ErrorCode::invalid_argument, {"-5 samples"}));
+  EXPECT_THAT(refusal_of("{\"path\": \"x\", \"samples\": 3.7}\n"),
+              is_error(ErrorCode::invalid_argument, {"line 1", "no whole number"}));
+  EXPECT_THAT(refusal_of("/no/such/file\n"), is_error(ErrorCode::io, {"list /no/such/file:"}));
   EXPECT_THAT(refusal_of(""), is_error(ErrorCode::not_found, {"lists no files"}));
   EXPECT_THAT(refusal_of("data/000.jsonl\ndata/404.jsonl\n"), is_error(ErrorCode::io, {"data/404.jsonl"}));
   EXPECT_THAT(refusal_of("data\n"), is_error(ErrorCode::io, {"no regular file"}));

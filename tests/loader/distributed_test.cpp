@@ -138,6 +138,17 @@ TEST_F(Distributed, RunsGoOnWhenOneRankCouldNotRead) {
   EXPECT_EQ(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}), kFiles);
 }
 
+TEST_F(Distributed, LoadersOverOneDatasetDoNotTakeNamesFromEachOther) {
+  const auto source = open_distributed();
+  Loader training(source, {.global_batch_size = 8, .workers = 1}, comm().world());
+  for (int step = 0; step < 10; ++step) expect_contents(*training.next());
+  for (int pass = 0; pass < 3; ++pass) {
+    Loader validation(source, {.global_batch_size = 300, .workers = 1}, comm().world());
+    for (const Batch& batch : validation) expect_contents(batch);
+  }
+  for (int step = 10; step < 200; ++step) expect_contents(*training.next());
+}
+
 TEST_F(Distributed, PartsOfASplitBringWhatTheyRead) {
   const auto source = open_distributed();
   const std::array<double, 2> fractions = {0.5, 0.5};

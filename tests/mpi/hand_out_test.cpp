@@ -156,8 +156,9 @@ TEST(Digests, OfRanksThatHaveOtherBytesAreAnErrorOnAll) {
 TEST(Messages, GoFromEachRankToEach) {
   const Communicator& comm = mpi_session().comm();
   const auto message = [](int from, int to) {
-    return some_bytes(static_cast<std::size_t>(from * 1000 + to),
-                      static_cast<std::uint64_t>(from + 100 * to));
+    const auto sender = static_cast<std::size_t>(from);
+    const auto receiver = static_cast<std::size_t>(to);
+    return some_bytes(1000 * sender + receiver, sender + 100 * receiver);
   };
   Messages outgoing;
   for (int to = 0; to < comm.size(); ++to) outgoing.push_back(message(comm.rank(), to));
