@@ -24,7 +24,7 @@ TEST(ShownText, LeavesTextInAnyWritingAsItIs) {
 TEST(ShownText, StaysOnOneLineAndLeavesTheTerminalAlone) {
   EXPECT_EQ(shown("a\nb\tc\r\\"), "a\\nb\\tc\\r\\\\");
   EXPECT_EQ(shown("\x1b[31m\x7f"), "\\x1b[31m\\x7f");
-  EXPECT_EQ(shown("\xc2\x9b"), "\\xc2\\x9b");           // the control characters of 8 bits
+  EXPECT_EQ(shown("\xc2\x9b"), "\\xc2\\x9b");                             // the control characters of 8 bits
   EXPECT_EQ(shown(std::string("\xe2") + "\x80\xae"), "\\xe2\\x80\\xae");  // from right to left
   EXPECT_EQ(shown(std::string("a\0b", 3)), "a\\x00b");
 }

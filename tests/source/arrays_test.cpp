@@ -247,6 +247,23 @@ TEST_F(Megatron, HaveTheTypeThatTheIndexSays) {
   expect_samples(*source, documents);
 }
 
+TEST_F(Megatron, DocumentsThatWereSplitAnewAreIndexedAnew) {
+  numpy(std::string(kMegatron) + "write('a', 'uint16', 8, [5, 3])");
+  const TemporaryDirectory elsewhere;
+  {
+    const Catalog catalog(directory_.path());
+    (void)open_megatron(catalog);
+    catalog.save(elsewhere / "saved");
+  }
+  // The tokens' file is as it was, as far as anybody can tell.
+  const auto documents = numpy(std::string(kMegatron) + R"(
+before = os.stat('a.bin')
+write('a', 'uint16', 8, [2, 6])
+os.utime('a.bin', ns=(before.st_atime_ns, before.st_mtime_ns))
+)");
+  expect_samples(*open_megatron(Catalog(elsewhere / "saved")), documents);
+}
+
 TEST_F(Megatron, AnIndexThatIsDamagedIsNamed) {
   const auto damaged = [&](const std::string& script) {
     numpy(std::string(kMegatron) + script);
