@@ -5,10 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "catalog/name_table.hpp"
 #include "mpi/shared_bytes.hpp"
@@ -25,7 +23,7 @@ struct FileStat {
 /// Files by number. *Immutable*, but for what `bring` brings.
 class Listing {
  public:
-  /// Reads names. It must not outlive the listing. *One thread.*
+  /// Reads names. Of a listing that is no table, it must not outlive it. *One thread.*
   class Reader {
    public:
     Reader() = default;
@@ -73,13 +71,10 @@ class TableListing final : public Listing {
 
  private:
   NameTable names_;
-  class PooledReader;
-  [[nodiscard]] std::unique_ptr<NameReader> take_reader() const;
-  void give_back(std::unique_ptr<NameReader> reader) const noexcept;
+  class Readers;
 
   mpi::SharedBytes stats_;  // a FileStat each
-  mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<NameReader>> unused_;  // each with the block that it unpacked last
+  std::shared_ptr<Readers> readers_;
 };
 
 }  // namespace rota
