@@ -114,19 +114,21 @@ std::span<const std::byte> NameTable::block(std::size_t b) const {
 std::string NameTable::operator[](std::size_t i) const { return NameReader(*this)[i]; }
 
 struct NameTableBuilder::Compressor {
-  Compressor() : context(ZSTD_createCCtx()), digest(XXH3_createState()) {
-    if (context == nullptr || digest == nullptr || XXH3_128bits_reset(digest) != XXH_OK)
+  Compressor() : context(ZSTD_createCCtx()), digest(XXH3_createState()), so_far(XXH3_createState()) {
+    if (context == nullptr || digest == nullptr || so_far == nullptr || XXH3_128bits_reset(digest) != XXH_OK)
       throw std::bad_alloc();
   }
   ~Compressor() {
     ZSTD_freeCCtx(context);
     XXH3_freeState(digest);
+    XXH3_freeState(so_far);
   }
   Compressor(const Compressor&) = delete;
   Compressor& operator=(const Compressor&) = delete;
 
   ZSTD_CCtx* context;
-  XXH3_state_t* digest;
+  XXH3_state_t* digest;  // of names in full blocks
+  XXH3_state_t* so_far;
   std::vector<std::byte> raw;
   std::vector<std::byte> packed;
 };
@@ -139,32 +141,39 @@ NameTableBuilder::NameTableBuilder(BlockSink sink)
 NameTableBuilder::~NameTableBuilder() = default;
 
 void NameTableBuilder::add(std::string_view directory, std::string_view name) {
-  next_.assign(directory).append(name);
-  if (next_.size() > kMostNameBytes) {
+  const std::size_t begin = whole_.size();
+  whole_.append(directory).append(name);
+  const std::string_view next = std::string_view(whole_).substr(begin);
+  if (next.size() > kMostNameBytes) {
+    const std::string shown(next.substr(0, 100));
+    const std::size_t bytes = next.size();
+    whole_.resize(begin);
     throw Error(ErrorCode::unsupported,
-                fmt::format("list {}...: its path has {} bytes; at most {} are supported",
-                            next_.substr(0, 100), next_.size(), kMostNameBytes));
+                fmt::format("list {}...: its path has {} bytes; at most {} are supported", shown, bytes,
+                            kMostNameBytes));
   }
   std::size_t prefix = 0;
   std::size_t suffix = 0;
   if (middles_.size() % kAloneEvery != 0) {
-    const std::size_t most = std::min(last_.size(), next_.size());
-    prefix = common_prefix(last_, next_, most);
-    suffix = common_suffix(last_, next_, most - prefix);
+    const std::string_view last = std::string_view(whole_).substr(last_at_, begin - 1 - last_at_);
+    const std::size_t most = std::min(last.size(), next.size());
+    prefix = common_prefix(last, next, most);
+    suffix = common_suffix(last, next, most - prefix);
   }
-  const std::size_t middle = next_.size() - prefix - suffix;
+  const std::size_t middle = next.size() - prefix - suffix;
   prefixes_.push_back(static_cast<std::uint16_t>(prefix));
   suffixes_.push_back(static_cast<std::uint16_t>(suffix));
   middles_.push_back(static_cast<std::uint16_t>(middle));
-  text_.append(next_, prefix, middle);
-  whole_.append(next_).push_back('\0');
-  std::swap(last_, next_);
+  text_.append(next.substr(prefix, middle));
+  last_at_ = begin;
+  whole_.push_back('\0');
   ++size_;
   if (middles_.size() == NameTable::kBlockNames) end_block();
 }
 
 void NameTableBuilder::end_block() {
-  digest_names();
+  XXH3_128bits_update(compressor_->digest, whole_.data(), whole_.size());
+  whole_.clear();
   std::vector<std::byte>& raw = compressor_->raw;
   raw.clear();
   for (auto* array : {&prefixes_, &suffixes_, &middles_}) {
@@ -189,14 +198,10 @@ NameTable NameTableBuilder::finish() {
   return {std::span<const std::byte>(*bytes), bytes};
 }
 
-void NameTableBuilder::digest_names() {
-  XXH3_128bits_update(compressor_->digest, whole_.data(), whole_.size());
-  whole_.clear();
-}
-
-Fingerprint NameTableBuilder::digest() {
-  digest_names();
-  const XXH128_hash_t digest = XXH3_128bits_digest(compressor_->digest);
+Fingerprint NameTableBuilder::digest() const {
+  XXH3_copyState(compressor_->so_far, compressor_->digest);
+  XXH3_128bits_update(compressor_->so_far, whole_.data(), whole_.size());
+  const XXH128_hash_t digest = XXH3_128bits_digest(compressor_->so_far);
   return {.high = digest.high64, .low = digest.low64};
 }
 

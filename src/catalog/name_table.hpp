@@ -62,11 +62,10 @@ class NameTableBuilder {
   /// Ends the last block. What comes after the blocks in a table.
   [[nodiscard]] std::vector<std::byte> end();
   /// Of all names added, in order.
-  [[nodiscard]] Fingerprint digest();
+  [[nodiscard]] Fingerprint digest() const;
 
  private:
   void end_block();
-  void digest_names();
 
   struct Compressor;
   std::unique_ptr<Compressor> compressor_;
@@ -74,9 +73,8 @@ class NameTableBuilder {
   std::size_t size_ = 0;
   std::vector<std::uint64_t> ends_;  // of blocks, counted from the first byte of the first
   std::vector<std::byte> kept_;      // of blocks, where there is no sink
-  std::string last_;
-  std::string next_;
-  std::string whole_;  // names that are not digested yet, each with a zero byte behind it
+  std::string whole_;                // names of the block that is not full, each with a zero byte behind it
+  std::size_t last_at_ = 0;          // in there
   // Of the names of the block that is not full: bytes in common with the name before, and what is between.
   std::vector<std::uint16_t> prefixes_;
   std::vector<std::uint16_t> suffixes_;
