@@ -25,8 +25,6 @@ void serialize(Archive& archive, CatalogChanges& changes) {
 
 namespace {
 
-using SharedCrew = std::shared_ptr<const Crew>;
-
 std::string absolute_path(const std::filesystem::path& path) {
   return path.empty() ? std::string() : std::filesystem::absolute(path).native();
 }

@@ -1,13 +1,10 @@
 #include "loader/bringer.hpp"
 
-#include <utility>
-
 namespace rota::internal {
 
 void Bringer::bring() {
-  const bool is_due = brought_ == 0 || delivered_ + ahead_ == brought_;
-  if (is_over_ || !is_due) return;
-  const std::int64_t until = delivered_ + ahead_ + stretch_;
+  if (delivered_ < next_call_) return;
+  const std::int64_t until = delivered_ + ahead_ + kStepsAtOnce;
   Position at = at_;
   ids_.clear();
   std::int64_t step = brought_;
@@ -15,10 +12,14 @@ void Bringer::bring() {
     ids_.insert(ids_.end(), slots_.ids.begin(), slots_.ids.end());
     at = slots_.global.next;
   }
-  here_ = {source_.bring(ids_), std::move(here_[0])};
   is_over_ = step < until;
-  brought_ = until;
+  // At the end of the run, whoever has known of it for long and whoever sees it now do the same.
+  if (step == delivered_) return;
+  here_.push_back({.until = step, .kept = source_.bring(ids_)});
+  while (here_.front().until <= delivered_) here_.pop_front();
+  brought_ = step;
   at_ = at;
+  next_call_ = delivered_ + kStepsAtOnce;
 }
 
 }  // namespace rota::internal

@@ -95,7 +95,9 @@ void Loader::Impl::warm_up() {
 void Loader::Impl::bring() {
   if (!bringer_) return;
   bringer_->bring();
-  if (ring_) ring_->allow(bringer_->brought() - ring_began_);
+  // At the end of the run the ring may look for a batch more, to see that there is none.
+  const std::int64_t allowed = bringer_->is_over() ? kEndless : bringer_->brought() - ring_began_;
+  if (ring_) ring_->allow(allowed);
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {

@@ -138,6 +138,28 @@ TEST_F(Distributed, RunsGoOnWhenOneRankCouldNotRead) {
   EXPECT_EQ(std::accumulate(samples.begin(), samples.end(), std::int64_t{0}), kFiles);
 }
 
+TEST_F(Distributed, RanksMayReadAheadEachAsFarAsItLikes) {
+  const auto source = open_distributed();
+  const int rank = comm().rank();
+  for (const std::int64_t batch : {16, 47}) {  // 188 and 64 steps
+    Loader loader(source,
+                  {.global_batch_size = batch,
+                   .workers = rank % 3,
+                   .read_ahead_batches =
+                       std::array<std::int64_t, 4>{1, 300, 5, 70}.at(static_cast<std::size_t>(rank) % 4)},
+                  comm().world());
+    loader.warm_up();
+    std::int64_t seen = 0;
+    for (const Batch& each : loader) {
+      expect_contents(each);
+      seen += each.size();
+    }
+    EXPECT_FALSE(loader.next());
+    mpi::sum(comm(), std::span(&seen, 1));
+    EXPECT_EQ(seen, kFiles);
+  }
+}
+
 TEST_F(Distributed, LoadersOverOneDatasetDoNotTakeNamesFromEachOther) {
   const auto source = open_distributed();
   Loader training(source, {.global_batch_size = 8, .workers = 1}, comm().world());
