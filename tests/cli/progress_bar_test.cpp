@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -127,6 +128,18 @@ TEST(ProgressLog, IsEmptyForShortTasks) {
 
 // ---- a terminal ----
 
+// What has been written to the other end of `master`, which is closed: what a kernel has yet to pass on, too.
+std::string read_to_end(int master) {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (pollfd ready{.fd = master, .events = POLLIN, .revents = 0}; ::poll(&ready, 1, 10'000) > 0;) {
+    const ssize_t bytes = ::read(master, part.data(), part.size());
+    if (bytes <= 0) return text;  // EIO: closed, and nothing is left
+    text.append(part.data(), static_cast<std::size_t>(bytes));
+  }
+  throw std::runtime_error("the pty does not end");
+}
+
 // What a bar draws on a terminal of 60 columns.
 template <typename Work>
 std::string drawn(Work&& work) {
@@ -135,16 +148,14 @@ std::string drawn(Work&& work) {
   std::FILE* terminal = ::fdopen(::open(::ptsname(master), O_RDWR | O_NOCTTY), "w");
   const winsize size{.ws_row = 24, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
   ::ioctl(master, TIOCSWINSZ, &size);
-  ::fcntl(master, F_SETFL, O_NONBLOCK);
   {
     ProgressBar bar(terminal);
     work(bar);
   }
-  std::array<char, 4096> text{};
-  const ssize_t bytes = ::read(master, text.data(), text.size());
   std::fclose(terminal);
+  std::string text = read_to_end(master);
   ::close(master);
-  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))};
+  return text;
 }
 
 TEST(ProgressBar, IsDrawnInPlaceAndErasedWhenTheTaskIsOver) {
