@@ -59,12 +59,17 @@ class Batch {
   /// Slots of this rank; may be 0 in an epoch's last batch, or where there are more ranks than samples in a
   /// batch.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// The sample in each slot, in canonical order: [size].
+  /// The sample in each slot, in canonical order: [size]. Of a Mixture, numbered as `join` does; see
+  /// Loader::first_id.
   [[nodiscard]] std::span<const SampleId> ids() const noexcept;
   /// What each slot holds: [size].
   [[nodiscard]] std::span<const Mark> marks() const noexcept;
-  /// The epoch of each slot: [size]. All the same but where Tail::carry crosses into the next epoch.
+  /// The epoch of each slot: [size]. All the same but where Tail::carry crosses into the next epoch,
+  /// and of a Mixture, whose datasets have their own.
   [[nodiscard]] std::span<const std::int64_t> epochs() const noexcept;
+
+  /// The dataset of each slot: [size]. All 0 but of a Mixture.
+  [[nodiscard]] std::span<const std::int32_t> datasets() const noexcept;
 
   /// Where the global batch starts: its epoch, the samples consumed in it before this batch, its step.
   [[nodiscard]] const Position& start() const noexcept;

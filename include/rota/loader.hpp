@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rota/batch.hpp"
+#include "rota/mixture.hpp"
 #include "rota/order.hpp"
 #include "rota/schedule.hpp"
 #include "rota/source.hpp"
@@ -48,6 +49,28 @@ struct Transform {
   std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply =
       {};
   std::vector<Field> fields = {};
+};
+
+/// One dataset of a mixture.
+struct WeightedSource {
+  std::shared_ptr<const Source> source = nullptr;
+  double weight = 1;  ///< of its samples among those of all; 0: none, for now
+};
+
+/// Datasets with the same fields that take turns by weight.
+///
+/// Each goes through epochs of its own, cut into LoaderOptions::shards shards of its own. Which of them has a
+/// turn depends on nothing but the weights: of n samples since they were set, dataset d has had n w_d /
+/// (w_0 + ... + w_last), give or take less than one, where w are quantised weights. The order in a batch is
+/// (dataset, epoch, shard, position). Under Tail::pad, samples that would come next fill up the last one.
+struct Mixture {
+  std::vector<WeightedSource> datasets = {};
+  MixtureEnd end = MixtureEnd::first_exhausted;
+  std::int64_t steps = 0;  ///< of the run, where it ends by them
+
+  /// Throws Error{invalid_argument} for a dataset that is null or empty, for weights as `quantise` does, and
+  /// for `steps` without MixtureEnd::steps or the other way round.
+  void validate() const;
 };
 
 /// No last epoch.
@@ -107,6 +130,9 @@ class Loader {
   /// Error{invalid_argument} from `options.validate()`, `world.validate()` or for a null source,
   /// Error{callback} for shard lengths of the source's own that do not add up.
   Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world = {});
+  /// Over several datasets. The same, and Error{invalid_argument} from `mixture.validate()` and for fields
+  /// that differ.
+  Loader(const Mixture& mixture, LoaderOptions options, World world = {});
   /// Waits for reads that are under way.
   ~Loader();
   Loader(Loader&&) noexcept;
@@ -126,8 +152,9 @@ class Loader {
   /// Where the run is: after the last batch handed over.
   [[nodiscard]] Position position() const noexcept;
 
-  /// Goes to `position`, one that a run of this order had between two steps. What was read ahead is dropped.
-  /// An epoch past the last is the end of the run. Throws Error{out_of_range} for a place that no epoch has.
+  /// Goes to `position`, one that a run of this order, and of the weights as they are, had between two steps.
+  /// What was read ahead is dropped. An epoch past the last is the end of the run. Throws Error{out_of_range}
+  /// for a place that no epoch has.
   void seek(const Position& position);
 
   /// Goes on from the same position in another world; no file, no communication. Throws as `world.validate()`
@@ -137,13 +164,28 @@ class Loader {
   /// Throws Error{invalid_argument} for one below 1.
   void set_global_batch_size(std::int64_t size);
 
+  /// Goes on with other weights of a mixture, which every rank must set at the same step. Throws
+  /// Error{invalid_argument} as `quantise` does, for another number of them, and where nothing is mixed.
+  void set_weights(std::span<const double> weights);
+  /// Where the mixture stands; null where nothing is mixed. Valid until it changes.
+  [[nodiscard]] const MixtureState* mixture() const noexcept;
+  /// Goes to a place of a mixture as it was then. Throws Error{invalid_argument} for a state that is none, or
+  /// of another number of datasets, Error{out_of_range} for a position before its weights were set.
+  void seek(const Position& position, const MixtureState& mixture);
+
   [[nodiscard]] World world() const noexcept;
   [[nodiscard]] const LoaderOptions& options() const noexcept;
+  /// Of a mixture, all its datasets joined.
   [[nodiscard]] const Source& source() const noexcept;
   /// The source's fingerprint, which it is asked for once.
   [[nodiscard]] Fingerprint fingerprint() const;
-  [[nodiscard]] const Order& order() const noexcept;
-  /// The cursors at position() of shards [first, first + out.size() / 2), as pairs (epoch, position).
+  /// Datasets that are mixed, or 1.
+  [[nodiscard]] std::int64_t datasets() const noexcept;
+  [[nodiscard]] const Order& order(std::int64_t dataset = 0) const noexcept;
+  /// The id, in batches, of a dataset's first sample.
+  [[nodiscard]] SampleId first_id(std::int64_t dataset) const noexcept;
+  /// The cursors at position() of shards [first, first + out.size() / 2), as pairs (epoch, position). Those
+  /// of a mixture are numbered one dataset after the other.
   /// Throws Error{out_of_range} for shards that there are not.
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
   [[nodiscard]] LoaderStats stats() const;

@@ -29,7 +29,8 @@ struct Span {
   ShardId shard = {};
   std::int64_t position = 0;
   std::int64_t count = 0;
-  Mark mark = Mark::real;  ///< real or pad
+  Mark mark = Mark::real;    ///< real or pad
+  std::int32_t dataset = 0;  ///< of a mixture
   friend bool operator==(const Span&, const Span&) = default;
 };
 

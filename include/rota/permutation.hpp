@@ -23,6 +23,7 @@ enum class Purpose : std::uint64_t {
   groups = 5,
   split = 6,
   transform = 7,
+  dataset = 8,  // of a mixture
 };
 
 /// XXH3-128 of the four numbers as little-endian 64-bit words: nearby seeds and epochs have unrelated keys.

@@ -1,7 +1,7 @@
 #pragma once
 
 // Whose turn it is: which samples make a global batch, and which slice of it belongs to whom. Pure
-// arithmetic, the same on every rank. Next: fingerprint.hpp, source.hpp.
+// arithmetic, the same on every rank. Next: mixture.hpp.
 
 #include <cstdint>
 #include <memory>
@@ -20,6 +20,7 @@ struct Stretch {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   Mark mark = Mark::real;
+  std::int32_t dataset = 0;  ///< of a mixture
   friend bool operator==(const Stretch&, const Stretch&) = default;
 };
 

@@ -124,6 +124,10 @@ class Source {
 /// Throws Error{out_of_range} unless every id is in [0, source.size()).
 void check_ids(const Source& source, std::span<const SampleId> ids);
 
+/// The samples of all `sources`, which are one or more and have the same fields, one source after the other.
+/// O(sources) memory. Throws Error{invalid_argument} naming the fields that differ.
+std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources);
+
 /// Splits a dataset at random into parts, for training and validation, say: part k gets its `fractions[k]` of
 /// the samples (sizes by rounding the running sum, so that they add up). The same seed gives the same parts
 /// at any world. O(1) memory. Throws Error{invalid_argument} unless every fraction is >= 0 and their sum is 1

@@ -61,6 +61,9 @@ std::span<const Mark> Batch::marks() const noexcept {
 std::span<const std::int64_t> Batch::epochs() const noexcept {
   return memory_ ? std::span<const std::int64_t>(memory_->epochs) : std::span<const std::int64_t>();
 }
+std::span<const std::int32_t> Batch::datasets() const noexcept {
+  return memory_ ? std::span<const std::int32_t>(memory_->datasets) : std::span<const std::int32_t>();
+}
 const Position& Batch::start() const noexcept { return memory_->global.start; }
 std::int64_t Batch::global_size() const noexcept { return memory_->global.size; }
 std::int64_t Batch::global_real() const noexcept { return memory_->global.real; }

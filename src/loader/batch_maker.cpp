@@ -4,26 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 
 #include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
-
-ShardPlan make_plan(const Source& source, const LoaderOptions& options) {
-  const auto lengths = source.shard_lengths(options.shards);
-  if (lengths.empty()) return ShardPlan::equal(source.size(), options.shards, options.interleave);
-  const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  if (static_cast<std::int64_t>(lengths.size()) != options.shards || sum != source.size()) {
-    throw Error(
-        ErrorCode::callback,
-        fmt::format("make a loader: the source splits its {} samples into {} shards of {} samples in all; it "
-                    "was asked for {} shards",
-                    source.size(), lengths.size(), sum, options.shards));
-  }
-  return ShardPlan::ragged(lengths, options.interleave);
-}
 
 bool any_ragged(const std::vector<Field>& fields) {
   for (const Field& field : fields) {
@@ -47,16 +32,17 @@ bool any_ragged(const std::vector<Field>& fields) {
 
 }  // namespace
 
-BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const LoaderOptions& options, World world)
+BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recipe,
+                       const LoaderOptions& options, World world)
     : source_(std::move(source)),
       transform_(options.transform),
+      seed_(options.seed),
       pool_(std::make_shared<BatchPool>(transform_.fields.empty() ? source_->fields() : transform_.fields,
                                         options.allocator,
                                         static_cast<std::size_t>(options.read_ahead_batches) + 1)),
       has_sizes_(any_ragged(pool_->fields())),
       source_fields_(std::make_shared<const std::vector<Field>>(source_->fields())),
-      planner_(Order(make_plan(*source_, options), options.shuffle, options.seed, options.block), options,
-               world) {}
+      planner_(recipe, options, world) {}
 
 Scratch BatchMaker::make_scratch() const {
   Scratch scratch;
@@ -161,7 +147,7 @@ void BatchMaker::transform(const BatchMemory& batch, std::size_t slot, const Bat
   const TransformContext context{
       .epoch = batch.epochs[slot],
       .id = batch.ids[slot],
-      .key = derive_key(order().seed(), batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
+      .key = derive_key(seed_, batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
   for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, i);
   const BatchView made = batch.store.view();
   for (std::size_t f = 0; f < scratch.out.size(); ++f) scratch.out[f] = made.bytes(f, slot);

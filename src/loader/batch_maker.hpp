@@ -30,17 +30,18 @@ struct Part {
 /// overlap.
 class BatchMaker {
  public:
-  BatchMaker(std::shared_ptr<const Source> source, const LoaderOptions& options, World world);
+  BatchMaker(std::shared_ptr<const Source> source, const Recipe& recipe, const LoaderOptions& options,
+             World world);
 
-  [[nodiscard]] const Order& order() const noexcept { return planner_.order(); }
   [[nodiscard]] const std::shared_ptr<BatchPool>& pool() const noexcept { return pool_; }
   [[nodiscard]] Scratch make_scratch() const;
   /// Whether `size` must be called: some field of the batch is ragged.
   [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
 
-  /// From here on, for another world or batch size. No batch may be in the making.
+  /// From here on, for another world, batch size, or mixture. No batch may be in the making.
   void rescale(World world) noexcept { planner_.rescale(world); }
   void set_global_batch_size(std::int64_t size) noexcept { planner_.set_global_batch_size(size); }
+  void mix(const Recipe& recipe, const LoaderOptions& options) { planner_.mix(recipe, options); }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
@@ -64,6 +65,7 @@ class BatchMaker {
 
   std::shared_ptr<const Source> source_;
   Transform transform_;
+  std::uint64_t seed_;
   std::shared_ptr<BatchPool> pool_;
   bool has_sizes_;
   std::shared_ptr<const std::vector<Field>> source_fields_;

@@ -16,9 +16,9 @@ namespace rota::internal {
 class Bringer {
  public:
   /// `source` must outlive it.
-  Bringer(const Source& source, const Order& order, const LoaderOptions& options, World world)
+  Bringer(const Source& source, const Recipe& recipe, const LoaderOptions& options, World world)
       : source_(source),
-        planner_(order, options, world),
+        planner_(recipe, options, world),
         ahead_(options.workers > 0 ? options.read_ahead_batches : 0) {}
 
   /// Goes on at `at`, in which nothing is brought yet.

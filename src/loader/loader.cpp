@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "loader/bringer.hpp"
+#include "loader/recipe.hpp"
 #include "loader/ring.hpp"
 #include "rota/error.hpp"
 
@@ -13,23 +14,28 @@ namespace rota {
 using internal::BatchMaker;
 using internal::BatchMemory;
 using internal::Bringer;
+using internal::Recipe;
 using internal::Ring;
+using internal::WeightedTurns;
 
 class Loader::Impl {
  public:
-  Impl(std::shared_ptr<const Source> source, LoaderOptions options, World world)
+  Impl(std::shared_ptr<const Source> source, Recipe recipe, LoaderOptions options, World world)
       : source_(std::move(source)),
+        recipe_(std::move(recipe)),
         options_(std::move(options)),
         world_(world),
-        maker_(source_, options_, world),
+        maker_(source_, recipe_, options_, world),
         scratch_(maker_.make_scratch()) {
-    if (source_->is_spread()) bringer_.emplace(*source_, order(), options_, world_);
+    if (source_->is_spread()) bringer_.emplace(*source_, recipe_, options_, world_);
     if (options_.workers > 0) ring_.emplace(maker_, options_, position_, bringer_.has_value());
   }
 
   std::optional<Batch> next();
   void warm_up();
   void seek(const Position& position);
+  void seek(const Position& position, const MixtureState& state);
+  void set_weights(std::span<const double> weights);
   void rescale(World world);
   void set_global_batch_size(std::int64_t size);
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
@@ -39,7 +45,7 @@ class Loader::Impl {
   [[nodiscard]] World world() const noexcept { return world_; }
   [[nodiscard]] const LoaderOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
-  [[nodiscard]] const Order& order() const noexcept { return maker_.order(); }
+  [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
   [[nodiscard]] Fingerprint fingerprint() const {
     if (!fingerprint_) fingerprint_ = source_->fingerprint();
     return *fingerprint_;
@@ -48,12 +54,15 @@ class Loader::Impl {
  private:
   std::unique_ptr<BatchMemory> make_inline();
   void bring();
+  void check(const Position& position) const;
+  void require_mixture(std::string_view verb, std::size_t datasets) const;
   template <typename Change>
   void restart(Change change);
   template <typename Change>
   void go_on_elsewhere(Change change);
 
   std::shared_ptr<const Source> source_;
+  Recipe recipe_;
   LoaderOptions options_;
   World world_;
   mutable std::optional<Fingerprint> fingerprint_;
@@ -135,15 +144,55 @@ void Loader::Impl::go_on_elsewhere(Change change) {
   restart([&] { change(maker_); });
 }
 
-void Loader::Impl::seek(const Position& position) {
-  const std::int64_t samples = order().plan().samples();
+void Loader::Impl::check(const Position& position) const {
+  if (recipe_.mixing) {
+    const std::int64_t changed_at = recipe_.mixing->turns.state().changed_at;
+    if (position.epoch == 0 && position.consumed >= changed_at && position.step >= 0) return;
+    throw Error(ErrorCode::out_of_range,
+                fmt::format("seek to epoch {}, sample {}, step {} of a mixture: it stays in epoch 0, and its "
+                            "weights were set at sample {}; before that, seek with the state of then",
+                            position.epoch, position.consumed, position.step, changed_at));
+  }
+  const std::int64_t samples = recipe_.orders.front().plan().samples();
   if (position.epoch < 0 || position.consumed < 0 || position.consumed > samples || position.step < 0) {
     throw Error(ErrorCode::out_of_range,
                 fmt::format("seek to epoch {}, sample {}, step {}: an epoch has {} samples", position.epoch,
                             position.consumed, position.step, samples));
   }
+}
+
+void Loader::Impl::seek(const Position& position) {
+  check(position);
   position_ = position;
   go_on_elsewhere([](auto&) {});
+}
+
+void Loader::Impl::seek(const Position& position, const MixtureState& state) {
+  require_mixture("seek", state.weights.size());
+  WeightedTurns turns(state);
+  std::swap(recipe_.mixing->turns, turns);
+  try {
+    check(position);
+  } catch (...) {
+    recipe_.mixing->turns = std::move(turns);
+    throw;
+  }
+  position_ = position;
+  go_on_elsewhere([&](auto& planner) { planner.mix(recipe_, options_); });
+}
+
+void Loader::Impl::set_weights(std::span<const double> weights) {
+  require_mixture("set weights", weights.size());
+  WeightedTurns& turns = recipe_.mixing->turns;
+  turns = WeightedTurns(turns.changed(quantise(weights), position_.consumed));
+  go_on_elsewhere([&](auto& planner) { planner.mix(recipe_, options_); });
+}
+
+void Loader::Impl::require_mixture(std::string_view verb, std::size_t datasets) const {
+  if (recipe_.mixing && datasets == recipe_.orders.size()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} of a mixture of {} datasets: this loader {}", verb, datasets,
+                          recipe_.mixing ? fmt::format("mixes {}", recipe_.orders.size()) : "mixes none"));
 }
 
 void Loader::Impl::rescale(World world) {
@@ -162,7 +211,12 @@ void Loader::Impl::set_global_batch_size(std::int64_t size) {
 
 void Loader::Impl::cursors(std::int64_t first, std::span<std::int64_t> out) const {
   // Not the maker's schedule, which a worker may be using.
-  Schedule(order(), options_.tail, options_.epochs).cursors(position_, first, out);
+  if (recipe_.mixing) {
+    internal::MixtureSchedule(recipe_.orders, recipe_.mixing->rules, recipe_.mixing->turns)
+        .cursors(position_, first, out);
+  } else {
+    Schedule(recipe_.orders.front(), options_.tail, options_.epochs).cursors(position_, first, out);
+  }
 }
 
 LoaderStats Loader::Impl::stats() const {
@@ -177,20 +231,27 @@ LoaderStats Loader::Impl::stats() const {
 
 namespace {
 
-// Checked before anything is started.
-LoaderOptions checked(LoaderOptions options, const std::shared_ptr<const Source>& source,
-                      const World& world) {
-  options.validate();
-  world.validate();
-  if (!source) throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
-  return options;
+std::shared_ptr<const Source> joined(const Mixture& mixture) {
+  std::vector<std::shared_ptr<const Source>> sources;
+  for (const WeightedSource& dataset : mixture.datasets) sources.push_back(dataset.source);
+  return join(std::move(sources));
 }
 
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world) {
-  options = checked(std::move(options), source, world);
-  impl_ = std::make_unique<Impl>(std::move(source), std::move(options), world);
+  options.validate();
+  world.validate();
+  if (!source) throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
+  Recipe recipe(*source, options);
+  impl_ = std::make_unique<Impl>(std::move(source), std::move(recipe), std::move(options), world);
+}
+Loader::Loader(const Mixture& mixture, LoaderOptions options, World world) {
+  options.validate();
+  world.validate();
+  mixture.validate();
+  Recipe recipe(mixture, options);
+  impl_ = std::make_unique<Impl>(joined(mixture), std::move(recipe), std::move(options), world);
 }
 Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;
@@ -200,13 +261,25 @@ std::optional<Batch> Loader::next() { return impl_->next(); }
 void Loader::warm_up() { impl_->warm_up(); }
 Position Loader::position() const noexcept { return impl_->position(); }
 void Loader::seek(const Position& position) { impl_->seek(position); }
+void Loader::seek(const Position& position, const MixtureState& mixture) { impl_->seek(position, mixture); }
+void Loader::set_weights(std::span<const double> weights) { impl_->set_weights(weights); }
+const MixtureState* Loader::mixture() const noexcept {
+  const auto& mixing = impl_->recipe().mixing;
+  return mixing ? &mixing->turns.state() : nullptr;
+}
 void Loader::rescale(World world) { impl_->rescale(world); }
 void Loader::set_global_batch_size(std::int64_t size) { impl_->set_global_batch_size(size); }
 World Loader::world() const noexcept { return impl_->world(); }
 const LoaderOptions& Loader::options() const noexcept { return impl_->options(); }
 const Source& Loader::source() const noexcept { return impl_->source(); }
 Fingerprint Loader::fingerprint() const { return impl_->fingerprint(); }
-const Order& Loader::order() const noexcept { return impl_->order(); }
+std::int64_t Loader::datasets() const noexcept { return std::ssize(impl_->recipe().orders); }
+const Order& Loader::order(std::int64_t dataset) const noexcept {
+  return impl_->recipe().orders[static_cast<std::size_t>(dataset)];
+}
+SampleId Loader::first_id(std::int64_t dataset) const noexcept {
+  return {impl_->recipe().first_id(static_cast<std::size_t>(dataset))};
+}
 void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const { impl_->cursors(first, out); }
 LoaderStats Loader::stats() const { return impl_->stats(); }
 

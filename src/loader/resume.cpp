@@ -1,6 +1,7 @@
 #include "rota/resume.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "rota/cereal.hpp"
 
@@ -46,25 +47,43 @@ struct LoaderState {
   }
 };
 
+/// What the blob "loader/<name>/mixture" holds, in an Envelope of its own.
+struct MixtureBlob {
+  MixtureState state;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(state.weights, state.changed_at, state.counts);
+  }
+};
+
 std::string state_name(std::string_view name) { return fmt::format("loader/{}/state", name); }
+std::string mixture_name(std::string_view name) { return fmt::format("loader/{}/mixture", name); }
 std::string cursors_name(std::string_view name) { return fmt::format("loader/{}/cursors", name); }
 
-Fingerprint digest_lengths(const ShardPlan& plan) {
+Fingerprint digest_lengths(const Loader& loader) {
   FingerprintBuilder digest;
-  if (plan.is_equal()) return digest.add("equal").finish();
-  for (std::int64_t s = 0; s < plan.shards(); ++s) digest.add(plan.length(s));
+  for (std::int64_t d = 0; d < loader.datasets(); ++d) {
+    const ShardPlan& plan = loader.order(d).plan();
+    if (plan.is_equal()) digest.add("equal");
+    if (plan.is_equal()) continue;
+    for (std::int64_t s = 0; s < plan.shards(); ++s) digest.add(plan.length(s));
+  }
   return digest.finish();
 }
+
+/// Shards of all datasets.
+std::int64_t shards_of(const Loader& loader) { return loader.datasets() * loader.order().plan().shards(); }
 
 LoaderState state_of(const Loader& loader) {
   const Order& order = loader.order();
   const LoaderOptions& options = loader.options();
   return {.dataset = loader.fingerprint(),
-          .samples = order.plan().samples(),
+          .samples = loader.source().size(),
           .shards = order.plan().shards(),
-          .lengths = digest_lengths(order.plan()),
+          .lengths = digest_lengths(loader),
           .interleave = order.plan().interleave(),
-          .seed = order.seed(),
+          .seed = options.seed,
           .shuffle = std::string(to_string(order.shuffle())),
           .block = order.shape(),
           .position = loader.position(),
@@ -100,6 +119,13 @@ std::string describe(const LoaderState& state) {
       state.position.consumed, state.position.step, state.world_size);
 }
 
+std::string describe(const MixtureBlob& mixture) {
+  const MixtureState& state = mixture.state;
+  if (state.weights.empty()) return {};
+  return fmt::format(", weights {} since sample {} (of each dataset {})", fmt::join(state.weights, ":"),
+                     state.changed_at, fmt::join(state.counts, ", "));
+}
+
 void require_same_order(const Checkpoint& checkpoint, const LoaderState& saved, const LoaderState& here) {
   require_same(checkpoint, "the order's version", saved.order_version, here.order_version);
   require_same(checkpoint, "the dataset", describe_dataset(saved), describe_dataset(here));
@@ -114,20 +140,21 @@ void require_same_order(const Checkpoint& checkpoint, const LoaderState& saved, 
   require_same(checkpoint, "block.blocks", saved.block.blocks, here.block.blocks);
 }
 
-LoaderState read_state(const Checkpoint& checkpoint, std::string_view name) {
-  const auto envelope = from_blob<Envelope>(checkpoint.blob(state_name(name)));
+template <typename State>
+State read_state(const Checkpoint& checkpoint, const std::string& blob) {
+  const auto envelope = from_blob<Envelope>(checkpoint.blob(blob));
   if (envelope.version > kStateVersion) {
     throw Error(
         ErrorCode::unsupported,
         fmt::format("restore a loader from {}: its state is of version {}, and this rota reads up to {}",
                     checkpoint.info().path.string(), envelope.version, kStateVersion));
   }
-  return from_blob<LoaderState>(envelope.state);
+  return from_blob<State>(envelope.state);
 }
 
 /// The shards whose cursors this rank writes, and checks.
 RowRange cursor_rows(const Loader& loader) {
-  const std::int64_t shards = loader.order().plan().shards();
+  const std::int64_t shards = shards_of(loader);
   const World world = loader.world();
   const std::int64_t first = share(shards, world.rank, world.size);
   return {first, share(shards, world.rank + 1, world.size) - first};
@@ -142,7 +169,7 @@ std::vector<std::int64_t> cursors_of(const Loader& loader, RowRange rows) {
 void check_cursors(const Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const auto tensor = cursors_name(name);
   const RowRange rows = cursor_rows(loader);
-  const std::vector<std::int64_t> shape{loader.order().plan().shards(), 2};
+  const std::vector<std::int64_t> shape{shards_of(loader), 2};
   const bool is_same = checkpoint.tensor(tensor).shape == shape &&
                        checkpoint.read<std::int64_t>(tensor, rows) == cursors_of(loader, rows);
   if (is_same) return;
@@ -151,6 +178,26 @@ void check_cursors(const Loader& loader, const Checkpoint& checkpoint, std::stri
       fmt::format("restore a loader from {}: its cursors are not those of epoch {}, sample {}; take another "
                   "checkpoint",
                   checkpoint.info().path.string(), loader.position().epoch, loader.position().consumed));
+}
+
+/// A position, and what else it takes to go there.
+struct Place {
+  Position position;
+  std::optional<MixtureState> mixture = {};
+};
+
+Place place_of(const Loader& loader) {
+  Place place{.position = loader.position()};
+  if (loader.mixture() != nullptr) place.mixture = *loader.mixture();
+  return place;
+}
+
+void go_to(Loader& loader, const Place& place) {
+  if (place.mixture) {
+    loader.seek(place.position, *place.mixture);
+  } else {
+    loader.seek(place.position);
+  }
 }
 
 }  // namespace
@@ -163,35 +210,48 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   snapshot.tensor(cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
   snapshot.blob(state_name(name), to_blob(Envelope{.state = to_blob(state_of(loader))}));
+  if (loader.mixture() == nullptr) return;
+  snapshot.blob(mixture_name(name), to_blob(Envelope{.state = to_blob(MixtureBlob{*loader.mixture()})}));
 }
 
 void require_same(const Loader& loader, const mpi::Communicator& comm) {
   LoaderState mine = state_of(loader);
   mine.workers = 0;  // may differ
+  const std::string mixed = to_blob(MixtureBlob{place_of(loader).mixture.value_or(MixtureState{})});
   const std::string first = mpi::broadcast(comm, to_blob(mine));
+  const std::string first_mixed = mpi::broadcast(comm, mixed);
   mpi::together(comm, "compare loaders", [&] {
-    if (to_blob(mine) == first) return;
+    if (to_blob(mine) == first && mixed == first_mixed) return;
     throw Error(
         ErrorCode::mismatch,
-        fmt::format("compare loaders: rank 0 has {}; this rank has {}; give all ranks the same dataset and "
-                    "options",
-                    describe(from_blob<LoaderState>(first)), describe(mine)));
+        fmt::format("compare loaders: rank 0 has {}{}; this rank has {}{}; give all ranks the same dataset "
+                    "and options",
+                    describe(from_blob<LoaderState>(first)), describe(from_blob<MixtureBlob>(first_mixed)),
+                    describe(mine), describe(from_blob<MixtureBlob>(mixed))));
   });
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
-  return describe(read_state(checkpoint, name));
+  std::string text = describe(read_state<LoaderState>(checkpoint, state_name(name)));
+  if (checkpoint.has_blob(mixture_name(name))) {
+    text += describe(read_state<MixtureBlob>(checkpoint, mixture_name(name)));
+  }
+  return text;
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  const LoaderState saved = read_state(checkpoint, name);
+  const auto saved = read_state<LoaderState>(checkpoint, state_name(name));
   require_same_order(checkpoint, saved, state_of(loader));
-  const Position before = loader.position();
-  loader.seek(saved.position);
+  const Place before = place_of(loader);
+  Place place{.position = saved.position};
+  if (loader.mixture() != nullptr) {
+    place.mixture = read_state<MixtureBlob>(checkpoint, mixture_name(name)).state;
+  }
+  go_to(loader, place);
   try {
     check_cursors(loader, checkpoint, name);
   } catch (...) {
-    loader.seek(before);
+    go_to(loader, before);
     throw;
   }
 }

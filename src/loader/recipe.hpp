@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/mixture_schedule.hpp"
+#include "rota/loader.hpp"
+#include "rota/order.hpp"
+
+namespace rota::internal {
+
+/// How several datasets are mixed.
+struct Mixing {
+  MixtureRules rules;
+  WeightedTurns turns;
+};
+
+/// What makes the order of a run: the order of its dataset, or of each of those that are mixed.
+struct Recipe {
+  /// Throws Error{callback} for shard lengths of the source's own that do not add up.
+  Recipe(const Source& source, const LoaderOptions& options);
+  /// The same for a mixture that is valid.
+  Recipe(const Mixture& mixture, const LoaderOptions& options);
+
+  /// The number of dataset d's first sample, where those of all are numbered one dataset after the other.
+  [[nodiscard]] std::int64_t first_id(std::size_t d) const noexcept { return firsts[d]; }
+
+  std::vector<Order> orders;
+  std::vector<std::int64_t> firsts;  // [orders + 1]
+  std::optional<Mixing> mixing;
+
+ private:
+  void add(const Source& source, const LoaderOptions& options, std::uint64_t seed);
+};
+
+}  // namespace rota::internal

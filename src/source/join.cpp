@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "rota/source.hpp"
+
+namespace rota {
+namespace {
+
+class Joined final : public Source {
+ public:
+  explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
+    begins_.push_back(0);
+    for (const auto& source : sources_) begins_.push_back(begins_.back() + source->size());
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return begins_.back(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return sources_.front()->fields(); }
+
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    by_source(ids, [&](const Source& source, std::span<const SampleId> own, std::size_t first) {
+      source.rows(own, field, out.subspan(first, own.size()));
+    });
+  }
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    by_source(ids, [&](const Source& source, std::span<const SampleId> own, std::size_t first) {
+      source.read(own, out.part(first, own.size()));
+    });
+  }
+
+  [[nodiscard]] bool is_spread() const override {
+    return std::ranges::any_of(sources_, [](const auto& source) { return source->is_spread(); });
+  }
+  // Every rank calls each source that is spread, with none of its samples if need be.
+  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
+    check_ids(*this, ids);
+    std::vector<std::vector<SampleId>> own(sources_.size());
+    for (const SampleId id : ids) {
+      const std::size_t s = source_of(id);
+      own[s].push_back({id.value - begins_[s]});
+    }
+    auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      if (sources_[s]->is_spread()) kept->push_back(sources_[s]->bring(own[s]));
+    }
+    return kept;
+  }
+
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    FingerprintBuilder builder;
+    builder.add("join");
+    for (const auto& source : sources_) {
+      const Fingerprint fingerprint = source->fingerprint();
+      builder.add(static_cast<std::int64_t>(fingerprint.high))
+          .add(static_cast<std::int64_t>(fingerprint.low));
+    }
+    return builder.finish();
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    if (id.value < 0 || id.value >= size()) return {};
+    const std::size_t s = source_of(id);
+    return sources_[s]->where({id.value - begins_[s]});
+  }
+
+ private:
+  [[nodiscard]] std::size_t source_of(SampleId id) const noexcept {
+    const auto after = std::ranges::upper_bound(begins_, id.value);
+    return static_cast<std::size_t>(after - begins_.begin()) - 1;
+  }
+
+  // Calls `work(source, ids in it, number of the first)` for neighbours of one source.
+  template <typename Work>
+  void by_source(std::span<const SampleId> ids, Work work) const {
+    check_ids(*this, ids);
+    std::vector<SampleId> own;
+    for (std::size_t first = 0; first < ids.size(); first += own.size()) {
+      const std::size_t s = source_of(ids[first]);
+      own.clear();
+      for (std::size_t i = first; i < ids.size(); ++i) {
+        if (ids[i].value < begins_[s] || ids[i].value >= begins_[s + 1]) break;
+        own.push_back({ids[i].value - begins_[s]});
+      }
+      work(*sources_[s], own, first);
+    }
+  }
+
+  std::vector<std::shared_ptr<const Source>> sources_;
+  std::vector<std::int64_t> begins_;  // [sources + 1]
+};
+
+std::string describe(const std::vector<Field>& fields) {
+  std::string text;
+  for (const Field& field : fields) {
+    text += fmt::format("{}\"{}\" {}", text.empty() ? "" : ", ", field.name, to_string(field.dtype));
+    text += fmt::format("[{}{}]", field.ragged ? "*, " : "", fmt::join(field.shape, ", "));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources) {
+  assert(!sources.empty());
+  const std::vector<Field>& fields = sources.front()->fields();
+  for (std::size_t s = 1; s < sources.size(); ++s) {
+    if (sources[s]->fields() == fields) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("join datasets: number 0 has {}; number {} has {}; give all the same fields",
+                            describe(fields), s, describe(sources[s]->fields())));
+  }
+  return std::make_shared<Joined>(std::move(sources));
+}
+
+}  // namespace rota
