@@ -26,6 +26,8 @@ struct Words {
   bool is_phase = false;
   std::string shuffle = "global";
   std::string tail = "partial";
+  std::string rank_split = "by_sample";
+  std::string worker_split = "by_sample";
   std::string worlds = kWorlds;
   std::int64_t timeout_seconds = 600;
   PhaseOptions phase;
@@ -46,6 +48,10 @@ void add_run(CLI::App& app, Words& words) {
       ->capture_default_str();
   app.add_option("--shuffle", words.shuffle, "none, within, global or block")->capture_default_str();
   app.add_option("--tail", words.tail, "partial, carry, drop or pad")->capture_default_str();
+  app.add_option("--rank-split", words.rank_split, "by_sample or by_shard: what of a batch a rank reads")
+      ->capture_default_str();
+  app.add_option("--worker-split", words.worker_split, "the same for the workers of a rank")
+      ->capture_default_str();
   app.add_option("--seed", run.loader.seed, "of the shuffle")->capture_default_str();
   app.add_option("--epochs", run.loader.epochs, "passes over the dataset")->capture_default_str();
 }
@@ -89,6 +95,8 @@ Command understand(Words words) {
   RunOptions& run = words.phase.run;
   run.loader.shuffle = rota::parse_shuffle(words.shuffle);
   run.loader.tail = rota::parse_tail(words.tail);
+  run.loader.rank_split = rota::parse_split(words.rank_split);
+  run.loader.worker_split = rota::parse_split(words.worker_split);
   run.loader.validate();
   Command command;
   if (words.is_phase) {
@@ -190,6 +198,8 @@ std::vector<std::string> phase_arguments(const RunOptions& run, const WorldOptio
   add("--batch", std::to_string(world.batch));
   add("--shuffle", std::string(to_string(loader.shuffle)));
   add("--tail", std::string(to_string(loader.tail)));
+  add("--rank-split", std::string(to_string(loader.rank_split)));
+  add("--worker-split", std::string(to_string(loader.worker_split)));
   add("--seed", std::to_string(loader.seed));
   add("--epochs", std::to_string(loader.epochs));
   add("--workers", std::to_string(world.workers));

@@ -125,6 +125,7 @@ void Phase::start_trace() {
                                                    .samples = loader_->source().size(),
                                                    .batch = options_.run.loader.global_batch_size,
                                                    .tail = options_.run.loader.tail,
+                                                   .split = options_.run.loader.rank_split,
                                                    .resumed_from = {at.epoch, at.consumed}});
   });
 }

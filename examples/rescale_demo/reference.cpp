@@ -21,6 +21,7 @@ std::int64_t run_part(rota::Loader& loader, const WorldOptions& world, std::int6
                                          .samples = loader.source().size(),
                                          .batch = world.batch,
                                          .tail = loader.options().tail,
+                                         .split = loader.options().rank_split,
                                          .resumed_from = {at.epoch, at.consumed}});
   std::int64_t steps = 0;
   while (!world.steps || steps < *world.steps) {

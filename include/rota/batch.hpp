@@ -77,8 +77,8 @@ class Batch {
   [[nodiscard]] std::int64_t global_size() const noexcept;
   /// Real samples in the global batch: what a mean over it divides by.
   [[nodiscard]] std::int64_t global_real() const noexcept;
-  /// The first slot of the global batch that is this rank's.
-  [[nodiscard]] std::int64_t first() const noexcept;
+  /// Which slot of the global batch each of these is, ascending: [size]. Under Split::by_sample, consecutive.
+  [[nodiscard]] std::span<const std::int64_t> slots() const noexcept;
 
   [[nodiscard]] std::span<const Field> fields() const noexcept;
   /// Field number `f`, 0 <= f < fields().size(), or the field called `name`.

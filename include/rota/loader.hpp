@@ -88,6 +88,12 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   BlockShape block = {};  ///< of Shuffle::block
   Tail tail = Tail::partial;
+  /// Which rank reads what of a batch. Under by_shard, shard s goes to rank s % R, and ranks without a shard
+  /// in a batch have none of its samples; have several shards for each rank.
+  Split rank_split = Split::by_sample;
+  /// The same for the workers of a rank: shard s goes to worker s % W, or to s / R % W where ranks are split
+  /// by shard, too.
+  Split worker_split = Split::by_sample;
   std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
   int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready

@@ -45,6 +45,12 @@ enum class Tail {
   pad,      ///< the epoch's first samples are repeated, marked by a mask
 };
 
+/// How a batch is shared out, to ranks or to the workers of a rank.
+enum class Split {
+  by_sample,  ///< equal, consecutive slices; their sizes differ by at most one
+  by_shard,   ///< whole shards, each always to the same one; sizes differ as the shards do
+};
+
 /// What a slot of a batch holds.
 enum class Mark : std::uint8_t {
   real = 0,     ///< a sample of the epoch
@@ -54,10 +60,12 @@ enum class Mark : std::uint8_t {
 
 std::string_view to_string(Shuffle shuffle) noexcept;
 std::string_view to_string(Tail tail) noexcept;
+std::string_view to_string(Split split) noexcept;
 
 /// The value named by `text`. Throws Error{invalid_argument} that lists the names there are.
 Shuffle parse_shuffle(std::string_view text);
 Tail parse_tail(std::string_view text);
+Split parse_split(std::string_view text);
 
 /// The first item of part `part` of `parts` when `total` items are shared out in order: floor(part x total /
 /// parts), so sizes differ by at most one. `part` may be `parts` (the end of the last).

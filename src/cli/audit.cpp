@@ -59,8 +59,8 @@ std::map<std::int64_t, std::optional<Place>> find_limits(const Phases& phases) {
 }
 
 bool same_phase(const TraceStart& a, const TraceStart& b) {
-  return a.world.size == b.world.size && a.batch == b.batch && a.tail == b.tail && a.samples == b.samples &&
-         a.resumed_from == b.resumed_from;
+  return a.world.size == b.world.size && a.batch == b.batch && a.tail == b.tail && a.split == b.split &&
+         a.samples == b.samples && a.resumed_from == b.resumed_from;
 }
 
 void check_starts(const Phase& phase, const AuditOptions& options, Problems& problems) {
@@ -75,7 +75,7 @@ void check_starts(const Phase& phase, const AuditOptions& options, Problems& pro
     problems.add({.kind = ProblemKind::start,
                   .phase = first.phase,
                   .rank = rank,
-                  .text = "its world, batch, tail, samples or start is not that of the other ranks"});
+                  .text = "its world, batch, tail, split, samples or start is not that of the other ranks"});
   }
 }
 

@@ -34,7 +34,7 @@ class Auditor {
   struct Piece {
     std::int64_t phase = 0;
     int rank = 0;
-    std::int64_t begin = 0;
+    std::vector<std::int64_t> slots;
     std::vector<std::int64_t> ids;
   };
   using PieceKey = std::tuple<Place, std::int64_t, int>;  // start, slots, and the tail where it matters
@@ -50,7 +50,8 @@ class Auditor {
   void check_size(const Step& step);
   void check_place(const Step& step);
   void check_slices(const Step& step, bool counts);
-  void check_slot(const Step& step, const Slice& slice, std::size_t i, std::int64_t slot, bool counts);
+  void check_share(const Step& step, const Slice& slice);
+  void check_slot(const Step& step, const Slice& slice, std::size_t i, bool counts);
   void check_content(const Step& step, const Slice& slice, std::size_t i);
   void check_rerun(const Step& step);
   void keep_rolled_back(const Step& step);

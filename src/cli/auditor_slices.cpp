@@ -13,23 +13,24 @@ namespace rota::tracing {
 void Auditor::check_slices(const Step& step, bool counts) {
   for (const Slice& slice : step.slices) {
     if (slice.state != Slice::State::present) continue;
-    const int world = start_.world.size;
-    const std::int64_t begin = share(step.n, slice.rank, world);
-    const std::int64_t expected = share(step.n, slice.rank + 1, world) - begin;
-    const auto size = static_cast<std::int64_t>(slice.batch->ids.size());
-    if (size != expected) {
-      add(ProblemKind::slices, step, slice.rank,
-          fmt::format("{} slots, not its share of {}: slots {} to {} of {}", size, expected, begin,
-                      begin + expected - 1, step.n));
-    }
-    for (std::size_t i = 0; i < slice.batch->ids.size(); ++i) {
-      check_slot(step, slice, i, begin + static_cast<std::int64_t>(i), counts);
-    }
+    check_share(step, slice);
+    for (std::size_t i = 0; i < slice.batch->ids.size(); ++i) check_slot(step, slice, i, counts);
   }
 }
 
-void Auditor::check_slot(const Step& step, const Slice& slice, std::size_t i, std::int64_t slot,
-                         bool counts) {
+void Auditor::check_share(const Step& step, const Slice& slice) {
+  if (start_.split != Split::by_sample) return;
+  const int world = start_.world.size;
+  const std::int64_t begin = share(step.n, slice.rank, world);
+  const std::int64_t expected = share(step.n, slice.rank + 1, world) - begin;
+  const auto size = static_cast<std::int64_t>(slice.batch->ids.size());
+  if (size == expected) return;
+  add(ProblemKind::slices, step, slice.rank,
+      fmt::format("{} slots, not its share of {}: slots {} to {} of {}", size, expected, begin,
+                  begin + expected - 1, step.n));
+}
+
+void Auditor::check_slot(const Step& step, const Slice& slice, std::size_t i, bool counts) {
   const std::int64_t id = slice.batch->ids[i];
   const Mark mark = slice.batch->marks[i];
   if (id < 0 || id >= options_.samples) {
@@ -39,7 +40,7 @@ void Auditor::check_slot(const Step& step, const Slice& slice, std::size_t i, st
   }
   if (mark != Mark::skipped) check_content(step, slice, i);
 
-  const std::int64_t turn = step.place.consumed + slot;
+  const std::int64_t turn = step.place.consumed + slice.batch->slots[i];
   const bool is_past_end = turn >= options_.samples;
   const bool is_pad = mark == Mark::pad;
   if (is_pad != (is_past_end && start_.tail == Tail::pad)) {
@@ -76,10 +77,8 @@ void Auditor::check_content(const Step& step, const Slice& slice, std::size_t i)
 void Auditor::keep_rolled_back(const Step& step) {
   for (const Slice& slice : step.slices) {
     if (slice.state != Slice::State::present || slice.batch->ids.empty()) continue;
-    rolled_back_[key_of(step)].push_back({.phase = start_.phase,
-                                          .rank = slice.rank,
-                                          .begin = share(step.n, slice.rank, start_.world.size),
-                                          .ids = slice.batch->ids});
+    rolled_back_[key_of(step)].push_back(
+        {.phase = start_.phase, .rank = slice.rank, .slots = slice.batch->slots, .ids = slice.batch->ids});
   }
 }
 
@@ -88,11 +87,11 @@ void Auditor::check_rerun(const Step& step) {
   if (pieces == rolled_back_.end()) return;
   if (step.is_complete()) {
     for (const Piece& piece : pieces->second) {
-      const auto begin = static_cast<std::size_t>(piece.begin);
-      const bool fits = begin + piece.ids.size() <= canonical_.ids.size();
-      if (fits && std::ranges::equal(piece.ids, std::span(canonical_.ids).subspan(begin, piece.ids.size()))) {
-        continue;
-      }
+      const auto is_same = [&](std::int64_t slot, std::int64_t id) {
+        return slot >= 0 && slot < std::ssize(canonical_.ids) &&
+               canonical_.ids[static_cast<std::size_t>(slot)] == id;
+      };
+      if (std::ranges::equal(piece.slots, piece.ids, is_same)) continue;
       add(ProblemKind::order, step, -1,
           fmt::format("other samples than when rank {} of phase {} ran this batch before it was rolled back",
                       piece.rank, piece.phase));
@@ -102,17 +101,32 @@ void Auditor::check_rerun(const Step& step) {
 }
 
 void Auditor::assemble(const Step& step) {
-  canonical_.ids.clear();
-  canonical_.marks.clear();
-  canonical_.digests.clear();
+  struct Entry {
+    std::int64_t slot = 0;
+    const TraceBatch* batch = nullptr;
+    std::size_t i = 0;
+  };
+  std::vector<Entry> entries;
   for (const Slice& slice : step.slices) {
     if (slice.state != Slice::State::present) continue;
-    const TraceBatch& batch = *slice.batch;
-    canonical_.ids.insert(canonical_.ids.end(), batch.ids.begin(), batch.ids.end());
-    canonical_.marks.insert(canonical_.marks.end(), batch.marks.begin(), batch.marks.end());
-    for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-      canonical_.digests.push_back(batch.marks[i] == Mark::skipped ? 0 : batch.digests[i]);
+    for (std::size_t i = 0; i < slice.batch->ids.size(); ++i)
+      entries.push_back({slice.batch->slots[i], slice.batch, i});
+  }
+  if (start_.split != Split::by_sample) {
+    std::ranges::stable_sort(entries, {}, &Entry::slot);
+    std::int64_t slot = 0;
+    for (const Entry& entry : entries) slot += entry.slot == slot ? 1 : 0;
+    if (step.is_complete() && (slot != std::ssize(entries) || slot != step.n)) {
+      add(ProblemKind::slices, step, -1,
+          fmt::format("{} samples fill {} of {} slots", entries.size(), slot, step.n));
     }
+  }
+  canonical_ = {};
+  for (const Entry& entry : entries) {
+    const Mark mark = entry.batch->marks[entry.i];
+    canonical_.ids.push_back(entry.batch->ids[entry.i]);
+    canonical_.marks.push_back(mark);
+    canonical_.digests.push_back(mark == Mark::skipped ? 0 : entry.batch->digests[entry.i]);
   }
 }
 

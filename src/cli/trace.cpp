@@ -74,14 +74,15 @@ std::uint64_t sample_digest(const Batch& batch, std::int64_t i) {
 TraceWriter::TraceWriter(const std::filesystem::path& dir, const TraceStart& start)
     : path_(dir / trace_file_name(start.phase, start.world.rank)),
       phase_(start.phase),
-      rank_(start.world.rank) {
+      rank_(start.world.rank),
+      tells_slots_(start.split != Split::by_sample) {
   file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) fail("create", path_);
   append(fmt::format(
       R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},"workers":{},"samples":{},"batch":{},)"
-      R"("tail":"{}","resumed_from":{{"epoch":{},"consumed":{}}}}})",
+      R"("tail":"{}","split":"{}","resumed_from":{{"epoch":{},"consumed":{}}}}})",
       phase_, start.world.size, rank_, start.workers, start.samples, start.batch, to_string(start.tail),
-      start.resumed_from.epoch, start.resumed_from.consumed));
+      to_string(start.split), start.resumed_from.epoch, start.resumed_from.consumed));
 }
 
 TraceWriter::~TraceWriter() {
@@ -92,13 +93,15 @@ TraceWriter::TraceWriter(TraceWriter&& other) noexcept
     : file_(std::exchange(other.file_, -1)),
       path_(std::move(other.path_)),
       phase_(other.phase_),
-      rank_(other.rank_) {}
+      rank_(other.rank_),
+      tells_slots_(other.tells_slots_) {}
 
 TraceWriter& TraceWriter::operator=(TraceWriter&& other) noexcept {
   std::swap(file_, other.file_);
   std::swap(path_, other.path_);
   std::swap(phase_, other.phase_);
   std::swap(rank_, other.rank_);
+  std::swap(tells_slots_, other.tells_slots_);
   return *this;
 }
 
@@ -108,6 +111,9 @@ void TraceWriter::write(const Batch& batch) {
                   batch.start().epoch, batch.start().consumed, batch.global_size());
   const auto out = std::back_inserter(line);
   append_list(line, "ids", batch.ids(), [&](SampleId id) { fmt::format_to(out, "{}", id.value); });
+  if (tells_slots_) {
+    append_list(line, "slots", batch.slots(), [&](std::int64_t slot) { fmt::format_to(out, "{}", slot); });
+  }
 
   std::vector<std::uint64_t> digests(static_cast<std::size_t>(batch.size()));
   for (std::size_t i = 0; i < digests.size(); ++i) {

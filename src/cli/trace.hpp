@@ -34,7 +34,8 @@ struct TraceStart {
   std::int64_t samples = 0;  ///< N
   std::int64_t batch = 0;    ///< B, the global batch size of this phase
   Tail tail = Tail::partial;
-  Place resumed_from;  ///< (0, 0) for a fresh start
+  Split split = Split::by_sample;  ///< of ranks
+  Place resumed_from;              ///< (0, 0) for a fresh start
 };
 
 /// The last record of a phase that ended in order. Readers of other programs may ignore it.
@@ -74,6 +75,7 @@ class TraceWriter {
   std::filesystem::path path_;
   std::int64_t phase_ = 0;
   int rank_ = 0;
+  bool tells_slots_ = false;  // which are not an equal share
 };
 
 }  // namespace rota::tracing

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <stdexcept>
 #include <string_view>
 
@@ -100,13 +101,27 @@ TraceStart to_start(const Json& record) {
   start.samples = natural(record, "samples");
   start.batch = natural(record, "batch");
   start.tail = parse_tail(tail.get<std::string>());
+  if (record.contains("split")) start.split = parse_split(record["split"].get<std::string>());
   start.resumed_from = {natural(resumed, "epoch"), natural(resumed, "consumed")};
   if (start.world.rank >= start.world.size) throw Damage("\"rank\" is not below \"world\"");
   if (start.batch < 1) throw Damage("\"batch\" is 0");
   return start;
 }
 
-void to_batch(const Json& record, TraceBatch& batch) {
+// Those that the record tells, or else an equal share of them.
+void to_slots(const Json& record, const TraceStart& start, TraceBatch& batch) {
+  batch.slots.clear();
+  if (start.split == Split::by_sample) {
+    batch.slots.resize(batch.ids.size());
+    std::iota(batch.slots.begin(), batch.slots.end(), share(batch.n, start.world.rank, start.world.size));
+    return;
+  }
+  for (const Json& slot : list(record, "slots")) batch.slots.push_back(to_integer(slot, "slots"));
+  if (batch.slots.size() == batch.ids.size()) return;
+  throw Damage(fmt::format("{} ids and {} slots", batch.ids.size(), batch.slots.size()));
+}
+
+void to_batch(const Json& record, const TraceStart& start, TraceBatch& batch) {
   batch.place = {natural(record, "epoch"), natural(record, "first")};
   batch.n = natural(record, "n");
   batch.ids.clear();
@@ -123,6 +138,7 @@ void to_batch(const Json& record, TraceBatch& batch) {
     throw Damage(fmt::format("{} ids, {} digests and {} masks", batch.ids.size(), batch.digests.size(),
                              batch.marks.size()));
   }
+  to_slots(record, start, batch);
 }
 
 double seconds(const Json& record, const char* name) {
@@ -197,7 +213,7 @@ TraceFile::Next TraceFile::next(TraceBatch& batch) {
       if (event == "start") throw Damage("a second start record");
       if (event == "batch") {
         check_owner(natural(record, "phase"), natural(record, "rank"));
-        to_batch(record, batch);
+        to_batch(record, *start_, batch);
         return Next::batch;
       }
       if (event == "end") end_ = to_end(record);

@@ -20,6 +20,7 @@ struct TraceBatch {
   std::vector<std::int64_t> ids;
   std::vector<std::uint64_t> digests;  ///< as many as ids
   std::vector<Mark> marks;             ///< as many as ids
+  std::vector<std::int64_t> slots;     ///< of the global batch, as many as ids
 };
 
 /// The trace files (`*.jsonl`) in `dir`, sorted by name. Throws Error{not_found}, Error{io}.

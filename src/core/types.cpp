@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kShuffles{"none", "within", "global", "block"};
 constexpr std::array<std::string_view, 4> kTails{"partial", "carry", "drop", "pad"};
+constexpr std::array<std::string_view, 2> kSplits{"by_sample", "by_shard"};
 
 std::size_t find(std::string_view what, std::span<const std::string_view> names, std::string_view text) {
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -25,10 +26,12 @@ std::size_t find(std::string_view what, std::span<const std::string_view> names,
 
 std::string_view to_string(Shuffle shuffle) noexcept { return kShuffles[static_cast<std::size_t>(shuffle)]; }
 std::string_view to_string(Tail tail) noexcept { return kTails[static_cast<std::size_t>(tail)]; }
+std::string_view to_string(Split split) noexcept { return kSplits[static_cast<std::size_t>(split)]; }
 
 Shuffle parse_shuffle(std::string_view text) {
   return static_cast<Shuffle>(find("shuffle", kShuffles, text));
 }
 Tail parse_tail(std::string_view text) { return static_cast<Tail>(find("tail", kTails, text)); }
+Split parse_split(std::string_view text) { return static_cast<Split>(find("split", kSplits, text)); }
 
 }  // namespace rota

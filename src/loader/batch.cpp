@@ -67,7 +67,9 @@ std::span<const std::int32_t> Batch::datasets() const noexcept {
 const Position& Batch::start() const noexcept { return memory_->global.start; }
 std::int64_t Batch::global_size() const noexcept { return memory_->global.size; }
 std::int64_t Batch::global_real() const noexcept { return memory_->global.real; }
-std::int64_t Batch::first() const noexcept { return memory_->first; }
+std::span<const std::int64_t> Batch::slots() const noexcept {
+  return memory_ ? std::span<const std::int64_t>(memory_->slots) : std::span<const std::int64_t>();
+}
 std::span<const Field> Batch::fields() const noexcept {
   return memory_ ? std::span<const Field>(memory_->store.fields()) : std::span<const Field>();
 }

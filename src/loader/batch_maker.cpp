@@ -58,12 +58,6 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
   return true;
 }
 
-Part BatchMaker::part(const BatchMemory& batch, std::int64_t worker, std::int64_t workers) noexcept {
-  const auto size = static_cast<std::int64_t>(batch.ids.size());
-  return {static_cast<std::size_t>(share(size, worker, workers)),
-          static_cast<std::size_t>(share(size, worker + 1, workers))};
-}
-
 std::string BatchMaker::name(SampleId id) const {
   const std::string place = source_->where(id);
   return place.empty() ? fmt::format("sample {}", id.value) : fmt::format("sample {} ({})", id.value, place);

@@ -19,12 +19,6 @@ struct Scratch {
   std::vector<std::span<std::byte>> out;
 };
 
-/// Slots [begin, end) of this rank's slice: what one worker makes.
-struct Part {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
 /// Makes batches in steps that a ring of threads can share out: `plan` (one thread at a time), `size` part by
 /// part, (where `has_sizes`), the store opened once, `fill` part by part. Steps of different batches may
 /// overlap.
@@ -45,9 +39,6 @@ class BatchMaker {
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
-  /// The part of worker `worker` of `workers`.
-  [[nodiscard]] static Part part(const BatchMemory& batch, std::int64_t worker,
-                                 std::int64_t workers) noexcept;
   void size(BatchMemory& batch, Part part) const;
   /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
   void fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerStats& stats) const;

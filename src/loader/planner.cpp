@@ -1,6 +1,7 @@
 #include "loader/planner.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "rota/types.hpp"
 
@@ -14,7 +15,10 @@ Planner::AnySchedule Planner::make_schedule(const Recipe& recipe, const LoaderOp
 Planner::Planner(const Recipe& recipe, const LoaderOptions& options, World world)
     : schedule_(make_schedule(recipe, options)),
       global_batch_size_(options.global_batch_size),
-      world_(world) {
+      world_(world),
+      rank_split_(options.rank_split),
+      worker_split_(options.worker_split),
+      workers_(std::max(options.workers, 1)) {
   for (std::size_t d = 0; d < recipe.orders.size(); ++d) {
     datasets_.push_back({.order = recipe.orders[d], .first_id = recipe.first_id(d), .epoch = std::nullopt});
   }
@@ -24,10 +28,12 @@ bool Planner::plan(const Position& at, Slots& out) {
   const bool is_there = std::visit(
       [&](const auto& schedule) { return schedule.batch(at, global_batch_size_, out.global); }, schedule_);
   if (!is_there) return false;
-  out.first = share(out.global.size, world_.rank, world_.size);
-  const std::int64_t end = share(out.global.size, world_.rank + 1, world_.size);
-  std::visit([&](auto& schedule) { schedule.slice(out.global, out.first, end, spans_); }, schedule_);
-  const auto count = static_cast<std::size_t>(end - out.first);
+  if (rank_split_ == Split::by_sample) {
+    take(out);
+  } else {
+    take_shards(out);
+  }
+  const std::size_t count = out.slots.size();
   out.ids.resize(count);
   out.marks.clear();
   out.epochs.clear();
@@ -50,7 +56,58 @@ bool Planner::plan(const Position& at, Slots& out) {
     }
     for (std::size_t i = slot; i < out.marks.size(); ++i) out.ids[i].value += dataset.first_id;
   }
+  deal(out);
   return true;
+}
+
+// This rank's consecutive slice.
+void Planner::take(Slots& out) {
+  const std::int64_t begin = share(out.global.size, world_.rank, world_.size);
+  const std::int64_t end = share(out.global.size, world_.rank + 1, world_.size);
+  std::visit([&](auto& schedule) { schedule.slice(out.global, begin, end, spans_); }, schedule_);
+  out.slots.resize(static_cast<std::size_t>(end - begin));
+  std::iota(out.slots.begin(), out.slots.end(), begin);
+}
+
+// What the whole batch has of this rank's shards. O(shards in the batch).
+void Planner::take_shards(Slots& out) {
+  std::visit([&](auto& schedule) { schedule.slice(out.global, 0, out.global.size, all_); }, schedule_);
+  spans_.clear();
+  out.slots.clear();
+  std::int64_t slot = 0;
+  for (const Span& span : all_) {
+    if (span.shard.value % world_.size == world_.rank) {
+      spans_.push_back(span);
+      for (std::int64_t i = 0; i < span.count; ++i) out.slots.push_back(slot + i);
+    }
+    slot += span.count;
+  }
+}
+
+void Planner::deal(Slots& out) const {
+  out.parts.resize(static_cast<std::size_t>(workers_));
+  for (auto& parts : out.parts) parts.clear();
+  const auto size = static_cast<std::int64_t>(out.ids.size());
+  if (worker_split_ == Split::by_sample) {
+    for (std::int64_t w = 0; w < workers_; ++w) {
+      out.parts[static_cast<std::size_t>(w)].push_back(
+          {static_cast<std::size_t>(share(size, w, workers_)),
+           static_cast<std::size_t>(share(size, w + 1, workers_))});
+    }
+    return;
+  }
+  const std::int64_t ranks = rank_split_ == Split::by_shard ? world_.size : 1;
+  std::size_t begin = 0;
+  for (const Span& span : spans_) {
+    const std::size_t end = begin + static_cast<std::size_t>(span.count);
+    auto& parts = out.parts[static_cast<std::size_t>(span.shard.value / ranks % workers_)];
+    if (!parts.empty() && parts.back().end == begin) {
+      parts.back().end = end;
+    } else {
+      parts.push_back({begin, end});
+    }
+    begin = end;
+  }
 }
 
 }  // namespace rota::internal

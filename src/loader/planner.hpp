@@ -13,14 +13,21 @@
 
 namespace rota::internal {
 
-/// Which samples a rank has in a batch.
+/// Samples [begin, end) of a rank's slice.
+struct Part {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+/// Which samples a rank has in a batch, and which of them its workers.
 struct Slots {
   GlobalBatch global;
-  std::int64_t first = 0;  // slot of the global batch
+  std::vector<std::int64_t> slots;  // of the global batch
   std::vector<SampleId> ids;
   std::vector<Mark> marks;
   std::vector<std::int64_t> epochs;
   std::vector<std::int32_t> datasets;
+  std::vector<std::vector<Part>> parts;  // of each worker; of the caller, where there are none
 };
 
 /// Finds out which samples a rank has in each batch. One thread at a time.
@@ -43,13 +50,20 @@ class Planner {
     std::int64_t first_id;
     std::optional<EpochOrder> epoch;  // the last that was looked at
   };
+  void take(Slots& out);
+  void take_shards(Slots& out);
+  void deal(Slots& out) const;
   static AnySchedule make_schedule(const Recipe& recipe, const LoaderOptions& options);
 
   AnySchedule schedule_;
   std::vector<Dataset> datasets_;
   std::int64_t global_batch_size_;
   World world_;
-  std::vector<Span> spans_;
+  Split rank_split_;
+  Split worker_split_;
+  std::int64_t workers_;
+  std::vector<Span> spans_;  // of this rank
+  std::vector<Span> all_;    // of all ranks
 };
 
 }  // namespace rota::internal

@@ -166,9 +166,10 @@ void Ring::plan(Lock& lock) {
   worker_wakes_.notify_all();
 }
 
-// Runs `work` without the lock. What it throws becomes the batch's error, unless an earlier slot has failed.
+// Runs `work` without the lock. What it throws becomes the batch's error, unless an earlier slot has failed
+// than `slot` then says.
 template <typename Work>
-void Ring::unlocked(Lock& lock, Place& place, std::size_t slot, Work work) {
+void Ring::unlocked(Lock& lock, Place& place, const std::size_t& slot, Work work) {
   std::exception_ptr error;
   lock.unlock();
   try {
@@ -186,8 +187,13 @@ void Ring::size(Lock& lock, int worker, std::int64_t number) {
   Place& place = this->place(number);
   if (place.is_sized) return;
   BatchMemory& batch = *place.batch;
-  const Part part = BatchMaker::part(batch, worker, workers());
-  unlocked(lock, place, part.begin, [&] { maker_.size(batch, part); });
+  std::size_t slot = 0;
+  unlocked(lock, place, slot, [&] {
+    for (const Part part : batch.parts[static_cast<std::size_t>(worker)]) {
+      slot = part.begin;
+      maker_.size(batch, part);
+    }
+  });
   if (++place.sized < workers()) return;
   if (!place.error) unlocked(lock, place, 0, [&] { batch.store.sum_rows(); });
   if (!place.error) place.bytes = static_cast<std::int64_t>(batch.store.bytes());
@@ -216,11 +222,16 @@ void Ring::fill(Lock& lock, int worker, std::int64_t number) {
   Place& place = this->place(number);
   if (place.has_memory) {  // also where another part has failed: the error of the first slot is to be found
     BatchMemory& batch = *place.batch;
-    const Part part = BatchMaker::part(batch, worker, workers());
+    const auto w = static_cast<std::size_t>(worker);
     WorkerStats done;
-    unlocked(lock, place, part.begin,
-             [&] { maker_.fill(batch, part, scratch_[static_cast<std::size_t>(worker)], done); });
-    WorkerStats& stats = stats_[static_cast<std::size_t>(worker)];
+    std::size_t slot = 0;
+    unlocked(lock, place, slot, [&] {
+      for (const Part part : batch.parts[w]) {
+        slot = part.begin;
+        maker_.fill(batch, part, scratch_[w], done);
+      }
+    });
+    WorkerStats& stats = stats_[w];
     stats.samples += done.samples;
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;

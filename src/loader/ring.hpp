@@ -72,7 +72,7 @@ class Ring {
   void open(Lock& lock);
   void fill(Lock& lock, int worker, std::int64_t number);
   template <typename Work>
-  void unlocked(Lock& lock, Place& place, std::size_t slot, Work work);
+  void unlocked(Lock& lock, Place& place, const std::size_t& slot, Work work);
   void park();
   void unpark(const Position& at);
   Place& place(std::int64_t number) noexcept {

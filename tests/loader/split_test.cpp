@@ -1,0 +1,167 @@
+// How a batch is shared out to ranks and workers. Whatever the split, all slots together are the same batch.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "loader/counting_source.hpp"
+#include "rota/loader.hpp"
+
+namespace rota {
+namespace {
+
+using ::testing::Each;
+using ::testing::Lt;
+
+struct Step {
+  std::vector<std::int64_t> ids;
+  std::vector<Mark> marks;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+// Puts a rank's part of a batch into its slots; each slot once.
+void place(const Batch& batch, Step& step, std::vector<int>& times) {
+  const auto size = static_cast<std::size_t>(batch.global_size());
+  step.ids.resize(size, -1);
+  step.marks.resize(size);
+  times.resize(size);
+  ASSERT_TRUE(std::ranges::is_sorted(batch.slots()));
+  for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+    const auto slot = static_cast<std::size_t>(batch.slots()[i]);
+    ASSERT_LT(slot, size);
+    ++times[slot];
+    step.ids[slot] = batch.ids()[i].value;
+    step.marks[slot] = batch.marks()[i];
+    EXPECT_EQ(batch.tensor("x").as<std::int64_t>()[2 * i], batch.ids()[i].value);
+    EXPECT_EQ(std::ssize(batch.bytes(1, static_cast<std::int64_t>(i))), batch.ids()[i].value % 7);
+  }
+}
+
+/// All steps of a world of loaders that go on side by side.
+std::vector<Step> run(const std::shared_ptr<const Source>& source, const LoaderOptions& options, int size) {
+  std::vector<Loader> loaders;
+  for (int r = 0; r < size; ++r) loaders.emplace_back(source, options, World{.rank = r, .size = size});
+  std::vector<Step> steps;
+  for (;;) {
+    Step step;
+    std::vector<int> times;
+    std::size_t ended = 0;
+    for (Loader& loader : loaders) {
+      const auto batch = loader.next();
+      if (batch) place(*batch, step, times);
+      if (!batch) ++ended;
+    }
+    EXPECT_TRUE(ended == 0 || ended == loaders.size()) << "ranks took unequal numbers of steps";
+    if (ended > 0) return steps;
+    EXPECT_THAT(times, Each(1));
+    steps.push_back(step);
+  }
+}
+
+LoaderOptions random_options(std::mt19937_64& random) {
+  return {.global_batch_size = 1 + static_cast<std::int64_t>(random() % 60),
+          .shards = 1 + static_cast<std::int64_t>(random() % 40),
+          .interleave = static_cast<std::int64_t>(random() % 5),
+          .shuffle = static_cast<Shuffle>(random() % 4),
+          .seed = random(),
+          .tail = static_cast<Tail>(random() % 4),
+          .epochs = 2,
+          .workers = 0};
+}
+
+TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto source = std::make_shared<CountingSource>(1 + static_cast<std::int64_t>(random() % 400));
+    LoaderOptions options = random_options(random);
+    const auto expected = run(source, options, 1);
+    for (const auto ranks : {Split::by_sample, Split::by_shard}) {
+      for (const auto workers : {Split::by_sample, Split::by_shard}) {
+        options.rank_split = ranks;
+        options.worker_split = workers;
+        options.workers = static_cast<int>(random() % 4);
+        const int size = 1 + static_cast<int>(random() % 9);
+        ASSERT_EQ(run(source, options, size), expected)
+            << size << " ranks " << to_string(ranks) << ", " << options.workers << " workers "
+            << to_string(workers);
+      }
+    }
+  }
+}
+
+TEST(Split, ByShardGivesEachShardToOneRankAlone) {
+  const auto source = std::make_shared<CountingSource>(1000);
+  LoaderOptions options{.global_batch_size = 37,
+                        .shards = 20,
+                        .shuffle = Shuffle::within,
+                        .rank_split = Split::by_shard,
+                        .epochs = 3};
+  for (int r = 0; r < 3; ++r) {
+    Loader loader(source, options, {.rank = r, .size = 3});
+    while (const auto batch = loader.next()) {
+      for (const SampleId id : batch->ids()) ASSERT_EQ(id.value / 50 % 3, r) << "sample " << id.value;
+    }
+  }
+}
+
+TEST(Split, BySampleGivesEachRankAsManyGiveOrTakeOne) {
+  const auto source = std::make_shared<CountingSource>(1000);
+  for (int r = 0; r < 7; ++r) {
+    Loader loader(source, {.global_batch_size = 37, .shards = 3}, {.rank = r, .size = 7});
+    while (const auto batch = loader.next()) {
+      EXPECT_THAT(std::abs(batch->size() * 7 - batch->global_size()), Lt(7));
+      for (std::size_t i = 1; i < batch->slots().size(); ++i)
+        EXPECT_EQ(batch->slots()[i], batch->slots()[i - 1] + 1);
+    }
+  }
+}
+
+// Which threads have read samples of each shard of 50.
+std::map<std::int64_t, std::set<std::thread::id>> readers(LoaderOptions options, World world) {
+  auto source = std::make_shared<CountingSource>(1000);
+  std::mutex mutex;
+  std::map<std::int64_t, std::set<std::thread::id>> seen;
+  source->on_read = [&](SampleId id) {
+    const std::lock_guard lock(mutex);
+    seen[id.value / 50].insert(std::this_thread::get_id());
+  };
+  Loader loader(source, std::move(options), world);
+  while (loader.next()) {
+  }
+  return seen;
+}
+
+TEST(Split, ByShardGivesEachShardToOneWorkerAlone) {
+  for (const auto ranks : {Split::by_sample, Split::by_shard}) {
+    const auto seen = readers({.global_batch_size = 64,
+                               .shards = 20,
+                               .shuffle = Shuffle::within,
+                               .rank_split = ranks,
+                               .worker_split = Split::by_shard,
+                               .workers = 3},
+                              {.rank = 1, .size = 2});
+    std::set<std::thread::id> all;
+    for (const auto& [shard, threads] : seen) {
+      EXPECT_EQ(threads.size(), 1U) << "shard " << shard;
+      all.insert(threads.begin(), threads.end());
+    }
+    EXPECT_EQ(all.size(), 3U);
+  }
+}
+
+TEST(Split, BySampleLetsSeveralWorkersReadOneShard) {
+  const auto seen = readers({.global_batch_size = 64, .shards = 1, .workers = 3}, {});
+  std::set<std::thread::id> all;
+  for (const auto& [fifty, threads] : seen) all.insert(threads.begin(), threads.end());
+  EXPECT_EQ(all.size(), 3U);
+}
+
+}  // namespace
+}  // namespace rota
