@@ -111,6 +111,22 @@ TEST(Audit, NoticesSlicesThatAreNotEqual) {
   EXPECT_THAT(text(report), HasSubstr("4 slots, not its share of 3: slots 0 to 2 of 10"));
 }
 
+TEST(Audit, NoticesASlotOfABatchThatTwoRanksFill) {
+  FakeRun run(100, "partial", 1);
+  run.by_shard().phase(3, 16);
+  FakeRecord& record = run.record(0, 1, 2);
+  ASSERT_GE(record.slots.size(), 2U);
+  record.slots[1] = record.slots[0];
+  EXPECT_THAT(text(audit_of(run)), HasSubstr("16 samples fill"));
+}
+
+TEST(Audit, RefusesARecordWithoutItsSlots) {
+  FakeRun run(100, "partial", 1);
+  run.by_shard().phase(3, 16);
+  run.record(0, 1, 2).slots.pop_back();
+  EXPECT_THAT(text(audit_of(run)), HasSubstr("ids and "));
+}
+
 TEST(Audit, NoticesAGlobalBatchThatIsLeftOut) {
   FakeRun run = three_worlds();
   for (int rank = 0; rank < 2; ++rank) {

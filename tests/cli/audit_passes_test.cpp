@@ -33,6 +33,14 @@ INSTANTIATE_TEST_SUITE_P(TailsAndSizes, AuditOfARightRun,
                                             ::testing::Values(1, 7, 64, 100, 131),
                                             ::testing::Values(1, 3, 16, 64, 300)));
 
+TEST_P(AuditOfARightRun, FindsNothingWrongWhereRanksReadWholeShards) {
+  const auto [tail, samples, batch] = GetParam();
+  FakeRun run(samples, tail, 3);
+  run.phase(4, batch, 3).by_shard().phase(3, batch + 1, 2).phase(7, batch);
+  const AuditReport report = audit_of(run, {.epochs = 3, .complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+}
+
 TEST(Audit, TellsHowFarAnUnfinishedRunCame) {
   FakeRun run(100, "partial", 2);
   run.phase(2, 16, 9);

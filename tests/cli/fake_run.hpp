@@ -21,7 +21,8 @@ struct FakeRecord {
   std::int64_t n = 0;
   std::vector<std::int64_t> ids;
   std::vector<std::uint64_t> digests;
-  std::vector<int> mask;  // written only where it is not all 0
+  std::vector<int> mask;                 // written only where it is not all 0
+  std::vector<std::int64_t> slots = {};  // where ranks are split by shard
 };
 
 /// One trace file.
@@ -35,6 +36,7 @@ struct FakeFile {
   std::pair<std::int64_t, std::int64_t> resumed_from;
   std::vector<FakeRecord> records;
   std::string last_words;  // appended as they are
+  bool is_by_shard = false;
 };
 
 class FakeRun {
@@ -47,11 +49,16 @@ class FakeRun {
     const auto from = std::pair(epoch_, consumed_);
     const std::size_t first_file = files_.size();
     for (int rank = 0; rank < world; ++rank) {
-      files_.push_back({samples_, batch, world, rank, phases_, tail_, from, {}, ""});
+      files_.push_back({samples_, batch, world, rank, phases_, tail_, from, {}, "", is_by_shard_});
     }
     for (std::int64_t s = 0; s < steps && step(world, batch, first_file); ++s) {
     }
     ++phases_;
+    return *this;
+  }
+  /// From here on, a rank reads whole shards: those samples whose ids it is congruent to.
+  FakeRun& by_shard() {
+    is_by_shard_ = true;
     return *this;
   }
   /// Goes back, as a run does that is resumed from an older checkpoint.
@@ -124,7 +131,8 @@ class FakeRun {
     }
     all.n = static_cast<std::int64_t>(all.ids.size());
     for (int rank = 0; rank < world; ++rank)
-      files_[first_file + rank_index(rank)].records.push_back(slice(all, rank, world));
+      files_[first_file + rank_index(rank)].records.push_back(is_by_shard_ ? shards_of(all, rank, world)
+                                                                           : slice(all, rank, world));
     settle(batch);
     return true;
   }
@@ -138,6 +146,18 @@ class FakeRun {
       return std::remove_cvref_t<decltype(list)>(list.begin() + begin, list.begin() + end);
     };
     return {all.epoch, all.first, all.n, cut(all.ids), cut(all.digests), cut(all.mask)};
+  }
+
+  static FakeRecord shards_of(const FakeRecord& all, int rank, int world) {
+    FakeRecord own{all.epoch, all.first, all.n, {}, {}, {}};
+    for (std::size_t i = 0; i < all.ids.size(); ++i) {
+      if (all.ids[i] % world != rank) continue;
+      own.ids.push_back(all.ids[i]);
+      own.digests.push_back(all.digests[i]);
+      own.mask.push_back(all.mask[i]);
+      own.slots.push_back(static_cast<std::int64_t>(i));
+    }
+    return own;
   }
 
   template <typename T, typename Write>
@@ -155,12 +175,14 @@ class FakeRun {
                       ("p" + std::to_string(100 + f.phase) + "r" + std::to_string(100 + f.rank) + ".jsonl"));
     out << R"({"event":"start","v":1,"phase":)" << f.phase << ",\"world\":" << f.world
         << ",\"rank\":" << f.rank << ",\"workers\":1,\"samples\":" << f.samples << ",\"batch\":" << f.batch
-        << ",\"tail\":\"" << f.tail << R"(","resumed_from":{"epoch":)" << f.resumed_from.first
+        << ",\"tail\":\"" << f.tail << (f.is_by_shard ? R"(","split":"by_shard)" : "")
+        << R"(","resumed_from":{"epoch":)" << f.resumed_from.first
         << ",\"consumed\":" << f.resumed_from.second << "}}\n";
     for (const FakeRecord& r : f.records) {
       out << R"({"event":"batch","phase":)" << f.phase << ",\"rank\":" << f.rank << ",\"epoch\":" << r.epoch
           << ",\"first\":" << r.first << ",\"n\":" << r.n;
       write_list(out, "ids", r.ids, [&](std::int64_t id) { out << id; });
+      if (f.is_by_shard) write_list(out, "slots", r.slots, [&](std::int64_t slot) { out << slot; });
       write_list(out, "digests", r.digests, [&](std::uint64_t digest) {
         char text[17];
         std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest));
@@ -180,6 +202,7 @@ class FakeRun {
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
   std::int64_t phases_ = 0;
+  bool is_by_shard_ = false;
   std::vector<FakeFile> files_;
   std::map<std::int64_t, std::vector<std::int64_t>> turns_;
 };
