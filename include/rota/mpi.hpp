@@ -71,6 +71,12 @@ void max(const Communicator& comm, std::span<std::int64_t> values);
 /// **Collective.** Every rank's `value`, in order of rank, on every rank.
 std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
 
+/// **Collective.** The place of a process whose data-parallel rank is `rank`: its replicas are those that say
+/// the same, numbered in the order of `comm`. Under the usual numbering with tensor parallel ranks innermost
+/// and pipeline stages outermost, `rank` is comm.rank() / tensor % data. Throws Error{invalid_argument} on
+/// all ranks unless each of 0 to some highest is said, and all equally often.
+World data_parallel(const Communicator& comm, int rank);
+
 /// What MPI is asked for: calls from one thread, the main one, or from any.
 enum class ThreadLevel { funneled, multiple };
 

@@ -12,9 +12,9 @@
 namespace rota {
 
 /// Adds the loader's state: its cursors as tensor "loader/<name>/cursors", int64 [L, 2] (epoch, position), of
-/// which this rank writes its share of the rows, and all else as blob "loader/<name>/state". Every place of
-/// the loader's world is to be saved by one rank: the save throws Error{invalid_argument} where two ranks
-/// share one.
+/// which this rank writes its share of the rows, and all else as blob "loader/<name>/state". Of
+/// replicas, which share a place, number 0 writes: the save throws Error{invalid_argument} where two say that
+/// they are.
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "main");
 
 /// Puts the loader where the checkpoint's was. Not collective; every rank calls it.

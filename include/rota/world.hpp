@@ -4,16 +4,17 @@
 
 namespace rota {
 
-/// The place of this process in its data-parallel group: rank `rank` of `size`. Ranks that must see the same
-/// data (tensor or pipeline parallel peers) share one place. `mpi::world(comm)` makes one from a
-/// communicator.
+/// The place of this process in its data-parallel group: rank `rank` of `size`. Processes that must see the
+/// same data (tensor, pipeline or context parallel peers) share one place, as replicas of one another.
+/// `mpi::world(comm)` makes one from a communicator, `mpi::data_parallel` one with replicas.
 struct World {
   int rank = 0;
   int size = 1;
+  int replica = 0;  ///< its number among those that share the place; number 0 writes their state
 
   friend bool operator==(const World&, const World&) = default;
 
-  /// Throws Error{invalid_argument} unless 0 <= rank < size.
+  /// Throws Error{invalid_argument} unless 0 <= rank < size and replica >= 0.
   void validate() const;
 };
 

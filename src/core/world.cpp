@@ -35,9 +35,11 @@ int parse(const char* name, std::string_view text) {
 }  // namespace
 
 void World::validate() const {
-  if (size >= 1 && rank >= 0 && rank < size) return;
+  if (size >= 1 && rank >= 0 && rank < size && replica >= 0) return;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("make a world of rank {} of {}: it must hold that 0 <= rank < size", rank, size));
+              fmt::format("make a world of rank {} of {}, replica {}: it must hold that 0 <= rank < size and "
+                          "replica >= 0",
+                          rank, size, replica));
 }
 
 World world_from_environment() {

@@ -152,7 +152,7 @@ State read_state(const Checkpoint& checkpoint, const std::string& blob) {
   return from_blob<State>(envelope.state);
 }
 
-/// The shards whose cursors this rank writes, and checks.
+/// The shards whose cursors this place writes, and checks.
 RowRange cursor_rows(const Loader& loader) {
   const std::int64_t shards = shards_of(loader);
   const World world = loader.world();
@@ -203,10 +203,12 @@ void go_to(Loader& loader, const Place& place) {
 }  // namespace
 
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
-  const RowRange rows = cursor_rows(loader);
+  RowRange rows = cursor_rows(loader);
+  if (loader.world().replica > 0) rows.count = 0;
   const auto cursors = cursors_of(loader, rows);
   const auto bytes = std::as_bytes(std::span(cursors));
-  // Named by their numbers, so that ranks that share a place are an error and not a longer tensor.
+  // Named by their numbers, so that two that take themselves for one place are an error and not a longer
+  // tensor.
   snapshot.tensor(cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
   snapshot.blob(state_name(name), to_blob(Envelope{.state = to_blob(state_of(loader))}));

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -66,6 +68,27 @@ std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value) {
   if (comm.size() == 1) return all;
   check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm.get()), "MPI_Allgather");
   return all;
+}
+
+World data_parallel(const Communicator& comm, int rank) {
+  const std::vector<std::int64_t> said = gather(comm, rank);
+  const auto times = [&](std::int64_t value) { return std::ranges::count(said, value); };
+  const std::int64_t size = std::ranges::max(said) + 1;
+  for (std::int64_t r = 0; r < size; ++r) {
+    if (times(r) * size == comm.size()) continue;
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("share data among {} processes: {} of them have data-parallel rank {}, of 0 to {}; "
+                    "each rank needs as many",
+                    comm.size(), times(r), r, size - 1));
+  }
+  if (std::ranges::min(said) < 0) {
+    throw Error(ErrorCode::invalid_argument, "share data among processes: a data-parallel rank is below 0");
+  }
+  const auto before = std::span(said).first(static_cast<std::size_t>(comm.rank()));
+  return {.rank = rank,
+          .size = static_cast<int>(size),
+          .replica = static_cast<int>(std::ranges::count(before, std::int64_t{rank}))};
 }
 
 }  // namespace rota::mpi

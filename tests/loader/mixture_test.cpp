@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/counting_source.hpp"
+#include "loader/side_by_side.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
@@ -48,34 +49,13 @@ void append(const Loader& loader, const Batch& batch, Step& step) {
   }
 }
 
-/// A world of loaders in one process, stepped together.
-class Ranks {
- public:
-  Ranks(const Mixture& mixture, LoaderOptions options, int size, int workers) {
-    options.workers = workers;
-    for (int r = 0; r < size; ++r) loaders_.emplace_back(mixture, options, World{.rank = r, .size = size});
-  }
-  /// Nothing at the end of the run.
-  std::optional<Step> step() {
-    Step step;
-    std::size_t ended = 0;
-    for (Loader& loader : loaders_) {
-      const auto batch = loader.next();
-      if (batch) append(loader, *batch, step);
-      if (!batch) ++ended;
-    }
-    EXPECT_TRUE(ended == 0 || ended == loaders_.size()) << "ranks took unequal numbers of steps";
-    return ended == 0 ? std::optional(step) : std::nullopt;
-  }
-  template <typename Work>
-  void each(Work work) {
-    for (Loader& loader : loaders_) work(loader);
-  }
-  Loader& front() { return loaders_.front(); }
-
- private:
-  std::vector<Loader> loaders_;
-};
+/// What all ranks get in a step; nothing at the end of the run.
+std::optional<Step> step_of(test::SideBySide& ranks) {
+  Step step;
+  const bool is_there =
+      ranks.step([&](const Loader& loader, const Batch& batch) { append(loader, batch, step); });
+  return is_there ? std::optional(step) : std::nullopt;
+}
 
 Mixture mixture_of(const std::vector<std::int64_t>& sizes, const std::vector<double>& weights) {
   Mixture mixture;
@@ -99,9 +79,13 @@ class Story {
                 .tail = static_cast<Tail>(seed / 2 % 4),
                 .epochs = 2};
   }
-  [[nodiscard]] Ranks ranks(int size, int workers) const { return {mixture_, options_, size, workers}; }
+  [[nodiscard]] test::SideBySide ranks(int size, int workers) const {
+    LoaderOptions options = options_;
+    options.workers = workers;
+    return {size, [&](World world) { return Loader(mixture_, options, world); }};
+  }
 
-  static void prepare(Ranks& ranks) {
+  static void prepare(test::SideBySide& ranks) {
     const std::int64_t step = ranks.front().position().step;
     ranks.each([&](Loader& loader) {
       loader.set_global_batch_size(9 + step / 4 % 3 * 8);
@@ -111,9 +95,9 @@ class Story {
     });
   }
   [[nodiscard]] std::vector<Step> unbroken() const {
-    Ranks alone = ranks(1, 0);
+    test::SideBySide alone = ranks(1, 0);
     std::vector<Step> steps;
-    for (prepare(alone); auto step = alone.step(); prepare(alone)) steps.push_back(*step);
+    for (prepare(alone); auto step = step_of(alone); prepare(alone)) steps.push_back(*step);
     return steps;
   }
   std::int64_t draw(std::int64_t most) {
@@ -159,12 +143,12 @@ TEST(Mixture, GoesOnInAnyWorldFromACheckpointAsIfItHadNeverStopped) {
     bool is_over = false;
     for (std::size_t leg = 0; !is_over && leg < 200; ++leg) {
       const int size = std::vector<int>{8, 7, 13, 1, 32, 5}[leg % 6];
-      Ranks ranks = run.ranks(size, static_cast<int>(run.draw(3)));
+      test::SideBySide ranks = run.ranks(size, static_cast<int>(run.draw(3)));
       if (const auto checkpoint = checkpoints.latest())
         ranks.each([&](Loader& loader) { restore(loader, *checkpoint); });
       for (std::int64_t stop = run.draw(9); stop > 0 && !is_over; --stop) {
         Story::prepare(ranks);
-        auto step = ranks.step();
+        auto step = step_of(ranks);
         is_over = !step;
         if (step) steps.push_back(std::move(*step));
       }
@@ -177,10 +161,12 @@ TEST(Mixture, GoesOnInAnyWorldFromACheckpointAsIfItHadNeverStopped) {
 }
 
 TEST(Mixture, MixesByWeightAfterAnyNumberOfSteps) {
-  Ranks ranks(mixture_of({100, 100, 100}, {0.5, 0.3, 0.2}), {.global_batch_size = 7, .epochs = 5}, 3, 1);
+  const Mixture mixture = mixture_of({100, 100, 100}, {0.5, 0.3, 0.2});
+  test::SideBySide ranks(
+      3, [&](World world) { return Loader(mixture, {.global_batch_size = 7, .epochs = 5}, world); });
   std::map<std::int32_t, std::int64_t> counts;
   std::int64_t taken = 0;
-  while (const auto step = ranks.step()) {
+  while (const auto step = step_of(ranks)) {
     taken += std::ssize(step->seen);
     for (const Seen& seen : step->seen) ++counts[seen.dataset];
     EXPECT_LT(std::abs(counts[0] * 10 - taken * 5), 10);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "loader/counting_source.hpp"
+#include "loader/side_by_side.hpp"
 #include "rota/loader.hpp"
 
 namespace rota {
@@ -43,22 +44,14 @@ void place(const Batch& batch, Step& step, std::vector<int>& times) {
   }
 }
 
-/// All steps of a world of loaders that go on side by side.
+/// All steps of a world of `size` ranks.
 std::vector<Step> run(const std::shared_ptr<const Source>& source, const LoaderOptions& options, int size) {
-  std::vector<Loader> loaders;
-  for (int r = 0; r < size; ++r) loaders.emplace_back(source, options, World{.rank = r, .size = size});
+  test::SideBySide ranks(size, [&](World world) { return Loader(source, options, world); });
   std::vector<Step> steps;
   for (;;) {
     Step step;
     std::vector<int> times;
-    std::size_t ended = 0;
-    for (Loader& loader : loaders) {
-      const auto batch = loader.next();
-      if (batch) place(*batch, step, times);
-      if (!batch) ++ended;
-    }
-    EXPECT_TRUE(ended == 0 || ended == loaders.size()) << "ranks took unequal numbers of steps";
-    if (ended > 0) return steps;
+    if (!ranks.step([&](const Loader&, const Batch& batch) { place(batch, step, times); })) return steps;
     EXPECT_THAT(times, Each(1));
     steps.push_back(step);
   }

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <numeric>
 #include <stdexcept>
@@ -97,6 +98,27 @@ TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
     EXPECT_EQ(step, 8);
     EXPECT_TRUE(stop.requested());
     EXPECT_THROW(StopSignal second(comm), Error);
+  }
+}
+
+TEST(DataParallel, NumbersTheReplicasOfAPlaceInTheOrderOfTheirRanks) {
+  const Communicator& comm = mpi_session().comm();
+  const int data = comm.size() % 2 == 0 ? comm.size() / 2 : 1;
+  const int inner = comm.size() / data;
+  EXPECT_EQ(data_parallel(comm, comm.rank() / inner),
+            (World{.rank = comm.rank() / inner, .size = data, .replica = comm.rank() % inner}));
+  EXPECT_EQ(data_parallel(comm, comm.rank() % data),
+            (World{.rank = comm.rank() % data, .size = data, .replica = comm.rank() / data}));
+  EXPECT_EQ(data_parallel(comm, comm.rank()), comm.world());
+}
+
+TEST(DataParallel, IsRefusedWhereRanksAreNotSharedEqually) {
+  const Communicator& comm = mpi_session().comm();
+  const auto refused = [&](int rank) { return error_of([&] { (void)data_parallel(comm, rank); }).first; };
+  EXPECT_EQ(refused(comm.rank() + 1), ErrorCode::invalid_argument);
+  EXPECT_EQ(refused(-comm.rank() - 1), ErrorCode::invalid_argument);
+  if (comm.size() > 2) {
+    EXPECT_EQ(refused(std::min(comm.rank(), 1)), ErrorCode::invalid_argument);
   }
 }
 
