@@ -143,11 +143,14 @@ std::size_t SpreadListing::memory_bytes() const {
 // Numbers of files go to their owners, and their names come back: in order, so that owners unpack each block
 // once.
 std::shared_ptr<const void> SpreadListing::bring(std::span<const std::size_t> files) const {
-  std::vector<std::size_t> wanted(files.begin(), files.end());
-  std::sort(wanted.begin(), wanted.end());
-  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  std::vector<std::size_t> wanted;
   mpi::Messages requests(ranks_of(plan_.world));
-  for (const std::size_t file : wanted) put(requests[static_cast<std::size_t>(plan_.owner(file))], file);
+  mpi::together(comm_, "bring names", [&] {
+    wanted.assign(files.begin(), files.end());
+    std::sort(wanted.begin(), wanted.end());
+    wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+    for (const std::size_t file : wanted) put(requests[static_cast<std::size_t>(plan_.owner(file))], file);
+  });
   const mpi::Messages asked = mpi::exchange(comm_, requests);
   mpi::Messages answers(asked.size());
   mpi::together(comm_, "bring names", [&] {
@@ -155,20 +158,24 @@ std::shared_ptr<const void> SpreadListing::bring(std::span<const std::size_t> fi
   });
   const mpi::Messages told = mpi::exchange(comm_, answers);
   auto brought = std::make_shared<Brought>();
+  mpi::together(comm_, "bring names", [&] { unpack(wanted, told, *brought); });
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(brought_, [](const auto& other) { return other.expired(); });
+  brought_.push_back(brought);
+  return brought;
+}
+
+void SpreadListing::unpack(std::span<const std::size_t> files, const mpi::Messages& told, Brought& to) const {
   std::vector<std::span<const std::byte>> rest(told.begin(), told.end());
-  for (const std::size_t file : wanted) {
+  for (const std::size_t file : files) {
     auto& answer = rest[static_cast<std::size_t>(plan_.owner(file))];
     Entry entry;
     entry.stat = take<FileStat>(answer);
     const auto bytes = take<std::uint16_t>(answer);
     entry.name.assign(reinterpret_cast<const char*>(answer.data()), bytes);
     answer = answer.subspan(bytes);
-    brought->emplace(file, std::move(entry));
+    to.emplace(file, std::move(entry));
   }
-  const std::scoped_lock lock(mutex_);
-  std::erase_if(brought_, [](const auto& other) { return other.expired(); });
-  brought_.push_back(brought);
-  return brought;
 }
 
 std::vector<std::byte> SpreadListing::pack(std::span<const std::byte> wanted) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "catalog/listing.hpp"
+#include "mpi/messages.hpp"
 #include "rota/mpi.hpp"
 #include "rota/world.hpp"
 
@@ -61,6 +62,7 @@ class SpreadListing final : public Listing {
  private:
   [[nodiscard]] Here here() const;
   [[nodiscard]] std::vector<std::byte> pack(std::span<const std::byte> wanted) const;
+  void unpack(std::span<const std::size_t> files, const mpi::Messages& told, Brought& to) const;
 
   const mpi::Communicator& comm_;
   SpreadPlan plan_;

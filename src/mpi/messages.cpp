@@ -1,5 +1,6 @@
 #include "mpi/messages.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <exception>
@@ -61,20 +62,23 @@ Messages exchange(const Communicator& comm, const Messages& outgoing) {
         "MPI_Alltoall");
   Layout out;
   Layout in;
+  std::vector<std::byte> from;
+  std::vector<std::byte> to;
+  Messages messages(sizes.size());
+  // All memory is taken here, so that no rank lacks it later, and alone.
   together(comm, "exchange messages", [&] {
     for (const std::int64_t size : sizes) out.add(size);
     for (const std::int64_t size : coming) in.add(size);
+    from.reserve(out.bytes);
+    to.resize(in.bytes);
+    for (std::size_t r = 0; r < messages.size(); ++r) messages[r].resize(static_cast<std::size_t>(coming[r]));
   });
-  std::vector<std::byte> from;
   for (const auto& message : outgoing) from.insert(from.end(), message.begin(), message.end());
-  std::vector<std::byte> to(in.bytes);
   check(MPI_Alltoallv(from.data(), out.counts.data(), out.starts.data(), MPI_BYTE, to.data(),
                       in.counts.data(), in.starts.data(), MPI_BYTE, comm.get()),
         "MPI_Alltoallv");
-  Messages messages;
-  for (std::size_t r = 0; r < in.counts.size(); ++r) {
-    const auto begin = to.begin() + in.starts[r];
-    messages.emplace_back(begin, begin + in.counts[r]);
+  for (std::size_t r = 0; r < messages.size(); ++r) {
+    std::copy_n(to.begin() + in.starts[r], in.counts[r], messages[r].begin());
   }
   return messages;
 }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -170,6 +171,26 @@ void take_pieces(const Communicator& leaders, std::optional<MemoryFile>& file, s
   }
 }
 
+// What the leader has, a copy for each rank; nothing where one of them lacks the memory, which all ranks hear
+// of when all have come.
+SharedBytes copy_on_node(const Nodes& nodes, const SharedBytes& shared, std::size_t bytes,
+                         std::exception_ptr& error) {
+  std::shared_ptr<std::vector<std::byte>> copy;
+  attempt(error, [&] {
+    try {
+      copy = std::make_shared<std::vector<std::byte>>(bytes);
+    } catch (const std::bad_alloc&) {
+      throw failed(fmt::format("copy {} bytes", bytes), ENOMEM);
+    }
+  });
+  std::int64_t failures = error ? 1 : 0;
+  sum(nodes.node(), std::span(&failures, 1));
+  if (failures > 0) return {};
+  if (nodes.leads()) std::copy(shared.bytes.begin(), shared.bytes.end(), copy->begin());
+  broadcast(nodes.node(), *copy);
+  return {.bytes = *copy, .owner = copy};
+}
+
 // The leader's file on all ranks of its node, or a copy where they cannot open it.
 SharedBytes share_on_node(const Nodes& nodes, const std::optional<MemoryFile>& file,
                           std::exception_ptr& error) {
@@ -194,12 +215,7 @@ SharedBytes share_on_node(const Nodes& nodes, const std::optional<MemoryFile>& f
   }
   sum(nodes.node(), std::span(&failures, 1));
   if (failures == 0) return shared;
-  const auto copy = std::make_shared<std::vector<std::byte>>();
-  together(nodes.node(), "copy memory that cannot be shared",
-           [&] { copy->resize(static_cast<std::size_t>(address.bytes)); });
-  if (nodes.leads()) std::copy(shared.bytes.begin(), shared.bytes.end(), copy->begin());
-  broadcast(nodes.node(), *copy);
-  return {.bytes = *copy, .owner = copy};
+  return copy_on_node(nodes, shared, static_cast<std::size_t>(address.bytes), error);
 }
 
 }  // namespace

@@ -197,6 +197,21 @@ TEST(Deals, ThrowOnAllRanksWhatOneThrowsWhoTakesThem) {
     if (comm.rank() == comm.size() - 1) throw Error(ErrorCode::io, "no memory");
   };
   EXPECT_THAT(error_of([&] { deal_out(comm, "test", produce, take); }), ::testing::HasSubstr("no memory"));
+  std::int64_t taken = 0;
+  deal_out(comm, "test", produce, [&](std::span<const std::byte>) { ++taken; });
+  mpi::sum(comm, std::span(&taken, 1));
+  EXPECT_EQ(taken, 100);
+}
+
+TEST(Deals, ThrowOnAllRanksWhatIsThrownHalfWay) {
+  const Communicator& comm = mpi_session().comm();
+  const auto fail = [&](const Deal& deal) {
+    for (int i = 0; i < 10; ++i) deal(i % comm.size(), std::as_bytes(std::span(&i, 1)));
+    throw Error(ErrorCode::io, "the directory is gone");
+  };
+  const auto take = [](std::span<const std::byte>) {};
+  EXPECT_THAT(error_of([&] { deal_out(comm, "test", fail, take); }),
+              ::testing::HasSubstr("the directory is gone"));
 }
 
 }  // namespace
