@@ -206,18 +206,49 @@ bool is_saved_catalog(const std::string& path) {
              kMagic.substr(0, kMagic.size() - 1);
 }
 
-void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
+namespace {
+
+// Whether glob `pattern` matches the file at `to`, or would if it were there.
+bool would_match(const std::string& pattern, const std::filesystem::path& to) {
+  const std::string fixed = fixed_directory(pattern);
   std::error_code ignored;
-  const auto to = std::filesystem::weakly_canonical(file, ignored);
-  const auto from = std::filesystem::weakly_canonical(origin.path, ignored);
-  const bool is_below = std::filesystem::is_directory(from, ignored) &&
-                        std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first == from.end();
-  const std::string absolute = std::filesystem::absolute(file, ignored).lexically_normal();
-  const bool is_match = ::fnmatch(origin.path.c_str(), absolute.c_str(), FNM_PATHNAME) == 0;
-  if (!is_below && !is_match && to != from) return;
+  const std::string below = to.lexically_relative(std::filesystem::weakly_canonical(fixed, ignored)).native();
+  return ::fnmatch(pattern.c_str() + fixed.size(), below.c_str(), FNM_PATHNAME) == 0;
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& file) {
   throw Error(ErrorCode::invalid_argument,
               fmt::format("save a catalog to {}: it would be one of the dataset's files; name another place",
                           file.native()));
+}
+
+}  // namespace
+
+void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
+  std::error_code ignored;
+  const auto absolute = std::filesystem::absolute(file, ignored);
+  const auto from = std::filesystem::weakly_canonical(origin.path, ignored);
+  const bool is_directory = std::filesystem::is_directory(from, ignored);
+  // A link, and what it leads to.
+  for (const auto& to : {std::filesystem::weakly_canonical(absolute.parent_path(), ignored) / file.filename(),
+                         std::filesystem::weakly_canonical(absolute, ignored)}) {
+    const bool is_below =
+        is_directory && std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first == from.end();
+    if (is_below || to == from || would_match(origin.path, to)) refuse(file);
+  }
+}
+
+void refuse_in_place_of(const std::filesystem::path& file, const FileList& files) {
+  struct stat place {};
+  if (::stat(file.c_str(), &place) != 0) return;
+  NameReader names(files.table().names());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string& name = names[i];
+    if (std::string_view(name).substr(name.rfind('/') + 1) != file.filename().native()) continue;
+    struct stat listed {};
+    if (::fstatat(files.root().get(), name.c_str(), &listed, 0) != 0) continue;
+    if (listed.st_dev == place.st_dev && listed.st_ino == place.st_ino) refuse(file);
+  }
 }
 
 void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog) {

@@ -25,6 +25,9 @@ bool is_saved_catalog(const std::string& path);
 /// Throws Error{invalid_argument} where `file` would be among the files of `origin`, and so change them.
 void refuse_inside(const std::filesystem::path& file, const Origin& origin);
 
+/// Throws Error{invalid_argument} where `file` is there and one of `files`, by the name that it has there.
+void refuse_in_place_of(const std::filesystem::path& file, const FileList& files);
+
 /// Writes `catalog` to `path`, in the place of what is there. Throws Error{io}; what was there is then
 /// untouched.
 void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog);

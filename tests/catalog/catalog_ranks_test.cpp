@@ -51,6 +51,15 @@ class Together : public ::testing::Test {
                                  Evidence evidence = Evidence::sizes) const {
     return Catalog(data_, {.evidence = evidence, .placement = placement, .comm = &comm()});
   }
+  /// How many files each rank looks into to open the dataset.
+  [[nodiscard]] std::vector<std::int64_t> looked_into_by_each() const {
+    std::int64_t mine = 0;
+    const ProgressFunction note = [&](const Progress& progress) {
+      if (progress.is_over && progress.task == "index files") mine = progress.done;
+    };
+    (void)open(Catalog(data_, {.progress = note, .comm = &comm()}), "lines");
+    return mpi::gather(comm(), mine);
+  }
   /// The error that this rank gets, which must be that of all.
   template <typename Work>
   std::string error_of_all(const Work& work) {
@@ -96,17 +105,16 @@ TEST_F(Together, ReadTheSameSamplesAsOneProcess) {
 
 TEST_F(Together, ShareTheWorkOfLookingIntoFiles) {
   write(200, 3);
-  std::int64_t mine = 0;
-  const Catalog catalog(data_, {.progress =
-                                    [&](const Progress& progress) {
-                                      if (progress.is_over && progress.task == "index files")
-                                        mine = progress.done;
-                                    },
-                                .comm = &comm()});
-  (void)open(catalog, "lines");
-  const auto done = mpi::gather(comm(), mine);
+  const auto done = looked_into_by_each();
   EXPECT_EQ(std::accumulate(done.begin(), done.end(), std::int64_t{0}), 200);
   EXPECT_LE(*std::max_element(done.begin(), done.end()), 2 * 200 / comm().size() + 1);
+}
+
+TEST_F(Together, ShareTheWorkByBytes) {
+  write(200, 1);
+  if (directory_) directory_->write("00/as_large_as_all_others.txt", std::string(20'000, 'x'));
+  wait();
+  EXPECT_EQ(looked_into_by_each()[0], comm().size() == 1 ? 201 : 1);
 }
 
 TEST_F(Together, SaveAndLoadWhatTheyFound) {
@@ -129,6 +137,27 @@ TEST_F(Together, SaveAndLoadWhatTheyFound) {
   if (directory_) fs::remove(saved);
 }
 
+TEST_F(Together, KnowWhatHasChangedSinceTheySaved) {
+  write(100, 2);
+  const std::string saved = data_ + ".rota";
+  together().save(saved);
+  if (directory_) directory_->write("00/new.txt", "1\n");
+  wait();
+  const Catalog loaded(saved, {.comm = &comm()});
+  EXPECT_EQ(loaded.changes().appeared, 1);
+  EXPECT_EQ(loaded.changes().first, "00/new.txt");
+  wait();
+  if (directory_) fs::remove(saved);
+}
+
+TEST_F(Together, HoldFilesToTheNumbersOfSamplesInAManifest) {
+  write(2, 1);
+  if (directory_) directory_->write("list", "{\"path\": \"00/file_000001.txt\", \"samples\": 3}\n");
+  wait();
+  const Catalog catalog = Catalog::from_manifest(data_ + "/list", {.comm = &comm()});
+  EXPECT_THAT(error_of_all([&] { open(catalog, "lines"); }), HasSubstr("says 3"));
+}
+
 TEST_F(Together, ThrowTheSameOnAllRanks) {
   EXPECT_THAT(error_of_all([&] { Catalog("/no/such/place", {.comm = &comm()}); }),
               HasSubstr("/no/such/place"));
@@ -137,6 +166,9 @@ TEST_F(Together, ThrowTheSameOnAllRanks) {
   const int threads = comm().rank() == comm().size() - 1 ? 0 : 8;
   EXPECT_THAT(error_of_all([&] { Catalog(data_, {.listing_threads = threads, .comm = &comm()}); }),
               HasSubstr("listing_threads is 0"));
+  EXPECT_THAT(error_of_all([&] { together().save("/no/such/place"); }), HasSubstr("save a catalog"));
+  const CatalogOptions distributed{.placement = Placement::distributed, .comm = &comm()};
+  EXPECT_THAT(error_of_all([&] { Catalog("/no/such/place", distributed); }), HasSubstr("/no/such/place"));
 }
 
 TEST_F(Together, ThrowOnAllRanksWhatOneCannotOpen) {

@@ -175,6 +175,49 @@ TEST_F(Catalogs, AreNotSavedAmongTheirOwnFiles) {
   EXPECT_EQ(Catalog(data() + "/catalog.rota").size(), 2);
 }
 
+TEST_F(Catalogs, AreNotSavedInThePlaceOfTheirFilesHoweverTheseAreNamed) {
+  write_lines(2);
+  directory_.write("list.txt", "data/000.jsonl\n" + data() + "/001.jsonl\n");
+  fs::create_directory_symlink("data", directory_ / "link");
+  const auto refuses = [&](const Catalog& catalog, const std::string& place) {
+    EXPECT_THAT(error_of([&] { catalog.save(directory_ / place); }),
+                is_error(ErrorCode::invalid_argument, {place, "name another place"}));
+  };
+  const auto manifest = Catalog::from_manifest(directory_ / "list.txt");
+  for (const auto* place : {"list.txt", "data/000.jsonl", "link/001.jsonl", "data/../data/000.jsonl"})
+    refuses(manifest, place);
+  for (const auto* glob : {"/*.jsonl", "/./0*.jsonl", "/../data/*", "/../link/*.jsonl", "/../*/*.jsonl"}) {
+    const Catalog catalog(data() + glob);
+    for (const auto* place : {"data/001.jsonl", "link/001.jsonl"}) refuses(catalog, place);
+  }
+  for (const auto* one : {"data/000.jsonl", "link/000.jsonl"}) {
+    refuses(Catalog(directory_ / one), "data/000.jsonl");
+    refuses(Catalog(directory_ / one), "link/000.jsonl");
+  }
+  EXPECT_EQ(open(manifest)->size(), 4);
+}
+
+TEST_F(Catalogs, AreNotSavedWhereTheirGlobWouldFindThem) {
+  write_lines(2);
+  fs::create_directory_symlink("data", directory_ / "link");
+  for (const auto* glob : {"/*l", "/../data/*.jsonl", "/../link/*.jsonl"}) {
+    EXPECT_THAT(error_of([&] { Catalog(data() + glob).save(data() + "/new.jsonl"); }),
+                is_error(ErrorCode::invalid_argument, {"data/new.jsonl"}));
+  }
+}
+
+TEST_F(Catalogs, FindTheirFilesFromAnyPlace) {
+  write_lines(2);
+  const fs::path before = fs::current_path();
+  fs::current_path(directory_.path());
+  Catalog("data").save("catalog.rota");
+  fs::current_path(before);
+  const Catalog loaded{fs::path(saved())};
+  EXPECT_EQ(loaded.size(), 2);
+  EXPECT_EQ(loaded.origin(), data());
+  EXPECT_FALSE(loaded.changes().any());
+}
+
 TEST_F(Catalogs, AreSavedWhereAKilledProcessLeftItsTemporary) {
   write_lines(2);
   directory_.write(fmt::format("catalog.rota.{}.tmp", ::getpid()), "half");
@@ -235,6 +278,21 @@ TEST_F(Catalogs, NameTheLineOfAManifestThatIsWrong) {
   EXPECT_THAT(refusal_of("data\n"), is_error(ErrorCode::io, {"no regular file"}));
 }
 
+TEST_F(Catalogs, RefuseAManifestThatIsNoTextOfPaths) {
+  const auto refusal_of = [&](const std::string& text) {
+    const auto manifest = directory_.write("list.txt", text);
+    return error_of([&] { Catalog::from_manifest(manifest); });
+  };
+  EXPECT_THAT(refusal_of(std::string("a\0b\n", 4)),
+              is_error(ErrorCode::invalid_argument, {"line 1", "zero byte"}));
+  EXPECT_THAT(refusal_of("{\"path\": \"\"}\n"),
+              is_error(ErrorCode::invalid_argument, {"line 1", "path is empty"}));
+  EXPECT_THAT(error_of([&] { Catalog::from_manifest(directory_.path()); }),
+              is_error(ErrorCode::io, {"read", directory_.path().string()}));
+  EXPECT_THAT(error_of([&] { Catalog::from_manifest(directory_ / "none"); }),
+              is_error(ErrorCode::not_found, {"none"}));
+}
+
 // ---- progress, options ----
 
 TEST_F(Catalogs, TellHowFarTheyAreAndEndWithAll) {
@@ -249,10 +307,27 @@ TEST_F(Catalogs, TellHowFarTheyAreAndEndWithAll) {
   EXPECT_THAT(ended, ElementsAre("list files 30", "ask for sizes 30", "index files 30"));
 }
 
+TEST_F(Catalogs, TellHowManyFilesThereAreForEachTask) {
+  write_lines(30);
+  save();
+  directory_.write("data/007.jsonl", "{}\n");
+  std::vector<std::string> totals;
+  const Catalog catalog(saved(), {.progress = [&](const Progress& progress) {
+                          if (progress.is_over)
+                            totals.push_back(fmt::format("{} {}", progress.task, progress.total));
+                        }});
+  (void)open(catalog);
+  EXPECT_THAT(totals, ElementsAre("list files 0", "ask for sizes 30", "index files 1"));
+}
+
 TEST_F(Catalogs, EndWhereProgressThrows) {
   write_lines(3);
-  const CatalogOptions options{.progress = [](const Progress&) { throw std::runtime_error("stop"); }};
-  EXPECT_THROW(Catalog(data(), options), std::runtime_error);
+  for (const auto* task : {"list files", "ask for sizes", "index files"}) {
+    const CatalogOptions options{.progress = [&](const Progress& progress) {
+      if (progress.task == task) throw std::runtime_error("stop");
+    }};
+    EXPECT_THROW((void)open(Catalog(data(), options)), std::runtime_error) << task;
+  }
 }
 
 TEST_F(Catalogs, ThatAreDistributedAreForFilesThatAreSamples) {
@@ -262,6 +337,12 @@ TEST_F(Catalogs, ThatAreDistributedAreForFilesThatAreSamples) {
   EXPECT_THAT(error_of([&] { open(catalog, "lines"); }),
               is_error(ErrorCode::unsupported, {"3 files", "Placement::node_shared"}));
   EXPECT_THAT(error_of([&] { catalog.save(saved()); }), is_error(ErrorCode::unsupported, {saved()}));
+  save();
+  EXPECT_THAT(error_of([&] { Catalog(saved(), {.placement = Placement::distributed}); }),
+              is_error(ErrorCode::unsupported, {saved(), "Placement::node_shared"}));
+  const auto manifest = directory_.write("list.jsonl", "{\"path\": \"data/000.jsonl\", \"samples\": 1}\n");
+  EXPECT_THAT(error_of([&] { Catalog::from_manifest(manifest, {.placement = Placement::distributed}); }),
+              is_error(ErrorCode::unsupported, {"list.jsonl", "numbers of samples"}));
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+#include "catalog/meter.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <vector>
+
+namespace rota::test {
+namespace {
+
+TEST(Meters, TellNowAndThenAndNotAtEachLook) {
+  std::vector<Progress> told;
+  const ProgressFunction tell = [&](const Progress& progress) { told.push_back(progress); };
+  Meter meter(tell, "count", 7);
+  while (told.size() < 3) meter.look();
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    EXPECT_GE(told[i].seconds, 0.1 * static_cast<double>(i + 1));  // ten in a second, or fewer
+    EXPECT_FALSE(told[i].is_over);
+  }
+}
+
+TEST(Meters, TellAllThatWasCountedAtTheEnd) {
+  std::vector<Progress> told;
+  const ProgressFunction tell = [&](const Progress& progress) { told.push_back(progress); };
+  Meter meter(tell, "count", 7);
+  meter.add(3);
+  meter.add(2, 1);
+  meter.end();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].task, "count");
+  EXPECT_EQ(told[0].done, 5);
+  EXPECT_EQ(told[0].failed, 1);
+  EXPECT_EQ(told[0].total, 7);
+  EXPECT_TRUE(told[0].is_over);
+}
+
+TEST(Meters, PassOnWhatIsThrownAtThem) {
+  const ProgressFunction tell = [](const Progress&) { throw std::runtime_error("enough"); };
+  Meter meter(tell, "count", 0);
+  EXPECT_THROW(for (;;) meter.look(), std::runtime_error);
+  EXPECT_THROW(meter.end(), std::runtime_error);
+}
+
+TEST(Meters, TellNobodyWhereThereIsNobody) {
+  const ProgressFunction nobody;
+  Meter meter(nobody, "count", 0);
+  meter.add(1);
+  meter.look();
+  EXPECT_NO_THROW(meter.end());
+}
+
+}  // namespace
+}  // namespace rota::test
