@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -46,15 +47,20 @@ TEST(WarmUp, EndsWhereTheRunOrTheMemoryDoes) {
 
 TEST(WarmUp, LeavesWhatFailsToItsBatch) {
   const auto source = std::make_shared<CountingSource>(100);
-  source->on_read = [](SampleId id) {
-    if (id.value == 15) throw std::runtime_error("broken");
+  std::atomic<bool> is_broken = true;
+  std::atomic<bool> is_read = false;
+  source->on_read = [&](SampleId id) {
+    if (id.value != 15) return;
+    if (is_broken) throw std::runtime_error("broken");
+    is_read = true;
   };
   Loader loader(source, {.global_batch_size = 10, .shards = 1, .shuffle = Shuffle::none, .workers = 2});
   loader.warm_up();
   EXPECT_TRUE(loader.next());
   EXPECT_THROW(loader.next(), Error);
-  source->on_read = nullptr;
+  is_broken = false;
   loader.warm_up();
+  EXPECT_TRUE(is_read);
   EXPECT_EQ(loader.next()->ids()[0].value, 10);
 }
 
