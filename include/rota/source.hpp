@@ -116,6 +116,11 @@ class Source {
   /// The file, or other place, that holds sample `id`, for error messages; may be empty. Any thread.
   [[nodiscard]] virtual std::string where(SampleId id) const;
 
+  /// How many samples each part, such as a file, has, in order, with sum size(); empty where all is one part,
+  /// or is not known. Samples follow one another inside a part; whether the first of one follows the last of
+  /// the part before is for who made the data to say.
+  [[nodiscard]] virtual std::vector<std::int64_t> part_sizes() const;
+
   /// Lengths of `shards` logical shards that suit this source, in order, with sum size(); empty for equal
   /// ones.
   [[nodiscard]] virtual std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;

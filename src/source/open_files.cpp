@@ -18,6 +18,12 @@ FileSamples::Place FileSamples::find(std::int64_t id, std::size_t guess) const n
   return {.file = guess, .sample = id - first(guess)};
 }
 
+std::vector<std::int64_t> FileSamples::counts() const {
+  std::vector<std::int64_t> result(ends_.size());
+  for (std::size_t i = 0; i < result.size(); ++i) result[i] = count(i);
+  return result;
+}
+
 void FileSamples::require_expected(const FileList& files) const {
   for (std::size_t i = 0; i < ends_.size(); ++i) {
     const std::int64_t expected = files.expected_samples(i);

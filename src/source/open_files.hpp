@@ -27,6 +27,8 @@ class FileSamples {
     return file == 0 ? 0 : ends_[file - 1];
   }
   [[nodiscard]] std::int64_t count(std::size_t file) const noexcept { return ends_[file] - first(file); }
+  /// Of each file.
+  [[nodiscard]] std::vector<std::int64_t> counts() const;
   /// Throws Error{mismatch} naming a file that has another number of samples than was said when it was
   /// listed.
   void require_expected(const FileList& files) const;

@@ -96,6 +96,7 @@ class RecordSource final : public Source {
   [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     assert(fields_[field].ragged && out.size() == ids.size());

@@ -34,6 +34,8 @@ Fingerprint Source::fingerprint() const {
 
 std::string Source::where(SampleId /*id*/) const { return {}; }
 
+std::vector<std::int64_t> Source::part_sizes() const { return {}; }
+
 std::vector<std::int64_t> Source::shard_lengths(std::int64_t /*shards*/) const { return {}; }
 
 void check_ids(const Source& source, std::span<const SampleId> ids) {

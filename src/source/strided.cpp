@@ -22,6 +22,7 @@ class StridedSource final : public Source {
   [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);

@@ -1,0 +1,55 @@
+// What each format says of the parts of a dataset.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "rota/open.hpp"
+#include "source/h5py.hpp"
+#include "source/numbered_rows.hpp"
+#include "source/python.hpp"
+
+namespace rota::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Three files of 5, 0 and 3 rows, of each format.
+constexpr std::string_view kThreeFiles = R"(
+import numpy as np
+for f, n in enumerate([5, 0, 3]):
+    x = np.arange(n * 2, dtype='i4').reshape(n, 2) + 100 * f
+    for folder in ['npy', 'npz', 'lines', 'tokens']: os.makedirs(folder, exist_ok=True)
+    np.save(f'npy/{f}.npy', x)
+    np.savez(f'npz/{f}.npz', x=x, y=x[:, 0])
+    open(f'lines/{f}.jsonl', 'w').write('{}\n' * n)
+    np.arange(n, dtype='u2').tofile(f'tokens/{f}')
+)";
+
+TEST(PartSizes, AreTheSamplesOfEachFile) {
+  const TemporaryDirectory directory;
+  python(directory, kThreeFiles);
+  for (int f = 0; f < 3; ++f) {
+    std::filesystem::create_directories(directory / "hdf5");
+    h5py(directory, "hdf5/" + std::to_string(f) + ".h5",
+         "f['x'] = np.arange([5, 0, 3][" + std::to_string(f) + "])");
+  }
+  EXPECT_THAT(open(directory / "hdf5")->part_sizes(), ElementsAre(5, 0, 3));
+  EXPECT_THAT(open(directory / "npy")->part_sizes(), ElementsAre(5, 0, 3));
+  EXPECT_THAT(open_npy(directory / "npy", {.file_is_sample = true})->part_sizes(), ElementsAre(1, 1, 1));
+  EXPECT_THAT(open_npz(directory / "npz", {.rows = true})->part_sizes(), ElementsAre(5, 0, 3));
+  EXPECT_THAT(open(directory / "lines")->part_sizes(), ElementsAre(5, 0, 3));
+  EXPECT_THAT(open_tokens(directory / "tokens", {.length = 2})->part_sizes(), ElementsAre(2, 0, 1));
+}
+
+TEST(PartSizes, AreNotKnownWhereSamplesAreAtRandom) {
+  const auto rows = std::make_shared<NumberedRows>(std::vector<std::int64_t>{4, 4});
+  EXPECT_THAT(split(rows, std::vector<double>{0.5, 0.5}, 1)[0]->part_sizes(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace rota::test
