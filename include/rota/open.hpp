@@ -1,6 +1,6 @@
 #pragma once
 
-// The formats that rota reads by itself. Next: batch.hpp.
+// The formats that rota reads by itself. Next: windows.hpp.
 
 #include <filesystem>
 #include <memory>

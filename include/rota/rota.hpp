@@ -24,4 +24,5 @@
 #include "rota/source.hpp"                // reading samples by id
 #include "rota/types.hpp"                 // samples, shards, positions
 #include "rota/verify.hpp"                // all the damage of a checkpoint
+#include "rota/windows.hpp"               // stretches of a time axis
 #include "rota/world.hpp"                 // who takes part

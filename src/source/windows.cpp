@@ -1,0 +1,233 @@
+#include "rota/windows.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/open_files.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::int64_t kMaxWindowBytes = std::int64_t{1} << 50;
+
+// How many windows `rows` rows have.
+std::int64_t count_windows(std::int64_t rows, const WindowOptions& options) noexcept {
+  return rows < options.length ? 0 : (rows - options.length) / options.stride + 1;
+}
+
+// Refuses lengths that are not of a cut of `rows` rows.
+void require_sum(std::span<const std::int64_t> lengths, std::int64_t rows, std::string_view what) {
+  std::int64_t rest = rows;
+  for (const std::int64_t length : lengths) {
+    if (length >= 0 && length <= rest) {
+      rest -= length;
+      continue;
+    }
+    rest = -1;
+    break;
+  }
+  if (rest == 0) return;
+  throw Error(ErrorCode::callback,
+              fmt::format("make windows: the source says that its {} samples are in {} {}, whose sizes do "
+                          "not add up to that; mend its {}()",
+                          rows, lengths.size(), what, what == "parts" ? "part_sizes" : "shard_lengths"));
+}
+
+class Windows final : public Source {
+ public:
+  Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
+      : rows_(std::move(rows)), options_(options) {
+    std::vector<std::int64_t> parts;
+    if (!options_.across_files) parts = rows_->part_sizes();
+    if (parts.empty()) parts.push_back(rows_->size());
+    require_sum(parts, rows_->size(), "parts");
+    for (const std::int64_t part : parts) {
+      row_parts_.add(part);
+      window_parts_.add(count_windows(part, options_));
+    }
+    if (size() == 0 && rows_->size() > 0) throw too_long(*std::max_element(parts.begin(), parts.end()));
+    make_fields();
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return window_parts_.total(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    std::size_t bytes = 0;
+    for (std::size_t f = 0; f < fields_.size(); ++f) bytes += out.all(f).size();
+    if (bytes == 0) return;
+    const Gathered gathered = gather(ids);
+    // A tensor [n, length, ...] of windows is one [n length, ...] of rows. Rows that are read go to its end,
+    // from where windows are copied to their places in order: none is overwritten before, because each window
+    // takes up at least as many rows as it added.
+    const std::size_t skipped = ids.size() * static_cast<std::size_t>(options_.length) - gathered.rows.size();
+    std::vector<BatchView::FieldMemory> memory(fields_.size());
+    for (std::size_t f = 0; f < memory.size(); ++f) {
+      memory[f] = {
+          .data = out.all(f).data(), .row_bytes = rows_->fields()[f].row_bytes(), .offsets = nullptr};
+    }
+    rows_->read(gathered.rows, BatchView(memory, skipped, gathered.rows.size()));
+    if (skipped == 0) return;
+    for (const BatchView::FieldMemory& field : memory) spread_out(gathered, skipped, field);
+  }
+
+  [[nodiscard]] bool is_spread() const override { return rows_->is_spread(); }
+  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
+    return rows_->bring(gather(ids).rows);
+  }
+
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    const Fingerprint rows = rows_->fingerprint();
+    return FingerprintBuilder()
+        .add("windows")
+        .add(static_cast<std::int64_t>(rows.high))
+        .add(static_cast<std::int64_t>(rows.low))
+        .add(row_parts_.counts())
+        .add(options_.length)
+        .add(options_.stride)
+        .finish();
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    if (id.value < 0 || id.value >= size()) return {};
+    const std::int64_t first = first_row(window_parts_.find(id.value));
+    std::string text = rows_->where({first});
+    if (text.empty() || options_.length == 1) return text;
+    return fmt::format("{} to {}", text, rows_->where({first + options_.length - 1}));
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
+    return options_.across_files ? std::vector<std::int64_t>() : window_parts_.counts();
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
+    std::vector<std::int64_t> lengths = rows_->shard_lengths(shards);
+    if (lengths.empty()) return lengths;
+    require_sum(lengths, rows_->size(), "shards");
+    std::int64_t end = 0;
+    std::int64_t done = 0;
+    for (std::int64_t& length : lengths) {
+      end += length;
+      const std::int64_t before = windows_before(end);
+      length = before - std::exchange(done, before);
+    }
+    return lengths;
+  }
+
+ private:
+  void make_fields() {
+    for (Field field : rows_->fields()) {
+      if (field.ragged) {
+        throw Error(
+            ErrorCode::invalid_argument,
+            fmt::format("make windows: field \"{}\" is ragged, and rows of a window lie side by side; "
+                        "leave it out, or write it with one shape",
+                        field.name));
+      }
+      const auto row_bytes = static_cast<std::int64_t>(field.row_bytes());
+      if (options_.length > kMaxWindowBytes / std::max<std::int64_t>(row_bytes, 1)) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("make windows: length is {} rows, of {} bytes each in field \"{}\"; a window "
+                                "may have 2^50 bytes",
+                                options_.length, row_bytes, field.name));
+      }
+      field.shape.insert(field.shape.begin(), options_.length);
+      fields_.push_back(std::move(field));
+    }
+  }
+
+  // Rows to be read, and where in there each window begins.
+  struct Gathered {
+    std::vector<SampleId> rows;
+    std::vector<std::size_t> begins;
+  };
+
+  [[nodiscard]] Error too_long(std::int64_t longest) const {
+    if (longest < rows_->size() && count_windows(rows_->size(), options_) > 0) {
+      return {ErrorCode::invalid_argument,
+              fmt::format("make windows: length is {} rows, and no file has more than {} of the {} rows; "
+                          "make it shorter, or set across_files where the files are one time axis",
+                          options_.length, longest, rows_->size())};
+    }
+    return {ErrorCode::invalid_argument,
+            fmt::format("make windows: length is {} rows, and the dataset has {}; make it shorter",
+                        options_.length, rows_->size())};
+  }
+
+  [[nodiscard]] std::int64_t first_row(const FileSamples::Place& place) const noexcept {
+    return row_parts_.first(place.file) + place.sample * options_.stride;
+  }
+
+  // The rows of windows, one window after the other; what a window shares with the one before is there once.
+  // For a window that is not there, a row that is not there.
+  [[nodiscard]] Gathered gather(std::span<const SampleId> ids) const {
+    Gathered result;
+    result.begins.reserve(ids.size());
+    FileSamples::Place place;
+    std::int64_t end = -1;  // of the window before
+    for (const SampleId id : ids) {
+      if (id.value < 0 || id.value >= size()) return {.rows = {{rows_->size()}}, .begins = {}};
+      place = window_parts_.find(id.value, place.file);
+      const std::int64_t first = first_row(place);
+      const bool goes_on = first <= end && end - first <= options_.length;
+      const std::int64_t shared = goes_on ? end - first : 0;
+      result.begins.push_back(result.rows.size() - static_cast<std::size_t>(shared));
+      end = first + options_.length;
+      std::size_t at = result.rows.size();
+      result.rows.resize(at + static_cast<std::size_t>(options_.length - shared));
+      for (std::int64_t row = first + shared; row < end; ++row) result.rows[at++] = {row};
+    }
+    return result;
+  }
+
+  // From the end of a field's memory, `skipped` rows behind its begin.
+  void spread_out(const Gathered& gathered, std::size_t skipped, const BatchView::FieldMemory& field) const {
+    const std::size_t window_bytes = static_cast<std::size_t>(options_.length) * field.row_bytes;
+    std::byte* to = field.data;
+    for (const std::size_t begin : gathered.begins) {
+      const std::byte* from = field.data + (skipped + begin) * field.row_bytes;
+      if (from == to) return;  // and so are all that follow
+      std::memmove(to, from, window_bytes);
+      to += window_bytes;
+    }
+  }
+
+  // How many windows begin before `row`.
+  [[nodiscard]] std::int64_t windows_before(std::int64_t row) const noexcept {
+    if (row >= rows_->size()) return size();
+    const FileSamples::Place place = row_parts_.find(row);
+    const std::int64_t in_part =
+        place.sample / options_.stride + (place.sample % options_.stride > 0 ? 1 : 0);
+    return window_parts_.first(place.file) + std::min(in_part, window_parts_.count(place.file));
+  }
+
+  std::shared_ptr<const Source> rows_;
+  WindowOptions options_;
+  std::vector<Field> fields_;
+  FileSamples row_parts_;     // rows of each part
+  FileSamples window_parts_;  // windows of each part
+};
+
+}  // namespace
+
+void WindowOptions::validate() const {
+  for (const auto& [name, value] : {std::pair("length", length), {"stride", stride}}) {
+    if (value >= 1) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("make windows: {} is {}; it must be 1 or more rows", name, value));
+  }
+}
+
+std::unique_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options) {
+  assert(rows != nullptr);
+  options.validate();
+  return std::make_unique<Windows>(std::move(rows), options);
+}
+
+}  // namespace rota

@@ -1,0 +1,321 @@
+#include "rota/windows.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "rota/open.hpp"
+#include "source/numbered_rows.hpp"
+#include "source/python.hpp"
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+using Numbers = std::vector<std::int64_t>;
+
+const std::vector<Numbers> kLayouts = {
+    {0}, {1}, {10}, {3, 4, 5}, {1, 1, 1, 1}, {0, 5, 0, 2, 9, 0}, {6, 6, 6, 6}, {0, 0, 1}, {2, 13, 1, 7}};
+
+std::unique_ptr<const Source> over(const Numbers& parts, const WindowOptions& options) {
+  return windows(std::make_shared<NumberedRows>(parts), options);
+}
+
+Numbers rows_from(std::int64_t first, std::int64_t length) {
+  Numbers rows(static_cast<std::size_t>(length));
+  std::iota(rows.begin(), rows.end(), first);
+  return rows;
+}
+
+std::string y_of(const Numbers& rows) {
+  std::string bytes;
+  for (const std::int64_t row : rows) {
+    for (std::size_t k = 0; k < 6; ++k) bytes += static_cast<char>(NumberedRows::y(row, k));
+  }
+  return bytes;
+}
+
+// Each of `wanted` holds the rows that follow its first in every field.
+void expect_content(const Source& source, const Ids& wanted, const Numbers& firsts, std::int64_t length) {
+  const Samples samples(source, wanted);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Numbers rows = rows_from(firsts[static_cast<std::size_t>(wanted[i].value)], length);
+    ASSERT_EQ(samples.values<std::int64_t>(0, i), rows);
+    ASSERT_EQ(samples.sample(1, i), y_of(rows));
+  }
+}
+
+// Calls `check(parts, options)` for every layout of parts, length, stride, and either side of the seams.
+template <typename Check>
+void for_each_layout(Check check) {
+  for (const Numbers& parts : kLayouts) {
+    for (const std::int64_t length : {1, 2, 3, 5, 6, 9, 30}) {
+      for (const std::int64_t stride : {1, 2, 3, 4, 7, 40}) {
+        for (const bool across : {false, true}) {
+          SCOPED_TRACE(testing::PrintToString(parts) + " length " + std::to_string(length) + " stride " +
+                       std::to_string(stride) + (across ? " across" : " within"));
+          check(parts, WindowOptions{.length = length, .stride = stride, .across_files = across});
+        }
+      }
+    }
+  }
+}
+
+// What `parts` are for the windows.
+Numbers seen(const Numbers& parts, bool across) {
+  return across ? Numbers{std::accumulate(parts.begin(), parts.end(), std::int64_t{0})} : parts;
+}
+
+TEST(Windows, AreThoseOfANaiveListOverAnyPartsLengthsAndStrides) {
+  std::mt19937_64 random(1);
+  for_each_layout([&](const Numbers& parts, const WindowOptions& options) {
+    const Numbers firsts = naive_windows(seen(parts, options.across_files), options.length, options.stride);
+    if (firsts.empty() && seen(parts, true) != Numbers{0}) {
+      EXPECT_THAT(error_of([&] { over(parts, options); }),
+                  is_error(ErrorCode::invalid_argument, {"length is " + std::to_string(options.length)}));
+      return;
+    }
+    const auto source = over(parts, options);
+    ASSERT_EQ(source->size(), std::ssize(firsts));
+    expect_content(*source, all_ids(*source), firsts, options.length);
+    if (!firsts.empty()) expect_content(*source, random_ids(*source, 40, random), firsts, options.length);
+  });
+}
+
+TEST(Windows, OfADatasetWithoutRowsAreNone) {
+  EXPECT_EQ(over({}, {.length = 5})->size(), 0);
+  EXPECT_EQ(over({0, 0}, {.length = 5})->size(), 0);
+  EXPECT_THAT(over({0, 0}, {.length = 5})->part_sizes(), ElementsAre(0, 0));
+}
+
+TEST(Windows, PutTheirLengthBeforeTheShapeOfEveryField) {
+  EXPECT_THAT(over({9}, {.length = 4})->fields(),
+              ElementsAre(Field{"x", DType::int64, {4}}, Field{"y", DType::uint8, {4, 3, 2}}));
+}
+
+// Counts calls, and shards its rows as it is told.
+class Watched final : public NumberedRows {
+ public:
+  Watched(const Numbers& parts, Numbers lengths) : NumberedRows(parts), lengths_(std::move(lengths)) {}
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    calls.emplace_back(ids.begin(), ids.end());
+    data = out.all(0).data();
+    NumberedRows::read(ids, out);
+  }
+  [[nodiscard]] bool is_spread() const override { return true; }
+  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
+    check_ids(*this, ids);
+    return std::make_shared<Ids>(ids.begin(), ids.end());
+  }
+  [[nodiscard]] Numbers shard_lengths(std::int64_t /*shards*/) const override { return lengths_; }
+
+  mutable std::vector<Ids> calls;
+  mutable const std::byte* data = nullptr;
+
+ private:
+  Numbers lengths_;
+};
+
+TEST(Windows, AreReadByOneCallIntoTheirPlaceInTheBatch) {
+  const auto rows = std::make_shared<Watched>(Numbers{20, 20}, Numbers{});
+  const auto source = windows(rows, {.length = 4, .stride = 2});
+  std::vector<std::int64_t> x(std::size_t{6} * 4, -1);
+  std::vector<std::byte> y(std::size_t{6} * 24);
+  const std::vector<BatchView::FieldMemory> memory = {{reinterpret_cast<std::byte*>(x.data()), 32, nullptr},
+                                                      {y.data(), 24, nullptr}};
+  source->read(ids({9, 0, 17}), BatchView(memory, 0, 6).part(2, 3));
+  EXPECT_EQ(rows->calls.size(), 1U);
+  EXPECT_EQ(rows->data, reinterpret_cast<const std::byte*>(&x[8]));
+  EXPECT_EQ(x, (Numbers{-1, -1, -1, -1, -1, -1, -1, -1, 20, 21, 22, 23,
+                        0,  1,  2,  3,  36, 37, 38, 39, -1, -1, -1, -1}));
+  source->read({}, BatchView(memory, 0, 0));
+}
+
+TEST(Windows, ReadWhatSuccessiveOnesShareOnce) {
+  const auto rows = std::make_shared<Watched>(Numbers{20, 20}, Numbers{});
+  const auto source = windows(rows, {.length = 4, .stride = 2});
+  const auto firsts = naive_windows({20, 20}, 4, 2);
+  expect_content(*source, ids({0, 1, 2, 2, 4, 8, 9, 5, 4, 5}), firsts, 4);
+  EXPECT_THAT(rows->calls, ElementsAre(ids({0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 16, 17, 18,
+                                            19, 20, 21, 22, 23, 10, 11, 12, 13, 8, 9,  10, 11, 12, 13})));
+}
+
+TEST(Windows, BringTheRowsThatTheyAreMadeOf) {
+  const auto source =
+      windows(std::make_shared<Watched>(Numbers{7, 7}, Numbers{}), {.length = 3, .stride = 2});
+  EXPECT_TRUE(source->is_spread());
+  const auto brought = std::static_pointer_cast<const Ids>(source->bring(ids({4, 0, 1})));
+  EXPECT_EQ(*brought, ids({9, 10, 11, 0, 1, 2, 3, 4}));
+  // By the source itself, which throws on all ranks then.
+  EXPECT_THAT(error_of([&] { static_cast<void>(source->bring(ids({6}))); }),
+              is_error(ErrorCode::out_of_range, {"14 samples"}));
+  EXPECT_FALSE(over({7}, {.length = 3})->is_spread());
+}
+
+TEST(Windows, BelongToTheShardThatTheirFirstRowIsIn) {
+  std::mt19937_64 random(2);
+  for_each_layout([&](const Numbers& parts, const WindowOptions& options) {
+    const std::int64_t rows = seen(parts, true)[0];
+    const Numbers firsts = naive_windows(seen(parts, options.across_files), options.length, options.stride);
+    if (firsts.empty()) return;
+    Numbers bounds = {0, 0, rows};
+    for (int k = 0; k < 4; ++k) bounds.push_back(static_cast<std::int64_t>(random() % 100) % (rows + 1));
+    std::sort(bounds.begin(), bounds.end());
+    Numbers lengths;
+    Numbers expected;
+    for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
+      lengths.push_back(bounds[s + 1] - bounds[s]);
+      expected.push_back(std::count_if(firsts.begin(), firsts.end(), [&](std::int64_t first) {
+        return first >= bounds[s] && first < bounds[s + 1];
+      }));
+    }
+    EXPECT_EQ(windows(std::make_shared<Watched>(parts, lengths), options)->shard_lengths(6), expected);
+  });
+  EXPECT_THAT(over({9}, {.length = 3})->shard_lengths(4), IsEmpty());
+}
+
+TEST(Windows, OfWindowsStayInTheirPart) {
+  const std::shared_ptr<const Source> days = over({5, 4, 7}, {.length = 2, .stride = 2});
+  EXPECT_THAT(days->part_sizes(), ElementsAre(2, 2, 3));
+  const auto pairs = windows(days, {.length = 2});
+  EXPECT_THAT(pairs->fields()[1].shape, ElementsAre(2, 2, 3, 2));
+  const Samples samples(*pairs, all_ids(*pairs));
+  EXPECT_EQ(pairs->size(), 4);
+  EXPECT_THAT(samples.values<std::int64_t>(0, 1), ElementsAre(5, 6, 7, 8));
+  EXPECT_THAT(samples.values<std::int64_t>(0, 3), ElementsAre(11, 12, 13, 14));
+  EXPECT_THAT(over({5, 4}, {.length = 2, .across_files = true})->part_sizes(), IsEmpty());
+}
+
+TEST(Windows, AreToldApartByRowsPartsAndOptions) {
+  const WindowOptions options{.length = 4, .stride = 2};
+  const auto known = over({20, 20}, options)->fingerprint();
+  EXPECT_EQ(over({20, 20}, options)->fingerprint(), known);
+  EXPECT_NE(NumberedRows({20, 20}).fingerprint(), known);
+  EXPECT_NE(over({20, 21}, options)->fingerprint(), known);
+  EXPECT_NE(over({22, 18}, options)->fingerprint(), known);
+  EXPECT_NE(over({20, 20}, {.length = 3, .stride = 2})->fingerprint(), known);
+  EXPECT_NE(over({20, 20}, {.length = 4, .stride = 3})->fingerprint(), known);
+  const WindowOptions across{.length = 4, .stride = 2, .across_files = true};
+  EXPECT_NE(over({20, 20}, across)->fingerprint(), known);
+  EXPECT_EQ(over({40}, across)->fingerprint(), over({40}, options)->fingerprint());  // which has no seams
+}
+
+TEST(Windows, SayWhereTheirFirstAndLastRowsAre) {
+  const auto source = over({7, 7}, {.length = 3, .stride = 2});
+  EXPECT_EQ(source->where({4}), "row 9 to row 11");
+  EXPECT_EQ(over({7}, {.length = 1, .stride = 2})->where({2}), "row 4");
+  EXPECT_EQ(source->where({6}), "");
+  EXPECT_EQ(source->where({-1}), "");
+}
+
+TEST(Windows, CheckTheirOwnIds) {
+  const auto source = over({7, 7}, {.length = 3, .stride = 2});
+  EXPECT_THAT(error_of([&] {
+                Samples(*source, ids({0, 6}));
+              }),
+              is_error(ErrorCode::out_of_range, {"sample 6", "6 samples"}));
+}
+
+TEST(Windows, RefuseLengthsAndStridesThatAreNone) {
+  EXPECT_THAT(error_of([] { over({9}, {}); }), is_error(ErrorCode::invalid_argument, {"length is 0"}));
+  EXPECT_THAT(error_of([] { over({9}, {.length = 2, .stride = -3}); }),
+              is_error(ErrorCode::invalid_argument, {"stride is -3", "1 or more"}));
+}
+
+TEST(Windows, ThatNoFileIsLongEnoughForAreRefusedWithWhatHelps) {
+  EXPECT_THAT(error_of([] {
+                over({5, 9, 3}, {.length = 10});
+              }),
+              is_error(ErrorCode::invalid_argument,
+                       {"length is 10", "no file has more than 9 of the 17", "across_files"}));
+  EXPECT_THAT(error_of([] {
+                over({5, 9, 3}, {.length = 18});
+              }),
+              is_error(ErrorCode::invalid_argument, {"length is 18", "the dataset has 17"}));
+}
+
+// Whatever it is told to be.
+class Declared final : public Source {
+ public:
+  Declared(std::int64_t size, std::vector<Field> fields) : size_(size), fields_(std::move(fields)) {}
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void read(std::span<const SampleId> ids, const BatchView& /*out*/) const override {
+    rows.assign(ids.begin(), ids.end());
+  }
+  mutable Ids rows;
+
+ private:
+  std::int64_t size_;
+  std::vector<Field> fields_;
+};
+
+TEST(Windows, RefuseRaggedFieldsByName) {
+  const auto ragged = std::make_shared<Declared>(
+      9, std::vector<Field>{{"x", DType::int8, {}}, {"events", DType::int8, {}, true}});
+  EXPECT_THAT(error_of([&] { windows(ragged, {.length = 2}); }),
+              is_error(ErrorCode::invalid_argument, {"\"events\" is ragged"}));
+}
+
+TEST(Windows, RefusePartsThatDoNotAddUp) {
+  for (const Numbers& parts : {Numbers{4}, {4, 6}, {-1, 10}, {std::numeric_limits<std::int64_t>::max(), 2}}) {
+    EXPECT_THAT(error_of([&] { windows(std::make_shared<NumberedRows>(9, parts), {.length = 2}); }),
+                is_error(ErrorCode::callback, {"9 samples", "part_sizes"}));
+  }
+  const auto source = windows(std::make_shared<Watched>(Numbers{9}, Numbers{4, 4}), {.length = 2});
+  EXPECT_THAT(error_of([&] { static_cast<void>(source->shard_lengths(2)); }),
+              is_error(ErrorCode::callback, {"2 shards", "shard_lengths"}));
+}
+
+TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const auto huge = std::make_shared<Declared>(kMost, std::vector<Field>{{"x", DType::int64, {}}});
+  EXPECT_EQ(windows(huge, {.length = 1})->size(), kMost);
+  EXPECT_EQ(windows(huge, {.length = 2, .stride = kMost})->size(), 1);
+  const auto two = windows(huge, {.length = 2, .stride = kMost - 2});
+  EXPECT_EQ(two->size(), 2);
+  const Samples unused(*two, ids({1}));
+  EXPECT_EQ(huge->rows, ids({kMost - 2, kMost - 1}));
+  EXPECT_THAT(error_of([&] { windows(huge, {.length = kMost}); }),
+              is_error(ErrorCode::invalid_argument, {"8 bytes each in field \"x\"", "2^50"}));
+  const auto empty = std::make_shared<Declared>(100, std::vector<Field>{{"x", DType::int64, {0}}});
+  EXPECT_NO_THROW(Samples(*windows(empty, {.length = 7}), ids({3, 4})));
+}
+
+TEST(Windows, OfRowsWithoutPartsReachFromEndToEnd) {
+  const auto plain = std::make_shared<Declared>(9, std::vector<Field>{{"x", DType::int8, {}}});
+  EXPECT_EQ(windows(plain, {.length = 9})->size(), 1);
+  EXPECT_THAT(plain->part_sizes(), IsEmpty());
+}
+
+TEST(Windows, OverFilesOfArraysEndWithTheFileOrGoOnInTheNext) {
+  const TemporaryDirectory directory;
+  python(directory, R"(
+import numpy as np
+for f, n in enumerate([5, 0, 3]):
+    x = np.arange(n * 2, dtype='i4').reshape(n, 2) + 100 * f
+    np.savez(f'{f}.npz', x=x, y=x[:, 0])
+)");
+  const std::shared_ptr<const Source> rows = open_npz(directory.path(), {.rows = true});
+  const auto within = windows(rows, {.length = 3});
+  EXPECT_EQ(within->size(), 4);
+  EXPECT_THAT(Samples(*within, ids({2, 3})).values<int>(0, 1), ElementsAre(200, 201, 202, 203, 204, 205));
+  const auto across = windows(rows, {.length = 3, .stride = 3, .across_files = true});
+  EXPECT_EQ(across->size(), 2);
+  const Samples samples(*across, ids({1}));
+  EXPECT_THAT(samples.values<int>(0, 0), ElementsAre(6, 7, 8, 9, 200, 201));
+  EXPECT_THAT(samples.values<int>(1, 0), ElementsAre(6, 8, 200));
+  EXPECT_THAT(across->where({1}),
+              testing::AllOf(testing::HasSubstr("0.npz, record 3"), testing::HasSubstr("2.npz, record 0")));
+}
+
+}  // namespace
+}  // namespace rota::test
