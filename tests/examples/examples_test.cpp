@@ -46,6 +46,14 @@ TEST_F(Examples, CatalogReadsListedAndComputedNames) {
   EXPECT_THAT(run(2, "catalog 'computed/{index}.txt'"), HasSubstr("2 files, 2 samples read"));
 }
 
+TEST_F(Examples, ClimateSeesEveryDayOfAYearOnceAtAnyWorldSizes) {
+  EXPECT_THAT(run(4, "climate_windows 13 climate"),
+              HasSubstr("8760 hours in 12 files, 1457 days, 33 of which cross into the next file"));
+  EXPECT_THAT(run(3, "climate_windows 9 climate"), HasSubstr("from step 13"));
+  EXPECT_THAT(run(5, "climate_windows 0 climate"),
+              HasSubstr("step 46: 1457 days seen once, 0 not yet, 0 values wrong; that was the epoch"));
+}
+
 TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
   EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
 }
