@@ -1,6 +1,6 @@
 #pragma once
 
-// One rank's slice of a global batch, as handed to the training loop. Next: loader.hpp.
+// One rank's slice of a global batch, as handed to the training loop. Next: bad_samples.hpp.
 
 #include <cassert>
 #include <cstddef>
@@ -62,8 +62,10 @@ class Batch {
   /// The sample in each slot, in canonical order: [size]. Of a Mixture, numbered as `join` does; see
   /// Loader::first_id.
   [[nodiscard]] std::span<const SampleId> ids() const noexcept;
-  /// What each slot holds: [size].
+  /// What each slot holds: [size]. The mask of a loss: only Mark::real is to be trained on.
   [[nodiscard]] std::span<const Mark> marks() const noexcept;
+  /// Slots of Mark::real, of this rank. Summed over ranks: what a mean over the global batch divides by.
+  [[nodiscard]] std::int64_t real() const noexcept;
   /// The epoch of each slot: [size]. All the same but where Tail::carry crosses into the next epoch,
   /// and of a Mixture, whose datasets have their own.
   [[nodiscard]] std::span<const std::int64_t> epochs() const noexcept;
@@ -75,7 +77,8 @@ class Batch {
   [[nodiscard]] const Position& start() const noexcept;
   /// Slots of the global batch, over all ranks, padding included.
   [[nodiscard]] std::int64_t global_size() const noexcept;
-  /// Real samples in the global batch: what a mean over it divides by.
+  /// Samples of the epoch in the global batch: the same without any exchange, for it counts skipped ones in,
+  /// which other ranks may have.
   [[nodiscard]] std::int64_t global_real() const noexcept;
   /// Which slot of the global batch each of these is, ascending: [size]. Under Split::by_sample, consecutive.
   [[nodiscard]] std::span<const std::int64_t> slots() const noexcept;

@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "rota/bad_samples.hpp"
 #include "rota/batch.hpp"
 #include "rota/mixture.hpp"
 #include "rota/order.hpp"
@@ -22,6 +23,10 @@
 #include "rota/world.hpp"
 
 namespace rota {
+
+namespace internal {
+class TallyAccess;
+}
 
 /// What a transform is told about the sample at hand. `key` is a hash of seed, epoch and id: random
 /// augmentation that draws from it repeats at any world size and after any resume.
@@ -44,7 +49,7 @@ struct SampleView {
 /// A callable run on every sample, in the worker that read it; any thread, so it must not share state
 /// unguarded. With `fields` empty it changes the source's fields in place (`in` and `out` are the same
 /// memory). Otherwise it makes these, all of fixed shape, from `in`; `out` is unspecified before. What it
-/// throws reaches `next()`.
+/// throws reaches `next()`, unless BadSamples has the sample skipped.
 struct Transform {
   std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply =
       {};
@@ -101,6 +106,7 @@ struct LoaderOptions {
                                   << 20;  ///< and this many bytes, or one batch if it is larger
   Transform transform = {};
   Allocator allocator = {};
+  BadSamples bad_samples = {};
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -117,9 +123,11 @@ struct WorkerStats {
 struct LoaderStats {
   std::int64_t batches = 0;        ///< handed out
   std::int64_t samples = 0;        ///< slots in them
+  std::int64_t skipped = 0;        ///< those of Mark::skipped
   std::int64_t bytes = 0;          ///< of their tensors
   double wait_seconds = 0;         ///< in which next() had to wait for data
   std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now
+  std::int64_t retries = 0;        ///< reads that were done again after an I/O error
   std::vector<WorkerStats> workers = {};
 };
 
@@ -129,6 +137,10 @@ struct LoaderStats {
 /// Over a source that is spread over ranks (Source::is_spread), `next` and `warm_up` are **collective**: they
 /// bring what many steps need, every now and then. All ranks that opened the source then go on calling, and
 /// seek, rescale or change the batch size at the same step.
+///
+/// The same holds of `next` and the ranks of BadSamples::comm where bad samples are skipped. It waits for
+/// none of them but those that are more than a step behind. What it throws on one rank for that rank's own
+/// batch, it throws on the others one step later, as an Error that names the rank; they may call again, too.
 class Loader {
  public:
   /// Starts the workers. `source`, options that define the order and `world.size` must be the same on all
@@ -166,6 +178,11 @@ class Loader {
   /// Goes on from the same position in another world; no file, no communication. Throws as `world.validate()`
   /// does.
   void rescale(World world);
+  /// The same where bad samples are skipped, and other ranks count them together from here on.
+  /// **Collective** over `comm`, which is duplicated: over those that stay, and those that join with a loader
+  /// made without BadSamples::comm. Those that leave end their loaders at this step; what they have listed
+  /// leaves with them. The count goes on.
+  void rescale(World world, const mpi::Communicator& comm);
   /// Goes on with another global batch size, which every rank must set at the same step.
   /// Throws Error{invalid_argument} for one below 1.
   void set_global_batch_size(std::int64_t size);
@@ -195,6 +212,8 @@ class Loader {
   /// Throws Error{out_of_range} for shards that there are not.
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
   [[nodiscard]] LoaderStats stats() const;
+  /// The bad samples that were passed over. Valid until a method that is not const is called.
+  [[nodiscard]] const SkippedSamples& skipped() const noexcept;
 
   /// `for (rota::Batch& batch : loader)`: the batches that remain. A batch dies when the loop goes on, unless
   /// moved.
@@ -222,6 +241,7 @@ class Loader {
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
+  friend class internal::TallyAccess;
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

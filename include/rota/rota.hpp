@@ -2,6 +2,7 @@
 
 // All of rota, and its table of contents. Each header names the one to read next, from error.hpp on.
 
+#include "rota/bad_samples.hpp"           // what is done about them
 #include "rota/batch.hpp"                 // what the loop gets
 #include "rota/catalog.hpp"               // which files there are
 #include "rota/cereal.hpp"                // blobs of anything

@@ -93,12 +93,15 @@ class Source {
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
 
   /// How many rows ragged field `field` has in each of `ids`, into out[0, ids.size()). Any thread. Called
-  /// only for ragged fields, just before `read`. Throws Error{out_of_range} for an id >= size(), Error{io}.
+  /// only for ragged fields, just before `read`. Throws Error{out_of_range} for an id >= size(), Error{io},
+  /// Error{corrupt}; `out` is then unspecified.
   virtual void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const;
 
   /// Reads the samples named by `ids` into `out`, in that order: one tensor per field, row major, native byte
   /// order. Blocks on storage. Any thread. Throws Error{out_of_range} for an id >= size(), Error{io},
-  /// Error{corrupt} naming file and byte offset; `out` is then unspecified.
+  /// Error{corrupt} naming file and byte offset; `out` is then unspecified. A Loader reads again, sample by
+  /// sample, to find out which it was: Error{corrupt} is for what will never be read, and may be skipped,
+  /// Error{io} for what may be read at the next try (see bad_samples.hpp).
   virtual void read(std::span<const SampleId> ids, const BatchView& out) const = 0;
 
   /// Whether what reading needs is spread over ranks, and has to be brought first; a Loader does so.

@@ -55,7 +55,7 @@ enum class Split {
 enum class Mark : std::uint8_t {
   real = 0,     ///< a sample of the epoch
   pad = 1,      ///< a repeated sample that fills up the last batch; not counted
-  skipped = 2,  ///< a sample that was passed over; counted. Traces know it; this version's loader never skips
+  skipped = 2,  ///< a sample of the epoch that is bad and was passed over; counted; see bad_samples.hpp
 };
 
 std::string_view to_string(Shuffle shuffle) noexcept;

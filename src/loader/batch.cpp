@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "loader/batch_memory.hpp"
 #include "rota/error.hpp"
 
@@ -63,6 +65,9 @@ std::span<const std::int64_t> Batch::epochs() const noexcept {
 }
 std::span<const std::int32_t> Batch::datasets() const noexcept {
   return memory_ ? std::span<const std::int32_t>(memory_->datasets) : std::span<const std::int32_t>();
+}
+std::int64_t Batch::real() const noexcept {
+  return static_cast<std::int64_t>(std::ranges::count(marks(), Mark::real));
 }
 const Position& Batch::start() const noexcept { return memory_->global.start; }
 std::int64_t Batch::global_size() const noexcept { return memory_->global.size; }

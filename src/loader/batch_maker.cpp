@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 #include "rota/error.hpp"
 
@@ -17,18 +18,31 @@ bool any_ragged(const std::vector<Field>& fields) {
   return false;
 }
 
-// The current exception as an Error whose message is headed by `what`.
-[[noreturn]] void rethrow(const std::string& what) {
+// What the exception at hand is.
+struct Caught {
+  ErrorCode code = ErrorCode::callback;
+  std::string message;
+  bool is_out_of_memory = false;
+};
+
+Caught caught() {
   try {
     throw;
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", what, error.what()));
+    return {.code = error.code(), .message = error.what()};
+  } catch (const std::bad_alloc& error) {
+    return {.message = error.what(), .is_out_of_memory = true};
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::callback, fmt::format("{}: {}", what, error.what()));
+    return {.message = error.what()};
   } catch (...) {
-    throw Error(ErrorCode::callback, fmt::format("{}: an exception of unknown type", what));
+    return {.message = "an exception of unknown type"};
   }
 }
+
+// What a source throws for a sample that is bad, and not for what may pass or is no matter of the sample.
+bool is_corrupt(const Caught& error) { return error.code == ErrorCode::corrupt; }
+// The same of a transform.
+bool is_refused(const Caught& error) { return error.code != ErrorCode::io && !error.is_out_of_memory; }
 
 }  // namespace
 
@@ -41,6 +55,9 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recip
                                         options.allocator,
                                         static_cast<std::size_t>(options.read_ahead_batches) + 1)),
       has_sizes_(any_ragged(pool_->fields())),
+      skips_(options.bad_samples.policy == OnBadSample::skip),
+      io_retries_(options.bad_samples.io_retries),
+      retry_wait_(options.bad_samples.retry_wait),
       source_fields_(std::make_shared<const std::vector<Field>>(source_->fields())),
       planner_(recipe, options, world) {}
 
@@ -55,6 +72,8 @@ Scratch BatchMaker::make_scratch() const {
 bool BatchMaker::plan(const Position& at, BatchMemory& out) {
   if (!planner_.plan(at, out)) return false;
   out.store.resize(out.ids.size());
+  out.bad.clear();
+  if (skips_) out.bad.resize(out.ids.size());
   return true;
 }
 
@@ -63,22 +82,74 @@ std::string BatchMaker::name(SampleId id) const {
   return place.empty() ? fmt::format("sample {}", id.value) : fmt::format("sample {} ({})", id.value, place);
 }
 
-// Does `work(first, count)` for all samples of a part; where that throws, for one after the other, to find
-// out which failed, and throws for that one, by name.
+// The first slots of a part, side by side, of which none is bad; empty where there are no more.
+Part BatchMaker::good_run(const BatchMemory& batch, Part part) const noexcept {
+  if (!skips_) return part;
+  while (part.begin < part.end && is_bad(batch, part.begin)) ++part.begin;
+  const std::size_t end = part.end;
+  for (part.end = part.begin; part.end < end && !is_bad(batch, part.end);) ++part.end;
+  return part;
+}
+
+// Does `work` for all slots of a part that are not bad; where that throws, for one after the other, to find
+// out which failed: throws for that one, by name, or passes it over.
 template <typename Work>
-void BatchMaker::by_name(std::string_view verb, std::span<const SampleId> ids, const Work& work) const {
-  if (ids.empty()) return;
-  try {
-    work(0, ids.size());
-    return;
-  } catch (...) {
-    if (ids.size() == 1) rethrow(fmt::format("{} {}", verb, name(ids[0])));
-  }
-  for (std::size_t i = 0; i < ids.size(); ++i) {
+void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, Part part, const Work& work) const {
+  for (Part run = good_run(batch, part); run.begin < run.end; run = good_run(batch, {run.end, part.end})) {
     try {
-      work(i, 1);
+      work(run);
+      continue;
     } catch (...) {
-      rethrow(fmt::format("{} {}", verb, name(ids[i])));
+      const bool is_again = caught().code == ErrorCode::io && try_again(0);
+      if (run.end - run.begin == 1 && !is_again) {
+        pass_over(verb, batch, run.begin, is_corrupt(caught()));
+        continue;
+      }
+    }
+    for (std::size_t slot = run.begin; slot < run.end; ++slot) alone(verb, batch, slot, work);
+  }
+}
+
+template <typename Work>
+void BatchMaker::alone(std::string_view verb, BatchMemory& batch, std::size_t slot, const Work& work) const {
+  for (int tries = 1;; ++tries) {
+    try {
+      return work(Part{slot, slot + 1});
+    } catch (...) {
+      const Caught error = caught();
+      if (error.code == ErrorCode::io && try_again(tries)) continue;
+      return pass_over(verb, batch, slot, is_corrupt(error));
+    }
+  }
+}
+
+// Whether an I/O error is to be followed by another try, after `tries` that followed one; waits before it.
+bool BatchMaker::try_again(int tries) const {
+  if (tries >= io_retries_ || !pause_.wait(retry_wait_ * (1 << std::min(tries, 10)))) return false;
+  ++retries_;
+  return true;
+}
+
+// Where an exception is at hand that the sample of `slot` has caused: notes that it is bad, if it
+// `can_be_bad` and may be skipped, else throws it on, by name.
+void BatchMaker::pass_over(std::string_view verb, BatchMemory& batch, std::size_t slot,
+                           bool can_be_bad) const {
+  const Caught error = caught();
+  const SampleId id = batch.ids[slot];
+  if (!skips_ || !can_be_bad) {
+    throw Error(error.code, fmt::format("{} {}: {}", verb, name(id), error.message));
+  }
+  batch.bad[slot] = std::make_unique<const BadSlot>(
+      BadSlot{.where = source_->where(id), .error = fmt::format("{}: {}", verb, error.message)});
+  if (batch.marks[slot] == Mark::real) batch.marks[slot] = Mark::skipped;
+}
+
+// Zeros for what is bad.
+void BatchMaker::blank(BatchMemory& batch, Part part) const {
+  const BatchView made = batch.store.view();
+  for (std::size_t slot = part.begin; slot < part.end; ++slot) {
+    for (std::size_t f = 0; is_bad(batch, slot) && f < batch.store.fields().size(); ++f) {
+      std::ranges::fill(made.bytes(f, slot), std::byte{0});
     }
   }
 }
@@ -88,21 +159,29 @@ std::span<const SampleId> BatchMaker::ids(const BatchMemory& batch, Part part) n
 }
 
 void BatchMaker::size(BatchMemory& batch, Part part) const {
-  read_sizes(ids(batch, part), batch.store, part.begin);
+  read_sizes(batch, part, batch.store, part.begin);
 }
 
-void BatchMaker::read_sizes(std::span<const SampleId> ids, FieldStore& store, std::size_t begin) const {
+// Into `store`, whose sample `begin` is in the first slot of the part.
+void BatchMaker::read_sizes(BatchMemory& batch, Part part, FieldStore& store, std::size_t begin) const {
   for (std::size_t f = 0; f < store.fields().size(); ++f) {
     if (!store.fields()[f].ragged) continue;
-    by_name("size", ids, [&](std::size_t first, std::size_t count) {
-      source_->rows(ids.subspan(first, count), f, store.rows(f).subspan(begin + first, count));
+    const auto rows = store.rows(f).subspan(begin, part.end - part.begin);
+    by_sample("size", batch, part, [&](Part run) {
+      source_->rows(ids(batch, run), f, rows.subspan(run.begin - part.begin, run.end - run.begin));
     });
+  }
+  for (std::size_t f = 0; skips_ && f < store.fields().size(); ++f) {
+    for (std::size_t slot = part.begin; store.fields()[f].ragged && slot < part.end; ++slot) {
+      if (is_bad(batch, slot)) store.rows(f)[begin + slot - part.begin] = 0;
+    }
   }
 }
 
-void BatchMaker::read(std::span<const SampleId> ids, const BatchView& out) const {
-  by_name("read", ids, [&](std::size_t first, std::size_t count) {
-    source_->read(ids.subspan(first, count), out.part(first, count));
+// `out` is of the slots of the part.
+void BatchMaker::read(BatchMemory& batch, Part part, const BatchView& out) const {
+  by_sample("read", batch, part, [&](Part run) {
+    source_->read(ids(batch, run), out.part(run.begin - part.begin, run.end - run.begin));
   });
 }
 
@@ -118,37 +197,43 @@ void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerSta
 void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch) const {
   const std::size_t count = part.end - part.begin;
   if (count == 0) return;
-  const BatchView out = batch.store.view().part(part.begin, count);
   if (!scratch.store) {
-    read(ids(batch, part), out);
-    if (!transform_.apply) return;
-    for (std::size_t i = 0; i < count; ++i) transform(batch, part.begin + i, out, i, scratch);
-    return;
+    const BatchView out = batch.store.view().part(part.begin, count);
+    read(batch, part, out);
+    if (transform_.apply) transform(batch, part, out, scratch);
+  } else {
+    FieldStore& store = *scratch.store;
+    store.resize(count);
+    if (store.has_ragged()) {
+      read_sizes(batch, part, store, 0);
+      store.sum_rows();
+    }
+    store.open();
+    read(batch, part, store.view());
+    transform(batch, part, store.view(), scratch);
   }
-  FieldStore& store = *scratch.store;
-  store.resize(count);
-  if (store.has_ragged()) {
-    read_sizes(ids(batch, part), store, 0);
-    store.sum_rows();
-  }
-  store.open();
-  read(ids(batch, part), store.view());
-  for (std::size_t i = 0; i < count; ++i) transform(batch, part.begin + i, store.view(), i, scratch);
+  if (skips_) blank(batch, part);
 }
 
-void BatchMaker::transform(const BatchMemory& batch, std::size_t slot, const BatchView& in, std::size_t i,
-                           Scratch& scratch) const {
+void BatchMaker::transform(BatchMemory& batch, Part part, const BatchView& in, Scratch& scratch) const {
+  const BatchView made = batch.store.view();
+  for (std::size_t slot = part.begin; slot < part.end; ++slot) {
+    if (is_bad(batch, slot)) continue;
+    for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, slot - part.begin);
+    for (std::size_t f = 0; f < scratch.out.size(); ++f) scratch.out[f] = made.bytes(f, slot);
+    transform(batch, slot, scratch);
+  }
+}
+
+void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratch) const {
   const TransformContext context{
       .epoch = batch.epochs[slot],
       .id = batch.ids[slot],
       .key = derive_key(seed_, batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
-  for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, i);
-  const BatchView made = batch.store.view();
-  for (std::size_t f = 0; f < scratch.out.size(); ++f) scratch.out[f] = made.bytes(f, slot);
   try {
     transform_.apply(context, {scratch.in}, {scratch.out});
   } catch (...) {
-    rethrow(fmt::format("transform {}", name(context.id)));
+    pass_over("transform", batch, slot, is_refused(caught()));
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -7,6 +8,7 @@
 
 #include "loader/batch_memory.hpp"
 #include "loader/planner.hpp"
+#include "loader/retry_pause.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::internal {
@@ -22,6 +24,9 @@ struct Scratch {
 /// Makes batches in steps that a ring of threads can share out: `plan` (one thread at a time), `size` part by
 /// part, (where `has_sizes`), the store opened once, `fill` part by part. Steps of different batches may
 /// overlap.
+///
+/// A read that fails with Error{io} is done again, sample by sample. A sample that is bad is passed over,
+/// where the options have it so: its slot is marked, and filled with zeros.
 class BatchMaker {
  public:
   BatchMaker(std::shared_ptr<const Source> source, const Recipe& recipe, const LoaderOptions& options,
@@ -40,18 +45,33 @@ class BatchMaker {
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
   void size(BatchMemory& batch, Part part) const;
+  /// Ends all waiting for another try: batches in the making are not wanted any more. Until `resume`.
+  void cut_retries_short() noexcept { pause_.cut_short(); }
+  void resume_retries() noexcept { pause_.resume(); }
+  /// Reads that were done again.
+  [[nodiscard]] std::int64_t retries() const noexcept { return retries_; }
+
   /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
   void fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerStats& stats) const;
 
  private:
   void fill(BatchMemory& batch, Part part, Scratch& scratch) const;
   template <typename Work>
-  void by_name(std::string_view verb, std::span<const SampleId> ids, const Work& work) const;
+  void by_sample(std::string_view verb, BatchMemory& batch, Part part, const Work& work) const;
+  template <typename Work>
+  void alone(std::string_view verb, BatchMemory& batch, std::size_t slot, const Work& work) const;
+  [[nodiscard]] bool try_again(int tries) const;
+  [[nodiscard]] Part good_run(const BatchMemory& batch, Part part) const noexcept;
+  [[nodiscard]] bool is_bad(const BatchMemory& batch, std::size_t slot) const noexcept {
+    return skips_ && batch.bad[slot] != nullptr;
+  }
+  void pass_over(std::string_view verb, BatchMemory& batch, std::size_t slot, bool can_be_bad) const;
+  void blank(BatchMemory& batch, Part part) const;
   [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, Part part) noexcept;
-  void read(std::span<const SampleId> ids, const BatchView& out) const;
-  void transform(const BatchMemory& batch, std::size_t slot, const BatchView& in, std::size_t i,
-                 Scratch& scratch) const;
-  void read_sizes(std::span<const SampleId> ids, FieldStore& store, std::size_t begin) const;
+  void read(BatchMemory& batch, Part part, const BatchView& out) const;
+  void transform(BatchMemory& batch, Part part, const BatchView& in, Scratch& scratch) const;
+  void transform(BatchMemory& batch, std::size_t slot, Scratch& scratch) const;
+  void read_sizes(BatchMemory& batch, Part part, FieldStore& store, std::size_t begin) const;
   [[nodiscard]] std::string name(SampleId id) const;
 
   std::shared_ptr<const Source> source_;
@@ -59,6 +79,11 @@ class BatchMaker {
   std::uint64_t seed_;
   std::shared_ptr<BatchPool> pool_;
   bool has_sizes_;
+  bool skips_;
+  int io_retries_;
+  std::chrono::milliseconds retry_wait_;
+  mutable RetryPause pause_;
+  mutable std::atomic<std::int64_t> retries_ = 0;
   std::shared_ptr<const std::vector<Field>> source_fields_;
   Planner planner_;  // used by plan alone
 };

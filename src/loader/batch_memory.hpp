@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "loader/field_store.hpp"
@@ -11,12 +12,21 @@
 
 namespace rota::internal {
 
+/// Why the sample of a slot is passed over.
+struct BadSlot {
+  std::string where;
+  std::string error;
+};
+
 /// What is behind a Batch: which samples, and their tensors.
 struct BatchMemory : Slots {
   BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<const Allocator> allocator)
       : store(std::move(fields), std::move(allocator)) {}
 
   FieldStore store;
+  /// What is bad: [size] where bad samples may be skipped, else empty. A slot belongs to one thread at a
+  /// time.
+  std::vector<std::unique_ptr<const BadSlot>> bad;
 };
 
 /// Batch memory that is not in use, kept for the next batch. Outlives the loader as long as a batch does. Any

@@ -7,6 +7,7 @@
 #include "loader/bringer.hpp"
 #include "loader/recipe.hpp"
 #include "loader/ring.hpp"
+#include "loader/tally.hpp"
 #include "rota/error.hpp"
 
 namespace rota {
@@ -16,6 +17,7 @@ using internal::BatchMemory;
 using internal::Bringer;
 using internal::Recipe;
 using internal::Ring;
+using internal::Tally;
 using internal::WeightedTurns;
 
 class Loader::Impl {
@@ -25,6 +27,7 @@ class Loader::Impl {
         recipe_(std::move(recipe)),
         options_(std::move(options)),
         world_(world),
+        tally_(options_.bad_samples),
         maker_(source_, recipe_, options_, world),
         scratch_(maker_.make_scratch()) {
     if (source_->is_spread()) bringer_.emplace(*source_, recipe_, options_, world_);
@@ -37,6 +40,7 @@ class Loader::Impl {
   void seek(const Position& position, const MixtureState& state);
   void set_weights(std::span<const double> weights);
   void rescale(World world);
+  void rescale(World world, const mpi::Communicator& comm);
   void set_global_batch_size(std::int64_t size);
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
   [[nodiscard]] LoaderStats stats() const;
@@ -46,12 +50,14 @@ class Loader::Impl {
   [[nodiscard]] const LoaderOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
   [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
+  [[nodiscard]] Tally& tally() noexcept { return tally_; }
   [[nodiscard]] Fingerprint fingerprint() const {
     if (!fingerprint_) fingerprint_ = source_->fingerprint();
     return *fingerprint_;
   }
 
  private:
+  std::unique_ptr<BatchMemory> make();
   std::unique_ptr<BatchMemory> make_inline();
   void bring();
   void check(const Position& position) const;
@@ -69,6 +75,7 @@ class Loader::Impl {
   Position position_;
   bool has_failed_ = false;  // the last next() threw
   LoaderStats stats_;
+  Tally tally_;
   BatchMaker maker_;
   internal::Scratch scratch_;  // of the caller's thread, where there are no workers
   WorkerStats inline_stats_;
@@ -80,18 +87,33 @@ class Loader::Impl {
 std::optional<Batch> Loader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
   if (has_failed_) restart([] {});  // only now: what the caller did since may have mended it
+  tally_.begin_step();
   bring();
-  has_failed_ = true;
-  std::unique_ptr<BatchMemory> batch = ring_ ? ring_->next() : make_inline();
-  has_failed_ = false;
+  std::unique_ptr<BatchMemory> batch = make();
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!batch) return std::nullopt;
+  if (!batch) {
+    tally_.end_run();
+    return std::nullopt;
+  }
   position_ = batch->global.next;
   if (bringer_) bringer_->count_step();
   ++stats_.batches;
   stats_.samples += std::ssize(batch->ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
+  stats_.skipped += tally_.end_step(*batch);
   return maker_.pool()->wrap(std::move(batch));
+}
+
+std::unique_ptr<BatchMemory> Loader::Impl::make() {
+  has_failed_ = true;
+  try {
+    auto batch = ring_ ? ring_->next() : make_inline();
+    has_failed_ = false;
+    return batch;
+  } catch (...) {
+    tally_.fail_step(std::current_exception());
+    throw;
+  }
 }
 
 void Loader::Impl::warm_up() {
@@ -141,6 +163,7 @@ void Loader::Impl::go_on_elsewhere(Change change) {
     bringer_->restart(position_);
     change(bringer_->planner());
   }
+  tally_.go_elsewhere();
   restart([&] { change(maker_); });
 }
 
@@ -201,6 +224,11 @@ void Loader::Impl::rescale(World world) {
   go_on_elsewhere([&](auto& planner) { planner.rescale(world); });
 }
 
+void Loader::Impl::rescale(World world, const mpi::Communicator& comm) {
+  rescale(world);
+  tally_.count_with(comm);
+}
+
 void Loader::Impl::set_global_batch_size(std::int64_t size) {
   LoaderOptions changed = options_;
   changed.global_batch_size = size;
@@ -221,6 +249,7 @@ void Loader::Impl::cursors(std::int64_t first, std::span<std::int64_t> out) cons
 
 LoaderStats Loader::Impl::stats() const {
   LoaderStats stats = stats_;
+  stats.retries = maker_.retries();
   if (ring_) {
     ring_->add_stats(stats);
   } else {
@@ -268,6 +297,7 @@ const MixtureState* Loader::mixture() const noexcept {
   return mixing ? &mixing->turns.state() : nullptr;
 }
 void Loader::rescale(World world) { impl_->rescale(world); }
+void Loader::rescale(World world, const mpi::Communicator& comm) { impl_->rescale(world, comm); }
 void Loader::set_global_batch_size(std::int64_t size) { impl_->set_global_batch_size(size); }
 World Loader::world() const noexcept { return impl_->world(); }
 const LoaderOptions& Loader::options() const noexcept { return impl_->options(); }
@@ -282,5 +312,13 @@ SampleId Loader::first_id(std::int64_t dataset) const noexcept {
 }
 void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const { impl_->cursors(first, out); }
 LoaderStats Loader::stats() const { return impl_->stats(); }
+const SkippedSamples& Loader::skipped() const noexcept { return internal::TallyAccess::of(*this).skipped(); }
+
+namespace internal {
+
+Tally& TallyAccess::of(Loader& loader) noexcept { return loader.impl_->tally(); }
+const Tally& TallyAccess::of(const Loader& loader) noexcept { return loader.impl_->tally(); }
+
+}  // namespace internal
 
 }  // namespace rota

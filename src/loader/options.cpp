@@ -26,6 +26,11 @@ void LoaderOptions::validate() const {
   require(read_ahead_batches >= 1 && read_ahead_batches <= 65'536, "read_ahead_batches", read_ahead_batches,
           "1 to 65536");
   require(read_ahead_bytes >= 0, "read_ahead_bytes", read_ahead_bytes, "0 or more");
+  require(bad_samples.max_skipped >= 0, "bad_samples.max_skipped", bad_samples.max_skipped, "0 or more");
+  require(bad_samples.io_retries >= 0 && bad_samples.io_retries <= 100, "bad_samples.io_retries",
+          bad_samples.io_retries, "0 to 100");
+  require(bad_samples.retry_wait.count() >= 0 && bad_samples.retry_wait <= std::chrono::hours(24),
+          "bad_samples.retry_wait", bad_samples.retry_wait.count(), "0 to 86400000 milliseconds");
   if (!transform.fields.empty() && !transform.apply) {
     throw Error(ErrorCode::invalid_argument,
                 "make a loader: transform.fields is given without transform.apply");

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "loader/resume_skipped.hpp"
+#include "loader/tally.hpp"
 #include "rota/cereal.hpp"
 
 namespace rota {
@@ -94,6 +96,13 @@ LoaderState state_of(const Loader& loader) {
           .world_size = loader.world().size};
 }
 
+// What ranks that read together must have in common of it.
+std::string describe(const BadSamples& bad) {
+  if (bad.policy == OnBadSample::fail) return "bad samples fail";
+  return fmt::format("up to {} bad samples are skipped{}", bad.max_skipped,
+                     bad.comm == nullptr ? "" : ", counted together");
+}
+
 template <typename Value>
 void require_same(const Checkpoint& checkpoint, std::string_view what, const Value& saved,
                   const Value& here) {
@@ -119,11 +128,12 @@ std::string describe(const LoaderState& state) {
       state.position.consumed, state.position.step, state.world_size);
 }
 
-std::string describe(const MixtureBlob& mixture) {
-  const MixtureState& state = mixture.state;
-  if (state.weights.empty()) return {};
-  return fmt::format(", weights {} since sample {} (of each dataset {})", fmt::join(state.weights, ":"),
-                     state.changed_at, fmt::join(state.counts, ", "));
+std::string describe(const LoaderState& loader, const std::optional<MixtureState>& mixture) {
+  std::string text = describe(loader);
+  if (!mixture) return text;
+  return text + fmt::format(", weights {} since sample {} (of each dataset {})",
+                            fmt::join(mixture->weights, ":"), mixture->changed_at,
+                            fmt::join(mixture->counts, ", "));
 }
 
 void require_same_order(const Checkpoint& checkpoint, const LoaderState& saved, const LoaderState& here) {
@@ -212,38 +222,45 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   snapshot.tensor(cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
   snapshot.blob(state_name(name), to_blob(Envelope{.state = to_blob(state_of(loader))}));
-  if (loader.mixture() == nullptr) return;
-  snapshot.blob(mixture_name(name), to_blob(Envelope{.state = to_blob(MixtureBlob{*loader.mixture()})}));
+  if (loader.mixture() != nullptr) {
+    snapshot.blob(mixture_name(name), to_blob(Envelope{.state = to_blob(MixtureBlob{*loader.mixture()})}));
+  }
+  internal::save_skipped(loader, snapshot, name);
 }
 
 void require_same(const Loader& loader, const mpi::Communicator& comm) {
   LoaderState mine = state_of(loader);
   mine.workers = 0;  // may differ
-  const std::string mixed = to_blob(MixtureBlob{place_of(loader).mixture.value_or(MixtureState{})});
-  const std::string first = mpi::broadcast(comm, to_blob(mine));
-  const std::string first_mixed = mpi::broadcast(comm, mixed);
+  const std::string blob = to_blob(mine);
+  const std::string text =
+      describe(mine, place_of(loader).mixture) + "; " + describe(loader.options().bad_samples);
+  const std::string first_blob = mpi::broadcast(comm, blob);
+  const std::string first = mpi::broadcast(comm, text);
   mpi::together(comm, "compare loaders", [&] {
-    if (to_blob(mine) == first && mixed == first_mixed) return;
+    if (blob == first_blob && text == first) return;
     throw Error(
         ErrorCode::mismatch,
-        fmt::format("compare loaders: rank 0 has {}{}; this rank has {}{}; give all ranks the same dataset "
+        fmt::format("compare loaders: rank 0 has {}; this rank has {}; give all ranks the same dataset "
                     "and options",
-                    describe(from_blob<LoaderState>(first)), describe(from_blob<MixtureBlob>(first_mixed)),
-                    describe(mine), describe(from_blob<MixtureBlob>(mixed))));
+                    first, text));
   });
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
-  std::string text = describe(read_state<LoaderState>(checkpoint, state_name(name)));
+  const auto state = read_state<LoaderState>(checkpoint, state_name(name));
+  std::optional<MixtureState> mixture;
   if (checkpoint.has_blob(mixture_name(name))) {
-    text += describe(read_state<MixtureBlob>(checkpoint, mixture_name(name)));
+    mixture = read_state<MixtureBlob>(checkpoint, mixture_name(name)).state;
   }
-  return text;
+  const std::string text = describe(state, mixture);
+  const std::int64_t skipped = internal::count_skipped(checkpoint, name);
+  return skipped == 0 ? text : fmt::format("{}; bad samples skipped: {}", text, skipped);
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const auto saved = read_state<LoaderState>(checkpoint, state_name(name));
   require_same_order(checkpoint, saved, state_of(loader));
+  auto skipped = internal::read_skipped(checkpoint, name, loader.world(), saved.samples);
   const Place before = place_of(loader);
   Place place{.position = saved.position};
   if (loader.mixture() != nullptr) {
@@ -256,6 +273,7 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
     go_to(loader, before);
     throw;
   }
+  internal::TallyAccess::of(loader).restore(skipped.count, std::move(skipped.samples));
 }
 
 }  // namespace rota

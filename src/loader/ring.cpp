@@ -20,6 +20,7 @@ Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, 
 }
 
 Ring::~Ring() {
+  maker_.cut_retries_short();
   for (auto& thread : threads_) thread.request_stop();
 }
 
@@ -67,6 +68,7 @@ void Ring::park() {
   Lock lock(mutex_);
   is_parking_ = true;
   worker_wakes_.notify_all();
+  maker_.cut_retries_short();
   caller_wakes_.wait(lock, [&] { return parked_ == workers(); });
   std::vector<Place> dropped(places_.size());
   std::swap(dropped, places_);
@@ -83,6 +85,7 @@ void Ring::unpark(const Position& at) {
   end_.reset();
   plan_at_ = at;
   is_parking_ = false;
+  maker_.resume_retries();
   parked_ = 0;
   ++runs_;
   worker_wakes_.notify_all();

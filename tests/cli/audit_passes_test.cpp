@@ -2,10 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string_view>
 #include <tuple>
 
 #include "cli/audit_fixture.hpp"
+#include "cli/trace.hpp"
+#include "loader/faulty_source.hpp"
+#include "rota/loader.hpp"
 
 namespace {
 
@@ -127,6 +132,53 @@ TEST(Audit, LetsDropLeaveOutLessThanABatch) {
   const AuditReport report = audit_of(run, {.epochs = 2});
   EXPECT_THAT(report.problems, IsEmpty()) << text(report);
   EXPECT_EQ(report.dropped, 20 + 10);
+}
+
+// What a loader skips, from `start` on, in a world of `size`; the place that it ends at.
+rota::Position trace_bad_samples(const std::filesystem::path& dir, rota::Tail tail, std::int64_t phase,
+                                 int size, rota::Position start, int steps) {
+  const auto source = std::make_shared<rota::FaultySource>(50, true);
+  source->corrupt = {0, 3, 4, 31, 49};
+  source->corrupt_sizes = {7};
+  rota::Position end;
+  for (int rank = 0; rank < size; ++rank) {
+    rota::Loader loader(source,
+                        {.global_batch_size = 8,
+                         .tail = tail,
+                         .epochs = 2,
+                         .bad_samples = {.policy = rota::OnBadSample::skip}},
+                        {.rank = rank, .size = size});
+    loader.seek(start);
+    rota::tracing::TraceWriter trace(dir, {.phase = phase,
+                                           .world = loader.world(),
+                                           .workers = 1,
+                                           .samples = source->size(),
+                                           .batch = 8,
+                                           .tail = tail,
+                                           .resumed_from = {start.epoch, start.consumed}});
+    for (int k = 0; k < steps; ++k) {
+      const auto batch = loader.next();
+      if (!batch) break;
+      trace.write(*batch);
+    }
+    end = loader.position();
+  }
+  return end;
+}
+
+TEST(Audit, CountsWhatALoaderSkipsInAnyWorld) {
+  for (const rota::Tail tail : {rota::Tail::partial, rota::Tail::carry, rota::Tail::pad}) {
+    const rota::test::TemporaryDirectory dir;
+    rota::Position at;
+    at = trace_bad_samples(dir.path(), tail, 0, 3, at, 4);
+    at = trace_bad_samples(dir.path(), tail, 1, 1, at, 5);
+    trace_bad_samples(dir.path(), tail, 2, 7, at, 100);
+    const AuditReport report =
+        rota::tracing::audit(dir.path(), {.samples = 50, .epochs = 2, .complete = true});
+    EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+    EXPECT_EQ(report.samples, 100);
+    EXPECT_EQ(report.skipped, 12);
+  }
 }
 
 }  // namespace

@@ -1,0 +1,156 @@
+#include "loader/tally.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::size_t kMaxListed = 1000;
+constexpr std::size_t kMaxTextBytes = 1000;
+constexpr std::size_t kMaxNamed = 3;  // samples in a message
+
+mpi::LaggingSum sum_of(const BadSamples& options) {
+  if (options.policy == OnBadSample::fail || options.comm == nullptr) return {};
+  return mpi::LaggingSum(*options.comm);
+}
+
+std::int64_t code_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return static_cast<std::int64_t>(e.code());
+  } catch (...) {
+    return static_cast<std::int64_t>(ErrorCode::callback);
+  }
+}
+
+}  // namespace
+
+Tally::Tally(const BadSamples& options)
+    : skips_(options.policy == OnBadSample::skip), max_skipped_(options.max_skipped), sum_(sum_of(options)) {}
+
+// ---- the steps ----
+
+void Tally::begin_step() {
+  if (!skips_) return;
+  judge(!is_reported_ && sum_.is_under_way() ? hear() : Report{});
+}
+
+void Tally::end_run() {
+  if (!skips_ || std::exchange(is_over_, true)) return;
+  if (!is_reported_) report({});
+  is_reported_ = false;
+  judge(hear());
+}
+
+void Tally::judge(const Report& others) const {
+  if (agreed_ > max_skipped_) throw_too_many();
+  if (others.failed == 0) return;
+  const bool is_one = others.failed == 1;
+  throw Error(
+      is_one ? static_cast<ErrorCode>(others.code) : ErrorCode::callback,
+      fmt::format("read with other ranks: {} could not read the batch of the step before; {}",
+                  is_one ? fmt::format("rank {}", others.rank) : fmt::format("{} ranks", others.failed),
+                  is_one ? "its own error says why" : "their own errors say why"));
+}
+
+std::int64_t Tally::end_step(const BatchMemory& batch) {
+  std::int64_t skipped = 0;
+  for (std::size_t slot = 0; slot < batch.bad.size(); ++slot) {
+    if (!batch.bad[slot] || batch.marks[slot] != Mark::skipped) continue;
+    ++skipped;
+    list(batch, slot);
+  }
+  since_ += skipped;
+  skipped_.here += skipped;
+  skipped_.count += skipped;
+  if (skips_ && !is_reported_) report({});
+  is_reported_ = false;
+  return skipped;
+}
+
+void Tally::fail_step(const std::exception_ptr& error) {
+  if (!skips_ || is_reported_) return;
+  report({.failed = 1, .rank = sum_.comm().rank(), .code = code_of(error)});
+  is_reported_ = true;
+}
+
+void Tally::list(const BatchMemory& batch, std::size_t slot) {
+  if (skipped_.samples.size() >= kMaxListed) return;
+  const BadSlot& bad = *batch.bad[slot];
+  skipped_.samples.push_back({.epoch = batch.epochs[slot],
+                              .id = batch.ids[slot],
+                              .where = bad.where,
+                              .error = bad.error.substr(0, kMaxTextBytes)});
+}
+
+// ---- the count ----
+
+void Tally::report(Report report) {
+  mine_ = report;
+  mine_.skipped = since_;
+  sum_.begin({mine_.skipped, mine_.failed, mine_.rank, mine_.code});
+}
+
+// What the other ranks have told, this one's share taken off.
+Tally::Report Tally::hear() {
+  const auto [skipped, failed, rank, code] = sum_.end();
+  if (std::exchange(is_stale_, false)) return {};
+  agreed_ = before_ + skipped;
+  skipped_.count = agreed_ + since_ - mine_.skipped;
+  return {.skipped = skipped - mine_.skipped,
+          .failed = failed - mine_.failed,
+          .rank = rank - mine_.rank,
+          .code = code - mine_.code};
+}
+
+void Tally::count_with(const mpi::Communicator& comm) {
+  is_reported_ = false;
+  if (!skips_) return;
+  if (sum_.is_under_way()) static_cast<void>(hear());
+  before_ = agreed_;
+  since_ -= std::exchange(mine_, {}).skipped;
+  sum_ = mpi::LaggingSum(comm);
+  mpi::max(comm, std::span(&before_, 1));
+  agreed_ = before_;
+  skipped_.count = before_ + since_;
+}
+
+void Tally::restore(std::int64_t before, std::vector<SkippedSample> samples) {
+  skipped_ = {.count = before, .here = 0, .samples = std::move(samples)};
+  before_ = agreed_ = before;
+  since_ = 0;
+  mine_ = {};
+  is_stale_ = sum_.is_under_way();
+}
+
+// On all ranks alike: the lowest that has a sample to show says which.
+void Tally::throw_too_many() const {
+  const std::string what = fmt::format("skip bad samples: {} are skipped, and bad_samples.max_skipped is {}",
+                                       agreed_, max_skipped_);
+  const std::string advice = "mend the data or the transform, or allow more";
+  std::exception_ptr error;
+  if (!skipped_.samples.empty()) {
+    std::string first;
+    for (std::size_t i = 0; i < std::min(skipped_.samples.size(), kMaxNamed); ++i) {
+      const SkippedSample& sample = skipped_.samples[i];
+      first += fmt::format("{}sample {}{} in epoch {}: {}", i == 0 ? "" : "; ", sample.id.value,
+                           sample.where.empty() ? "" : fmt::format(" ({})", sample.where), sample.epoch,
+                           sample.error);
+    }
+    error = std::make_exception_ptr(
+        Error(ErrorCode::corrupt, fmt::format("{}; {}. The first: {}", what, advice, first)));
+  }
+  mpi::agree(sum_.comm(), "skip bad samples", error);
+  throw Error(ErrorCode::corrupt, fmt::format("{}; {}", what, advice));
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <vector>
+
+#include "loader/batch_memory.hpp"
+#include "mpi/lagging_sum.hpp"
+#include "rota/bad_samples.hpp"
+#include "rota/loader.hpp"
+
+namespace rota::internal {
+
+/// Keeps what was passed over in batches that were handed out, and counts it with other ranks. A step begins,
+/// then ends or fails; one that has failed may begin again. Its first end or failure begins a sum over ranks,
+/// the only one of this step however often it is tried, so that the ranks' sums match; the next step ends it.
+/// *One thread*, the loader's caller.
+class Tally {
+ public:
+  /// **Collective** over `options.comm` where bad samples are skipped.
+  explicit Tally(const BadSamples& options);
+
+  /// **Collective.** Throws Error{corrupt} on all ranks where too many are skipped by now, and, once, what
+  /// the last step's failure on another rank was.
+  void begin_step();
+  /// **Collective.** There is no step more: counts what is not counted yet, once. Throws as `begin_step`
+  /// does.
+  void end_run();
+  /// How many were passed over in `batch`.
+  std::int64_t end_step(const BatchMemory& batch);
+  void fail_step(const std::exception_ptr& error);
+  /// The next step is another one, whether the last has failed or not.
+  void go_elsewhere() noexcept { is_reported_ = is_over_ = false; }
+  /// **Collective** over `comm`: counts over its ranks from here on, and goes on from the highest count.
+  void count_with(const mpi::Communicator& comm);
+
+  [[nodiscard]] bool skips() const noexcept { return skips_; }
+  [[nodiscard]] const SkippedSamples& skipped() const noexcept { return skipped_; }
+  /// What was skipped before the loader was made, restored, or counted with others: the same on all ranks.
+  [[nodiscard]] std::int64_t before() const noexcept { return before_; }
+  /// What this rank has skipped since.
+  [[nodiscard]] std::int64_t since() const noexcept { return since_; }
+  /// Takes over the count of the run so far, and this rank's part of its list.
+  void restore(std::int64_t before, std::vector<SkippedSample> samples);
+
+ private:
+  /// What a rank tells of a step: what it has skipped since `before_`; whether it has failed, and if so, its
+  /// rank, and the code of its error.
+  struct Report {
+    std::int64_t skipped = 0;
+    std::int64_t failed = 0;
+    std::int64_t rank = 0;
+    std::int64_t code = 0;
+  };
+
+  void report(Report report);
+  [[nodiscard]] Report hear();
+  void judge(const Report& others) const;
+  void list(const BatchMemory& batch, std::size_t slot);
+  [[noreturn]] void throw_too_many() const;
+
+  bool skips_;
+  std::int64_t max_skipped_;
+  mpi::LaggingSum sum_;
+  SkippedSamples skipped_;
+  std::int64_t before_ = 0;
+  std::int64_t since_ = 0;    // by this rank
+  std::int64_t agreed_ = 0;   // the count as all ranks know it
+  Report mine_;               // of the sum under way, or the last
+  bool is_reported_ = false;  // this step has failed before
+  bool is_over_ = false;      // the run is, and that was summed
+  bool is_stale_ = false;     // the sum under way is of before a restore
+};
+
+/// The tally of a loader, for its glue.
+class TallyAccess {
+ public:
+  static Tally& of(Loader& loader) noexcept;
+  static const Tally& of(const Loader& loader) noexcept;
+};
+
+}  // namespace rota::internal

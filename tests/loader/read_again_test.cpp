@@ -1,0 +1,192 @@
+// What is not a bad sample: I/O errors are tried again, all else fails, and there is a limit to bad samples.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "loader/counting_source.hpp"
+#include "loader/faulty_source.hpp"
+#include "rota/loader.hpp"
+
+namespace rota {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+/// What `next()` throws; empty where it does not.
+std::pair<std::string, ErrorCode> error_of(Loader& loader) {
+  try {
+    static_cast<void>(loader.next());
+  } catch (const Error& error) {
+    return {error.what(), error.code()};
+  }
+  return {};
+}
+
+/// Batches of samples 0 to 9, 10 to 19, 20 to 29, with that many workers.
+class Skipping : public ::testing::TestWithParam<int> {
+ protected:
+  void expect_failure(ErrorCode code, const std::string& text) {
+    Loader loader(source_, options_);
+    const auto [what, found] = error_of(loader);
+    EXPECT_THAT(what, HasSubstr(text));
+    EXPECT_EQ(found, code);
+    EXPECT_THAT(loader.skipped().samples, IsEmpty());
+  }
+  /// Of a transform that throws this for sample 7.
+  template <typename Exception>
+  void expect_failure_of(Exception exception, ErrorCode code) {
+    options_.transform.apply = [exception](const TransformContext& context, const SampleView&,
+                                           const SampleView&) {
+      if (context.id.value == 7) throw exception;
+    };
+    expect_failure(code, "transform sample 7 (place-7)");
+  }
+
+  std::shared_ptr<FaultySource> source_ = std::make_shared<FaultySource>(30, true);
+  LoaderOptions options_{.global_batch_size = 10,
+                         .shards = 1,
+                         .shuffle = Shuffle::none,
+                         .workers = GetParam(),
+                         .bad_samples = {.policy = OnBadSample::skip, .retry_wait = {}}};
+};
+
+TEST_P(Skipping, IsForThoseWhoAskForIt) {
+  options_.bad_samples.policy = OnBadSample::fail;
+  source_->corrupt = {7};
+  expect_failure(ErrorCode::corrupt, "read sample 7 (place-7): the bytes are wrong");
+}
+
+TEST_P(Skipping, DoesNotPassOverWhatATransformDidNotRefuse) {
+  expect_failure_of(Error(ErrorCode::io, "its own file does not answer"), ErrorCode::io);
+  expect_failure_of(std::bad_alloc(), ErrorCode::callback);
+}
+
+TEST_P(Skipping, DoesNotPassOverErrorsThatAreNotOfTheSample) {
+  const auto source = std::make_shared<CountingSource>(30);
+  const auto expect = [&](const std::function<void(SampleId)>& fail, ErrorCode code) {
+    source->on_read = fail;
+    Loader loader(source, options_);
+    const auto [what, found] = error_of(loader);
+    EXPECT_THAT(what, StartsWith("read sample 0 (place-0)"));
+    EXPECT_EQ(found, code);
+  };
+  for (const ErrorCode code : {ErrorCode::out_of_range, ErrorCode::not_found, ErrorCode::unsupported,
+                               ErrorCode::callback, ErrorCode::io}) {
+    expect([code](SampleId) { throw Error(code, "no"); }, code);
+  }
+  expect([](SampleId) { throw std::bad_alloc(); }, ErrorCode::callback);
+  expect([](SampleId) { throw std::runtime_error("no"); }, ErrorCode::callback);
+}
+
+TEST_P(Skipping, ReadsAgainWhatDoesNotAnswerAtFirst) {
+  options_.bad_samples.io_retries = 3;
+  for (const OnBadSample policy : {OnBadSample::fail, OnBadSample::skip}) {
+    options_.bad_samples.policy = policy;
+    source_ = std::make_shared<FaultySource>(30, true);
+    source_->io_failures = {{7, 3}, {8, 1}, {25, 2}};
+    Loader loader(source_, options_);
+    std::int64_t real = 0;
+    for (const Batch& batch : loader) real += batch.real();
+    EXPECT_EQ(real, 30);
+    EXPECT_EQ(source_->tries(7), 4);
+    EXPECT_GE(loader.stats().retries, 5);
+  }
+}
+
+TEST_P(Skipping, GivesUpOnWhatNeverAnswersAndDoesNotSkipIt) {
+  for (const int retries : {0, 1, 4}) {
+    options_.bad_samples.io_retries = retries;
+    source_ = std::make_shared<FaultySource>(30, true);
+    source_->io_failures = {{7, 1000}};
+    expect_failure(ErrorCode::io, "read sample 7 (place-7): no answer");
+    // Once with others, and then alone: the first time to find out which of them it was.
+    EXPECT_EQ(source_->tries(7), 1 + std::max(1, retries));
+  }
+}
+
+TEST_P(Skipping, DoesNotWaitForAReadThatNobodyWantsAnyMore) {
+  if (GetParam() == 0) return;  // then it is next() itself that waits
+  options_.bad_samples.retry_wait = std::chrono::hours(24);
+  source_->io_failures = {{25, 1000}};
+  Loader loader(source_, options_);
+  EXPECT_TRUE(loader.next());
+  while (source_->tries(25) == 0) std::this_thread::yield();
+  loader.seek({});
+  EXPECT_EQ(loader.next()->ids()[0].value, 0);
+  while (source_->tries(25) == 1) std::this_thread::yield();
+}
+
+TEST_P(Skipping, BeyondTheLimitEndsTheRunOneStepLaterAndForGood) {
+  source_->corrupt = {1, 12, 13};
+  options_.bad_samples.max_skipped = 2;
+  Loader loader(source_, options_);
+  EXPECT_TRUE(loader.next());
+  EXPECT_TRUE(loader.next());
+  const Position before = loader.position();
+  for (int time = 0; time < 3; ++time) {
+    const auto [what, code] = error_of(loader);
+    EXPECT_THAT(what, AllOf(HasSubstr("3 are skipped, and bad_samples.max_skipped is 2"),
+                            HasSubstr("sample 1 (place-1) in epoch 0: read: the bytes are wrong")));
+    EXPECT_EQ(code, ErrorCode::corrupt);
+  }
+  EXPECT_EQ(loader.position(), before);
+  options_.bad_samples.max_skipped = 3;
+  Loader lenient(source_, options_);
+  EXPECT_EQ(std::ranges::distance(lenient), 3) << "a limit may be reached";
+}
+
+TEST_P(Skipping, BeyondTheLimitInTheLastBatchIsNotMissed) {
+  source_->corrupt = {29};
+  options_.bad_samples.max_skipped = 0;
+  Loader loader(source_, options_);
+  for (int step = 0; step < 3; ++step) EXPECT_TRUE(loader.next());
+  EXPECT_EQ(error_of(loader).second, ErrorCode::corrupt);
+}
+
+TEST_P(Skipping, ListsAThousandAndCountsAll) {
+  source_ = std::make_shared<FaultySource>(1500, false);
+  for (std::int64_t id = 0; id < 1500; ++id) source_->corrupt.insert(id);
+  options_.bad_samples.max_skipped = 1500;
+  Loader loader(source_, options_);
+  for (const Batch& batch : loader) EXPECT_EQ(batch.real(), 0);
+  EXPECT_EQ(loader.skipped().count, 1500);
+  EXPECT_THAT(loader.skipped().samples, SizeIs(1000));
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, Skipping, ::testing::Values(0, 1, 3));
+
+TEST(BadSamples, HaveTheirOptionsChecked) {
+  const auto source = std::make_shared<CountingSource>(10);
+  const auto message = [&](const BadSamples& bad) -> std::string {
+    try {
+      Loader(source, {.bad_samples = bad});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_THAT(message({.max_skipped = -1}), HasSubstr("bad_samples.max_skipped is -1; it must be 0 or more"));
+  EXPECT_THAT(message({.io_retries = -1}), HasSubstr("bad_samples.io_retries is -1"));
+  EXPECT_THAT(message({.io_retries = 101}), HasSubstr("bad_samples.io_retries is 101"));
+  EXPECT_THAT(message({.retry_wait = std::chrono::milliseconds(-1)}), HasSubstr("retry_wait is -1"));
+  EXPECT_THAT(message({.retry_wait = std::chrono::hours(25)}), HasSubstr("retry_wait is 90000000"));
+}
+
+}  // namespace
+}  // namespace rota
