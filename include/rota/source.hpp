@@ -76,9 +76,19 @@ class BatchView {
   std::size_t size_;
 };
 
+/// Rows [first, first + count) of a ragged field of one sample, and the count x Field::row_bytes() bytes of
+/// memory where they belong.
+struct SampleRows {
+  SampleId id = {};
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::byte* to = nullptr;
+};
+
 /// A dataset of N samples that can be read by id, in any order, by many threads at once. *Immutable.*
 ///
-/// Your own source overrides `size`, `fields` and `read`, and `rows` if a field is ragged.
+/// Your own source overrides `size`, `fields` and `read`, and `rows` if a field is ragged; `read_rows` too if
+/// its samples are long, and parts of them are read (pack, in packing.hpp).
 class Source {
  public:
   Source() = default;
@@ -103,6 +113,11 @@ class Source {
   /// sample, to find out which it was: Error{corrupt} is for what will never be read, and may be skipped,
   /// Error{io} for what may be read at the next try (see bad_samples.hpp).
   virtual void read(std::span<const SampleId> ids, const BatchView& out) const = 0;
+
+  /// Reads parts of samples: rows of ragged field `field`, each straight into the memory where it belongs.
+  /// Blocks on storage. Any thread. By default reads all of each sample, and copies. Throws as `read` does,
+  /// and Error{out_of_range} for rows that a sample has not; the memory is then unspecified.
+  virtual void read_rows(std::span<const SampleRows> wanted, std::size_t field) const;
 
   /// Whether what reading needs is spread over ranks, and has to be brought first; a Loader does so.
   [[nodiscard]] virtual bool is_spread() const { return false; }
@@ -131,6 +146,9 @@ class Source {
 
 /// Throws Error{out_of_range} unless every id is in [0, source.size()).
 void check_ids(const Source& source, std::span<const SampleId> ids);
+void check_ids(const Source& source, std::span<const SampleRows> wanted);
+/// Throws Error{out_of_range} unless `wanted` are some of the `rows` rows that its sample has.
+void check_rows(const SampleRows& wanted, std::int64_t rows);
 
 /// The samples of all `sources`, which are one or more and have the same fields, one source after the other.
 /// O(sources) memory. Throws Error{invalid_argument} naming the fields that differ.

@@ -64,6 +64,24 @@ class Hdf5Source final : public Source {
     }
   }
 
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    assert(fields_[field].ragged);
+    check_ids(*this, wanted);
+    std::vector<FileRange> ranges;
+    ranges.reserve(wanted.size());
+    FileSamples::Place place;
+    for (const SampleRows& part : wanted) {
+      place = samples_.find(part.id.value, place.file);
+      const auto& offsets = contents_[place.file].fields[field].offsets;
+      const auto local = static_cast<std::size_t>(place.sample);
+      check_rows(part, offsets[local + 1] - offsets[local]);
+      append(ranges, {place.file, {offsets[local] + part.first, part.count, part.to}},
+             fields_[field].row_bytes());
+    }
+    Unfilter unfilter;
+    read_ranges(field, ranges, unfilter);
+  }
+
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
     const auto [file, row] = samples_.find(id.value);
@@ -71,7 +89,6 @@ class Hdf5Source final : public Source {
   }
 
  private:
-  // Samples that follow one another in a file and in the batch make one range.
   void find_ranges(std::span<const SampleId> ids, std::size_t field, const BatchView& out,
                    std::vector<FileRange>& ranges) const {
     ranges.clear();
@@ -87,14 +104,22 @@ class Hdf5Source final : public Source {
         rows.count = stored.offsets[local + 1] - rows.first;
       }
       assert(out.bytes(field, i).size() == static_cast<std::size_t>(rows.count) * stored.values.row_bytes());
-      if (rows.count == 0) continue;
-      if (!ranges.empty() && ranges.back().file == file &&
-          ranges.back().rows.first + ranges.back().rows.count == rows.first) {
-        ranges.back().rows.count += rows.count;
-      } else {
-        ranges.push_back({file, rows});
+      append(ranges, {file, rows}, stored.values.row_bytes());
+    }
+  }
+
+  // Rows that follow one another in a file and in memory make one range.
+  static void append(std::vector<FileRange>& ranges, const FileRange& range, std::size_t row_bytes) {
+    if (range.rows.count == 0) return;
+    if (!ranges.empty() && ranges.back().file == range.file) {
+      PlacedRows& last = ranges.back().rows;
+      if (last.first + last.count == range.rows.first &&
+          last.to + static_cast<std::size_t>(last.count) * row_bytes == range.rows.to) {
+        last.count += range.rows.count;
+        return;
       }
     }
+    ranges.push_back(range);
   }
 
   void read_ranges(std::size_t field, std::vector<FileRange>& ranges, Unfilter& unfilter) const {
@@ -112,7 +137,7 @@ class Hdf5Source final : public Source {
       const OpenFiles& files = stored.target ? *targets_ : files_;
       const std::size_t index = stored.target ? stored.target->index : file;
       const OpenFiles::Handle opened = files.open(index);
-      read_rows({opened.get(), files.list(), index}, stored.values, rows, unfilter);
+      rota::read_rows({opened.get(), files.list(), index}, stored.values, rows, unfilter);
     }
   }
 

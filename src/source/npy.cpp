@@ -74,6 +74,9 @@ class NpyFiles final : public RecordFormat {
     const NpyHeader& header = headers_[file.index];
     return {.samples = 1, .ranges = {{.offset = header.data_at, .bytes = header.data_bytes()}}, .keys = {}};
   }
+  [[nodiscard]] bool has_plain_ranges(const RecordFile& file) const override {
+    return !headers_[file.index].has_columns();
+  }
   void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
             std::span<std::byte> to) const override {
     const NpyHeader& header = headers_[file.index];

@@ -115,6 +115,7 @@ class NpzFiles final : public RecordFormat {
     }
     return index;
   }
+  [[nodiscard]] bool has_plain_ranges(const RecordFile& /*file*/) const override { return false; }
   void read(const RecordFile& file, std::size_t field, const ByteRange& /*range*/,
             std::span<std::byte> to) const override {
     const auto& [member, header] = contents_[file.index][field];

@@ -130,6 +130,20 @@ class RecordSource final : public Source {
     }
   }
 
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    assert(fields_[field].ragged);
+    check_ids(*this, wanted);
+    const std::vector<Part> parts = find_parts(wanted, field);
+    LastRecord last;
+    for (std::size_t i = 0; i < parts.size();) {
+      const std::size_t index = parts[i].place.file;
+      const OpenFiles::Handle opened = files_.open(index);
+      RecordFile file{.files = files_.list(), .index = index, .fd = opened.get()};
+      const Unpacked memory = unpack(*format_, file);
+      for (; i < parts.size() && parts[i].place.file == index; ++i) read_part(file, parts[i], field, last);
+    }
+  }
+
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
     const FileSamples::Place place = samples_.find(id.value);
@@ -156,6 +170,60 @@ class RecordSource final : public Source {
   [[nodiscard]] std::string key(const FileSamples::Place& place) const {
     return indices_[place.file].keys[static_cast<std::size_t>(place.sample)];
   }
+
+  /// A part of one field of a sample, and where it belongs.
+  struct Part {
+    FileSamples::Place place;
+    ByteRange record;
+    std::size_t skipped;  // bytes of the record
+    std::span<std::byte> to;
+  };
+
+  /// A record that had to be read as a whole; the next part may be of the same.
+  struct LastRecord {
+    std::uint64_t offset = 0;
+    std::size_t file = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  // All at once: looking up one waits for memory, and the processor looks up several meanwhile.
+  [[nodiscard]] std::vector<Part> find_parts(std::span<const SampleRows> wanted, std::size_t field) const {
+    std::vector<Part> parts;
+    parts.reserve(wanted.size());
+    const std::size_t row_bytes = fields_[field].row_bytes();
+    FileSamples::Place place;
+    for (const SampleRows& rows : wanted) {
+      place = samples_.find(rows.id.value, place.file);
+      const ByteRange record = is_key(field) ? ByteRange{0, key(place).size()} : range(place, field);
+      check_rows(rows, static_cast<std::int64_t>(record.bytes / row_bytes));
+      if (rows.count == 0) continue;
+      parts.push_back({.place = place,
+                       .record = record,
+                       .skipped = static_cast<std::size_t>(rows.first) * row_bytes,
+                       .to = {rows.to, static_cast<std::size_t>(rows.count) * row_bytes}});
+    }
+    return parts;
+  }
+
+  void read_part(const RecordFile& file, const Part& part, std::size_t field, LastRecord& last) const {
+    const auto& [place, record, skipped, to] = part;
+    if (is_key(field)) {
+      const std::string text = key(place);
+      std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<std::ptrdiff_t>(skipped), to.size(),
+                  to.begin());
+    } else if (to.size() == record.bytes || format_->has_plain_ranges(file)) {
+      format_->read(file, field, {.offset = record.offset + skipped, .bytes = to.size()}, to);
+    } else {
+      if (last.bytes.empty() || last.file != place.file || last.offset != record.offset) {
+        last.bytes.assign(record.bytes, {});
+        format_->read(file, field, record, last.bytes);
+        last.file = place.file;
+        last.offset = record.offset;
+      }
+      std::copy_n(last.bytes.begin() + static_cast<std::ptrdiff_t>(skipped), to.size(), to.begin());
+    }
+  }
+
   void copy_key(const FileSamples::Place& place, std::span<std::byte> to) const {
     const std::string text = key(place);
     assert(text.size() == to.size());

@@ -71,6 +71,8 @@ class RecordFormat {
   [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
   /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.
   [[nodiscard]] virtual RecordIndex index(const RecordFile& file) const = 0;
+  /// Whether `read` can be given a part of a range of `file`, and then reads that part.
+  [[nodiscard]] virtual bool has_plain_ranges(const RecordFile& /*file*/) const { return true; }
   /// Reads one field of one sample, all of `range`, which `index` gave. Throws as RecordFile::read does.
   virtual void read(const RecordFile& file, std::size_t field, const ByteRange& range,
                     std::span<std::byte> to) const;

@@ -2,9 +2,58 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "rota/error.hpp"
 
 namespace rota {
+namespace {
+
+Error no_sample(SampleId id, std::int64_t size) {
+  return {
+      ErrorCode::out_of_range,
+      fmt::format("read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size)};
+}
+
+/// All fields of one sample, in memory that is used for the next.
+class WholeSample {
+ public:
+  explicit WholeSample(const Source& source) : source_(source), fields_(source.fields().size()) {}
+
+  /// What field f of sample `id` is; until the next call.
+  std::span<const std::byte> read(SampleId id, std::size_t f) {
+    const std::vector<Field>& fields = source_.fields();
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      FieldOfSample& field = fields_[i];
+      if (fields[i].ragged) source_.rows({&id, 1}, i, {&field.offsets.back(), 1});
+      if (field.offsets.back() < 0) {
+        throw Error(ErrorCode::callback, fmt::format("read sample {}: the source says that field \"{}\" has "
+                                                     "{} rows; that cannot be",
+                                                     id.value, fields[i].name, field.offsets.back()));
+      }
+      field.bytes.resize(static_cast<std::size_t>(field.offsets.back()) * fields[i].row_bytes());
+    }
+    std::vector<BatchView::FieldMemory> memory;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      memory.push_back({fields_[i].bytes.data(), fields[i].row_bytes(), fields_[i].offsets.data()});
+    }
+    source_.read({&id, 1}, BatchView(memory, 0, 1));
+    return fields_[f].bytes;
+  }
+  [[nodiscard]] std::int64_t rows(std::size_t f) const noexcept { return fields_[f].offsets.back(); }
+
+ private:
+  struct FieldOfSample {
+    std::vector<std::byte> bytes;
+    std::array<std::int64_t, 2> offsets = {0, 1};
+  };
+
+  const Source& source_;
+  std::vector<FieldOfSample> fields_;
+};
+
+}  // namespace
 
 std::size_t Field::row_bytes() const noexcept {
   std::size_t bytes = size_of(dtype);
@@ -19,6 +68,20 @@ void Source::rows(std::span<const SampleId> /*ids*/, std::size_t field,
       fmt::format("ask a source for the rows of field \"{}\": the source does not override rows(); do "
                   "so where a field is ragged",
                   fields()[field].name));
+}
+
+void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) const {
+  check_ids(*this, wanted);
+  const std::size_t row_bytes = fields()[field].row_bytes();
+  WholeSample sample(*this);
+  std::span<const std::byte> bytes;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const SampleRows& part = wanted[i];
+    if (i == 0 || part.id != wanted[i - 1].id) bytes = sample.read(part.id, field);
+    check_rows(part, sample.rows(field));
+    std::copy_n(bytes.begin() + part.first * static_cast<std::ptrdiff_t>(row_bytes),
+                static_cast<std::size_t>(part.count) * row_bytes, part.to);
+  }
 }
 
 std::shared_ptr<const void> Source::bring(std::span<const SampleId> /*ids*/) const { return nullptr; }
@@ -41,11 +104,23 @@ std::vector<std::int64_t> Source::shard_lengths(std::int64_t /*shards*/) const {
 void check_ids(const Source& source, std::span<const SampleId> ids) {
   const std::int64_t size = source.size();
   for (const SampleId id : ids) {
-    if (id.value >= 0 && id.value < size) continue;
-    throw Error(
-        ErrorCode::out_of_range,
-        fmt::format("read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size));
+    if (id.value < 0 || id.value >= size) throw no_sample(id, size);
   }
+}
+
+void check_ids(const Source& source, std::span<const SampleRows> wanted) {
+  const std::int64_t size = source.size();
+  for (const SampleRows& part : wanted) {
+    if (part.id.value < 0 || part.id.value >= size) throw no_sample(part.id, size);
+  }
+}
+
+void check_rows(const SampleRows& wanted, std::int64_t rows) {
+  if (wanted.first >= 0 && wanted.count >= 0 && wanted.first <= rows && wanted.count <= rows - wanted.first) {
+    return;
+  }
+  throw Error(ErrorCode::out_of_range, fmt::format("read {} rows of sample {} from row {} on: it has {} rows",
+                                                   wanted.count, wanted.id.value, wanted.first, rows));
 }
 
 }  // namespace rota

@@ -32,6 +32,13 @@ class Part final : public Source {
     whole_->read(translate(ids), out);
   }
 
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    check_ids(*this, wanted);
+    std::vector<SampleRows> translated(wanted.begin(), wanted.end());
+    for (SampleRows& part : translated) part.id = translate(part.id);
+    whole_->read_rows(translated, field);
+  }
+
   [[nodiscard]] bool is_spread() const override { return whole_->is_spread(); }
   [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
     return whole_->bring(translate(ids));

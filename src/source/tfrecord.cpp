@@ -73,6 +73,7 @@ class TfRecordFormat final : public RecordFormat {
     return index;
   }
 
+  [[nodiscard]] bool has_plain_ranges(const RecordFile& /*file*/) const override { return !verifies_; }
   void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
             std::span<std::byte> to) const override {
     if (!verifies_) {

@@ -40,10 +40,10 @@ inline Ids random_ids(const Source& source, std::size_t count, std::mt19937_64& 
   return result;
 }
 
-/// Samples read in one call: sample(f, i) is the bytes of field f of the i-th.
+/// Samples read in one call, and parts of them in another: sample(f, i) is the bytes of field f of the i-th.
 class Samples {
  public:
-  Samples(const Source& source, const Ids& wanted) {
+  Samples(const Source& source, const Ids& wanted, bool reads_parts = true) {
     const auto& fields = source.fields();
     memory_.resize(fields.size());
     data_.resize(fields.size());
@@ -57,6 +57,9 @@ class Samples {
       memory_[f] = {data_[f].data(), fields[f].row_bytes(), fields[f].ragged ? offsets_[f].data() : nullptr};
     }
     source.read(wanted, BatchView(memory_, 0, wanted.size()));
+    for (std::size_t f = 0; reads_parts && f < fields.size(); ++f) {
+      if (fields[f].ragged) expect_parts(source, wanted, f);
+    }
   }
 
   [[nodiscard]] std::string sample(std::size_t f, std::size_t i) const {
@@ -64,6 +67,30 @@ class Samples {
     const auto first = static_cast<std::size_t>(offsets_[f][i]);
     const auto last = static_cast<std::size_t>(offsets_[f][i + 1]);
     return {reinterpret_cast<const char*>(data_[f].data()) + first * row_bytes, (last - first) * row_bytes};
+  }
+
+  // Parts that are read alone are the same as in the whole.
+  void expect_parts(const Source& source, const Ids& wanted, std::size_t f) const {
+    std::mt19937_64 random(wanted.size());
+    std::vector<SampleRows> parts;
+    std::vector<std::vector<std::byte>> memory;
+    std::vector<std::string> expected;
+    for (std::size_t k = 0; k < 2 * wanted.size(); ++k) {
+      const std::size_t i = k / 2;
+      const std::int64_t rows = offsets_[f][i + 1] - offsets_[f][i];
+      const std::int64_t first = std::uniform_int_distribution<std::int64_t>(0, rows)(random);
+      const std::int64_t count = std::uniform_int_distribution<std::int64_t>(0, rows - first)(random);
+      const std::size_t row_bytes = memory_[f].row_bytes;
+      memory.emplace_back(static_cast<std::size_t>(count) * row_bytes);
+      parts.push_back({.id = wanted[i], .first = first, .count = count, .to = memory.back().data()});
+      expected.push_back(
+          sample(f, i).substr(static_cast<std::size_t>(first) * row_bytes, memory.back().size()));
+    }
+    source.read_rows(parts, f);
+    for (std::size_t k = 0; k < memory.size(); ++k) {
+      const std::string got(reinterpret_cast<const char*>(memory[k].data()), memory[k].size());
+      EXPECT_EQ(got, expected[k]) << "rows from " << parts[k].first << " on of sample " << parts[k].id.value;
+    }
   }
 
   template <typename T>

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include <cstring>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "source/reading.hpp"
 
@@ -51,6 +54,60 @@ TEST(Source, ChangesItsDefaultFingerprintWithSizeAndFields) {
   EXPECT_NE(source.fingerprint(), Plain(3, {{"x", DType::int8, {2}}}).fingerprint());
   EXPECT_NE(source.fingerprint(), Plain(3, {{"x", DType::uint8, {1, 2}}}).fingerprint());
   EXPECT_NE(source.fingerprint(), Plain(3, {{"x", DType::uint8, {2}, true}}).fingerprint());
+}
+
+// Has no read_rows of its own.
+class Words final : public Source {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return std::ssize(words_); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void rows(std::span<const SampleId> ids, std::size_t f, std::span<std::int64_t> out) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = f == 0 ? std::ssize(word(ids[i])) : says_rows;
+  }
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      std::memcpy(out.bytes(0, i).data(), word(ids[i]).data(), word(ids[i]).size());
+    }
+  }
+
+  std::int64_t says_rows = 3;
+
+ private:
+  [[nodiscard]] const std::string& word(SampleId id) const {
+    return words_[static_cast<std::size_t>(id.value)];
+  }
+
+  std::vector<std::string> words_ = {"packing", "", "documents"};
+  std::vector<Field> fields_ = {{"word", DType::uint8, {}, true}, {"x", DType::int32, {2}, true}, {"y"}};
+};
+
+TEST(ReadRows, CopiesFromWholeSamplesUnlessASourceKnowsBetter) {
+  const Words words;
+  std::string got(8, '.');
+  const auto at = [&](std::size_t k) { return reinterpret_cast<std::byte*>(&got[k]); };
+  words.read_rows(
+      std::vector<SampleRows>{{{2}, 3, 4, at(0)}, {{2}, 0, 1, at(4)}, {{1}, 0, 0, at(5)}, {{0}, 5, 2, at(6)}},
+      0);
+  EXPECT_EQ(got, "umend.ng");
+}
+
+TEST(ReadRows, RefusesSamplesAndRowsThatThereAreNot) {
+  Words words;
+  const auto error = [&](SampleRows wanted) { return error_of([&] { words.read_rows({&wanted, 1}, 0); }); };
+  EXPECT_THAT(error({{3}, 0, 0, nullptr}), is_error(ErrorCode::out_of_range, {"sample 3", "3 samples"}));
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 8},
+                                     {7, 1},
+                                     {8, 0},
+                                     {-1, 1},
+                                     {0, -1},
+                                     {3, kMost},
+                                     {kMost, 1}}) {
+    EXPECT_THAT(error({{0}, first, count, nullptr}),
+                is_error(ErrorCode::out_of_range, {"sample 0", "7 rows"}));
+  }
+  words.says_rows = -1;
+  EXPECT_THAT(error({{0}, 0, 1, nullptr}), is_error(ErrorCode::callback, {"\"x\"", "-1 rows"}));
 }
 
 TEST(CheckIds, TakesThoseOfTheSourceOnly) {
