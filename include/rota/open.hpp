@@ -1,6 +1,6 @@
 #pragma once
 
-// The formats that rota reads by itself. Next: windows.hpp.
+// The formats that rota reads by itself. Next: packing.hpp.
 
 #include <filesystem>
 #include <memory>

@@ -23,7 +23,8 @@ enum class Purpose : std::uint64_t {
   groups = 5,
   split = 6,
   transform = 7,
-  dataset = 8,  // of a mixture
+  dataset = 8,
+  packing = 9,
 };
 
 /// XXH3-128 of the four numbers as little-endian 64-bit words: nearby seeds and epochs have unrelated keys.

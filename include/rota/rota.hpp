@@ -16,6 +16,7 @@
 #include "rota/mpi.hpp"                   // communicators, the guard, the stop signal
 #include "rota/open.hpp"                  // the formats there are
 #include "rota/order.hpp"                 // (epoch, shard, position) <-> sample
+#include "rota/packing.hpp"               // documents as sequences of one length
 #include "rota/permutation.hpp"           // a keyed bijection
 #include "rota/progress.hpp"              // what long work tells
 #include "rota/resume.hpp"                // the loader in a checkpoint

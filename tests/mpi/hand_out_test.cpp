@@ -5,9 +5,9 @@
 #include <fstream>
 #include <numeric>
 #include <random>
-#include <sstream>
 #include <string>
 
+#include "mapped_file.hpp"
 #include "mpi/messages.hpp"
 #include "mpi/shared_bytes.hpp"
 #include "mpi_main.hpp"
@@ -108,29 +108,11 @@ INSTANTIATE_TEST_SUITE_P(Each, HandOut,
                                            Nodes::Pretence{.can_share_memory = false},
                                            Nodes::Pretence{.ranks_per_node = 2, .can_share_memory = false}));
 
-// The file behind the mapping that holds `address`, as the system knows it; empty for plain memory.
-std::string file_behind(const void* address) {
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    std::uintptr_t begin = 0;
-    std::uintptr_t end = 0;
-    char dash = 0;
-    std::string permissions;
-    std::string offset;
-    std::string device;
-    std::string inode;
-    std::istringstream(line) >> std::hex >> begin >> dash >> end >> permissions >> offset >> device >> inode;
-    const auto at = reinterpret_cast<std::uintptr_t>(address);
-    if (at >= begin && at < end) return inode == "0" ? std::string() : device.append(":").append(inode);
-  }
-  return "";
-}
-
 TEST(SharedMemory, IsOneCopyForTheRanksOfANode) {
   const Nodes nodes(mpi_session().comm());
   const Bytes bytes = some_bytes(100'000, 7);
   const SharedBytes shared = hand_out(nodes, "test", [&](const ByteSink& sink) { sink(bytes); });
-  const std::string file = file_behind(shared.bytes.data());
+  const std::string file = test::file_behind(shared.bytes.data());
   EXPECT_FALSE(file.empty());
   EXPECT_EQ(broadcast(nodes.all(), file), file);
 }

@@ -1,0 +1,170 @@
+#include "source/document_stream.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rota/error.hpp"
+#include "rota/types.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 62;
+constexpr std::int64_t kDocumentsAtOnce = 4096;
+
+/// Asks for the lengths of documents.
+class LengthReader {
+ public:
+  LengthReader(const Source& documents, std::size_t field, const std::optional<Permutation>& order,
+               std::int64_t added)
+      : documents_(documents), field_(field), order_(order), added_(added) {}
+
+  /// The documents at places [first, first + count).
+  [[nodiscard]] std::vector<SampleId> ids(std::int64_t first, std::int64_t count) const {
+    std::vector<SampleId> ids(static_cast<std::size_t>(count));
+    for (SampleId& id : ids) {
+      id.value = order_ ? (*order_)(first) : first;
+      ++first;
+    }
+    return ids;
+  }
+
+  /// Those at places [first, first + out.size()), by several threads.
+  void read(std::int64_t first, std::span<std::int64_t> out, int threads) const {
+    const auto parts = std::min<std::int64_t>(threads, std::ssize(out) / kDocumentsAtOnce + 1);
+    std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
+    const auto take = [&](std::int64_t part) noexcept {
+      try {
+        read(first, out, share(std::ssize(out), part, parts), share(std::ssize(out), part + 1, parts));
+      } catch (...) {
+        errors[static_cast<std::size_t>(part)] = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> others;
+      for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(take, part);
+      take(0);
+    }
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+  }
+
+ private:
+  void read(std::int64_t first, std::span<std::int64_t> out, std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t at = begin; at < end; at += kDocumentsAtOnce) {
+      const std::int64_t count = std::min(kDocumentsAtOnce, end - at);
+      const std::vector<SampleId> wanted = ids(first + at, count);
+      const auto lengths = out.subspan(static_cast<std::size_t>(at), wanted.size());
+      documents_.rows(wanted, field_, lengths);
+      for (std::size_t i = 0; i < lengths.size(); ++i) add_to(lengths[i], wanted[i]);
+    }
+  }
+
+  void add_to(std::int64_t& length, SampleId id) const {
+    if (length < 0 || length > kMostTokens) {
+      throw Error(ErrorCode::callback, fmt::format("pack documents: their source says that document {} has "
+                                                   "{} tokens; that cannot be",
+                                                   id.value, length));
+    }
+    length += added_;
+  }
+
+  const Source& documents_;
+  std::size_t field_;
+  const std::optional<Permutation>& order_;
+  std::int64_t added_;
+};
+
+// The lengths at places [first, first + out.size()), of which a rank's `most` are the most.
+void read_lengths(const Source& documents, const LengthReader& lengths, std::int64_t first,
+                  std::span<std::int64_t> out, std::int64_t most, int threads) {
+  if (!documents.is_spread()) return lengths.read(first, out, threads);
+  std::exception_ptr error;  // whatever happens, all ranks bring as often
+  const std::int64_t at_once = kDocumentsAtOnce * threads;
+  for (std::int64_t at = 0; at < most; at += at_once) {
+    const std::int64_t begin = std::min(at, std::ssize(out));
+    const std::int64_t count = std::min(at_once, std::ssize(out) - begin);
+    const auto here = documents.bring(lengths.ids(first + begin, count));
+    try {
+      const auto part = out.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+      if (!error) lengths.read(first + begin, part, threads);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+std::int64_t sum(std::span<const std::int64_t> lengths) {
+  std::int64_t total = 0;
+  for (const std::int64_t length : lengths) {
+    if (length > kMostTokens - total) {
+      throw Error(ErrorCode::out_of_range, "pack documents: they have more than 2^62 tokens; pack fewer");
+    }
+    total += length;
+  }
+  return total;
+}
+
+}  // namespace
+
+DocumentStream::DocumentStream(const Source& documents, std::size_t field, const StreamOptions& options,
+                               const mpi::Nodes& nodes) {
+  const mpi::Communicator& all = nodes.all();
+  const std::int64_t size = documents.size();
+  if (options.seed) order_.emplace(size, derive_key(*options.seed, 0, Purpose::packing, 0));
+  const std::int64_t first = share(size, all.rank(), all.size());
+  const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
+  const auto ends = std::make_shared<std::vector<std::int64_t>>();
+  std::int64_t before = 0;
+  mpi::together(all, "ask for the lengths of documents", [&] {
+    ends->resize(static_cast<std::size_t>(count));
+    read_lengths(documents, {documents, field, order_, options.added}, first, *ends,
+                 (size + all.size() - 1) / all.size(), options.threads);
+    before = sum(*ends);
+  });
+  std::vector<std::int64_t> of_ranks = mpi::gather(all, before);
+  static_cast<void>(sum(of_ranks));  // the same on all ranks
+  before = sum(std::span(of_ranks).first(static_cast<std::size_t>(all.rank())));
+  for (std::int64_t& end : *ends) end = before += end;
+  const auto mine = std::as_bytes(std::span(*ends));
+  shared_ = all.size() == 1 ? mpi::SharedBytes{.bytes = mine, .owner = ends}
+                            : mpi::join(nodes, "hand out where documents end", mine);
+  ends_ = {reinterpret_cast<const std::int64_t*>(shared_.bytes.data()), static_cast<std::size_t>(size)};
+}
+
+// Where documents stand in random order, their ends are close to a line: a token is near where its share of
+// all says, and nearer still to where its distance from there says. So few places are looked at, and most of
+// them are neighbours.
+std::size_t DocumentStream::place_of(std::int64_t token) const noexcept {
+  const auto last = std::ssize(ends_) - 1;
+  const double places_per_token = static_cast<double>(ends_.size()) / static_cast<double>(tokens());
+  std::ptrdiff_t guess = 0;
+  for (std::int64_t there = 0, round = 0; round < 3; ++round) {
+    const double distance = static_cast<double>(token - there) * places_per_token;
+    guess = std::clamp<std::ptrdiff_t>(guess + static_cast<std::ptrdiff_t>(distance), 0, last);
+    there = ends_[static_cast<std::size_t>(guess)];
+  }
+  const auto is_behind = [&](std::ptrdiff_t place) { return ends_[static_cast<std::size_t>(place)] > token; };
+  std::ptrdiff_t low = guess;       // all places before it are too early
+  std::ptrdiff_t high = guess + 1;  // one before it, or the last, is not
+  for (std::ptrdiff_t step = 8; low > 0 && is_behind(low - 1); step *= 2) {
+    high = low;
+    low = std::max<std::ptrdiff_t>(low - step, 0);
+  }
+  for (std::ptrdiff_t step = 8; high <= last && !is_behind(high - 1); step *= 2) {
+    low = high;
+    high = std::min(high + step, last + 1);
+  }
+  const auto found = std::upper_bound(ends_.begin() + low, ends_.begin() + high, token);
+  return static_cast<std::size_t>(found - ends_.begin());
+}
+
+}  // namespace rota

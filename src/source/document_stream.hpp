@@ -1,0 +1,75 @@
+#pragma once
+
+// Documents one behind the other, and which of them hold a stretch of their tokens.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "mpi/nodes.hpp"
+#include "mpi/shared_bytes.hpp"
+#include "rota/permutation.hpp"
+#include "rota/source.hpp"
+
+namespace rota {
+
+/// How a stream is made.
+struct StreamOptions {
+  std::int64_t added = 0;                  ///< tokens of each document beside its own
+  std::optional<std::uint64_t> seed = {};  ///< of the order of documents; none: that of their source
+  int threads = 1;
+};
+
+/// All documents of a source in a keyed order, one behind the other. 8 bytes a document, once on each node.
+/// *Immutable*, any thread.
+class DocumentStream {
+ public:
+  /// Tokens [first, first + count) of the `size` that a document has, those added included.
+  struct Piece {
+    SampleId document = {};
+    std::int64_t first = 0;
+    std::int64_t count = 0;
+    std::int64_t size = 0;
+  };
+
+  /// Ragged field `field` of `documents`, row by row. **Collective** over `nodes`. Throws on all ranks what
+  /// it throws on one: as Source::rows does, Error{callback} for a number of rows that cannot be,
+  /// Error{out_of_range} for more than 2^62 tokens.
+  DocumentStream(const Source& documents, std::size_t field, const StreamOptions& options,
+                 const mpi::Nodes& nodes);
+
+  [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
+  /// What it keeps for its documents, in memory that the ranks of the node have in common.
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return shared_.bytes; }
+
+  /// Calls visit(piece) for the documents that hold tokens [first, last), in order; 0 <= first <= last <=
+  /// tokens().
+  template <typename Visit>
+  void visit(std::int64_t first, std::int64_t last, Visit visit) const {
+    if (first == last) return;
+    for (std::size_t place = place_of(first); first < last; ++place) {
+      const std::int64_t begin = place == 0 ? 0 : ends_[place - 1];
+      const std::int64_t end = ends_[place];
+      const std::int64_t count = std::min(end, last) - first;
+      if (count == 0) continue;
+      visit(Piece{document(place), first - begin, count, end - begin});
+      first += count;
+    }
+  }
+
+ private:
+  [[nodiscard]] SampleId document(std::size_t place) const noexcept {
+    const auto id = static_cast<std::int64_t>(place);
+    return {order_ ? (*order_)(id) : id};
+  }
+  // Of the document that holds `token`.
+  [[nodiscard]] std::size_t place_of(std::int64_t token) const noexcept;
+
+  std::optional<Permutation> order_;
+  mpi::SharedBytes shared_;
+  std::span<const std::int64_t> ends_;  // in there: the first token behind the document at each place
+};
+
+}  // namespace rota

@@ -1,0 +1,160 @@
+// Ranks that pack together get what one process alone would, and keep it once on each node.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+
+#include "mapped_file.hpp"
+#include "mpi_main.hpp"
+#include "rota/loader.hpp"
+#include "rota/open.hpp"
+#include "rota/packing.hpp"
+#include "source/document_stream.hpp"
+#include "source/documents.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+const mpi::Communicator& comm() { return mpi_session().comm(); }
+
+std::vector<std::int64_t> some_lengths(std::uint64_t seed, std::int64_t most) {
+  std::mt19937_64 random(seed);
+  return random_lengths(random, most, 16);
+}
+
+/// Bytes of all fields of all samples.
+std::string contents(const Source& source) {
+  const Samples samples(source, all_ids(source));
+  std::string text;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(source.size()); ++i) {
+    for (std::size_t f = 0; f < source.fields().size(); ++f) text += samples.sample(f, i);
+  }
+  return text;
+}
+
+TEST(PackingTogether, MakesWhatOneProcessMakes) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto documents = std::make_shared<Documents>(some_lengths(seed, seed < 10 ? 5 : 200));
+    PackOptions options{.length = 16, .eos = 5, .shuffle_documents = seed % 3 != 0, .seed = seed};
+    const auto alone = pack(documents, options);
+    options.comm = &comm();
+    const auto together = pack(documents, options);
+    EXPECT_EQ(together->fingerprint(), alone->fingerprint());
+    EXPECT_EQ(together->size(), alone->size());
+    EXPECT_EQ(contents(*together), contents(*alone));
+  }
+}
+
+TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
+  class Counted final : public Documents {
+   public:
+    using Documents::Documents;
+    void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+      asked += std::ssize(ids);
+      Documents::rows(ids, field, out);
+    }
+    mutable std::atomic<std::int64_t> asked = 0;
+  };
+  const Counted documents(std::vector<std::int64_t>(50'000, 3));
+  const mpi::Nodes nodes(comm());
+  const DocumentStream stream(documents, 1, {.seed = 1, .threads = 3}, nodes);
+  EXPECT_EQ(stream.bytes().size(), 400'000U);
+  std::int64_t asked = documents.asked;
+  mpi::sum(comm(), std::span(&asked, 1));
+  EXPECT_EQ(asked, 50'000);
+  if (comm().size() == 1) return;
+  const std::string file = file_behind(stream.bytes().data());
+  EXPECT_FALSE(file.empty());
+  EXPECT_EQ(mpi::broadcast(comm(), file), file);
+}
+
+TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {
+  class Torn final : public Documents {
+   public:
+    using Documents::Documents;
+    void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+      for (const SampleId id : ids) {
+        if (id.value == 77) throw Error(ErrorCode::io, "page 77 is torn");
+      }
+      Documents::rows(ids, field, out);
+    }
+  };
+  const auto torn = std::make_shared<Torn>(std::vector<std::int64_t>(10'000, 1));
+  EXPECT_THAT(error_of([&] { pack(torn, {.comm = &comm()}); }), is_error(ErrorCode::io, {"page 77 is torn"}));
+  const bool is_last = comm().rank() == comm().size() - 1;
+  const auto documents = std::make_shared<Documents>(some_lengths(3, 50));
+  EXPECT_THAT(error_of([&] { pack(is_last ? nullptr : documents, {.comm = &comm()}); }),
+              is_error(ErrorCode::invalid_argument, {"null"}));
+  EXPECT_THAT(error_of([&] { pack(documents, {.length = is_last ? 0 : 5, .comm = &comm()}); }),
+              is_error(ErrorCode::invalid_argument, {"length is 0"}));
+  if (comm().size() == 1) return;
+  EXPECT_THAT(error_of([&] { pack(documents, {.length = is_last ? 6 : 5, .comm = &comm()}); }),
+              is_error(ErrorCode::invalid_argument, {"different documents or options"}));
+}
+
+/// Files of bytes whose names are spread over the ranks.
+class PackingSpread : public ::testing::Test {
+ protected:
+  static constexpr int kFiles = 300;
+
+  PackingSpread() {
+    if (comm().rank() == 0) {
+      directory_.emplace();
+      for (int i = 0; i < kFiles; ++i) directory_->write(fmt::format("{:03}", i), text_of(i));
+    }
+    data_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : std::string());
+  }
+  ~PackingSpread() override { mpi::agree(comm(), "wait", nullptr); }
+
+  static std::string text_of(int i) {
+    return std::string(static_cast<std::size_t>(i % 50), static_cast<char>(i));
+  }
+  [[nodiscard]] std::shared_ptr<const Source> open_spread() const {
+    return open(Catalog(data_, {.placement = Placement::distributed, .comm = &comm()}));
+  }
+
+  std::optional<TemporaryDirectory> directory_;
+  std::string data_;
+};
+
+TEST_F(PackingSpread, ReadsEachTokenOnce) {
+  const auto packed = pack(open_spread(), {.length = 64, .comm = &comm()});
+  EXPECT_TRUE(packed->is_spread());
+  std::vector<std::int64_t> seen(256);
+  Loader loader(packed, {.global_batch_size = 2, .shards = 8, .workers = 2}, comm().world());
+  for (const Batch& batch : loader) {
+    const auto tokens = batch.tensor(0).as<std::uint8_t>();
+    const auto segments = batch.tensor(1).as<std::int32_t>();
+    for (std::size_t k = 0; k < tokens.size(); ++k) seen[tokens[k]] += segments[k] != 0 ? 1 : 0;
+  }
+  mpi::sum(comm(), std::span(seen));
+  std::vector<std::int64_t> expected(256);
+  for (int i = 0; i < kFiles; ++i) {
+    for (const char c : text_of(i)) ++expected[static_cast<std::uint8_t>(c)];
+  }
+  EXPECT_EQ(seen, expected);
+}
+
+TEST_F(PackingSpread, NeedsTheRanksThatHaveTheNames) {
+  const auto documents = open_spread();
+  EXPECT_THAT(error_of([&] { pack(documents, {}); }), is_error(ErrorCode::invalid_argument, {"comm"}));
+}
+
+TEST_F(PackingSpread, RefusesOnAllRanksASequenceThatOneAsksForAndThatIsNot) {
+  const auto packed = pack(open_spread(), {.length = 64, .comm = &comm()});
+  const Ids wanted = ids({comm().rank() == 0 ? packed->size() : 0});
+  EXPECT_THAT(error_of([&] { static_cast<void>(packed->bring(wanted)); }),
+              is_error(ErrorCode::out_of_range, {}));
+}
+
+}  // namespace
+}  // namespace rota::test
