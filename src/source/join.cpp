@@ -31,6 +31,29 @@ class Joined final : public Source {
     });
   }
 
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    check_ids(*this, wanted);
+    std::vector<std::vector<SampleRows>> own(sources_.size());
+    for (SampleRows rows : wanted) {
+      const std::size_t s = source_of(rows.id);
+      rows.id.value -= begins_[s];
+      own[s].push_back(rows);
+    }
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      if (!own[s].empty()) sources_[s]->read_rows(own[s], field);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
+    std::vector<std::int64_t> sizes;
+    for (const auto& source : sources_) {
+      const auto own = source->part_sizes();
+      sizes.insert(sizes.end(), own.begin(), own.end());
+      if (own.empty()) sizes.push_back(source->size());
+    }
+    return sizes;
+  }
+
   [[nodiscard]] bool is_spread() const override {
     return std::ranges::any_of(sources_, [](const auto& source) { return source->is_spread(); });
   }
