@@ -22,8 +22,8 @@ struct PackOptions {
   std::optional<std::int64_t> bos = {};
   std::optional<std::int64_t> eos = {};
   std::int64_t pad = 0;           ///< fills up the last sequence
+  std::uint64_t seed = 0;         ///< of the order of documents, which is one for the whole run
   bool shuffle_documents = true;  ///< else documents stand as they do in their source
-  std::uint64_t seed = 0;         ///< of that shuffle, which is one for the whole run
   std::string field = {};         ///< that holds the tokens; empty: the only ragged one of integers
   /// The ranks that pack together, this process alone where there is none; not kept.
   const mpi::Communicator* comm = nullptr;

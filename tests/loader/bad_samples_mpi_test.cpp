@@ -145,7 +145,7 @@ struct Stubborn {
   }
 };
 
-TEST_P(BadSamplesOnRanks, AsideAFailureIsToldToTheOthersOneStepLaterAndAllMayGoOn) {
+TEST_P(BadSamplesOnRanks, ComeWithWordOfAFailureToTheOtherRanksOneStepLater) {
   const World world = everybody().world();
   for (const std::int64_t broken : {0, 144, 295}) {
     source_ = std::make_shared<FaultySource>(300, false);

@@ -75,7 +75,7 @@ Case random_case(std::mt19937_64& random) {
   Case made;
   made.lengths = test::random_lengths(random, 40, length);
   made.lengths.push_back(1);
-  PackOptions how{.length = length, .shuffle_documents = draw(random, 0, 3) != 0, .seed = random()};
+  PackOptions how{.length = length, .seed = random(), .shuffle_documents = draw(random, 0, 3) != 0};
   if (draw(random, 0, 1) == 0) how.eos = -1;
   made.packed = pack(std::make_shared<Documents>(made.lengths), how);
   made.options = {.shards = draw(random, 1, 40),

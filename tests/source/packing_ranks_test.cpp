@@ -44,7 +44,7 @@ TEST(PackingTogether, MakesWhatOneProcessMakes) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     const auto documents = std::make_shared<Documents>(some_lengths(seed, seed < 10 ? 5 : 200));
-    PackOptions options{.length = 16, .eos = 5, .shuffle_documents = seed % 3 != 0, .seed = seed};
+    PackOptions options{.length = 16, .eos = 5, .seed = seed, .shuffle_documents = seed % 3 != 0};
     const auto alone = pack(documents, options);
     options.comm = &comm();
     const auto together = pack(documents, options);

@@ -87,8 +87,8 @@ std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) 
 PackOptions random_options(std::mt19937_64& random) {
   PackOptions options{.length = draw(random, 1, 40),
                       .pad = draw(random, -3, 3),
-                      .shuffle_documents = draw(random, 0, 3) != 0,
                       .seed = random(),
+                      .shuffle_documents = draw(random, 0, 3) != 0,
                       .threads = static_cast<int>(draw(random, 1, 4))};
   if (draw(random, 0, 1) == 0) options.bos = -1;
   if (draw(random, 0, 1) == 0) options.eos = -2;
@@ -223,7 +223,7 @@ TEST(Packing, TellsByFingerprintWhatItPacksAndHow) {
     return to_string(pack(documents(std::move(lengths)), options)->fingerprint());
   };
   EXPECT_EQ(of({}), of({.field = "tokens", .threads = 1}));
-  EXPECT_EQ(of({.shuffle_documents = false, .seed = 1}), of({.shuffle_documents = false, .seed = 2}));
+  EXPECT_EQ(of({.seed = 1, .shuffle_documents = false}), of({.seed = 2, .shuffle_documents = false}));
   const std::set<std::string> different = {of({}),
                                            of({.length = 9}),
                                            of({.bos = 0}),
