@@ -1,7 +1,7 @@
 #pragma once
 
 // The loader: reads ahead with worker threads and hands out this rank's slice of each global batch, in order.
-// Next: mpi.hpp.
+// Next: stream.hpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -23,8 +23,9 @@ enum class Purpose : std::uint64_t {
   groups = 5,
   split = 6,
   transform = 7,
-  dataset = 8,
-  packing = 9,
+  packing = 8,
+  dataset = 9,
+  buffer = 10,
 };
 
 /// XXH3-128 of the four numbers as little-endian 64-bit words: nearby seeds and epochs have unrelated keys.

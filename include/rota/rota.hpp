@@ -24,6 +24,8 @@
 #include "rota/shard_plan.hpp"            // the cut into logical shards
 #include "rota/snapshot.hpp"              // what is to be saved
 #include "rota/source.hpp"                // reading samples by id
+#include "rota/stream.hpp"                // shards that cannot be indexed
+#include "rota/stream_loader.hpp"         // their loader
 #include "rota/types.hpp"                 // samples, shards, positions
 #include "rota/verify.hpp"                // all the damage of a checkpoint
 #include "rota/windows.hpp"               // stretches of a time axis

@@ -18,6 +18,8 @@ std::string_view to_string(ProblemKind kind) noexcept {
       return "lockstep";
     case ProblemKind::slices:
       return "slices";
+    case ProblemKind::owner:
+      return "owner";
     case ProblemKind::size:
       return "size";
     case ProblemKind::gap:

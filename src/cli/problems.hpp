@@ -20,6 +20,7 @@ enum class ProblemKind {
   start,       ///< start records that contradict each other or what was asked for
   lockstep,    ///< ranks that did not take the same steps
   slices,      ///< a rank whose slice is not its equal share
+  owner,       ///< a shard of a stream that two ranks had at a time
   size,        ///< a global batch of the wrong size
   gap,         ///< a global batch, or a phase, that does not start where the one before ended
   repeated,    ///< a sample delivered twice in an epoch

@@ -1,0 +1,157 @@
+#pragma once
+
+// The loader of streams: ranks own whole shards, read ahead with worker threads, and agree on every step and
+// on the end without stalling. Next: mpi.hpp.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rota/batch.hpp"
+#include "rota/loader.hpp"
+#include "rota/stream.hpp"
+#include "rota/world.hpp"
+
+namespace rota {
+
+class Checkpoint;
+class Snapshot;
+namespace mpi {
+class Communicator;
+}
+namespace internal {
+class StreamBatchPool;
+class StreamState;
+struct StreamBatchMemory;
+}  // namespace internal
+
+/// What a stream loader is to do. All of it may change at a resume.
+struct StreamLoaderOptions {
+  /// B: at most so many samples per step over all ranks together, shared out as equally as can be; but each
+  /// rank may take one, however many ranks there are.
+  std::int64_t global_batch_size = 32;
+  std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
+  int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
+  std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
+  /// No sample is read any more while so many bytes are read ahead, but for the next batch.
+  std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
+  /// After which a rank that does not come to a step makes the others fail; zero: never. It must exceed the
+  /// longest time between two steps of any rank.
+  std::chrono::milliseconds deadline = std::chrono::milliseconds::zero();
+  Allocator allocator = {};
+  /// The ranks that share the data. Null: this process alone. It is duplicated.
+  const mpi::Communicator* comm = nullptr;
+
+  /// Throws Error{invalid_argument} naming the option, its value and what it may be.
+  void validate() const;
+};
+
+/// Where a run over streams is; the same on every rank.
+struct StreamPosition {
+  std::int64_t epoch = 0;  ///< passes over the dataset that are known to be complete
+  std::int64_t step = 0;   ///< batches delivered since the run began
+  friend bool operator==(const StreamPosition&, const StreamPosition&) = default;
+};
+
+/// What one rank has in one step. Move-only. Its memory goes back to the loader when it dies, and may outlive
+/// the loader. *One thread.* All that it hands out are views that end with it.
+class StreamBatch {
+ public:
+  StreamBatch() noexcept;
+  ~StreamBatch();
+  StreamBatch(StreamBatch&& other) noexcept;
+  StreamBatch& operator=(StreamBatch&& other) noexcept;
+
+  /// Samples of this rank; 0 where its shards have no more of this epoch.
+  [[nodiscard]] std::int64_t size() const noexcept;
+  /// The sample in each slot: [size].
+  [[nodiscard]] std::span<const StreamId> ids() const noexcept;
+  /// The number of each slot's sample in its shard's stream of this epoch, from 0 on: [size].
+  [[nodiscard]] std::span<const std::int64_t> positions() const noexcept;
+  /// The epoch of all of its samples, and the number of its step, from 0 on.
+  [[nodiscard]] const StreamPosition& start() const noexcept;
+
+  [[nodiscard]] std::span<const Field> fields() const noexcept;
+  /// Field number `f`, 0 <= f < fields().size(), or the field called `name`.
+  /// Throws Error{not_found} for a name that is not there, naming those that are.
+  [[nodiscard]] Tensor tensor(std::size_t f) const;
+  [[nodiscard]] Tensor tensor(std::string_view name) const;
+  /// Sample i's bytes of field f.
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const noexcept;
+
+ private:
+  friend class internal::StreamBatchPool;
+  StreamBatch(std::unique_ptr<internal::StreamBatchMemory> memory,
+              std::shared_ptr<internal::StreamBatchPool> pool) noexcept;
+
+  std::unique_ptr<internal::StreamBatchMemory> memory_;
+  std::shared_ptr<internal::StreamBatchPool> pool_;
+};
+
+/// Feeds one rank from the shards that it owns, which take turns. Promised are exactly once per epoch, equal
+/// steps on all ranks and resume at any world; not equal slices, nor the same batches in another world. (In
+/// the same world a resumed run goes on with the very batches.) What was read ahead is not state.
+///
+/// Shards are shared out by what StreamSource::remaining says is in them, else by number. *One thread*, which
+/// alone calls MPI. Worker threads read fixed shards each; batches do not depend on how many there are.
+class StreamLoader {
+ public:
+  /// **Collective** over `options.comm`. Starts the workers. Throws on all ranks: Error{invalid_argument}
+  /// from `options.validate()`, for no source or one without shards or cursor numbers, Error{mismatch} where
+  /// ranks have different sources or epochs, and what the source throws when asked what is in its shards.
+  StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
+  /// Waits for reads that are under way, and for no other rank. In the midst of a run some ranks may have
+  /// begun to agree on a step that none will take: the communicator is then kept until MPI ends.
+  ~StreamLoader();
+  StreamLoader(StreamLoader&&) noexcept;
+  StreamLoader& operator=(StreamLoader&&) noexcept;
+
+  /// **Collective.** The next batch, empty on a rank that has nothing left of the epoch, or nothing after the
+  /// last epoch: every rank gets the same number, and in each step some rank has a sample. An epoch ends when
+  /// all shards are exhausted, and the next step is of the next one; one without any sample ends the run.
+  /// Waits for this rank's samples and for the others to come. What a stream throws on one rank is thrown on
+  /// all, as an Error that names rank, shard and place; the position stays, and calling again tries again.
+  /// Throws Error{timeout} naming the ranks that missed the deadline; then the loader is of no use any more.
+  std::optional<StreamBatch> next();
+
+  /// Where the run is: after the last batch handed over.
+  [[nodiscard]] StreamPosition position() const noexcept;
+  /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for a shard that there is not.
+  [[nodiscard]] int owner(ShardId shard) const;
+
+  [[nodiscard]] World world() const noexcept;
+  /// As given, but without the communicator.
+  [[nodiscard]] const StreamLoaderOptions& options() const noexcept;
+  [[nodiscard]] const StreamSource& source() const noexcept;
+  /// The source's fingerprint, which it is asked for once.
+  [[nodiscard]] Fingerprint fingerprint() const noexcept;
+  [[nodiscard]] LoaderStats stats() const;
+
+ private:
+  friend class internal::StreamState;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// Adds the loader's state, each rank that of the shards that it owns: tensor "stream/<name>/cursors", int64
+/// [L, 9 + k] (epoch, whether it is done, samples delivered of it, samples to pass over behind the cursor,
+/// turn, owner, about how many remain or -1, bytes and digest of the blob, then the k numbers of the source's
+/// cursor), tensor "stream/<name>/blobs", uint8 [bytes of all shards' blobs] by owner, then shard, and all
+/// else as blob "stream/<name>/state". The ranks that save are to be in the order of the loader's. Throws
+/// what StreamSource::remaining throws.
+void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name = "main");
+
+/// Puts the loader where the checkpoint's was, in any world. In one of the same size shards keep their
+/// owners; in another they are shared out anew for this epoch by what remains in them. Where a cursor is long
+/// (the blob of a shuffle buffer), it may be of some samples ago; these are read again, and passed over:
+/// about as many bytes as the cursor has. Not collective, but all ranks call it at the same step. Throws
+/// Error{mismatch}, with both values, for another dataset, Error{corrupt}, and Error{not_found} where there
+/// is no such loader in it.
+void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
+
+}  // namespace rota

@@ -1,0 +1,107 @@
+#include "stream/adaptor.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+// Bytes of elements are copied as they lie in memory.
+static_assert(std::endian::native == std::endian::little, "samples are packed in little-endian order");
+
+void append(std::int64_t number, std::string& out) {
+  out.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+std::string_view take(std::string_view& bytes, std::size_t count) {
+  if (count > bytes.size()) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("unpack a sample of a stream's state: {} bytes are left, and {} are to follow",
+                            bytes.size(), count));
+  }
+  const std::string_view taken = bytes.substr(0, count);
+  bytes.remove_prefix(count);
+  return taken;
+}
+
+std::int64_t take_number(std::string_view& bytes) {
+  std::int64_t number = 0;
+  std::memcpy(&number, take(bytes, sizeof(number)).data(), sizeof(number));
+  return number;
+}
+
+}  // namespace
+
+StreamAdaptor::StreamAdaptor(std::shared_ptr<const StreamSource> inner, std::int64_t numbers,
+                             std::string_view what)
+    : inner_(std::move(inner)), numbers_(numbers) {
+  if (inner_) return;
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: there is no source (a null pointer)", what));
+}
+
+std::optional<std::int64_t> StreamAdaptor::remaining(ShardId shard, const StreamCursor& cursor) const {
+  return inner_->remaining(shard, split(shard, cursor).inner);
+}
+
+SplitCursor StreamAdaptor::split(ShardId shard, const StreamCursor& cursor) const {
+  SplitCursor parts;
+  if (cursor.is_start()) return parts;
+  const auto own = cursor.numbers.end() - numbers_;
+  if (std::ssize(cursor.numbers) == cursor_numbers()) {
+    parts.numbers.assign(own, cursor.numbers.end());
+    const std::int64_t bytes = numbers_ > 0 ? parts.numbers.back() : 0;
+    if (bytes >= 0 && bytes <= std::ssize(cursor.blob)) {
+      const std::size_t inner_bytes = cursor.blob.size() - static_cast<std::size_t>(bytes);
+      parts.blob = cursor.blob.substr(inner_bytes);
+      parts.inner = {{cursor.numbers.begin(), own}, cursor.blob.substr(0, inner_bytes)};
+      return parts;
+    }
+  }
+  throw Error(ErrorCode::corrupt,
+              fmt::format("open shard {} of a stream: its cursor has {} numbers and {} bytes; it is not of "
+                          "this source, whose cursors have {} numbers",
+                          shard.value, cursor.numbers.size(), cursor.blob.size(), cursor_numbers()));
+}
+
+void pack(const StreamSample& sample, std::string& out) {
+  append(sample.id.shard.value, out);
+  append(sample.id.input, out);
+  append(sample.id.output, out);
+  for (std::size_t f = 0; f < sample.size(); ++f) append(sample.rows(f), out);
+  for (std::size_t f = 0; f < sample.size(); ++f) {
+    const auto bytes = sample.bytes(f);
+    out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+}
+
+std::size_t packed_bytes(const StreamSample& sample) noexcept {
+  return (3 + sample.size()) * sizeof(std::int64_t) + sample.total_bytes();
+}
+
+void unpack(std::string_view& bytes, std::span<const Field> fields, StreamSample& out) {
+  out.id.shard.value = take_number(bytes);
+  out.id.input = take_number(bytes);
+  out.id.output = take_number(bytes);
+  std::string_view rows = take(bytes, fields.size() * sizeof(std::int64_t));
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const std::int64_t count = take_number(rows);
+    const std::size_t width = std::max<std::size_t>(fields[f].row_bytes(), 1);
+    const bool fits = count >= 0 && static_cast<std::uint64_t>(count) <= bytes.size() / width;
+    if (fields[f].ragged ? !fits : count != 1) {
+      throw Error(
+          ErrorCode::corrupt,
+          fmt::format("unpack a sample of a stream's state: field \"{}\" has {} rows; {} bytes are left",
+                      fields[f].name, count, bytes.size()));
+    }
+    const auto memory = out.resize(f, count);
+    const std::string_view taken = take(bytes, memory.size());
+    if (!taken.empty()) std::memcpy(memory.data(), taken.data(), taken.size());
+  }
+}
+
+}  // namespace rota::internal

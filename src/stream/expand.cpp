@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <limits>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "stream/adaptor.hpp"
+
+namespace rota {
+namespace {
+
+using internal::SplitCursor;
+
+// What all streams of one source share.
+struct Rule {
+  ExpandFunction expand;
+  std::int64_t most;
+};
+
+// Of its own a cursor has two numbers, how many samples of the input were handed out and how long that input
+// is; and the input. Both are 0, and it is left out, where all of them were.
+class ExpandedStream final : public ShardStream {
+ public:
+  ExpandedStream(std::unique_ptr<ShardStream> inner, const Rule& rule, std::int64_t epoch,
+                 std::span<const Field> inner_fields, std::span<const Field> fields)
+      : inner_(std::move(inner)), rule_(rule), epoch_(epoch), input_(inner_fields), outputs_(fields) {}
+
+  // Goes on in the midst of an input.
+  void restore(const SplitCursor& cursor, std::span<const Field> inner_fields) {
+    if (cursor.numbers.empty() || cursor.numbers[0] == 0) return;
+    std::string_view bytes = cursor.blob;
+    internal::unpack(bytes, inner_fields, input_);
+    make();
+    given_ = cursor.numbers[0];
+    if (given_ > 0 && given_ <= outputs_.size()) return;
+    throw Error(ErrorCode::mismatch,
+                fmt::format("go on in the midst of input {}: {} of its samples were handed out, and {} are "
+                            "made of it now; use the same function, or start a new run",
+                            to_string(input_.id), given_, outputs_.size()));
+  }
+
+  bool next(StreamSample& out) override {
+    while (given_ == outputs_.size()) {
+      outputs_.clear();
+      given_ = 0;
+      if (!inner_->next(input_)) return false;
+      make();
+    }
+    out.copy(outputs_[given_++]);
+    return true;
+  }
+
+  void cursor(StreamCursor& out) const override {
+    inner_->cursor(out);
+    const std::size_t inner_bytes = out.blob.size();
+    const bool is_midst = given_ < outputs_.size();
+    if (is_midst) internal::pack(input_, out.blob);
+    out.numbers.push_back(is_midst ? given_ : 0);
+    out.numbers.push_back(static_cast<std::int64_t>(out.blob.size() - inner_bytes));
+  }
+
+ private:
+  void make() {
+    outputs_.clear();
+    rule_.expand(epoch_, input_, outputs_);
+    const bool fits =
+        input_.id.output <= (std::numeric_limits<std::int64_t>::max() - rule_.most) / rule_.most;
+    if (outputs_.size() > rule_.most || !fits) {
+      throw Error(ErrorCode::callback,
+                  fmt::format("expand {}: {} samples were made of it, and no more than {} may be; raise "
+                              "ExpandOptions::most, or lower it where samples are expanded again and again",
+                              to_string(input_.id), outputs_.size(), rule_.most));
+    }
+    for (std::int64_t k = 0; k < outputs_.size(); ++k) {
+      outputs_[k].id = input_.id;
+      outputs_[k].id.output = input_.id.output * rule_.most + k;
+    }
+  }
+
+  std::unique_ptr<ShardStream> inner_;
+  const Rule& rule_;
+  std::int64_t epoch_;
+  StreamSample input_;
+  StreamOutputs outputs_;
+  std::int64_t given_ = 0;
+};
+
+class Expansion final : public internal::StreamAdaptor {
+ public:
+  Expansion(std::shared_ptr<const StreamSource> source, ExpandFunction expand, ExpandOptions options)
+      : StreamAdaptor(std::move(source), 2, "expand a stream"),
+        rule_{.expand = std::move(expand), .most = options.most},
+        fields_(options.fields.empty() ? inner().fields() : std::move(options.fields)),
+        name_(std::move(options.name)) {
+    if (!rule_.expand) {
+      throw Error(ErrorCode::invalid_argument,
+                  "expand a stream: there is no function that makes samples (it is empty)");
+    }
+    if (rule_.most < 1) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("expand a stream: most is {}; use 1 or more", rule_.most));
+    }
+  }
+
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
+                                                  const StreamCursor& cursor) const override {
+    const SplitCursor parts = split(shard, cursor);
+    auto stream = std::make_unique<ExpandedStream>(inner().open(shard, epoch, parts.inner), rule_, epoch,
+                                                   inner().fields(), fields_);
+    stream->restore(parts, inner().fields());
+    return stream;
+  }
+
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    FingerprintBuilder digest;
+    digest.add("expand").add(to_string(inner().fingerprint())).add(name_).add(rule_.most);
+    for (const Field& field : fields_) {
+      digest.add(field.name).add(to_string(field.dtype)).add(field.shape).add(std::int64_t{field.ragged});
+    }
+    return digest.finish();
+  }
+
+ private:
+  Rule rule_;
+  std::vector<Field> fields_;
+  std::string name_;
+};
+
+}  // namespace
+
+std::shared_ptr<const StreamSource> expand(std::shared_ptr<const StreamSource> source, ExpandFunction expand,
+                                           ExpandOptions options) {
+  return std::make_shared<Expansion>(std::move(source), std::move(expand), std::move(options));
+}
+
+}  // namespace rota

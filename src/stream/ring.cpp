@@ -1,0 +1,343 @@
+#include "stream/ring.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace rota::internal {
+namespace {
+
+// What a worker reads at a time: that many samples, and about that many bytes.
+constexpr std::size_t kRun = 16;
+constexpr std::int64_t kRunBytes = std::int64_t{64} << 10;
+
+std::vector<ShardPlace> starts_of(const std::vector<ShardId>& shards) {
+  std::vector<ShardPlace> places;
+  for (const ShardId shard : shards) places.push_back({.shard = shard, .cursor = {}});
+  return places;
+}
+
+}  // namespace
+
+StreamRing::StreamRing(const StreamSource& source, StreamBatchPool& pool, const StreamLoaderOptions& options,
+                       std::int64_t batch_size, RingStart start)
+    : source_(source),
+      pool_(pool),
+      epochs_(options.epochs),
+      batch_size_(static_cast<std::size_t>(batch_size)),
+      max_batches_(options.workers > 0 ? static_cast<std::size_t>(options.read_ahead_batches) : 1),
+      max_bytes_(options.read_ahead_bytes),
+      later_(std::move(start.later)),
+      epoch_(start.epoch),
+      todo_(static_cast<std::size_t>(std::max(options.workers, 1))),
+      stats_(todo_.size()) {
+  for (const Field& field : source.fields()) {
+    if (!field.ragged) fixed_bytes_ += static_cast<std::int64_t>(field.row_bytes()) * batch_size;
+  }
+  begin_epoch(std::move(start.places), start.first);
+  settle();
+  for (int w = 0; w < options.workers; ++w) {
+    threads_.emplace_back(
+        [this, w](const std::stop_token& stop) { work(stop, static_cast<std::size_t>(w)); });
+  }
+}
+
+StreamRing::~StreamRing() {
+  for (auto& thread : threads_) thread.request_stop();
+}
+
+// ---- the caller's side ----
+
+std::optional<RingHead> StreamRing::peek() const {
+  const Lock lock(mutex_);
+  return ready_.empty() ? std::nullopt : std::optional(ready_.front().head);
+}
+
+RingHead StreamRing::wait() {
+  Lock lock(mutex_);
+  while (threads_.empty() && ready_.empty()) make(lock, 0);
+  caller_wakes_.wait(lock, [&] { return !ready_.empty(); });
+  return ready_.front().head;
+}
+
+std::unique_ptr<StreamBatchMemory> StreamRing::take() {
+  const Lock lock(mutex_);
+  Item item = std::move(ready_.front());
+  ready_.pop_front();
+  if (item.error) std::rethrow_exception(item.error);
+  if (item.batch) bytes_ -= item.batch->held_bytes;
+  settle();
+  worker_wakes_.notify_all();
+  return std::move(item.batch);
+}
+
+void StreamRing::add_stats(LoaderStats& stats) const {
+  const Lock lock(mutex_);
+  stats.workers.insert(stats.workers.end(), stats_.begin(), stats_.end());
+  stats.ready_batches +=
+      std::ranges::count_if(ready_, [](const Item& item) { return item.batch != nullptr; });
+}
+
+// ---- what is decided under the lock ----
+
+void StreamRing::begin_epoch(std::vector<ShardPlace> places, std::size_t first) {
+  has_ended_.assign(places.size(), false);
+  turns_.clear();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::size_t shard = (first + i) % places.size();
+    has_ended_[shard] = places[shard].is_done;
+    if (!has_ended_[shard]) turns_.push_back(shard);
+  }
+  for (auto& batch : open_) batch->is_lent.assign(batch_size_, false);
+  readers_.clear();
+  for (ShardPlace& place : places) {
+    readers_.push_back(std::make_unique<ShardReader>(source_, epoch_, std::move(place)));
+  }
+  is_between_ = false;
+  is_over_ = epoch_ >= epochs_;
+}
+
+// Takes all steps that cost nothing. To be called after each change.
+void StreamRing::settle() {
+  gather();
+  deal();
+  finish_epochs();
+}
+
+// Deals tickets to the shards in turn, as many as there are slots in open batches.
+void StreamRing::deal() {
+  while (!is_over_ && !is_between_ && gathered_.size() + queued_ < open_.size() * batch_size_ &&
+         !turns_.empty()) {
+    const std::size_t shard = turns_.front();
+    turns_.pop_front();
+    if (has_ended_[shard]) continue;
+    turns_.push_back(shard);
+    queue_.push_back(unused_ticket());
+    Ticket& ticket = *queue_.back();
+    ticket.shard = shard;
+    lend(ticket, gathered_.size() + queued_);
+    todo_[shard % todo_.size()].push_back(&ticket);
+    ++queued_;
+    has_news_ = true;
+  }
+  while (!turns_.empty() && has_ended_[turns_.front()]) turns_.pop_front();
+}
+
+// Gives a ticket the slot that it will have if none before it turns out void, unless one that was dealt
+// before another turned out void has that slot.
+void StreamRing::lend(Ticket& ticket, std::size_t number) {
+  StreamBatchMemory& batch = *open_[number / batch_size_];
+  ticket.slot = number % batch_size_;
+  ticket.lender = batch.is_lent[ticket.slot] ? nullptr : &batch;
+  if (ticket.lender == nullptr) return;  // it takes memory of its own when it is read
+  batch.is_lent[ticket.slot] = true;
+  SampleMemory::lend(ticket.reading.sample, batch.store.view(), ticket.slot);
+}
+
+// Takes what is read off the front of the queue, for the next batch.
+void StreamRing::gather() {
+  while (!queue_.empty() && gathered_.size() < batch_size_ && !failure_) {
+    std::unique_ptr<Ticket>& front = queue_.front();
+    if (front->state == Ticket::State::dealt) return;
+    if (front->state == Ticket::State::failed) failure_ = front->error;
+    if (front->state == Ticket::State::filled) {
+      gathered_.push_back(std::move(front));
+      --queued_;
+    } else {
+      if (front->found_end) ended_.push_back(front->shard);
+      unused_.push_back(std::move(front));
+    }
+    queue_.pop_front();
+  }
+}
+
+bool StreamRing::is_epoch_read() const noexcept {
+  return !is_between_ && !is_over_ && turns_.empty() && queue_.empty();
+}
+
+// Tells of errors and ends of epochs, once all batches before them are ready.
+void StreamRing::finish_epochs() {
+  if (failure_ && !is_assembling_ && !is_over_) finish(RingHead::Kind::failed, nullptr, failure_);
+  while (!is_assembling_ && gathered_.empty() && !is_over_) {
+    if (is_epoch_read()) {
+      ended_.clear();  // all have ended
+      is_between_ = true;
+      finish(RingHead::Kind::epoch_end, nullptr, nullptr);
+    }
+    if (!is_between_ || ready_.size() >= max_batches_) return;
+    ++epoch_;
+    begin_epoch(starts_of(later_), 0);
+    deal();
+  }
+}
+
+void StreamRing::finish(RingHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch,
+                        std::exception_ptr error) {
+  is_over_ = is_over_ || error;
+  ready_.push_back({.head = {.kind = kind, .epoch = epoch_}, .batch = std::move(batch), .error = error});
+  caller_wakes_.notify_all();
+}
+
+bool StreamRing::can_assemble() const noexcept {
+  if (is_assembling_ || failure_ || gathered_.empty()) return false;
+  return gathered_.size() == batch_size_ || is_epoch_read();
+}
+
+// Beyond the bound of bytes there may be one batch.
+bool StreamRing::can_open() const noexcept {
+  if (is_over_ || is_between_ || is_opening_) return false;
+  const std::size_t batches = open_.size() + (is_assembling_ ? 1 : 0) + ready_.size();
+  return batches == 0 || (batches < max_batches_ && bytes_ + fixed_bytes_ <= max_bytes_);
+}
+
+// While enough bytes are read ahead, only what the next batch needs, where there is none.
+bool StreamRing::may_read(const Ticket& ticket) const noexcept {
+  if (bytes_ <= max_bytes_ || has_ended_[ticket.shard]) return true;
+  if (is_assembling_ || !ready_.empty()) return false;
+  std::size_t before = gathered_.size();
+  for (const auto& other : queue_) {
+    if (other.get() == &ticket) break;
+    if (other->state != Ticket::State::empty) ++before;
+  }
+  return before < batch_size_;
+}
+
+std::unique_ptr<StreamRing::Ticket> StreamRing::unused_ticket() {
+  if (unused_.empty()) return std::make_unique<Ticket>(source_.fields());
+  auto ticket = std::move(unused_.back());
+  unused_.pop_back();
+  ticket->state = Ticket::State::dealt;
+  ticket->found_end = false;
+  return ticket;
+}
+
+// ---- the workers' side ----
+
+void StreamRing::work(const std::stop_token& stop, std::size_t worker) {
+  Lock lock(mutex_);
+  while (worker_wakes_.wait(lock, stop, [&] { return has_work(worker); }) && !stop.stop_requested()) {
+    make(lock, worker);
+  }
+}
+
+bool StreamRing::has_work(std::size_t worker) const noexcept {
+  if (can_assemble() || can_open()) return true;
+  return !is_over_ && !todo_[worker].empty() && may_read(*todo_[worker].front());
+}
+
+// One piece of work, which there must be.
+void StreamRing::make(Lock& lock, std::size_t worker) {
+  if (can_assemble()) {
+    assemble(lock);
+  } else if (can_open()) {
+    open(lock);
+  } else {
+    read(lock, worker);
+  }
+  settle();
+  if (std::exchange(has_news_, false)) worker_wakes_.notify_all();
+}
+
+// Takes memory for another batch.
+void StreamRing::open(Lock& lock) {
+  is_opening_ = true;
+  bytes_ += fixed_bytes_;
+  std::unique_ptr<StreamBatchMemory> batch;
+  std::exception_ptr error;
+  lock.unlock();
+  try {
+    batch = pool_.take();
+    batch->open(batch_size_);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  is_opening_ = false;
+  if (error) {
+    failure_ = error;
+  } else {
+    open_.push_back(std::move(batch));
+  }
+}
+
+void StreamRing::assemble(Lock& lock) {
+  is_assembling_ = true;
+  auto tickets = std::exchange(gathered_, {});
+  auto ended = std::exchange(ended_, {});
+  auto batch = std::move(open_.front());
+  open_.pop_front();
+  std::exception_ptr error;
+  lock.unlock();
+  try {
+    fill(*batch, tickets, std::move(ended));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  is_assembling_ = false;
+  for (auto& ticket : tickets) unused_.push_back(std::move(ticket));
+  finish(error ? RingHead::Kind::failed : RingHead::Kind::batch, error ? nullptr : std::move(batch), error);
+}
+
+void StreamRing::fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Ticket>>& tickets,
+                      std::vector<std::size_t> ended) {
+  batch.resize(tickets.size());
+  batch.ended = std::move(ended);
+  for (std::size_t i = 0; i < tickets.size(); ++i) batch.set(i, tickets[i]->shard, tickets[i]->reading);
+  batch.finish();
+  for (std::size_t i = 0; i < tickets.size(); ++i) batch.copy_ragged(i, tickets[i]->reading.sample);
+}
+
+void StreamRing::read(Lock& lock, std::size_t worker) {
+  auto& todo = todo_[worker];
+  std::vector<Ticket*> run;
+  while (run.size() < kRun && !todo.empty() && may_read(*todo.front())) {
+    run.push_back(todo.front());
+    todo.pop_front();
+  }
+  std::vector<Outcome> outcomes;
+  std::int64_t bytes = 0;
+  lock.unlock();
+  const auto start = std::chrono::steady_clock::now();
+  while (outcomes.size() < run.size() && bytes < kRunBytes) {
+    outcomes.push_back(read_one(*run[outcomes.size()]));
+    if (outcomes.back().state == Ticket::State::failed) break;
+    if (outcomes.back().state != Ticket::State::filled) continue;
+    bytes += static_cast<std::int64_t>(outcomes.back().ticket->reading.sample.total_bytes());
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  lock.lock();
+  todo.insert(todo.begin(), run.begin() + std::ssize(outcomes), run.end());
+  for (const Outcome& outcome : outcomes) publish(outcome);
+  stats_[worker].samples += std::ranges::count(outcomes, Ticket::State::filled, &Outcome::state);
+  stats_[worker].bytes += bytes;
+  stats_[worker].read_seconds += seconds.count();
+}
+
+StreamRing::Outcome StreamRing::read_one(Ticket& ticket) {
+  try {
+    if (ticket.lender == nullptr) SampleMemory::own(ticket.reading.sample);
+    const bool is_there = readers_[ticket.shard]->read(ticket.reading);
+    return {&ticket, is_there ? Ticket::State::filled : Ticket::State::empty, nullptr};
+  } catch (...) {
+    return {&ticket, Ticket::State::failed, std::current_exception()};
+  }
+}
+
+void StreamRing::publish(const Outcome& outcome) {
+  Ticket& ticket = *outcome.ticket;
+  ticket.state = outcome.state;
+  ticket.error = outcome.error;
+  if (outcome.state == Ticket::State::filled) {
+    bytes_ += ticket.reading.extra_bytes(source_.fields());
+    return;
+  }
+  --queued_;
+  has_news_ = true;
+  if (ticket.lender != nullptr) ticket.lender->is_lent[ticket.slot] = false;
+  if (outcome.state != Ticket::State::empty) return;
+  ticket.found_end = !has_ended_[ticket.shard];
+  has_ended_[ticket.shard] = true;
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,147 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "rota/stream_loader.hpp"
+#include "stream/shard_reader.hpp"
+#include "stream/stream_batch.hpp"
+
+namespace rota::internal {
+
+/// Where a ring begins: in this epoch with these shards, turn `first` being the next; with `later` in those
+/// that follow.
+struct RingStart {
+  std::int64_t epoch = 0;
+  std::vector<ShardPlace> places;
+  std::size_t first = 0;
+  std::vector<ShardId> later;
+};
+
+/// What comes next for this rank: a batch, the end of an epoch, or an error.
+struct RingHead {
+  enum class Kind { batch, epoch_end, failed };
+  Kind kind = Kind::batch;
+  std::int64_t epoch = 0;
+};
+
+/// Worker threads that read a rank's shards ahead of the caller, and a bounded line of batches made of them.
+///
+/// *Tickets* are dealt to the shards in turn, and queue up in that order. Each shard's tickets are read by
+/// one worker; one that finds its shard at its end is void. Whatever the threads' timing, the tickets that
+/// are not void are in one order, that in which shards take turns of which each leaves when it ends. Tickets
+/// leave the front of the queue when they are read, and the next b of them are made into a batch by whichever
+/// worker finds them so. A batch never goes on into the next epoch.
+///
+///   dealt -> read, or void -> gathered for a batch -> batch ready -> handed over
+///
+/// All of it is under one mutex, which nobody holds while reading, copying or taking memory.
+class StreamRing {
+ public:
+  StreamRing(const StreamSource& source, StreamBatchPool& pool, const StreamLoaderOptions& options,
+             std::int64_t batch_size, RingStart start);
+  ~StreamRing();
+  StreamRing(const StreamRing&) = delete;
+  StreamRing& operator=(const StreamRing&) = delete;
+
+  /// What comes next, if that is known by now.
+  [[nodiscard]] std::optional<RingHead> peek() const;
+  /// What comes next. Blocks. There is always something, until the end of the last epoch is taken.
+  [[nodiscard]] RingHead wait();
+  /// Takes what comes next; nullptr where it is no batch. Rethrows an error, after which the ring is done.
+  std::unique_ptr<StreamBatchMemory> take();
+
+  /// Adds the workers' figures and the number of ready batches to `stats`.
+  void add_stats(LoaderStats& stats) const;
+
+ private:
+  struct Ticket {
+    enum class State { dealt, filled, empty, failed };
+    explicit Ticket(std::span<const Field> fields) : reading(fields) {}
+    State state = State::dealt;
+    std::size_t shard = 0;
+    StreamBatchMemory* lender = nullptr;  // whose slot it reads into; null: none's
+    std::size_t slot = 0;
+    bool found_end = false;  // where empty: it was the first to see its shard's end
+    Reading reading;
+    std::exception_ptr error;
+  };
+  // What a worker has found for a ticket.
+  struct Outcome {
+    Ticket* ticket;
+    Ticket::State state;
+    std::exception_ptr error;
+  };
+  struct Item {
+    RingHead head;
+    std::unique_ptr<StreamBatchMemory> batch;
+    std::exception_ptr error;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void work(const std::stop_token& stop, std::size_t worker);
+  [[nodiscard]] bool has_work(std::size_t worker) const noexcept;
+  void make(Lock& lock, std::size_t worker);
+  void begin_epoch(std::vector<ShardPlace> places, std::size_t first);
+  void settle();
+  void deal();
+  void lend(Ticket& ticket, std::size_t number);
+  void gather();
+  void finish_epochs();
+  void finish(RingHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch, std::exception_ptr error);
+  [[nodiscard]] bool is_epoch_read() const noexcept;
+  [[nodiscard]] bool can_open() const noexcept;
+  void open(Lock& lock);
+  [[nodiscard]] bool can_assemble() const noexcept;
+  void assemble(Lock& lock);
+  static void fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Ticket>>& tickets,
+                   std::vector<std::size_t> ended);
+  [[nodiscard]] bool may_read(const Ticket& ticket) const noexcept;
+  void read(Lock& lock, std::size_t worker);
+  [[nodiscard]] Outcome read_one(Ticket& ticket);
+  void publish(const Outcome& outcome);
+  [[nodiscard]] std::unique_ptr<Ticket> unused_ticket();
+
+  const StreamSource& source_;
+  StreamBatchPool& pool_;
+  const std::int64_t epochs_;
+  const std::size_t batch_size_;
+  const std::size_t max_batches_;
+  const std::int64_t max_bytes_;
+  const std::vector<ShardId> later_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any worker_wakes_;
+  std::condition_variable caller_wakes_;
+  std::int64_t epoch_;                                 // being read
+  bool is_between_ = false;                            // its end is told, and the next has not begun
+  bool is_over_ = false;                               // nothing is to be read any more
+  std::vector<std::unique_ptr<ShardReader>> readers_;  // each used by one worker
+  std::vector<bool> has_ended_;
+  std::deque<std::size_t> turns_;  // shards not known to have ended, the next in front
+  std::deque<std::unique_ptr<Ticket>> queue_;
+  std::vector<std::deque<Ticket*>> todo_;                // of each worker, in order
+  std::vector<std::unique_ptr<Ticket>> gathered_;        // for the next batch
+  std::vector<std::size_t> ended_;                       // shards whose end was seen since the last batch
+  std::exception_ptr failure_;                           // of the next batch
+  std::deque<std::unique_ptr<StreamBatchMemory>> open_;  // for the batches to come, the next in front
+  bool is_opening_ = false;
+  bool has_news_ = false;  // there may be work for others than the worker that made it
+  bool is_assembling_ = false;
+  std::deque<Item> ready_;
+  std::vector<std::unique_ptr<Ticket>> unused_;
+  std::size_t queued_ = 0;        // tickets in the queue that are not void
+  std::int64_t bytes_ = 0;        // of open and ready batches, of cursors and of ragged fields
+  std::int64_t fixed_bytes_ = 0;  // of an open batch
+  std::vector<WorkerStats> stats_;
+  std::vector<std::jthread> threads_;  // last: they use all of the above
+};
+
+}  // namespace rota::internal

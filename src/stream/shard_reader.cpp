@@ -1,0 +1,103 @@
+#include "stream/shard_reader.hpp"
+
+#include <fmt/format.h>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+// What reading a sample costs beside its bytes, in bytes.
+constexpr std::size_t kSampleCost = 256;
+
+constexpr std::size_t kShortBlob = 4096;
+
+std::size_t bytes_of(const StreamCursor& cursor) noexcept {
+  return cursor.numbers.size() * sizeof(std::int64_t) + cursor.blob.size();
+}
+
+}  // namespace
+
+void forget_blob(StreamCursor& cursor) noexcept {
+  if (cursor.blob.capacity() > kShortBlob) cursor.blob = std::string();
+}
+
+void SampleMemory::lend(StreamSample& sample, const BatchView& batch, std::size_t i) noexcept {
+  for (std::size_t f = 0; f < sample.slots_.size(); ++f) {
+    if (!sample.slots_[f].ragged) sample.slots_[f].data = batch.bytes(f, i).data();
+  }
+}
+
+void SampleMemory::own(StreamSample& sample) {
+  for (auto& slot : sample.slots_) {
+    if (!slot.ragged) slot.reserve(slot.row_bytes);
+  }
+}
+
+std::int64_t Reading::extra_bytes(std::span<const Field> fields) const noexcept {
+  std::size_t sum = has_cursor ? bytes_of(cursor) : 0;
+  for (std::size_t f = 0; f < fields.size(); ++f) sum += fields[f].ragged ? sample.bytes(f).size() : 0;
+  return static_cast<std::int64_t>(sum);
+}
+
+bool ShardReader::read(Reading& out) {
+  if (is_over_) return false;
+  try {
+    if (!stream_) open(out);
+    if (read_on(out)) return true;
+  } catch (...) {
+    rethrow();
+  }
+  is_over_ = true;
+  stream_.reset();
+  return false;
+}
+
+// `out` is memory for the samples that are passed over.
+void ShardReader::open(Reading& out) {
+  stream_ = source_->open(at_.shard, epoch_, at_.cursor);
+  if (!stream_) throw Error(ErrorCode::callback, "open it: the source gave no stream (a null pointer)");
+  for (std::int64_t i = 0; i < at_.skip; ++i) {
+    if (stream_->next(out.sample)) continue;
+    throw Error(ErrorCode::mismatch,
+                fmt::format("go on behind sample {}: there are {} now; the data has changed since",
+                            at_.position, at_.position - at_.skip + i));
+  }
+}
+
+bool ShardReader::read_on(Reading& out) {
+  if (!stream_->next(out.sample)) return false;
+  out.sample.id.shard = at_.shard;
+  out.position = at_.position++;
+  since_cursor_ += out.sample.total_bytes() + kSampleCost;
+  out.has_cursor = since_cursor_ >= cursor_bytes_;
+  if (!out.has_cursor) return true;
+  stream_->cursor(out.cursor);
+  if (std::ssize(out.cursor.numbers) != source_->cursor_numbers()) {
+    throw Error(ErrorCode::callback,
+                fmt::format("ask where it is: the cursor has {} numbers; the source says {}",
+                            out.cursor.numbers.size(), source_->cursor_numbers()));
+  }
+  since_cursor_ = 0;
+  cursor_bytes_ = bytes_of(out.cursor);
+  return true;
+}
+
+// The current exception as an Error that says where it happened.
+void ShardReader::rethrow() const {
+  const std::string place = source_->where(at_.shard);
+  const std::string what =
+      fmt::format("read shard {}{}, epoch {}, behind its {} samples so far", at_.shard.value,
+                  place.empty() ? "" : fmt::format(" ({})", place), epoch_, at_.position);
+  try {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", what, error.what()));
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::callback, fmt::format("{}: {}", what, error.what()));
+  } catch (...) {
+    throw Error(ErrorCode::callback, fmt::format("{}: an exception of unknown type", what));
+  }
+}
+
+}  // namespace rota::internal

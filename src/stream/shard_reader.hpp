@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "rota/stream.hpp"
+
+namespace rota::internal {
+
+/// Gives back the memory of a blob that is long: it is kept for none but those that are short.
+void forget_blob(StreamCursor& cursor) noexcept;
+
+/// How far a shard is consumed in an epoch.
+struct ShardPlace {
+  ShardId shard;
+  bool is_done = false;       // its end was seen
+  std::int64_t position = 0;  // samples delivered
+  std::int64_t skip = 0;      // samples delivered since `cursor`
+  StreamCursor cursor;
+};
+
+/// Where the bytes of a sample's fixed fields go; those of ragged fields are always in memory of its own.
+class SampleMemory {
+ public:
+  /// Into those of slot `i` of `batch`.
+  static void lend(StreamSample& sample, const BatchView& batch, std::size_t i) noexcept;
+  /// Into memory of its own.
+  static void own(StreamSample& sample);
+};
+
+/// A sample that was read, and where its shard's stream was behind it.
+struct Reading {
+  explicit Reading(std::span<const Field> fields) : sample(fields) {}
+  /// Bytes that are not those of fixed fields.
+  [[nodiscard]] std::int64_t extra_bytes(std::span<const Field> fields) const noexcept;
+
+  StreamSample sample;
+  std::int64_t position = 0;
+  bool has_cursor = false;
+  StreamCursor cursor;  // where it has one
+};
+
+/// Reads a shard on from a place. *One thread* at a time.
+///
+/// A cursor is taken when as many bytes were read since the last one as that has: behind each sample where
+/// cursors are short, and at no more cost than the reading where they are long.
+class ShardReader {
+ public:
+  ShardReader(const StreamSource& source, std::int64_t epoch, ShardPlace at)
+      : source_(&source), epoch_(epoch), at_(std::move(at)) {}
+
+  /// The next sample; false at the end. Throws Error naming the shard.
+  bool read(Reading& out);
+
+ private:
+  void open(Reading& out);
+  bool read_on(Reading& out);
+  [[noreturn]] void rethrow() const;
+
+  const StreamSource* source_;
+  std::int64_t epoch_;
+  ShardPlace at_;
+  std::unique_ptr<ShardStream> stream_;  // from the first sample to the last
+  bool is_over_ = false;
+  std::size_t since_cursor_ = 0;  // bytes
+  std::size_t cursor_bytes_ = 0;  // of the last one
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,130 @@
+#include "rota/stream.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+
+#include "rota/error.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::int64_t kMaxFieldBytes = std::int64_t{1} << 50;
+
+[[noreturn]] void refuse(std::string_view text) {
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("read a stream id \"{}\": it must be \"shard:input:output\", three numbers from 0 on",
+                  text));
+}
+
+}  // namespace
+
+std::string to_string(const StreamId& id) {
+  return fmt::format("{}:{}:{}", id.shard.value, id.input, id.output);
+}
+
+StreamId parse_stream_id(std::string_view text) {
+  std::array<std::int64_t, 3> numbers{};
+  const char* at = text.data();
+  const char* const last = text.data() + text.size();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0 && (at == last || *at++ != ':')) refuse(text);
+    const auto [end, error] = std::from_chars(at, last, numbers[i]);
+    if (error != std::errc() || numbers[i] < 0) refuse(text);
+    at = end;
+  }
+  if (at != last) refuse(text);
+  return {.shard = {numbers[0]}, .input = numbers[1], .output = numbers[2]};
+}
+
+StreamSample::StreamSample(std::span<const Field> fields) {
+  slots_.reserve(fields.size());
+  for (const Field& field : fields) {
+    Slot& slot = slots_.emplace_back();
+    slot.row_bytes = field.row_bytes();
+    slot.ragged = field.ragged;
+    if (field.ragged) continue;
+    slot.rows = 1;
+    slot.reserve(slot.row_bytes);
+  }
+}
+
+// From here on in memory of its own.
+void StreamSample::Slot::reserve(std::size_t bytes) {
+  if (bytes > capacity) {
+    const std::size_t room = ragged ? bytes + bytes / 4 : bytes;
+    own.reset(new std::byte[room]);  // not make_unique, which would clear it
+    capacity = room;
+  }
+  data = own.get();
+}
+
+std::size_t StreamSample::total_bytes() const noexcept {
+  std::size_t sum = 0;
+  for (const Slot& slot : slots_) sum += slot.used();
+  return sum;
+}
+
+std::span<std::byte> StreamSample::resize(std::size_t f, std::int64_t rows) {
+  Slot& slot = slots_[f];
+  const auto most = kMaxFieldBytes / static_cast<std::int64_t>(std::max<std::size_t>(slot.row_bytes, 1));
+  if (rows < 0 || rows > most || (!slot.ragged && rows != 1)) {
+    throw Error(ErrorCode::callback,
+                fmt::format("give field {} of a sample {} rows of {} bytes: {}", f, rows, slot.row_bytes,
+                            slot.ragged ? "that cannot be" : "it is of fixed shape, and has 1"));
+  }
+  if (slot.ragged) slot.reserve(static_cast<std::size_t>(rows) * slot.row_bytes);
+  slot.rows = rows;
+  return this->bytes(f);
+}
+
+void StreamSample::set(std::size_t f, std::span<const std::byte> bytes) {
+  const Slot& slot = slots_[f];
+  const bool is_whole = slot.row_bytes == 0 ? bytes.empty() : bytes.size() % slot.row_bytes == 0;
+  if (!is_whole || (!slot.ragged && bytes.size() != slot.row_bytes)) {
+    throw Error(ErrorCode::callback,
+                fmt::format("set field {} of a sample to {} bytes: it has {} of {} bytes", f, bytes.size(),
+                            slot.ragged ? "rows" : "one row", slot.row_bytes));
+  }
+  if (slot.ragged) {
+    resize(f, slot.row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / slot.row_bytes));
+  }
+  if (!bytes.empty()) std::memcpy(slots_[f].data, bytes.data(), bytes.size());
+}
+
+void StreamSample::copy(const StreamSample& other) {
+  id = other.id;
+  for (std::size_t f = 0; f < slots_.size(); ++f) set(f, other.bytes(f));
+}
+
+std::optional<std::int64_t> StreamSource::remaining(ShardId /*shard*/, const StreamCursor& /*cursor*/) const {
+  return std::nullopt;
+}
+
+Fingerprint StreamSource::fingerprint() const {
+  FingerprintBuilder digest;
+  digest.add("stream").add(shards()).add(cursor_numbers());
+  for (const Field& field : fields()) {
+    digest.add(field.name).add(to_string(field.dtype)).add(field.shape).add(std::int64_t{field.ragged});
+  }
+  return digest.finish();
+}
+
+std::string StreamSource::where(ShardId /*shard*/) const { return {}; }
+
+StreamSample& StreamOutputs::add() {
+  if (size_ == static_cast<std::int64_t>(samples_.size())) {
+    samples_.push_back(std::make_unique<StreamSample>(fields_));
+  }
+  StreamSample& sample = (*this)[size_++];
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    if (fields_[f].ragged) sample.resize(f, 0);
+  }
+  return sample;
+}
+
+}  // namespace rota

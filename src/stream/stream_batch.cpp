@@ -1,0 +1,142 @@
+#include "stream/stream_batch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota {
+
+static_assert(std::is_nothrow_move_constructible_v<StreamBatch>);
+static_assert(std::is_nothrow_move_assignable_v<StreamBatch>);
+
+namespace internal {
+
+void StreamBatchMemory::open(std::size_t samples) {
+  resize(samples);
+  for (std::size_t f = 0; f < store.fields().size(); ++f) {
+    if (store.fields()[f].ragged) std::ranges::fill(store.rows(f), 0);
+  }
+  store.open();
+  is_lent.assign(samples, false);
+  held_bytes = fixed_bytes(samples);
+}
+
+std::int64_t StreamBatchMemory::fixed_bytes(std::size_t samples) const noexcept {
+  std::size_t sum = 0;
+  for (const Field& field : store.fields()) sum += field.ragged ? 0 : field.row_bytes();
+  return static_cast<std::int64_t>(sum * samples);
+}
+
+void StreamBatchMemory::resize(std::size_t samples) {
+  ids.resize(samples);
+  positions.resize(samples);
+  advances.resize(samples);
+  ended.clear();
+  store.resize(samples);
+}
+
+void StreamBatchMemory::set(std::size_t i, std::size_t shard, Reading& reading) noexcept {
+  ids[i] = reading.sample.id;
+  positions[i] = reading.position;
+  held_bytes += reading.extra_bytes(store.fields());
+  advances[i].shard = shard;
+  advances[i].has_cursor = reading.has_cursor;
+  if (reading.has_cursor) std::swap(advances[i].cursor, reading.cursor);
+  forget_blob(reading.cursor);
+  for (std::size_t f = 0; f < store.fields().size(); ++f) {
+    const std::span<const std::byte> bytes = reading.sample.bytes(f);
+    if (store.fields()[f].ragged) {
+      store.rows(f)[i] = reading.sample.rows(f);
+    } else if (std::byte* const slot = store.view().bytes(f, i).data(); slot != bytes.data()) {
+      if (!bytes.empty()) std::memmove(slot, bytes.data(), bytes.size());
+    }
+  }
+}
+
+void StreamBatchMemory::finish() {
+  if (!store.has_ragged()) return;
+  store.sum_rows();
+  store.open();
+}
+
+void StreamBatchMemory::copy_ragged(std::size_t i, const StreamSample& sample) noexcept {
+  for (std::size_t f = 0; f < store.fields().size(); ++f) {
+    const auto bytes = sample.bytes(f);
+    if (!store.fields()[f].ragged || bytes.empty()) continue;
+    std::memcpy(store.view().bytes(f, i).data(), bytes.data(), bytes.size());
+  }
+}
+
+StreamBatchPool::StreamBatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity)
+    : fields_(std::make_shared<const std::vector<Field>>(std::move(fields))),
+      allocator_(std::make_shared<const Allocator>(std::move(allocator))),
+      capacity_(capacity) {
+  unused_.reserve(capacity);
+}
+
+std::unique_ptr<StreamBatchMemory> StreamBatchPool::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unused_.empty()) {
+      auto memory = std::move(unused_.back());
+      unused_.pop_back();
+      return memory;
+    }
+  }
+  return std::make_unique<StreamBatchMemory>(fields_, allocator_);
+}
+
+void StreamBatchPool::give_back(std::unique_ptr<StreamBatchMemory> memory) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
+}
+
+}  // namespace internal
+
+StreamBatch::StreamBatch() noexcept = default;
+StreamBatch::StreamBatch(std::unique_ptr<internal::StreamBatchMemory> memory,
+                         std::shared_ptr<internal::StreamBatchPool> pool) noexcept
+    : memory_(std::move(memory)), pool_(std::move(pool)) {}
+StreamBatch::~StreamBatch() {
+  if (memory_) pool_->give_back(std::move(memory_));
+}
+StreamBatch::StreamBatch(StreamBatch&& other) noexcept = default;
+StreamBatch& StreamBatch::operator=(StreamBatch&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(pool_, other.pool_);
+  return *this;
+}
+
+std::int64_t StreamBatch::size() const noexcept { return std::ssize(ids()); }
+std::span<const StreamId> StreamBatch::ids() const noexcept {
+  return memory_ ? std::span<const StreamId>(memory_->ids) : std::span<const StreamId>();
+}
+std::span<const std::int64_t> StreamBatch::positions() const noexcept {
+  return memory_ ? std::span<const std::int64_t>(memory_->positions) : std::span<const std::int64_t>();
+}
+const StreamPosition& StreamBatch::start() const noexcept { return memory_->start; }
+std::span<const Field> StreamBatch::fields() const noexcept {
+  return memory_ ? std::span<const Field>(memory_->store.fields()) : std::span<const Field>();
+}
+
+Tensor StreamBatch::tensor(std::size_t f) const { return memory_->store.tensor(f); }
+
+Tensor StreamBatch::tensor(std::string_view name) const {
+  std::string names;
+  for (std::size_t f = 0; f < fields().size(); ++f) {
+    if (fields()[f].name == name) return tensor(f);
+    names += fmt::format("{}\"{}\"", f == 0 ? "" : ", ", fields()[f].name);
+  }
+  throw Error(ErrorCode::not_found, fmt::format("find field \"{}\" in a batch: it has {}", name, names));
+}
+
+std::span<std::byte> StreamBatch::bytes(std::size_t f, std::int64_t i) const noexcept {
+  return memory_->store.view().bytes(f, static_cast<std::size_t>(i));
+}
+
+}  // namespace rota

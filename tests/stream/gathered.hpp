@@ -1,0 +1,54 @@
+#pragma once
+
+// What all ranks together have seen.
+
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "rota/mpi.hpp"
+#include "stream/numbered_stream.hpp"
+
+namespace rota::test {
+
+/// How often each sample was seen: (epoch, shard, position, input, output).
+using Samples = std::map<std::array<std::int64_t, 5>, int>;
+
+/// **Collective.** Adds the samples of all ranks' batches, on every rank.
+inline void gather(const mpi::Communicator& comm, const StreamBatch& batch, Samples& all) {
+  std::vector<std::int64_t> mine;
+  for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+    const StreamId& id = batch.ids()[i];
+    mine.insert(mine.end(), {batch.start().epoch, id.shard.value, batch.positions()[i], id.input, id.output});
+  }
+  const auto sizes = mpi::gather(comm, std::ssize(mine));
+  const std::vector<int> counts(sizes.begin(), sizes.end());
+  std::vector<int> offsets(counts.size() + 1);
+  for (std::size_t r = 0; r < counts.size(); ++r) offsets[r + 1] = offsets[r] + counts[r];
+  std::vector<std::int64_t> together = mine;
+  if (comm.size() > 1) {
+    together.resize(static_cast<std::size_t>(offsets.back()));
+    MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_INT64_T, together.data(), counts.data(),
+                   offsets.data(), MPI_INT64_T, comm.get());
+  }
+  for (std::size_t at = 0; at < together.size(); at += 5) {
+    std::array<std::int64_t, 5> sample{};
+    std::copy_n(together.begin() + static_cast<std::ptrdiff_t>(at), 5, sample.begin());
+    ++all[sample];
+  }
+}
+
+/// What `epochs` epochs are to give: each once.
+inline Samples samples_of(const StreamSource& source, std::int64_t epochs) {
+  Samples all;
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    for (std::int64_t s = 0; s < source.shards(); ++s) {
+      std::int64_t position = 0;
+      for (const Seen& sample : read_all(source, {s}, epoch))
+        ++all[{epoch, s, position++, sample.first.input, sample.first.output}];
+    }
+  }
+  return all;
+}
+
+}  // namespace rota::test

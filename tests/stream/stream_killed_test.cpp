@@ -1,0 +1,66 @@
+// A run over a stream whose ranks are killed again and again, and which goes on with other numbers of ranks,
+// delivers what an unbroken run delivers: the audit of both traces says so.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "cli/stream_audit.hpp"
+#include "run_command.hpp"
+#include "stream/streamed.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+class StreamKilled : public ::testing::Test {
+ protected:
+  struct Run {
+    TemporaryDirectory traces;
+    TemporaryDirectory checkpoints;
+  };
+  static Ended start(const Run& run, int ranks, int batch, const std::string& victim = "") {
+    return run_command(fmt::format("timeout 60 {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_STREAMER,
+                                   run.traces.path().string(), run.checkpoints.path().string(), batch,
+                                   victim));
+  }
+  static void expect_killed(const Run& run, int ranks, int batch, const std::string& victim) {
+    const Ended ended = start(run, ranks, batch, victim);
+    EXPECT_THAT(ended.output, ::testing::HasSubstr("signal 9")) << ended.code;
+  }
+  static tracing::StreamAuditReport audit(const Run& run) {
+    return tracing::audit_streams(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
+  }
+};
+
+TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
+  const Run unbroken;
+  EXPECT_EQ(start(unbroken, 1, 16).code, 0);
+  const Run broken;
+  expect_killed(broken, 3, 16, "1 13");
+  expect_killed(broken, 2, 7, "0 4");
+  expect_killed(broken, 5, 20, "4 17");
+  expect_killed(broken, 1, 8, "0 11");
+  EXPECT_EQ(start(broken, 4, 12).code, 0);
+
+  tracing::StreamAuditReport report = audit(broken);
+  compare(report, audit(unbroken), unbroken.traces.path());
+  EXPECT_TRUE(report.passed()) << stream_audit_text(report, broken.traces.path());
+  EXPECT_EQ(report.phases.size(), 5U);
+  EXPECT_GT(report.phases[0].rolled_back, 0);
+  EXPECT_EQ(report.samples, count_streamed(0) + count_streamed(1));
+}
+
+TEST_F(StreamKilled, BeforeItsFirstSaveBeginsAnew) {
+  const Run run;
+  expect_killed(run, 3, 16, "2 2");
+  expect_killed(run, 2, 16, "0 1");
+  EXPECT_EQ(start(run, 4, 16).code, 0);
+  const tracing::StreamAuditReport report = audit(run);
+  EXPECT_TRUE(report.passed()) << stream_audit_text(report, run.traces.path());
+}
+
+}  // namespace
+}  // namespace rota::test

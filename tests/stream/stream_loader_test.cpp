@@ -1,0 +1,224 @@
+// One rank's loader: everything of each epoch once, in the same batches however many threads read it.
+
+#include "rota/stream_loader.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "loader/counting_source.hpp"
+#include "stream/stream_run.hpp"
+
+namespace rota {
+namespace {
+
+using test::ByShard;
+using test::NumberedStream;
+using ::testing::HasSubstr;
+
+const std::vector<std::vector<std::int64_t>> kLengths{{17},
+                                                      {5, 5, 5, 5},
+                                                      {0, 3, 0, 1, 9},
+                                                      {1, 100, 0, 2, 1, 1, 1},
+                                                      {0, 7},
+                                                      {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}};
+
+std::shared_ptr<NumberedStream> numbered(const std::vector<std::int64_t>& lengths) {
+  return std::make_shared<NumberedStream>(lengths);
+}
+
+std::shared_ptr<const StreamSource> mixed(const std::vector<std::int64_t>& lengths) {
+  return shuffle_buffer(test::up_to_three(test::two_of_three(numbered(lengths))), 4, 9);
+}
+
+// All ways of reading that make no difference.
+std::vector<StreamLoaderOptions> ways(std::int64_t batch) {
+  std::vector<StreamLoaderOptions> ways;
+  for (const int workers : {0, 1, 2, 3}) {
+    for (const std::int64_t ahead : {1, 2, 5}) {
+      for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{200}, std::int64_t{1} << 20}) {
+        ways.push_back({.global_batch_size = batch,
+                        .epochs = 2,
+                        .workers = workers,
+                        .read_ahead_batches = ahead,
+                        .read_ahead_bytes = bytes});
+      }
+    }
+  }
+  return ways;
+}
+
+TEST(StreamLoader, DeliversAllOfEachEpochOnceAndEachShardInOrder) {
+  for (const auto& lengths : kLengths) {
+    for (const auto& source : {std::shared_ptr<const StreamSource>(numbered(lengths)), mixed(lengths)}) {
+      for (const std::int64_t batch : {1, 3, 8, 64}) {
+        ByShard all;
+        StreamLoader loader(source, {.global_batch_size = batch, .epochs = 2, .workers = 2});
+        while (const auto next = loader.next()) {
+          EXPECT_GE(next->size(), 1);
+          EXPECT_LE(next->size(), batch);
+          test::add(*next, all);
+        }
+        ASSERT_EQ(all, test::whole(*source, 2)) << "batch " << batch << ", shards " << lengths.size();
+      }
+    }
+  }
+}
+
+TEST(StreamLoader, MakesTheSameBatchesHoweverItReads) {
+  for (const auto& lengths : kLengths) {
+    for (const std::int64_t batch : {1, 3, 8}) {
+      StreamLoader plain(mixed(lengths), {.global_batch_size = batch, .epochs = 2, .workers = 0});
+      const auto expected = test::batches_of(plain);
+      for (const StreamLoaderOptions& way : ways(batch)) {
+        StreamLoader loader(mixed(lengths), way);
+        ASSERT_EQ(test::batches_of(loader), expected)
+            << way.workers << " workers, ahead by " << way.read_ahead_batches << ", " << way.read_ahead_bytes;
+      }
+    }
+  }
+}
+
+TEST(StreamLoader, TakesSamplesFromItsShardsInTurn) {
+  StreamLoader loader(numbered({2, 4, 3}), {.global_batch_size = 4});
+  std::vector<std::int64_t> shards;
+  while (const auto batch = loader.next()) {
+    for (const StreamId& id : batch->ids()) shards.push_back(id.shard.value);
+  }
+  EXPECT_THAT(shards, ::testing::ElementsAre(0, 1, 2, 0, 1, 2, 1, 2, 1));
+}
+
+TEST(StreamLoader, HandsOutTensorsOfTheirSamples) {
+  StreamLoader loader(numbered({9}), {.global_batch_size = 9});
+  const auto batch = loader.next();
+  ASSERT_TRUE(batch);
+  const auto x = batch->tensor("x").as<std::int64_t>();
+  const Tensor text = batch->tensor("text");
+  ASSERT_EQ(x.size(), 18U);
+  ASSERT_EQ(text.offsets.size(), 10U);
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(x[2 * i + 1], batch->ids()[i].input);
+    EXPECT_EQ(text.offsets[i + 1] - text.offsets[i], static_cast<std::int64_t>(i % 5));
+  }
+  EXPECT_THROW(static_cast<void>(batch->tensor("y")), Error);
+}
+
+TEST(StreamLoader, BeginsTheNextEpochAtTheNextStep) {
+  StreamLoader loader(numbered({3, 4}), {.global_batch_size = 4, .epochs = 2});
+  std::vector<std::int64_t> epochs;
+  std::vector<std::int64_t> sizes;
+  while (const auto batch = loader.next()) {
+    EXPECT_EQ(batch->start().step, std::ssize(epochs));
+    epochs.push_back(batch->start().epoch);
+    sizes.push_back(batch->size());
+  }
+  EXPECT_THAT(epochs, ::testing::ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(sizes, ::testing::ElementsAre(4, 3, 4, 3));
+  EXPECT_EQ(loader.position(), (StreamPosition{.epoch = 2, .step = 4}));
+  EXPECT_FALSE(loader.next());
+}
+
+TEST(StreamLoader, EndsWhereThereIsNothing) {
+  for (const std::int64_t epochs : {std::int64_t{0}, std::int64_t{3}, kEndless}) {
+    StreamLoader empty(numbered({0, 0, 0}), {.epochs = epochs});
+    EXPECT_FALSE(empty.next());
+    EXPECT_FALSE(empty.next());
+  }
+  StreamLoader none(numbered({5}), {.epochs = 0});
+  EXPECT_FALSE(none.next());
+}
+
+// Whether `ahead` batches of 4, and no more, were ever read beyond the one that the caller may be taking.
+void expect_bounded(StreamLoaderOptions options, std::int64_t ahead) {
+  const auto source = numbered({200, 200, 200});
+  std::atomic<std::int64_t> read = 0;
+  std::atomic<std::int64_t> taken = 0;
+  std::atomic<bool> is_bounded = true;
+  source->on_read = [&](StreamId) {
+    if (++read > taken + 4 * ahead) is_bounded = false;
+  };
+  options.global_batch_size = 4;
+  StreamLoader loader(source, options);
+  do taken += 4;
+  while (loader.next());
+  EXPECT_TRUE(is_bounded) << options.workers << " workers";
+}
+
+TEST(StreamLoader, ReadsNoFurtherAheadThanItIsTold) {
+  for (const int workers : {0, 1, 2, 3}) {
+    expect_bounded({.workers = workers, .read_ahead_batches = 1}, 1);
+    expect_bounded({.workers = workers, .read_ahead_batches = 3}, 3);
+    expect_bounded({.workers = workers, .read_ahead_batches = 3, .read_ahead_bytes = 0}, 1);
+  }
+}
+
+TEST(StreamLoader, ThrowsWhatAStreamThrowsInItsPlaceAndTriesAgain) {
+  for (const int workers : {0, 1, 2}) {
+    const auto source = numbered({5, 5, 5});
+    std::atomic<bool> is_broken = true;
+    source->on_read = [&](StreamId id) {
+      if (is_broken && id == StreamId{{1}, 3, 0}) throw Error(ErrorCode::io, "the disk is gone");
+    };
+    StreamLoader loader(source, {.global_batch_size = 6, .workers = workers});
+    ByShard all;
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        while (const auto batch = loader.next()) test::add(*batch, all);
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::io);
+        EXPECT_THAT(error.what(), HasSubstr("shard 1 (file-1), epoch 0, behind its 3 samples"));
+        EXPECT_EQ(loader.position().step, 1);
+      }
+    }
+    is_broken = false;
+    while (const auto batch = loader.next()) test::add(*batch, all);
+    EXPECT_EQ(all, test::whole(*source, 1));
+  }
+}
+
+TEST(StreamLoader, RefusesWhatCanNeverWork) {
+  const auto refuses = [](std::shared_ptr<const StreamSource> source, const StreamLoaderOptions& options,
+                          const char* why) {
+    try {
+      StreamLoader loader(std::move(source), options);
+      ADD_FAILURE() << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+  };
+  refuses(nullptr, {}, "there is no source");
+  refuses(numbered({}), {}, "0 shards");
+  refuses(numbered({1}), {.global_batch_size = 0}, "global_batch_size is 0");
+  refuses(numbered({1}), {.workers = -1}, "workers is -1");
+  refuses(numbered({1}), {.read_ahead_batches = 0}, "read_ahead_batches is 0");
+}
+
+TEST(StreamLoader, CountsWhatItDoes) {
+  const auto source = stream_of(std::make_shared<CountingSource>(100), 4);
+  for (const int workers : {0, 2}) {
+    StreamLoader loader(source, {.global_batch_size = 8, .workers = workers});
+    while (loader.next()) continue;
+    const LoaderStats stats = loader.stats();
+    EXPECT_EQ(stats.batches, 13);
+    EXPECT_EQ(stats.samples, 100);
+    std::int64_t read = 0;
+    for (const WorkerStats& worker : stats.workers) read += worker.samples;
+    EXPECT_EQ(read, 100);
+  }
+}
+
+TEST(StreamLoader, BatchesOutliveIt) {
+  std::optional<StreamBatch> batch;
+  {
+    StreamLoader loader(numbered({9}), {.global_batch_size = 9});
+    batch = loader.next();
+  }
+  EXPECT_EQ(batch->tensor(0).as<std::int64_t>()[17], 8);
+}
+
+}  // namespace
+}  // namespace rota

@@ -1,0 +1,251 @@
+// Streams through the real thing: all ranks take the same steps, whatever is in their shards, and worlds of
+// every size take turns with a checkpoint on disk between them.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "mpi_main.hpp"
+#include "rota/checkpoint_directory.hpp"
+#include "stream/gathered.hpp"
+#include "stream/stream_run.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota {
+namespace {
+
+using test::NumberedStream;
+using ::testing::HasSubstr;
+
+const mpi::Communicator& everyone() { return mpi_session().comm(); }
+
+std::shared_ptr<NumberedStream> numbered(std::vector<std::int64_t> lengths) {
+  return std::make_shared<NumberedStream>(std::move(lengths));
+}
+
+// One empty, one a hundred times the others, more than ranks and fewer.
+const std::vector<std::vector<std::int64_t>> kLengths{
+    {1, 100, 0, 1, 1, 1, 1}, {3}, {0, 5}, {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, {0, 0, 0}};
+
+// What all ranks have of a step, the same on each.
+struct Step {
+  StreamPosition start;
+  std::vector<std::int64_t> sizes;
+};
+
+std::optional<Step> take_step(StreamLoader& loader, test::Samples& all) {
+  const auto batch = loader.next();
+  const auto has = mpi::gather(everyone(), batch ? 1 : 0);
+  EXPECT_THAT(has, ::testing::Each(has[0]));
+  if (!batch) return std::nullopt;
+  test::gather(everyone(), *batch, all);
+  return Step{.start = batch->start(), .sizes = mpi::gather(everyone(), batch->size())};
+}
+
+TEST(StreamRanks, TakeTheSameStepsAndSeeEverySampleOnce) {
+  for (const auto& lengths : kLengths) {
+    for (const std::int64_t batch : {1, 8}) {
+      for (const bool knows : {true, false}) {
+        const auto source = numbered(lengths);
+        source->knows_lengths = knows;
+        test::Samples all;
+        StreamLoader loader(
+            source,
+            {.global_batch_size = batch, .epochs = 2, .workers = everyone().rank() % 3, .comm = &everyone()});
+        std::int64_t steps = 0;
+        while (const auto step = take_step(loader, all)) {
+          EXPECT_EQ(step->start.step, steps++);
+          EXPECT_GT(*std::ranges::max_element(step->sizes), 0) << "an empty step";
+          EXPECT_THAT(step->sizes, ::testing::Each(::testing::Le((batch - 1) / everyone().size() + 1)));
+        }
+        EXPECT_EQ(all, test::samples_of(*source, 2));
+      }
+    }
+  }
+}
+
+TEST(StreamRanks, WithNothingLeftGetEmptyBatchesUntilTheLongestShardEnds) {
+  if (everyone().size() == 1) return;
+  StreamLoader loader(numbered({1, 100, 0, 1}),
+                      {.global_batch_size = 4 * everyone().size(), .comm = &everyone()});
+  test::Samples all;
+  std::int64_t steps = 0;
+  while (const auto step = take_step(loader, all)) {
+    ++steps;
+    if (steps > 1) {
+      EXPECT_EQ(std::ranges::count(step->sizes, 0), everyone().size() - 1);
+    }
+  }
+  EXPECT_EQ(steps, 25);
+}
+
+TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsAndTryAgain) {
+  const auto source = numbered({6, 6, 6, 6, 6, 6});
+  std::atomic<bool> is_broken = true;
+  source->on_read = [&](StreamId id) {
+    if (is_broken && id == StreamId{{0}, 4, 0}) throw Error(ErrorCode::io, "the disk is gone");
+  };
+  StreamLoader loader(source, {.global_batch_size = 2 * everyone().size(), .comm = &everyone()});
+  test::Samples all;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::string message;
+    try {
+      while (const auto batch = loader.next()) test::gather(everyone(), *batch, all);
+    } catch (const Error& error) {
+      message = error.what();
+      EXPECT_EQ(error.code(), ErrorCode::io);
+    }
+    EXPECT_THAT(message, HasSubstr("read shard 0 (file-0), epoch 0, behind its 4 samples"));
+    EXPECT_EQ(message.starts_with("rank 0: "), everyone().size() > 1);
+  }
+  is_broken = false;
+  while (take_step(loader, all)) continue;
+  EXPECT_EQ(all, test::samples_of(*source, 1));
+}
+
+TEST(StreamRanks, ThatHaveDifferentSourcesAreToldSo) {
+  if (everyone().size() == 1) return;
+  try {
+    StreamLoader(numbered({1, 2, 3, everyone().rank() == 1 ? 1 : 0}),
+                 {.epochs = everyone().rank() == 1 ? 2 : 1, .comm = &everyone()});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_THAT(error.what(), HasSubstr("rank 1: make stream loaders: rank 0 has 4 shards"));
+  }
+}
+
+TEST(StreamRanks, GiveUpOneThatDoesNotComeAndNameIt) {
+  if (everyone().size() == 1) return;
+  StreamLoader loader(numbered(std::vector<std::int64_t>(20, 20)),
+                      {.deadline = std::chrono::milliseconds(300), .comm = &everyone()});
+  const int missing = everyone().size() - 1;
+  EXPECT_TRUE(loader.next());
+  if (everyone().rank() != missing) {
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      try {
+        while (loader.next()) continue;
+        ADD_FAILURE() << "nothing was thrown";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::timeout);
+        EXPECT_THAT(error.what(), HasSubstr("rank " + std::to_string(missing) + " did not arrive"));
+      }
+    }
+  }
+  mpi::agree(everyone(), "wait for the others", nullptr);
+}
+
+TEST(StreamRanks, LeaveALoaderInTheMidstOfAnEpochWithoutWaiting) {
+  for (int steps = 0; steps < 4; ++steps) {
+    StreamLoader loader(numbered({30, 20, 10, 40}), {.global_batch_size = 8, .comm = &everyone()});
+    for (int k = 0; k < steps; ++k) EXPECT_TRUE(loader.next());
+  }
+}
+
+/// Worlds that take turns. All choices are the same on every rank.
+class Chain {
+ public:
+  Chain(std::uint64_t seed, std::shared_ptr<const StreamSource> source, std::filesystem::path directory)
+      : random_(seed), source_(std::move(source)), directory_(std::move(directory)) {}
+
+  int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+
+  /// Some steps in a world of the first `size` ranks, from the newest checkpoint on; what they saw is added
+  /// on rank 0, which is in every world. True at the end of the run.
+  bool leg(int size, test::Samples& all) {
+    const int steps = draw(0, 6);
+    StreamLoaderOptions options{.global_batch_size = draw(1, 12),
+                                .epochs = 2,
+                                .workers = draw(0, 2),
+                                .read_ahead_batches = draw(1, 4)};
+    const bool goes_on = draw(0, 1) == 0;
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(everyone().get(), everyone().rank() < size ? 0 : MPI_UNDEFINED, everyone().rank(), &part);
+    std::int64_t is_over = 0;
+    if (part != MPI_COMM_NULL) {
+      is_over = run(mpi::Communicator(part), options, steps, goes_on, all) ? 1 : 0;
+      MPI_Comm_free(&part);
+    }
+    mpi::max(everyone(), std::span(&is_over, 1));
+    return is_over != 0;
+  }
+
+ private:
+  bool run(const mpi::Communicator& comm, StreamLoaderOptions options, int steps, bool goes_on,
+           test::Samples& all) {
+    options.comm = &comm;
+    CheckpointDirectory checkpoints(comm, directory_);
+    StreamLoader loader(source_, options);
+    checkpoints.restore_all(loader);
+    bool is_over = false;
+    for (int k = 0; k < steps && !is_over; ++k) {
+      const auto batch = loader.next();
+      if (batch) test::gather(comm, *batch, all);
+      is_over = !batch;
+    }
+    checkpoints.save_all(loader.position().step, loader);
+    if (goes_on) static_cast<void>(loader.next());  // what is not saved did not happen
+    return is_over;
+  }
+
+  std::mt19937_64 random_;
+  std::shared_ptr<const StreamSource> source_;
+  std::filesystem::path directory_;
+};
+
+std::shared_ptr<const StreamSource> source_of(std::uint64_t seed) {
+  const auto plain = numbered(kLengths[seed % (kLengths.size() - 1)]);
+  plain->knows_lengths = seed % 3 != 0;
+  if (seed % 4 == 0) return plain;
+  if (seed % 4 == 1) return shuffle_buffer(plain, 4, seed);
+  if (seed % 4 == 2) return test::up_to_three(shuffle_buffer(plain, 12, seed));
+  return shuffle_buffer(test::up_to_three(test::two_of_three(plain)), 6, seed);
+}
+
+TEST(StreamRescale, AChainOfWorldsWithCheckpointsBetweenSeesEachSampleOnce) {
+  const int chains = everyone().size() > 4 ? 4 : 12;
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(chains); ++seed) {
+    std::unique_ptr<test::TemporaryDirectory> owner;
+    if (everyone().rank() == 0) owner = std::make_unique<test::TemporaryDirectory>();
+    Chain chain(seed, source_of(seed), mpi::broadcast(everyone(), owner ? owner->path().string() : ""));
+    test::Samples all;
+    bool is_over = false;
+    for (int legs = 0; !is_over && legs < 400; ++legs)
+      is_over = chain.leg(chain.draw(1, everyone().size()), all);
+    EXPECT_TRUE(is_over);
+    if (everyone().rank() == 0) {
+      EXPECT_EQ(all, test::samples_of(*source_of(seed), 2)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(StreamRescale, SharesOutWhatRemains) {
+  std::unique_ptr<test::TemporaryDirectory> owner;
+  if (everyone().rank() == 0) owner = std::make_unique<test::TemporaryDirectory>();
+  CheckpointDirectory checkpoints(everyone(),
+                                  mpi::broadcast(everyone(), owner ? owner->path().string() : ""));
+  const auto source = numbered({3, 3, 40, 50});
+  {
+    StreamLoader loader(source, {.global_batch_size = 16 * everyone().size(), .comm = &everyone()});
+    EXPECT_TRUE(loader.next());
+    checkpoints.save_all(1, loader);
+  }
+  const auto checkpoint = checkpoints.latest();
+  StreamLoader here(source, {.comm = &everyone()});
+  restore(here, *checkpoint);
+  if (everyone().size() == 2) {  // as before
+    EXPECT_EQ(here.owner({3}), 0);
+    EXPECT_EQ(here.owner({2}), 1);
+  }
+  StreamLoader alone(source, {});
+  restore(alone, *checkpoint);
+  for (std::int64_t s = 0; s < 4; ++s) EXPECT_EQ(alone.owner({s}), 0);
+  EXPECT_THROW(static_cast<void>(alone.owner({4})), Error);
+}
+
+}  // namespace
+}  // namespace rota

@@ -1,0 +1,60 @@
+// Reads a stream with all ranks from the newest checkpoint on, and traces what it gets, until a rank is
+// killed by itself, as by kill -9, or the run ends.
+//   streamer TRACES CHECKPOINTS BATCH [VICTIM STEPS]
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cli/stream_trace.hpp"
+#include "cli/trace_reader.hpp"
+#include "rota/checkpoint_directory.hpp"
+#include "rota/mpi.hpp"
+#include "stream/streamed.hpp"
+
+namespace {
+
+constexpr std::int64_t kStepsPerSave = 5;
+
+// The number of this start of the program, the same on all ranks.
+std::int64_t new_phase(const rota::mpi::Communicator& comm, const std::string& traces) {
+  const std::int64_t before = comm.rank() == 0 ? rota::tracing::highest_phase(traces) : 0;
+  return 1 + std::stoll(rota::mpi::broadcast(comm, std::to_string(before)));
+}
+
+int run(const rota::mpi::Session& session, const std::vector<std::string>& arguments) {
+  const rota::World world = session.world();
+  const std::int64_t phase = new_phase(session.comm(), arguments[0]);
+  rota::StreamLoader loader(rota::test::streamed(), {.global_batch_size = std::stoll(arguments[2]),
+                                                     .epochs = rota::test::kStreamedEpochs,
+                                                     .workers = 1 + world.rank % 2,
+                                                     .comm = &session.comm()});
+  rota::CheckpointDirectory checkpoints(session.comm(), arguments[1]);
+  checkpoints.restore_all(loader);
+  rota::tracing::StreamTraceWriter trace(arguments[0], {.phase = phase,
+                                                        .world = world,
+                                                        .workers = loader.options().workers,
+                                                        .shards = loader.source().shards(),
+                                                        .batch = loader.options().global_batch_size,
+                                                        .resumed_from = loader.position()});
+  const bool is_victim = arguments.size() > 3 && std::stoi(arguments[3]) == world.rank;
+  std::int64_t steps = 0;
+  while (const auto batch = loader.next()) {
+    trace.write(*batch);
+    if (is_victim && ++steps == std::stoll(arguments[4])) ::kill(::getpid(), SIGKILL);
+    const std::int64_t step = loader.position().step;
+    if (step % kStepsPerSave == 0) checkpoints.save_all(step, loader);
+  }
+  trace.end(loader.position());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  rota::mpi::Session session(argc, argv);
+  return session.run([&] { return run(session, {argv + 1, argv + argc}); });
+}

@@ -1,0 +1,224 @@
+// Streams and what is made of them: saved behind any sample, they go on with the very samples that they would
+// have gone on with.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "loader/counting_source.hpp"
+#include "stream/numbered_stream.hpp"
+
+namespace rota {
+namespace {
+
+using test::NumberedStream;
+using test::read_all;
+using test::Seen;
+using test::seen;
+using Pipeline = std::shared_ptr<const StreamSource>;
+
+Pipeline numbered() { return std::make_shared<NumberedStream>(std::vector<std::int64_t>{23, 0, 1, 40}); }
+
+// All kinds of streams, and chains of them.
+std::map<std::string, Pipeline> pipelines() {
+  return {
+      {"plain", numbered()},
+      {"indexed", stream_of(std::make_shared<CountingSource>(64), 4)},
+      {"filter", test::two_of_three(numbered())},
+      {"expand", test::up_to_three(numbered())},
+      {"shuffle", shuffle_buffer(numbered(), 7, 5)},
+      {"shuffle of one", shuffle_buffer(numbered(), 1, 5)},
+      {"shuffle of all", shuffle_buffer(numbered(), 1000, 5)},
+      {"filter, expand, shuffle", shuffle_buffer(test::up_to_three(test::two_of_three(numbered())), 5, 1)},
+      {"shuffle, expand", test::up_to_three(shuffle_buffer(numbered(), 5, 1))},
+      {"shuffle, filter, shuffle",
+       shuffle_buffer(test::two_of_three(shuffle_buffer(numbered(), 4, 1)), 3, 2)}};
+}
+
+class Transforms : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Reads on from behind sample `stop`, from its cursor.
+  std::vector<Seen> in_two(ShardId shard, std::size_t stop) {
+    const auto stream = source_->open(shard, 1, {});
+    StreamSample sample(source_->fields());
+    std::vector<Seen> all;
+    while (all.size() < stop && stream->next(sample)) all.push_back(seen(sample));
+    StreamCursor cursor;
+    stream->cursor(cursor);
+    EXPECT_EQ(std::ssize(cursor.numbers), source_->cursor_numbers());
+    const auto resumed = source_->open(shard, 1, cursor);
+    StreamCursor again{.numbers = {99}, .blob = "what was here before"};
+    resumed->cursor(again);
+    EXPECT_EQ(again, cursor);
+    const auto rest = read_all(*resumed, *source_);
+    all.insert(all.end(), rest.begin(), rest.end());
+    return all;
+  }
+
+  Pipeline source_ = pipelines().at(GetParam());
+};
+
+TEST_P(Transforms, SavedBehindAnySampleGoOnWithTheVerySamples) {
+  for (std::int64_t s = 0; s < source_->shards(); ++s) {
+    const std::vector<Seen> all = read_all(*source_, {s}, 1);
+    for (std::size_t stop = 1; stop <= all.size(); ++stop)
+      ASSERT_EQ(in_two({s}, stop), all) << s << " " << stop;
+  }
+}
+
+TEST_P(Transforms, GiveEachSampleAnIdOfItsOwn) {
+  std::map<StreamId, int> times;
+  for (std::int64_t s = 0; s < source_->shards(); ++s) {
+    for (const Seen& sample : read_all(*source_, {s}, 1)) ++times[sample.first];
+  }
+  EXPECT_FALSE(times.empty());
+  for (const auto& [id, count] : times) EXPECT_EQ(count, 1) << to_string(id);
+}
+
+TEST_P(Transforms, AreTheSameEachTimeAndFollowTheEpoch) {
+  EXPECT_EQ(read_all(*source_, {0}, 1), read_all(*source_, {0}, 1));
+  const std::string name = GetParam();
+  const bool is_random = name.find("shuffle") != std::string::npos && name != "shuffle of one";
+  const bool is_other = read_all(*source_, {0}, 1) != read_all(*source_, {0}, 2);
+  EXPECT_EQ(is_other, is_random || name.find("expand") != std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, Transforms, ::testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const auto& [name, source] : pipelines()) names.push_back(name);
+                           return names;
+                         }()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace_if(
+                               name, [](char c) { return c == ' ' || c == ','; }, '_');
+                           return name;
+                         });
+
+std::vector<StreamId> ids_of(const StreamSource& source, ShardId shard) {
+  std::vector<StreamId> ids;
+  for (const Seen& sample : read_all(source, shard)) ids.push_back(sample.first);
+  return ids;
+}
+
+TEST(Filter, KeepsWhatItIsToldTo) {
+  std::vector<StreamId> kept;
+  for (const StreamId& id : ids_of(*numbered(), {0})) {
+    if (id.input % 3 != 0) kept.push_back(id);
+  }
+  EXPECT_EQ(ids_of(*test::two_of_three(numbered()), {0}), kept);
+}
+
+TEST(Expand, NumbersWhatIsMadeOfASample) {
+  const auto ids = ids_of(*test::up_to_three(numbered()), {0});
+  const std::vector<StreamId> first{{{0}, 1, 0}, {{0}, 2, 0}, {{0}, 2, 1}, {{0}, 3, 0}};
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), ids.begin()));
+}
+
+TEST(Expand, KeepsIdsApartWhereSamplesAreExpandedTwice) {
+  const ExpandFunction twice = [](std::int64_t, const StreamSample& sample, StreamOutputs& outputs) {
+    for (int k = 0; k < 2; ++k) outputs.add().set(0, sample.bytes(0));
+  };
+  const auto source = expand(expand(numbered(), twice, {.most = 2}), twice, {.most = 2});
+  EXPECT_THAT(ids_of(*source, {2}), ::testing::ElementsAre(StreamId{{2}, 0, 0}, StreamId{{2}, 0, 1},
+                                                           StreamId{{2}, 0, 2}, StreamId{{2}, 0, 3}));
+}
+
+TEST(Expand, RefusesMoreThanItWasToldOf) {
+  const ExpandFunction three = [](std::int64_t, const StreamSample&, StreamOutputs& outputs) {
+    for (int k = 0; k < 3; ++k) outputs.add();
+  };
+  const auto source = expand(numbered(), three, {.most = 2});
+  EXPECT_THROW(read_all(*source, {0}), Error);
+}
+
+TEST(ShuffleBuffer, HandsOutEachSampleOnceInAnotherOrder) {
+  const auto plain = read_all(*numbered(), {3});
+  auto mixed = read_all(*shuffle_buffer(numbered(), 8, 5), {3});
+  EXPECT_NE(mixed, plain);
+  EXPECT_NE(mixed, read_all(*shuffle_buffer(numbered(), 8, 6), {3}));
+  for (std::size_t i = 0; i < mixed.size(); ++i) EXPECT_LT(mixed[i].first.input, std::int64_t(i) + 8);
+  std::ranges::sort(mixed);
+  EXPECT_EQ(mixed, plain);
+}
+
+TEST(ShuffleBuffer, KnowsWhatIsInIt) {
+  const auto source = shuffle_buffer(numbered(), 8, 5);
+  const auto stream = source->open({3}, 0, {});
+  StreamSample sample(source->fields());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(stream->next(sample));
+  StreamCursor cursor;
+  stream->cursor(cursor);
+  EXPECT_EQ(source->remaining({3}, cursor), 35);
+  EXPECT_EQ(source->remaining({3}, {}), 40);
+}
+
+TEST(StreamOf, HandsOutTheSamplesOfItsSourceShardByShard) {
+  const auto source = stream_of(std::make_shared<CountingSource>(10), 3);
+  std::vector<std::int64_t> values;
+  for (std::int64_t s = 0; s < 3; ++s) {
+    for (const Seen& sample : read_all(*source, {s})) {
+      values.push_back(0);
+      std::memcpy(&values.back(), sample.second.data(), sizeof(std::int64_t));
+    }
+  }
+  EXPECT_THAT(values, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_EQ(source->remaining({1}, {}), 3);
+}
+
+TEST(Cursors, ThatAreNotOfTheStreamAreRefused) {
+  const auto source = shuffle_buffer(test::up_to_three(numbered()), 4, 1);
+  const auto stream = source->open({0}, 0, {});
+  StreamSample sample(source->fields());
+  ASSERT_TRUE(stream->next(sample));
+  StreamCursor good;
+  stream->cursor(good);
+  ASSERT_GT(good.blob.size(), 0U);
+  std::vector<StreamCursor> bad{good, good, good, good};
+  bad[0].numbers.pop_back();
+  bad[1].numbers.back() = 1 << 20;
+  bad[2].numbers[bad[2].numbers.size() - 2] = 1000;
+  bad[3].blob[24] = '\x7f';  // rows of a fixed field
+  for (const StreamCursor& cursor : bad) EXPECT_THROW(source->open({0}, 0, cursor), Error);
+  EXPECT_NO_THROW(source->open({0}, 0, good));
+}
+
+TEST(StreamFingerprint, TellsSourcesAndTransformsApart) {
+  const std::vector<Fingerprint> all{
+      numbered()->fingerprint(),
+      NumberedStream({1, 2, 3}).fingerprint(),
+      test::two_of_three(numbered())->fingerprint(),
+      filter(
+          numbered(), [](std::int64_t, const StreamSample&) { return true; }, "all")
+          ->fingerprint(),
+      shuffle_buffer(numbered(), 4, 1)->fingerprint(),
+      shuffle_buffer(numbered(), 4, 2)->fingerprint(),
+      shuffle_buffer(numbered(), 5, 1)->fingerprint(),
+      test::up_to_three(numbered())->fingerprint()};
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(all[i], all[j]) << i << " and " << j;
+  }
+}
+
+TEST(StreamIds, AreReadAsTheyAreWritten) {
+  const StreamId id{.shard = {3}, .input = 1041, .output = 2};
+  EXPECT_EQ(to_string(id), "3:1041:2");
+  EXPECT_EQ(parse_stream_id("3:1041:2"), id);
+  for (const char* bad : {"", "3", "3:1", "3:1:", "3:1:2:", "3:1:2:4", "-3:1:2", "3:x:2", " 3:1:2", "3:1:2 "})
+    EXPECT_THROW(parse_stream_id(bad), Error) << bad;
+}
+
+TEST(StreamSample, TakesOnlyWhatItsFieldsHold) {
+  StreamSample sample(numbered()->fields());
+  const std::vector<std::byte> bytes(17);
+  EXPECT_THROW(sample.set(0, bytes), Error);
+  EXPECT_THROW(sample.resize(0, 2), Error);
+  EXPECT_THROW(sample.resize(1, -1), Error);
+  EXPECT_NO_THROW(sample.set(1, bytes));
+  EXPECT_EQ(sample.rows(1), 17);
+}
+
+}  // namespace
+}  // namespace rota
