@@ -26,6 +26,7 @@ struct StreamId {
   ShardId shard;
   std::int64_t input = 0;
   std::int64_t output = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
   friend auto operator<=>(const StreamId&, const StreamId&) = default;
 };
 
@@ -48,7 +49,8 @@ class StreamSample {
   StreamSample(const StreamSample&) = delete;
   StreamSample& operator=(const StreamSample&) = delete;
 
-  StreamId id;
+  [[nodiscard]] const StreamId& id() const noexcept { return id_; }
+  void set_id(const StreamId& id) noexcept { id_ = id; }
 
   /// Number of fields.
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
@@ -89,6 +91,7 @@ class StreamSample {
     [[nodiscard]] std::size_t used() const noexcept { return static_cast<std::size_t>(rows) * row_bytes; }
     void reserve(std::size_t bytes);
   };
+  StreamId id_;
   std::vector<Slot> slots_;
 };
 

@@ -104,7 +104,7 @@ class StreamLoader {
   /// **Collective** over `options.comm`. Starts the workers. Throws on all ranks: Error{invalid_argument}
   /// from `options.validate()`, for no source or one without shards or cursor numbers, Error{mismatch} where
   /// ranks have different sources or epochs, and what the source throws when asked what is in its shards.
-  StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
+  explicit StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
   /// Waits for reads that are under way, and for no other rank. In the midst of a run some ranks may have
   /// begun to agree on a step that none will take: the communicator is then kept until MPI ends.
   ~StreamLoader();

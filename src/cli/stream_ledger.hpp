@@ -17,6 +17,7 @@ struct StreamEntry {
   std::int64_t input = -1;  ///< -1: there is none
   std::int64_t output = 0;
   std::uint64_t digest = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
   friend auto operator<=>(const StreamEntry&, const StreamEntry&) = default;
 };
 

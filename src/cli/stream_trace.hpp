@@ -17,16 +17,16 @@ namespace rota::tracing {
 /// The first record of a stream's trace file.
 struct StreamTraceStart {
   std::int64_t phase = 0;
-  World world;
+  World world = {};
   int workers = 0;
-  std::int64_t shards = 0;      ///< L
-  std::int64_t batch = 0;       ///< B
-  StreamPosition resumed_from;  ///< (0, 0) for a fresh start
+  std::int64_t shards = 0;           ///< L
+  std::int64_t batch = 0;            ///< B
+  StreamPosition resumed_from = {};  ///< (0, 0) for a fresh start
 };
 
 /// What one rank had in one step.
 struct StreamTraceBatch {
-  StreamPosition start;
+  StreamPosition start = {};
   std::vector<StreamId> ids = {};
   std::vector<std::int64_t> positions = {};  ///< of the samples in their shards' streams; as many as ids
   std::vector<std::uint64_t> digests = {};   ///< of their bytes; as many as ids

@@ -69,9 +69,9 @@ SplitCursor StreamAdaptor::split(ShardId shard, const StreamCursor& cursor) cons
 }
 
 void pack(const StreamSample& sample, std::string& out) {
-  append(sample.id.shard.value, out);
-  append(sample.id.input, out);
-  append(sample.id.output, out);
+  append(sample.id().shard.value, out);
+  append(sample.id().input, out);
+  append(sample.id().output, out);
   for (std::size_t f = 0; f < sample.size(); ++f) append(sample.rows(f), out);
   for (std::size_t f = 0; f < sample.size(); ++f) {
     const auto bytes = sample.bytes(f);
@@ -84,9 +84,11 @@ std::size_t packed_bytes(const StreamSample& sample) noexcept {
 }
 
 void unpack(std::string_view& bytes, std::span<const Field> fields, StreamSample& out) {
-  out.id.shard.value = take_number(bytes);
-  out.id.input = take_number(bytes);
-  out.id.output = take_number(bytes);
+  StreamId id;
+  id.shard.value = take_number(bytes);
+  id.input = take_number(bytes);
+  id.output = take_number(bytes);
+  out.set_id(id);
   std::string_view rows = take(bytes, fields.size() * sizeof(std::int64_t));
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const std::int64_t count = take_number(rows);

@@ -36,7 +36,7 @@ class ExpandedStream final : public ShardStream {
     throw Error(ErrorCode::mismatch,
                 fmt::format("go on in the midst of input {}: {} of its samples were handed out, and {} are "
                             "made of it now; use the same function, or start a new run",
-                            to_string(input_.id), given_, outputs_.size()));
+                            to_string(input_.id()), given_, outputs_.size()));
   }
 
   bool next(StreamSample& out) override {
@@ -64,16 +64,17 @@ class ExpandedStream final : public ShardStream {
     outputs_.clear();
     rule_.expand(epoch_, input_, outputs_);
     const bool fits =
-        input_.id.output <= (std::numeric_limits<std::int64_t>::max() - rule_.most) / rule_.most;
+        input_.id().output <= (std::numeric_limits<std::int64_t>::max() - rule_.most) / rule_.most;
     if (outputs_.size() > rule_.most || !fits) {
       throw Error(ErrorCode::callback,
                   fmt::format("expand {}: {} samples were made of it, and no more than {} may be; raise "
                               "ExpandOptions::most, or lower it where samples are expanded again and again",
-                              to_string(input_.id), outputs_.size(), rule_.most));
+                              to_string(input_.id()), outputs_.size(), rule_.most));
     }
     for (std::int64_t k = 0; k < outputs_.size(); ++k) {
-      outputs_[k].id = input_.id;
-      outputs_[k].id.output = input_.id.output * rule_.most + k;
+      StreamId id = input_.id();
+      id.output = id.output * rule_.most + k;
+      outputs_[k].set_id(id);
     }
   }
 
@@ -90,7 +91,7 @@ class Expansion final : public internal::StreamAdaptor {
   Expansion(std::shared_ptr<const StreamSource> source, ExpandFunction expand, ExpandOptions options)
       : StreamAdaptor(std::move(source), 2, "expand a stream"),
         rule_{.expand = std::move(expand), .most = options.most},
-        fields_(options.fields.empty() ? inner().fields() : std::move(options.fields)),
+        fields_(options.fields.empty() ? inner().fields() : options.fields),
         name_(std::move(options.name)) {
     if (!rule_.expand) {
       throw Error(ErrorCode::invalid_argument,

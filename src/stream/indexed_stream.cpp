@@ -36,7 +36,7 @@ class IndexedStream final : public ShardStream {
       memory_[f].data = out.bytes(f).data();
     }
     source_.read(ids, BatchView(memory_, 0, 1));
-    out.id = {.shard = shard_, .input = next_ - begin_};
+    out.set_id({.shard = shard_, .input = next_ - begin_});
     ++next_;
     return true;
   }

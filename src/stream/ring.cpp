@@ -13,6 +13,7 @@ constexpr std::int64_t kRunBytes = std::int64_t{64} << 10;
 
 std::vector<ShardPlace> starts_of(const std::vector<ShardId>& shards) {
   std::vector<ShardPlace> places;
+  places.reserve(shards.size());
   for (const ShardId shard : shards) places.push_back({.shard = shard, .cursor = {}});
   return places;
 }

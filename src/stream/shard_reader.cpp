@@ -67,7 +67,9 @@ void ShardReader::open(Reading& out) {
 
 bool ShardReader::read_on(Reading& out) {
   if (!stream_->next(out.sample)) return false;
-  out.sample.id.shard = at_.shard;
+  StreamId id = out.sample.id();
+  id.shard = at_.shard;
+  out.sample.set_id(id);
   out.position = at_.position++;
   since_cursor_ += out.sample.total_bytes() + kSampleCost;
   out.has_cursor = since_cursor_ >= cursor_bytes_;

@@ -97,7 +97,7 @@ void StreamSample::set(std::size_t f, std::span<const std::byte> bytes) {
 }
 
 void StreamSample::copy(const StreamSample& other) {
-  id = other.id;
+  id_ = other.id_;
   for (std::size_t f = 0; f < slots_.size(); ++f) set(f, other.bytes(f));
 }
 

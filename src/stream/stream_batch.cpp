@@ -41,7 +41,7 @@ void StreamBatchMemory::resize(std::size_t samples) {
 }
 
 void StreamBatchMemory::set(std::size_t i, std::size_t shard, Reading& reading) noexcept {
-  ids[i] = reading.sample.id;
+  ids[i] = reading.sample.id();
   positions[i] = reading.position;
   held_bytes += reading.extra_bytes(store.fields());
   advances[i].shard = shard;

@@ -7,6 +7,7 @@
 
 #include "cli/demo_fixture.hpp"
 #include "cli/fake_run.hpp"
+#include "cli/stream_trace.hpp"
 
 namespace {
 
@@ -52,6 +53,24 @@ TEST_F(Tool, ComparesTwoTraces) {
   const Ended ended = rota(audit + write(other.phase(2, 20), "other"));
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.output, HasSubstr("difference: epoch 0, sample 0"));
+}
+
+TEST_F(Tool, AuditsStreams) {
+  const auto trace = [&](const char* name, std::int64_t second) {
+    std::filesystem::create_directory(path(name));
+    rota::tracing::StreamTraceWriter writer(path(name), {.phase = 0, .shards = 1, .batch = 2});
+    writer.write({.ids = {{{0}, 0, 0}, {{0}, 7, 1}}, .positions = {0, second}, .digests = {1, 2}});
+    writer.end({.epoch = 1, .step = 1});
+    return path(name).string();
+  };
+  const Ended right = rota("audit --stream " + trace("right", 1) + " --samples 2 --epochs 1");
+  EXPECT_EQ(right.code, 0);
+  EXPECT_THAT(right.output, AllOf(HasSubstr("1 complete epochs, 1 steps, 2 samples"), HasSubstr("passed")));
+  const Ended wrong = rota("audit --stream " + trace("wrong", 2) + " --same-as " + path("right").string());
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.output, AllOf(HasSubstr("missing: phase 0, rank 0: epoch 0: 0:7:1 is number 2"),
+                                  HasSubstr("difference: epoch 0, shard 0")));
+  EXPECT_EQ(rota("audit " + path("right").string()).code, 2) << "it does not say how many samples there are";
 }
 
 TEST_F(Tool, SaysWhatACheckpointHolds) {

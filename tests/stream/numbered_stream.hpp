@@ -56,8 +56,8 @@ class NumberedShard : public ShardStream {
 
   bool next(StreamSample& out) override {
     if (next_ == source_.length(shard_)) return false;
-    out.id = {.shard = shard_, .input = next_};
-    if (source_.on_read) source_.on_read(out.id);
+    out.set_id({.shard = shard_, .input = next_});
+    if (source_.on_read) source_.on_read(out.id());
     const std::array x{shard_.value, next_};
     out.set(0, std::as_bytes(std::span(x)));
     for (std::byte& b : out.resize(1, (shard_.value + next_) % 5)) b = static_cast<std::byte>(next_);
@@ -94,7 +94,7 @@ inline Seen seen(const StreamSample& sample) {
     const auto field = sample.bytes(f);
     bytes.append(reinterpret_cast<const char*>(field.data()), field.size());
   }
-  return {sample.id, bytes};
+  return {sample.id(), bytes};
 }
 
 inline std::vector<Seen> read_all(ShardStream& stream, const StreamSource& source) {
@@ -124,13 +124,13 @@ inline std::vector<Seen> seen(const StreamBatch& batch) {
 /// Keeps what is not divisible by 3.
 inline std::shared_ptr<const StreamSource> two_of_three(std::shared_ptr<const StreamSource> source) {
   return filter(std::move(source),
-                [](std::int64_t, const StreamSample& sample) { return sample.id.input % 3 != 0; });
+                [](std::int64_t, const StreamSample& sample) { return sample.id().input % 3 != 0; });
 }
 
 /// Makes 0 to 3 samples of one, each a number.
 inline std::shared_ptr<const StreamSource> up_to_three(std::shared_ptr<const StreamSource> source) {
   const auto make = [](std::int64_t epoch, const StreamSample& sample, StreamOutputs& outputs) {
-    for (std::int64_t k = 0; k < (sample.id.input + epoch) % 4; ++k) {
+    for (std::int64_t k = 0; k < (sample.id().input + epoch) % 4; ++k) {
       const std::int64_t value = 10 * sample.as<std::int64_t>(0)[1] + k;
       outputs.add().set(0, std::as_bytes(std::span(&value, 1)));
     }
