@@ -47,7 +47,7 @@ std::vector<double> weights_of(std::int64_t datasets) {
 }
 
 MixtureSchedule mixture(const std::vector<Order>& orders) {
-  MixtureState state{.weights = quantise(weights_of(std::ssize(orders))),
+  MixtureState state{.weights = rota::quantise(weights_of(std::ssize(orders))),
                      .counts = std::vector<std::int64_t>(orders.size())};
   return {orders, {.end = MixtureEnd::steps, .steps = 1'000'000'000}, WeightedTurns(std::move(state))};
 }

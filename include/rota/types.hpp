@@ -18,6 +18,7 @@ struct SampleId {
 /// A logical shard, 0 <= value < L: one of the fixed parts of the dataset.
 struct ShardId {
   std::int64_t value = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
   friend auto operator<=>(const ShardId&, const ShardId&) = default;
 };
 

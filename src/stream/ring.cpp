@@ -191,9 +191,13 @@ bool StreamRing::can_open() const noexcept {
   return batches == 0 || (batches < max_batches_ && bytes_ + fixed_bytes_ <= max_bytes_);
 }
 
-// While enough bytes are read ahead, only what the next batch needs, where there is none.
+// While enough bytes are read ahead, only what the next batch needs.
 bool StreamRing::may_read(const Ticket& ticket) const noexcept {
-  if (bytes_ <= max_bytes_ || has_ended_[ticket.shard]) return true;
+  return bytes_ <= max_bytes_ || has_ended_[ticket.shard] || is_needed(ticket);
+}
+
+// Whether it is of the next batch, and no batch is there.
+bool StreamRing::is_needed(const Ticket& ticket) const noexcept {
   if (is_assembling_ || !ready_.empty()) return false;
   std::size_t before = gathered_.size();
   for (const auto& other : queue_) {
@@ -292,15 +296,19 @@ void StreamRing::fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Tick
 void StreamRing::read(Lock& lock, std::size_t worker) {
   auto& todo = todo_[worker];
   std::vector<Ticket*> run;
+  std::size_t needed = 0;  // of them, however many bytes there are
+  const std::int64_t room = std::min(kRunBytes, max_bytes_ - bytes_);
   while (run.size() < kRun && !todo.empty() && may_read(*todo.front())) {
     run.push_back(todo.front());
+    if (room < kRunBytes && needed + 1 == run.size() && is_needed(*run.back())) ++needed;
     todo.pop_front();
   }
   std::vector<Outcome> outcomes;
   std::int64_t bytes = 0;
   lock.unlock();
   const auto start = std::chrono::steady_clock::now();
-  while (outcomes.size() < run.size() && bytes < kRunBytes) {
+  while (outcomes.size() < run.size() &&
+         (bytes < room || outcomes.size() < std::max<std::size_t>(needed, 1))) {
     outcomes.push_back(read_one(*run[outcomes.size()]));
     if (outcomes.back().state == Ticket::State::failed) break;
     if (outcomes.back().state != Ticket::State::filled) continue;

@@ -104,6 +104,7 @@ class StreamRing {
   static void fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Ticket>>& tickets,
                    std::vector<std::size_t> ended);
   [[nodiscard]] bool may_read(const Ticket& ticket) const noexcept;
+  [[nodiscard]] bool is_needed(const Ticket& ticket) const noexcept;
   void read(Lock& lock, std::size_t worker);
   [[nodiscard]] Outcome read_one(Ticket& ticket);
   void publish(const Outcome& outcome);

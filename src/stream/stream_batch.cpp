@@ -64,7 +64,7 @@ void StreamBatchMemory::finish() {
   store.open();
 }
 
-void StreamBatchMemory::copy_ragged(std::size_t i, const StreamSample& sample) noexcept {
+void StreamBatchMemory::copy_ragged(std::size_t i, const StreamSample& sample) const noexcept {
   for (std::size_t f = 0; f < store.fields().size(); ++f) {
     const auto bytes = sample.bytes(f);
     if (!store.fields()[f].ragged || bytes.empty()) continue;

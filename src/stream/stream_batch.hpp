@@ -38,7 +38,7 @@ struct StreamBatchMemory {
   void set(std::size_t i, std::size_t shard, Reading& reading) noexcept;
   /// Takes memory for ragged fields.
   void finish();
-  void copy_ragged(std::size_t i, const StreamSample& sample) noexcept;
+  void copy_ragged(std::size_t i, const StreamSample& sample) const noexcept;
 
   StreamPosition start;
   std::vector<StreamId> ids;

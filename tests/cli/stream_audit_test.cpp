@@ -16,7 +16,6 @@ namespace rota::tracing {
 namespace {
 
 using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 /// Two epochs of two shards of 4 and 6 samples, two of each a step where there are, by two ranks that own one

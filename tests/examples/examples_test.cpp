@@ -52,35 +52,35 @@ TEST_F(Examples, ClimateSeesEveryDayOfAYearOnceAtAnyWorldSizes) {
   EXPECT_THAT(run(3, "climate_windows 9 climate"), HasSubstr("from step 13"));
   EXPECT_THAT(run(5, "climate_windows 0 climate"),
               HasSubstr("step 46: 1457 days seen once, 0 not yet, 0 values wrong; that was the epoch"));
+}
 
-  TEST_F(Examples, PackAndMixSeesEveryTokenOnceAcrossStopsAndChangesOfWeights) {
-    EXPECT_THAT(run(4, "pack_and_mix 40"),
-                HasSubstr("4 ranks, to step 40: 768 sequences of web, 192 of code"));
-    EXPECT_THAT(run(1, "pack_and_mix 30"), HasSubstr("1 ranks, to step 70: "));
-    EXPECT_THAT(run(3, "pack_and_mix"), HasSubstr(" tokens, "));
-    EXPECT_THAT(run(2, "pack_and_mix"), HasSubstr(" 0 otherwise"));
-  }
+TEST_F(Examples, PackAndMixSeesEveryTokenOnceAcrossStopsAndChangesOfWeights) {
+  EXPECT_THAT(run(4, "pack_and_mix 40"), HasSubstr("4 ranks, to step 40: 768 sequences of web, 192 of code"));
+  EXPECT_THAT(run(1, "pack_and_mix 30"), HasSubstr("1 ranks, to step 70: "));
+  EXPECT_THAT(run(3, "pack_and_mix"), HasSubstr(" tokens, "));
+  EXPECT_THAT(run(2, "pack_and_mix"), HasSubstr(" 0 otherwise"));
+}
 
-  TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
-    EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
-  }
+TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
+  EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
+}
 
-  TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
-    const std::string whole = run(1, "train_mpi --epochs 1 --losses ref.txt");
-    run(3, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
-    run(4, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
-    const std::string last = run(2, "train_mpi --epochs 1 --checkpoint c --same-as ref.txt");
-    EXPECT_THAT(last, HasSubstr("from step 40"));
-    const auto result = [](const std::string& text) { return text.substr(text.find("validation loss"), 24); };
-    EXPECT_EQ(result(last), result(whole));
-  }
+TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
+  const std::string whole = run(1, "train_mpi --epochs 1 --losses ref.txt");
+  run(3, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
+  run(4, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
+  const std::string last = run(2, "train_mpi --epochs 1 --checkpoint c --same-as ref.txt");
+  EXPECT_THAT(last, HasSubstr("from step 40"));
+  const auto result = [](const std::string& text) { return text.substr(text.find("validation loss"), 24); };
+  EXPECT_EQ(result(last), result(whole));
+}
 
-  TEST_F(Examples, TrainingOnOtherDataIsSeenAsAnotherCurve) {
-    run(1, "train_mpi --epochs 1 --stop-after 5 --losses ref.txt");
-    const auto other = rota::test::run_command("cd " + directory_.path().string() +
-                                               " && timeout 60 " ROTA_EXAMPLES
-                                               "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
-    EXPECT_EQ(other.code, 1) << other.output;
-  }
+TEST_F(Examples, TrainingOnOtherDataIsSeenAsAnotherCurve) {
+  run(1, "train_mpi --epochs 1 --stop-after 5 --losses ref.txt");
+  const auto other = rota::test::run_command("cd " + directory_.path().string() +
+                                             " && timeout 60 " ROTA_EXAMPLES
+                                             "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
+  EXPECT_EQ(other.code, 1) << other.output;
+}
 
 }  // namespace

@@ -130,8 +130,17 @@ TEST(StreamLoader, EndsWhereThereIsNothing) {
   EXPECT_FALSE(none.next());
 }
 
+// Of a ragged field alone, whose bytes are not known before it is read.
+std::shared_ptr<const StreamSource> ragged(std::shared_ptr<const StreamSource> source) {
+  const auto make = [](std::int64_t, const StreamSample& sample, StreamOutputs& outputs) {
+    outputs.add().set(0, sample.bytes(0));
+  };
+  return expand(std::move(source), make,
+                {.fields = {{.name = "x", .dtype = DType::uint8, .shape = {}, .ragged = true}}});
+}
+
 // Whether `ahead` batches of 4, and no more, were ever read beyond the one that the caller may be taking.
-void expect_bounded(StreamLoaderOptions options, std::int64_t ahead) {
+void expect_bounded(StreamLoaderOptions options, std::int64_t ahead, bool is_ragged = false) {
   const auto source = numbered({200, 200, 200});
   std::atomic<std::int64_t> read = 0;
   std::atomic<std::int64_t> taken = 0;
@@ -140,7 +149,7 @@ void expect_bounded(StreamLoaderOptions options, std::int64_t ahead) {
     if (++read > taken + 4 * ahead) is_bounded = false;
   };
   options.global_batch_size = 4;
-  StreamLoader loader(source, options);
+  StreamLoader loader(is_ragged ? ragged(source) : source, options);
   do taken += 4;
   while (loader.next());
   EXPECT_TRUE(is_bounded) << options.workers << " workers";
@@ -151,6 +160,7 @@ TEST(StreamLoader, ReadsNoFurtherAheadThanItIsTold) {
     expect_bounded({.workers = workers, .read_ahead_batches = 1}, 1);
     expect_bounded({.workers = workers, .read_ahead_batches = 3}, 3);
     expect_bounded({.workers = workers, .read_ahead_batches = 3, .read_ahead_bytes = 0}, 1);
+    expect_bounded({.workers = workers, .read_ahead_batches = 3, .read_ahead_bytes = 0}, 1, true);
   }
 }
 

@@ -110,8 +110,8 @@ TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsAndTryAgain) {
 TEST(StreamRanks, ThatHaveDifferentSourcesAreToldSo) {
   if (everyone().size() == 1) return;
   try {
-    StreamLoader(numbered({1, 2, 3, everyone().rank() == 1 ? 1 : 0}),
-                 {.epochs = everyone().rank() == 1 ? 2 : 1, .comm = &everyone()});
+    const StreamLoader loader(numbered({1, 2, 3, everyone().rank() == 1 ? 1 : 0}),
+                              {.epochs = everyone().rank() == 1 ? 2 : 1, .comm = &everyone()});
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);

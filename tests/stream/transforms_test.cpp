@@ -181,8 +181,8 @@ TEST(Cursors, ThatAreNotOfTheStreamAreRefused) {
   bad[1].numbers.back() = 1 << 20;
   bad[2].numbers[bad[2].numbers.size() - 2] = 1000;
   bad[3].blob[24] = '\x7f';  // rows of a fixed field
-  for (const StreamCursor& cursor : bad) EXPECT_THROW(source->open({0}, 0, cursor), Error);
-  EXPECT_NO_THROW(source->open({0}, 0, good));
+  for (const StreamCursor& cursor : bad) EXPECT_THROW(static_cast<void>(source->open({0}, 0, cursor)), Error);
+  EXPECT_NO_THROW(static_cast<void>(source->open({0}, 0, good)));
 }
 
 TEST(StreamFingerprint, TellsSourcesAndTransformsApart) {
