@@ -121,7 +121,9 @@ TEST(Scenario, EightRanksTakeSixteenStepsOfABatchThatDoesNotDivideTheSamples) {
 }
 
 TEST(Scenario, TwoDatasetsMixedThreeToFiveGoFromTwoRanksToFour) {
-  Mixture mixture{.datasets = {{.source = samples(300), .weight = 3}, {.source = samples(500), .weight = 5}}};
+  const Mixture mixture{
+      .datasets = {{.source = samples(300), .weight = 3}, {.source = samples(500), .weight = 5}},
+      .end = MixtureEnd::all_exhausted};
   const LoaderOptions options{.global_batch_size = 16, .shards = 8};
   std::map<std::int64_t, int> times;
   const auto count = [&](const Loader&, const Batch& batch) {
