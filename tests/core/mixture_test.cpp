@@ -266,7 +266,7 @@ struct Tally {
 };
 
 Tally run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
-        std::int64_t size) {
+          std::int64_t size) {
   const MixtureSchedule schedule(orders, rules, turns);
   Tally result;
   GlobalBatch batch;
