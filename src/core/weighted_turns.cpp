@@ -96,7 +96,7 @@ struct IsLater {
   }
 };
 
-void check(const MixtureState& state) {
+MixtureState checked(MixtureState state) {
   const auto is_weight = [](std::int64_t weight) { return weight >= 0 && weight <= kLongestPeriod; };
   const bool has_weights = !state.weights.empty() && state.weights.size() <= kMostDatasets &&
                            std::ranges::all_of(state.weights, is_weight);
@@ -106,7 +106,7 @@ void check(const MixtureState& state) {
   for (const std::int64_t count : state.counts) taken += count;
   const bool has_counts = state.counts.size() == state.weights.size() && taken == state.changed_at &&
                           std::ranges::all_of(state.counts, [](std::int64_t count) { return count >= 0; });
-  if (period >= 1 && period <= kLongestPeriod && has_counts) return;
+  if (period >= 1 && period <= kLongestPeriod && has_counts) return state;
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("go on with a mixture of weights {}, set after {} samples of which each dataset had "
@@ -117,11 +117,10 @@ void check(const MixtureState& state) {
 
 }  // namespace
 
-WeightedTurns::WeightedTurns(MixtureState state) : state_(std::move(state)) {
-  check(state_);
-  period_ = std::accumulate(state_.weights.begin(), state_.weights.end(), std::int64_t{0});
-  places_ = std::make_shared<const Places>(make_period(state_.weights));
-}
+WeightedTurns::WeightedTurns(MixtureState state)
+    : state_(checked(std::move(state))),
+      period_(std::accumulate(state_.weights.begin(), state_.weights.end(), std::int64_t{0})),
+      places_(std::make_shared<const Places>(make_period(state_.weights))) {}
 
 // All times are multiplied by 2 k - 2, to be integers.
 WeightedTurns::Places WeightedTurns::make_period(const std::vector<std::int64_t>& weights) {

@@ -38,7 +38,7 @@ class WeightedTurns {
   static Places make_period(const std::vector<std::int64_t>& weights);
 
   MixtureState state_;
-  std::int64_t period_ = 0;
+  std::int64_t period_;
   std::shared_ptr<const Places> places_;
 };
 

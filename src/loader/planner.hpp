@@ -47,7 +47,7 @@ class Planner {
   using AnySchedule = std::variant<Schedule, MixtureSchedule>;
   struct Dataset {
     Order order;
-    std::int64_t first_id;
+    std::int64_t first_id = 0;
     std::optional<EpochOrder> epoch;  // the last that was looked at
   };
   void take(Slots& out);

@@ -262,7 +262,8 @@ TEST(MixtureSchedule, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
 struct Tally {
   std::int64_t real = 0;
   std::int64_t slots = 0;
-  std::int64_t last = 0;  // slots of the last batch
+  std::int64_t unmarked = 0;  // slots that are not marked as padding
+  std::int64_t last = 0;      // slots of the last batch
 };
 
 Tally run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
@@ -274,6 +275,9 @@ Tally run(const std::vector<Order>& orders, const MixtureRules& rules, const Wei
     result.real += batch.real;
     result.slots += batch.size;
     result.last = batch.size;
+    for (const Stretch& stretch : batch.stretches) {
+      if (stretch.mark == Mark::real) result.unmarked += stretch.end - stretch.begin;
+    }
   }
   return result;
 }
@@ -292,6 +296,14 @@ TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhausted) {
   EXPECT_EQ(run(orders, {.passes = 0}, turns, 7).real, 0);
 }
 
+TEST(MixtureSchedule, WaitsForNoDatasetWithoutWeight) {
+  const std::vector<Order> orders{Order(ShardPlan::equal(30, 4), Shuffle::global, 1),
+                                  Order(ShardPlan::equal(50, 4), Shuffle::global, 2)};
+  const WeightedTurns turns(fresh({1, 0}));
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::all_exhausted}, turns, 7).real, 30);
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::first_exhausted}, turns, 7).real, 30);
+}
+
 TEST(MixtureSchedule, EndsAsTheTailSays) {
   const std::vector<Order> orders{Order(ShardPlan::equal(20, 4), Shuffle::global, 1),
                                   Order(ShardPlan::equal(9, 4), Shuffle::global, 2)};
@@ -303,6 +315,7 @@ TEST(MixtureSchedule, EndsAsTheTailSays) {
   const Tally padded = run(orders, {.tail = Tail::pad}, turns, 7);
   EXPECT_EQ(padded.real, samples);
   EXPECT_EQ(padded.last, 7);
+  EXPECT_EQ(padded.unmarked, samples);
 }
 
 TEST(MixtureSchedule, CountsTheCursorsOfEachDatasetInItsOwnEpochs) {

@@ -178,7 +178,9 @@ TEST(Mixture, MixesByWeightAfterAnyNumberOfSteps) {
 }
 
 TEST(Mixture, OfDatasetsOfOneSizeShufflesEachInItsOwnWay) {
-  Loader loader(mixture_of({64, 64}, {1, 1}), {.global_batch_size = 128, .workers = 0});
+  Mixture mixture = mixture_of({64, 64}, {1, 1});
+  mixture.end = MixtureEnd::all_exhausted;  // with all samples of both
+  Loader loader(mixture, {.global_batch_size = 128, .workers = 0});
   std::vector<std::vector<std::int64_t>> ids(2);
   Step step;
   append(loader, *loader.next(), step);

@@ -149,6 +149,19 @@ TEST(Split, ByShardGivesEachShardToOneWorkerAlone) {
   }
 }
 
+TEST(Split, ByShardLeavesNoWorkerOfARankIdle) {
+  const auto seen = readers({.global_batch_size = 64,
+                             .shards = 20,
+                             .shuffle = Shuffle::within,
+                             .rank_split = Split::by_shard,
+                             .worker_split = Split::by_shard,
+                             .workers = 2},
+                            {.rank = 1, .size = 2});
+  std::set<std::thread::id> all;
+  for (const auto& [shard, threads] : seen) all.insert(threads.begin(), threads.end());
+  EXPECT_EQ(all.size(), 2U);
+}
+
 TEST(Split, BySampleLetsSeveralWorkersReadOneShard) {
   const auto seen = readers({.global_batch_size = 64, .shards = 1, .workers = 3}, {});
   std::set<std::thread::id> all;
