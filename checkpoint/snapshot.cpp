@@ -13,6 +13,8 @@ namespace {
 
 // HDF5's limit of 32 dimensions, of which rows are one.
 constexpr std::size_t kMaxRowDimensions = 31;
+constexpr const char* kTaken =
+    "there is one of this name already; give each its own, as save(loader, snapshot, name) does";
 
 [[noreturn]] void reject(std::string_view kind, std::string_view name, std::string_view why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("add {} \"{}\" to a snapshot: {}", kind, name, why));
@@ -111,7 +113,7 @@ void SnapshotData::claim_tensor_name(const std::string& name) {
       inside != names_.end() && inside->starts_with(as_group)) {
     reject("tensor", name, fmt::format("it is the group of \"{}\", and cannot be a tensor, too", *inside));
   }
-  if (!names_.insert(name).second) reject("tensor", name, "there is one of this name already");
+  if (!names_.insert(name).second) reject("tensor", name, kTaken);
 }
 
 void SnapshotData::add_tensor(LocalTensor tensor) {
@@ -144,7 +146,7 @@ namespace {
 void add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name, std::string bytes) {
   require_name(kind, name);
   if (std::ranges::find(blobs, name, &LocalBlob::name) != blobs.end()) {
-    reject(kind, name, "there is one of this name already");
+    reject(kind, name, kTaken);
   }
   blobs.push_back({.name = std::string(name), .bytes = std::move(bytes)});
 }

@@ -5,6 +5,9 @@
 //
 //   mpirun -n 4 climate_windows 20     # writes a small year, and stops after 20 steps
 //   mpirun -n 3 climate_windows        # goes on to the end
+//
+// Files and checkpoints are kept in /tmp/climate_windows, or in a directory named as second argument: remove
+// it to begin anew.
 
 #include <fmt/format.h>
 #include <hdf5.h>

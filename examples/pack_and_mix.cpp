@@ -4,6 +4,8 @@
 //
 //   mpirun -n 4 pack_and_mix 40     # stops after 40 steps
 //   mpirun -n 3 pack_and_mix        # goes on to the end
+//
+// Checkpoints are kept in ./packed: remove it to begin anew.
 
 #include <fmt/format.h>
 

@@ -46,7 +46,8 @@ struct CatalogOptions {
   Placement placement = Placement::node_shared;
   int listing_threads = 8;   ///< of a rank, that read directories, and ask for sizes
   int indexing_threads = 8;  ///< of a rank, that look into files, each into one of its own
-  /// Told how far listing and indexing are; null: nobody is. Kept by the catalog, for when it is opened.
+  /// Told, on each rank, how far its part of listing and indexing is; null: nobody is. Kept by the catalog,
+  /// for when it is opened.
   ProgressFunction progress = {};
   /// The ranks that make the catalog together, and then open it together: rank 0 alone reads directories, and
   /// what is found is handed out. Null: this process alone. It is duplicated.
@@ -135,17 +136,19 @@ class Catalog {
 
   /// Files.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// Where file i is, as a user would write it. Not for a distributed catalog.
+  /// Where file i is, as a user would write it. Not for a distributed catalog. Throws Error{out_of_range} for
+  /// a file that there is not.
   [[nodiscard]] std::string path(std::int64_t i) const;
   [[nodiscard]] Evidence evidence() const noexcept;
-  /// How many bytes file i had when it was listed. Only where the evidence is sizes; not for a distributed
-  /// catalog.
+  /// How many bytes file i had when it was listed; not for a distributed catalog. Throws as `path` does, and
+  /// Error{invalid_argument} where names are evidence.
   [[nodiscard]] std::int64_t bytes(std::int64_t i) const;
   /// Of names, and of sizes where they are evidence.
   [[nodiscard]] Fingerprint fingerprint() const;
 
-  /// Writes what is known of the files, and of what sources have found in them, into one file, in the place
-  /// of one that is there. Rank 0 writes. **Collective.** Throws Error{io}, and what was there is untouched,
+  /// Writes what is known of the files, of what sources have found in them, and as which format they were
+  /// opened last, into one file, in the place of one that is there. Files are named from the place that
+  /// `origin` tells. Rank 0 writes. **Collective.** Throws Error{io}, and what was there is untouched,
   /// but where only the last fsync fails; Error{invalid_argument} for a place among the files themselves;
   /// Error{unsupported} for a distributed or a generated catalog.
   void save(const std::filesystem::path& file) const;

@@ -143,7 +143,8 @@ struct LoaderStats {
 /// batch, it throws on the others one step later, as an Error that names the rank; they may call again, too.
 class Loader {
  public:
-  /// Starts the workers. `source`, options that define the order and `world.size` must be the same on all
+  /// Starts the workers. The default `world` is one process alone: ranks that leave it out would each read
+  /// everything. `source`, options that define the order and `world.size` must be the same on all
   /// ranks, else samples are repeated or missed; see require_same in resume.hpp. Throws
   /// Error{invalid_argument} from `options.validate()`, `world.validate()` or for a null source,
   /// Error{callback} for shard lengths of the source's own that do not add up.

@@ -28,7 +28,8 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name = "main");
 
 /// **Collective.** Throws Error{mismatch} on all ranks, with both values, unless their loaders have the same
-/// dataset, options and position; numbers of workers may differ. To be called once, when the loader is made.
+/// dataset, options and position, and the ranks of `comm` are the loaders' world; numbers of workers may
+/// differ. To be called once, when the loader is made.
 void require_same(const Loader& loader, const mpi::Communicator& comm);
 
 }  // namespace rota

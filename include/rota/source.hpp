@@ -150,14 +150,14 @@ void check_ids(const Source& source, std::span<const SampleRows> wanted);
 /// Throws Error{out_of_range} unless `wanted` are some of the `rows` rows that its sample has.
 void check_rows(const SampleRows& wanted, std::int64_t rows);
 
-/// The samples of all `sources`, which are one or more and have the same fields, one source after the other.
-/// O(sources) memory. Throws Error{invalid_argument} naming the fields that differ.
+/// The samples of all `sources`, which have the same fields, one source after the other. O(sources) memory.
+/// Throws Error{invalid_argument} naming the fields that differ, for no source, and for a null one.
 std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources);
 
 /// Splits a dataset at random into parts, for training and validation, say: part k gets its `fractions[k]` of
 /// the samples (sizes by rounding the running sum, so that they add up). The same seed gives the same parts
-/// at any world. O(1) memory. Throws Error{invalid_argument} unless every fraction is >= 0 and their sum is 1
-/// (within 1e-9).
+/// at any world. O(1) memory. Throws Error{invalid_argument} for a null source, and unless every fraction is
+/// >= 0 and their sum is 1 (within 1e-9).
 std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
                                                  std::span<const double> fractions, std::uint64_t seed);
 

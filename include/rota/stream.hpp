@@ -112,7 +112,9 @@ class ShardStream {
   ShardStream(const ShardStream&) = delete;
   ShardStream& operator=(const ShardStream&) = delete;
 
-  /// Reads the next sample into `out`, its id included; false at the end of the shard, and ever after. Blocks
+  /// Reads the next sample into `out`, its id included: `input` is the number of its record in the shard,
+  /// another for each, and `output` 0; the loader sets the shard, and checks no id. False at the end of the
+  /// shard, and ever after. Blocks
   /// on storage. Throws Error{io}, Error{corrupt}; the stream is then not used any more.
   virtual bool next(StreamSample& out) = 0;
 

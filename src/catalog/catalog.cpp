@@ -16,6 +16,13 @@ struct Catalog::Contents {
   FileList files;
   Origin origin;
   CatalogChanges changes;
+
+  void require(std::int64_t i) const {
+    const auto size = static_cast<std::int64_t>(files.size());
+    if (i >= 0 && i < size) return;
+    throw Error(ErrorCode::out_of_range,
+                fmt::format("look up file {} of a catalog: it has {}, numbered from 0 on", i, size));
+  }
 };
 
 template <typename Archive>
@@ -70,6 +77,7 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
     changes =
         made_on_first_rank(*crew, "load a catalog", [&] { return compare(*saved.files, files.table()); });
     hand_out_indices(*crew, saved.indices, files.kept());
+    files.kept().set_saved_as(saved.format);
   }
   contents_ = std::make_shared<const Contents>(
       Contents{.files = std::move(files), .origin = way.origin, .changes = std::move(changes)});
@@ -99,11 +107,20 @@ Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& 
 
 std::int64_t Catalog::size() const noexcept { return static_cast<std::int64_t>(contents_->files.size()); }
 
-std::string Catalog::path(std::int64_t i) const { return contents_->files.path(static_cast<std::size_t>(i)); }
+std::string Catalog::path(std::int64_t i) const {
+  contents_->require(i);
+  return contents_->files.path(static_cast<std::size_t>(i));
+}
 
 Evidence Catalog::evidence() const noexcept { return contents_->files.evidence(); }
 
 std::int64_t Catalog::bytes(std::int64_t i) const {
+  contents_->require(i);
+  if (evidence() == Evidence::names) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tell the size of {}: sizes are not known where names are evidence",
+                            contents_->files.path(static_cast<std::size_t>(i))));
+  }
   return contents_->files.bytes(static_cast<std::size_t>(i));
 }
 
@@ -129,7 +146,8 @@ void Catalog::save(const std::filesystem::path& file) const {
     write_catalog(file, {.origin = contents_->origin,
                          .evidence = files.evidence(),
                          .files = files.shared_table(),
-                         .indices = files.kept().all()});
+                         .indices = files.kept().all(),
+                         .format = files.kept().opened_as()});
   });
 }
 

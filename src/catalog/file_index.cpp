@@ -157,6 +157,16 @@ void KeptIndices::keep(const std::string& signature, std::shared_ptr<const FileI
   indices_[signature] = std::move(index);
 }
 
+std::string KeptIndices::opened_as() const {
+  const std::lock_guard lock(mutex_);
+  return opened_as_.empty() ? saved_as_ : opened_as_;
+}
+
+void KeptIndices::set_opened_as(std::string_view format) {
+  const std::lock_guard lock(mutex_);
+  opened_as_ = format;
+}
+
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
                                              const LookIntoFile& look) {
   std::shared_ptr<const FileIndex> known = files.kept().find(signature);

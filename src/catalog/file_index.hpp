@@ -10,6 +10,8 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "catalog/listing.hpp"
@@ -51,9 +53,18 @@ class KeptIndices {
   [[nodiscard]] std::shared_ptr<const FileIndex> find(const std::string& signature) const;
   void keep(const std::string& signature, std::shared_ptr<const FileIndex> index);
 
+  /// As which format the files were opened last, or else before they were saved; empty: not at all.
+  [[nodiscard]] std::string opened_as() const;
+  void set_opened_as(std::string_view format);
+  /// What was saved of that; to be set before the catalog is shared.
+  [[nodiscard]] const std::string& saved_as() const noexcept { return saved_as_; }
+  void set_saved_as(std::string format) { saved_as_ = std::move(format); }
+
  private:
   mutable std::mutex mutex_;
   Map indices_;
+  std::string opened_as_;
+  std::string saved_as_;
 };
 
 /// Looks into a file; what it returns is kept.

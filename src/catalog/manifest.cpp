@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -60,6 +61,10 @@ Entry parse(const std::string& text, const Line& line) {
 
 std::string list_manifest(const std::string& path, const NameVisitor& visit,
                           std::vector<std::int64_t>& samples) {
+  if (std::filesystem::is_directory(path)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("read the manifest {}: it is a directory; name a file that lists paths", path));
+  }
   errno = 0;
   std::ifstream file(path);
   if (!file) throw system_error("open", path, errno == 0 ? EIO : errno);

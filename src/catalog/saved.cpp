@@ -51,10 +51,11 @@ struct Head {
   Evidence evidence = Evidence::sizes;
   Sizes files;
   std::map<std::string, Sizes> indices;
+  std::string format;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(origin, evidence, files, indices);
+    archive(origin, evidence, files, indices, format);
   }
 };
 
@@ -77,7 +78,11 @@ Sizes append(std::vector<std::byte>& to, const TableListing& files) {
 }
 
 std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
-  Head head{.origin = catalog.origin, .evidence = catalog.evidence, .files = {}, .indices = {}};
+  Head head{.origin = catalog.origin,
+            .evidence = catalog.evidence,
+            .files = {},
+            .indices = {},
+            .format = catalog.format};
   std::vector<std::byte> body;
   head.files = append(body, *catalog.files);
   for (const auto& [signature, index] : catalog.indices) {
@@ -272,7 +277,8 @@ SavedCatalog read_catalog(const std::string& path) {
   if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
   Parts parts(path, content, whole);
   const auto head = unpack<Head>(parts.take(preamble.head_bytes).bytes);
-  SavedCatalog catalog{.origin = head.origin, .evidence = head.evidence, .files = {}, .indices = {}};
+  SavedCatalog catalog{
+      .origin = head.origin, .evidence = head.evidence, .files = {}, .indices = {}, .format = head.format};
   catalog.files = parts.take_files(head.files, head.evidence == Evidence::sizes);
   for (const auto& [signature, sizes] : head.indices) {
     auto files = parts.take_files(sizes, true);

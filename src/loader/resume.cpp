@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
+#include <optional>
+#include <utility>
+
 #include "loader/resume_skipped.hpp"
 #include "loader/tally.hpp"
 #include "rota/cereal.hpp"
@@ -228,7 +232,30 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   internal::save_skipped(loader, snapshot, name);
 }
 
+namespace {
+
+/// Each place of the loaders' world is taken by as many ranks, each a replica of its own.
+void require_whole(const World& mine, const mpi::Communicator& comm) {
+  const auto ranks = mpi::gather(comm, mine.rank);
+  const auto sizes = mpi::gather(comm, mine.size);
+  const auto replicas = mpi::gather(comm, mine.replica);
+  std::map<std::pair<std::int64_t, std::int64_t>, int> places;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (++places[{ranks[r], replicas[r]}] == 1 && sizes[r] == sizes[0] && comm.size() % sizes[0] == 0)
+      continue;
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("compare loaders: of {} ranks, number {} is rank {} of {}, replica {}, as another one "
+                    "is, or in another world; make each loader with comm.world(), or with "
+                    "mpi::data_parallel",
+                    comm.size(), r, ranks[r], sizes[r], replicas[r]));
+  }
+}
+
+}  // namespace
+
 void require_same(const Loader& loader, const mpi::Communicator& comm) {
+  require_whole(loader.world(), comm);
   LoaderState mine = state_of(loader);
   mine.workers = 0;  // may differ
   const std::string blob = to_blob(mine);

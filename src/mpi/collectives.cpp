@@ -78,9 +78,9 @@ World data_parallel(const Communicator& comm, int rank) {
     if (times(r) * size == comm.size()) continue;
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("share data among {} processes: {} of them have data-parallel rank {}, of 0 to {}; "
-                    "each rank needs as many",
-                    comm.size(), times(r), r, size - 1));
+        fmt::format("share data among {} processes: {} of them have data-parallel rank 0, and {} have "
+                    "rank {}; all ranks from 0 on need as many",
+                    comm.size(), times(0), times(r), r));
   }
   if (std::ranges::min(said) < 0) {
     throw Error(ErrorCode::invalid_argument, "share data among processes: a data-parallel rank is below 0");

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -119,7 +118,8 @@ std::string describe(const std::vector<Field>& fields) {
   std::string text;
   for (const Field& field : fields) {
     text += fmt::format("{}\"{}\" {}", text.empty() ? "" : ", ", field.name, to_string(field.dtype));
-    text += fmt::format("[{}{}]", field.ragged ? "*, " : "", fmt::join(field.shape, ", "));
+    const char* rows = !field.ragged ? "" : field.shape.empty() ? "*" : "*, ";
+    text += fmt::format("[{}{}]", rows, fmt::join(field.shape, ", "));
   }
   return text;
 }
@@ -127,7 +127,10 @@ std::string describe(const std::vector<Field>& fields) {
 }  // namespace
 
 std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources) {
-  assert(!sources.empty());
+  if (sources.empty() || std::ranges::find(sources, nullptr) != sources.end()) {
+    throw Error(ErrorCode::invalid_argument,
+                "join datasets: there must be one or more, and none may be missing (a null pointer)");
+  }
   const std::vector<Field>& fields = sources.front()->fields();
   for (std::size_t s = 1; s < sources.size(); ++s) {
     if (sources[s]->fields() == fields) continue;

@@ -94,12 +94,16 @@ std::vector<std::string> formats() { return {kFormats.begin(), kFormats.end()}; 
 std::string find_format(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
   if (files.listing().is_spread()) return "files";
-  return files.crew().on_first_rank("look which format it is", [&] { return format_of(files); });
+  return files.crew().on_first_rank("look which format it is", [&] {
+    const std::string& saved = files.kept().saved_as();
+    return saved.empty() ? format_of(files) : saved;
+  });
 }
 
 std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
   require_format(files_of(catalog).directory(), format);
   const std::string known = format == "auto" ? find_format(catalog) : format;
+  files_of(catalog).kept().set_opened_as(known);
   if (known == "hdf5") return open_hdf5(catalog);
   if (known == "tfrecord") return open_tfrecord(catalog);
   if (known == "tar") return open_tar(catalog);

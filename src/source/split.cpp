@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <utility>
 
@@ -95,7 +94,9 @@ void check_fractions(std::span<const double> fractions) {
 
 std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
                                                  std::span<const double> fractions, std::uint64_t seed) {
-  assert(source != nullptr);
+  if (source == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "split a dataset: there is none (a null pointer)");
+  }
   check_fractions(fractions);
   const std::int64_t size = source->size();
   std::vector<std::shared_ptr<const Source>> parts;

@@ -225,7 +225,9 @@ void WindowOptions::validate() const {
 }
 
 std::unique_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options) {
-  assert(rows != nullptr);
+  if (rows == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "make windows: there are no rows (a null pointer)");
+  }
   options.validate();
   return std::make_unique<Windows>(std::move(rows), options);
 }

@@ -155,6 +155,39 @@ TEST_F(Catalogs, OfALaterVersionAreRefused) {
               is_error(ErrorCode::unsupported, {"version 2", "reads 1"}));
 }
 
+TEST_F(Catalogs, AreOpenedAsTheFormatThatTheyWereSavedWith) {
+  directory_.write("data/a.txt", "one\ntwo\n");
+  {
+    const Catalog catalog(data());
+    EXPECT_EQ(find_format(catalog), "files");
+    EXPECT_EQ(open(catalog, "lines")->size(), 2);
+    EXPECT_EQ(find_format(catalog), "files") << "before it is saved, a look decides";
+    catalog.save(saved());
+  }
+  EXPECT_EQ(find_format(Catalog(saved())), "lines");
+  Catalog(saved()).save(saved());  // without having been opened
+  EXPECT_EQ(open(saved())->size(), 2);
+  EXPECT_EQ(open(saved(), "files")->size(), 1);
+}
+
+TEST_F(Catalogs, KnowNoFileThatIsNotThereAndNoSizeWhereNamesAreEvidence) {
+  directory_.write("data/a.txt", "one");
+  const auto code = [](const auto& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::callback;
+  };
+  const Catalog catalog(data());
+  EXPECT_EQ(code([&] { (void)catalog.path(1); }), ErrorCode::out_of_range);
+  EXPECT_EQ(code([&] { (void)catalog.bytes(-1); }), ErrorCode::out_of_range);
+  const Catalog names(data(), {.evidence = Evidence::names});
+  EXPECT_EQ(code([&] { (void)names.bytes(0); }), ErrorCode::invalid_argument);
+  EXPECT_EQ(code([&] { (void)Catalog::from_manifest(data()); }), ErrorCode::invalid_argument);
+}
+
 TEST_F(Catalogs, ThatCannotBeSavedLeaveWhatIsThere) {
   write_lines(1);
   save();

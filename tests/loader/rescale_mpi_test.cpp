@@ -150,6 +150,19 @@ TEST(Resume, RanksThatShareAPlaceCannotBothSaveIt) {
   EXPECT_FALSE(checkpoints.latest());
 }
 
+TEST(Resume, LoadersThatEachTakeThemselvesForTheWholeWorldAreToldSo) {
+  const mpi::Communicator& comm = mpi_session().comm();
+  if (comm.size() == 1) return;
+  const Loader alone(std::make_shared<CountingSource>(100), {});
+  try {
+    require_same(alone, comm);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::mismatch);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("number 1 is rank 0 of 1"));
+  }
+}
+
 TEST(Resume, LoadersThatDifferBetweenRanksAreToldApart) {
   const mpi::Communicator& comm = mpi_session().comm();
   const auto source = std::make_shared<CountingSource>(100);

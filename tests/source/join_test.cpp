@@ -70,6 +70,11 @@ TEST(Join, IsAnotherDatasetWhereSourcesOrTheirOrderAre) {
   EXPECT_NE(of(10, 20), of(15, 15));
 }
 
+TEST(Join, RefusesSourcesThatAreNone) {
+  EXPECT_THROW((void)join({}), Error);
+  EXPECT_THROW((void)join({std::make_shared<CountingSource>(10), nullptr}), Error);
+}
+
 TEST(Join, RefusesIdsThatThereAreNot) {
   const auto source = joined();
   const auto ids = ids_of({3, 30});

@@ -107,6 +107,10 @@ TEST(Split, KeepsTheWholeAliveAndChecksItsOwnIds) {
   EXPECT_EQ(part->where({5}), "");
 }
 
+TEST(Split, RefusesADatasetThatIsNone) {
+  EXPECT_THROW((void)split(nullptr, std::vector<double>{1.0}, 0), Error);
+}
+
 TEST(Split, RefusesFractionsThatAreNone) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto& fractions : std::vector<std::vector<double>>{{}, {0.5}, {0.5, 0.6}, {1.5, -0.5}, {nan}}) {

@@ -224,6 +224,8 @@ TEST(Windows, CheckTheirOwnIds) {
               is_error(ErrorCode::out_of_range, {"sample 6", "6 samples"}));
 }
 
+TEST(Windows, RefuseRowsThatAreNone) { EXPECT_THROW((void)windows(nullptr, {.length = 2}), Error); }
+
 TEST(Windows, RefuseLengthsAndStridesThatAreNone) {
   EXPECT_THAT(error_of([] { over({9}, {}); }), is_error(ErrorCode::invalid_argument, {"length is 0"}));
   EXPECT_THAT(error_of([] { over({9}, {.length = 2, .stride = -3}); }),
