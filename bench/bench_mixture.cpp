@@ -56,6 +56,7 @@ MixtureSchedule mixture(const std::vector<Order>& orders) {
 template <typename AnySchedule>
 void step(benchmark::State& state, AnySchedule& schedule, const std::vector<Order>& orders) {
   std::vector<rota::EpochOrder> epochs;
+  epochs.reserve(orders.size());
   for (const Order& order : orders) epochs.push_back(order.epoch(0));
   GlobalBatch batch;
   std::vector<Span> spans;
@@ -93,7 +94,7 @@ BENCHMARK(alone);
 void restore(benchmark::State& state) {
   const auto orders = orders_of(state.range(0));
   const Position at{.consumed = 1'000'000'000};
-  std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * 256 * state.range(0)));
+  std::vector<std::int64_t> cursors(static_cast<std::size_t>(state.range(0) * 512));
   GlobalBatch batch;
   std::vector<Span> spans;
   for (auto _ : state) {
