@@ -140,11 +140,26 @@ std::string read_to_end(int master) {
   throw std::runtime_error("the pty does not end");
 }
 
+int open_master() {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (master >= 0 && ::grantpt(master) == 0 && ::unlockpt(master) == 0) return master;
+  if (master >= 0) ::close(master);
+  return -1;
+}
+
+class ProgressBarOnATerminal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const int master = open_master();
+    if (master < 0) GTEST_SKIP() << "there are no pseudo-terminals here (no /dev/pts)";
+    ::close(master);
+  }
+};
+
 // What a bar draws on a terminal of 60 columns.
 template <typename Work>
 std::string drawn(Work&& work) {
-  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
-  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) throw std::runtime_error("no pty");
+  const int master = open_master();
   std::FILE* terminal = ::fdopen(::open(::ptsname(master), O_RDWR | O_NOCTTY), "w");
   const winsize size{.ws_row = 24, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
   ::ioctl(master, TIOCSWINSZ, &size);
@@ -158,7 +173,7 @@ std::string drawn(Work&& work) {
   return text;
 }
 
-TEST(ProgressBar, IsDrawnInPlaceAndErasedWhenTheTaskIsOver) {
+TEST_F(ProgressBarOnATerminal, IsDrawnInPlaceAndErasedWhenTheTaskIsOver) {
   const std::string text = drawn([](ProgressBar& bar) {
     bar.show(at(0.4));
     bar.show(at(5));
@@ -168,11 +183,11 @@ TEST(ProgressBar, IsDrawnInPlaceAndErasedWhenTheTaskIsOver) {
   EXPECT_THAT(bar_line(at(5), 60), AllOf(SizeIs(59), HasSubstr("[==")));
 }
 
-TEST(ProgressBar, IsErasedWhereTheTaskFails) {
+TEST_F(ProgressBarOnATerminal, IsErasedWhereTheTaskFails) {
   EXPECT_THAT(drawn([](ProgressBar& bar) { bar.show(at(5)); }), ::testing::EndsWith("\x1b[K\r\x1b[K"));
 }
 
-TEST(ProgressBar, IsNotDrawnForWhatIsSoonOver) {
+TEST_F(ProgressBarOnATerminal, IsNotDrawnForWhatIsSoonOver) {
   EXPECT_THAT(drawn([](ProgressBar& bar) {
                 bar.show(at(0.1));
                 bar.show(at(0.2));
