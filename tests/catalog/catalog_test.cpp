@@ -321,7 +321,7 @@ TEST_F(Catalogs, RefuseAManifestThatIsNoTextOfPaths) {
   EXPECT_THAT(refusal_of("{\"path\": \"\"}\n"),
               is_error(ErrorCode::invalid_argument, {"line 1", "path is empty"}));
   EXPECT_THAT(error_of([&] { Catalog::from_manifest(directory_.path()); }),
-              is_error(ErrorCode::io, {"read", directory_.path().string()}));
+              is_error(ErrorCode::invalid_argument, {directory_.path().string(), "it is a directory"}));
   EXPECT_THAT(error_of([&] { Catalog::from_manifest(directory_ / "none"); }),
               is_error(ErrorCode::not_found, {"none"}));
 }
