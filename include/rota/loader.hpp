@@ -59,7 +59,7 @@ struct Transform {
 /// One dataset of a mixture.
 struct WeightedSource {
   std::shared_ptr<const Source> source = nullptr;
-  double weight = 1;  ///< of its samples among those of all; 0: none, for now
+  double weight = 1;  ///< of its samples among those of all; 0: none of them
 };
 
 /// Datasets with the same fields that take turns by weight.

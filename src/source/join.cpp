@@ -58,9 +58,13 @@ class Joined final : public Source {
   }
   // Every rank calls each source that is spread, with none of its samples if need be.
   [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    check_ids(*this, ids);
+    if (!is_spread()) check_ids(*this, ids);
     std::vector<std::vector<SampleId>> own(sources_.size());
     for (const SampleId id : ids) {
+      if (id.value < 0 || id.value >= size()) {  // refused by all ranks together
+        for (std::size_t s = 0; s < sources_.size(); ++s) own[s].push_back({sources_[s]->size()});
+        continue;
+      }
       const std::size_t s = source_of(id);
       own[s].push_back({id.value - begins_[s]});
     }

@@ -40,7 +40,12 @@ class Part final : public Source {
 
   [[nodiscard]] bool is_spread() const override { return whole_->is_spread(); }
   [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    return whole_->bring(translate(ids));
+    // One that there is not is refused by all ranks together.
+    std::vector<SampleId> translated;
+    for (const SampleId id : ids) {
+      translated.push_back(id.value >= 0 && id.value < size() ? translate(id) : SampleId{whole_->size()});
+    }
+    return whole_->bring(translated);
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {

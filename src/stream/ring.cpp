@@ -30,8 +30,8 @@ StreamRing::StreamRing(const StreamSource& source, StreamBatchPool& pool, const 
       max_bytes_(options.read_ahead_bytes),
       later_(std::move(start.later)),
       epoch_(start.epoch),
-      todo_(static_cast<std::size_t>(std::max(options.workers, 1))),
-      stats_(todo_.size()) {
+      queues_(static_cast<std::size_t>(std::max(options.workers, 1))),
+      stats_(queues_.size()) {
   for (const Field& field : source.fields()) {
     if (!field.ragged) fixed_bytes_ += static_cast<std::int64_t>(field.row_bytes()) * batch_size;
   }
@@ -117,7 +117,7 @@ void StreamRing::deal() {
     Ticket& ticket = *queue_.back();
     ticket.shard = shard;
     lend(ticket, gathered_.size() + queued_);
-    todo_[shard % todo_.size()].push_back(&ticket);
+    queues_[shard % queues_.size()].push_back(&ticket);
     ++queued_;
     has_news_ = true;
   }
@@ -227,7 +227,7 @@ void StreamRing::work(const std::stop_token& stop, std::size_t worker) {
 
 bool StreamRing::has_work(std::size_t worker) const noexcept {
   if (can_assemble() || can_open()) return true;
-  return !is_over_ && !todo_[worker].empty() && may_read(*todo_[worker].front());
+  return !is_over_ && !queues_[worker].empty() && may_read(*queues_[worker].front());
 }
 
 // One piece of work, which there must be.
@@ -294,14 +294,14 @@ void StreamRing::fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Tick
 }
 
 void StreamRing::read(Lock& lock, std::size_t worker) {
-  auto& todo = todo_[worker];
+  auto& queue = queues_[worker];
   std::vector<Ticket*> run;
   std::size_t needed = 0;  // of them, however many bytes there are
   const std::int64_t room = std::min(kRunBytes, max_bytes_ - bytes_);
-  while (run.size() < kRun && !todo.empty() && may_read(*todo.front())) {
-    run.push_back(todo.front());
+  while (run.size() < kRun && !queue.empty() && may_read(*queue.front())) {
+    run.push_back(queue.front());
     if (room < kRunBytes && needed + 1 == run.size() && is_needed(*run.back())) ++needed;
-    todo.pop_front();
+    queue.pop_front();
   }
   std::vector<Outcome> outcomes;
   std::int64_t bytes = 0;
@@ -316,7 +316,7 @@ void StreamRing::read(Lock& lock, std::size_t worker) {
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   lock.lock();
-  todo.insert(todo.begin(), run.begin() + std::ssize(outcomes), run.end());
+  queue.insert(queue.begin(), run.begin() + std::ssize(outcomes), run.end());
   for (const Outcome& outcome : outcomes) publish(outcome);
   stats_[worker].samples += std::ranges::count(outcomes, Ticket::State::filled, &Outcome::state);
   stats_[worker].bytes += bytes;

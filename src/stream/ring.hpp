@@ -128,7 +128,7 @@ class StreamRing {
   std::vector<bool> has_ended_;
   std::deque<std::size_t> turns_;  // shards not known to have ended, the next in front
   std::deque<std::unique_ptr<Ticket>> queue_;
-  std::vector<std::deque<Ticket*>> todo_;                // of each worker, in order
+  std::vector<std::deque<Ticket*>> queues_;              // of each worker, in order
   std::vector<std::unique_ptr<Ticket>> gathered_;        // for the next batch
   std::vector<std::size_t> ended_;                       // shards whose end was seen since the last batch
   std::exception_ptr failure_;                           // of the next batch

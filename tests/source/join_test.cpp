@@ -97,6 +97,16 @@ class Spread final : public CountingSource {
   mutable std::vector<std::int64_t> brought;
 };
 
+// A rank that refused them alone would leave the others in `bring`.
+TEST(Join, LeavesIdsThatThereAreNotToTheSourcesThatAreSpread) {
+  const auto spread = std::make_shared<Spread>(5);
+  (void)join({std::make_shared<CountingSource>(5), spread})->bring(ids_of({6, 10}));
+  EXPECT_THAT(spread->brought, ElementsAre(1, 5));
+  const auto whole = std::make_shared<Spread>(5);
+  (void)split(whole, std::vector<double>{1.0}, 0).front()->bring(ids_of({-1, 5}));
+  EXPECT_THAT(whole->brought, ElementsAre(5, 5));
+}
+
 TEST(Join, BringsFromEverySourceThatIsSpreadEvenNothing) {
   const auto first = std::make_shared<Spread>(5);
   const auto second = std::make_shared<Spread>(5);
