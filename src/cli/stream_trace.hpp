@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/trace_lines.hpp"
 #include "rota/stream_loader.hpp"
 
 namespace rota::tracing {
@@ -32,16 +32,12 @@ struct StreamTraceBatch {
   std::vector<std::uint64_t> digests = {};   ///< of their bytes; as many as ids
 };
 
-/// Writes one trace file. Every record is in the operating system's hands when the call returns. Move-only;
-/// *one thread*.
+/// Writes one trace file, as TraceLineWriter does. Move-only; *one thread*.
 class StreamTraceWriter {
  public:
   /// Creates the file in `dir`, which must exist, and writes the start record. Throws Error{io}, also where
   /// there is such a file already.
   StreamTraceWriter(const std::filesystem::path& dir, const StreamTraceStart& start);
-  ~StreamTraceWriter();
-  StreamTraceWriter(StreamTraceWriter&& other) noexcept;
-  StreamTraceWriter& operator=(StreamTraceWriter&& other) noexcept;
 
   /// Adds the record of `batch`, which may be empty on this rank. Throws Error{io}.
   void write(const StreamBatch& batch);
@@ -50,10 +46,7 @@ class StreamTraceWriter {
   void end(const StreamPosition& end);
 
  private:
-  void append(const std::string& line);
-
-  int file_ = -1;
-  std::filesystem::path path_;
+  TraceLineWriter lines_;
   std::int64_t phase_ = 0;
   int rank_ = 0;
 };
@@ -78,13 +71,7 @@ class StreamTraceFile {
   Next next(StreamTraceBatch& batch);
 
  private:
-  bool read_line();
-  [[nodiscard]] std::string damaged(const std::string& why) const;
-
-  std::filesystem::path path_;
-  std::ifstream stream_;
-  std::string line_;
-  std::int64_t line_number_ = 0;
+  TraceLineReader lines_;
   std::optional<StreamTraceStart> start_;
   std::optional<StreamPosition> end_;
   std::string damage_;

@@ -1,32 +1,17 @@
 #include "cli/trace.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <memory>
 #include <new>
-#include <system_error>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "rota/error.hpp"
-
 namespace rota::tracing {
 namespace {
-
-static_assert(std::is_nothrow_move_constructible_v<TraceWriter>);
-static_assert(std::is_nothrow_move_assignable_v<TraceWriter>);
-
-[[noreturn]] void fail(const char* what, const std::filesystem::path& path) {
-  throw Error(ErrorCode::io, fmt::format("{} trace file {}: {}", what, path.string(),
-                                         std::generic_category().message(errno)));
-}
 
 struct FreeState {
   void operator()(XXH3_state_t* state) const noexcept { XXH3_freeState(state); }
@@ -72,37 +57,15 @@ std::uint64_t sample_digest(const Batch& batch, std::int64_t i) {
 }
 
 TraceWriter::TraceWriter(const std::filesystem::path& dir, const TraceStart& start)
-    : path_(dir / trace_file_name(start.phase, start.world.rank)),
+    : lines_(dir / trace_file_name(start.phase, start.world.rank)),
       phase_(start.phase),
       rank_(start.world.rank),
       tells_slots_(start.split != Split::by_sample) {
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (file_ < 0) fail("create", path_);
-  append(fmt::format(
+  lines_.append(fmt::format(
       R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},"workers":{},"samples":{},"batch":{},)"
       R"("tail":"{}","split":"{}","resumed_from":{{"epoch":{},"consumed":{}}}}})",
       phase_, start.world.size, rank_, start.workers, start.samples, start.batch, to_string(start.tail),
       to_string(start.split), start.resumed_from.epoch, start.resumed_from.consumed));
-}
-
-TraceWriter::~TraceWriter() {
-  if (file_ >= 0) ::close(file_);
-}
-
-TraceWriter::TraceWriter(TraceWriter&& other) noexcept
-    : file_(std::exchange(other.file_, -1)),
-      path_(std::move(other.path_)),
-      phase_(other.phase_),
-      rank_(other.rank_),
-      tells_slots_(other.tells_slots_) {}
-
-TraceWriter& TraceWriter::operator=(TraceWriter&& other) noexcept {
-  std::swap(file_, other.file_);
-  std::swap(path_, other.path_);
-  std::swap(phase_, other.phase_);
-  std::swap(rank_, other.rank_);
-  std::swap(tells_slots_, other.tells_slots_);
-  return *this;
 }
 
 void TraceWriter::write(const Batch& batch) {
@@ -126,23 +89,13 @@ void TraceWriter::write(const Batch& batch) {
     append_list(line, "mask", marks, [&](Mark mark) { fmt::format_to(out, "{}", static_cast<int>(mark)); });
   }
   line.push_back('}');
-  append(line);
+  lines_.append(std::move(line));
 }
 
 void TraceWriter::end(const TraceEnd& summary) {
-  append(fmt::format(
+  lines_.append(fmt::format(
       R"({{"event":"end","phase":{},"rank":{},"steps":{},"samples":{},"restore_seconds":{:.6f},"save_seconds":{:.6f}}})",
       phase_, rank_, summary.steps, summary.samples, summary.restore_seconds, summary.save_seconds));
-}
-
-void TraceWriter::append(const std::string& line) {
-  const std::string record = line + '\n';
-  for (std::size_t done = 0; done < record.size();) {
-    const ssize_t wrote = ::write(file_, record.data() + done, record.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) fail("write", path_);
-    done += static_cast<std::size_t>(wrote);
-  }
 }
 
 }  // namespace rota::tracing

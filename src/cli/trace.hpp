@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/trace_lines.hpp"
 #include "rota/batch.hpp"
 #include "rota/types.hpp"
 #include "rota/world.hpp"
@@ -52,16 +53,12 @@ std::string trace_file_name(std::int64_t phase, int rank);
 /// XXH3-64 of the bytes of sample `i` of `batch`, all its fields in declared order.
 std::uint64_t sample_digest(const Batch& batch, std::int64_t i);
 
-/// Writes one trace file. Every record is in the operating system's hands when the call returns, so that a
-/// killed process loses at most the record it was writing. Move-only; *one thread*.
+/// Writes one trace file, as TraceLineWriter does. Move-only; *one thread*.
 class TraceWriter {
  public:
   /// Creates the file in `dir`, which must exist, and writes the start record. Throws Error{io}, also where
   /// there is such a file already.
   TraceWriter(const std::filesystem::path& dir, const TraceStart& start);
-  ~TraceWriter();
-  TraceWriter(TraceWriter&& other) noexcept;
-  TraceWriter& operator=(TraceWriter&& other) noexcept;
 
   /// Adds the record of `batch`, which may be empty on this rank. Throws Error{io}.
   void write(const Batch& batch);
@@ -69,10 +66,7 @@ class TraceWriter {
   void end(const TraceEnd& summary);
 
  private:
-  void append(const std::string& line);
-
-  int file_ = -1;
-  std::filesystem::path path_;
+  TraceLineWriter lines_;
   std::int64_t phase_ = 0;
   int rank_ = 0;
   bool tells_slots_ = false;  // which are not an equal share

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,19 +46,13 @@ class TraceFile {
   [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
   /// The end record, once it was read.
   [[nodiscard]] const std::optional<TraceEnd>& end() const noexcept { return end_; }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return lines_.path(); }
 
   /// Reads on to the next batch record, into `batch` (unspecified where the record is damaged).
   Next next(TraceBatch& batch);
 
  private:
-  bool read_line();
-  void check_owner(std::int64_t phase, std::int64_t rank) const;
-
-  std::filesystem::path path_;
-  std::ifstream stream_;
-  std::string line_;
-  std::int64_t line_number_ = 0;
+  TraceLineReader lines_;
   std::optional<TraceStart> start_;
   std::optional<TraceEnd> end_;
   std::string damage_;

@@ -228,7 +228,7 @@ TEST(Audit, RefusesARecordInTheFileOfAnotherRank) {
   run.file(1, 1).last_words =
       R"({"event":"batch","phase":1,"rank":2,"epoch":0,"first":0,"n":0,"ids":[],"digests":[]})"
       "\n";
-  EXPECT_THAT(text(audit_of(run)), HasSubstr("a batch of phase 1, rank 2, in the file of another"));
+  EXPECT_THAT(text(audit_of(run)), HasSubstr("a record of phase 1, rank 2, in the file of another"));
 }
 
 TEST(Audit, RefusesRanksThatStartedDifferently) {
