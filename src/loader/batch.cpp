@@ -1,41 +1,11 @@
 #include "rota/batch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <utility>
 
 #include "loader/batch_memory.hpp"
-#include "rota/error.hpp"
 
 namespace rota {
-
-namespace internal {
-
-BatchPool::BatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity)
-    : fields_(std::make_shared<const std::vector<Field>>(std::move(fields))),
-      allocator_(std::make_shared<const Allocator>(std::move(allocator))),
-      capacity_(capacity) {
-  unused_.reserve(capacity);
-}
-
-std::unique_ptr<BatchMemory> BatchPool::take() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!unused_.empty()) {
-      auto memory = std::move(unused_.back());
-      unused_.pop_back();
-      return memory;
-    }
-  }
-  return std::make_unique<BatchMemory>(fields_, allocator_);
-}
-
-void BatchPool::give_back(std::unique_ptr<BatchMemory> memory) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
-}
-
-}  // namespace internal
 
 Batch::Batch() noexcept = default;
 Batch::Batch(std::unique_ptr<internal::BatchMemory> memory,
@@ -80,15 +50,7 @@ std::span<const Field> Batch::fields() const noexcept {
 }
 
 Tensor Batch::tensor(std::size_t f) const { return memory_->store.tensor(f); }
-
-Tensor Batch::tensor(std::string_view name) const {
-  std::string names;
-  for (std::size_t f = 0; f < fields().size(); ++f) {
-    if (fields()[f].name == name) return tensor(f);
-    names += fmt::format("{}\"{}\"", f == 0 ? "" : ", ", fields()[f].name);
-  }
-  throw Error(ErrorCode::not_found, fmt::format("find field \"{}\" in a batch: it has {}", name, names));
-}
+Tensor Batch::tensor(std::string_view name) const { return memory_->store.tensor(name); }
 
 std::span<std::byte> Batch::bytes(std::size_t f, std::int64_t i) const noexcept {
   return memory_->store.view().bytes(f, static_cast<std::size_t>(i));

@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "loader/field_store.hpp"
+#include "loader/memory_pool.hpp"
 #include "loader/planner.hpp"
 #include "rota/batch.hpp"
 
@@ -29,25 +30,12 @@ struct BatchMemory : Slots {
   std::vector<std::unique_ptr<const BadSlot>> bad;
 };
 
-/// Batch memory that is not in use, kept for the next batch. Outlives the loader as long as a batch does. Any
-/// thread.
-class BatchPool : public std::enable_shared_from_this<BatchPool> {
+/// It outlives the loader as long as a batch does.
+class BatchPool : public MemoryPool<BatchMemory>, public std::enable_shared_from_this<BatchPool> {
  public:
-  /// Keeps at most `capacity` unused ones.
-  BatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity);
-
-  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *fields_; }
-  std::unique_ptr<BatchMemory> take();
-  void give_back(std::unique_ptr<BatchMemory> memory) noexcept;
+  using MemoryPool::MemoryPool;
   /// A Batch that gives `memory` back here.
   Batch wrap(std::unique_ptr<BatchMemory> memory) { return {std::move(memory), shared_from_this()}; }
-
- private:
-  std::shared_ptr<const std::vector<Field>> fields_;
-  std::shared_ptr<const Allocator> allocator_;
-  std::size_t capacity_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<BatchMemory>> unused_;  // reserved to capacity_
 };
 
 }  // namespace rota::internal

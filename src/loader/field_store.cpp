@@ -110,4 +110,13 @@ Tensor FieldStore::tensor(std::size_t f) const noexcept {
   return {.field = &(*fields_)[f], .bytes = view().all(f), .offsets = offsets_[f]};
 }
 
+Tensor FieldStore::tensor(std::string_view name) const {
+  std::string names;
+  for (std::size_t f = 0; f < fields().size(); ++f) {
+    if (fields()[f].name == name) return tensor(f);
+    names += fmt::format("{}\"{}\"", f == 0 ? "" : ", ", fields()[f].name);
+  }
+  throw Error(ErrorCode::not_found, fmt::format("find field \"{}\" in a batch: it has {}", name, names));
+}
+
 }  // namespace rota::internal

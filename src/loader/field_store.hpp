@@ -54,6 +54,8 @@ class FieldStore {
 
   [[nodiscard]] BatchView view() const noexcept { return {memory_, 0, samples_}; }
   [[nodiscard]] Tensor tensor(std::size_t f) const noexcept;
+  /// Throws Error{not_found} for a name that is not there, naming those that are.
+  [[nodiscard]] Tensor tensor(std::string_view name) const;
 
  private:
   [[nodiscard]] std::size_t bytes(std::size_t f) const noexcept;

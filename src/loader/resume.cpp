@@ -8,26 +8,15 @@
 #include <utility>
 
 #include "loader/resume_skipped.hpp"
+#include "loader/resume_state.hpp"
 #include "loader/tally.hpp"
-#include "rota/cereal.hpp"
 
 namespace rota {
 namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
 
-/// What the blob "loader/<name>/state" holds: a version that every reader understands, and what is of that
-/// version.
-struct Envelope {
-  std::uint32_t version = kStateVersion;
-  std::string state;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(version, state);
-  }
-};
-
+/// What the blob "loader/<name>/state" holds.
 struct LoaderState {
   std::int64_t order_version = kOrderVersion;
   Fingerprint dataset;
@@ -53,7 +42,7 @@ struct LoaderState {
   }
 };
 
-/// What the blob "loader/<name>/mixture" holds, in an Envelope of its own.
+/// What the blob "loader/<name>/mixture" holds.
 struct MixtureBlob {
   MixtureState state;
 
@@ -156,14 +145,7 @@ void require_same_order(const Checkpoint& checkpoint, const LoaderState& saved, 
 
 template <typename State>
 State read_state(const Checkpoint& checkpoint, const std::string& blob) {
-  const auto envelope = from_blob<Envelope>(checkpoint.blob(blob));
-  if (envelope.version > kStateVersion) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("restore a loader from {}: its state is of version {}, and this rota reads up to {}",
-                    checkpoint.info().path.string(), envelope.version, kStateVersion));
-  }
-  return from_blob<State>(envelope.state);
+  return internal::from_state_blob<State>(checkpoint, blob, kStateVersion, "a loader");
 }
 
 /// The shards whose cursors this place writes, and checks.
@@ -225,9 +207,9 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   // tensor.
   snapshot.tensor(cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
-  snapshot.blob(state_name(name), to_blob(Envelope{.state = to_blob(state_of(loader))}));
+  snapshot.blob(state_name(name), internal::to_state_blob(kStateVersion, state_of(loader)));
   if (loader.mixture() != nullptr) {
-    snapshot.blob(mixture_name(name), to_blob(Envelope{.state = to_blob(MixtureBlob{*loader.mixture()})}));
+    snapshot.blob(mixture_name(name), internal::to_state_blob(kStateVersion, MixtureBlob{*loader.mixture()}));
   }
   internal::save_skipped(loader, snapshot, name);
 }

@@ -5,7 +5,7 @@
 #include <bit>
 #include <numeric>
 
-#include "rota/cereal.hpp"
+#include "loader/resume_state.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
@@ -21,18 +21,7 @@ using internal::StreamState;
 
 constexpr std::uint32_t kStateVersion = 1;
 
-/// What the blob "stream/<name>/state" holds: a version that every reader understands, and what is of that
-/// version.
-struct Envelope {
-  std::uint32_t version = kStateVersion;
-  std::string state;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(version, state);
-  }
-};
-
+/// What the blob "stream/<name>/state" holds.
 struct State {
   Fingerprint dataset;
   std::int64_t shards = 0;
@@ -142,14 +131,11 @@ Rows rows_of(const StreamLoader& loader) {
 /// A loader's state as a checkpoint has it.
 class Saved {
  public:
-  Saved(const Checkpoint& checkpoint, std::string_view name) : checkpoint_(checkpoint), name_(name) {
-    const auto envelope = from_blob<Envelope>(checkpoint.blob(state_name(name)));
-    if (envelope.version > kStateVersion) {
-      fail(ErrorCode::unsupported, fmt::format("its state is of version {}, and this rota reads up to {}",
-                                               envelope.version, kStateVersion));
-    }
-    state_ = from_blob<State>(envelope.state);
-  }
+  Saved(const Checkpoint& checkpoint, std::string_view name)
+      : checkpoint_(checkpoint),
+        name_(name),
+        state_(internal::from_state_blob<State>(checkpoint, state_name(name), kStateVersion,
+                                                "a stream loader")) {}
 
   void require_same_source(const State& here) const {
     require_same("the number of shards", state_.shards, here.shards);
@@ -293,7 +279,7 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name)
   const std::int64_t blob_bytes = std::ssize(rows.blobs);
   snapshot.tensor(cursors_name(name), DType::int64, {columns}, rows.ranges, std::move(rows.cursors));
   snapshot.tensor(blobs_name(name), DType::uint8, {}, blob_bytes, std::move(rows.blobs));
-  snapshot.blob(state_name(name), to_blob(Envelope{.state = to_blob(state_of(loader))}));
+  snapshot.blob(state_name(name), internal::to_state_blob(kStateVersion, state_of(loader)));
 }
 
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {

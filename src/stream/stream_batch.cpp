@@ -1,13 +1,9 @@
 #include "stream/stream_batch.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <utility>
-
-#include "rota/error.hpp"
 
 namespace rota {
 
@@ -72,30 +68,6 @@ void StreamBatchMemory::copy_ragged(std::size_t i, const StreamSample& sample) c
   }
 }
 
-StreamBatchPool::StreamBatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity)
-    : fields_(std::make_shared<const std::vector<Field>>(std::move(fields))),
-      allocator_(std::make_shared<const Allocator>(std::move(allocator))),
-      capacity_(capacity) {
-  unused_.reserve(capacity);
-}
-
-std::unique_ptr<StreamBatchMemory> StreamBatchPool::take() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!unused_.empty()) {
-      auto memory = std::move(unused_.back());
-      unused_.pop_back();
-      return memory;
-    }
-  }
-  return std::make_unique<StreamBatchMemory>(fields_, allocator_);
-}
-
-void StreamBatchPool::give_back(std::unique_ptr<StreamBatchMemory> memory) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
-}
-
 }  // namespace internal
 
 StreamBatch::StreamBatch() noexcept = default;
@@ -125,15 +97,7 @@ std::span<const Field> StreamBatch::fields() const noexcept {
 }
 
 Tensor StreamBatch::tensor(std::size_t f) const { return memory_->store.tensor(f); }
-
-Tensor StreamBatch::tensor(std::string_view name) const {
-  std::string names;
-  for (std::size_t f = 0; f < fields().size(); ++f) {
-    if (fields()[f].name == name) return tensor(f);
-    names += fmt::format("{}\"{}\"", f == 0 ? "" : ", ", fields()[f].name);
-  }
-  throw Error(ErrorCode::not_found, fmt::format("find field \"{}\" in a batch: it has {}", name, names));
-}
+Tensor StreamBatch::tensor(std::string_view name) const { return memory_->store.tensor(name); }
 
 std::span<std::byte> StreamBatch::bytes(std::size_t f, std::int64_t i) const noexcept {
   return memory_->store.view().bytes(f, static_cast<std::size_t>(i));

@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "loader/field_store.hpp"
+#include "loader/memory_pool.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/shard_reader.hpp"
 
@@ -50,26 +51,15 @@ struct StreamBatchMemory {
   FieldStore store;
 };
 
-/// Batch memory that is not in use. Outlives the loader as long as a batch does. Any thread.
-class StreamBatchPool : public std::enable_shared_from_this<StreamBatchPool> {
+/// It outlives the loader as long as a batch does.
+class StreamBatchPool : public MemoryPool<StreamBatchMemory>,
+                        public std::enable_shared_from_this<StreamBatchPool> {
  public:
-  /// Keeps at most `capacity` unused ones.
-  StreamBatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity);
-
-  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *fields_; }
-  std::unique_ptr<StreamBatchMemory> take();
-  void give_back(std::unique_ptr<StreamBatchMemory> memory) noexcept;
+  using MemoryPool::MemoryPool;
   /// A StreamBatch that gives `memory` back here.
   StreamBatch wrap(std::unique_ptr<StreamBatchMemory> memory) {
     return {std::move(memory), shared_from_this()};
   }
-
- private:
-  std::shared_ptr<const std::vector<Field>> fields_;
-  std::shared_ptr<const Allocator> allocator_;
-  std::size_t capacity_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<StreamBatchMemory>> unused_;  // reserved to capacity_
 };
 
 }  // namespace rota::internal
