@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "all_of_ranks.hpp"
 #include "loader/counting_source.hpp"
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
@@ -28,18 +29,6 @@ std::vector<std::int64_t> flat(const Samples& samples) {
   std::vector<std::int64_t> values;
   for (const Sample& s : samples) values.insert(values.end(), {s.epoch, s.first, s.id});
   return values;
-}
-
-/// The slices of all ranks of `comm`, in order of rank.
-std::vector<std::int64_t> gather(const mpi::Communicator& comm, const std::vector<std::int64_t>& mine) {
-  const auto sizes = mpi::gather(comm, std::ssize(mine));
-  std::vector<int> counts(sizes.begin(), sizes.end());
-  std::vector<int> offsets(counts.size() + 1);
-  for (std::size_t r = 0; r < counts.size(); ++r) offsets[r + 1] = offsets[r] + counts[r];
-  std::vector<std::int64_t> all(static_cast<std::size_t>(offsets.back()));
-  MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_INT64_T, all.data(), counts.data(),
-                 offsets.data(), MPI_INT64_T, comm.get());
-  return all;
 }
 
 void append(const Batch& batch, Samples& samples) {
@@ -108,7 +97,7 @@ class Chain {
       const auto batch = loader.next();
       if (batch) append(*batch, samples);
       is_over = !batch;
-      const auto together = gather(comm, flat(samples));
+      const auto together = test::all_of_ranks(comm, flat(samples));
       seen.insert(seen.end(), together.begin(), together.end());
     }
     checkpoints.save_all(loader.position().step, loader);

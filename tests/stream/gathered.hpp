@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "all_of_ranks.hpp"
 #include "rota/mpi.hpp"
 #include "stream/numbered_stream.hpp"
 
@@ -21,16 +22,7 @@ inline void gather(const mpi::Communicator& comm, const StreamBatch& batch, Samp
     const StreamId& id = batch.ids()[i];
     mine.insert(mine.end(), {batch.start().epoch, id.shard.value, batch.positions()[i], id.input, id.output});
   }
-  const auto sizes = mpi::gather(comm, std::ssize(mine));
-  const std::vector<int> counts(sizes.begin(), sizes.end());
-  std::vector<int> offsets(counts.size() + 1);
-  for (std::size_t r = 0; r < counts.size(); ++r) offsets[r + 1] = offsets[r] + counts[r];
-  std::vector<std::int64_t> together = mine;
-  if (comm.size() > 1) {
-    together.resize(static_cast<std::size_t>(offsets.back()));
-    MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_INT64_T, together.data(), counts.data(),
-                   offsets.data(), MPI_INT64_T, comm.get());
-  }
+  const auto together = all_of_ranks(comm, mine);
   for (std::size_t at = 0; at < together.size(); at += 5) {
     std::array<std::int64_t, 5> sample{};
     std::copy_n(together.begin() + static_cast<std::ptrdiff_t>(at), 5, sample.begin());
