@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "temporary_directory.hpp"
+
 namespace rota::test {
 
 /// How a program ended, and what it printed on both streams.
@@ -18,10 +20,13 @@ struct Ended {
   double seconds = 0;
 };
 
-/// Runs a shell command, which must end by itself: see timeout(1).
+/// Runs a shell command, which must end by itself: see timeout(1). An mpirun in it has a directory of its own
+/// for what it keeps while it runs: two that begin and end at the same time cannot share one.
 inline Ended run_command(const std::string& command) {
   const auto start = std::chrono::steady_clock::now();
-  FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
+  const TemporaryDirectory sessions;
+  const std::string environment = "export OMPI_MCA_orte_tmpdir_base=" + sessions.path().string();
+  FILE* pipe = popen((environment + "; { " + command + "; } 2>&1").c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("cannot start " + command);
   Ended ended;
   for (int c = 0; (c = std::fgetc(pipe)) != EOF;) ended.output.push_back(static_cast<char>(c));

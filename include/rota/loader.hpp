@@ -102,8 +102,9 @@ struct LoaderOptions {
   std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
   int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
-  std::int64_t read_ahead_bytes = std::int64_t{256}
-                                  << 20;  ///< and this many bytes, or one batch if it is larger
+  /// And this many bytes, or one batch if it is larger. All tensors' memory, that of batches which the caller
+  /// has not dropped apart, stays under 5/4 of it and of five batches.
+  std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
   Transform transform = {};
   Allocator allocator = {};
   BadSamples bad_samples = {};

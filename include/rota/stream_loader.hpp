@@ -38,7 +38,8 @@ struct StreamLoaderOptions {
   std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
   int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
-  /// No sample is read any more while so many bytes are read ahead, but for the next batch.
+  /// No sample is read any more while so many bytes are read ahead, but for the next batch. Memory for
+  /// samples stays under 5/2 of it and of five batches.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
   /// After which a rank that does not come to a step makes the others fail; zero: never. It must exceed the
   /// longest time between two steps of any rank.

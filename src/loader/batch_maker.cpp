@@ -51,9 +51,9 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recip
     : source_(std::move(source)),
       transform_(options.transform),
       seed_(options.seed),
-      pool_(std::make_shared<BatchPool>(transform_.fields.empty() ? source_->fields() : transform_.fields,
-                                        options.allocator,
-                                        static_cast<std::size_t>(options.read_ahead_batches) + 1)),
+      pool_(std::make_shared<BatchPool>(
+          transform_.fields.empty() ? source_->fields() : transform_.fields, options.allocator,
+          static_cast<std::size_t>(options.read_ahead_batches) + 1, options.read_ahead_bytes)),
       has_sizes_(any_ragged(pool_->fields())),
       skips_(options.bad_samples.policy == OnBadSample::skip),
       io_retries_(options.bad_samples.io_retries),
@@ -63,7 +63,10 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recip
 
 Scratch BatchMaker::make_scratch() const {
   Scratch scratch;
-  if (!transform_.fields.empty()) scratch.store.emplace(source_fields_, std::make_shared<const Allocator>());
+  if (!transform_.fields.empty()) {
+    scratch.store =
+        std::make_unique<FieldStore>(source_fields_, std::make_shared<BufferPool>(Allocator{}, 0));
+  }
   scratch.in.resize(source_fields_->size());
   scratch.out.resize(pool_->fields().size());
   return scratch;

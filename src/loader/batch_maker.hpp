@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "loader/batch_memory.hpp"
@@ -16,7 +15,7 @@ namespace rota::internal {
 /// What one thread needs to make its part of a batch: memory for the source's fields where a transform makes
 /// others.
 struct Scratch {
-  std::optional<FieldStore> store;
+  std::unique_ptr<FieldStore> store;
   std::vector<std::span<std::byte>> in;
   std::vector<std::span<std::byte>> out;
 };

@@ -21,8 +21,8 @@ struct BadSlot {
 
 /// What is behind a Batch: which samples, and their tensors.
 struct BatchMemory : Slots {
-  BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<const Allocator> allocator)
-      : store(std::move(fields), std::move(allocator)) {}
+  BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
+      : store(std::move(fields), std::move(buffers)) {}
 
   FieldStore store;
   /// What is bad: [size] where bad samples may be skipped, else empty. A slot belongs to one thread at a

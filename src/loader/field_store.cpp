@@ -11,51 +11,18 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kAlignment = 64;
 constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
 
 }  // namespace
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : allocator_(std::move(other.allocator_)),
-      data_(std::exchange(other.data_, nullptr)),
-      capacity_(std::exchange(other.capacity_, 0)) {}
-
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  std::swap(allocator_, other.allocator_);
-  std::swap(data_, other.data_);
-  std::swap(capacity_, other.capacity_);
-  return *this;
-}
-
-void Buffer::release() noexcept {
-  if (data_ == nullptr) return;
-  if (allocator_->release) {
-    allocator_->release(data_, capacity_);
-  } else {
-    ::operator delete(data_, kAlignment);
-  }
-  data_ = nullptr;
-  capacity_ = 0;
-}
-
-void Buffer::reserve(std::size_t bytes) {
-  if (bytes <= capacity_) return;
-  release();
-  // Some room to grow, so that ragged batches of nearly one size do not ask again and again.
-  const std::size_t capacity = (bytes + bytes / 8 + 4095) / 4096 * 4096;
-  void* memory = allocator_->allocate ? allocator_->allocate(capacity) : ::operator new(capacity, kAlignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  data_ = static_cast<std::byte*>(memory);
-  capacity_ = capacity;
-}
-
-FieldStore::FieldStore(std::shared_ptr<const std::vector<Field>> fields,
-                       std::shared_ptr<const Allocator> allocator)
-    : fields_(std::move(fields)), offsets_(fields_->size()), memory_(fields_->size()) {
+FieldStore::FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
+    : fields_(std::move(fields)),
+      offsets_(fields_->size()),
+      buffers_(std::move(buffers)),
+      memory_(fields_->size()) {
   for (std::size_t f = 0; f < fields_->size(); ++f) {
     has_ragged_ = has_ragged_ || (*fields_)[f].ragged;
-    buffers_.emplace_back(allocator);
     memory_[f].row_bytes = (*fields_)[f].row_bytes();
   }
 }
@@ -98,12 +65,30 @@ std::size_t FieldStore::bytes() const noexcept {
   return sum;
 }
 
-void FieldStore::open() {
-  for (std::size_t f = 0; f < memory_.size(); ++f) {
-    buffers_[f].reserve(bytes(f));
-    memory_[f].data = buffers_[f].data();
-    memory_[f].offsets = offsets_[f].empty() ? nullptr : offsets_[f].data();
+void FieldStore::open_fixed() { open(false, fixed_); }
+void FieldStore::open_ragged() { open(true, ragged_); }
+
+void FieldStore::open(bool ragged, Buffer& buffer) {
+  const auto aligned = [&](std::size_t f) { return (bytes(f) + kAlignment - 1) / kAlignment * kAlignment; };
+  std::size_t all = 0;
+  for (std::size_t f = 0; f < memory_.size(); ++f) all += (*fields_)[f].ragged == ragged ? aligned(f) : 0;
+  if (all > buffer.bytes()) {
+    buffers_->give_back(std::exchange(buffer, {}));
+    buffer = buffers_->take(all);
   }
+  std::byte* data = buffer.data();
+  for (std::size_t f = 0; f < memory_.size(); ++f) {
+    if ((*fields_)[f].ragged != ragged) continue;
+    memory_[f].data = data;
+    memory_[f].offsets = ragged ? offsets_[f].data() : nullptr;
+    if (data != nullptr) data += aligned(f);
+  }
+}
+
+void FieldStore::close() noexcept {
+  buffers_->give_back(std::exchange(fixed_, {}));
+  buffers_->give_back(std::exchange(ragged_, {}));
+  for (auto& memory : memory_) memory.data = nullptr;
 }
 
 Tensor FieldStore::tensor(std::size_t f) const noexcept {

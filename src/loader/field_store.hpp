@@ -4,38 +4,24 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
+#include "loader/buffer_pool.hpp"
 #include "rota/batch.hpp"
 #include "rota/source.hpp"
 
 namespace rota::internal {
 
-/// Bytes from an Allocator that only grow; what was in them is lost then. Move-only.
-class Buffer {
- public:
-  explicit Buffer(std::shared_ptr<const Allocator> allocator) noexcept : allocator_(std::move(allocator)) {}
-  ~Buffer() { release(); }
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-
-  void reserve(std::size_t bytes);
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
-
- private:
-  void release() noexcept;
-  std::shared_ptr<const Allocator> allocator_;
-  std::byte* data_ = nullptr;
-  std::size_t capacity_ = 0;
-};
-
-/// The tensors of a number of samples, in memory that is reused. Filled in three steps: `resize`, then row
-/// counts of ragged fields into `rows`, then `open`, after which `view` may be written to. Different samples
-/// from any thread.
+/// The tensors of a number of samples. Filled in three steps: `resize`, then row counts of ragged fields into
+/// `rows`, and `sum_rows`, then `open`, after which `view` may be written to. Different samples from any
+/// thread.
 class FieldStore {
  public:
-  FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<const Allocator> allocator);
+  FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers);
+  ~FieldStore() { close(); }
+  FieldStore(const FieldStore&) = delete;
+  FieldStore& operator=(const FieldStore&) = delete;
 
   [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *fields_; }
   [[nodiscard]] bool has_ragged() const noexcept { return has_ragged_; }
@@ -49,8 +35,15 @@ class FieldStore {
   void sum_rows();
   /// Bytes of all tensors, once row counts are summed.
   [[nodiscard]] std::size_t bytes() const noexcept;
-  /// Takes the memory.
-  void open();
+  /// Takes the memory; that of fixed fields may be taken before row counts are known, and stays.
+  void open() {
+    open_fixed();
+    open_ragged();
+  }
+  void open_fixed();
+  void open_ragged();
+  /// Gives the memory back.
+  void close() noexcept;
 
   [[nodiscard]] BatchView view() const noexcept { return {memory_, 0, samples_}; }
   [[nodiscard]] Tensor tensor(std::size_t f) const noexcept;
@@ -59,12 +52,15 @@ class FieldStore {
 
  private:
   [[nodiscard]] std::size_t bytes(std::size_t f) const noexcept;
+  void open(bool ragged, Buffer& buffer);
 
   std::shared_ptr<const std::vector<Field>> fields_;
   bool has_ragged_ = false;
   std::size_t samples_ = 0;
   std::vector<std::vector<std::int64_t>> offsets_;  // per field: [samples + 1] where ragged, else empty
-  std::vector<Buffer> buffers_;
+  std::shared_ptr<BufferPool> buffers_;
+  Buffer fixed_;   // all fixed fields, one behind the other
+  Buffer ragged_;  // all ragged ones
   std::vector<BatchView::FieldMemory> memory_;
 };
 

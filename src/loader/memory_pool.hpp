@@ -1,23 +1,26 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
+#include "loader/buffer_pool.hpp"
 #include "rota/batch.hpp"
 
 namespace rota::internal {
 
-/// Memory of batches that is not in use, kept for the next ones. Any thread.
+/// What is behind batches that are not in use, kept for the next ones; the memory of their tensors goes back
+/// to a BufferPool meanwhile. Any thread.
 template <typename Memory>
 class MemoryPool {
  public:
-  /// Keeps at most `capacity` unused ones.
-  MemoryPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity)
+  /// Keeps at most `capacity` unused ones, and buffers as the BufferPool does.
+  MemoryPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity, std::int64_t most_bytes)
       : fields_(std::make_shared<const std::vector<Field>>(std::move(fields))),
-        allocator_(std::make_shared<const Allocator>(std::move(allocator))),
+        buffers_(std::make_shared<BufferPool>(std::move(allocator), most_bytes)),
         capacity_(capacity) {
     unused_.reserve(capacity);
   }
@@ -33,17 +36,18 @@ class MemoryPool {
         return memory;
       }
     }
-    return std::make_unique<Memory>(fields_, allocator_);
+    return std::make_unique<Memory>(fields_, buffers_);
   }
 
   void give_back(std::unique_ptr<Memory> memory) noexcept {
+    memory->store.close();
     const std::lock_guard lock(mutex_);
     if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
   }
 
  private:
   std::shared_ptr<const std::vector<Field>> fields_;
-  std::shared_ptr<const Allocator> allocator_;
+  std::shared_ptr<BufferPool> buffers_;
   std::size_t capacity_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Memory>> unused_;  // reserved to capacity_

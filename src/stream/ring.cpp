@@ -290,7 +290,10 @@ void StreamRing::fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Tick
   batch.ended = std::move(ended);
   for (std::size_t i = 0; i < tickets.size(); ++i) batch.set(i, tickets[i]->shard, tickets[i]->reading);
   batch.finish();
-  for (std::size_t i = 0; i < tickets.size(); ++i) batch.copy_ragged(i, tickets[i]->reading.sample);
+  for (std::size_t i = 0; i < tickets.size(); ++i) {
+    batch.copy_ragged(i, tickets[i]->reading.sample);
+    SampleMemory::forget(tickets[i]->reading.sample);
+  }
 }
 
 void StreamRing::read(Lock& lock, std::size_t worker) {

@@ -64,7 +64,7 @@ class StreamRing {
  private:
   struct Ticket {
     enum class State { dealt, filled, empty, failed };
-    explicit Ticket(std::span<const Field> fields) : reading(fields) {}
+    explicit Ticket(std::span<const Field> fields) : reading(fields) { SampleMemory::forget(reading.sample); }
     State state = State::dealt;
     std::size_t shard = 0;
     StreamBatchMemory* lender = nullptr;  // whose slot it reads into; null: none's

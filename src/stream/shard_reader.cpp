@@ -10,7 +10,7 @@ namespace {
 // What reading a sample costs beside its bytes, in bytes.
 constexpr std::size_t kSampleCost = 256;
 
-constexpr std::size_t kShortBlob = 4096;
+constexpr std::size_t kShort = 4096;  // bytes that are kept, to be used again
 
 std::size_t bytes_of(const StreamCursor& cursor) noexcept {
   return cursor.numbers.size() * sizeof(std::int64_t) + cursor.blob.size();
@@ -19,7 +19,7 @@ std::size_t bytes_of(const StreamCursor& cursor) noexcept {
 }  // namespace
 
 void forget_blob(StreamCursor& cursor) noexcept {
-  if (cursor.blob.capacity() > kShortBlob) cursor.blob = std::string();
+  if (cursor.blob.capacity() > kShort) cursor.blob = std::string();
 }
 
 void SampleMemory::lend(StreamSample& sample, const BatchView& batch, std::size_t i) noexcept {
@@ -31,6 +31,15 @@ void SampleMemory::lend(StreamSample& sample, const BatchView& batch, std::size_
 void SampleMemory::own(StreamSample& sample) {
   for (auto& slot : sample.slots_) {
     if (!slot.ragged) slot.reserve(slot.row_bytes);
+  }
+}
+
+void SampleMemory::forget(StreamSample& sample) noexcept {
+  for (auto& slot : sample.slots_) {
+    if (slot.capacity <= kShort) continue;
+    slot.own.reset();
+    slot.capacity = 0;
+    slot.data = nullptr;
   }
 }
 

@@ -28,6 +28,8 @@ class SampleMemory {
   static void lend(StreamSample& sample, const BatchView& batch, std::size_t i) noexcept;
   /// Into memory of its own.
   static void own(StreamSample& sample);
+  /// Gives back memory of its own that is long: it is kept for none but those that are short.
+  static void forget(StreamSample& sample) noexcept;
 };
 
 /// A sample that was read, and where its shard's stream was behind it.

@@ -57,7 +57,7 @@ void StreamBatchMemory::set(std::size_t i, std::size_t shard, Reading& reading) 
 void StreamBatchMemory::finish() {
   if (!store.has_ragged()) return;
   store.sum_rows();
-  store.open();
+  store.open_ragged();
 }
 
 void StreamBatchMemory::copy_ragged(std::size_t i, const StreamSample& sample) const noexcept {

@@ -23,9 +23,8 @@ struct Advance {
 
 /// What is behind a StreamBatch.
 struct StreamBatchMemory {
-  StreamBatchMemory(std::shared_ptr<const std::vector<Field>> fields,
-                    std::shared_ptr<const Allocator> allocator)
-      : store(std::move(fields), std::move(allocator)) {}
+  StreamBatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
+      : store(std::move(fields), std::move(buffers)) {}
 
   /// Takes memory for the fixed fields of so many samples, which may be read straight into their slots.
   void open(std::size_t samples);

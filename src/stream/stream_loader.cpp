@@ -134,7 +134,8 @@ void StreamLoader::Impl::share_out_all() {
 
 void StreamLoader::Impl::start() {
   const auto batches = static_cast<std::size_t>(options_.read_ahead_batches) + 2;
-  pool_ = std::make_shared<internal::StreamBatchPool>(source_->fields(), options_.allocator, batches);
+  pool_ = std::make_shared<internal::StreamBatchPool>(source_->fields(), options_.allocator, batches,
+                                                      options_.read_ahead_bytes);
   begin_epoch({});
   prepare();
   if (error_) std::rethrow_exception(error_);

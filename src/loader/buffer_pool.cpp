@@ -1,0 +1,116 @@
+#include "loader/buffer_pool.hpp"
+
+#include <algorithm>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace rota::internal {
+namespace {
+
+static_assert(std::is_nothrow_move_constructible_v<Buffer>);
+static_assert(std::is_nothrow_move_assignable_v<Buffer>);
+
+constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kPage = 4096;
+
+// Some room to grow, so that ragged batches of nearly one size do not ask again and again.
+constexpr std::size_t with_room(std::size_t bytes) { return (bytes + bytes / 8 + kPage - 1) / kPage * kPage; }
+constexpr std::size_t too_large(std::size_t bytes) { return bytes + bytes / 4 + kPage; }
+static_assert(with_room(1) <= too_large(1) && with_room(1 << 20) <= too_large(1 << 20));
+
+}  // namespace
+
+Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
+    : allocator_(std::move(allocator)), bytes_(bytes) {
+  void* const memory = allocator_->allocate ? allocator_->allocate(bytes) : ::operator new(bytes, kAlignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  data_ = static_cast<std::byte*>(memory);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : allocator_(std::move(other.allocator_)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(allocator_, other.allocator_);
+  std::swap(data_, other.data_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+void Buffer::release() noexcept {
+  if (data_ == nullptr) return;
+  if (allocator_->release) {
+    allocator_->release(data_, bytes_);
+  } else {
+    ::operator delete(data_, kAlignment);
+  }
+}
+
+BufferPool::BufferPool(Allocator allocator, std::int64_t most_bytes)
+    : allocator_(std::make_shared<const Allocator>(std::move(allocator))),
+      most_bytes_(static_cast<std::size_t>(most_bytes)) {}
+
+Buffer BufferPool::take(std::size_t bytes) {
+  const std::size_t wanted = with_room(bytes);
+  std::vector<Buffer> surplus;  // is freed after the lock, and before more is asked for
+  {
+    const std::lock_guard lock(mutex_);
+    if (Buffer found = find(bytes); found.data() != nullptr) return found;
+    held_bytes_ += wanted;
+    largest_bytes_ = std::max(largest_bytes_, wanted);
+    surplus = take_surplus();
+  }
+  surplus.clear();
+  try {
+    return {allocator_, wanted};
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    held_bytes_ -= wanted;
+    throw;
+  }
+}
+
+void BufferPool::give_back(Buffer buffer) noexcept {
+  if (buffer.data() == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  try {
+    unused_.reserve(unused_.size() + 1);
+  } catch (const std::bad_alloc&) {
+    held_bytes_ -= buffer.bytes();
+    return;
+  }
+  if (holds_too_much()) {
+    held_bytes_ -= buffer.bytes();
+  } else {
+    unused_.push_back(std::move(buffer));
+  }
+}
+
+// The smallest that will do, and is not much too large.
+Buffer BufferPool::find(std::size_t bytes) noexcept {
+  auto best = unused_.end();
+  for (auto buffer = unused_.begin(); buffer != unused_.end(); ++buffer) {
+    if (buffer->bytes() < bytes || buffer->bytes() > too_large(bytes)) continue;
+    if (best == unused_.end() || buffer->bytes() < best->bytes()) best = buffer;
+  }
+  if (best == unused_.end()) return {};
+  std::swap(*best, unused_.back());
+  Buffer found = std::move(unused_.back());
+  unused_.pop_back();
+  return found;
+}
+
+std::vector<Buffer> BufferPool::take_surplus() {
+  std::vector<Buffer> surplus;
+  while (!unused_.empty() && holds_too_much()) {
+    held_bytes_ -= unused_.back().bytes();
+    surplus.push_back(std::move(unused_.back()));
+    unused_.pop_back();
+  }
+  return surplus;
+}
+
+}  // namespace rota::internal

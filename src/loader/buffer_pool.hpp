@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "rota/batch.hpp"
+
+namespace rota::internal {
+
+/// Memory that an allocator gave, aligned to 64 bytes. Move-only.
+class Buffer {
+ public:
+  Buffer() noexcept = default;
+  /// Throws what the allocator throws.
+  Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes);
+  ~Buffer() { release(); }
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  void release() noexcept;
+
+  std::shared_ptr<const Allocator> allocator_;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+/// Buffers that are not in use, kept for those that will be of about the same size. Any thread.
+class BufferPool {
+ public:
+  /// Keeps none where all buffers, in use or not, take more than `most_bytes` and four times the largest.
+  BufferPool(Allocator allocator, std::int64_t most_bytes);
+
+  /// A buffer of `bytes` or up to a quarter more, and a page.
+  [[nodiscard]] Buffer take(std::size_t bytes);
+  void give_back(Buffer buffer) noexcept;
+
+ private:
+  [[nodiscard]] Buffer find(std::size_t bytes) noexcept;
+  [[nodiscard]] std::vector<Buffer> take_surplus();
+  [[nodiscard]] bool holds_too_much() const noexcept {
+    return held_bytes_ > most_bytes_ + 4 * largest_bytes_;
+  }
+
+  std::shared_ptr<const Allocator> allocator_;
+  std::size_t most_bytes_;
+  std::mutex mutex_;
+  std::size_t held_bytes_ = 0;     // of all buffers, in use or not
+  std::size_t largest_bytes_ = 0;  // of those that there were
+  std::vector<Buffer> unused_;
+};
+
+}  // namespace rota::internal

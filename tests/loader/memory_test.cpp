@@ -1,0 +1,141 @@
+// A loader holds no more memory than it was told to: the bytes that it may read ahead, and a few batches.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "held_memory.hpp"
+#include "rota/loader.hpp"
+#include "rota/packing.hpp"
+#include "rota/stream_loader.hpp"
+#include "rota/windows.hpp"
+#include "source/documents.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr std::int64_t kAhead = 8 * kMiB;
+constexpr std::int64_t kBatch = 16;
+constexpr std::int64_t kManyBatches = 100;  // so that bytes are what bounds
+
+std::size_t bytes_of(const auto& batch) {
+  std::size_t bytes = 0;
+  for (std::size_t f = 0; f < batch.fields().size(); ++f) bytes += batch.tensor(f).bytes.size();
+  return bytes;
+}
+
+// Pieces of memory are up to a quarter larger than what is in them.
+std::size_t most_for(std::size_t largest_batch) { return (kAhead + 5 * largest_batch) * 5 / 4 + kMiB; }
+
+/// Samples of 64 KiB of bytes, or of sizes about that, of which some are much larger.
+class LargeSamples : public Source {
+ public:
+  explicit LargeSamples(bool is_ragged) : is_ragged_(is_ragged) {
+    fields_ = {{.name = "data",
+                .dtype = DType::uint8,
+                .shape = is_ragged ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{kBytes},
+                .ragged = is_ragged}};
+  }
+  [[nodiscard]] std::int64_t size() const override { return 3000; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
+            std::span<std::int64_t> out) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      out[i] = ids[i].value % 97 == 0 ? 16 * kBytes : kBytes / 2 + ids[i].value % kBytes;
+    }
+  }
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) out.bytes(0, i).front() = std::byte{1};
+  }
+
+ private:
+  static constexpr std::int64_t kBytes = 64 << 10;
+  bool is_ragged_;
+  std::vector<Field> fields_;
+};
+
+std::shared_ptr<const Source> packed() {
+  return pack(std::make_shared<test::Documents>(std::vector<std::int64_t>(3000, 3000), DType::int32),
+              {.length = 4096});
+}
+
+struct Case {
+  std::string name;
+  std::function<Loader(const LoaderOptions&)> make;
+  friend void PrintTo(const Case& made, std::ostream* out) { *out << made.name; }
+};
+
+std::vector<Case> cases() {
+  const auto of = [](const auto& make_source) {
+    return [make_source](const LoaderOptions& options) { return Loader(make_source(), options); };
+  };
+  const auto mixture = [](const LoaderOptions& options) {
+    return Loader(Mixture{.datasets = {{.source = std::make_shared<LargeSamples>(true), .weight = 2},
+                                       {.source = std::make_shared<LargeSamples>(true), .weight = 1}}},
+                  options);
+  };
+  return {{"Fixed", of([] { return std::make_shared<LargeSamples>(false); })},
+          {"Ragged", of([] { return std::make_shared<LargeSamples>(true); })},
+          {"Packed", of(packed)},
+          {"Windows", of([] { return windows(packed(), {.length = 2, .stride = 1}); })},
+          {"Mixture", mixture}};
+}
+
+class LoaderMemory : public ::testing::TestWithParam<Case> {};
+
+TEST_P(LoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
+  for (const int workers : {0, 1, 3}) {
+    Loader loader = GetParam().make({.global_batch_size = kBatch,
+                                     .workers = workers,
+                                     .read_ahead_batches = kManyBatches,
+                                     .read_ahead_bytes = kAhead});
+    test::watch_held_memory();
+    std::size_t largest = 0;
+    for (const Batch& batch : loader) largest = std::max(largest, bytes_of(batch));
+    EXPECT_LE(test::most_held_memory(), most_for(largest)) << workers << " workers";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, LoaderMemory, ::testing::ValuesIn(cases()),
+                         [](const auto& made) { return made.param.name; });
+
+TEST(StreamLoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
+  for (const bool is_ragged : {false, true}) {
+    for (const int workers : {0, 1, 3}) {
+      StreamLoader loader(stream_of(std::make_shared<LargeSamples>(is_ragged), 5),
+                          {.global_batch_size = kBatch,
+                           .workers = workers,
+                           .read_ahead_batches = kManyBatches,
+                           .read_ahead_bytes = kAhead});
+      test::watch_held_memory();
+      std::size_t largest = 0;
+      while (const auto batch = loader.next()) largest = std::max(largest, bytes_of(*batch));
+      // Samples read ahead when a shard turns out to have ended are in memory of their own.
+      EXPECT_LE(test::most_held_memory(), 2 * most_for(largest))
+          << is_ragged << ", " << workers << " workers";
+    }
+  }
+}
+
+TEST(LoaderMemory, OfManyBatchesThatTheCallerKeptIsGivenBackWithThem) {
+  Loader loader(std::make_shared<LargeSamples>(false), {.global_batch_size = kBatch,
+                                                        .workers = 1,
+                                                        .read_ahead_batches = kManyBatches,
+                                                        .read_ahead_bytes = kAhead});
+  test::watch_held_memory();
+  std::vector<Batch> kept;
+  for (int i = 0; i < 50; ++i) kept.push_back(*loader.next());
+  EXPECT_GT(test::held_memory(), 50 * kMiB);
+  kept.clear();
+  EXPECT_LE(test::held_memory(), most_for(kMiB));
+}
+
+}  // namespace
+}  // namespace rota
