@@ -15,10 +15,10 @@
 #include "cli/audit.hpp"
 #include "cli/audit_text.hpp"
 #include "cli/trace_reader.hpp"
+#include "dataset.hpp"
 #include "launcher.hpp"
 #include "reference.hpp"
 #include "rota/error.hpp"
-#include "rota/open.hpp"
 #include "rota/world.hpp"
 #include "table.hpp"
 
@@ -135,7 +135,7 @@ void refuse_nesting() {
 }
 
 int run_in(const DriverOptions& options, const Work& work) {
-  std::shared_ptr<const rota::Source> source = rota::open(options.run.data, options.run.format);
+  std::shared_ptr<const rota::Source> source = open_dataset(options.run, nullptr);
   const std::int64_t samples = source->size();
   show(table_head(options, samples));
   prepare_mpi_environment();

@@ -28,6 +28,7 @@ struct Words {
   std::string tail = "partial";
   std::string rank_split = "by_sample";
   std::string worker_split = "by_sample";
+  std::optional<std::string> window;
   std::string worlds = kWorlds;
   std::int64_t timeout_seconds = 600;
   PhaseOptions phase;
@@ -41,6 +42,10 @@ void add_run(CLI::App& app, Words& words) {
                  "auto, or one that rota::open knows: files, hdf5, tar, tfrecord, lines, npy, npz, tokens, "
                  "megatron, mds")
       ->capture_default_str();
+  app.add_option("--pack", run.pack_length,
+                 "pack the samples, which have one ragged field of integers, into sequences of this length");
+  app.add_option("--window", words.window,
+                 "LENGTH[:STRIDE]: samples are windows of so many of those, one at every STRIDE-th");
   app.add_option("--shards", run.loader.shards, "L, the logical shards")->capture_default_str();
   app.add_option("--interleave", run.loader.interleave, "G, shards consumed at a time; 0: all")
       ->capture_default_str();
@@ -91,6 +96,54 @@ void require_steps(const char* option, const std::optional<std::int64_t>& steps)
   refuse(fmt::format("{} {}: it must be 1 step or more, or left out", option, *steps));
 }
 
+// Takes a number, 0 or more, off the front of `text`.
+std::int64_t take_number(std::string_view& text, const std::string& misread) {
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || number < 0) refuse(misread);
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return number;
+}
+
+bool take(std::string_view& text, char sign) {
+  if (!text.starts_with(sign)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+WorldOptions parse_world(const std::string& text, std::int64_t batch) {
+  std::string_view rest = text;
+  const auto misread =
+      fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS], such as 4x2 or 3x1@50:40", text);
+  WorldOptions world{.batch = batch, .steps = std::nullopt};
+  const std::int64_t ranks = take_number(rest, misread);
+  const std::int64_t workers = take(rest, 'x') ? take_number(rest, misread) : -1;
+  if (take(rest, '@')) world.batch = take_number(rest, misread);
+  if (take(rest, ':')) world.steps = take_number(rest, misread);
+  constexpr std::int64_t kMany = 4096;
+  const bool is_good = rest.empty() && ranks >= 1 && ranks <= kMany && workers >= 0 && workers <= kMany &&
+                       world.batch >= 1 && world.steps.value_or(1) >= 1;
+  if (!is_good) {
+    refuse(
+        fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS] with at least 1 rank, 0 workers, "
+                    "a batch of 1 and 1 step",
+                    text));
+  }
+  world.ranks = static_cast<int>(ranks);
+  world.workers = static_cast<int>(workers);
+  return world;
+}
+
+rota::WindowOptions parse_window(const std::string& text) {
+  const auto misread = fmt::format("--window: \"{}\" is not LENGTH[:STRIDE], such as 24:6", text);
+  std::string_view rest = text;
+  rota::WindowOptions window{.length = take_number(rest, misread)};
+  if (take(rest, ':')) window.stride = take_number(rest, misread);
+  if (!rest.empty()) refuse(misread);
+  window.validate();
+  return window;
+}
+
 Command understand(Words words) {
   RunOptions& run = words.phase.run;
   run.loader.shuffle = rota::parse_shuffle(words.shuffle);
@@ -98,6 +151,7 @@ Command understand(Words words) {
   run.loader.rank_split = rota::parse_split(words.rank_split);
   run.loader.worker_split = rota::parse_split(words.worker_split);
   run.loader.validate();
+  if (words.window) run.window = parse_window(*words.window);
   Command command;
   if (words.is_phase) {
     require_steps("--stop-after", words.phase.stop_after);
@@ -111,45 +165,6 @@ Command understand(Words words) {
                       .timeout = std::chrono::seconds(words.timeout_seconds)};
   }
   return command;
-}
-
-// Takes a number, 0 or more, off the front of `text`.
-std::int64_t take_number(std::string_view& text, const std::string& world) {
-  std::int64_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || number < 0) {
-    refuse(fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS], such as 4x2 or 3x1@50:40",
-                       world));
-  }
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  return number;
-}
-
-bool take(std::string_view& text, char sign) {
-  if (!text.starts_with(sign)) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-WorldOptions parse_world(const std::string& text, std::int64_t batch) {
-  std::string_view rest = text;
-  WorldOptions world{.batch = batch, .steps = std::nullopt};
-  const std::int64_t ranks = take_number(rest, text);
-  const std::int64_t workers = take(rest, 'x') ? take_number(rest, text) : -1;
-  if (take(rest, '@')) world.batch = take_number(rest, text);
-  if (take(rest, ':')) world.steps = take_number(rest, text);
-  constexpr std::int64_t kMany = 4096;
-  const bool is_good = rest.empty() && ranks >= 1 && ranks <= kMany && workers >= 0 && workers <= kMany &&
-                       world.batch >= 1 && world.steps.value_or(1) >= 1;
-  if (!is_good) {
-    refuse(
-        fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS] with at least 1 rank, 0 workers, "
-                    "a batch of 1 and 1 step",
-                    text));
-  }
-  world.ranks = static_cast<int>(ranks);
-  world.workers = static_cast<int>(workers);
-  return world;
 }
 
 }  // namespace
@@ -193,6 +208,8 @@ std::vector<std::string> phase_arguments(const RunOptions& run, const WorldOptio
   };
   add("--data", run.data.string());
   add("--format", run.format);
+  if (run.pack_length) add("--pack", std::to_string(*run.pack_length));
+  if (run.window) add("--window", fmt::format("{}:{}", run.window->length, run.window->stride));
   add("--shards", std::to_string(loader.shards));
   add("--interleave", std::to_string(loader.interleave));
   add("--batch", std::to_string(world.batch));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rota/loader.hpp"
+#include "rota/windows.hpp"
 
 namespace rescale_demo {
 
@@ -17,6 +18,8 @@ namespace rescale_demo {
 struct RunOptions {
   std::filesystem::path data = "/usr/include";
   std::string format = "auto";
+  std::optional<std::int64_t> pack_length;    ///< pack ragged samples into sequences of so many elements
+  std::optional<rota::WindowOptions> window;  ///< then cut all that into windows
   rota::LoaderOptions loader{.global_batch_size = 64, .epochs = 3};
 };
 

@@ -10,11 +10,11 @@
 
 #include "cli/trace.hpp"
 #include "cli/trace_reader.hpp"
+#include "dataset.hpp"
 #include "rota/cereal.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
-#include "rota/open.hpp"
 #include "rota/resume.hpp"
 
 namespace rescale_demo {
@@ -78,8 +78,7 @@ void Phase::open() {
   rota::mpi::together(comm_, "look for checkpoints", [&] {
     if (is_first() && !options_.resume) refuse_used(options_.checkpoint);
   });
-  const rota::Catalog catalog(options_.run.data, {.comm = &comm_});
-  std::shared_ptr<const rota::Source> source = rota::open(catalog, options_.run.format);
+  std::shared_ptr<const rota::Source> source = open_dataset(options_.run, &comm_);
   rota::mpi::together(comm_, "make the loader", [&] {
     loader_ = std::make_unique<rota::Loader>(std::move(source), options_.run.loader, comm_.world());
   });

@@ -48,6 +48,18 @@ struct Way {
   }
 };
 
+// What is to be opened must be the same on all ranks, although rank 0 alone looks for it.
+void require_same_path(const Crew& crew, const std::string& path) {
+  const std::string first = mpi::broadcast(crew.nodes.all(), path);
+  mpi::together(crew.nodes.all(), "open a dataset", [&] {
+    if (path == first) return;
+    throw Error(ErrorCode::mismatch,
+                fmt::format("open a dataset with all ranks: rank 0 gives \"{}\", this rank \"{}\"; give all "
+                            "the same path, or open it without a communicator",
+                            first, path));
+  });
+}
+
 void refuse_distributed(const Crew& crew, std::string_view what) {
   if (crew.options.placement == Placement::node_shared) return;
   throw Error(
@@ -61,6 +73,7 @@ Catalog::Catalog(std::shared_ptr<const Contents> contents) : contents_(std::move
 
 Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& options) {
   const auto crew = std::make_shared<const Crew>(options);
+  require_same_path(*crew, path.native());
   SavedCatalog saved;  // on rank 0
   const Way way = made_on_first_rank(*crew, "open a dataset", [&] {
     if (!is_saved_catalog(path.native())) {
@@ -85,6 +98,7 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
   const auto crew = std::make_shared<const Crew>(options);
+  require_same_path(*crew, manifest.native());
   const auto origin = made_on_first_rank(*crew, "open a manifest", [&] {
     return Origin{.kind = Origin::Kind::manifest, .path = absolute_path(manifest)};
   });
@@ -99,6 +113,7 @@ Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& 
   CatalogOptions here = options;
   here.placement = Placement::node_shared;  // of no names at all
   const auto crew = std::make_shared<const Crew>(here);
+  require_same_path(*crew, pattern);
   const auto origin = made_on_first_rank(*crew, "make a catalog of a pattern",
                                          [&] { return Origin{.path = absolute_path(pattern)}; });
   return Catalog(std::make_shared<const Contents>(

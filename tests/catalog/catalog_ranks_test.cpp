@@ -171,6 +171,19 @@ TEST_F(Together, ThrowTheSameOnAllRanks) {
   EXPECT_THAT(error_of_all([&] { Catalog("/no/such/place", distributed); }), HasSubstr("/no/such/place"));
 }
 
+TEST_F(Together, RefuseToOpenDifferentPaths) {
+  write(2, 1);
+  if (comm().size() == 1) return;
+  const std::string mine = comm().rank() == 1 ? data_ + "/00" : data_;
+  for (const auto& open :
+       {+[](const std::string& path) { Catalog(path, {.comm = &comm()}); },
+        +[](const std::string& path) { Catalog::from_manifest(path, {.comm = &comm()}); },
+        +[](const std::string& path) { Catalog::from_pattern(path, {}, {.comm = &comm()}); }}) {
+    EXPECT_THAT(error_of_all([&] { open(mine); }),
+                ::testing::AllOf(HasSubstr("rank 1: "), HasSubstr("this rank \"" + data_ + "/00\"")));
+  }
+}
+
 TEST_F(Together, ThrowOnAllRanksWhatOneCannotOpen) {
   write(200, 2);
   const Catalog catalog = together();

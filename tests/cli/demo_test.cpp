@@ -41,6 +41,24 @@ TEST_F(DemoTest, ProvesRanksAndWorkersThatReadWholeShards) {
   EXPECT_THAT(ended.output, HasSubstr("PROVEN: 3 epochs x 101 samples"));
 }
 
+TEST_F(DemoTest, ProvesPackedSequencesAndWindowsOverThem) {
+  const auto data = make_data(101);
+  for (const std::string how : {"--pack 5", "--pack 5 --window 3:2"}) {
+    const Ended ended =
+        demo("--data " + data.string() + " --batch 16 " + how + " --worlds 3x1:5,1x2@7:9,5x0@32:2,2x3");
+    EXPECT_EQ(ended.code, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("PROVEN: 3 epochs"));
+  }
+}
+
+TEST_F(DemoTest, RefusesAWindowThatIsNone) {
+  for (const std::string window : {"0", "3:0", "3:", "3:2x", "x"}) {
+    const Ended ended = demo("--window " + window);
+    EXPECT_EQ(ended.code, 2) << window;
+    EXPECT_THAT(ended.output, HasSubstr("error: ")) << window;
+  }
+}
+
 TEST_F(DemoTest, ProvesARunOfMoreRanksThanSamples) {
   const auto data = make_data(3);
   const Ended ended = demo("--data " + data.string() + " --shards 5 --batch 2 --worlds 4x2:2,1x0:1,3x1");

@@ -1,0 +1,18 @@
+#include "dataset.hpp"
+
+#include "rota/open.hpp"
+#include "rota/packing.hpp"
+
+namespace rescale_demo {
+
+std::shared_ptr<const rota::Source> open_dataset(const RunOptions& run, const rota::mpi::Communicator* comm) {
+  std::shared_ptr<const rota::Source> source =
+      rota::open(rota::Catalog(run.data, {.comm = comm}), run.format);
+  if (run.pack_length) {
+    source = rota::pack(source, {.length = *run.pack_length, .seed = run.loader.seed, .comm = comm});
+  }
+  if (run.window) source = rota::windows(source, *run.window);
+  return source;
+}
+
+}  // namespace rescale_demo
