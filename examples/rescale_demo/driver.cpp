@@ -87,6 +87,11 @@ rota::tracing::TraceEnd read_end(const std::filesystem::path& dir, std::int64_t 
   rota::tracing::TraceEnd all;
   for (int rank = 0; rank < ranks; ++rank) {
     rota::tracing::TraceFile file(dir / rota::tracing::trace_file_name(phase, rank));
+    if (!file.start()) {
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("read its trace: {}",
+                              file.damage().empty() ? "it has no start record" : file.damage()));
+    }
     for (rota::tracing::TraceBatch batch; file.next(batch) == rota::tracing::TraceFile::Next::batch;) {
     }
     if (!file.end()) continue;

@@ -59,6 +59,13 @@ TEST_F(DemoTest, RefusesAWindowThatIsNone) {
   }
 }
 
+TEST_F(DemoTest, RefusesABatchThatNoTraceCanTell) {
+  const auto data = make_data(3);
+  const Ended ended = demo("--data " + data.string() + " --worlds 2x1 --batch 99999999999999999999");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("\"batch\" is 9223372036854775807"));
+}
+
 TEST_F(DemoTest, ProvesARunOfMoreRanksThanSamples) {
   const auto data = make_data(3);
   const Ended ended = demo("--data " + data.string() + " --shards 5 --batch 2 --worlds 4x2:2,1x0:1,3x1");

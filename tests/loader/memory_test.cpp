@@ -37,7 +37,7 @@ std::size_t most_for(std::size_t largest_batch) { return (kAhead + 5 * largest_b
 /// Samples of 64 KiB of bytes, or of sizes about that, of which some are much larger.
 class LargeSamples : public Source {
  public:
-  explicit LargeSamples(bool is_ragged) : is_ragged_(is_ragged) {
+  explicit LargeSamples(bool is_ragged) {
     fields_ = {{.name = "data",
                 .dtype = DType::uint8,
                 .shape = is_ragged ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{kBytes},
@@ -57,7 +57,6 @@ class LargeSamples : public Source {
 
  private:
   static constexpr std::int64_t kBytes = 64 << 10;
-  bool is_ragged_;
   std::vector<Field> fields_;
 };
 
