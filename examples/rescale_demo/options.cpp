@@ -53,7 +53,8 @@ void add_run(CLI::App& app, Words& words) {
       ->capture_default_str();
   app.add_option("--shuffle", words.shuffle, "none, within, global or block")->capture_default_str();
   app.add_option("--tail", words.tail, "partial, carry, drop or pad")->capture_default_str();
-  app.add_option("--rank-split", words.rank_split, "by_sample or by_shard: what of a batch a rank reads")
+  app.add_option("--rank-split", words.rank_split,
+                 "by_sample, by_shard or interleaved: what of a batch a rank reads")
       ->capture_default_str();
   app.add_option("--worker-split", words.worker_split, "the same for the workers of a rank")
       ->capture_default_str();

@@ -96,8 +96,9 @@ struct LoaderOptions {
   /// Which rank reads what of a batch. Under by_shard, shard s goes to rank s % R, and ranks without a shard
   /// in a batch have none of its samples; have several shards for each rank.
   Split rank_split = Split::by_sample;
-  /// The same for the workers of a rank: shard s goes to worker s % W, or to s / R % W where ranks are split
-  /// by shard, too.
+  /// The same for the workers of a rank, whose parts of its batch are then side by side (by_sample), or dealt
+  /// out in turn (interleaved), each sample a read of its own. Under by_shard, shard s goes to worker s % W,
+  /// or to s / R % W where ranks are split by shard, too.
   Split worker_split = Split::by_sample;
   std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
   int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()

@@ -48,8 +48,9 @@ enum class Tail {
 
 /// How a batch is shared out, to ranks or to the workers of a rank.
 enum class Split {
-  by_sample,  ///< equal, consecutive slices; their sizes differ by at most one
-  by_shard,   ///< whole shards, each always to the same one; sizes differ as the shards do
+  by_sample,    ///< equal, consecutive slices; their sizes differ by at most one
+  by_shard,     ///< whole shards, each always to the same one; sizes differ as the shards do
+  interleaved,  ///< slot i to number i modulo their number; their sizes differ by at most one
 };
 
 /// What a slot of a batch holds.

@@ -50,6 +50,7 @@ class Auditor {
   void check_size(const Step& step);
   void check_place(const Step& step);
   void check_slices(const Step& step, bool counts);
+  void check_turns(const Step& step, const Slice& slice);
   void check_share(const Step& step, const Slice& slice);
   void check_slot(const Step& step, const Slice& slice, std::size_t i, bool counts);
   void check_content(const Step& step, const Slice& slice, std::size_t i);

@@ -19,6 +19,7 @@ void Auditor::check_slices(const Step& step, bool counts) {
 }
 
 void Auditor::check_share(const Step& step, const Slice& slice) {
+  if (start_.split == Split::interleaved) return check_turns(step, slice);
   if (start_.split != Split::by_sample) return;
   const int world = start_.world.size;
   const std::int64_t begin = share(step.n, slice.rank, world);
@@ -28,6 +29,16 @@ void Auditor::check_share(const Step& step, const Slice& slice) {
   add(ProblemKind::slices, step, slice.rank,
       fmt::format("{} slots, not its share of {}: slots {} to {} of {}", size, expected, begin,
                   begin + expected - 1, step.n));
+}
+
+// Every so manieth slot, from the rank's number on.
+void Auditor::check_turns(const Step& step, const Slice& slice) {
+  std::vector<std::int64_t> turns;
+  for (std::int64_t slot = slice.rank; slot < step.n; slot += start_.world.size) turns.push_back(slot);
+  if (slice.batch->slots == turns) return;
+  add(ProblemKind::slices, step, slice.rank,
+      fmt::format("{} slots, not its share of {}: slots {}, {}, ...", slice.batch->slots.size(), turns.size(),
+                  slice.rank, slice.rank + start_.world.size));
 }
 
 void Auditor::check_slot(const Step& step, const Slice& slice, std::size_t i, bool counts) {

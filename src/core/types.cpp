@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kShuffles{"none", "within", "global", "block"};
 constexpr std::array<std::string_view, 4> kTails{"partial", "carry", "drop", "pad"};
-constexpr std::array<std::string_view, 2> kSplits{"by_sample", "by_shard"};
+constexpr std::array<std::string_view, 3> kSplits{"by_sample", "by_shard", "interleaved"};
 
 std::size_t find(std::string_view what, std::span<const std::string_view> names, std::string_view text) {
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -30,8 +30,10 @@ bool Planner::plan(const Position& at, Slots& out) {
   if (!is_there) return false;
   if (rank_split_ == Split::by_sample) {
     take(out);
-  } else {
+  } else if (rank_split_ == Split::by_shard) {
     take_shards(out);
+  } else {
+    take_turns(out);
   }
   const std::size_t count = out.slots.size();
   out.ids.resize(count);
@@ -84,18 +86,42 @@ void Planner::take_shards(Slots& out) {
   }
 }
 
+// Every so manieth slot of the whole batch, from that of this rank's number on. O(shards in the batch, slots
+// of this rank).
+void Planner::take_turns(Slots& out) {
+  std::visit([&](auto& schedule) { schedule.slice(out.global, 0, out.global.size, all_); }, schedule_);
+  spans_.clear();
+  out.slots.clear();
+  std::int64_t slot = world_.rank;
+  std::int64_t begin = 0;  // of the span at hand
+  for (const Span& span : all_) {
+    for (; slot < begin + span.count; slot += world_.size) {
+      Span& own = spans_.emplace_back(span);
+      own.position += slot - begin;
+      own.count = 1;
+      out.slots.push_back(slot);
+    }
+    begin += span.count;
+  }
+}
+
 void Planner::deal(Slots& out) const {
   out.parts.resize(static_cast<std::size_t>(workers_));
   for (auto& parts : out.parts) parts.clear();
+  if (worker_split_ == Split::by_shard) return deal_shards(out);
   const auto size = static_cast<std::int64_t>(out.ids.size());
-  if (worker_split_ == Split::by_sample) {
-    for (std::int64_t w = 0; w < workers_; ++w) {
-      out.parts[static_cast<std::size_t>(w)].push_back(
-          {static_cast<std::size_t>(share(size, w, workers_)),
-           static_cast<std::size_t>(share(size, w + 1, workers_))});
-    }
+  if (worker_split_ == Split::interleaved) {
+    for (std::size_t i = 0; i < out.ids.size(); ++i) out.parts[i % out.parts.size()].push_back({i, i + 1});
     return;
   }
+  for (std::int64_t w = 0; w < workers_; ++w) {
+    out.parts[static_cast<std::size_t>(w)].push_back(
+        {static_cast<std::size_t>(share(size, w, workers_)),
+         static_cast<std::size_t>(share(size, w + 1, workers_))});
+  }
+}
+
+void Planner::deal_shards(Slots& out) const {
   const std::int64_t ranks = rank_split_ == Split::by_shard ? world_.size : 1;
   std::size_t begin = 0;
   for (const Span& span : spans_) {

@@ -52,7 +52,9 @@ class Planner {
   };
   void take(Slots& out);
   void take_shards(Slots& out);
+  void take_turns(Slots& out);
   void deal(Slots& out) const;
+  void deal_shards(Slots& out) const;
   static AnySchedule make_schedule(const Recipe& recipe, const LoaderOptions& options);
 
   AnySchedule schedule_;

@@ -120,6 +120,13 @@ TEST(Audit, NoticesASlotOfABatchThatTwoRanksFill) {
   EXPECT_THAT(text(audit_of(run)), HasSubstr("16 samples fill"));
 }
 
+TEST(Audit, NoticesARankThatTakesTheTurnOfAnother) {
+  FakeRun run(100, "partial", 1);
+  run.interleaved().phase(3, 16);
+  std::swap(run.record(0, 0, 2), run.record(0, 1, 2));
+  EXPECT_THAT(text(audit_of(run)), HasSubstr("slots, not its share of 6: slots 0, 3, ..."));
+}
+
 TEST(Audit, RefusesARecordWithoutItsSlots) {
   FakeRun run(100, "partial", 1);
   run.by_shard().phase(3, 16);

@@ -46,6 +46,14 @@ TEST_P(AuditOfARightRun, FindsNothingWrongWhereRanksReadWholeShards) {
   EXPECT_THAT(report.problems, IsEmpty()) << text(report);
 }
 
+TEST_P(AuditOfARightRun, FindsNothingWrongWhereRanksTakeTurns) {
+  const auto [tail, samples, batch] = GetParam();
+  FakeRun run(samples, tail, 3);
+  run.phase(4, batch, 3).interleaved().phase(3, batch + 1, 2).phase(7, batch);
+  const AuditReport report = audit_of(run, {.epochs = 3, .complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+}
+
 TEST(Audit, TellsHowFarAnUnfinishedRunCame) {
   FakeRun run(100, "partial", 2);
   run.phase(2, 16, 9);

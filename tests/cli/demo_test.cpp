@@ -33,12 +33,14 @@ INSTANTIATE_TEST_SUITE_P(TailsAndShuffles, WholeDemo,
                          ::testing::Values(std::tuple("partial", "global"), std::tuple("carry", "within"),
                                            std::tuple("drop", "block"), std::tuple("pad", "none")));
 
-TEST_F(DemoTest, ProvesRanksAndWorkersThatReadWholeShards) {
+TEST_F(DemoTest, ProvesRanksAndWorkersThatReadWholeShardsOrTakeTurns) {
   const auto data = make_data(101);
-  const Ended ended = demo("--data " + data.string() + " --shards 12 --batch 16 --rank-split by_shard " +
-                           "--worker-split by_shard --worlds 3x2:5,1x2@7:9,5x0@32:2,2x3");
-  EXPECT_EQ(ended.code, 0) << ended.output;
-  EXPECT_THAT(ended.output, HasSubstr("PROVEN: 3 epochs x 101 samples"));
+  for (const std::string split : {"by_shard", "interleaved"}) {
+    const Ended ended = demo("--data " + data.string() + " --shards 12 --batch 16 --rank-split " + split +
+                             " --worker-split " + split + " --worlds 3x2:5,1x2@7:9,5x0@32:2,2x3");
+    EXPECT_EQ(ended.code, 0) << ended.output;
+    EXPECT_THAT(ended.output, HasSubstr("PROVEN: 3 epochs x 101 samples"));
+  }
 }
 
 TEST_F(DemoTest, ProvesPackedSequencesAndWindowsOverThem) {

@@ -36,7 +36,7 @@ struct FakeFile {
   std::pair<std::int64_t, std::int64_t> resumed_from;
   std::vector<FakeRecord> records;
   std::string last_words;  // appended as they are
-  bool is_by_shard = false;
+  std::string split;       // of ranks; none: by_sample
 };
 
 class FakeRun {
@@ -49,7 +49,7 @@ class FakeRun {
     const auto from = std::pair(epoch_, consumed_);
     const std::size_t first_file = files_.size();
     for (int rank = 0; rank < world; ++rank) {
-      files_.push_back({samples_, batch, world, rank, phases_, tail_, from, {}, "", is_by_shard_});
+      files_.push_back({samples_, batch, world, rank, phases_, tail_, from, {}, "", split_});
     }
     for (std::int64_t s = 0; s < steps && step(world, batch, first_file); ++s) {
     }
@@ -58,7 +58,12 @@ class FakeRun {
   }
   /// From here on, a rank reads whole shards: those samples whose ids it is congruent to.
   FakeRun& by_shard() {
-    is_by_shard_ = true;
+    split_ = "by_shard";
+    return *this;
+  }
+  /// From here on, ranks take turns.
+  FakeRun& interleaved() {
+    split_ = "interleaved";
     return *this;
   }
   /// Goes back, as a run does that is resumed from an older checkpoint.
@@ -131,8 +136,8 @@ class FakeRun {
     }
     all.n = static_cast<std::int64_t>(all.ids.size());
     for (int rank = 0; rank < world; ++rank)
-      files_[first_file + rank_index(rank)].records.push_back(is_by_shard_ ? shards_of(all, rank, world)
-                                                                           : slice(all, rank, world));
+      files_[first_file + rank_index(rank)].records.push_back(split_.empty() ? slice(all, rank, world)
+                                                                             : some_of(all, rank, world));
     settle(batch);
     return true;
   }
@@ -148,10 +153,12 @@ class FakeRun {
     return {all.epoch, all.first, all.n, cut(all.ids), cut(all.digests), cut(all.mask)};
   }
 
-  static FakeRecord shards_of(const FakeRecord& all, int rank, int world) {
+  // Those of its shards, or of its turns.
+  [[nodiscard]] FakeRecord some_of(const FakeRecord& all, int rank, int world) const {
     FakeRecord own{all.epoch, all.first, all.n, {}, {}, {}};
     for (std::size_t i = 0; i < all.ids.size(); ++i) {
-      if (all.ids[i] % world != rank) continue;
+      const auto place = split_ == "by_shard" ? all.ids[i] : static_cast<std::int64_t>(i);
+      if (place % world != rank) continue;
       own.ids.push_back(all.ids[i]);
       own.digests.push_back(all.digests[i]);
       own.mask.push_back(all.mask[i]);
@@ -175,14 +182,14 @@ class FakeRun {
                       ("p" + std::to_string(100 + f.phase) + "r" + std::to_string(100 + f.rank) + ".jsonl"));
     out << R"({"event":"start","v":1,"phase":)" << f.phase << ",\"world\":" << f.world
         << ",\"rank\":" << f.rank << ",\"workers\":1,\"samples\":" << f.samples << ",\"batch\":" << f.batch
-        << ",\"tail\":\"" << f.tail << (f.is_by_shard ? R"(","split":"by_shard)" : "")
+        << ",\"tail\":\"" << f.tail << (f.split.empty() ? "" : R"(","split":")" + f.split)
         << R"(","resumed_from":{"epoch":)" << f.resumed_from.first
         << ",\"consumed\":" << f.resumed_from.second << "}}\n";
     for (const FakeRecord& r : f.records) {
       out << R"({"event":"batch","phase":)" << f.phase << ",\"rank\":" << f.rank << ",\"epoch\":" << r.epoch
           << ",\"first\":" << r.first << ",\"n\":" << r.n;
       write_list(out, "ids", r.ids, [&](std::int64_t id) { out << id; });
-      if (f.is_by_shard) write_list(out, "slots", r.slots, [&](std::int64_t slot) { out << slot; });
+      if (!f.split.empty()) write_list(out, "slots", r.slots, [&](std::int64_t slot) { out << slot; });
       write_list(out, "digests", r.digests, [&](std::uint64_t digest) {
         char text[17];
         std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest));
@@ -202,7 +209,7 @@ class FakeRun {
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
   std::int64_t phases_ = 0;
-  bool is_by_shard_ = false;
+  std::string split_;
   std::vector<FakeFile> files_;
   std::map<std::int64_t, std::vector<std::int64_t>> turns_;
 };

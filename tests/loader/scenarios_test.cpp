@@ -105,7 +105,7 @@ TEST(Scenario, ShardsThatAreNoMultipleOfWorkersStayWholeWhenWorkersChange) {
 }
 
 TEST(Scenario, PartsOfZeroAHundredAnd37SamplesEndTogether) {
-  for (const auto split : {Split::by_sample, Split::by_shard}) {
+  for (const auto split : {Split::by_sample, Split::by_shard, Split::interleaved}) {
     const auto source = std::make_shared<CountingSource>(137, std::vector<std::int64_t>{0, 100, 37});
     Scenario run(source, {.global_batch_size = 8, .shards = 3, .rank_split = split, .worker_split = split});
     run.then({.ranks = 3, .workers = 2, .steps = 5}).then({.ranks = 2, .workers = 3, .steps = kToTheEnd});

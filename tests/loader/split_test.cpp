@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <mutex>
 #include <random>
@@ -19,6 +20,8 @@ namespace {
 
 using ::testing::Each;
 using ::testing::Lt;
+
+constexpr std::array kSplits = {Split::by_sample, Split::by_shard, Split::interleaved};
 
 struct Step {
   std::vector<std::int64_t> ids;
@@ -75,8 +78,8 @@ TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
     const auto source = std::make_shared<CountingSource>(1 + static_cast<std::int64_t>(random() % 400));
     LoaderOptions options = random_options(random);
     const auto expected = run(source, options, 1);
-    for (const auto ranks : {Split::by_sample, Split::by_shard}) {
-      for (const auto workers : {Split::by_sample, Split::by_shard}) {
+    for (const auto ranks : kSplits) {
+      for (const auto workers : kSplits) {
         options.rank_split = ranks;
         options.worker_split = workers;
         options.workers = static_cast<int>(random() % 4);
@@ -114,6 +117,39 @@ TEST(Split, BySampleGivesEachRankAsManyGiveOrTakeOne) {
         EXPECT_EQ(batch->slots()[i], batch->slots()[i - 1] + 1);
     }
   }
+}
+
+TEST(Split, InterleavedDealsTheSlotsOutToRanksInTurn) {
+  const auto source = std::make_shared<CountingSource>(1000);
+  for (int r = 0; r < 7; ++r) {
+    Loader loader(source, {.global_batch_size = 37, .shards = 3, .rank_split = Split::interleaved},
+                  {.rank = r, .size = 7});
+    while (const auto batch = loader.next()) {
+      EXPECT_EQ(batch->size(), (batch->global_size() - r + 6) / 7);
+      for (std::size_t i = 0; i < batch->slots().size(); ++i) {
+        EXPECT_EQ(batch->slots()[i], r + 7 * static_cast<std::int64_t>(i));
+      }
+    }
+  }
+}
+
+TEST(Split, InterleavedDealsASliceOutToWorkersInTurn) {
+  auto source = std::make_shared<CountingSource>(1000);
+  std::mutex mutex;
+  std::map<std::int64_t, std::thread::id> readers;
+  source->on_read = [&](SampleId id) {
+    const std::lock_guard lock(mutex);
+    readers[id.value] = std::this_thread::get_id();
+  };
+  Loader loader(source, {.global_batch_size = 50, .worker_split = Split::interleaved, .workers = 3},
+                {.rank = 1, .size = 2});
+  std::map<std::thread::id, std::set<std::size_t>> turns;
+  while (const auto batch = loader.next()) {
+    const std::lock_guard lock(mutex);
+    for (std::size_t i = 0; i < batch->ids().size(); ++i) turns[readers[batch->ids()[i].value]].insert(i % 3);
+  }
+  EXPECT_EQ(turns.size(), 3U);
+  for (const auto& [thread, own] : turns) EXPECT_EQ(own.size(), 1U);
 }
 
 // Which threads have read samples of each shard of 50.
