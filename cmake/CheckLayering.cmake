@@ -10,7 +10,7 @@ endif()
 
 # The part that each public header belongs to. A source in src/core belongs to that of the header of its name, or to
 # `order`; any other file to the part named like its folder.
-set(headers_of_values cereal dtype error fingerprint types world)
+set(headers_of_values cereal dtype error fingerprint types worker world)
 set(headers_of_order mixture order permutation schedule shard_plan)
 set(headers_of_catalog catalog progress)
 set(headers_of_source open packing source windows)

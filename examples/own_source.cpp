@@ -1,7 +1,7 @@
 // A source of one's own in 30 lines: a flat file of fixed-size records. Order, schedule, cursors, worker
-// threads and checkpoints come with it.
+// threads and checkpoints come with it. Each worker has an instance for itself, which may then hold what
+// threads must not share: here a buffered file with its place, as it might be a connection or a decoder.
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -16,23 +16,27 @@ namespace {
 /// Records of 4 floats, one after the other.
 class RecordFile : public rota::Source {
  public:
-  explicit RecordFile(std::string path) : path_(std::move(path)), descriptor_(open(path_.c_str(), O_RDONLY)) {
-    if (descriptor_ < 0)
-      throw rota::Error(rota::ErrorCode::not_found, "open " + path_ + ": there is no such file");
-    size_ = lseek(descriptor_, 0, SEEK_END) / kBytes;
+  explicit RecordFile(std::string path) : path_(std::move(path)), file_(path_, std::ios::binary) {
+    if (!file_) throw rota::Error(rota::ErrorCode::not_found, "open " + path_ + ": there is no such file");
+    size_ = static_cast<std::int64_t>(std::filesystem::file_size(path_)) / kBytes;
   }
-  ~RecordFile() override { close(descriptor_); }
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<rota::Field>& fields() const override { return fields_; }
   [[nodiscard]] std::string where(rota::SampleId /*id*/) const override { return path_; }
 
+  // Leave this out where many threads may read at once (with pread, say): all workers then share one source.
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const rota::WorkerInfo& /*worker*/) const override {
+    return std::make_unique<RecordFile>(path_);
+  }
+
   void read(std::span<const rota::SampleId> ids, const rota::BatchView& out) const override {
     rota::check_ids(*this, ids);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const auto record = out.bytes(0, i);
-      const ssize_t got = pread(descriptor_, record.data(), record.size(), ids[i].value * kBytes);
-      if (got != std::ssize(record))
+      file_.clear();
+      file_.seekg(ids[i].value * kBytes);
+      if (!file_.read(reinterpret_cast<char*>(record.data()), std::ssize(record)))
         throw rota::Error(rota::ErrorCode::io, "read " + path_ + ": it is too short");
     }
   }
@@ -40,7 +44,7 @@ class RecordFile : public rota::Source {
  private:
   static constexpr std::int64_t kBytes = 16;
   std::string path_;
-  int descriptor_;
+  mutable std::ifstream file_;  // of one thread alone
   std::int64_t size_ = 0;
   std::vector<rota::Field> fields_{{.name = "x", .dtype = rota::DType::float32, .shape = {4}}};
 };

@@ -1,7 +1,7 @@
 #pragma once
 
 // Which files make a dataset. A Catalog is made once, by one process or by all ranks together, and then
-// opened by a source. Next: source.hpp.
+// opened by a source. Next: worker.hpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -29,4 +29,5 @@
 #include "rota/types.hpp"                 // samples, shards, positions
 #include "rota/verify.hpp"                // all the damage of a checkpoint
 #include "rota/windows.hpp"               // stretches of a time axis
+#include "rota/worker.hpp"                // what a worker's own source is told
 #include "rota/world.hpp"                 // who takes part

@@ -13,6 +13,7 @@
 #include "rota/dtype.hpp"
 #include "rota/fingerprint.hpp"
 #include "rota/types.hpp"
+#include "rota/worker.hpp"
 
 namespace rota {
 
@@ -118,6 +119,13 @@ class Source {
   /// Blocks on storage. Any thread. By default reads all of each sample, and copies. Throws as `read` does,
   /// and Error{out_of_range} for rows that a sample has not; the memory is then unspecified.
   virtual void read_rows(std::span<const SampleRows> wanted, std::size_t field) const;
+
+  /// An instance for one worker of a Loader alone, which may hold what threads must not share: a connection,
+  /// a decoder. Called by the worker itself before it reads, and again after a rescale; null (the default)
+  /// where all of them share this one. `rows`, `read` and `read_rows` are then called on the instance, by
+  /// that thread only, in which it also ends; all else is asked of this one, which outlives it. Any thread.
+  /// What it throws reaches Loader::next as a failed read does.
+  [[nodiscard]] virtual std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const;
 
   /// Whether what reading needs is spread over ranks, and has to be brought first; a Loader does so.
   [[nodiscard]] virtual bool is_spread() const { return false; }

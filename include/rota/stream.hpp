@@ -147,6 +147,14 @@ class StreamSource {
   [[nodiscard]] virtual std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                           const StreamCursor& cursor) const = 0;
 
+  /// An instance for one worker of a StreamLoader alone, which may hold what threads must not share: a
+  /// connection, a decoder. Called by the worker itself before it reads, and again where its shards have
+  /// changed: after a restore, and where the epoch ends that was restored into another world. Null (the
+  /// default) where all of them share this one. Shards are then opened by the instance, and these streams
+  /// read, by that thread only, in which they and then the instance end; all else is asked of this one, which
+  /// outlives them. Any thread. What it throws reaches StreamLoader::next as a failed read does.
+  [[nodiscard]] virtual std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const;
+
   /// About how many samples are left in `shard` behind `cursor`, by which shards are shared out to ranks;
   /// nothing (the default) where that is not known. Any thread. Throws Error{io}.
   [[nodiscard]] virtual std::optional<std::int64_t> remaining(ShardId shard,

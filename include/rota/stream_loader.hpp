@@ -70,7 +70,8 @@ class StreamBatch {
 
   /// Samples of this rank; 0 where its shards have no more of this epoch.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// The sample in each slot: [size].
+  /// The sample in each slot: [size]. Shards take turns, so that what a worker reads is interleaved with what
+  /// the others do.
   [[nodiscard]] std::span<const StreamId> ids() const noexcept;
   /// The number of each slot's sample in its shard's stream of this epoch, from 0 on: [size].
   [[nodiscard]] std::span<const std::int64_t> positions() const noexcept;

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "rota/error.hpp"
+#include "source/instance.hpp"
 
 namespace rota::internal {
 namespace {
@@ -61,8 +62,9 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recip
       source_fields_(std::make_shared<const std::vector<Field>>(source_->fields())),
       planner_(recipe, options, world) {}
 
-Scratch BatchMaker::make_scratch() const {
+Scratch BatchMaker::make_scratch(int worker) const {
   Scratch scratch;
+  scratch.worker = worker;
   if (!transform_.fields.empty()) {
     scratch.store =
         std::make_unique<FieldStore>(source_fields_, std::make_shared<BufferPool>(Allocator{}, 0));
@@ -78,6 +80,25 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
   out.bad.clear();
   if (skips_) out.bad.resize(out.ids.size());
   return true;
+}
+
+// What a thread reads with. Where a worker has an instance for itself, that is made before its first read in
+// each world.
+const Source& BatchMaker::source(Scratch& scratch) const {
+  for (int tries = 0; scratch.asked_in != worlds_; ++tries) {
+    const WorkerInfo worker = planner_.describe(scratch.worker);
+    scratch.own.reset();
+    try {
+      scratch.own = instance_of(*source_, worker);
+      scratch.asked_in = worlds_;
+    } catch (...) {
+      const Caught error = caught();
+      if (error.code == ErrorCode::io && try_again(tries)) continue;
+      throw Error(error.code, fmt::format("make a source for worker {} of {}: {}", worker.worker,
+                                          worker.workers, error.message));
+    }
+  }
+  return scratch.own ? *scratch.own : *source_;
 }
 
 std::string BatchMaker::name(SampleId id) const {
@@ -161,17 +182,18 @@ std::span<const SampleId> BatchMaker::ids(const BatchMemory& batch, Part part) n
   return std::span(batch.ids).subspan(part.begin, part.end - part.begin);
 }
 
-void BatchMaker::size(BatchMemory& batch, Part part) const {
-  read_sizes(batch, part, batch.store, part.begin);
+void BatchMaker::size(BatchMemory& batch, Part part, Scratch& scratch) const {
+  if (part.begin != part.end) read_sizes(source(scratch), batch, part, batch.store, part.begin);
 }
 
 // Into `store`, whose sample `begin` is in the first slot of the part.
-void BatchMaker::read_sizes(BatchMemory& batch, Part part, FieldStore& store, std::size_t begin) const {
+void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, Part part, FieldStore& store,
+                            std::size_t begin) const {
   for (std::size_t f = 0; f < store.fields().size(); ++f) {
     if (!store.fields()[f].ragged) continue;
     const auto rows = store.rows(f).subspan(begin, part.end - part.begin);
     by_sample("size", batch, part, [&](Part run) {
-      source_->rows(ids(batch, run), f, rows.subspan(run.begin - part.begin, run.end - run.begin));
+      source.rows(ids(batch, run), f, rows.subspan(run.begin - part.begin, run.end - run.begin));
     });
   }
   for (std::size_t f = 0; skips_ && f < store.fields().size(); ++f) {
@@ -182,9 +204,9 @@ void BatchMaker::read_sizes(BatchMemory& batch, Part part, FieldStore& store, st
 }
 
 // `out` is of the slots of the part.
-void BatchMaker::read(BatchMemory& batch, Part part, const BatchView& out) const {
+void BatchMaker::read(const Source& source, BatchMemory& batch, Part part, const BatchView& out) const {
   by_sample("read", batch, part, [&](Part run) {
-    source_->read(ids(batch, run), out.part(run.begin - part.begin, run.end - run.begin));
+    source.read(ids(batch, run), out.part(run.begin - part.begin, run.end - run.begin));
   });
 }
 
@@ -200,19 +222,20 @@ void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerSta
 void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch) const {
   const std::size_t count = part.end - part.begin;
   if (count == 0) return;
+  const Source& source = this->source(scratch);
   if (!scratch.store) {
     const BatchView out = batch.store.view().part(part.begin, count);
-    read(batch, part, out);
+    read(source, batch, part, out);
     if (transform_.apply) transform(batch, part, out, scratch);
   } else {
     FieldStore& store = *scratch.store;
     store.resize(count);
     if (store.has_ragged()) {
-      read_sizes(batch, part, store, 0);
+      read_sizes(source, batch, part, store, 0);
       store.sum_rows();
     }
     store.open();
-    read(batch, part, store.view());
+    read(source, batch, part, store.view());
     transform(batch, part, store.view(), scratch);
   }
   if (skips_) blank(batch, part);

@@ -12,9 +12,12 @@
 
 namespace rota::internal {
 
-/// What one thread needs to make its part of a batch: memory for the source's fields where a transform makes
-/// others.
+/// What one thread needs to make its part of a batch: the instance of the source that it has for itself, if
+/// any, and memory for the source's fields where a transform makes others.
 struct Scratch {
+  int worker = 0;
+  std::shared_ptr<const Source> own;
+  std::int64_t asked_in = -1;  // the number of the world in which it was asked for
   std::unique_ptr<FieldStore> store;
   std::vector<std::span<std::byte>> in;
   std::vector<std::span<std::byte>> out;
@@ -32,18 +35,21 @@ class BatchMaker {
              World world);
 
   [[nodiscard]] const std::shared_ptr<BatchPool>& pool() const noexcept { return pool_; }
-  [[nodiscard]] Scratch make_scratch() const;
+  [[nodiscard]] Scratch make_scratch(int worker) const;
   /// Whether `size` must be called: some field of the batch is ragged.
   [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
 
   /// From here on, for another world, batch size, or mixture. No batch may be in the making.
-  void rescale(World world) noexcept { planner_.rescale(world); }
+  void rescale(World world) noexcept {
+    planner_.rescale(world);
+    ++worlds_;
+  }
   void set_global_batch_size(std::int64_t size) noexcept { planner_.set_global_batch_size(size); }
   void mix(const Recipe& recipe, const LoaderOptions& options) { planner_.mix(recipe, options); }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
-  void size(BatchMemory& batch, Part part) const;
+  void size(BatchMemory& batch, Part part, Scratch& scratch) const;
   /// Ends all waiting for another try: batches in the making are not wanted any more. Until `resume`.
   void cut_retries_short() noexcept { pause_.cut_short(); }
   void resume_retries() noexcept { pause_.resume(); }
@@ -55,6 +61,7 @@ class BatchMaker {
 
  private:
   void fill(BatchMemory& batch, Part part, Scratch& scratch) const;
+  [[nodiscard]] const Source& source(Scratch& scratch) const;
   template <typename Work>
   void by_sample(std::string_view verb, BatchMemory& batch, Part part, const Work& work) const;
   template <typename Work>
@@ -67,13 +74,15 @@ class BatchMaker {
   void pass_over(std::string_view verb, BatchMemory& batch, std::size_t slot, bool can_be_bad) const;
   void blank(BatchMemory& batch, Part part) const;
   [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, Part part) noexcept;
-  void read(BatchMemory& batch, Part part, const BatchView& out) const;
+  void read(const Source& source, BatchMemory& batch, Part part, const BatchView& out) const;
   void transform(BatchMemory& batch, Part part, const BatchView& in, Scratch& scratch) const;
   void transform(BatchMemory& batch, std::size_t slot, Scratch& scratch) const;
-  void read_sizes(BatchMemory& batch, Part part, FieldStore& store, std::size_t begin) const;
+  void read_sizes(const Source& source, BatchMemory& batch, Part part, FieldStore& store,
+                  std::size_t begin) const;
   [[nodiscard]] std::string name(SampleId id) const;
 
   std::shared_ptr<const Source> source_;
+  std::int64_t worlds_ = 0;  // that it was rescaled to
   Transform transform_;
   std::uint64_t seed_;
   std::shared_ptr<BatchPool> pool_;

@@ -29,7 +29,7 @@ class Loader::Impl {
         world_(world),
         tally_(options_.bad_samples),
         maker_(source_, recipe_, options_, world),
-        scratch_(maker_.make_scratch()) {
+        scratch_(maker_.make_scratch(0)) {
     if (source_->is_spread()) bringer_.emplace(*source_, recipe_, options_, world_);
     if (options_.workers > 0) ring_.emplace(maker_, options_, position_, bringer_.has_value());
   }
@@ -136,7 +136,7 @@ std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
   if (!maker_.plan(position_, *batch)) return nullptr;
   const internal::Part all{0, batch->ids.size()};
   if (maker_.has_sizes()) {
-    maker_.size(*batch, all);
+    maker_.size(*batch, all, scratch_);
     batch->store.sum_rows();
   }
   batch->store.open();

@@ -14,6 +14,7 @@ Planner::AnySchedule Planner::make_schedule(const Recipe& recipe, const LoaderOp
 
 Planner::Planner(const Recipe& recipe, const LoaderOptions& options, World world)
     : schedule_(make_schedule(recipe, options)),
+      shards_(options.shards),
       global_batch_size_(options.global_batch_size),
       world_(world),
       rank_split_(options.rank_split),
@@ -134,6 +135,17 @@ void Planner::deal_shards(Slots& out) const {
     }
     begin = end;
   }
+}
+
+WorkerInfo Planner::describe(int worker) const noexcept {
+  const bool by_rank = rank_split_ == Split::by_shard;
+  const bool by_worker = worker_split_ == Split::by_shard;
+  const std::int64_t ranks = by_rank ? world_.size : 1;
+  const std::int64_t first = (by_rank ? world_.rank : 0) + ranks * (by_worker ? worker : 0);
+  return {.world = world_,
+          .worker = worker,
+          .workers = static_cast<int>(workers_),
+          .shards = ShardList::every(ranks * (by_worker ? workers_ : 1), first, shards_)};
 }
 
 }  // namespace rota::internal

@@ -42,6 +42,8 @@ class Planner {
 
   /// This rank's part of the batch at `at`; false at the end of the run.
   bool plan(const Position& at, Slots& out);
+  /// What worker `worker` is told. Any thread, while nothing changes.
+  [[nodiscard]] WorkerInfo describe(int worker) const noexcept;
 
  private:
   using AnySchedule = std::variant<Schedule, MixtureSchedule>;
@@ -59,6 +61,7 @@ class Planner {
 
   AnySchedule schedule_;
   std::vector<Dataset> datasets_;
+  std::int64_t shards_;
   std::int64_t global_batch_size_;
   World world_;
   Split rank_split_;

@@ -13,7 +13,7 @@ Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, 
       is_held_(is_held),
       allowed_(is_held ? 0 : kEndless),
       stats_(static_cast<std::size_t>(options.workers)) {
-  for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch());
+  for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch(w));
   for (int w = 0; w < options.workers; ++w) {
     threads_.emplace_back([this, w](const std::stop_token& stop) { work(stop, w); });
   }
@@ -130,6 +130,8 @@ void Ring::work(const std::stop_token& stop, int worker) {
     caller_wakes_.notify_all();
     worker_wakes_.wait(lock, stop, [&] { return runs_ != run; });
   }
+  lock.unlock();
+  scratch_[static_cast<std::size_t>(worker)].own.reset();  // in the thread that it was made for
 }
 
 bool Ring::can_plan() const noexcept {
@@ -194,7 +196,7 @@ void Ring::size(Lock& lock, int worker, std::int64_t number) {
   unlocked(lock, place, slot, [&] {
     for (const Part part : batch.parts[static_cast<std::size_t>(worker)]) {
       slot = part.begin;
-      maker_.size(batch, part);
+      maker_.size(batch, part, scratch_[static_cast<std::size_t>(worker)]);
     }
   });
   if (++place.sized < workers()) return;

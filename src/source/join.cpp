@@ -5,6 +5,8 @@
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
+#include "source/field_text.hpp"
+#include "source/instance.hpp"
 
 namespace rota {
 namespace {
@@ -41,6 +43,15 @@ class Joined final : public Source {
     for (std::size_t s = 0; s < sources_.size(); ++s) {
       if (!own[s].empty()) sources_[s]->read_rows(own[s], field);
     }
+  }
+
+  // Of those that have instances for workers; the others are shared as before.
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
+    auto sources = sources_;
+    for (auto& source : sources) {
+      if (auto own = internal::instance_of(*source, worker)) source = std::move(own);
+    }
+    return sources == sources_ ? nullptr : std::make_unique<Joined>(std::move(sources));
   }
 
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
@@ -118,16 +129,6 @@ class Joined final : public Source {
   std::vector<std::int64_t> begins_;  // [sources + 1]
 };
 
-std::string describe(const std::vector<Field>& fields) {
-  std::string text;
-  for (const Field& field : fields) {
-    text += fmt::format("{}\"{}\" {}", text.empty() ? "" : ", ", field.name, to_string(field.dtype));
-    const char* rows = !field.ragged ? "" : field.shape.empty() ? "*" : "*, ";
-    text += fmt::format("[{}{}]", rows, fmt::join(field.shape, ", "));
-  }
-  return text;
-}
-
 }  // namespace
 
 std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources) {
@@ -140,7 +141,7 @@ std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> so
     if (sources[s]->fields() == fields) continue;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("join datasets: number 0 has {}; number {} has {}; give all the same fields",
-                            describe(fields), s, describe(sources[s]->fields())));
+                            internal::describe(fields), s, internal::describe(sources[s]->fields())));
   }
   return std::make_shared<Joined>(std::move(sources));
 }

@@ -14,6 +14,7 @@
 #include "mpi/nodes.hpp"
 #include "rota/error.hpp"
 #include "source/document_stream.hpp"
+#include "source/instance.hpp"
 
 namespace rota {
 namespace {
@@ -158,11 +159,11 @@ struct Plan {
 
 class PackedSource final : public Source {
  public:
-  PackedSource(Plan plan, DocumentStream stream)
+  PackedSource(Plan plan, std::shared_ptr<const DocumentStream> stream)
       : plan_(std::move(plan)),
         stream_(std::move(stream)),
         token_bytes_(size_of(plan_.tokens.dtype)),
-        positions_(static_cast<std::size_t>(std::min(plan_.length, stream_.tokens()))),
+        positions_(static_cast<std::size_t>(std::min(plan_.length, stream_->tokens()))),
         fields_{{.name = plan_.tokens.name, .dtype = plan_.tokens.dtype, .shape = {plan_.length}},
                 {.name = kSegmentField, .dtype = DType::int32, .shape = {plan_.length}},
                 {.name = kPositionField, .dtype = DType::int32, .shape = {plan_.length}}} {
@@ -170,11 +171,11 @@ class PackedSource final : public Source {
   }
 
   [[nodiscard]] std::int64_t size() const override {
-    return stream_.tokens() / plan_.length + (stream_.tokens() % plan_.length == 0 ? 0 : 1);
+    return stream_->tokens() / plan_.length + (stream_->tokens() % plan_.length == 0 ? 0 : 1);
   }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] Fingerprint fingerprint() const override {
-    return FingerprintBuilder().add(to_string(plan_.fingerprint)).add(stream_.tokens()).finish();
+    return FingerprintBuilder().add(to_string(plan_.fingerprint)).add(stream_->tokens()).finish();
   }
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
@@ -182,6 +183,12 @@ class PackedSource final : public Source {
     std::vector<SampleRows> wanted;
     for (std::size_t i = 0; i < ids.size(); ++i) lay_out(ids[i], out, i, wanted);
     plan_.documents->read_rows(wanted, plan_.field);
+  }
+
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
+    Plan plan = plan_;
+    plan.documents = internal::instance_of(*plan_.documents, worker);
+    return plan.documents ? std::make_unique<PackedSource>(std::move(plan), stream_) : nullptr;
   }
 
   [[nodiscard]] bool is_spread() const override { return plan_.documents->is_spread(); }
@@ -212,7 +219,7 @@ class PackedSource final : public Source {
   template <typename Visit>
   void visit(SampleId id, Visit visit) const {
     const std::int64_t first = id.value * plan_.length;
-    stream_.visit(first, first + std::min(plan_.length, stream_.tokens() - first), visit);
+    stream_->visit(first, first + std::min(plan_.length, stream_->tokens() - first), visit);
   }
 
   // All of sequence `id` but the tokens that are to be read, which are `wanted`.
@@ -257,7 +264,7 @@ class PackedSource final : public Source {
   }
 
   Plan plan_;
-  DocumentStream stream_;
+  std::shared_ptr<const DocumentStream> stream_;
   std::size_t token_bytes_;
   std::vector<std::int32_t> positions_;  // 0, 1, 2, ...: those of a segment
   std::vector<Field> fields_;
@@ -295,9 +302,10 @@ std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, cons
     plan.emplace(std::move(documents), options);
   });
   require_same(nodes.all(), plan->fingerprint);
-  DocumentStream stream(
+  auto stream = std::make_shared<const DocumentStream>(
       *plan->documents, plan->field,
-      {.added = (plan->bos ? 1 : 0) + (plan->eos ? 1 : 0), .seed = plan->seed, .threads = options.threads},
+      StreamOptions{
+          .added = (plan->bos ? 1 : 0) + (plan->eos ? 1 : 0), .seed = plan->seed, .threads = options.threads},
       nodes);
   return std::make_shared<PackedSource>(std::move(*plan), std::move(stream));
 }

@@ -7,6 +7,7 @@
 #include "rota/error.hpp"
 #include "rota/permutation.hpp"
 #include "rota/source.hpp"
+#include "source/instance.hpp"
 
 namespace rota {
 namespace {
@@ -36,6 +37,11 @@ class Part final : public Source {
     std::vector<SampleRows> translated(wanted.begin(), wanted.end());
     for (SampleRows& part : translated) part.id = translate(part.id);
     whole_->read_rows(translated, field);
+  }
+
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
+    auto whole = internal::instance_of(*whole_, worker);
+    return whole ? std::make_unique<Part>(std::move(whole), seed_, first_, last_) : nullptr;
   }
 
   [[nodiscard]] bool is_spread() const override { return whole_->is_spread(); }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "source/instance.hpp"
 #include "source/open_files.hpp"
 
 namespace rota {
@@ -54,6 +55,14 @@ class Windows final : public Source {
     make_fields();
   }
 
+  /// The same windows, of `rows`.
+  Windows(const Windows& other, std::shared_ptr<const Source> rows)
+      : rows_(std::move(rows)),
+        options_(other.options_),
+        fields_(other.fields_),
+        row_parts_(other.row_parts_),
+        window_parts_(other.window_parts_) {}
+
   [[nodiscard]] std::int64_t size() const override { return window_parts_.total(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
@@ -75,6 +84,11 @@ class Windows final : public Source {
     rows_->read(gathered.rows, BatchView(memory, skipped, gathered.rows.size()));
     if (skipped == 0) return;
     for (const BatchView::FieldMemory& field : memory) spread_out(gathered, skipped, field);
+  }
+
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
+    auto rows = internal::instance_of(*rows_, worker);
+    return rows ? std::make_unique<Windows>(*this, std::move(rows)) : nullptr;
   }
 
   [[nodiscard]] bool is_spread() const override { return rows_->is_spread(); }

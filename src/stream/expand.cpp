@@ -5,6 +5,7 @@
 
 #include "rota/error.hpp"
 #include "stream/adaptor.hpp"
+#include "stream/instance.hpp"
 
 namespace rota {
 namespace {
@@ -112,6 +113,13 @@ class Expansion final : public internal::StreamAdaptor {
                                                    inner().fields(), fields_);
     stream->restore(parts, inner().fields());
     return stream;
+  }
+
+  [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
+    auto own = internal::instance_of(inner(), worker);
+    if (!own) return nullptr;
+    return std::make_unique<Expansion>(std::move(own), rule_.expand,
+                                       ExpandOptions{.fields = fields_, .name = name_, .most = rule_.most});
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {

@@ -2,6 +2,7 @@
 
 #include "rota/error.hpp"
 #include "stream/adaptor.hpp"
+#include "stream/instance.hpp"
 
 namespace rota {
 namespace {
@@ -40,6 +41,10 @@ class Filter final : public internal::StreamAdaptor {
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     return std::make_unique<FilteredStream>(inner().open(shard, epoch, cursor), keep_, epoch);
+  }
+  [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
+    auto own = internal::instance_of(inner(), worker);
+    return own ? std::make_unique<Filter>(std::move(own), keep_, name_) : nullptr;
   }
   [[nodiscard]] Fingerprint fingerprint() const override {
     return FingerprintBuilder().add("filter").add(to_string(inner().fingerprint())).add(name_).finish();

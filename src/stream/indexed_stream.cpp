@@ -6,6 +6,7 @@
 
 #include "rota/error.hpp"
 #include "rota/stream.hpp"
+#include "source/instance.hpp"
 
 namespace rota {
 namespace {
@@ -73,6 +74,14 @@ class IndexedShards final : public StreamSource {
                             source_->size(), this->shards(), begins_.back(), shards));
   }
 
+  /// The same shards, of `source`.
+  IndexedShards(const IndexedShards& other, std::shared_ptr<const Source> source)
+      : source_(std::move(source)), begins_(other.begins_) {}
+
+  [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
+    auto own = internal::instance_of(*source_, worker);
+    return own ? std::make_unique<IndexedShards>(*this, std::move(own)) : nullptr;
+  }
   [[nodiscard]] const std::vector<Field>& fields() const override { return source_->fields(); }
   [[nodiscard]] std::int64_t shards() const override { return std::ssize(begins_) - 1; }
   [[nodiscard]] std::int64_t cursor_numbers() const override { return 1; }

@@ -30,6 +30,7 @@ StreamRing::StreamRing(const StreamSource& source, StreamBatchPool& pool, const 
       max_bytes_(options.read_ahead_bytes),
       later_(std::move(start.later)),
       epoch_(start.epoch),
+      instances_(source, start.world, static_cast<std::size_t>(std::max(options.workers, 1))),
       queues_(static_cast<std::size_t>(std::max(options.workers, 1))),
       stats_(queues_.size()) {
   for (const Field& field : source.fields()) {
@@ -91,6 +92,9 @@ void StreamRing::begin_epoch(std::vector<ShardPlace> places, std::size_t first) 
   }
   for (auto& batch : open_) batch->is_lent.assign(batch_size_, false);
   readers_.clear();
+  std::vector<ShardId> shards;
+  for (const ShardPlace& place : places) shards.push_back(place.shard);
+  instances_.assign(std::move(shards));
   for (ShardPlace& place : places) {
     readers_.push_back(std::make_unique<ShardReader>(source_, epoch_, std::move(place)));
   }
@@ -223,6 +227,19 @@ void StreamRing::work(const std::stop_token& stop, std::size_t worker) {
   while (worker_wakes_.wait(lock, stop, [&] { return has_work(worker); }) && !stop.stop_requested()) {
     make(lock, worker);
   }
+  release(lock, worker);
+}
+
+// Ends what is the worker's own, in its thread.
+void StreamRing::release(Lock& lock, std::size_t worker) noexcept {
+  for (std::size_t shard = worker; shard < readers_.size(); shard += queues_.size()) {
+    auto reader = std::move(readers_[shard]);
+    lock.unlock();
+    reader.reset();
+    lock.lock();
+  }
+  lock.unlock();
+  instances_.end(worker);
 }
 
 bool StreamRing::has_work(std::size_t worker) const noexcept {
@@ -312,7 +329,7 @@ void StreamRing::read(Lock& lock, std::size_t worker) {
   const auto start = std::chrono::steady_clock::now();
   while (outcomes.size() < run.size() &&
          (bytes < room || outcomes.size() < std::max<std::size_t>(needed, 1))) {
-    outcomes.push_back(read_one(*run[outcomes.size()]));
+    outcomes.push_back(read_one(*run[outcomes.size()], worker));
     if (outcomes.back().state == Ticket::State::failed) break;
     if (outcomes.back().state != Ticket::State::filled) continue;
     bytes += static_cast<std::int64_t>(outcomes.back().ticket->reading.sample.total_bytes());
@@ -326,10 +343,10 @@ void StreamRing::read(Lock& lock, std::size_t worker) {
   stats_[worker].read_seconds += seconds.count();
 }
 
-StreamRing::Outcome StreamRing::read_one(Ticket& ticket) {
+StreamRing::Outcome StreamRing::read_one(Ticket& ticket, std::size_t worker) {
   try {
     if (ticket.lender == nullptr) SampleMemory::own(ticket.reading.sample);
-    const bool is_there = readers_[ticket.shard]->read(ticket.reading);
+    const bool is_there = readers_[ticket.shard]->read(instances_.source(worker), ticket.reading);
     return {&ticket, is_there ? Ticket::State::filled : Ticket::State::empty, nullptr};
   } catch (...) {
     return {&ticket, Ticket::State::failed, std::current_exception()};

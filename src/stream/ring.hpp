@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "rota/stream_loader.hpp"
+#include "stream/instance.hpp"
 #include "stream/shard_reader.hpp"
 #include "stream/stream_batch.hpp"
 
 namespace rota::internal {
 
-/// Where a ring begins: in this epoch with these shards, turn `first` being the next; with `later` in those
-/// that follow.
+/// Where a ring begins, in this place of the world: in this epoch with these shards, turn `first` being the
+/// next; with `later` in those that follow.
 struct RingStart {
+  World world;
   std::int64_t epoch = 0;
   std::vector<ShardPlace> places;
   std::size_t first = 0;
@@ -89,6 +91,7 @@ class StreamRing {
   void work(const std::stop_token& stop, std::size_t worker);
   [[nodiscard]] bool has_work(std::size_t worker) const noexcept;
   void make(Lock& lock, std::size_t worker);
+  void release(Lock& lock, std::size_t worker) noexcept;
   void begin_epoch(std::vector<ShardPlace> places, std::size_t first);
   void settle();
   void deal();
@@ -106,7 +109,7 @@ class StreamRing {
   [[nodiscard]] bool may_read(const Ticket& ticket) const noexcept;
   [[nodiscard]] bool is_needed(const Ticket& ticket) const noexcept;
   void read(Lock& lock, std::size_t worker);
-  [[nodiscard]] Outcome read_one(Ticket& ticket);
+  [[nodiscard]] Outcome read_one(Ticket& ticket, std::size_t worker);
   void publish(const Outcome& outcome);
   [[nodiscard]] std::unique_ptr<Ticket> unused_ticket();
 
@@ -124,6 +127,7 @@ class StreamRing {
   std::int64_t epoch_;                                 // being read
   bool is_between_ = false;                            // its end is told, and the next has not begun
   bool is_over_ = false;                               // nothing is to be read any more
+  WorkerInstances instances_;                          // outliving the readers that use them
   std::vector<std::unique_ptr<ShardReader>> readers_;  // each used by one worker
   std::vector<bool> has_ended_;
   std::deque<std::size_t> turns_;  // shards not known to have ended, the next in front

@@ -49,10 +49,10 @@ std::int64_t Reading::extra_bytes(std::span<const Field> fields) const noexcept 
   return static_cast<std::int64_t>(sum);
 }
 
-bool ShardReader::read(Reading& out) {
+bool ShardReader::read(const StreamSource& source, Reading& out) {
   if (is_over_) return false;
   try {
-    if (!stream_) open(out);
+    if (!stream_) open(source, out);
     if (read_on(out)) return true;
   } catch (...) {
     rethrow();
@@ -63,8 +63,8 @@ bool ShardReader::read(Reading& out) {
 }
 
 // `out` is memory for the samples that are passed over.
-void ShardReader::open(Reading& out) {
-  stream_ = source_->open(at_.shard, epoch_, at_.cursor);
+void ShardReader::open(const StreamSource& source, Reading& out) {
+  stream_ = source.open(at_.shard, epoch_, at_.cursor);
   if (!stream_) throw Error(ErrorCode::callback, "open it: the source gave no stream (a null pointer)");
   for (std::int64_t i = 0; i < at_.skip; ++i) {
     if (stream_->next(out.sample)) continue;

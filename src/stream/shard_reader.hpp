@@ -53,11 +53,11 @@ class ShardReader {
   ShardReader(const StreamSource& source, std::int64_t epoch, ShardPlace at)
       : source_(&source), epoch_(epoch), at_(std::move(at)) {}
 
-  /// The next sample; false at the end. Throws Error naming the shard.
-  bool read(Reading& out);
+  /// The next sample, of a stream that `source` opens; false at the end. Throws Error naming the shard.
+  bool read(const StreamSource& source, Reading& out);
 
  private:
-  void open(Reading& out);
+  void open(const StreamSource& source, Reading& out);
   bool read_on(Reading& out);
   [[noreturn]] void rethrow() const;
 

@@ -5,6 +5,7 @@
 #include "rota/error.hpp"
 #include "rota/permutation.hpp"
 #include "stream/adaptor.hpp"
+#include "stream/instance.hpp"
 
 namespace rota {
 namespace {
@@ -106,6 +107,11 @@ class ShuffleBuffer final : public internal::StreamAdaptor {
     const auto inner = StreamAdaptor::remaining(shard, cursor);
     if (!inner || cursor.is_start()) return inner;
     return *inner + split(shard, cursor).numbers[1];
+  }
+
+  [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
+    auto own = internal::instance_of(inner(), worker);
+    return own ? std::make_unique<ShuffleBuffer>(std::move(own), size_, seed_) : nullptr;
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {

@@ -101,6 +101,10 @@ void StreamSample::copy(const StreamSample& other) {
   for (std::size_t f = 0; f < slots_.size(); ++f) set(f, other.bytes(f));
 }
 
+std::unique_ptr<const StreamSource> StreamSource::for_worker(const WorkerInfo& /*worker*/) const {
+  return nullptr;
+}
+
 std::optional<std::int64_t> StreamSource::remaining(ShardId /*shard*/, const StreamCursor& /*cursor*/) const {
   return std::nullopt;
 }

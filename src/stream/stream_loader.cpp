@@ -154,10 +154,12 @@ void StreamLoader::Impl::prepare() noexcept {
     const World world = this->world();
     const std::int64_t first = share(options_.global_batch_size, world.rank, world.size);
     const std::int64_t most = share(options_.global_batch_size, world.rank + 1, world.size) - first;
-    ring_.emplace(
-        *source_, *pool_, options_, std::max<std::int64_t>(most, 1),
-        internal::RingStart{
-            .epoch = run_.position.epoch, .places = run_.places, .first = run_.first, .later = owned_});
+    ring_.emplace(*source_, *pool_, options_, std::max<std::int64_t>(most, 1),
+                  internal::RingStart{.world = world,
+                                      .epoch = run_.position.epoch,
+                                      .places = run_.places,
+                                      .first = run_.first,
+                                      .later = owned_});
   } catch (...) {
     error_ = std::current_exception();
   }
