@@ -7,10 +7,12 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "source/merged_reads.hpp"
 #include "source/open_files.hpp"
 
 namespace rota {
@@ -112,36 +114,42 @@ class RecordSource final : public Source {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
+    const std::size_t stored = format_->fields().size();
+    std::vector<Part> parts;
+    parts.reserve(ids.size() * stored);
     FileSamples::Place place;
-    for (std::size_t i = 0; i < ids.size();) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples_.find(ids[i].value, place.file);
-      const std::size_t file = place.file;
-      const OpenFiles::Handle opened = files_.open(file);
-      RecordFile record_file{.files = files_.list(), .index = file, .fd = opened.get()};
-      const Unpacked memory = unpack(*format_, record_file);
-      for (; i < ids.size() && (place = samples_.find(ids[i].value, file)).file == file; ++i) {
-        for (std::size_t field = 0; field < format_->fields().size(); ++field) {
-          const ByteRange& bytes = range(place, field);
-          assert(out.bytes(field, i).size() == bytes.bytes);
-          format_->read(record_file, field, bytes, out.bytes(field, i));
-        }
-        if (format_->has_key_field()) copy_key(place, out.bytes(fields_.size() - 1, i));
+      for (std::size_t field = 0; field < stored; ++field) {
+        const ByteRange& record = range(place, field);
+        assert(out.bytes(field, i).size() == record.bytes);
+        parts.push_back({place.file, field, record, 0, out.bytes(field, i)});
       }
+      if (format_->has_key_field()) copy_key(place, 0, out.bytes(stored, i));
     }
+    read_parts(parts);
   }
 
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     assert(fields_[field].ragged);
     check_ids(*this, wanted);
-    const std::vector<Part> parts = find_parts(wanted, field);
-    LastRecord last;
-    for (std::size_t i = 0; i < parts.size();) {
-      const std::size_t index = parts[i].place.file;
-      const OpenFiles::Handle opened = files_.open(index);
-      RecordFile file{.files = files_.list(), .index = index, .fd = opened.get()};
-      const Unpacked memory = unpack(*format_, file);
-      for (; i < parts.size() && parts[i].place.file == index; ++i) read_part(file, parts[i], field, last);
+    std::vector<Part> parts;
+    parts.reserve(wanted.size());
+    const std::size_t row_bytes = fields_[field].row_bytes();
+    FileSamples::Place place;
+    for (const SampleRows& rows : wanted) {
+      place = samples_.find(rows.id.value, place.file);
+      const ByteRange record = is_key(field) ? ByteRange{0, key(place).size()} : range(place, field);
+      check_rows(rows, static_cast<std::int64_t>(record.bytes / row_bytes));
+      const std::size_t skipped = static_cast<std::size_t>(rows.first) * row_bytes;
+      const std::span to(rows.to, static_cast<std::size_t>(rows.count) * row_bytes);
+      if (is_key(field)) {
+        copy_key(place, skipped, to);
+      } else if (!to.empty()) {
+        parts.push_back({place.file, field, record, skipped, to});
+      }
     }
+    read_parts(parts);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -173,61 +181,92 @@ class RecordSource final : public Source {
 
   /// A part of one field of a sample, and where it belongs.
   struct Part {
-    FileSamples::Place place;
+    std::size_t file;
+    std::size_t field;
     ByteRange record;
     std::size_t skipped;  // bytes of the record
     std::span<std::byte> to;
+
+    [[nodiscard]] std::uint64_t offset() const noexcept { return record.offset + skipped; }
+    [[nodiscard]] bool is_whole() const noexcept { return to.size() == record.bytes; }
+    friend bool operator<(const Part& a, const Part& b) noexcept {
+      return a.file != b.file ? a.file < b.file : a.offset() < b.offset();
+    }
   };
 
   /// A record that had to be read as a whole; the next part may be of the same.
   struct LastRecord {
     std::uint64_t offset = 0;
-    std::size_t file = 0;
     std::vector<std::byte> bytes;
   };
 
-  // All at once: looking up one waits for memory, and the processor looks up several meanwhile.
-  [[nodiscard]] std::vector<Part> find_parts(std::span<const SampleRows> wanted, std::size_t field) const {
-    std::vector<Part> parts;
-    parts.reserve(wanted.size());
-    const std::size_t row_bytes = fields_[field].row_bytes();
-    FileSamples::Place place;
-    for (const SampleRows& rows : wanted) {
-      place = samples_.find(rows.id.value, place.file);
-      const ByteRange record = is_key(field) ? ByteRange{0, key(place).size()} : range(place, field);
-      check_rows(rows, static_cast<std::int64_t>(record.bytes / row_bytes));
-      if (rows.count == 0) continue;
-      parts.push_back({.place = place,
-                       .record = record,
-                       .skipped = static_cast<std::size_t>(rows.first) * row_bytes,
-                       .to = {rows.to, static_cast<std::size_t>(rows.count) * row_bytes}});
-    }
-    return parts;
-  }
-
-  void read_part(const RecordFile& file, const Part& part, std::size_t field, LastRecord& last) const {
-    const auto& [place, record, skipped, to] = part;
-    if (is_key(field)) {
-      const std::string text = key(place);
-      std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<std::ptrdiff_t>(skipped), to.size(),
-                  to.begin());
-    } else if (to.size() == record.bytes || format_->has_plain_ranges(file)) {
-      format_->read(file, field, {.offset = record.offset + skipped, .bytes = to.size()}, to);
-    } else {
-      if (last.bytes.empty() || last.file != place.file || last.offset != record.offset) {
-        last.bytes.assign(record.bytes, {});
-        format_->read(file, field, record, last.bytes);
-        last.file = place.file;
-        last.offset = record.offset;
+  // In the order in which they lie on disk. All are looked up before: looking up one waits for memory, and
+  // the processor looks up several meanwhile.
+  void read_parts(std::vector<Part>& parts) const {
+    std::sort(parts.begin(), parts.end());
+    std::vector<WantedBytes> wanted;
+    for (auto first = parts.begin(); first != parts.end();) {
+      const auto last =
+          std::find_if(first, parts.end(), [&](const Part& part) { return part.file != first->file; });
+      const OpenFiles::Handle opened = files_.open(first->file);
+      RecordFile file{.files = files_.list(), .index = first->file, .fd = opened.get()};
+      const Unpacked memory = unpack(*format_, file);
+      if (format_->has_plain_ranges(file)) {
+        wanted.clear();
+        for (; first != last; ++first) wanted.push_back({.offset = first->offset(), .to = first->to});
+        read_merged(file, wanted);
+      } else if (format_->foot_bytes() > 0 && std::all_of(first, last, std::mem_fn(&Part::is_whole))) {
+        read_checked(file, {first, last}, wanted);
+        first = last;
+      } else {
+        LastRecord record;
+        for (; first != last; ++first) read_part(file, *first, record);
       }
-      std::copy_n(last.bytes.begin() + static_cast<std::ptrdiff_t>(skipped), to.size(), to.begin());
     }
   }
 
-  void copy_key(const FileSamples::Place& place, std::span<std::byte> to) const {
+  // Whole records, and what tells that they are as they were written.
+  void read_checked(const RecordFile& file, std::span<const Part> parts,
+                    std::vector<WantedBytes>& wanted) const {
+    const std::size_t foot_bytes = format_->foot_bytes();
+    std::vector<std::byte> feet(parts.size() * foot_bytes);
+    const auto foot = [&](std::size_t i) { return std::span(feet).subspan(i * foot_bytes, foot_bytes); };
+    wanted.clear();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const ByteRange& record = parts[i].record;
+      wanted.push_back({.offset = record.offset, .to = parts[i].to});
+      wanted.push_back({.offset = record.offset + record.bytes, .to = foot(i)});
+    }
+    std::ranges::sort(wanted, {}, &WantedBytes::offset);  // some may be wanted twice
+    read_merged(file, wanted);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      format_->check(file, parts[i].record, parts[i].to, foot(i));
+    }
+  }
+
+  void read_whole(const RecordFile& file, const Part& part) const {
+    if (format_->foot_bytes() == 0) return format_->read(file, part.field, part.record, part.to);
+    std::vector<WantedBytes> wanted;
+    read_checked(file, {&part, 1}, wanted);
+  }
+
+  void read_part(const RecordFile& file, const Part& part, LastRecord& last) const {
+    if (part.is_whole()) return read_whole(file, part);
+    if (last.offset != part.record.offset || last.bytes.size() != part.record.bytes) {
+      last.bytes.assign(part.record.bytes, {});
+      read_whole(file, {part.file, part.field, part.record, 0, last.bytes});
+      last.offset = part.record.offset;
+    }
+    std::copy_n(last.bytes.begin() + static_cast<std::ptrdiff_t>(part.skipped), part.to.size(),
+                part.to.begin());
+  }
+
+  // From byte `skipped` of the key on.
+  void copy_key(const FileSamples::Place& place, std::size_t skipped, std::span<std::byte> to) const {
     const std::string text = key(place);
-    assert(text.size() == to.size());
-    std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), to.begin());
+    assert(skipped + to.size() <= text.size());
+    std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<std::ptrdiff_t>(skipped), to.size(),
+                to.begin());
   }
 
   [[nodiscard]] const ByteRange& range(const FileSamples::Place& place, std::size_t field) const noexcept {

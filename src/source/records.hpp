@@ -71,9 +71,17 @@ class RecordFormat {
   [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
   /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.
   [[nodiscard]] virtual RecordIndex index(const RecordFile& file) const = 0;
-  /// Whether `read` can be given a part of a range of `file`, and then reads that part.
+  /// Whether a range of `file` is a field as it lies there: all of it, or a part, is then read without
+  /// `read`, and several ranges in one call.
   [[nodiscard]] virtual bool has_plain_ranges(const RecordFile& /*file*/) const { return true; }
-  /// Reads one field of one sample, all of `range`, which `index` gave. Throws as RecordFile::read does.
+  /// How many bytes behind a range tell whether it is as it was written, where that is all that keeps ranges
+  /// from being plain; 0 where it is not.
+  [[nodiscard]] virtual std::size_t foot_bytes() const { return 0; }
+  /// Throws Error{corrupt} naming file and offset where `foot` does not belong to `bytes`, those of `range`.
+  virtual void check(const RecordFile& /*file*/, const ByteRange& /*range*/,
+                     std::span<const std::byte> /*bytes*/, std::span<const std::byte> /*foot*/) const {}
+  /// Reads one field of one sample, all of `range`, which `index` gave, where ranges are not plain. Throws as
+  /// RecordFile::read does.
   virtual void read(const RecordFile& file, std::size_t field, const ByteRange& range,
                     std::span<std::byte> to) const;
 };

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "source/merged_reads.hpp"
 #include "source/open_files.hpp"
 #include "source/records.hpp"
 
@@ -28,20 +30,15 @@ class StridedSource final : public Source {
     check_ids(*this, ids);
     const std::size_t row_bytes = fields_[0].row_bytes();
     if (row_bytes == 0) return;
+    std::vector<Stretch> stretches;
     FileSamples::Place place;
     for (std::size_t i = 0; i < ids.size();) {
       place = samples_.find(ids[i].value, place.file);
-      const OpenFiles::Handle opened = files_.open(place.file);
-      const RecordFile file{.files = files_.list(), .index = place.file, .fd = opened.get()};
-      while (i < ids.size()) {
-        const auto next = samples_.find(ids[i].value, place.file);
-        if (next.file != place.file) break;
-        const std::size_t count = count_neighbours(ids.subspan(i), next);
-        const std::span<std::byte> to = out.part(i, count).all(0);
-        file.read(offset(next), to);
-        i += count;
-      }
+      const std::size_t count = count_neighbours(ids.subspan(i), place);
+      stretches.push_back({place.file, {.offset = offset(place), .to = out.part(i, count).all(0)}});
+      i += count;
     }
+    read_stretches(stretches);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -54,6 +51,28 @@ class StridedSource final : public Source {
  private:
   [[nodiscard]] std::uint64_t offset(const FileSamples::Place& place) const noexcept {
     return layout_.files[place.file].first + static_cast<std::uint64_t>(place.sample) * layout_.stride_bytes;
+  }
+
+  /// Samples side by side in a file, and where they belong.
+  struct Stretch {
+    std::size_t file;
+    WantedBytes bytes;
+    friend bool operator<(const Stretch& a, const Stretch& b) noexcept {
+      return a.file != b.file ? a.file < b.file : a.bytes.offset < b.bytes.offset;
+    }
+  };
+
+  // In the order in which they lie on disk.
+  void read_stretches(std::vector<Stretch>& stretches) const {
+    std::sort(stretches.begin(), stretches.end());
+    std::vector<WantedBytes> wanted;
+    for (auto first = stretches.begin(); first != stretches.end();) {
+      const std::size_t index = first->file;
+      wanted.clear();
+      for (; first != stretches.end() && first->file == index; ++first) wanted.push_back(first->bytes);
+      const OpenFiles::Handle opened = files_.open(index);
+      read_merged({.files = files_.list(), .index = index, .fd = opened.get()}, wanted);
+    }
   }
 
   // How many of `ids`, of which `first` is the place of the first, follow one another in the file without

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 #include <isa-l/crc.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 
@@ -74,31 +72,15 @@ class TfRecordFormat final : public RecordFormat {
   }
 
   [[nodiscard]] bool has_plain_ranges(const RecordFile& /*file*/) const override { return !verifies_; }
-  void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
-            std::span<std::byte> to) const override {
-    if (!verifies_) {
-      file.read(range.offset, to);
-      return;
-    }
-    std::array<std::byte, kFootBytes> foot{};
-    read_both(file, range.offset, to, foot);
-    if (masked_crc(to) != get<std::uint32_t>(foot, 0)) {
-      throw file.damage(range.offset,
-                        fmt::format("the checksum of a record of {} bytes is wrong", to.size()));
-    }
+  [[nodiscard]] std::size_t foot_bytes() const override { return kFootBytes; }
+  void check(const RecordFile& file, const ByteRange& range, std::span<const std::byte> bytes,
+             std::span<const std::byte> foot) const override {
+    if (masked_crc(bytes) == get<std::uint32_t>(foot, 0)) return;
+    throw file.damage(range.offset,
+                      fmt::format("the checksum of a record of {} bytes is wrong", bytes.size()));
   }
 
  private:
-  // Reads `first` and what follows it into `second`, mostly in one call.
-  static void read_both(const RecordFile& file, std::uint64_t offset, std::span<std::byte> first,
-                        std::span<std::byte> second) {
-    const iovec parts[] = {{first.data(), first.size()}, {second.data(), second.size()}};
-    const ssize_t got = ::preadv(file.fd, &parts[0], 2, static_cast<off_t>(offset));
-    if (got == static_cast<ssize_t>(first.size() + second.size())) return;
-    file.read(offset, first);
-    file.read(offset + first.size(), second);
-  }
-
   bool verifies_;
   std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };

@@ -9,6 +9,7 @@
 #include "rota/open.hpp"
 #include "source/python.hpp"
 #include "source/reading.hpp"
+#include "system_calls.hpp"
 
 namespace rota::test {
 namespace {
@@ -83,6 +84,15 @@ TEST_F(TfRecords, WithAFlippedBitAreDamagedWhereItIs) {
   EXPECT_THAT(error_of([&] { Samples(*source, ids({1})); }),
               is_error(ErrorCode::corrupt, {path.string(), "byte 33", "checksum of a record of 6 bytes"}));
   EXPECT_EQ(Samples(*open_tfrecord(path, {.verify = false}), ids({1})).sample(0, 0), "sebond");
+}
+
+TEST_F(TfRecords, ThatFollowOneAnotherAreReadInOneCallAndVerifiedEach) {
+  write("write('a.tfrecord', [bytes([65 + i]) * i for i in range(40)])");
+  const auto source = open_tfrecord(directory_.path());
+  EXPECT_EQ(read_calls_of([&] { Samples(*source, all_ids(*source), false); }), 1);
+  change("a.tfrecord", 12 + 16 * 30 + 29 * 30 / 2 + 3, 1);  // in record 30
+  EXPECT_THAT(error_of([&] { Samples(*source, all_ids(*source), false); }),
+              is_error(ErrorCode::corrupt, {"byte 927", "checksum of a record of 30 bytes"}));
 }
 
 TEST_F(TfRecords, ThatAreEmptyHaveAChecksumToo) {
