@@ -46,6 +46,15 @@ struct CatalogOptions {
   Placement placement = Placement::node_shared;
   int listing_threads = 8;   ///< of a rank, that read directories, and ask for sizes
   int indexing_threads = 8;  ///< of a rank, that look into files, each into one of its own
+  /// Of a rank and list of files, kept open for reading; those that are being read may come on top.
+  int max_open_files = 256;
+  /// Whether files are copied into memory that the ranks of a node share, and read from there: once for all
+  /// of them, where they are far away. Files that are compressed as a whole are unpacked there anyhow. A
+  /// Loader over such a dataset needs LoaderOptions::interleave. For formats with many samples in a file.
+  bool share_files = false;
+  /// Memory of a node that keeps shared files which no loader needs any more, or one if it is larger; those
+  /// that are needed may come on top.
+  std::int64_t shared_bytes = std::int64_t{1} << 30;
   /// Told, on each rank, how far its part of listing and indexing is; null: nobody is. Kept by the catalog,
   /// for when it is opened.
   ProgressFunction progress = {};

@@ -130,6 +130,7 @@ struct LoaderStats {
   double wait_seconds = 0;         ///< in which next() had to wait for data
   std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now
   std::int64_t retries = 0;        ///< reads that were done again after an I/O error
+  Fetched fetched = {};            ///< by this rank into memory that its node shares (Source::is_shared)
   std::vector<WorkerStats> workers = {};
 };
 
@@ -148,8 +149,9 @@ class Loader {
   /// Starts the workers. The default `world` is one process alone: ranks that leave it out would each read
   /// everything. `source`, options that define the order and `world.size` must be the same on all
   /// ranks, else samples are repeated or missed; see require_same in resume.hpp. Throws
-  /// Error{invalid_argument} from `options.validate()`, `world.validate()` or for a null source,
-  /// Error{callback} for shard lengths of the source's own that do not add up.
+  /// Error{invalid_argument} from `options.validate()`, `world.validate()`, for a null source, and for an
+  /// order that needs all shared files at all times (not Shuffle::none or within, or interleave 0);
+  /// Error{callback} for shard lengths of the source's own that do not add up, and what Source::hold throws.
   Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world = {});
   /// Over several datasets. The same, and Error{invalid_argument} from `mixture.validate()` and for fields
   /// that differ.

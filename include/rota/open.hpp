@@ -69,17 +69,20 @@ struct TarOptions {
 /// The samples of one or more tar files, as WebDataset writes them: members in a row whose names are alike up
 /// to the first dot of their last part are one sample, and what follows that dot, in lower case, names the
 /// ragged field of bytes. Members that are no regular files, without a dot, or named `__...__` are passed
-/// over. Long names by GNU's and the pax extensions. Not compressed. The fingerprint covers relative names,
-/// sizes and numbers of samples. Throws as open_tfrecord does; Error{corrupt} also where a sample has an
-/// extension twice, Error{invalid_argument} for one with an extension that is no field, where `fields` is
-/// empty, Error{unsupported} for compressed files.
+/// over. Long names by GNU's and the pax extensions. Files compressed as a whole by gzip or zstd, known by
+/// how they begin, are unpacked once to be indexed, and again in memory that the ranks of a node share when
+/// they are read (Source::is_shared). The fingerprint covers relative names, sizes and numbers of samples.
+/// Throws as open_tfrecord does; Error{corrupt} also where a sample has an extension twice,
+/// Error{invalid_argument} for one with an extension that is no field, where `fields` is empty,
+/// Error{unsupported} for files that are compressed in other ways.
 std::unique_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options = {});
 std::unique_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options = {});
 
 /// The lines of one or more text or JSON-lines files, joined in the order of their names: one ragged field
 /// `text` of bytes, without the newline (nor a carriage return before it) that ends a line; the last need not
-/// have one. The index takes 16 bytes a line. The fingerprint covers relative names, sizes and numbers of
-/// lines. Throws as open_tfrecord does; Error{unsupported} for compressed files.
+/// have one. The index takes 16 bytes a line. Files may be compressed as tar files may. The fingerprint
+/// covers relative names, sizes and numbers of lines. Throws as open_tfrecord does; Error{unsupported} for
+/// files that are compressed in other ways.
 std::unique_ptr<const Source> open_lines(const Catalog& catalog);
 std::unique_ptr<const Source> open_lines(const std::filesystem::path& path);
 
@@ -139,21 +142,15 @@ std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path);
 /// What the `mds` source does.
 struct MdsOptions {
   std::vector<std::string> columns = {};  ///< to read, as fields in this order; empty: all
-  /// Memory that keeps unpacked the compressed shards that were read last, or one if it is larger; those that
-  /// are being read may come on top.
-  std::int64_t unpacked_bytes = std::int64_t{1} << 30;
-
-  /// Throws Error{invalid_argument} naming the option that is out of its range.
-  void validate() const;
 };
 
 /// The samples of MosaicML's shards (MDS, version 2): the catalog holds index.json, among others if it likes.
 /// Numbers and arrays of a shape given in the encoding are fixed fields; arrays of one dimension, text and
-/// encoded images ragged ones, their bytes as they are. A shard compressed by zstd is unpacked here, to be
-/// indexed, and again when it is read and no longer kept in memory (MdsOptions::unpacked_bytes), unless it
-/// was unpacked beside. The fingerprint covers names of shards, sizes and numbers of samples, all as
-/// unpacked. Throws as open_tfrecord does; Error{not_found} for a column that there is not;
-/// Error{unsupported} for pickles, arrays of any type or of more dimensions, and other compressions.
+/// encoded images ragged ones, their bytes as they are. A shard compressed by zstd is unpacked in shared
+/// memory, as tar files are, unless it was unpacked beside. The fingerprint covers names of shards, sizes and
+/// numbers of samples, all as unpacked. Throws as open_tfrecord does; Error{not_found} for a column that
+/// there is not; Error{unsupported} for pickles, arrays of any type or of more dimensions, and other
+/// compressions.
 std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options = {});
 std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options = {});
 
@@ -164,10 +161,11 @@ std::vector<std::string> formats();
 std::string find_format(const Catalog& catalog);
 
 /// Opens a catalog with the source that suits what is there: `mds` where there is an index.json beside *.mds;
-/// by signature `hdf5`, `tfrecord`, `tar` or `npy`, where all files carry it; `lines` where all are named
-/// *.jsonl or *.ndjson; `files` otherwise, and where names are distributed. `format` forces one of these, or
-/// `npz`, `tokens` (with their default options) or `megatron`; "auto" looks. Throws what that source throws,
-/// and Error{invalid_argument} for an unknown format.
+/// by signature `hdf5`, `tfrecord`, `tar` (compressed ones, too) or `npy`, where all files carry it; `lines`
+/// where all are named *.jsonl or *.ndjson, and .gz, .zst or .zstd behind that if they like; `files`
+/// otherwise, and where names are distributed. `format` forces one of these, or `npz`, `tokens` (with their
+/// default options) or `megatron`; "auto" looks. Throws what that source throws, and Error{invalid_argument}
+/// for an unknown format.
 std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format = "auto");
 std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format = "auto");
 

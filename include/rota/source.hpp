@@ -86,6 +86,19 @@ struct SampleRows {
   std::byte* to = nullptr;
 };
 
+/// Samples [begin, end).
+struct SampleRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  friend bool operator==(const SampleRange&, const SampleRange&) = default;
+};
+
+/// What was fetched into shared memory: unpacked, or copied.
+struct Fetched {
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;  ///< in memory
+};
+
 /// A dataset of N samples that can be read by id, in any order, by many threads at once. *Immutable.*
 ///
 /// Your own source overrides `size`, `fields` and `read`, and `rows` if a field is ragged; `read_rows` too if
@@ -135,6 +148,19 @@ class Source {
   /// ranks what it throws on one: Error{out_of_range} for an id >= size().
   [[nodiscard]] virtual std::shared_ptr<const void> bring(std::span<const SampleId> ids) const;
 
+  /// Whether files are fetched into memory that the ranks of a node share, to be read from there; a Loader
+  /// then says which are needed, and takes only orders that need few of them at a time.
+  [[nodiscard]] virtual bool is_shared() const { return false; }
+
+  /// Keeps the files of `samples` in shared memory, once they are there, for as long as what this returns is
+  /// kept; where it `reads` them, they are fetched in the background, too. Files that all ranks of the node
+  /// have kept and let go are dropped. Does not block. Any thread. Throws Error{out_of_range} for samples
+  /// that there are not, Error{unsupported} where a range of samples lies all over the files (split, pack).
+  [[nodiscard]] virtual std::shared_ptr<const void> hold(SampleRange samples, bool reads) const;
+
+  /// What this process has fetched into shared memory so far. Any thread.
+  [[nodiscard]] virtual Fetched fetched() const { return {}; }
+
   /// What this dataset is, the same on all ranks: a checkpoint of another is refused. By default, a digest of
   /// size() and fields(); a source that knows more (names, sizes) adds it.
   [[nodiscard]] virtual Fingerprint fingerprint() const;
@@ -155,6 +181,7 @@ class Source {
 /// Throws Error{out_of_range} unless every id is in [0, source.size()).
 void check_ids(const Source& source, std::span<const SampleId> ids);
 void check_ids(const Source& source, std::span<const SampleRows> wanted);
+void check_ids(const Source& source, SampleRange samples);
 /// Throws Error{out_of_range} unless `wanted` are some of the `rows` rows that its sample has.
 void check_rows(const SampleRows& wanted, std::int64_t rows);
 

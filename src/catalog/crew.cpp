@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <span>
-#include <tuple>
+#include <string_view>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -11,21 +12,32 @@
 namespace rota {
 
 void CatalogOptions::validate() const {
-  for (const auto& [name, threads] :
-       {std::pair{"listing_threads", listing_threads}, std::pair{"indexing_threads", indexing_threads}}) {
-    if (threads >= 1) continue;
+  const auto require = [](bool holds, std::string_view option, std::int64_t value, std::string_view range) {
+    if (holds) return;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a catalog: {} is {}; use 1 or more", name, threads));
-  }
+                fmt::format("make a catalog: {} is {}; use {}", option, value, range));
+  };
+  require(listing_threads >= 1, "listing_threads", listing_threads, "1 or more");
+  require(indexing_threads >= 1, "indexing_threads", indexing_threads, "1 or more");
+  require(max_open_files >= 1, "max_open_files", max_open_files, "1 or more");
+  require(shared_bytes >= 0, "shared_bytes", shared_bytes, "0 or more");
 }
 
 Crew::Crew(const CatalogOptions& how) : options(how) {
   if (how.comm != nullptr) nodes = mpi::Nodes(*how.comm);
   options.comm = nullptr;
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
-  std::pair what{options.evidence, options.placement};
+  struct {
+    Evidence evidence;
+    Placement placement;
+    bool share_files;
+    std::int64_t shared_bytes;
+  } what{options.evidence, options.placement, options.share_files, options.shared_bytes};
   mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&what, 1)));
-  std::tie(options.evidence, options.placement) = what;
+  options.evidence = what.evidence;
+  options.placement = what.placement;
+  options.share_files = what.share_files;
+  options.shared_bytes = what.shared_bytes;
 }
 
 std::string Crew::on_first_rank(std::string_view phase, const std::function<std::string()>& make) const {

@@ -60,7 +60,9 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recip
       io_retries_(options.bad_samples.io_retries),
       retry_wait_(options.bad_samples.retry_wait),
       source_fields_(std::make_shared<const std::vector<Field>>(source_->fields())),
-      planner_(recipe, options, world) {}
+      planner_(recipe, options, world) {
+  if (source_->is_shared()) holder_.emplace(*source_, recipe, options, world);
+}
 
 Scratch BatchMaker::make_scratch(int worker) const {
   Scratch scratch;
@@ -75,7 +77,11 @@ Scratch BatchMaker::make_scratch(int worker) const {
 }
 
 bool BatchMaker::plan(const Position& at, BatchMemory& out) {
-  if (!planner_.plan(at, out)) return false;
+  if (!planner_.plan(at, out)) {
+    let_go();
+    return false;
+  }
+  if (holder_) holder_->hold(out.global, out.held);
   out.store.resize(out.ids.size());
   out.bad.clear();
   if (skips_) out.bad.resize(out.ids.size());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "loader/batch_memory.hpp"
+#include "loader/group_holder.hpp"
 #include "loader/planner.hpp"
 #include "loader/retry_pause.hpp"
 #include "rota/loader.hpp"
@@ -43,9 +44,14 @@ class BatchMaker {
   void rescale(World world) noexcept {
     planner_.rescale(world);
     ++worlds_;
+    if (holder_) holder_->rescale(world);
   }
   void set_global_batch_size(std::int64_t size) noexcept { planner_.set_global_batch_size(size); }
   void mix(const Recipe& recipe, const LoaderOptions& options) { planner_.mix(recipe, options); }
+  /// Holds nothing more in shared memory but for batches in the making. None may be planned meanwhile.
+  void let_go() {
+    if (holder_) holder_->let_go();
+  }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
@@ -93,7 +99,8 @@ class BatchMaker {
   mutable RetryPause pause_;
   mutable std::atomic<std::int64_t> retries_ = 0;
   std::shared_ptr<const std::vector<Field>> source_fields_;
-  Planner planner_;  // used by plan alone
+  Planner planner_;                    // used by plan alone, as is the next
+  std::optional<GroupHolder> holder_;  // of a source whose files are shared
 };
 
 }  // namespace rota::internal

@@ -24,7 +24,15 @@ struct BatchMemory : Slots {
   BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
       : store(std::move(fields), std::move(buffers)) {}
 
+  /// Lets go all that it keeps while it is in use.
+  void close() noexcept {
+    store.close();
+    held.clear();
+  }
+
   FieldStore store;
+  /// Keeps what is read for it in shared memory, until it is handed over.
+  std::vector<std::shared_ptr<const void>> held;
   /// What is bad: [size] where bad samples may be skipped, else empty. A slot belongs to one thread at a
   /// time.
   std::vector<std::unique_ptr<const BadSlot>> bad;

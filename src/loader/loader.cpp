@@ -27,6 +27,7 @@ class Loader::Impl {
         recipe_(std::move(recipe)),
         options_(std::move(options)),
         world_(world),
+        fetched_before_(source_->fetched()),
         tally_(options_.bad_samples),
         maker_(source_, recipe_, options_, world),
         scratch_(maker_.make_scratch(0)) {
@@ -74,6 +75,7 @@ class Loader::Impl {
   mutable std::optional<Fingerprint> fingerprint_;
   Position position_;
   bool has_failed_ = false;  // the last next() threw
+  Fetched fetched_before_;
   LoaderStats stats_;
   Tally tally_;
   BatchMaker maker_;
@@ -96,6 +98,7 @@ std::optional<Batch> Loader::Impl::next() {
     return std::nullopt;
   }
   position_ = batch->global.next;
+  batch->held.clear();
   if (bringer_) bringer_->count_step();
   ++stats_.batches;
   stats_.samples += std::ssize(batch->ids);
@@ -164,7 +167,10 @@ void Loader::Impl::go_on_elsewhere(Change change) {
     change(bringer_->planner());
   }
   tally_.go_elsewhere();
-  restart([&] { change(maker_); });
+  restart([&] {
+    maker_.let_go();
+    change(maker_);
+  });
 }
 
 void Loader::Impl::check(const Position& position) const {
@@ -250,6 +256,9 @@ void Loader::Impl::cursors(std::int64_t first, std::span<std::int64_t> out) cons
 LoaderStats Loader::Impl::stats() const {
   LoaderStats stats = stats_;
   stats.retries = maker_.retries();
+  const Fetched fetched = source_->fetched();
+  stats.fetched = {.files = fetched.files - fetched_before_.files,
+                   .bytes = fetched.bytes - fetched_before_.bytes};
   if (ring_) {
     ring_->add_stats(stats);
   } else {

@@ -40,7 +40,7 @@ class MemoryPool {
   }
 
   void give_back(std::unique_ptr<Memory> memory) noexcept {
-    memory->store.close();
+    memory->close();
     const std::lock_guard lock(mutex_);
     if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
   }

@@ -1,10 +1,6 @@
 #include "mpi/shared_bytes.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,11 +9,11 @@
 #include <exception>
 #include <new>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "mpi/exchange.hpp"
+#include "mpi/memory_file.hpp"
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
 
@@ -27,88 +23,10 @@ namespace {
 constexpr std::size_t kPieceBytes = 1 << 18;
 constexpr int kTag = 1;
 
-Error failed(std::string_view what, int error) {
-  return {ErrorCode::io, fmt::format("share memory among the ranks of a node: {}: {}", what,
-                                     std::generic_category().message(error))};
+SharedBytes map(const MemoryFile& file) {
+  auto memory = file.map();
+  return {.bytes = {memory.get(), file.bytes()}, .owner = std::move(memory)};
 }
-
-/// A file without a name, in memory. Move-only.
-class MemoryFile {
- public:
-  /// What another process needs to find it.
-  struct Address {
-    std::int64_t process = 0;
-    std::int64_t descriptor = -1;
-    std::int64_t device = 0;
-    std::int64_t inode = 0;
-    std::int64_t bytes = 0;
-  };
-
-  MemoryFile() : fd_(::memfd_create("rota", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-    if (fd_ < 0) throw failed("memfd_create", errno);
-  }
-  /// Another process's. Throws where it cannot be opened, or is another file.
-  explicit MemoryFile(const Address& address)
-      : fd_(::open(fmt::format("/proc/{}/fd/{}", address.process, address.descriptor).c_str(),
-                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)),
-        bytes_(static_cast<std::size_t>(address.bytes)) {
-    if (fd_ < 0) throw failed("open", errno);
-    if (const Address found = this->address();
-        found.device != address.device || found.inode != address.inode || found.bytes != address.bytes) {
-      throw failed("open", ENOENT);
-    }
-  }
-  MemoryFile(MemoryFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), bytes_(std::exchange(other.bytes_, 0)) {}
-  MemoryFile& operator=(MemoryFile&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~MemoryFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
-  void append(std::span<const std::byte> piece) {
-    while (!piece.empty()) {
-      const ssize_t put = ::write(fd_, piece.data(), piece.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) throw failed(fmt::format("write behind byte {}", bytes_), errno);
-      bytes_ += static_cast<std::size_t>(put);
-      piece = piece.subspan(static_cast<std::size_t>(put));
-    }
-  }
-
-  /// From here on nobody can change it.
-  void seal() const {
-    constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-    if (::fcntl(fd_, F_ADD_SEALS, kSeals) != 0) throw failed("seal", errno);
-  }
-
-  [[nodiscard]] Address address() const {
-    struct stat status {};
-    if (::fstat(fd_, &status) != 0) throw failed("fstat", errno);
-    return {.process = ::getpid(),
-            .descriptor = fd_,
-            .device = static_cast<std::int64_t>(status.st_dev),
-            .inode = static_cast<std::int64_t>(status.st_ino),
-            .bytes = status.st_size};
-  }
-
-  [[nodiscard]] SharedBytes map() const {
-    if (bytes_ == 0) return {};
-    // Private, but never written: sealed files can be mapped in no other way, and pages stay common.
-    void* memory = ::mmap(nullptr, bytes_, PROT_READ, MAP_PRIVATE, fd_, 0);
-    if (memory == MAP_FAILED) throw failed(fmt::format("map {} bytes", bytes_), errno);
-    const std::size_t bytes = bytes_;
-    return {.bytes = {static_cast<const std::byte*>(memory), bytes},
-            .owner = {memory, [bytes](void* mapped) { ::munmap(mapped, bytes); }}};
-  }
-
- private:
-  int fd_ = -1;
-  std::size_t bytes_ = 0;
-};
 
 // What this rank throws is thrown later, when all have come.
 template <typename Work>
@@ -180,7 +98,7 @@ SharedBytes copy_on_node(const Nodes& nodes, const SharedBytes& shared, std::siz
     try {
       copy = std::make_shared<std::vector<std::byte>>(bytes);
     } catch (const std::bad_alloc&) {
-      throw failed(fmt::format("copy {} bytes", bytes), ENOMEM);
+      throw sharing_failed(fmt::format("copy {} bytes", bytes), ENOMEM);
     }
   });
   std::int64_t failures = error ? 1 : 0;
@@ -199,7 +117,7 @@ SharedBytes share_on_node(const Nodes& nodes, const std::optional<MemoryFile>& f
   if (nodes.leads()) {
     attempt(error, [&] {
       file->seal();
-      shared = file->map();
+      shared = map(*file);
       address = file->address();
     });
   }
@@ -208,8 +126,8 @@ SharedBytes share_on_node(const Nodes& nodes, const std::optional<MemoryFile>& f
   if (!nodes.leads() && address.bytes > 0) {
     std::exception_ptr missing;
     attempt(missing, [&] {
-      if (!nodes.can_share_memory()) throw failed("open", EACCES);
-      shared = MemoryFile(address).map();
+      if (!nodes.can_share_memory()) throw sharing_failed("open", EACCES);
+      shared = map(MemoryFile(address));
     });
     failures = missing ? 1 : 0;
   }

@@ -93,6 +93,12 @@ class FilesSource final : public Source {
 }  // namespace
 
 std::unique_ptr<const Source> make_files_source(FileList files) {
+  if (files.crew().options.share_files) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("open files of {}: each is one sample, which one rank reads once, and "
+                            "CatalogOptions::share_files is for files of many; leave it false",
+                            files.directory()));
+  }
   FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
   samples.require_expected(files);

@@ -27,8 +27,9 @@ struct FileRange {
 
 class Hdf5Source final : public Source {
  public:
-  Hdf5Source(FileList files, std::optional<FileList> targets, std::vector<Hdf5File> contents)
-      : files_(std::move(files)), contents_(std::move(contents)) {
+  Hdf5Source(FileList files, std::shared_ptr<SharedFiles> shared, std::optional<FileList> targets,
+             std::vector<Hdf5File> contents)
+      : files_(std::move(files), std::move(shared)), contents_(std::move(contents)) {
     if (targets) targets_.emplace(std::move(*targets));
     for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
     for (const Hdf5File& file : contents_) samples_.add(file.samples);
@@ -88,6 +89,16 @@ class Hdf5Source final : public Source {
     return fmt::format("{}, row {}", files_.list().path(file), row);
   }
 
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
+    return is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
+  }
+  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    return files_.hold(samples_, samples, reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+
  private:
   void find_ranges(std::span<const SampleId> ids, std::size_t field, const BatchView& out,
                    std::vector<FileRange>& ranges) const {
@@ -137,7 +148,7 @@ class Hdf5Source final : public Source {
       const OpenFiles& files = stored.target ? *targets_ : files_;
       const std::size_t index = stored.target ? stored.target->index : file;
       const OpenFiles::Handle opened = files.open(index);
-      rota::read_rows({opened.get(), files.list(), index}, stored.values, rows, unfilter);
+      rota::read_rows({opened.get(), opened.memory(), files.list(), index}, stored.values, rows, unfilter);
     }
   }
 
@@ -292,9 +303,11 @@ std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
   });
   std::optional<FileList> targets;
   if (has_targets) targets = list_targets(files, contents);
+  auto shared = SharedFiles::make(files, as_they_are(files));
   const auto crew = files.shared_crew();
   return made_together(*crew, "open files", [&] {
-    return std::make_unique<Hdf5Source>(std::move(files), std::move(targets), std::move(contents));
+    return std::make_unique<Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
+                                        std::move(contents));
   });
 }
 

@@ -14,7 +14,8 @@ namespace {
 
 void read_bytes(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<std::byte> to,
                 std::uint64_t offset) {
-  const std::int64_t got = read_at(file.fd, to, offset);
+  const std::int64_t got =
+      file.memory == nullptr ? read_at(file.fd, to, offset) : file.memory->read_at(to, offset);
   if (got == static_cast<std::int64_t>(to.size())) return;
   const int error = errno;
   const auto what =

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "catalog/files.hpp"
+#include "source/file_memory.hpp"
 #include "source/hdf5_filters.hpp"
 #include "source/hdf5_layout.hpp"
 
@@ -22,6 +23,7 @@ struct PlacedRows {
 /// A file that is open for reading; `files` and `index` name it in messages.
 struct OpenHdf5 {
   int fd;
+  const FileMemory* memory;  ///< the same bytes, where they are in memory
   const FileList& files;
   std::size_t index;
 };

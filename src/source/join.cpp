@@ -86,6 +86,29 @@ class Joined final : public Source {
     return kept;
   }
 
+  [[nodiscard]] bool is_shared() const override {
+    return std::ranges::any_of(sources_, [](const auto& source) { return source->is_shared(); });
+  }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      const SampleRange own{.begin = std::max(samples.begin, begins_[s]) - begins_[s],
+                            .end = std::min(samples.end, begins_[s + 1]) - begins_[s]};
+      if (sources_[s]->is_shared() && own.begin < own.end) kept->push_back(sources_[s]->hold(own, reads));
+    }
+    return kept;
+  }
+  [[nodiscard]] Fetched fetched() const override {
+    Fetched sum;
+    for (const auto& source : sources_) {
+      const Fetched fetched = source->fetched();
+      sum.files += fetched.files;
+      sum.bytes += fetched.bytes;
+    }
+    return sum;
+  }
+
   [[nodiscard]] Fingerprint fingerprint() const override {
     FingerprintBuilder builder;
     builder.add("join");

@@ -6,6 +6,7 @@
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/records.hpp"
+#include "source/unpacking.hpp"
 
 namespace rota {
 namespace {
@@ -14,6 +15,10 @@ class LinesFormat final : public RecordFormat {
  public:
   [[nodiscard]] std::string_view name() const override { return "lines"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] PackedAs packed_as(const RecordFile& file) const override {
+    return {.packing = packing_of(file)};
+  }
 
   [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
     constexpr std::size_t kBlockBytes = 1 << 20;

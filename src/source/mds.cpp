@@ -13,7 +13,7 @@
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/mds_columns.hpp"
-#include "source/unpacked_files.hpp"
+#include "source/records.hpp"
 
 namespace rota {
 namespace {
@@ -214,10 +214,8 @@ std::vector<std::size_t> choose(const std::vector<MdsColumn>& columns, const Mds
 
 class MdsFormat final : public RecordFormat {
  public:
-  MdsFormat(Index index, std::vector<std::size_t> chosen, std::uint64_t unpacked_bytes)
-      : index_(std::move(index)),
-        chosen_(std::move(chosen)),
-        unpacked_(index_.shards.size(), unpacked_bytes) {
+  MdsFormat(Index index, std::vector<std::size_t> chosen)
+      : index_(std::move(index)), chosen_(std::move(chosen)) {
     for (const std::size_t i : chosen_) fields_.push_back(*index_.columns[i].field);
     for (const MdsColumn& column : index_.columns) head_bytes_ += column.size ? 0 : sizeof(std::uint32_t);
   }
@@ -225,13 +223,14 @@ class MdsFormat final : public RecordFormat {
   [[nodiscard]] std::string_view name() const override { return "mds"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] Unpacked unpack(const RecordFile& file) const override {
+  [[nodiscard]] PackedAs packed_as(const RecordFile& file) const override {
     const Shard& shard = index_.shards[file.index];
     const std::uint64_t expected = shard.packed ? shard.packed->bytes : shard.bytes;
     if (file.bytes() != expected) {
       throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), expected));
     }
-    return shard.packed ? unpacked_.open(file, shard.bytes) : nullptr;
+    return {.packing = shard.packed ? Packing::zstd : Packing::none,
+            .raw_bytes = static_cast<std::int64_t>(shard.bytes)};
   }
 
   // As if none were packed: whether they are may change without the samples changing.
@@ -311,19 +310,11 @@ class MdsFormat final : public RecordFormat {
   std::vector<std::size_t> chosen_;
   std::vector<Field> fields_;
   std::size_t head_bytes_ = 0;
-  mutable UnpackedFiles unpacked_;
 };
 
 }  // namespace
 
-void MdsOptions::validate() const {
-  if (unpacked_bytes >= 0) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("open MDS shards: unpacked_bytes is {}; use 0 or more", unpacked_bytes));
-}
-
 std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
-  mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   const FileList index_file =
       files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string path = index_file.path(0);
@@ -343,9 +334,7 @@ std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions&
   columns.reserve(chosen.size());
   for (const std::size_t i : chosen) columns.push_back(index.columns[i].name);
   return make_record_source(
-      std::move(shards),
-      std::make_unique<MdsFormat>(std::move(index), std::move(chosen),
-                                  static_cast<std::uint64_t>(options.unpacked_bytes)),
+      std::move(shards), std::make_unique<MdsFormat>(std::move(index), std::move(chosen)),
       fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));
 }
 

@@ -91,7 +91,7 @@ void read_merged(const RecordFile& file, std::span<const WantedBytes> wanted) {
   assert(std::ranges::is_sorted(wanted, {}, &WantedBytes::offset));
   while (!wanted.empty()) {
     OneCall call;
-    const auto now = wanted.first(lay_out(wanted, call));
+    const auto now = wanted.first(file.memory == nullptr ? lay_out(wanted, call) : 1);
     wanted = wanted.subspan(now.size());
     if (now.size() > 1 && call.read(file.fd, now[0].offset)) {
       share_out(now);

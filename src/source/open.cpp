@@ -41,10 +41,19 @@ bool all_of(const FileList& files, Test&& test) {
   return true;
 }
 
+// Behind which there may be another suffix.
+std::string_view without_packing(std::string_view name) {
+  for (const std::string_view suffix : {".gz", ".zst", ".zstd"}) {
+    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  }
+  return name;
+}
+
 bool are_json_lines(const FileList& files) {
   const auto names = files.read_names();
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::string& name = (*names)[i];
+    const std::string whole = (*names)[i];
+    const std::string_view name = without_packing(whole);
     if (!name.ends_with(".jsonl") && !name.ends_with(".ndjson")) return false;
   }
   return true;

@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
+#include <iterator>
+
+#include "rota/types.hpp"
 
 namespace rota {
-namespace {
-
-constexpr std::size_t kMostKept = 256;
-
-}  // namespace
-
 FileSamples::Place FileSamples::find(std::int64_t id, std::size_t guess) const noexcept {
   if (first(guess) > id || id >= ends_[guess]) {
     guess = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), id) - ends_.begin());
@@ -36,25 +34,100 @@ void FileSamples::require_expected(const FileList& files) const {
   }
 }
 
-OpenFiles::OpenFiles(FileList files) : files_(std::move(files)) {
-  for (std::size_t i = 0; files_.size() <= kMostKept && i < files_.size(); ++i) {
-    kept_.push_back(open_anew(i));
+std::vector<std::int64_t> FileSamples::shard_lengths(std::int64_t shards) const {
+  const std::int64_t files = std::ssize(ends_);
+  if (files == 1 || shards > files) return {};
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
+  for (std::int64_t s = 0; s < shards; ++s) {
+    const auto begin = static_cast<std::size_t>(share(files, s, shards));
+    const auto last = static_cast<std::size_t>(share(files, s + 1, shards)) - 1;
+    lengths[static_cast<std::size_t>(s)] = ends_[last] - first(begin);
   }
+  return lengths;
 }
 
-OpenFiles::Handle OpenFiles::open(std::size_t i) const {
-  return kept_.empty() ? Handle(open_anew(i)) : Handle(kept_[i].get());
-}
-
-Descriptor OpenFiles::open_anew(std::size_t i) const {
-  Descriptor descriptor = files_.open(i);
+Descriptor open_unchanged(const FileList& files, std::size_t i) {
+  Descriptor descriptor = files.open(i);
   const std::int64_t now = size_of_open(descriptor.get());
-  if (now == files_.bytes(i)) return descriptor;
+  if (now == files.bytes(i)) return descriptor;
   throw Error(
       ErrorCode::corrupt,
       fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
                   "the dataset anew as another one",
-                  files_.path(i), now, files_.bytes(i)));
+                  files.path(i), now, files.bytes(i)));
+}
+
+OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
+    : files_(std::move(files)),
+      shared_(std::move(shared)),
+      most_kept_(static_cast<std::size_t>(files_.crew().options.max_open_files)) {
+  if (files_.size() > most_kept_) return;
+  all_.resize(files_.size());
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (!is_shared() || !shared_->has(i)) all_[i] = open_unchanged(files_, i);
+  }
+}
+
+OpenFiles::Handle OpenFiles::open(std::size_t i) const {
+  if (is_shared() && shared_->has(i)) return Handle(shared_->open(i));
+  return all_.empty() ? Handle(open_one_of_many(i)) : Handle(all_[i].get());
+}
+
+OpenFiles::Held OpenFiles::open_one_of_many(std::size_t i) const {
+  std::unique_lock lock(mutex_);
+  Slot& slot = slots_[i];
+  opened_.wait(lock, [&] { return !slot.is_being_opened; });
+  Held held = slot.held.lock();
+  if (slot.kept) {
+    kept_.splice(kept_.begin(), kept_, *slot.kept);
+    return held;
+  }
+  if (held == nullptr) return open_anew(i, slot, lock);
+  const Kept surplus = make_place();
+  kept_.emplace_front(i, held);
+  slot.kept = kept_.begin();
+  lock.unlock();  // before what was kept is closed
+  return held;
+}
+
+// The lock is given back meanwhile.
+OpenFiles::Held OpenFiles::open_anew(std::size_t i, Slot& slot, std::unique_lock<std::mutex>& lock) const {
+  slot.is_being_opened = true;
+  Kept surplus = make_place();
+  ++being_opened_;
+  lock.unlock();
+  Held held;
+  std::exception_ptr error;
+  try {
+    surplus.clear();
+    held = std::make_shared<const Descriptor>(open_unchanged(files_, i));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  --being_opened_;
+  slot.is_being_opened = false;
+  opened_.notify_all();
+  if (error) std::rethrow_exception(error);
+  kept_.emplace_front(i, held);
+  slot.kept = kept_.begin();
+  slot.held = held;
+  return held;
+}
+
+// Returns what has to go for one more.
+OpenFiles::Kept OpenFiles::make_place() const {
+  Kept surplus;
+  while (!kept_.empty() && kept_.size() + being_opened_ >= most_kept_) {
+    slots_[kept_.back().first].kept.reset();
+    surplus.splice(surplus.end(), kept_, std::prev(kept_.end()));
+  }
+  return surplus;
+}
+
+std::shared_ptr<const void> OpenFiles::hold(const FileSamples& samples, SampleRange range, bool reads) const {
+  if (!is_shared() || range.begin == range.end) return nullptr;
+  return shared_->hold(samples.find(range.begin).file, samples.find(range.end - 1).file + 1, reads);
 }
 
 }  // namespace rota

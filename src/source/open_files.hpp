@@ -2,12 +2,21 @@
 
 // The files of a dataset whose samples are parts of files: which file holds a sample, and the open files.
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "rota/source.hpp"
+#include "source/shared_files.hpp"
 
 namespace rota {
 
@@ -29,6 +38,9 @@ class FileSamples {
   [[nodiscard]] std::int64_t count(std::size_t file) const noexcept { return ends_[file] - first(file); }
   /// Of each file.
   [[nodiscard]] std::vector<std::int64_t> counts() const;
+  /// How many samples `shards` groups of whole files have, of about as many files each; empty where there are
+  /// fewer files than shards, or one.
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;
   /// Throws Error{mismatch} naming a file that has another number of samples than was said when it was
   /// listed.
   void require_expected(const FileList& files) const;
@@ -39,35 +51,69 @@ class FileSamples {
   std::vector<std::int64_t> ends_;  // the id after the last of each file
 };
 
-/// Files that are open for reading: all of them where they are few, else those that are read, while they are,
-/// so that a dataset of many files does not use up the process's descriptors. *Immutable*, any thread.
+/// The descriptor of file `i`. Throws Error{corrupt} for one whose size is not the one it had when it was
+/// listed: where its data lie is no longer known; Error{not_found}, Error{io}.
+Descriptor open_unchanged(const FileList& files, std::size_t i);
+
+/// Files that are open for reading, one descriptor each for all threads: all of them where they are few
+/// (CatalogOptions::max_open_files), else those that were read last; those that are being read may come on
+/// top. Files that are shared are read from memory. Any thread.
 class OpenFiles {
  public:
   /// An open file. It must not outlive the OpenFiles.
   class Handle {
    public:
     explicit Handle(int fd) noexcept : fd_(fd) {}
-    explicit Handle(Descriptor owned) noexcept : owned_(std::move(owned)), fd_(owned_.get()) {}
+    explicit Handle(std::shared_ptr<const Descriptor> held) noexcept
+        : fd_(held->get()), held_(std::move(held)) {}
+    explicit Handle(std::shared_ptr<const FileMemory> memory) noexcept
+        : fd_(memory->fd()), memory_(memory.get()), held_(std::move(memory)) {}
     [[nodiscard]] int get() const noexcept { return fd_; }
+    /// What to read in place of the file; null where that is the file.
+    [[nodiscard]] const FileMemory* memory() const noexcept { return memory_; }
 
    private:
-    Descriptor owned_;
     int fd_;
+    const FileMemory* memory_ = nullptr;
+    std::shared_ptr<const void> held_;
   };
 
-  /// Opens them, if they are few. Throws as `open` does.
-  explicit OpenFiles(FileList files);
+  /// Opens them, if they are few, but for those that are `shared`. Throws as `open` does.
+  explicit OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared = nullptr);
 
   [[nodiscard]] const FileList& list() const noexcept { return files_; }
-  /// Throws Error{corrupt} for a file whose size is not the one it had when it was listed: where its data lie
-  /// is no longer known; Error{not_found}, Error{io}.
+  /// Throws as open_unchanged does; of shared files, as fetch_file does.
   [[nodiscard]] Handle open(std::size_t i) const;
 
+  /// For the virtuals of Source that have these names.
+  [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }
+  [[nodiscard]] bool unpacks(std::size_t i) const noexcept { return is_shared() && shared_->unpacks(i); }
+  [[nodiscard]] std::shared_ptr<const void> hold(const FileSamples& samples, SampleRange range,
+                                                 bool reads) const;
+  [[nodiscard]] Fetched fetched() const { return is_shared() ? shared_->fetched() : Fetched(); }
+
  private:
-  [[nodiscard]] Descriptor open_anew(std::size_t i) const;
+  using Held = std::shared_ptr<const Descriptor>;
+  using Kept = std::list<std::pair<std::size_t, Held>>;
+  struct Slot {
+    bool is_being_opened = false;
+    std::weak_ptr<const Descriptor> held;  // kept, or being read
+    std::optional<Kept::iterator> kept;
+  };
+
+  [[nodiscard]] Held open_one_of_many(std::size_t i) const;
+  [[nodiscard]] Held open_anew(std::size_t i, Slot& slot, std::unique_lock<std::mutex>& lock) const;
+  [[nodiscard]] Kept make_place() const;
 
   FileList files_;
-  std::vector<Descriptor> kept_;  // of each file, or empty where there are too many
+  std::shared_ptr<SharedFiles> shared_;
+  std::vector<Descriptor> all_;  // of each file, or empty where there are too many
+  std::size_t most_kept_;
+  mutable std::mutex mutex_;  // of all that follows
+  mutable std::condition_variable opened_;
+  mutable std::unordered_map<std::size_t, Slot> slots_;  // of files that were opened
+  mutable Kept kept_;                                    // the one used last first
+  mutable std::size_t being_opened_ = 0;
 };
 
 }  // namespace rota

@@ -191,6 +191,10 @@ class PackedSource final : public Source {
     return plan.documents ? std::make_unique<PackedSource>(std::move(plan), stream_) : nullptr;
   }
 
+  // Its samples lie all over the files: `hold` refuses.
+  [[nodiscard]] bool is_shared() const override { return plan_.documents->is_shared(); }
+  [[nodiscard]] Fetched fetched() const override { return plan_.documents->fetched(); }
+
   [[nodiscard]] bool is_spread() const override { return plan_.documents->is_spread(); }
   [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
     std::vector<SampleId> documents;

@@ -21,15 +21,21 @@ namespace {
 constexpr std::size_t kLeastWindow = 4 << 10;
 constexpr std::size_t kMostWindow = 1 << 20;
 
-// What is kept of a file: numbers of samples and of ranges, the ranges, and the keys.
+// What is kept of a file: numbers of samples and of ranges, and how the file is packed; then the ranges, and
+// the keys.
 struct PackedHead {
   std::int64_t samples = 0;
   std::uint64_t ranges = 0;
+  std::uint64_t packing = 0;
+  std::int64_t raw_bytes = 0;
 };
 static_assert(sizeof(PackedHead) % alignof(ByteRange) == 0);
 
-std::vector<std::byte> pack(const RecordIndex& index) {
-  const PackedHead head{.samples = index.samples, .ranges = index.ranges.size()};
+std::vector<std::byte> pack(const RecordIndex& index, const PackedAs& as) {
+  const PackedHead head{.samples = index.samples,
+                        .ranges = index.ranges.size(),
+                        .packing = static_cast<std::uint64_t>(as.packing),
+                        .raw_bytes = as.raw_bytes};
   std::vector<std::byte> bytes;
   const auto put = [&bytes](std::span<const std::byte> part) {
     bytes.insert(bytes.end(), part.begin(), part.end());
@@ -44,6 +50,7 @@ std::vector<std::byte> pack(const RecordIndex& index) {
 /// A packed index, read where it lies.
 struct PackedIndex {
   std::int64_t samples = 0;
+  PackedAs packed_as;
   std::span<const ByteRange> ranges;
   NameTable keys;
 
@@ -55,7 +62,9 @@ struct PackedIndex {
     const std::uint64_t most = bytes.size() / sizeof(ByteRange);
     if (head.samples < 0 || head.ranges > most) fail();
     if (head.ranges != static_cast<std::uint64_t>(head.samples) * fields) fail();
+    if (head.packing > static_cast<std::uint64_t>(Packing::zstd)) fail();
     samples = head.samples;
+    packed_as = {.packing = static_cast<Packing>(head.packing), .raw_bytes = head.raw_bytes};
     ranges = {reinterpret_cast<const ByteRange*>(bytes.data()), head.ranges};
     bytes = bytes.subspan(ranges.size_bytes());
     if (bytes.empty()) return;
@@ -69,21 +78,28 @@ struct PackedIndex {
   }
 };
 
-// Has `file` read from what it unpacks to, if it does, while that is held.
-Unpacked unpack(const RecordFormat& format, RecordFile& file) {
-  Unpacked memory = format.unpack(file);
-  if (memory != nullptr) {
-    file.fd = memory->get();
-    file.is_unpacked = true;
+// Looks into `file`, or into what it unpacks to.
+std::vector<std::byte> index_file(const RecordFormat& format, const RecordFile& file) {
+  PackedAs as = format.packed_as(file);
+  if (as.packing == Packing::none) {
+    as.raw_bytes = static_cast<std::int64_t>(file.bytes());
+    return pack(format.index(file), as);
   }
-  return memory;
+  const auto memory = fetch_file(file.files, file.index, as);
+  as.raw_bytes = std::ssize(memory->bytes());
+  return pack(format.index({.files = file.files,
+                            .index = file.index,
+                            .fd = memory->fd(),
+                            .memory = memory.get(),
+                            .is_unpacked = true}),
+              as);
 }
 
 class RecordSource final : public Source {
  public:
-  RecordSource(FileList files, std::unique_ptr<const RecordFormat> format,
-               std::shared_ptr<const FileIndex> index)
-      : files_(std::move(files)),
+  RecordSource(FileList files, std::shared_ptr<SharedFiles> shared,
+               std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index)
+      : files_(std::move(files), std::move(shared)),
         format_(std::move(format)),
         index_(std::move(index)),
         fields_(format_->fields()) {
@@ -161,19 +177,24 @@ class RecordSource final : public Source {
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    const auto files = static_cast<std::int64_t>(files_.list().size());
-    if (files == 1 || shards > files) return {};
-    std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
-    for (std::int64_t s = 0; s < shards; ++s) {
-      const auto first = static_cast<std::size_t>(share(files, s, shards));
-      const auto last = static_cast<std::size_t>(share(files, s + 1, shards)) - 1;
-      lengths[static_cast<std::size_t>(s)] =
-          samples_.first(last) + samples_.count(last) - samples_.first(first);
-    }
-    return lengths;
+    return samples_.shard_lengths(shards);
   }
 
+  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    return files_.hold(samples_, samples, reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+
  private:
+  [[nodiscard]] RecordFile as_record_file(std::size_t file, const OpenFiles::Handle& opened) const {
+    return {.files = files_.list(),
+            .index = file,
+            .fd = opened.get(),
+            .memory = opened.memory(),
+            .is_unpacked = files_.unpacks(file)};
+  }
   [[nodiscard]] bool is_key(std::size_t field) const noexcept { return field == format_->fields().size(); }
   [[nodiscard]] std::string key(const FileSamples::Place& place) const {
     return indices_[place.file].keys[static_cast<std::size_t>(place.sample)];
@@ -209,8 +230,7 @@ class RecordSource final : public Source {
       const auto last =
           std::find_if(first, parts.end(), [&](const Part& part) { return part.file != first->file; });
       const OpenFiles::Handle opened = files_.open(first->file);
-      RecordFile file{.files = files_.list(), .index = first->file, .fd = opened.get()};
-      const Unpacked memory = unpack(*format_, file);
+      const RecordFile file = as_record_file(first->file, opened);
       if (format_->has_plain_ranges(file)) {
         wanted.clear();
         for (; first != last; ++first) wanted.push_back({.offset = first->offset(), .to = first->to});
@@ -301,7 +321,7 @@ Error RecordFile::damage(std::uint64_t offset, std::string_view what) const {
 }
 
 void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
-  const std::int64_t got = read_at(fd, to, offset);
+  const std::int64_t got = memory == nullptr ? read_at(fd, to, offset) : memory->read_at(to, offset);
   if (got < 0) throw Error(ErrorCode::io, system_error("read", path(), errno).what());
   if (static_cast<std::size_t>(got) == to.size()) return;
   throw damage(
@@ -347,14 +367,19 @@ void RecordFormat::read(const RecordFile& file, std::size_t /*field*/, const Byt
 
 std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  const std::string& signature) {
-  auto index = index_open_files(files, signature, [&](const RecordFile& file) {
-    RecordFile unpacked = file;
-    const Unpacked memory = unpack(*format, unpacked);
-    return pack(format->index(unpacked));
-  });
+  // Of what is kept since files may be packed.
+  const std::string kept_as = signature.empty() ? signature : signature + ", packed or not";
+  auto index =
+      index_open_files(files, kept_as, [&](const RecordFile& file) { return index_file(*format, file); });
+  std::vector<PackedAs> packed;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    packed.push_back(PackedIndex((*index)[i], format->fields().size()).packed_as);
+  }
+  auto shared = SharedFiles::make(files, std::move(packed));
   const auto crew = files.shared_crew();
   return made_together(*crew, "open files", [&] {
-    return std::make_unique<RecordSource>(std::move(files), std::move(format), std::move(index));
+    return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
+                                          std::move(index));
   });
 }
 

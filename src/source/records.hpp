@@ -15,6 +15,7 @@
 #include "catalog/file_index.hpp"
 #include "catalog/files.hpp"
 #include "rota/source.hpp"
+#include "source/file_memory.hpp"
 
 namespace rota {
 
@@ -37,19 +38,19 @@ struct RecordFile {
   const FileList& files;
   std::size_t index = 0;
   int fd = -1;
-  bool is_unpacked = false;  ///< `fd` is what the file unpacks to
+  const FileMemory* memory = nullptr;  ///< what `fd` has, where that is in memory
+  bool is_unpacked = false;            ///< that is what the file unpacks to
 
   [[nodiscard]] std::string path() const { return files.path(index); }
-  /// Of the file, even where it is unpacked.
-  [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(files.bytes(index)); }
+  /// Of what `fd` has.
+  [[nodiscard]] std::uint64_t bytes() const {
+    return memory == nullptr ? static_cast<std::uint64_t>(files.bytes(index)) : memory->bytes().size();
+  }
   /// Error{corrupt}: `what` is wrong at `offset`.
   [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
   /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
 };
-
-/// The open memory that holds what a file unpacks to; there while it is held.
-using Unpacked = std::shared_ptr<const Descriptor>;
 
 /// Finds and reads the records of a file. *Immutable*, any thread.
 class RecordFormat {
@@ -64,9 +65,9 @@ class RecordFormat {
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
   /// Whether one more field follows these: the key of each sample.
   [[nodiscard]] virtual bool has_key_field() const { return false; }
-  /// What `file` unpacks to, which is then indexed and read in its place; null where it is not packed. Throws
-  /// as `index` does.
-  [[nodiscard]] virtual Unpacked unpack(const RecordFile& /*file*/) const { return nullptr; }
+  /// How `file` is compressed as a whole; what it unpacks to is then indexed and read in its place. Throws as
+  /// `index` does.
+  [[nodiscard]] virtual PackedAs packed_as(const RecordFile& /*file*/) const { return {}; }
   /// What the files are known by in the fingerprint, if not by their names and sizes.
   [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
   /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.

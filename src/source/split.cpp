@@ -54,6 +54,10 @@ class Part final : public Source {
     return whole_->bring(translated);
   }
 
+  // Its samples lie all over the files: `hold` refuses.
+  [[nodiscard]] bool is_shared() const override { return whole_->is_shared(); }
+  [[nodiscard]] Fetched fetched() const override { return whole_->fetched(); }
+
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint whole = whole_->fingerprint();
     return FingerprintBuilder()

@@ -14,8 +14,8 @@ namespace {
 
 class StridedSource final : public Source {
  public:
-  StridedSource(FileList files, StridedLayout layout)
-      : files_(std::move(files)), layout_(std::move(layout)), fields_{layout_.field} {
+  StridedSource(FileList files, std::shared_ptr<SharedFiles> shared, StridedLayout layout)
+      : files_(std::move(files), std::move(shared)), layout_(std::move(layout)), fields_{layout_.field} {
     for (const StridedFile& file : layout_.files) samples_.add(file.samples);
     samples_.require_expected(files_.list());
     fingerprint_ = digest();
@@ -48,6 +48,16 @@ class StridedSource final : public Source {
                        offset(place));
   }
 
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
+    return is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
+  }
+  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    return files_.hold(samples_, samples, reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+
  private:
   [[nodiscard]] std::uint64_t offset(const FileSamples::Place& place) const noexcept {
     return layout_.files[place.file].first + static_cast<std::uint64_t>(place.sample) * layout_.stride_bytes;
@@ -71,7 +81,8 @@ class StridedSource final : public Source {
       wanted.clear();
       for (; first != stretches.end() && first->file == index; ++first) wanted.push_back(first->bytes);
       const OpenFiles::Handle opened = files_.open(index);
-      read_merged({.files = files_.list(), .index = index, .fd = opened.get()}, wanted);
+      read_merged(
+          {.files = files_.list(), .index = index, .fd = opened.get(), .memory = opened.memory()}, wanted);
     }
   }
 
@@ -108,9 +119,11 @@ class StridedSource final : public Source {
 }  // namespace
 
 std::unique_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
+  auto shared = SharedFiles::make(files, as_they_are(files));
   const auto crew = files.shared_crew();
-  return made_together(*crew, "open files",
-                       [&] { return std::make_unique<StridedSource>(std::move(files), std::move(layout)); });
+  return made_together(*crew, "open files", [&] {
+    return std::make_unique<StridedSource>(std::move(files), std::move(shared), std::move(layout));
+  });
 }
 
 }  // namespace rota

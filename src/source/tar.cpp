@@ -16,6 +16,7 @@
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/records.hpp"
+#include "source/unpacking.hpp"
 
 namespace rota {
 namespace {
@@ -146,6 +147,10 @@ class TarFormat final : public RecordFormat {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] bool has_key_field() const override { return keys_; }
 
+  [[nodiscard]] PackedAs packed_as(const RecordFile& file) const override {
+    return {.packing = packing_of(file)};
+  }
+
   [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
     refuse_compressed(file);
     RecordIndex index;
@@ -199,7 +204,14 @@ class TarFormat final : public RecordFormat {
 // Of the first file, in order.
 std::vector<std::string> extensions_of(const FileList& files) {
   const Descriptor opened = files.open(std::size_t{0});
-  const RecordFile file{.files = files, .index = 0, .fd = opened.get()};
+  RecordFile file{.files = files, .index = 0, .fd = opened.get()};
+  std::shared_ptr<const FileMemory> memory;
+  if (const PackedAs as{.packing = packing_of(file)}; as.packing != Packing::none) {
+    memory = fetch_file(files, 0, as);
+    file.fd = memory->fd();
+    file.memory = memory.get();
+    file.is_unpacked = true;
+  }
   refuse_compressed(file);
   std::set<std::string> extensions;
   TarMembers members(file);
@@ -227,11 +239,16 @@ void TarOptions::validate() const {
 
 bool is_tar(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "ustar";
-  constexpr std::uint64_t kMagicAt = 257;
-  const Descriptor file = files.open(i);
-  std::array<char, kMagic.size()> found{};
-  const std::int64_t got = read_at(file.get(), std::as_writable_bytes(std::span(found)), kMagicAt);
-  return got == std::ssize(found) && std::string_view(found.data(), found.size()) == kMagic;
+  constexpr std::size_t kMagicAt = 257;
+  const Descriptor opened = files.open(i);
+  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  try {
+    const std::string head = unpack_head(file, packing_of(file), kMagicAt + kMagic.size());
+    return head.size() > kMagicAt && head.substr(kMagicAt) == kMagic;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt) throw;
+    return false;  // what is not as it was listed, or begins as if it were packed
+  }
 }
 
 std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& options) {

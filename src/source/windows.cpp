@@ -96,6 +96,16 @@ class Windows final : public Source {
     return rows_->bring(gather(ids).rows);
   }
 
+  [[nodiscard]] bool is_shared() const override { return rows_->is_shared(); }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    if (samples.begin == samples.end) return nullptr;
+    const std::int64_t last = first_row(window_parts_.find(samples.end - 1));
+    return rows_->hold({.begin = first_row(window_parts_.find(samples.begin)), .end = last + options_.length},
+                       reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return rows_->fetched(); }
+
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint rows = rows_->fingerprint();
     return FingerprintBuilder()

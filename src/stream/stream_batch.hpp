@@ -26,6 +26,8 @@ struct StreamBatchMemory {
   StreamBatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
       : store(std::move(fields), std::move(buffers)) {}
 
+  /// Lets go all that it keeps while it is in use.
+  void close() noexcept { store.close(); }
   /// Takes memory for the fixed fields of so many samples, which may be read straight into their slots.
   void open(std::size_t samples);
   /// Bytes of the fixed fields of so many samples.

@@ -36,8 +36,8 @@ class MdsZstd : public testing::Test {
     python(directory_, kMdsWriter + shards + script);
   }
   [[nodiscard]] std::string at(std::string_view name) const { return (directory_ / name).string(); }
-  [[nodiscard]] auto opening(const MdsOptions& options = {}) const {
-    return error_of([&] { open_mds(directory_.path(), options); });
+  [[nodiscard]] auto opening() const {
+    return error_of([&] { open_mds(directory_.path()); });
   }
   [[nodiscard]] std::string bytes_of(std::string_view name) const {
     std::ifstream file(directory_ / name, std::ios::binary);
@@ -119,8 +119,6 @@ TEST_F(MdsZstd, AnIndexOfPackedShardsThatCannotBeIsRefused) {
     write(fmt::format("change(1, compression='zstd', zip_data={})", zip));
     EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {at("index.json")})) << zip;
   }
-  EXPECT_THAT(opening({.unpacked_bytes = -1}),
-              is_error(ErrorCode::invalid_argument, {"unpacked_bytes is -1"}));
 }
 
 TEST_F(MdsZstd, AMissingOrReplacedFileIsNamed) {
@@ -132,7 +130,7 @@ TEST_F(MdsZstd, AMissingOrReplacedFileIsNamed) {
 
 TEST_F(MdsZstd, AFileThatChangesItsSizeWhileOpenIsNoticed) {
   write("pack([0, 1])");
-  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1}), {.unpacked_bytes = 0});
+  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_bytes = 0}));
   fs::resize_file(directory_ / "shard.00000.mds.zstd", 1000);
   EXPECT_THAT(reading(*source, 0),
               is_error(ErrorCode::corrupt, {at("shard.00000.mds.zstd"), "1000 bytes now"}));
@@ -209,8 +207,7 @@ TEST_F(MdsZstd, DamageInsideOfAShardIsToldFromThatOfItsFile) {
 
 TEST_F(MdsZstd, ShardsUsedLastAreKeptAndOthersUnpackedAnew) {
   write("pack([0, 1, 2, 3, 4, 5])");
-  const auto source =
-      open_mds(Catalog(directory_.path(), {.indexing_threads = 1}), {.unpacked_bytes = 100'000});
+  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_bytes = 100'000}));
   for (const std::int64_t id : {0, 41, 2, 121, 42}) EXPECT_FALSE(reading(*source, id));
   zero_packed_shards();
   EXPECT_FALSE(reading(*source, 122));
@@ -220,7 +217,7 @@ TEST_F(MdsZstd, ShardsUsedLastAreKeptAndOthersUnpackedAnew) {
 
 TEST_F(MdsZstd, OneShardIsKeptHoweverLargeItIs) {
   write("pack([0, 1])");
-  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1}), {.unpacked_bytes = 0});
+  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_bytes = 0}));
   EXPECT_FALSE(reading(*source, 0));
   zero_packed_shards();
   EXPECT_FALSE(reading(*source, 1));
@@ -231,8 +228,8 @@ TEST_F(MdsZstd, ThreadsThatReadAtRandomReadTheSame) {
   write("");
   const auto expected = all(*open(directory_.path()));
   write("pack([0, 1, 2, 4, 5])");
-  for (const std::int64_t unpacked_bytes : {0, 100'000, 1 << 20}) {
-    const auto source = open_mds(directory_.path(), {.unpacked_bytes = unpacked_bytes});
+  for (const std::int64_t shared_bytes : {0, 100'000, 1 << 20}) {
+    const auto source = open_mds(Catalog(directory_.path(), {.shared_bytes = shared_bytes}));
     const auto read_some = [&](std::uint64_t seed) {
       std::mt19937_64 random(seed);
       for (int i = 0; i < 40; ++i) {

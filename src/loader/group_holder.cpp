@@ -1,0 +1,125 @@
+#include "loader/group_holder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "rota/error.hpp"
+#include "rota/types.hpp"
+
+namespace rota::internal {
+namespace {
+
+void require_groups(const LoaderOptions& options) {
+  const bool is_local = options.shuffle == Shuffle::none || options.shuffle == Shuffle::within;
+  if (is_local && options.interleave > 0) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("make a loader: the files of this dataset are shared in memory, because they are "
+                          "compressed, or because CatalogOptions::share_files says so, and {} would need all "
+                          "of them at all times; use Shuffle::within or none, and interleave > 0 for the "
+                          "number of shards whose files are there at a time; or unpack the files beside, or "
+                          "do not share them",
+                          is_local ? "interleave 0" : "this shuffle"));
+}
+
+}  // namespace
+
+GroupHolder::GroupHolder(const Source& source, const Recipe& recipe, const LoaderOptions& options,
+                         World world)
+    : source_(source),
+      world_(world),
+      splits_shards_(options.rank_split == Split::by_shard),
+      // Of a dataset of a mixture nobody knows whether another epoch will be begun.
+      epochs_(recipe.mixing ? 0 : options.epochs) {
+  require_groups(options);
+  (void)source_.hold({}, false);
+  for (std::size_t d = 0; d < recipe.orders.size(); ++d) {
+    datasets_.push_back({.order = recipe.orders[d], .first_id = recipe.first_id(d)});
+  }
+}
+
+void GroupHolder::hold(const GlobalBatch& batch, std::vector<Hold>& out) {
+  out.clear();
+  for (const Stretch& stretch : batch.stretches) {
+    if (stretch.begin == stretch.end) continue;
+    Dataset& dataset = datasets_[static_cast<std::size_t>(stretch.dataset)];
+    count_turns(dataset, stretch.epoch);
+    const auto& ends = dataset.ends;
+    for (auto k = std::ranges::upper_bound(ends, stretch.begin) - ends.begin();; ++k) {
+      // What pads a batch is not where the run goes on.
+      out.push_back(stretch.mark == Mark::pad ? begin(dataset, stretch.epoch, k)
+                                              : go_on(dataset, stretch.epoch, k));
+      if (ends[static_cast<std::size_t>(k)] >= stretch.end) break;
+    }
+  }
+  for (Dataset& dataset : datasets_) look_ahead(dataset);
+}
+
+void GroupHolder::let_go() {
+  for (Dataset& dataset : datasets_) {
+    dataset.held.clear();
+    dataset.passed.clear();
+  }
+}
+
+std::int64_t GroupHolder::group_number(const Order& order, std::int64_t epoch, std::int64_t k) {
+  const auto groups = order.groups(epoch);
+  return groups ? (*groups)(k) : k;
+}
+
+void GroupHolder::count_turns(Dataset& dataset, std::int64_t epoch) {
+  if (dataset.epoch == epoch) return;
+  dataset.epoch = epoch;
+  const ShardPlan& plan = dataset.order.plan();
+  const auto groups = dataset.order.groups(epoch);
+  dataset.ends.resize(static_cast<std::size_t>(plan.groups()));
+  std::int64_t turns = 0;
+  for (std::int64_t k = 0; k < plan.groups(); ++k) {
+    turns += plan.group_samples(groups ? (*groups)(k) : k);
+    dataset.ends[static_cast<std::size_t>(k)] = turns;
+  }
+}
+
+// Where ranks have shards of their own, this one fetches no others; but all use all of them, so that they are
+// dropped when the last rank has passed.
+Hold GroupHolder::begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
+  const ShardPlan& plan = dataset.order.plan();
+  const std::int64_t group = group_number(dataset.order, epoch, k);
+  const std::int64_t first = plan.group_first(group);
+  const std::int64_t last = plan.group_last(group);
+  const auto range = [&](std::int64_t begin, std::int64_t end) {
+    return SampleRange{.begin = dataset.first_id + plan.begin(begin),
+                       .end = dataset.first_id + plan.begin(end)};
+  };
+  if (!splits_shards_) return source_.hold(range(first, last), true);
+  auto holds = std::make_shared<std::vector<Hold>>();
+  for (std::int64_t s = first; s < last; ++s) {
+    holds->push_back(source_.hold(range(s, s + 1), s % world_.size == world_.rank));
+  }
+  return holds;
+}
+
+// Held from here on, as the last that was planned.
+Hold GroupHolder::go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k) {
+  auto& held = dataset.held;
+  const auto found =
+      std::ranges::find_if(held, [&](const Group& group) { return group.epoch == epoch && group.k == k; });
+  for (auto before = held.begin(); before != found; ++before) dataset.passed.push_back(before->held);
+  held.erase(held.begin(), found);
+  if (held.empty()) held.push_back({.epoch = epoch, .k = k, .held = begin(dataset, epoch, k)});
+  return held.front().held;
+}
+
+void GroupHolder::look_ahead(Dataset& dataset) {
+  std::erase_if(dataset.passed, [](const auto& group) { return group.expired(); });
+  if (dataset.held.size() != 1 || !dataset.passed.empty()) return;
+  std::int64_t epoch = dataset.held.front().epoch;
+  std::int64_t k = dataset.held.front().k + 1;
+  if (k == dataset.order.plan().groups()) {
+    k = 0;
+    if (++epoch >= epochs_) return;
+  }
+  dataset.held.push_back({.epoch = epoch, .k = k, .held = begin(dataset, epoch, k)});
+}
+
+}  // namespace rota::internal

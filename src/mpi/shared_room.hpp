@@ -1,0 +1,24 @@
+#pragma once
+
+// Memory that the ranks of a node write to together.
+
+#include <cstddef>
+#include <memory>
+
+#include "mpi/nodes.hpp"
+
+namespace rota::mpi {
+
+/// Memory that several ranks have mapped. It has no name in any file system, and is gone with its ranks,
+/// however they end.
+struct SharedRoom {
+  std::shared_ptr<std::byte> memory;
+  int ranks = 1;         ///< that have it in common
+  bool is_first = true;  ///< of those ranks: whoever is to make something of the zeros
+};
+
+/// **Collective.** `bytes` > 0 bytes of zeros for each node; for each rank, where the ranks of a node cannot
+/// open one another's memory. Throws on all ranks Error{io} where memory is lacking.
+SharedRoom share_room(const Nodes& nodes, std::size_t bytes);
+
+}  // namespace rota::mpi

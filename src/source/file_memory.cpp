@@ -1,0 +1,72 @@
+#include "source/file_memory.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "rota/error.hpp"
+#include "source/open_files.hpp"
+#include "source/unpacking.hpp"
+
+namespace rota {
+namespace {
+
+// How many bytes a packed byte can become. A block of zstd takes 4 bytes or more, and holds 128 KiB or less
+// (RFC 8878, 3.1.1.2); a match of deflate takes 2 bits or more, and is of 258 bytes or less (RFC 1951).
+std::int64_t most_ratio(Packing packing) {
+  return packing == Packing::zstd ? (128 << 10) / 4 : packing == Packing::gzip ? 1032 : 1;
+}
+
+void check_possible(const RecordFile& file, const PackedAs& as) {
+  if (as.raw_bytes < 0) return;
+  const auto packed = static_cast<std::int64_t>(file.bytes());
+  if (as.raw_bytes / most_ratio(as.packing) <= packed) return;
+  throw file.damage(0, fmt::format("its {} bytes cannot unpack to the {} that were to come; restore it",
+                                   packed, as.raw_bytes));
+}
+
+// A number of bytes that was to come has come, or may still.
+void check_size(const RecordFile& file, const PackedAs& as, std::size_t raw_bytes, bool is_end) {
+  if (as.raw_bytes < 0) return;
+  const auto bytes = static_cast<std::int64_t>(raw_bytes);
+  if (bytes > as.raw_bytes) {
+    throw file.damage(file.bytes(), fmt::format("it unpacks to more than the {} bytes that were to come; "
+                                                "restore it",
+                                                as.raw_bytes));
+  }
+  if (!is_end || bytes == as.raw_bytes) return;
+  throw file.damage(file.bytes(), fmt::format("it unpacks to {} bytes, and {} were to come; restore it",
+                                              bytes, as.raw_bytes));
+}
+
+}  // namespace
+
+std::vector<PackedAs> as_they_are(const FileList& files) {
+  std::vector<PackedAs> result(files.size());
+  for (std::size_t i = 0; i < result.size(); ++i) result[i].raw_bytes = files.bytes(i);
+  return result;
+}
+
+std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const PackedAs& as) {
+  const Descriptor opened = open_unchanged(files, i);
+  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  check_possible(file, as);
+  try {
+    mpi::MemoryFile memory("rota-file");
+    unpack(file, as.packing, [&](std::span<const std::byte> raw) {
+      check_size(file, as, memory.bytes() + raw.size(), false);
+      memory.append(raw);
+      return true;
+    });
+    check_size(file, as, memory.bytes(), true);
+    memory.seal();
+    return std::make_shared<const FileMemory>(std::move(memory));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) throw;
+    throw Error(ErrorCode::io, fmt::format("fetch {} into memory: {}; where memory is short, have less kept "
+                                           "there (CatalogOptions::shared_bytes, fewer shards at a time)",
+                                           file.path(), error.what()));
+  }
+}
+
+}  // namespace rota

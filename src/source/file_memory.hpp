@@ -1,0 +1,60 @@
+#pragma once
+
+// Files that are held in memory, unpacked where they are compressed as a whole.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "mpi/memory_file.hpp"
+
+namespace rota {
+
+/// How a file is compressed as a whole.
+enum class Packing : std::uint32_t { none, gzip, zstd };
+
+/// How a file is compressed, and how many bytes it unpacks to; negative where that is not known.
+struct PackedAs {
+  Packing packing = Packing::none;
+  std::int64_t raw_bytes = -1;
+};
+
+/// Of files that are not compressed.
+std::vector<PackedAs> as_they_are(const FileList& files);
+
+/// What a file unpacks to, or a copy of it, in memory that nobody can change and other processes can open.
+/// *Immutable*, any thread.
+class FileMemory {
+ public:
+  /// Its pages are there. Throws Error{io}.
+  explicit FileMemory(mpi::MemoryFile file) : file_(std::move(file)), memory_(file_.map(true)) {}
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {memory_.get(), file_.bytes()}; }
+  /// As rota::read_at.
+  [[nodiscard]] std::int64_t read_at(std::span<std::byte> to, std::uint64_t offset) const noexcept {
+    const std::span<const std::byte> all = bytes();
+    const std::size_t begin = std::min<std::uint64_t>(offset, all.size());
+    const std::size_t count = std::min(to.size(), all.size() - begin);
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(begin), count, to.begin());
+    return static_cast<std::int64_t>(count);
+  }
+  /// Where the same bytes can be read, too.
+  [[nodiscard]] int fd() const noexcept { return file_.get(); }
+  [[nodiscard]] mpi::MemoryFile::Address address() const { return file_.address(); }
+
+ private:
+  mpi::MemoryFile file_;
+  std::shared_ptr<const std::byte> memory_;
+};
+
+/// File `i`, unpacked or copied. Blocks on storage. Memory is taken as data come. Throws Error{corrupt}
+/// naming the file and a byte of it where it cannot be unpacked, unpacks to other than `as.raw_bytes`, or has
+/// changed its size since it was listed; Error{io}, Error{not_found}.
+std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const PackedAs& as);
+
+}  // namespace rota

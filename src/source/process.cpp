@@ -1,0 +1,40 @@
+#include "source/process.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+namespace rota {
+namespace {
+
+// Of a process that runs; zero where there is none, or what is left of one. See proc(5), /proc/pid/stat.
+std::uint64_t start_of(std::int64_t id) {
+  std::ifstream file(fmt::format("/proc/{}/stat", id));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');  // a name may hold anything
+  if (name_end == std::string::npos) return 0;
+  std::istringstream rest(text.substr(name_end + 1));
+  std::string state;
+  rest >> state;
+  if (state == "Z" || state == "X") return 0;
+  std::string field;
+  for (int i = 0; i < 18; ++i) rest >> field;
+  std::uint64_t started = 0;
+  rest >> started;
+  return started;
+}
+
+}  // namespace
+
+Process Process::self() {
+  const std::int64_t id = ::getpid();
+  return {.id = id, .started = start_of(id)};
+}
+
+bool Process::is_alive() const { return start_of(id) == started; }
+
+}  // namespace rota

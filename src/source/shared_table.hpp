@@ -1,0 +1,89 @@
+#pragma once
+
+// What the processes of a node know of the files that they share.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "mpi/memory_file.hpp"
+#include "mpi/nodes.hpp"
+#include "source/process.hpp"
+
+namespace rota {
+
+/// For each file of a dataset: whether it is in memory, who has it there, and who needs it. One table for a
+/// node, in memory that its ranks share. Any thread of any of them; one may be killed at any time, and the
+/// others go on.
+///
+/// A file is absent, coming (one process makes it), or here (that process has it open for the others to
+/// open). Ranks begin and end to use it; when none uses it, and all ranks of the node have, since it was
+/// dropped last, it is dropped. Files that nobody uses, of which that is not so, stay while all files that
+/// are here or coming have no more than `most_bytes`; the one that was read longest ago goes first.
+class SharedTable {
+ public:
+  using Address = mpi::MemoryFile::Address;
+  enum class State : std::uint32_t { absent, coming, here };
+
+  /// What a rank is told of a file.
+  struct Found {
+    State state = State::absent;  ///< absent: it is now for this process to make it
+    Address address;              ///< where it is, if it is here
+    std::uint32_t version = 0;    ///< changes whenever it is dropped, or comes from somebody else
+  };
+  static constexpr std::uint32_t kNoRound = 0xFFFFFFFF;
+  struct Usage {
+    std::int64_t bytes = 0;       ///< of files that are here or coming
+    std::int64_t peak_bytes = 0;  ///< that there ever were
+  };
+
+  /// **Collective.** Throws as mpi::share_room does.
+  SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes);
+
+  /// Says where `file`, of `bytes` bytes, is; or that process `self` is to make it, which must then publish it
+  /// or give it up.
+  Found claim(std::size_t file, std::int64_t bytes, const Process& self);
+  /// Tells where it is, and returns its version. It must stay open there until it has another version; that
+  /// may be at once, where all ranks have used it meanwhile.
+  std::uint32_t publish(std::size_t file, const Address& address);
+  void give_up(std::size_t file);
+  /// What was found cannot be had: the file is absent, if this is still its version.
+  void forget(std::size_t file, std::uint32_t version);
+  /// The same of a file that is coming from a process that has died.
+  void forget_if_dead(std::size_t file, std::uint32_t version);
+
+  /// This process begins to use a file. `round` is what `end_use` returned last, or kNoRound.
+  void begin_use(std::size_t file, std::uint32_t round);
+  /// It uses it no more. Returns a number for the next `begin_use`.
+  std::uint32_t end_use(std::size_t file);
+
+  /// Somebody reads a file that is here.
+  void touch(std::size_t file) noexcept;
+  [[nodiscard]] std::uint32_t version(std::size_t file) const noexcept;
+  [[nodiscard]] Usage usage();
+
+  /// A number that differs when something has changed.
+  [[nodiscard]] std::uint32_t changes() const noexcept;
+  /// Has all who wait look again.
+  void wake() noexcept;
+  /// Blocks until `changes` is another than `seen`, for a tenth of a second at most.
+  void wait(std::uint32_t seen) const noexcept;
+
+ private:
+  struct Head;
+  struct Entry;
+  class Lock;
+
+  void drop(Entry& entry) noexcept;
+  void drop_surplus(const Entry* kept) noexcept;
+  void repair() noexcept;
+
+  std::shared_ptr<std::byte> memory_;
+  Head* head_ = nullptr;
+  std::span<Entry> entries_;  // one per file
+  std::int64_t most_bytes_;
+};
+
+}  // namespace rota

@@ -1,0 +1,33 @@
+#pragma once
+
+// Files that are compressed as a whole, from their beginning to their end.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "source/records.hpp"
+
+namespace rota {
+
+/// How a file that begins as `head`, 4 bytes or more where it has so many, is compressed.
+Packing packing_of(std::span<const std::byte> head) noexcept;
+/// The same of an open file. Throws Error{io}.
+Packing packing_of(const RecordFile& file);
+
+/// Takes bytes that follow those of the call before; false: no more are wanted.
+using RawSink = std::function<bool(std::span<const std::byte> raw)>;
+
+/// Gives what `file` unpacks to, piece by piece, to `sink`: all members of gzip (RFC 1952), all frames of
+/// zstd (RFC 8878), the bytes themselves where it is not packed. Blocks on storage; memory does not depend on
+/// what the file says. Checksums are verified, before the end is reached where there are some inside. Throws
+/// Error{corrupt} naming the file and a byte of it, Error{io}.
+void unpack(const RecordFile& file, Packing packing, const RawSink& sink);
+
+/// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `unpack` does.
+std::string unpack_head(const RecordFile& file, Packing packing, std::size_t bytes);
+
+}  // namespace rota

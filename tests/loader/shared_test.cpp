@@ -1,0 +1,231 @@
+// Loaders over files that the ranks of a node share: once fetched, as long as needed, and no longer.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "loader/shared_dataset.hpp"
+#include "rota/error.hpp"
+#include "rota/loader.hpp"
+#include "rota/packing.hpp"
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+constexpr int kFiles = 24;
+
+class Shared : public ::testing::Test {
+ protected:
+  static const mpi::Communicator& comm() { return SharedDataset::comm(); }
+  static std::int64_t sum(std::int64_t value) {
+    mpi::sum(comm(), std::span(&value, 1));
+    return value;
+  }
+  static void meet() { mpi::agree(comm(), "meet", nullptr); }
+  // How many nodes there are, where so many ranks in a row are one.
+  static int nodes(int ranks_per_node) {
+    return ranks_per_node == 0 ? 1 : (comm().size() + ranks_per_node - 1) / ranks_per_node;
+  }
+  // Returns how many files this rank has had in memory, at most, as far as it looked.
+  static std::int64_t run(Loader& loader, bool in_step = false) {
+    bool is_right = true;
+    std::int64_t most = 0;
+    while (const auto batch = loader.next()) {
+      is_right = is_right && says_who_it_is(*batch);
+      if (!in_step) continue;
+      most = std::max(most, mapped_files());
+      meet();
+      most = std::max(most, mapped_files());
+    }
+    EXPECT_TRUE(is_right);
+    meet();
+    return most;
+  }
+
+  SharedDataset data_{kFiles};
+};
+
+/// Options of all kinds, the same on every rank, with whole files in each shard.
+LoaderOptions random_options(std::mt19937_64& random) {
+  const auto draw = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  return {.global_batch_size = draw(1, 100),
+          .shards = draw(0, 1) == 0 ? kFiles : draw(1, kFiles),
+          .interleave = draw(1, 8),
+          .shuffle = draw(0, 1) == 0 ? Shuffle::none : Shuffle::within,
+          .seed = random(),
+          .tail = draw(0, 1) == 0 ? Tail::partial : Tail::carry,
+          .workers = static_cast<int>(draw(0, 3)),
+          .read_ahead_batches = draw(1, 6)};
+}
+
+TEST_F(Shared, FilesAreFetchedOncePerNodeAndEpoch) {
+  std::mt19937_64 random(1);
+  for (const int ranks_per_node : {0, 1, 2}) {
+    const auto source = data_.open({.ranks_per_node = ranks_per_node});
+    for (int i = 0; i < 8; ++i) {
+      Loader loader(source, random_options(random), comm().world());
+      run(loader);
+      // A node may have none of a file's samples.
+      const std::int64_t fetched = sum(loader.stats().fetched.files);
+      EXPECT_GE(fetched, kFiles) << i;
+      EXPECT_LE(fetched, kFiles * nodes(ranks_per_node)) << i;
+    }
+  }
+}
+
+TEST_F(Shared, FilesOfALaterEpochAreFetchedAgain) {
+  const auto source = data_.open({});
+  Loader loader(
+      source,
+      {.global_batch_size = 20, .shards = kFiles, .interleave = 4, .shuffle = Shuffle::none, .epochs = 3},
+      comm().world());
+  run(loader, true);
+  EXPECT_EQ(sum(loader.stats().fetched.files), 3 * kFiles);
+}
+
+TEST_F(Shared, RanksWithShardsOfTheirOwnFetchNoOthers) {
+  std::mt19937_64 random(2);
+  for (const int ranks_per_node : {0, 1, 2}) {
+    const auto source = data_.open({.ranks_per_node = ranks_per_node});
+    for (int i = 0; i < 4; ++i) {
+      LoaderOptions options = random_options(random);
+      options.rank_split = Split::by_shard;
+      Loader loader(source, options, comm().world());
+      run(loader);
+      EXPECT_EQ(sum(loader.stats().fetched.files), kFiles) << i;
+    }
+  }
+}
+
+TEST_F(Shared, WhereMemoryCannotBeSharedEachRankFetchesForItself) {
+  const auto source = data_.open({.can_share_memory = false});
+  std::mt19937_64 random(3);
+  Loader loader(source, random_options(random), comm().world());
+  run(loader);
+  EXPECT_GE(sum(loader.stats().fetched.files), kFiles);
+  EXPECT_LE(sum(loader.stats().fetched.files), kFiles * comm().size());
+}
+
+// That which is read, and the next.
+TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
+  constexpr std::int64_t kGroup = 3;
+  for (const int workers : {0, 1, 3}) {
+    const auto source = data_.open({}, {.shared_bytes = 0});
+    Loader loader(source,
+                  {.global_batch_size = 10,
+                   .shards = kFiles,
+                   .interleave = kGroup,
+                   .shuffle = Shuffle::within,
+                   .epochs = 3,
+                   .workers = workers,
+                   .read_ahead_batches = 3},
+                  comm().world());
+    const std::int64_t most = run(loader, true);
+    // A rank that is a step ahead may have begun the next group while another is still in the one before.
+    EXPECT_LE(most, (comm().size() == 1 ? 2 : 3) * kGroup + 1);
+    EXPECT_GT(most, 0);
+  }
+}
+
+TEST_F(Shared, NothingStaysWhenLoadersHaveEnded) {
+  const auto source = data_.open({}, {.shared_bytes = 0});
+  for (int steps = 0; steps < 40; steps += 7) {
+    Loader loader(source,
+                  {.global_batch_size = 20, .shards = kFiles, .interleave = 3, .shuffle = Shuffle::within},
+                  comm().world());
+    for (int i = 0; i < steps; ++i) (void)loader.next();
+  }
+  meet();
+  while (mapped_files() > 0) std::this_thread::yield();  // until this rank's thread has seen it
+  EXPECT_EQ(mapped_files(), 0);
+}
+
+TEST_F(Shared, ARunGoesOnAnywhereInAnyWorld) {
+  std::mt19937_64 random(4);
+  const auto source = data_.open({.ranks_per_node = 2}, {.shared_bytes = 1 << 14});
+  Loader loader(source, random_options(random), comm().world());
+  for (int move = 0; move < 20; ++move) {
+    bool is_right = true;
+    for (auto steps = random() % 20; steps > 0; --steps) {
+      if (const auto batch = loader.next()) is_right = is_right && says_who_it_is(*batch);
+    }
+    EXPECT_TRUE(is_right);
+    if (move % 3 == 0) loader.seek({.consumed = static_cast<std::int64_t>(random() % 500)});
+    if (move % 3 == 1) loader.rescale({.rank = comm().rank() % 3, .size = 3});
+    if (move % 3 == 2) loader.set_global_batch_size(static_cast<std::int64_t>(1 + random() % 40));
+  }
+  run(loader);
+}
+
+TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
+  const auto shared = data_.open({});
+  Loader loader(Mixture{.datasets = {{.source = shared, .weight = 2}, {.source = shared, .weight = 1}}},
+                {.global_batch_size = 16, .shards = kFiles, .interleave = 2, .shuffle = Shuffle::within},
+                comm().world());
+  bool is_right = true;
+  while (const auto batch = loader.next()) {
+    for (std::int64_t i = 0; i < batch->size(); ++i) {
+      const auto bytes = batch->bytes(0, i);
+      const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      is_right =
+          is_right && text == shared_line(batch->ids()[static_cast<std::size_t>(i)].value % shared->size());
+    }
+  }
+  EXPECT_TRUE(is_right);
+  EXPECT_GT(sum(loader.stats().fetched.files), 0);
+}
+
+TEST_F(Shared, OrdersThatNeedAllFilesAtAllTimesAreRefused) {
+  const auto source = data_.open({});
+  const auto making = [&](const LoaderOptions& options) {
+    return error_of([&] { const Loader loader(source, options, comm().world()); });
+  };
+  for (const Shuffle shuffle : {Shuffle::global, Shuffle::block}) {
+    EXPECT_THAT(making({.interleave = 4, .shuffle = shuffle}),
+                is_error(ErrorCode::invalid_argument, {"all of them at all times", "interleave > 0"}));
+  }
+  for (const Shuffle shuffle : {Shuffle::none, Shuffle::within}) {
+    EXPECT_THAT(making({.interleave = 0, .shuffle = shuffle}),
+                is_error(ErrorCode::invalid_argument, {"interleave 0", "all of them at all times"}));
+  }
+}
+
+TEST_F(Shared, SamplesThatLieAllOverTheFilesAreRefused) {
+  const LoaderOptions options{.interleave = 1, .shuffle = Shuffle::none};
+  const std::array fractions = {0.5, 0.5};
+  const auto source = data_.open({});
+  for (const auto& all_over : {split(source, fractions, 1)[0], pack(source, {.length = 64})}) {
+    EXPECT_THAT(error_of([&] { const Loader loader(all_over, options, comm().world()); }),
+                is_error(ErrorCode::unsupported, {"shared in memory", "split", "unpack the files"}));
+  }
+}
+
+TEST_F(Shared, AFileThatIsDamagedIsAnErrorOfItsBatchAndOfNoOther) {
+  const auto source = data_.open({}, {.shared_bytes = 0});
+  const std::string damaged = data_.path() + "/005.jsonl.zst";
+  meet();
+  if (comm().rank() == 0) {
+    std::fstream(damaged, std::ios::binary | std::ios::in | std::ios::out) << std::string(20, 'x');
+  }
+  meet();
+  Loader loader(source,
+                {.global_batch_size = 8,
+                 .shards = kFiles,
+                 .interleave = 1,
+                 .shuffle = Shuffle::none,
+                 .bad_samples = {.policy = OnBadSample::skip, .max_skipped = 1000}},
+                comm().world());
+  run(loader);
+  EXPECT_EQ(sum(loader.stats().skipped), 20 + 5 * 17 % 40);
+}
+
+}  // namespace
+}  // namespace rota::test

@@ -1,0 +1,189 @@
+// Files that the ranks of a node hold in memory together: here, one process and its threads.
+
+#include "source/shared_files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <atomic>
+#include <barrier>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+constexpr std::int64_t kRawBytes = 1 << 20;
+constexpr int kThreads = 8;
+
+using Memory = std::shared_ptr<const FileMemory>;
+
+std::string packed(const std::string& raw) {
+  std::string result(ZSTD_compressBound(raw.size()), '\0');
+  result.resize(ZSTD_compress(result.data(), result.size(), raw.data(), raw.size(), 1));
+  return result;
+}
+
+std::string contents(const Memory& memory) {
+  return {reinterpret_cast<const char*>(memory->bytes().data()), memory->bytes().size()};
+}
+
+// Four files, of a letter each.
+class SharedFilesTest : public testing::Test {
+ protected:
+  SharedFilesTest() {
+    for (const char letter : {'a', 'b', 'c', 'd'}) {
+      directory_.write(std::string(1, letter), packed(std::string(kRawBytes, letter)));
+    }
+  }
+  [[nodiscard]] std::shared_ptr<SharedFiles> share(std::int64_t kept_bytes) {
+    list_ = files_of(Catalog(directory_.path(), {.shared_bytes = kept_bytes}));
+    return SharedFiles::make(*list_,
+                             std::vector<PackedAs>(4, {.packing = Packing::zstd, .raw_bytes = kRawBytes}));
+  }
+
+  TemporaryDirectory directory_;
+  std::optional<FileList> list_;
+};
+
+TEST_F(SharedFilesTest, ThreadsThatWantTheSameFileUnpackItOnce) {
+  for (int round = 0; round < 20; ++round) {
+    const auto files = share(4 * kRawBytes);
+    std::vector<Memory> found(kThreads);
+    std::barrier start(kThreads);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+          start.arrive_and_wait();
+          found[t] = files->open(2);
+        });
+      }
+    }
+    EXPECT_THAT(found, testing::Each(found[0]));
+    EXPECT_EQ(contents(found[0]), std::string(kRawBytes, 'c'));
+    EXPECT_EQ(files->fetched().files, 1);
+    EXPECT_EQ(files->fetched().bytes, kRawBytes);
+  }
+}
+
+TEST_F(SharedFilesTest, ThoseReadLastAreKept) {
+  const auto files = share(2 * kRawBytes);
+  std::vector<std::weak_ptr<const FileMemory>> seen;
+  for (const std::size_t i : {0U, 1U, 0U, 2U}) seen.emplace_back(files->open(i));
+  EXPECT_EQ(seen[0].lock(), seen[2].lock());
+  EXPECT_FALSE(seen[0].expired());
+  EXPECT_TRUE(seen[1].expired());
+  EXPECT_FALSE(seen[3].expired());
+  EXPECT_EQ(files->usage().bytes, 2 * kRawBytes);
+  EXPECT_EQ(files->usage().peak_bytes, 2 * kRawBytes);
+}
+
+TEST_F(SharedFilesTest, WhatIsReadStaysThereForItsReader) {
+  const auto files = share(0);
+  const Memory held = files->open(0);
+  const std::weak_ptr<const FileMemory> other = files->open(1);
+  (void)files->open(2);
+  EXPECT_TRUE(other.expired());
+  EXPECT_EQ(contents(held), std::string(kRawBytes, 'a'));
+}
+
+TEST_F(SharedFilesTest, WhatIsHeldIsFetchedAheadAndStaysUntilItIsLetGo) {
+  const auto files = share(0);
+  auto hold = files->hold(0, 3, true);
+  for (const std::size_t i : {0U, 1U, 2U}) (void)files->open(i);
+  EXPECT_EQ(files->usage().bytes, 3 * kRawBytes);
+  (void)files->open(3);
+  for (const std::size_t i : {0U, 1U, 2U}) (void)files->open(i);
+  EXPECT_EQ(files->fetched().files, 4);
+  hold.reset();
+  EXPECT_LE(files->usage().bytes, kRawBytes);
+}
+
+TEST_F(SharedFilesTest, AllThatHoldersReadIsFetchedWithoutAnybodyReading) {
+  const auto files = share(0);
+  const auto hold = files->hold(1, 4, true);
+  while (files->fetched().files < 3) std::this_thread::yield();
+  EXPECT_EQ(files->usage().bytes, 3 * kRawBytes);
+}
+
+TEST_F(SharedFilesTest, WhatIsHeldAndNotReadIsNotFetched) {
+  const auto files = share(0);
+  const auto held = files->hold(0, 3, false);
+  const auto read = files->hold(3, 4, true);
+  while (files->fetched().files < 1) std::this_thread::yield();
+  (void)files->open(3);
+  EXPECT_EQ(files->fetched().files, 1);
+}
+
+TEST_F(SharedFilesTest, WhatAllHaveLetGoIsDroppedHoweverMuchMayStay) {
+  const auto files = share(4 * kRawBytes);
+  auto one = files->hold(0, 2, true);
+  auto other = files->hold(1, 2, true);
+  (void)files->open(0);
+  std::weak_ptr<const FileMemory> memory = files->open(1);
+  one.reset();
+  EXPECT_FALSE(memory.expired());
+  EXPECT_EQ(files->usage().bytes, kRawBytes);
+  other.reset();
+  EXPECT_EQ(files->usage().bytes, 0);
+}
+
+TEST_F(SharedFilesTest, NobodyWritesToTheMemory) {
+  const auto files = share(0);
+  const Memory memory = files->open(0);
+  EXPECT_EQ(::pwrite(memory->fd(), "x", 1, 0), -1);
+  EXPECT_EQ(::ftruncate(memory->fd(), 0), -1);
+  EXPECT_EQ(::ftruncate(memory->fd(), 2 * kRawBytes), -1);
+}
+
+// All of them get the error, and none waits for ever.
+TEST_F(SharedFilesTest, AFileThatCannotBeUnpackedIsAnErrorForAllWhoWantIt) {
+  const auto files = share(kRawBytes);
+  const auto hold = files->hold(0, 4, true);
+  const Memory held = files->open(0);
+  directory_.write("b", std::string(static_cast<std::size_t>(list_->bytes(1)), 'x'));
+  const auto others = share(kRawBytes);
+  std::atomic<int> failed = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] { failed += error_of([&] { (void)others->open(1); }) ? 1 : 0; });
+    }
+  }
+  EXPECT_EQ(failed, kThreads);
+  EXPECT_EQ(others->usage().bytes, 0);
+  directory_.write("b", packed(std::string(kRawBytes, 'b')));
+  EXPECT_EQ(contents(others->open(1)), std::string(kRawBytes, 'b'));
+}
+
+TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
+  const auto files = share(kRawBytes);
+  const auto work = [&](std::size_t seed) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 100; ++i) {
+      const std::size_t first = random() % 4;
+      const auto hold = files->hold(first, first + 1 + random() % (4 - first), random() % 2 == 0);
+      const std::size_t file = random() % 4;
+      const Memory memory = files->open(file);
+      EXPECT_EQ(memory->bytes().size(), kRawBytes);
+      EXPECT_EQ(std::to_integer<char>(memory->bytes()[random() % kRawBytes]), "abcd"[file]);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < 4; ++t) threads.emplace_back(work, t);
+  }
+  EXPECT_LE(files->usage().bytes, kRawBytes);
+}
+
+}  // namespace
+}  // namespace rota::test
