@@ -77,8 +77,10 @@ SharedFiles::Memory SharedFiles::find(std::size_t file) {
 SharedFiles::Memory SharedFiles::fetch(std::size_t file) {
   free_what_was_let_go();
   Memory memory;
+  SharedTable::Address address;
   try {
     memory = fetch_file(files_, file, packed_[file]);
+    address = memory->address();
   } catch (...) {
     table_.give_up(file);
     throw;
@@ -87,7 +89,7 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file) {
     const std::scoped_lock lock(mutex_);
     ++fetched_.files;
     fetched_.bytes += std::ssize(memory->bytes());
-    keep(file, memory, table_.publish(file, memory->address()), true);
+    keep(file, memory, table_.publish(file, address), true);
   }
   free_what_was_let_go();
   return memory;
@@ -103,8 +105,9 @@ SharedFiles::Memory SharedFiles::open_other(std::size_t file, const SharedTable:
   }
   const std::scoped_lock lock(mutex_);
   table_.touch(file);
-  if (slots_[file].memory == nullptr) keep(file, memory, found.version, false);
-  return slots_[file].memory;
+  if (slots_[file].memory != nullptr) return slots_[file].memory;
+  keep(file, memory, found.version, false);
+  return memory;
 }
 
 void SharedFiles::keep(std::size_t file, Memory memory, std::uint32_t version, bool is_own) {
@@ -177,20 +180,21 @@ void SharedFiles::start() {
   if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
 }
 
-// The thread. What it cannot fetch is an error for those who read it.
+// The thread.
 void SharedFiles::work(const std::stop_token& stop) {
   for (;;) {
     const std::uint32_t seen = table_.changes();
     if (stop.stop_requested()) return;
-    free_what_was_let_go();
-    if (const auto file = claim_next()) {
-      try {
+    try {
+      free_what_was_let_go();
+      if (const auto file = claim_next()) {
         fetch(*file);
-      } catch (...) {  // NOLINT(bugprone-empty-catch)
+        continue;
       }
-    } else {
-      table_.wait(seen);
+    } catch (...) {
+      // It is an error for those who read the file.
     }
+    table_.wait(seen);
   }
 }
 

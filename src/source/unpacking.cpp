@@ -57,9 +57,8 @@ class GzipDecoder final : public Decoder {
   GzipDecoder& operator=(const GzipDecoder&) = delete;
 
   bool take(std::span<const std::byte> packed, const RawSink& sink) override {
-    // zlib does not write to what it reads.
-    stream_.next_in = reinterpret_cast<Bytef*>(
-        const_cast<std::byte*>(packed.data()));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads it
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
     stream_.avail_in = static_cast<uInt>(packed.size());
     do {
       if (!is_inside_) ::inflateReset(&stream_);
@@ -168,6 +167,13 @@ void unpack(const RecordFile& file, Packing packing, const RawSink& sink) {
 
 std::string unpack_head(const RecordFile& file, Packing packing, std::size_t bytes) {
   std::string head;
+  if (packing == Packing::none) {  // as many, and no more
+    head.resize(bytes);
+    const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
+    if (got < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
+    head.resize(static_cast<std::size_t>(got));
+    return head;
+  }
   unpack(file, packing, [&](std::span<const std::byte> raw) {
     head.append(reinterpret_cast<const char*>(raw.data()), std::min(raw.size(), bytes - head.size()));
     return head.size() < bytes;

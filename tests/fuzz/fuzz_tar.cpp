@@ -1,7 +1,8 @@
-// Tar files.
+// Tar files, plain or compressed.
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <zstd.h>
 
 #include <memory>
 
@@ -33,9 +34,17 @@ std::string make_tar(bool is_pax) {
   return bytes.substr(0, used);
 }
 
+std::string zstd_of(const std::string& bytes) {
+  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 1));
+  return packed;
+}
+
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() { return {make_tar(false), make_tar(true)}; }
+std::vector<std::string> rota_test::seeds() {
+  return {make_tar(false), make_tar(true), zstd_of(make_tar(true))};
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto path = rota_test::write_file("a.tar", rota_test::as_bytes(data, size));

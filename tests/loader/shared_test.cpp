@@ -120,7 +120,7 @@ TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
   for (const int workers : {0, 1, 3}) {
     const auto source = data_.open({}, {.shared_bytes = 0});
     Loader loader(source,
-                  {.global_batch_size = 10,
+                  {.global_batch_size = 30,
                    .shards = kFiles,
                    .interleave = kGroup,
                    .shuffle = Shuffle::within,

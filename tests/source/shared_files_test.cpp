@@ -4,12 +4,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zstd.h>
 
 #include <atomic>
 #include <barrier>
+#include <filesystem>
 #include <optional>
+#include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -163,6 +169,43 @@ TEST_F(SharedFilesTest, AFileThatCannotBeUnpackedIsAnErrorForAllWhoWantIt) {
   EXPECT_EQ(others->usage().bytes, 0);
   directory_.write("b", packed(std::string(kRawBytes, 'b')));
   EXPECT_EQ(contents(others->open(1)), std::string(kRawBytes, 'b'));
+}
+
+// A quarter of a gigabyte of zeros, where a megabyte was to come.
+TEST_F(SharedFilesTest, AFileThatUnpacksToMoreThanWasToComeTakesNoMoreMemoryThanThat) {
+  directory_.write("a", packed(std::string(std::size_t{256} << 20, '\0')));
+  const auto files = share(kRawBytes);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit least{.rlim_cur = kRawBytes, .rlim_max = before.rlim_max};  // files in memory are files
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &least), 0);
+  const auto error = error_of([&] { (void)files->open(0); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(error, is_error(ErrorCode::corrupt, {"unpacks to more than the 1048576 bytes"}));
+  EXPECT_EQ(files->usage().bytes, 0);
+}
+
+TEST_F(SharedFilesTest, NothingIsLeftOfAProcessThatIsKilled) {
+  const auto entries = [] {
+    std::set<std::string> names;
+    for (const char* directory : {"/dev/shm", "/tmp"}) {
+      for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+        if (entry.path().native().find("rota") != std::string::npos) names.insert(entry.path());
+      }
+    }
+    return names;
+  };
+  const auto before = entries();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto files = share(kRawBytes);
+    const auto hold = files->hold(0, 4, true);
+    (void)files->open(2);
+    ::kill(::getpid(), SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(entries(), before);
 }
 
 TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
