@@ -1,5 +1,7 @@
 #include "mpi/minimum.hpp"
 
+#include <sched.h>
+
 namespace rota::mpi {
 
 Minimum::Minimum(const Communicator* comm, std::chrono::milliseconds deadline, std::string_view phase)
@@ -24,6 +26,15 @@ std::int64_t Minimum::finish() {
   exchange_.finish(*round_);
   round_.reset();
   return *least_;
+}
+
+void Minimum::await(const std::function<bool()>& is_done) {
+  const auto until = exchange_.latest();
+  while (!is_done()) {
+    exchange_.attend(phase_);
+    if (Clock::now() > until) exchange_.give_up(phase_);
+    sched_yield();  // ranks may outnumber cores
+  }
 }
 
 void Minimum::agree(const std::exception_ptr& error) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -33,6 +34,8 @@ class Minimum {
   /// **Collective.** The least number of the round. Throws Error{io}, Error{timeout} naming the missing, now
   /// and from then on.
   [[nodiscard]] std::int64_t finish();
+  /// Calls `is_done` until it says so. Throws what that throws, and what `finish` throws.
+  void await(const std::function<bool()>& is_done);
   /// Says whether all ranks know that none has given a number of a round that others have not come to. It is
   /// quiet at first, and all ranks are to say the same. (A communicator that one rank frees while messages of
   /// another are on their way may be mixed up with a new one.)

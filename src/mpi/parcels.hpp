@@ -1,0 +1,64 @@
+#pragma once
+
+// Bytes that rank 0 pushes to other ranks ahead of their need, without waiting for them.
+
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "mpi/exchange.hpp"
+#include "rota/mpi.hpp"
+
+namespace rota::mpi {
+
+using Bytes = std::vector<std::byte>;
+
+/// What rank 0 has sent and MPI still reads. *One thread.*
+class Outbox {
+ public:
+  /// `comm` must outlive it and be used by nothing but it and the other ranks' Inboxes.
+  explicit Outbox(const Communicator& comm) noexcept : comm_(&comm) {}
+  /// Waits for nobody: what is under way keeps its memory for ever.
+  ~Outbox();
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  /// Begins to send `parcel`, which is not to change any more, behind those sent to `rank` before. Does not
+  /// wait. Throws Error{io}, Error{out_of_range} beyond 2^31 - 1 bytes.
+  void send(int rank, std::shared_ptr<const Bytes> parcel);
+  /// Moves what is under way on, and lets go of what has been sent. Throws Error{io}.
+  void progress();
+  [[nodiscard]] bool is_empty() const noexcept { return parcels_.empty(); }
+
+ private:
+  const Communicator* comm_;
+  Requests requests_;
+  std::vector<std::shared_ptr<const Bytes>> parcels_;  // one for each request
+  std::vector<int> done_;
+};
+
+/// What has come from rank 0, in order. *One thread.*
+class Inbox {
+ public:
+  explicit Inbox(const Communicator& comm) noexcept : comm_(&comm) {}
+  /// Waits for nobody, as ~Outbox.
+  ~Inbox();
+  Inbox(const Inbox&) = delete;
+  Inbox& operator=(const Inbox&) = delete;
+
+  /// The next parcel, if all of it is here; null where it is not. Does not wait. Throws Error{io}, and
+  /// std::bad_alloc, after which it may be asked for again.
+  [[nodiscard]] std::shared_ptr<const Bytes> receive();
+
+ private:
+  struct Coming {
+    std::shared_ptr<Bytes> parcel;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  const Communicator* comm_;
+  std::deque<Coming> coming_;
+};
+
+}  // namespace rota::mpi
