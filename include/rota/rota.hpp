@@ -8,6 +8,7 @@
 #include "rota/cereal.hpp"                // blobs of anything
 #include "rota/checkpoint.hpp"            // tensors and blobs in one file
 #include "rota/checkpoint_directory.hpp"  // saving and finding
+#include "rota/dispatch.hpp"              // a source that there is once
 #include "rota/dtype.hpp"                 // element types
 #include "rota/error.hpp"                 // what goes wrong
 #include "rota/fingerprint.hpp"           // what a dataset is

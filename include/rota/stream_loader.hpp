@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rota/batch.hpp"
+#include "rota/dispatch.hpp"
 #include "rota/loader.hpp"
 #include "rota/stream.hpp"
 #include "rota/world.hpp"
@@ -33,10 +34,11 @@ struct StreamBatchMemory;
 /// What a stream loader is to do. All of it may change at a resume.
 struct StreamLoaderOptions {
   /// B: at most so many samples per step over all ranks together, shared out as equally as can be; but each
-  /// rank may take one, however many ranks there are.
+  /// rank may take one, however many ranks there are. (Of what is dispatched, no more than B at any world.)
   std::int64_t global_batch_size = 32;
-  std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
-  int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
+  std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
+  /// Reading threads of this rank; 0 = the caller's own, inside next(). A dispatched source has one at most.
+  int workers = 1;
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
   /// No sample is read any more while so many bytes are read ahead, but for the next batch. Memory for
   /// samples stays under 5/2 of it and of five batches.
@@ -107,6 +109,9 @@ class StreamLoader {
   /// from `options.validate()`, for no source or one without shards or cursor numbers, Error{mismatch} where
   /// ranks have different sources or epochs, and what the source throws when asked what is in its shards.
   explicit StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
+  /// **Collective.** The same for a source that rank 0 alone reads. Throws besides Error{invalid_argument}
+  /// for a source of more than one shard, and Error{mismatch} where ranks have different shards or splits.
+  explicit StreamLoader(Dispatch dispatch, StreamLoaderOptions options = {});
   /// Waits for reads that are under way, and for no other rank. In the midst of a run some ranks may have
   /// begun to agree on a step that none will take: the communicator is then kept until MPI ends.
   ~StreamLoader();
@@ -123,12 +128,14 @@ class StreamLoader {
 
   /// Where the run is: after the last batch handed over.
   [[nodiscard]] StreamPosition position() const noexcept;
-  /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for a shard that there is not.
+  /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for a shard that there is not,
+  /// Error{unsupported} where items are dispatched by sample, for then none does.
   [[nodiscard]] int owner(ShardId shard) const;
 
   [[nodiscard]] World world() const noexcept;
   /// As given, but without the communicator.
   [[nodiscard]] const StreamLoaderOptions& options() const noexcept;
+  /// Of what is dispatched, one that is only to be asked what it is: its `open` throws Error{unsupported}.
   [[nodiscard]] const StreamSource& source() const noexcept;
   /// The source's fingerprint, which it is asked for once.
   [[nodiscard]] Fingerprint fingerprint() const noexcept;
@@ -146,12 +153,20 @@ class StreamLoader {
 /// cursor), tensor "stream/<name>/blobs", uint8 [bytes of all shards' blobs] by owner, then shard, and all
 /// else as blob "stream/<name>/state". The ranks that save are to be in the order of the loader's. Throws
 /// what StreamSource::remaining throws.
+///
+/// Of a dispatch: tensor "dispatch/<name>/cursors", int64 [L, 4] (epoch, items delivered of it, items
+/// pending, their bytes), "dispatch/<name>/pending", int64 [n, 4], a row for each item that was read and not
+/// delivered (epoch, shard, position, bytes) in order of shards, "dispatch/<name>/items", uint8 [bytes of all
+/// of them], and all else, with the source's cursor behind the last of them, as blob "dispatch/<name>/state".
+/// Waits for the item that is being read; no more is read from then on until the next call of `next`, so that
+/// nothing is lost of a pipe where the program ends here.
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name = "main");
 
 /// Puts the loader where the checkpoint's was, in any world. In one of the same size shards keep their
 /// owners; in another they are shared out anew for this epoch by what remains in them. Where a cursor is long
 /// (the blob of a shuffle buffer), it may be of some samples ago; these are read again, and passed over:
-/// about as many bytes as the cursor has. Not collective, but all ranks call it at the same step. Throws
+/// about as many bytes as the cursor has. What a dispatch had read and not delivered comes first. Not
+/// collective, but all ranks call it at the same step. Throws
 /// Error{mismatch}, with both values, for another dataset, Error{corrupt}, and Error{not_found} where there
 /// is no such loader in it.
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name = "main");

@@ -10,12 +10,15 @@
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
 #include "stream/ownership.hpp"
+#include "stream/resume_dispatch.hpp"
+#include "stream/shard_feed.hpp"
 #include "stream/stream_state.hpp"
 
 namespace rota {
 namespace {
 
 using internal::ShardPlace;
+using internal::ShardRun;
 using internal::StreamRun;
 using internal::StreamState;
 
@@ -98,7 +101,7 @@ struct Rows {
 };
 
 Rows rows_of(const StreamLoader& loader) {
-  const StreamRun& run = StreamState::run(loader);
+  const ShardRun& run = StreamState::shards(loader)->run();
   const std::size_t count = run.places.size();
   std::vector<std::size_t> by_shard(count);
   std::iota(by_shard.begin(), by_shard.end(), std::size_t{0});
@@ -106,7 +109,7 @@ Rows rows_of(const StreamLoader& loader) {
   Rows rows;
   for (const std::size_t i : by_shard) {
     const ShardPlace& place = run.places[i];
-    const Row row{.epoch = run.position.epoch,
+    const Row row{.epoch = loader.position().epoch,
                   .is_done = place.is_done ? 1 : 0,
                   .position = place.position,
                   .skip = place.skip,
@@ -144,7 +147,10 @@ class Saved {
   }
 
   void read_rows();
-  [[nodiscard]] StreamRun run_of(const World& world) const;
+  [[nodiscard]] StreamRun run() const noexcept {
+    return {.position = state_.position, .epoch_began = state_.epoch_began};
+  }
+  [[nodiscard]] ShardRun shards_in(const World& world) const;
 
  private:
   template <typename Value>
@@ -256,12 +262,8 @@ ShardPlace Saved::place_of(std::size_t shard) const {
   return place;
 }
 
-StreamRun Saved::run_of(const World& world) const {
-  StreamRun run{.position = state_.position,
-                .epoch_began = state_.epoch_began,
-                .owners = owners_in(world),
-                .places = {},
-                .first = 0};
+ShardRun Saved::shards_in(const World& world) const {
+  ShardRun run{.owners = owners_in(world), .places = {}, .first = 0};
   std::vector<std::size_t> mine;
   for (std::size_t s = 0; s < rows_.size(); ++s) {
     if (run.owners[s] == world.rank) mine.push_back(s);
@@ -274,6 +276,7 @@ StreamRun Saved::run_of(const World& world) const {
 }  // namespace
 
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name) {
+  if (StreamState::dispatch(loader) != nullptr) return internal::save_dispatch(loader, snapshot, name);
   Rows rows = rows_of(loader);
   const auto columns = static_cast<std::int64_t>(kColumns) + loader.source().cursor_numbers();
   const std::int64_t blob_bytes = std::ssize(rows.blobs);
@@ -283,10 +286,12 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name)
 }
 
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
+  if (StreamState::dispatch(loader) != nullptr) return internal::restore_dispatch(loader, checkpoint, name);
   Saved saved(checkpoint, name);
   saved.require_same_source(state_of(loader));
   saved.read_rows();
-  StreamState::go_on(loader, saved.run_of(loader.world()));
+  StreamState::shards(loader)->go_on(saved.run().position.epoch, saved.shards_in(loader.world()));
+  StreamState::go_on(loader, saved.run());
 }
 
 }  // namespace rota

@@ -50,12 +50,12 @@ StreamRing::~StreamRing() {
 
 // ---- the caller's side ----
 
-std::optional<RingHead> StreamRing::peek() const {
+std::optional<FeedHead> StreamRing::peek() const {
   const Lock lock(mutex_);
   return ready_.empty() ? std::nullopt : std::optional(ready_.front().head);
 }
 
-RingHead StreamRing::wait() {
+FeedHead StreamRing::wait() {
   Lock lock(mutex_);
   while (threads_.empty() && ready_.empty()) make(lock, 0);
   caller_wakes_.wait(lock, [&] { return !ready_.empty(); });
@@ -162,12 +162,12 @@ bool StreamRing::is_epoch_read() const noexcept {
 
 // Tells of errors and ends of epochs, once all batches before them are ready.
 void StreamRing::finish_epochs() {
-  if (failure_ && !is_assembling_ && !is_over_) finish(RingHead::Kind::failed, nullptr, failure_);
+  if (failure_ && !is_assembling_ && !is_over_) finish(FeedHead::Kind::failed, nullptr, failure_);
   while (!is_assembling_ && gathered_.empty() && !is_over_) {
     if (is_epoch_read()) {
       ended_.clear();  // all have ended
       is_between_ = true;
-      finish(RingHead::Kind::epoch_end, nullptr, nullptr);
+      finish(FeedHead::Kind::epoch_end, nullptr, nullptr);
     }
     if (!is_between_ || ready_.size() >= max_batches_) return;
     ++epoch_;
@@ -176,7 +176,7 @@ void StreamRing::finish_epochs() {
   }
 }
 
-void StreamRing::finish(RingHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch,
+void StreamRing::finish(FeedHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch,
                         std::exception_ptr error) {
   is_over_ = is_over_ || error;
   ready_.push_back({.head = {.kind = kind, .epoch = epoch_}, .batch = std::move(batch), .error = error});
@@ -298,7 +298,7 @@ void StreamRing::assemble(Lock& lock) {
   lock.lock();
   is_assembling_ = false;
   for (auto& ticket : tickets) unused_.push_back(std::move(ticket));
-  finish(error ? RingHead::Kind::failed : RingHead::Kind::batch, error ? nullptr : std::move(batch), error);
+  finish(error ? FeedHead::Kind::failed : FeedHead::Kind::batch, error ? nullptr : std::move(batch), error);
 }
 
 void StreamRing::fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Ticket>>& tickets,

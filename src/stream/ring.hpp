@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "rota/stream_loader.hpp"
+#include "stream/feed.hpp"
 #include "stream/instance.hpp"
 #include "stream/shard_reader.hpp"
 #include "stream/stream_batch.hpp"
@@ -25,13 +26,6 @@ struct RingStart {
   std::vector<ShardPlace> places;
   std::size_t first = 0;
   std::vector<ShardId> later;
-};
-
-/// What comes next for this rank: a batch, the end of an epoch, or an error.
-struct RingHead {
-  enum class Kind { batch, epoch_end, failed };
-  Kind kind = Kind::batch;
-  std::int64_t epoch = 0;
 };
 
 /// Worker threads that read a rank's shards ahead of the caller, and a bounded line of batches made of them.
@@ -54,9 +48,9 @@ class StreamRing {
   StreamRing& operator=(const StreamRing&) = delete;
 
   /// What comes next, if that is known by now.
-  [[nodiscard]] std::optional<RingHead> peek() const;
+  [[nodiscard]] std::optional<FeedHead> peek() const;
   /// What comes next. Blocks. There is always something, until the end of the last epoch is taken.
-  [[nodiscard]] RingHead wait();
+  [[nodiscard]] FeedHead wait();
   /// Takes what comes next; nullptr where it is no batch. Rethrows an error, after which the ring is done.
   std::unique_ptr<StreamBatchMemory> take();
 
@@ -82,7 +76,7 @@ class StreamRing {
     std::exception_ptr error;
   };
   struct Item {
-    RingHead head;
+    FeedHead head;
     std::unique_ptr<StreamBatchMemory> batch;
     std::exception_ptr error;
   };
@@ -98,7 +92,7 @@ class StreamRing {
   void lend(Ticket& ticket, std::size_t number);
   void gather();
   void finish_epochs();
-  void finish(RingHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch, std::exception_ptr error);
+  void finish(FeedHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch, std::exception_ptr error);
   [[nodiscard]] bool is_epoch_read() const noexcept;
   [[nodiscard]] bool can_open() const noexcept;
   void open(Lock& lock);

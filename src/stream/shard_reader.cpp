@@ -83,15 +83,27 @@ bool ShardReader::read_on(Reading& out) {
   since_cursor_ += out.sample.total_bytes() + kSampleCost;
   out.has_cursor = since_cursor_ >= cursor_bytes_;
   if (!out.has_cursor) return true;
-  stream_->cursor(out.cursor);
-  if (std::ssize(out.cursor.numbers) != source_->cursor_numbers()) {
+  ask_cursor(out.cursor);
+  return true;
+}
+
+void ShardReader::take_cursor(StreamCursor& out) {
+  try {
+    ask_cursor(out);
+  } catch (...) {
+    rethrow();
+  }
+}
+
+void ShardReader::ask_cursor(StreamCursor& out) {
+  stream_->cursor(out);
+  if (std::ssize(out.numbers) != source_->cursor_numbers()) {
     throw Error(ErrorCode::callback,
                 fmt::format("ask where it is: the cursor has {} numbers; the source says {}",
-                            out.cursor.numbers.size(), source_->cursor_numbers()));
+                            out.numbers.size(), source_->cursor_numbers()));
   }
   since_cursor_ = 0;
-  cursor_bytes_ = bytes_of(out.cursor);
-  return true;
+  cursor_bytes_ = bytes_of(out);
 }
 
 // The current exception as an Error that says where it happened.

@@ -55,10 +55,13 @@ class ShardReader {
 
   /// The next sample, of a stream that `source` opens; false at the end. Throws Error naming the shard.
   bool read(const StreamSource& source, Reading& out);
+  /// Where its stream is behind the sample that was read last; there must be one. Throws as `read`.
+  void take_cursor(StreamCursor& out);
 
  private:
   void open(const StreamSource& source, Reading& out);
   bool read_on(Reading& out);
+  void ask_cursor(StreamCursor& out);
   [[noreturn]] void rethrow() const;
 
   const StreamSource* source_;

@@ -8,15 +8,18 @@
 
 #include "mpi/minimum.hpp"
 #include "rota/error.hpp"
+#include "stream/dispatch_feed.hpp"
+#include "stream/dispatched_source.hpp"
 #include "stream/ownership.hpp"
-#include "stream/ring.hpp"
+#include "stream/shard_feed.hpp"
 #include "stream/stream_state.hpp"
 
 namespace rota {
 
-using internal::RingHead;
-using internal::ShardPlace;
-using internal::StreamRing;
+using internal::DispatchFeed;
+using internal::Feed;
+using internal::FeedHead;
+using internal::ShardFeed;
 using internal::StreamRun;
 
 namespace {
@@ -26,9 +29,9 @@ namespace {
 constexpr std::int64_t kFailed = -1;
 constexpr std::int64_t of_batch(std::int64_t epoch) { return 2 * epoch; }
 constexpr std::int64_t of_end(std::int64_t epoch) { return 2 * epoch + 1; }
-constexpr std::int64_t of(const RingHead& head) {
-  if (head.kind == RingHead::Kind::failed) return kFailed;
-  return head.kind == RingHead::Kind::batch ? of_batch(head.epoch) : of_end(head.epoch);
+constexpr std::int64_t of(const FeedHead& head) {
+  if (head.kind == FeedHead::Kind::failed) return kFailed;
+  return head.kind == FeedHead::Kind::batch ? of_batch(head.epoch) : of_end(head.epoch);
 }
 
 // Throws on all ranks unless all say the same.
@@ -42,133 +45,132 @@ void require_same(const mpi::Communicator& comm, const std::string& here) {
   });
 }
 
+// Shares out the shards of a whole epoch. Each rank asks what is in some of them.
+std::vector<int> share_out_all(const mpi::Communicator& comm, const StreamSource& source) {
+  const std::int64_t shards = source.shards();
+  std::vector<std::int64_t> weights(static_cast<std::size_t>(shards), 0);
+  mpi::together(comm, "ask what is in the shards of a stream", [&] {
+    const std::int64_t end = share(shards, comm.rank() + 1, comm.size());
+    for (std::int64_t s = share(shards, comm.rank(), comm.size()); s < end; ++s) {
+      const auto samples = source.remaining({s}, {});
+      weights[static_cast<std::size_t>(s)] =
+          samples ? std::max<std::int64_t>(*samples, 0) : internal::kUnknownWeight;
+    }
+  });
+  mpi::sum(comm, weights);
+  return internal::share_out(weights, comm.size());
+}
+
+void check(const StreamSource* source) {
+  if (source == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "make a stream loader: there is no source (a null pointer)");
+  }
+  if (source->shards() >= 1 && source->cursor_numbers() >= 1) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("make a stream loader: the source has {} shards, and cursors of {} numbers; it "
+                          "must have 1 or more of each",
+                          source->shards(), source->cursor_numbers()));
+}
+
 }  // namespace
 
 class StreamLoader::Impl {
  public:
   Impl(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
-      : source_(std::move(source)),
-        options_(std::move(options)),
-        agreement_(options_.comm, options_.deadline, "agree on a step of streams") {
-    options_.comm = nullptr;
-    mpi::together(comm(), "make stream loaders", [this] { check(); });
-    require_same(comm(), fmt::format("{} shards with fingerprint {}, {} epochs", source_->shards(),
-                                     to_string(fingerprint_), options_.epochs));
-    share_out_all();
-    mpi::together(comm(), "start the workers of stream loaders", [this] { start(); });
+      : Impl(std::move(options), [&] {
+          check(source.get());
+          source_ = std::move(source);
+        }) {
+    require_same(comm(), described());
+    std::vector<int> owners = share_out_all(comm(), *source_);
+    start(
+        [&] { return std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owners)); });
+  }
+
+  Impl(const Dispatch& dispatch, StreamLoaderOptions options)
+      : Impl(std::move(options), [&] {
+          if (world().rank == 0) check(dispatch.source.get());
+          internal::check(dispatch, world());
+        }) {
+    source_ = internal::describe(dispatch, comm());
+    fingerprint_ = source_->fingerprint();
+    require_same(comm(), fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
+    mpi::Communicator line = world().size > 1 ? mpi::Communicator(comm().get()) : mpi::Communicator();
+    start([&] {
+      return std::make_unique<DispatchFeed>(dispatch, *pool_, options_, agreement_, std::move(line));
+    });
   }
 
   std::optional<StreamBatch> next();
-  void go_on(StreamRun run);
+  void go_on(const StreamRun& run);
   [[nodiscard]] int owner(ShardId shard) const;
   [[nodiscard]] LoaderStats stats() const;
 
   [[nodiscard]] const StreamRun& run() const noexcept { return run_; }
+  [[nodiscard]] Feed* feed() const noexcept { return feed_.get(); }
   [[nodiscard]] World world() const noexcept { return agreement_.comm().world(); }
   [[nodiscard]] const StreamLoaderOptions& options() const noexcept { return options_; }
   [[nodiscard]] const StreamSource& source() const noexcept { return *source_; }
   [[nodiscard]] Fingerprint fingerprint() const noexcept { return fingerprint_; }
 
  private:
+  template <typename Check>
+  Impl(StreamLoaderOptions options, Check check);
   [[nodiscard]] const mpi::Communicator& comm() const noexcept { return agreement_.comm(); }
   [[nodiscard]] bool is_end() const noexcept { return is_over_ || run_.position.epoch >= options_.epochs; }
-  void check();
-  void share_out_all();
-  void start();
-  void begin_epoch(const StreamPosition& position);
-  void prepare() noexcept;
-  [[nodiscard]] std::int64_t wish();
+  [[nodiscard]] std::string described() const;
+  template <typename Make>
+  void start(Make make_feed);
   [[nodiscard]] std::int64_t agree();
   [[noreturn]] void fail();
   StreamBatch deliver(std::int64_t epoch);
   void end_epoch();
-  void advance(internal::StreamBatchMemory& batch);
+  void set_quiet(bool is_quiet) noexcept;
 
   std::shared_ptr<const StreamSource> source_;
   StreamLoaderOptions options_;
   Fingerprint fingerprint_;
   mpi::Minimum agreement_;
-  std::vector<int> owners_;     // of all shards, in each epoch begun
-  std::vector<ShardId> owned_;  // this rank's of them
   StreamRun run_;
   bool is_over_ = false;       // an epoch had no samples
   bool is_elsewhere_ = false;  // what ranks may have said of a step before does not count
   LoaderStats stats_;
   std::shared_ptr<internal::StreamBatchPool> pool_;
-  std::exception_ptr error_;  // of a ring that cannot be made
-  std::optional<StreamRing> ring_;
+  std::unique_ptr<Feed> feed_;
 };
 
-void StreamLoader::Impl::check() {
-  options_.validate();
-  if (!source_) {
-    throw Error(ErrorCode::invalid_argument, "make a stream loader: there is no source (a null pointer)");
-  }
-  if (source_->shards() < 1 || source_->cursor_numbers() < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a stream loader: the source has {} shards, and cursors of {} numbers; it "
-                            "must have 1 or more of each",
-                            source_->shards(), source_->cursor_numbers()));
-  }
-  fingerprint_ = source_->fingerprint();
-}
-
-// Shares out the shards of a whole epoch. Each rank asks what is in some of them.
-void StreamLoader::Impl::share_out_all() {
-  const std::int64_t shards = source_->shards();
-  std::vector<std::int64_t> weights(static_cast<std::size_t>(shards), 0);
-  mpi::together(comm(), "ask what is in the shards of a stream", [&] {
-    const std::int64_t end = share(shards, world().rank + 1, world().size);
-    for (std::int64_t s = share(shards, world().rank, world().size); s < end; ++s) {
-      const auto samples = source_->remaining({s}, {});
-      weights[static_cast<std::size_t>(s)] =
-          samples ? std::max<std::int64_t>(*samples, 0) : internal::kUnknownWeight;
-    }
+template <typename Check>
+StreamLoader::Impl::Impl(StreamLoaderOptions options, Check check)
+    : options_(std::move(options)),
+      agreement_(options_.comm, options_.deadline, "agree on a step of streams") {
+  options_.comm = nullptr;
+  mpi::together(comm(), "make stream loaders", [&] {
+    options_.validate();
+    check();
+    if (source_) fingerprint_ = source_->fingerprint();
   });
-  mpi::sum(comm(), weights);
-  owners_ = internal::share_out(weights, world().size);
-  for (std::int64_t s = 0; s < shards; ++s) {
-    if (owners_[static_cast<std::size_t>(s)] == world().rank) owned_.push_back({s});
-  }
 }
 
-void StreamLoader::Impl::start() {
-  const auto batches = static_cast<std::size_t>(options_.read_ahead_batches) + 2;
-  pool_ = std::make_shared<internal::StreamBatchPool>(source_->fields(), options_.allocator, batches,
-                                                      options_.read_ahead_bytes);
-  begin_epoch({});
-  prepare();
-  if (error_) std::rethrow_exception(error_);
+std::string StreamLoader::Impl::described() const {
+  return fmt::format("{} shards with fingerprint {}, {} epochs", source_->shards(), to_string(fingerprint_),
+                     options_.epochs);
 }
 
-void StreamLoader::Impl::begin_epoch(const StreamPosition& position) {
-  run_ = {.position = position, .epoch_began = position.step, .owners = owners_, .places = {}, .first = 0};
-  for (const ShardId shard : owned_) run_.places.push_back({.shard = shard, .cursor = {}});
-}
-
-// Begins to read where the run is, if that is not under way.
-void StreamLoader::Impl::prepare() noexcept {
-  if (ring_) return;
-  try {
-    error_ = nullptr;
-    const World world = this->world();
-    const std::int64_t first = share(options_.global_batch_size, world.rank, world.size);
-    const std::int64_t most = share(options_.global_batch_size, world.rank + 1, world.size) - first;
-    ring_.emplace(*source_, *pool_, options_, std::max<std::int64_t>(most, 1),
-                  internal::RingStart{.world = world,
-                                      .epoch = run_.position.epoch,
-                                      .places = run_.places,
-                                      .first = run_.first,
-                                      .later = owned_});
-  } catch (...) {
-    error_ = std::current_exception();
-  }
+// **Collective.**
+template <typename Make>
+void StreamLoader::Impl::start(Make make_feed) {
+  mpi::together(comm(), "start the workers of stream loaders", [&] {
+    const auto batches = static_cast<std::size_t>(options_.read_ahead_batches) + 2;
+    pool_ = std::make_shared<internal::StreamBatchPool>(source_->fields(), options_.allocator, batches,
+                                                        options_.read_ahead_bytes);
+    feed_ = make_feed();
+  });
 }
 
 std::optional<StreamBatch> StreamLoader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
   std::optional<StreamBatch> batch;
-  if (!is_end()) agreement_.set_quiet(false);
+  if (!is_end()) set_quiet(false);
   while (!batch && !is_end()) {
     const std::int64_t step = agree();
     if (step == kFailed) fail();
@@ -178,14 +180,14 @@ std::optional<StreamBatch> StreamLoader::Impl::next() {
       end_epoch();
     }
   }
-  if (!batch && !is_elsewhere_) agreement_.set_quiet(true);  // nobody goes on from here
+  if (!batch && !is_elsewhere_) set_quiet(true);  // nobody goes on from here
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return batch;
 }
 
-std::int64_t StreamLoader::Impl::wish() {
-  prepare();
-  return error_ ? kFailed : of(ring_->wait());
+void StreamLoader::Impl::set_quiet(bool is_quiet) noexcept {
+  agreement_.set_quiet(is_quiet);
+  feed_->set_quiet(is_quiet);
 }
 
 // **Collective.** What all ranks together come to next.
@@ -195,21 +197,19 @@ std::int64_t StreamLoader::Impl::agree() {
     static_cast<void>(agreement_.finish());
     is_elsewhere_ = false;
   }
-  if (!agreement_.is_posted()) agreement_.post(wish());
+  if (!agreement_.is_posted()) agreement_.post(of(feed_->wait()));
   return agreement_.finish();
 }
 
-// **Collective.** The ring of a rank that has failed is made anew when it is called again: what the caller
-// does until then may mend it.
+// **Collective.** A rank that has failed tries again when it is called again.
 void StreamLoader::Impl::fail() {
-  std::exception_ptr error = std::exchange(error_, nullptr);
-  if (ring_ && ring_->peek() && of(*ring_->peek()) == kFailed) {
+  std::exception_ptr error;
+  if (const auto head = feed_->peek(); head && of(*head) == kFailed) {
     try {
-      ring_->take();
+      feed_->take();
     } catch (...) {
       error = std::current_exception();
     }
-    ring_.reset();
   }
   agreement_.set_quiet(true);
   agreement_.agree(error);
@@ -217,11 +217,10 @@ void StreamLoader::Impl::fail() {
 }
 
 StreamBatch StreamLoader::Impl::deliver(std::int64_t epoch) {
-  const auto head = ring_->peek();
+  const auto head = feed_->peek();
   std::unique_ptr<internal::StreamBatchMemory> batch;
   if (head && of(*head) == of_batch(epoch)) {
-    batch = ring_->take();
-    advance(*batch);
+    batch = feed_->take();
   } else {
     batch = pool_->take();
     batch->open(0);
@@ -232,61 +231,41 @@ StreamBatch StreamLoader::Impl::deliver(std::int64_t epoch) {
   stats_.samples += std::ssize(batch->ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
   // Said now, so that the others need not wait for this rank to come by.
-  const auto after = ring_->peek();
+  const auto after = feed_->peek();
   if (after && world().size > 1) agreement_.post(of(*after));
   return pool_->wrap(std::move(batch));
 }
 
-void StreamLoader::Impl::advance(internal::StreamBatchMemory& batch) {
-  for (internal::Advance& advance : batch.advances) {
-    ShardPlace& place = run_.places[advance.shard];
-    ++place.position;
-    ++place.skip;
-    if (!advance.has_cursor) continue;
-    std::swap(place.cursor, advance.cursor);
-    internal::forget_blob(advance.cursor);
-    place.skip = 0;
-  }
-  run_.first = (batch.advances.back().shard + 1) % run_.places.size();
-  for (const std::size_t shard : batch.ended) {
-    ShardPlace& place = run_.places[shard];
-    place.is_done = true;
-    place.cursor = {};  // nothing will be read there
-    place.skip = place.position;
-  }
-}
-
 // All ranks are at the end of the epoch.
 void StreamLoader::Impl::end_epoch() {
-  ring_->take();
+  feed_->take();
   is_over_ = run_.position.step == run_.epoch_began;
-  begin_epoch({.epoch = run_.position.epoch + 1, .step = run_.position.step});
+  ++run_.position.epoch;
+  run_.epoch_began = run_.position.step;
 }
 
-void StreamLoader::Impl::go_on(StreamRun run) {
-  ring_.reset();
-  run_ = std::move(run);
+void StreamLoader::Impl::go_on(const StreamRun& run) {
+  run_ = run;
   is_over_ = false;
   is_elsewhere_ = true;
-  prepare();
 }
 
 int StreamLoader::Impl::owner(ShardId shard) const {
-  if (shard.value >= 0 && shard.value < std::ssize(run_.owners)) {
-    return run_.owners[static_cast<std::size_t>(shard.value)];
-  }
+  if (shard.value >= 0 && shard.value < source_->shards()) return feed_->owner(shard);
   throw Error(ErrorCode::out_of_range,
-              fmt::format("ask who owns shard {}: there are {}, from 0 on", shard.value, run_.owners.size()));
+              fmt::format("ask who owns shard {}: there are {}, from 0 on", shard.value, source_->shards()));
 }
 
 LoaderStats StreamLoader::Impl::stats() const {
   LoaderStats stats = stats_;
-  if (ring_) ring_->add_stats(stats);
+  feed_->add_stats(stats);
   return stats;
 }
 
 StreamLoader::StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
     : impl_(std::make_unique<Impl>(std::move(source), std::move(options))) {}
+StreamLoader::StreamLoader(Dispatch dispatch, StreamLoaderOptions options)
+    : impl_(std::make_unique<Impl>(std::move(dispatch), std::move(options))) {}
 StreamLoader::~StreamLoader() = default;
 StreamLoader::StreamLoader(StreamLoader&&) noexcept = default;
 StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;
@@ -303,7 +282,13 @@ LoaderStats StreamLoader::stats() const { return impl_->stats(); }
 namespace internal {
 
 const StreamRun& StreamState::run(const StreamLoader& loader) noexcept { return loader.impl_->run(); }
-void StreamState::go_on(StreamLoader& loader, StreamRun run) { loader.impl_->go_on(std::move(run)); }
+ShardFeed* StreamState::shards(const StreamLoader& loader) noexcept {
+  return dynamic_cast<ShardFeed*>(loader.impl_->feed());
+}
+DispatchFeed* StreamState::dispatch(const StreamLoader& loader) noexcept {
+  return dynamic_cast<DispatchFeed*>(loader.impl_->feed());
+}
+void StreamState::go_on(StreamLoader& loader, const StreamRun& run) { loader.impl_->go_on(run); }
 
 }  // namespace internal
 }  // namespace rota

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "stream/dispatch_plan.hpp"
+#include "stream/item_reader.hpp"
+#include "stream/parcel.hpp"
+
+namespace rota::internal {
+
+/// What comes next for all ranks: a batch, the end of an epoch, or an error.
+struct Bundle {
+  ParcelHead head;
+  std::vector<Parcel> parcels = {};  // one for each rank; where it is no batch, the same for all
+  std::int64_t bytes = 0;            // of the records
+  std::exception_ptr error = nullptr;
+  [[nodiscard]] bool is_batch() const noexcept { return head.is(FeedHead::Kind::batch); }
+};
+
+/// Where a bundler begins: `first` items of `epoch` are delivered.
+struct BundlerStart {
+  std::int64_t era = 0;
+  std::int64_t epoch = 0;
+  std::int64_t first = 0;
+  SourcePlace source = {};
+  PendingItems pending = {};
+};
+
+/// Reads a dispatched source ahead of the caller and ties its items into bundles, by a thread or, with no
+/// workers, inside `wait`. Reading waits while as many bundles are not delivered as batches may be read
+/// ahead, or too many bytes; a bundle never goes on into the next epoch, and an epoch without items is the
+/// last.
+///
+/// All of it is under one mutex, which nobody holds while reading or copying. Its caller is one thread.
+class Bundler {
+ public:
+  /// `source` and `layout` must outlive it.
+  Bundler(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
+          const StreamLoaderOptions& options, BundlerStart start);
+  /// Waits for a read that is under way.
+  ~Bundler() = default;
+  Bundler(const Bundler&) = delete;
+  Bundler& operator=(const Bundler&) = delete;
+
+  /// The next bundle, if it is there by now.
+  [[nodiscard]] std::optional<Bundle> poll();
+  /// The next bundle. Blocks. There is always one, until that of the last epoch's end is taken.
+  [[nodiscard]] Bundle wait();
+  /// A bundle was delivered to all ranks, or was an error and was told.
+  void drop(const Bundle& bundle);
+  /// Reads on where an error was told.
+  void retry();
+
+  /// Waits for a read that is under way, and has no more begun until `go_on`. Throws what the source throws
+  /// when asked for its cursor.
+  void hold();
+  void go_on();
+  /// Adds what was read and was not polled, while it is held; returns where the source is behind it.
+  [[nodiscard]] SourcePlace add_pending(PendingItems& out) const;
+  /// Adds the items of a bundle.
+  void add_items(const Bundle& bundle, PendingItems& out) const;
+
+  void add_stats(LoaderStats& stats) const;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void work(const std::stop_token& stop);
+  [[nodiscard]] bool can_read() const noexcept;
+  void make(Lock& lock);
+  void park(Lock& lock);
+  [[nodiscard]] std::optional<Bundle> advance();
+  void read();
+  [[nodiscard]] bool is_full() const noexcept;
+  [[nodiscard]] Bundle tie();
+  [[nodiscard]] ParcelHead head(FeedHead::Kind kind, std::int64_t count) const noexcept;
+  [[nodiscard]] Bundle empty_bundle(FeedHead::Kind kind) const;
+  void end_epoch();
+
+  const RecordLayout* layout_;
+  const DispatchPlan plan_;
+  const std::int64_t era_;
+  const std::int64_t epochs_;
+  const std::size_t batch_size_;
+  const std::int64_t max_batches_;
+  const std::int64_t max_bytes_;
+
+  // Of the reading thread, or of the caller while that is parked.
+  ItemReader reader_;
+  std::int64_t epoch_;                  // being read
+  std::int64_t first_;                  // number of the next bundle's first item
+  std::vector<std::byte> open_;         // records of the next bundle
+  std::vector<std::size_t> open_ends_;  // where they end
+  bool has_ended_ = false;              // the epoch
+  bool is_over_;                        // nothing is to be read any more
+  WorkerStats read_;                    // so far
+
+  mutable std::mutex mutex_;
+  std::condition_variable_any worker_wakes_;
+  std::condition_variable caller_wakes_;
+  std::deque<Bundle> ready_;
+  std::int64_t undelivered_ = 0;  // bundles
+  std::int64_t bytes_ = 0;        // of them
+  std::int64_t open_bytes_ = 0;   // of the next
+  bool has_failed_ = false;
+  bool is_held_ = false;
+  bool is_parked_ = false;
+  std::exception_ptr park_error_;
+  WorkerStats stats_;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace rota::internal

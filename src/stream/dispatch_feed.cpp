@@ -1,0 +1,121 @@
+#include "stream/dispatch_feed.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+
+DispatchFeed::DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool,
+                           const StreamLoaderOptions& options, mpi::Minimum& agreement,
+                           mpi::Communicator line)
+    : pool_(&pool),
+      layout_(pool.fields()),
+      plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
+      rank_(agreement.comm().rank()),
+      line_comm_(std::move(line)) {
+  if (rank_ == 0) {
+    dispatcher_.emplace(dispatch.source, layout_, plan_, options, line_comm_);
+  } else {
+    receiver_.emplace(line_comm_, agreement);
+  }
+}
+
+DispatchFeed::~DispatchFeed() {
+  if (!is_quiet_) line_comm_.abandon();
+}
+
+ParcelLine& DispatchFeed::line() noexcept {
+  if (dispatcher_) return *dispatcher_;
+  return *receiver_;
+}
+
+void DispatchFeed::add_stats(LoaderStats& stats) const {
+  dispatcher_ ? dispatcher_->add_stats(stats) : receiver_->add_stats(stats);
+}
+
+std::optional<FeedHead> DispatchFeed::peek() {
+  const Arrival* const arrival = line().peek();
+  if (next_) return next_->head;
+  return arrival == nullptr ? std::nullopt : std::optional(open(*arrival));
+}
+
+FeedHead DispatchFeed::wait() { return next_ ? next_->head : open(line().wait()); }
+
+// What may fail does so here, before anything is promised.
+FeedHead DispatchFeed::open(const Arrival& arrival) {
+  Next& next = next_.emplace();
+  next.error = arrival.error;
+  if (arrival.parcel) {
+    const ParcelHead head = head_of(arrival.parcel);
+    next.head = {.kind = static_cast<FeedHead::Kind>(head.kind), .epoch = head.epoch};
+    next.count = head.count;
+  }
+  try {
+    if (!next.error && next.head.kind == FeedHead::Kind::batch) next.batch = unpack(arrival.parcel);
+  } catch (...) {
+    next.error = std::current_exception();
+    next.is_here = true;
+  }
+  if (next.error) next.head = {.kind = FeedHead::Kind::failed, .epoch = epoch_};
+  return next.head;
+}
+
+std::unique_ptr<StreamBatchMemory> DispatchFeed::unpack(const Parcel& parcel) const {
+  const ParcelHead head = head_of(parcel);
+  std::vector<std::int64_t> items;
+  std::vector<ByteSpan> records;
+  ByteSpan rest = records_of(parcel);
+  for (const DispatchPlan::Slot& slot : plan_.slots(head.first, head.count)) {
+    if (slot.rank != rank_) continue;
+    items.push_back(head.first + slot.item);
+    records.push_back(layout_.first(rest));
+    rest = rest.subspan(records.back().size());
+  }
+  auto batch = pool_->take();
+  batch->resize(items.size());
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::int64_t position = plan_.position_of(items[i]);
+    batch->ids[i] = {.shard = plan_.shard_of(items[i]), .input = position};
+    batch->positions[i] = position;
+  }
+  layout_.unpack(records, *batch);
+  return batch;
+}
+
+std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
+  Next next = *std::exchange(next_, std::nullopt);
+  if (!next.is_here) line().drop();
+  if (next.error) std::rethrow_exception(next.error);
+  delivered_ += next.count;
+  if (next.head.kind == FeedHead::Kind::epoch_end) {
+    ++epoch_;
+    delivered_ = 0;
+  }
+  return std::move(next.batch);
+}
+
+int DispatchFeed::owner(ShardId shard) const {
+  if (plan_.split == Split::by_shard) return static_cast<int>(shard.value % plan_.ranks);
+  throw Error(ErrorCode::unsupported,
+              fmt::format("ask who owns shard {}: items are dispatched by sample, so that no rank does; "
+                          "dispatch them by shard",
+                          shard.value));
+}
+
+void DispatchFeed::go_on(DispatchStart start) {
+  ++era_;
+  next_.reset();
+  epoch_ = start.epoch;
+  delivered_ = start.delivered;
+  if (receiver_) return receiver_->go_on(era_);
+  dispatcher_->go_on({.era = era_,
+                      .epoch = start.epoch,
+                      .first = start.delivered,
+                      .source = std::move(start.source),
+                      .pending = std::move(start.pending)});
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "mpi/minimum.hpp"
+#include "rota/dispatch.hpp"
+#include "stream/dispatcher.hpp"
+#include "stream/feed.hpp"
+#include "stream/receiver.hpp"
+
+namespace rota::internal {
+
+/// Where a dispatch goes on from.
+struct DispatchStart {
+  std::int64_t epoch = 0;
+  std::int64_t delivered = 0;  // items of the epoch, over all ranks
+  SourcePlace source = {};     // this one and the next: on rank 0 alone
+  PendingItems pending = {};
+};
+
+/// Batches of items that rank 0 reads: on rank 0 from a Dispatcher, on the others from a Receiver.
+class DispatchFeed final : public Feed {
+ public:
+  /// `line` is for parcels alone. The others must outlive it.
+  DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool, const StreamLoaderOptions& options,
+               mpi::Minimum& agreement, mpi::Communicator line);
+  ~DispatchFeed() override;
+
+  [[nodiscard]] std::optional<FeedHead> peek() override;
+  [[nodiscard]] FeedHead wait() override;
+  std::unique_ptr<StreamBatchMemory> take() override;
+  [[nodiscard]] int owner(ShardId shard) const override;
+  void set_quiet(bool is_quiet) noexcept override { is_quiet_ = is_quiet; }
+  void add_stats(LoaderStats& stats) const override;
+
+  [[nodiscard]] const DispatchPlan& plan() const noexcept { return plan_; }
+  [[nodiscard]] const RecordLayout& layout() const noexcept { return layout_; }
+  /// Items of this epoch that were delivered, over all ranks.
+  [[nodiscard]] std::int64_t delivered() const noexcept { return delivered_; }
+  /// On rank 0 only: Dispatcher::hold.
+  [[nodiscard]] SourcePlace hold(PendingItems& out) { return dispatcher_->hold(out); }
+  /// Goes on from `start`; all ranks do so equally often. What is on its way is dropped.
+  void go_on(DispatchStart start);
+
+ private:
+  struct Next {
+    FeedHead head;
+    std::int64_t count = 0;  // items of the batch, over all ranks
+    std::unique_ptr<StreamBatchMemory> batch;
+    std::exception_ptr error;
+    bool is_here = false;  // the error is not of the parcel, which is still to be taken
+  };
+  [[nodiscard]] ParcelLine& line() noexcept;
+  FeedHead open(const Arrival& arrival);
+  [[nodiscard]] std::unique_ptr<StreamBatchMemory> unpack(const Parcel& parcel) const;
+
+  StreamBatchPool* pool_;
+  RecordLayout layout_;
+  DispatchPlan plan_;
+  int rank_;
+  mpi::Communicator line_comm_;
+  std::optional<Dispatcher> dispatcher_;
+  std::optional<Receiver> receiver_;
+  std::int64_t era_ = 0;
+  std::int64_t epoch_ = 0;
+  std::int64_t delivered_ = 0;
+  std::optional<Next> next_;
+  bool is_quiet_ = true;
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "rota/types.hpp"
+
+namespace rota::internal {
+
+/// Which rank gets which items of a dispatch: arithmetic, the same on all ranks.
+struct DispatchPlan {
+  std::int64_t shards = 1;
+  Split split = Split::by_sample;
+  int ranks = 1;
+
+  /// An item of a batch and the rank that gets it.
+  struct Slot {
+    std::int64_t item = 0;  ///< its number in the batch, from 0 on, in the order of the source
+    int rank = 0;
+  };
+
+  [[nodiscard]] ShardId shard_of(std::int64_t item) const noexcept { return {item % shards}; }
+  [[nodiscard]] std::int64_t position_of(std::int64_t item) const noexcept { return item / shards; }
+  /// How many of an epoch's first `items` items are of this shard.
+  [[nodiscard]] std::int64_t count_of(ShardId shard, std::int64_t items) const noexcept {
+    return items / shards + (shard.value < items % shards ? 1 : 0);
+  }
+  /// The batch of items first, ..., first + count - 1 of an epoch in its canonical order, that of (shard,
+  /// position): [count].
+  [[nodiscard]] std::vector<Slot> slots(std::int64_t first, std::int64_t count) const;
+};
+
+}  // namespace rota::internal

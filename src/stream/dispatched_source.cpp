@@ -1,0 +1,95 @@
+#include "stream/dispatched_source.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "rota/cereal.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+struct FieldText {
+  Field field;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    auto dtype = static_cast<std::int32_t>(field.dtype);
+    archive(field.name, dtype, field.shape, field.ragged);
+    field.dtype = static_cast<DType>(dtype);
+  }
+};
+
+/// What rank 0 tells of its source.
+struct Description {
+  std::vector<FieldText> fields;
+  std::int64_t cursor_numbers = 0;
+  Fingerprint fingerprint;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(fields, cursor_numbers, fingerprint.high, fingerprint.low);
+  }
+};
+
+class DispatchedSource final : public StreamSource {
+ public:
+  DispatchedSource(const Description& description, std::int64_t shards)
+      : shards_(shards), cursor_numbers_(description.cursor_numbers) {
+    for (const FieldText& text : description.fields) fields_.push_back(text.field);
+    fingerprint_ = FingerprintBuilder()
+                       .add("dispatch")
+                       .add(rota::to_string(description.fingerprint))
+                       .add(shards)
+                       .finish();
+  }
+
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] std::int64_t shards() const override { return shards_; }
+  [[nodiscard]] std::int64_t cursor_numbers() const override { return cursor_numbers_; }
+  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t /*epoch*/,
+                                                  const StreamCursor& /*cursor*/) const override {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("open shard {} of a dispatch: it is read by the loader on rank 0 alone; ask the "
+                            "loader for batches",
+                            shard.value));
+  }
+
+ private:
+  std::vector<Field> fields_;
+  std::int64_t shards_;
+  std::int64_t cursor_numbers_;
+  Fingerprint fingerprint_;
+};
+
+}  // namespace
+
+void check(const Dispatch& dispatch, const World& world) {
+  if (dispatch.shards < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("dispatch a source: shards is {}; it must be 1 or more", dispatch.shards));
+  }
+  if (world.rank != 0 || dispatch.source->shards() == 1) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("dispatch a source: it has {} shards, and what is read once has 1; give it to a "
+                          "stream loader as it is",
+                          dispatch.source->shards()));
+}
+
+std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm) {
+  std::string text;
+  mpi::together(comm, "ask what a dispatched source is", [&] {
+    if (comm.rank() != 0) return;
+    const StreamSource& source = *dispatch.source;
+    Description description{
+        .fields = {}, .cursor_numbers = source.cursor_numbers(), .fingerprint = source.fingerprint()};
+    for (const Field& field : source.fields()) description.fields.push_back({field});
+    text = to_blob(description);
+  });
+  const auto description = from_blob<Description>(mpi::broadcast(comm, std::move(text)));
+  return std::make_shared<DispatchedSource>(description, dispatch.shards);
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "mpi/parcels.hpp"
+#include "stream/bundler.hpp"
+
+namespace rota::internal {
+
+/// Rank 0's line: what its bundler ties is pushed to the other ranks as soon as this thread comes by, and is
+/// kept until it is delivered. *One thread.*
+class Dispatcher final : public ParcelLine {
+ public:
+  /// `line`, `layout` and `options` must outlive it.
+  Dispatcher(std::shared_ptr<const StreamSource> source, const RecordLayout& layout, const DispatchPlan& plan,
+             const StreamLoaderOptions& options, const mpi::Communicator& line);
+
+  [[nodiscard]] const Arrival* peek() override;
+  [[nodiscard]] const Arrival& wait() override;
+  void drop() override;
+  void add_stats(LoaderStats& stats) const override;
+
+  /// Holds the reading until the next call, and adds what was read and not delivered; returns where the
+  /// source is behind it.
+  [[nodiscard]] SourcePlace hold(PendingItems& out);
+  /// Begins anew.
+  void go_on(BundlerStart start);
+
+ private:
+  void push(Bundle bundle);
+  void push_all();
+
+  std::shared_ptr<const StreamSource> source_;
+  const RecordLayout* layout_;
+  DispatchPlan plan_;
+  const StreamLoaderOptions* options_;
+  std::deque<Bundle> undelivered_;
+  Arrival head_;
+  mpi::Outbox outbox_;
+  bool is_held_ = false;
+  bool has_failed_ = false;  // and what the caller has done since may have mended it
+  std::optional<Bundler> bundler_;
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,47 @@
+#include "stream/receiver.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+
+const Arrival* Receiver::peek() {
+  try {
+    take_all();
+  } catch (const std::bad_alloc&) {
+    if (arrived_.empty()) arrived_.push_back({.parcel = nullptr, .error = std::current_exception()});
+  }
+  return arrived_.empty() ? nullptr : &arrived_.front();
+}
+
+const Arrival& Receiver::wait() {
+  agreement_->await([this] { return peek() != nullptr; });
+  return arrived_.front();
+}
+
+void Receiver::take_all() {
+  while (Parcel parcel = inbox_.receive()) {
+    const ParcelHead head = head_of(parcel);
+    if (head.era != era_) continue;
+    std::exception_ptr error;
+    if (head.is(FeedHead::Kind::failed)) {
+      error = std::make_exception_ptr(Error(ErrorCode::io, "take items of a dispatch: rank 0 has failed"));
+    }
+    arrived_.push_back({.parcel = std::move(parcel), .error = error});
+  }
+}
+
+void Receiver::go_on(std::int64_t era) {
+  era_ = era;
+  arrived_.clear();
+}
+
+void Receiver::add_stats(LoaderStats& stats) const {
+  stats.ready_batches += std::ranges::count_if(arrived_, [](const Arrival& arrival) {
+    return arrival.parcel && head_of(arrival.parcel).is(FeedHead::Kind::batch);
+  });
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <deque>
+
+#include "mpi/minimum.hpp"
+#include "mpi/parcels.hpp"
+#include "stream/parcel.hpp"
+
+namespace rota::internal {
+
+/// The line of a rank other than 0. *One thread.*
+class Receiver final : public ParcelLine {
+ public:
+  /// `line` and `agreement`, by whose deadline it waits, must outlive it.
+  Receiver(const mpi::Communicator& line, mpi::Minimum& agreement) : agreement_(&agreement), inbox_(line) {}
+
+  [[nodiscard]] const Arrival* peek() override;
+  [[nodiscard]] const Arrival& wait() override;
+  void drop() override { arrived_.pop_front(); }
+  void add_stats(LoaderStats& stats) const override;
+
+  /// Takes no parcel any more of another era.
+  void go_on(std::int64_t era);
+
+ private:
+  void take_all();
+
+  mpi::Minimum* agreement_;
+  mpi::Inbox inbox_;
+  std::int64_t era_ = 0;
+  std::deque<Arrival> arrived_;
+};
+
+}  // namespace rota::internal

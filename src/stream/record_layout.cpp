@@ -1,0 +1,76 @@
+#include "stream/record_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+std::int64_t number_at(ByteSpan bytes, std::size_t i) noexcept {
+  std::int64_t number = 0;
+  std::memcpy(&number, bytes.data() + i * sizeof(number), sizeof(number));
+  return number;
+}
+
+}  // namespace
+
+RecordLayout::RecordLayout(std::vector<Field> fields) : fields_(std::move(fields)) {
+  for (const Field& field : fields_) {
+    ragged_ += field.ragged ? 1 : 0;
+    fixed_bytes_ += field.ragged ? 0 : field.row_bytes();
+  }
+}
+
+void RecordLayout::append(const StreamSample& sample, std::vector<std::byte>& out) const {
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    if (!fields_[f].ragged) continue;
+    const std::int64_t rows = sample.rows(f);
+    const auto bytes = std::as_bytes(std::span(&rows, 1));
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const ByteSpan bytes = sample.bytes(f);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+}
+
+ByteSpan RecordLayout::first(ByteSpan bytes) const {
+  const std::size_t head = ragged_ * sizeof(std::int64_t);
+  std::size_t size = head + fixed_bytes_;
+  bool fits = size <= bytes.size();
+  for (std::size_t f = 0, i = 0; f < fields_.size() && fits; ++f) {
+    if (!fields_[f].ragged) continue;
+    const std::int64_t rows = number_at(bytes, i++);
+    const std::size_t row_bytes = std::max<std::size_t>(fields_[f].row_bytes(), 1);
+    fits = rows >= 0 && static_cast<std::size_t>(rows) <= (bytes.size() - size) / row_bytes;
+    if (fits) size += static_cast<std::size_t>(rows) * fields_[f].row_bytes();
+  }
+  if (fits) return bytes.first(size);
+  throw Error(ErrorCode::corrupt,
+              fmt::format("take an item out of {} bytes: they are not as long as it says", bytes.size()));
+}
+
+void RecordLayout::unpack(std::span<const ByteSpan> records, StreamBatchMemory& batch) const {
+  for (std::size_t f = 0, k = 0; f < fields_.size(); ++f) {
+    if (!fields_[f].ragged) continue;
+    for (std::size_t i = 0; i < records.size(); ++i) batch.store.rows(f)[i] = number_at(records[i], k);
+    ++k;
+  }
+  if (ragged_ > 0) batch.store.sum_rows();
+  batch.store.open();
+  const BatchView view = batch.store.view();
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    ByteSpan rest = records[i].subspan(ragged_ * sizeof(std::int64_t));
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const std::span<std::byte> slot = view.bytes(f, i);
+      if (!slot.empty()) std::memcpy(slot.data(), rest.data(), slot.size());
+      rest = rest.subspan(slot.size());
+    }
+  }
+}
+
+}  // namespace rota::internal

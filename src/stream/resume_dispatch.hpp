@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string_view>
+
+#include "rota/checkpoint.hpp"
+#include "rota/snapshot.hpp"
+#include "rota/stream_loader.hpp"
+
+namespace rota::internal {
+
+/// As `save` and `restore` of stream_loader.hpp, for a loader that is dispatched to.
+void save_dispatch(const StreamLoader& loader, Snapshot& snapshot, std::string_view name);
+void restore_dispatch(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name);
+
+}  // namespace rota::internal

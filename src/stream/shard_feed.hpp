@@ -1,0 +1,57 @@
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <vector>
+
+#include "stream/feed.hpp"
+#include "stream/ring.hpp"
+
+namespace rota::internal {
+
+/// Where a rank is in the shards that it owns.
+struct ShardRun {
+  std::vector<int> owners;         // of all shards, in this epoch
+  std::vector<ShardPlace> places;  // of those that are this rank's; they take turns in this order
+  std::size_t first = 0;           // the next one's
+};
+
+/// Batches from the shards that this rank owns, read by a ring, which is made anew after an error.
+class ShardFeed final : public Feed {
+ public:
+  /// `owners` are those of each epoch begun; `source`, `pool` and `options` must outlive it.
+  ShardFeed(const StreamSource& source, StreamBatchPool& pool, const StreamLoaderOptions& options,
+            const World& world, std::vector<int> owners);
+
+  [[nodiscard]] std::optional<FeedHead> peek() override;
+  [[nodiscard]] FeedHead wait() override;
+  std::unique_ptr<StreamBatchMemory> take() override;
+  [[nodiscard]] int owner(ShardId shard) const override {
+    return run_.owners[static_cast<std::size_t>(shard.value)];
+  }
+  void add_stats(LoaderStats& stats) const override;
+
+  [[nodiscard]] const ShardRun& run() const noexcept { return run_; }
+  /// Goes on from `run`, of `epoch`. What was read ahead is dropped.
+  void go_on(std::int64_t epoch, ShardRun run);
+
+ private:
+  void begin_epoch(std::int64_t epoch);
+  void prepare() noexcept;
+  void advance(StreamBatchMemory& batch);
+  [[nodiscard]] FeedHead failed() const noexcept { return {.kind = FeedHead::Kind::failed, .epoch = epoch_}; }
+
+  const StreamSource* source_;
+  StreamBatchPool* pool_;
+  const StreamLoaderOptions* options_;
+  World world_;
+  std::int64_t batch_size_;
+  std::vector<int> owners_;     // of all shards, in each epoch begun
+  std::vector<ShardId> owned_;  // this rank's of them
+  std::int64_t epoch_ = 0;
+  ShardRun run_;
+  std::exception_ptr error_;  // of a ring that cannot be made
+  std::optional<StreamRing> ring_;
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,264 @@
+// A dispatch in a checkpoint: what was read and not delivered is in it, so that worlds of every size take
+// turns, over what can be opened again and over a pipe that cannot.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+
+#include "mpi_main.hpp"
+#include "rota/checkpoint_directory.hpp"
+#include "stream/dispatched.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota {
+namespace {
+
+using test::Items;
+using test::NumberedStream;
+using test::Pipe;
+using test::take_step;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kShards = 5;
+
+const mpi::Communicator& everyone() { return mpi_session().comm(); }
+bool is_root() { return everyone().rank() == 0; }
+
+std::shared_ptr<NumberedStream> numbered(std::int64_t length) {
+  return std::make_shared<NumberedStream>(std::vector{length});
+}
+
+Dispatch of(std::shared_ptr<const StreamSource> source, Split split = Split::by_sample) {
+  return {.source = is_root() ? std::move(source) : nullptr, .shards = kShards, .rank_split = split};
+}
+
+/// A directory that all ranks see, gone at the end.
+class Shared {
+ public:
+  Shared() {
+    if (is_root()) owner_ = std::make_unique<test::TemporaryDirectory>();
+    path_ = mpi::broadcast(everyone(), owner_ ? owner_->path().string() : "");
+  }
+  ~Shared() { mpi::agree(everyone(), "leave a directory", nullptr); }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::unique_ptr<test::TemporaryDirectory> owner_;
+  std::filesystem::path path_;
+};
+
+/// What was delivered of each epoch, in the order of steps, and in that of the source inside of each.
+using Delivered = std::map<std::int64_t, Items>;
+
+void add(const test::DispatchedStep& step, Delivered& all) {
+  Items items;
+  for (const Items& rank : step.ranks) items.insert(items.end(), rank.begin(), rank.end());
+  std::ranges::sort(items);
+  Items& epoch = all[step.start.epoch];
+  epoch.insert(epoch.end(), items.begin(), items.end());
+}
+
+Delivered whole(std::int64_t length, std::int64_t epochs) {
+  Delivered all;
+  for (std::int64_t i = 0; i < length * epochs; ++i) all[i / length].push_back(i % length);
+  return all;
+}
+
+/// Worlds of the first so many ranks. All choices are the same on every rank.
+class Chain {
+ public:
+  Chain(std::uint64_t seed, std::shared_ptr<const StreamSource> source, std::int64_t epochs)
+      : random_(seed), source_(std::move(source)), epochs_(epochs) {}
+
+  int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+
+  /// `steps` steps from the newest checkpoint on, then a save, and `lost` steps that are not saved. True at
+  /// the end of the run.
+  bool leg(int size, int steps, int lost) {
+    StreamLoaderOptions options{.global_batch_size = draw(1, 9),
+                                .epochs = epochs_,
+                                .workers = draw(0, 1),
+                                .read_ahead_batches = draw(1, 4)};
+    const Split split = draw(0, 1) == 0 ? Split::by_sample : Split::by_shard;
+    MPI_Comm part = MPI_COMM_NULL;
+    MPI_Comm_split(everyone().get(), everyone().rank() < size ? 0 : MPI_UNDEFINED, everyone().rank(), &part);
+    std::int64_t is_over = 0;
+    if (part != MPI_COMM_NULL) {
+      is_over = run(mpi::Communicator(part), options, split, steps, lost) ? 1 : 0;
+      MPI_Comm_free(&part);
+    }
+    mpi::max(everyone(), std::span(&is_over, 1));
+    return is_over != 0;
+  }
+  /// Of rank 0, which is in every world.
+  [[nodiscard]] const Delivered& delivered() const { return all_; }
+
+ private:
+  bool run(const mpi::Communicator& comm, StreamLoaderOptions options, Split split, int steps, int lost) {
+    options.comm = &comm;
+    CheckpointDirectory checkpoints(comm, directory_.path());
+    StreamLoader loader(of(source_, split), options);
+    checkpoints.restore_all(loader);
+    bool is_over = false;
+    for (int k = 0; k < steps && !is_over; ++k) {
+      const auto step = take_step(loader, comm);
+      if (step) add(*step, all_);
+      is_over = !step;
+    }
+    checkpoints.save_all(loader.position().step, loader);
+    for (int k = 0; k < lost; ++k) static_cast<void>(loader.next());
+    return is_over;
+  }
+
+  std::mt19937_64 random_;
+  std::shared_ptr<const StreamSource> source_;
+  std::int64_t epochs_;
+  Shared directory_;
+  Delivered all_;
+};
+
+TEST(DispatchResume, BehindEveryStepGoesOnAtAnotherWorldSize) {
+  for (const std::int64_t length : {3, 17, 40}) {
+    Chain chain(static_cast<std::uint64_t>(length), numbered(length), 2);
+    for (int leg = 0; leg < 200; ++leg) {
+      if (chain.leg(chain.draw(1, everyone().size()), 1, leg % 2)) break;
+    }
+    if (is_root()) {
+      EXPECT_EQ(chain.delivered(), whole(length, 2));
+    }
+  }
+}
+
+TEST(DispatchResume, AChainOfWorldsSeesEachItemOnce) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const auto source = numbered(60);
+    source->blob_bytes = seed % 2 == 0 ? 0 : 500;  // a long cursor is taken seldom
+    Chain chain(seed, source, 2);
+    bool is_over = false;
+    for (int leg = 0; leg < 200 && !is_over; ++leg) {
+      const int steps = chain.draw(0, 6);
+      is_over = chain.leg(chain.draw(1, everyone().size()), steps, chain.draw(0, 2));
+    }
+    EXPECT_TRUE(is_over);
+    if (is_root()) {
+      EXPECT_EQ(chain.delivered(), whole(60, 2)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(DispatchResume, APipeLosesNothingWhereProgramsEndInOrder) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const auto pipe = std::make_shared<Pipe>(80);
+    pipe->blob_bytes = seed % 2 == 0 ? 0 : 500;
+    Chain chain(seed, pipe, 1);
+    bool is_over = false;
+    for (int leg = 0; leg < 200 && !is_over; ++leg) {
+      const int steps = chain.draw(0, 6);
+      is_over = chain.leg(chain.draw(1, everyone().size()), steps, 0);
+    }
+    EXPECT_TRUE(is_over);
+    if (is_root()) {
+      EXPECT_EQ(chain.delivered(), whole(80, 1)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(DispatchResume, APipeThatIsToGoBackSaysSoOnAllRanks) {
+  const Shared directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  StreamLoader loader(of(std::make_shared<Pipe>(80)), {.global_batch_size = 3, .comm = &everyone()});
+  checkpoints.save_all(0, loader);
+  for (int k = 0; k < 9; ++k) EXPECT_TRUE(take_step(loader, everyone()));
+  checkpoints.restore_all(loader);
+  try {
+    while (loader.next()) continue;
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot go to item"));
+  }
+}
+
+// Between these are parcels of items that are taken back.
+TEST(DispatchResume, ALoaderInTheMidstOfReadingGoesBack) {
+  const Shared directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  StreamLoader loader(of(numbered(60)), {.global_batch_size = 4, .epochs = 2, .comm = &everyone()});
+  for (int k = 0; k < 3; ++k) EXPECT_TRUE(take_step(loader, everyone()));
+  checkpoints.save_all(3, loader);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    Delivered rest;
+    for (int k = 0; k < 7 * attempt; ++k) EXPECT_TRUE(take_step(loader, everyone()));
+    const auto checkpoint = checkpoints.restore_all(loader);
+    EXPECT_EQ(loader.position().step, 3);
+    while (const auto step = take_step(loader, everyone())) add(*step, rest);
+    Delivered expected = whole(60, 2);
+    expected[0].erase(expected[0].begin(), expected[0].begin() + 12);
+    EXPECT_EQ(rest, expected);
+    checkpoints.restore_all(loader);
+  }
+}
+
+TEST(DispatchResume, ASaveStopsTheReadingUntilTheNextStep) {
+  const Shared directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  std::atomic<std::int64_t> read = 0;
+  const auto source = numbered(100);
+  source->on_read = [&](StreamId) { ++read; };
+  StreamLoader loader(of(source), {.global_batch_size = 4, .read_ahead_batches = 8, .comm = &everyone()});
+  EXPECT_TRUE(take_step(loader, everyone()));
+  checkpoints.save_all(1, loader);
+  const auto pending = checkpoints.latest()->tensor("dispatch/main/pending").rows();
+  if (is_root()) {
+    EXPECT_EQ(read, 4 + pending) << "all that was read is delivered or saved";
+  }
+  EXPECT_TRUE(take_step(loader, everyone()));
+}
+
+TEST(DispatchResume, SavesARowForEachShardAndEachItemInTheOrderOfShards) {
+  const Shared directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  StreamLoader loader(of(numbered(12)),
+                      {.global_batch_size = 7, .read_ahead_batches = 2, .comm = &everyone()});
+  EXPECT_TRUE(take_step(loader, everyone()));
+  while (is_root() && loader.stats().ready_batches == 0) continue;  // the rest of the epoch
+  checkpoints.save_all(1, loader);
+  const auto checkpoint = checkpoints.latest();
+  const auto cursors = checkpoint->read<std::int64_t>("dispatch/main/cursors");
+  const auto pending = checkpoint->read<std::int64_t>("dispatch/main/pending");
+  EXPECT_EQ(checkpoint->tensor("dispatch/main/cursors").shape, (std::vector<std::int64_t>{kShards, 4}));
+  EXPECT_EQ(checkpoint->tensor("dispatch/main/pending").shape, (std::vector<std::int64_t>{5, 4}));
+  EXPECT_THAT(std::vector(cursors.begin(), cursors.begin() + 4), ::testing::ElementsAre(0, 2, 1, 24));
+  EXPECT_THAT(std::vector(pending.begin(), pending.begin() + 8),
+              ::testing::ElementsAre(0, 0, 2, 24, 0, 1, 2, 25));
+}
+
+TEST(DispatchResume, RefusesAnotherSourceAndNamesBoth) {
+  const Shared directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  checkpoints.save_all(0, StreamLoader(of(numbered(12)), {.comm = &everyone()}));
+  const auto refuses = [&](const std::shared_ptr<const StreamSource>& source, std::int64_t shards,
+                           const char* why) {
+    Dispatch dispatch = of(source);
+    dispatch.shards = shards;
+    StreamLoader other(dispatch, {.comm = &everyone()});
+    try {
+      checkpoints.restore_all(other);
+      ADD_FAILURE() << why;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_THAT(error.what(), HasSubstr(why));
+    }
+    EXPECT_TRUE(other.next()) << "it is as it was";
+  };
+  refuses(numbered(12), 6, "shards differs: the checkpoint has 5, this loader has 6");
+  refuses(test::two_of_three(numbered(12)), kShards, "fingerprint differs");
+  StreamLoader stream(numbered(12), {.comm = &everyone()});
+  EXPECT_THROW(checkpoints.restore_all(stream), Error);
+}
+
+}  // namespace
+}  // namespace rota
