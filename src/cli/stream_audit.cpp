@@ -22,7 +22,7 @@ struct RankFile {
 using Phase = std::map<int, RankFile>;
 
 bool same_phase(const StreamTraceStart& a, const StreamTraceStart& b) {
-  return a.world.size == b.world.size && a.shards == b.shards && a.batch == b.batch &&
+  return a.world.size == b.world.size && a.shards == b.shards && a.batch == b.batch && a.split == b.split &&
          a.resumed_from == b.resumed_from;
 }
 
@@ -108,7 +108,8 @@ void Auditor::check_ranks(const Phase& phase, bool counts) {
   const StreamTraceStart& start = *phase.begin()->second.file.start();
   for (const auto& [rank, file] : phase) {
     if (same_phase(start, *file.file.start())) continue;
-    add(ProblemKind::start, start, rank, "its world, shards, batch or start is not that of the other ranks");
+    add(ProblemKind::start, start, rank,
+        "its world, shards, batch, split or start is not that of the other ranks");
   }
   if (start.shards != phases_.begin()->second.begin()->second.file.start()->shards) {
     add(ProblemKind::start, start, -1,
@@ -203,8 +204,10 @@ void Auditor::check_epoch(const StreamPosition& start, const StreamTraceStart& p
   report_.end = {.epoch = start.epoch, .step = start.step + 1};
 }
 
-// Ranks own whole shards, for as long as the epoch and the phase last.
+// Ranks own whole shards, for as long as the epoch and the phase last, unless they are dispatched to by
+// sample.
 void Auditor::check_owner(const RankFile& file) {
+  if (file.file.start()->split == Split::by_sample) return;
   const int rank = file.file.start()->world.rank;
   for (const StreamId& id : file.batch.ids) {
     const auto [owner, is_new] = owners_.try_emplace(id.shard.value, rank);

@@ -21,6 +21,7 @@ StreamTraceStart to_start(const Json& record) {
                          .workers = small(record, "workers"),
                          .shards = natural(record, "shards"),
                          .batch = natural(record, "batch"),
+                         .split = parse_split(record.contains("split") ? text(record, "split") : "by_shard"),
                          .resumed_from = to_position(member(record, "resumed_from"))};
   start.world.validate();
   return start;
@@ -55,9 +56,9 @@ StreamTraceWriter::StreamTraceWriter(const std::filesystem::path& dir, const Str
       rank_(start.world.rank) {
   lines_.append(fmt::format(
       R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},"workers":{},"shards":{},"batch":{},)"
-      R"("resumed_from":{{"epoch":{},"step":{}}}}})",
-      phase_, start.world.size, rank_, start.workers, start.shards, start.batch, start.resumed_from.epoch,
-      start.resumed_from.step));
+      R"("split":"{}","resumed_from":{{"epoch":{},"step":{}}}}})",
+      phase_, start.world.size, rank_, start.workers, start.shards, start.batch, to_string(start.split),
+      start.resumed_from.epoch, start.resumed_from.step));
 }
 
 void StreamTraceWriter::write(const StreamBatch& batch) {

@@ -21,6 +21,7 @@ struct StreamTraceStart {
   int workers = 0;
   std::int64_t shards = 0;           ///< L
   std::int64_t batch = 0;            ///< B
+  Split split = Split::by_shard;     ///< by_sample where ranks share shards, as they may in a dispatch
   StreamPosition resumed_from = {};  ///< (0, 0) for a fresh start
 };
 

@@ -34,6 +34,7 @@ class FakeStream {
   std::map<Key, StreamPosition> ends{{{1, 0}, {.epoch = 2, .step = 6}}};
   int worlds[2] = {2, 1};
   StreamPosition resumed[2] = {{}, {.epoch = 1, .step = 4}};
+  Split split = Split::by_shard;
 
   void write(const std::filesystem::path& dir) const {
     for (const auto& [key, records] : batches) {
@@ -42,6 +43,7 @@ class FakeStream {
                                      .world = {.rank = rank, .size = worlds[phase]},
                                      .shards = 2,
                                      .batch = 4,
+                                     .split = split,
                                      .resumed_from = resumed[phase]});
       for (const StreamTraceBatch& batch : records) writer.write(batch);
       if (ends.contains(key)) writer.end(ends.at(key));
@@ -89,6 +91,15 @@ TEST(StreamAudit, PassesOverAStepThatAKilledRankHasNotWritten) {
   const StreamAuditReport report = audit_of(run);
   EXPECT_TRUE(report.passed()) << stream_audit_text(report, "run");
   EXPECT_EQ(report.end.step, 4);
+}
+
+TEST(StreamAudit, LetsRanksShareAShardWhereTheyAreDispatchedToBySample) {
+  FakeStream run;
+  std::swap(run.batches[{0, 0}][1].ids, run.batches[{0, 1}][1].ids);
+  EXPECT_FALSE(audit_of(run).passed());
+  run.split = Split::by_sample;
+  const StreamAuditReport report = audit_of(run);
+  EXPECT_TRUE(report.passed()) << stream_audit_text(report, "run");
 }
 
 struct Breakage {

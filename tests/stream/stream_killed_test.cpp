@@ -21,18 +21,25 @@ class StreamKilled : public ::testing::Test {
     TemporaryDirectory traces;
     TemporaryDirectory checkpoints;
   };
-  static Ended start(const Run& run, int ranks, int batch, const std::string& victim = "") {
-    return run_command(fmt::format("timeout 60 {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_STREAMER,
-                                   run.traces.path().string(), run.checkpoints.path().string(), batch,
+  Ended start(const Run& run, int ranks, int batch, const std::string& victim = "") const {
+    return run_command(fmt::format("timeout 60 {} {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_STREAMER,
+                                   mode_, run.traces.path().string(), run.checkpoints.path().string(), batch,
                                    victim));
   }
-  static void expect_killed(const Run& run, int ranks, int batch, const std::string& victim) {
+  void expect_killed(const Run& run, int ranks, int batch, const std::string& victim) const {
     const Ended ended = start(run, ranks, batch, victim);
     EXPECT_THAT(ended.output, ::testing::HasSubstr("signal 9")) << ended.code;
   }
   static tracing::StreamAuditReport audit(const Run& run) {
     return tracing::audit_streams(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
   }
+
+  std::string mode_;
+};
+
+class DispatchKilled : public StreamKilled {
+ protected:
+  DispatchKilled() { mode_ = "--dispatch"; }
 };
 
 TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
@@ -50,7 +57,7 @@ TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   EXPECT_TRUE(report.passed()) << stream_audit_text(report, broken.traces.path());
   EXPECT_EQ(report.phases.size(), 5U);
   EXPECT_GT(report.phases[0].rolled_back, 0);
-  EXPECT_EQ(report.samples, count_streamed(0) + count_streamed(1));
+  EXPECT_EQ(report.samples, count_samples(*streamed(), 0) + count_samples(*streamed(), 1));
 }
 
 TEST_F(StreamKilled, BeforeItsFirstSaveBeginsAnew) {
@@ -60,6 +67,25 @@ TEST_F(StreamKilled, BeforeItsFirstSaveBeginsAnew) {
   EXPECT_EQ(start(run, 4, 16).code, 0);
   const tracing::StreamAuditReport report = audit(run);
   EXPECT_TRUE(report.passed()) << stream_audit_text(report, run.traces.path());
+}
+
+TEST_F(DispatchKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
+  const Run unbroken;
+  EXPECT_EQ(start(unbroken, 1, 16).code, 0);
+  const Run broken;
+  expect_killed(broken, 8, 16, "0 13");
+  expect_killed(broken, 7, 16, "6 8");
+  expect_killed(broken, 13, 16, "4 17");
+  expect_killed(broken, 1, 16, "0 7");
+  expect_killed(broken, 32, 16, "0 6");
+  EXPECT_EQ(start(broken, 5, 16).code, 0);
+
+  tracing::StreamAuditReport report = audit(broken);
+  compare(report, audit(unbroken), unbroken.traces.path());
+  EXPECT_TRUE(report.passed()) << stream_audit_text(report, broken.traces.path());
+  EXPECT_EQ(report.phases.size(), 6U);
+  EXPECT_GT(report.phases[0].rolled_back, 0);
+  EXPECT_EQ(report.samples, count_samples(*dispatched(), 0) + count_samples(*dispatched(), 1));
 }
 
 }  // namespace

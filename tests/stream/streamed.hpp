@@ -1,6 +1,6 @@
 #pragma once
 
-// The stream that the launched runs read.
+// The streams that the launched runs read.
 
 #include <memory>
 #include <vector>
@@ -17,11 +17,16 @@ inline std::shared_ptr<const StreamSource> streamed() {
   return shuffle_buffer(up_to_three(two_of_three(std::make_shared<NumberedStream>(lengths))), 16, 3);
 }
 
+/// What rank 0 dispatches.
+inline std::shared_ptr<const StreamSource> dispatched() {
+  const std::vector<std::int64_t> lengths{500};
+  return shuffle_buffer(up_to_three(two_of_three(std::make_shared<NumberedStream>(lengths))), 16, 3);
+}
+
 /// Samples of an epoch.
-inline std::int64_t count_streamed(std::int64_t epoch) {
+inline std::int64_t count_samples(const StreamSource& source, std::int64_t epoch) {
   std::int64_t count = 0;
-  for (std::int64_t s = 0; s < streamed()->shards(); ++s)
-    count += std::ssize(read_all(*streamed(), {s}, epoch));
+  for (std::int64_t s = 0; s < source.shards(); ++s) count += std::ssize(read_all(source, {s}, epoch));
   return count;
 }
 

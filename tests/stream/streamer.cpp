@@ -1,6 +1,6 @@
 // Reads a stream with all ranks from the newest checkpoint on, and traces what it gets, until a rank is
 // killed by itself, as by kill -9, or the run ends.
-//   streamer TRACES CHECKPOINTS BATCH [VICTIM STEPS]
+//   streamer [--dispatch] TRACES CHECKPOINTS BATCH [VICTIM STEPS]
 
 #include <unistd.h>
 
@@ -25,21 +25,32 @@ std::int64_t new_phase(const rota::mpi::Communicator& comm, const std::string& t
   return 1 + std::stoll(rota::mpi::broadcast(comm, std::to_string(before)));
 }
 
-int run(const rota::mpi::Session& session, const std::vector<std::string>& arguments) {
+rota::StreamLoader make_loader(const rota::mpi::Communicator& comm, bool is_dispatched, std::int64_t batch) {
+  const rota::StreamLoaderOptions options{.global_batch_size = batch,
+                                          .epochs = rota::test::kStreamedEpochs,
+                                          .workers = 1 + comm.rank() % 2,
+                                          .comm = &comm};
+  if (!is_dispatched) return rota::StreamLoader(rota::test::streamed(), options);
+  return rota::StreamLoader(
+      rota::Dispatch{.source = comm.rank() == 0 ? rota::test::dispatched() : nullptr, .shards = 16}, options);
+}
+
+int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
   const rota::World world = session.world();
+  const bool is_dispatched = arguments[0] == "--dispatch";
+  if (is_dispatched) arguments.erase(arguments.begin());
   const std::int64_t phase = new_phase(session.comm(), arguments[0]);
-  rota::StreamLoader loader(rota::test::streamed(), {.global_batch_size = std::stoll(arguments[2]),
-                                                     .epochs = rota::test::kStreamedEpochs,
-                                                     .workers = 1 + world.rank % 2,
-                                                     .comm = &session.comm()});
+  rota::StreamLoader loader = make_loader(session.comm(), is_dispatched, std::stoll(arguments[2]));
   rota::CheckpointDirectory checkpoints(session.comm(), arguments[1]);
   checkpoints.restore_all(loader);
-  rota::tracing::StreamTraceWriter trace(arguments[0], {.phase = phase,
-                                                        .world = world,
-                                                        .workers = loader.options().workers,
-                                                        .shards = loader.source().shards(),
-                                                        .batch = loader.options().global_batch_size,
-                                                        .resumed_from = loader.position()});
+  rota::tracing::StreamTraceWriter trace(
+      arguments[0], {.phase = phase,
+                     .world = world,
+                     .workers = loader.options().workers,
+                     .shards = loader.source().shards(),
+                     .batch = loader.options().global_batch_size,
+                     .split = is_dispatched ? rota::Split::by_sample : rota::Split::by_shard,
+                     .resumed_from = loader.position()});
   const bool is_victim = arguments.size() > 3 && std::stoi(arguments[3]) == world.rank;
   std::int64_t steps = 0;
   while (const auto batch = loader.next()) {
