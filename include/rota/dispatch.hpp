@@ -17,7 +17,8 @@ namespace rota {
 ///
 /// Rank 0 reads ahead with a thread of its own and pushes items to their ranks from inside
 /// `StreamLoader::next`, where all MPI is called (MPI_THREAD_FUNNELED will do). Of what ranks have not been
-/// handed yet there are `read_ahead_batches` batches at most, and the reading waits until one of these is.
+/// handed yet there are `read_ahead_batches` batches at most, and the reading waits until one of these is. It
+/// begins with the first `next`, behind a restore.
 ///
 /// What was read and not delivered is saved item by item, so that a source that cannot be opened at a cursor
 /// loses nothing where a program saves, ends in order, and goes on at another world size. Such a source goes

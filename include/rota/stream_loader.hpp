@@ -99,7 +99,8 @@ class StreamBatch {
 
 /// Feeds one rank from the shards that it owns, which take turns. Promised are exactly once per epoch, equal
 /// steps on all ranks and resume at any world; not equal slices, nor the same batches in another world. (In
-/// the same world a resumed run goes on with the very batches.) What was read ahead is not state.
+/// the same world a resumed run goes on with the very batches.) What was read ahead is not state. What is
+/// dispatched comes in the same batches in every world, and what was read ahead of that is state.
 ///
 /// Shards are shared out by what StreamSource::remaining says is in them, else by number. *One thread*, which
 /// alone calls MPI. Worker threads read fixed shards each; batches do not depend on how many there are.

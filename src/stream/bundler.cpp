@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -169,7 +168,7 @@ void Bundler::park(Lock& lock) {
   }
   lock.lock();
   park_error_ = error;
-  is_parked_ = true;
+  is_parked_ = is_held_;  // it may have been let go meanwhile
   caller_wakes_.notify_all();
 }
 
@@ -212,7 +211,10 @@ Bundle Bundler::tie() {
   std::vector<std::size_t> sizes(static_cast<std::size_t>(plan_.ranks), sizeof(ParcelHead));
   for (const auto& slot : slots) sizes[static_cast<std::size_t>(slot.rank)] += record(slot.item).size();
   std::vector<std::vector<std::byte>> parcels;
-  for (const std::size_t size : sizes) parcels.push_back(new_parcel(bundle.head, size));
+  for (const std::size_t size : sizes) {
+    if (!parcels.empty()) require_message(size);
+    parcels.push_back(new_parcel(bundle.head, size));
+  }
   for (const auto& slot : slots) {
     const ByteSpan bytes = record(slot.item);
     auto& parcel = parcels[static_cast<std::size_t>(slot.rank)];
@@ -225,6 +227,14 @@ Bundle Bundler::tie() {
   open_.clear();
   open_ends_.clear();
   return bundle;
+}
+
+void Bundler::require_message(std::size_t bytes) const {
+  if (bytes < plan_.most_bytes) return;
+  throw Error(ErrorCode::out_of_range,
+              fmt::format("dispatch items {} to {} of epoch {}: a rank's share of them is {} bytes, and a "
+                          "message holds less than {}; make batches smaller, or items",
+                          first_, first_ + std::ssize(open_ends_) - 1, epoch_, bytes, plan_.most_bytes));
 }
 
 ParcelHead Bundler::head(FeedHead::Kind kind, std::int64_t count) const noexcept {

@@ -36,7 +36,7 @@ struct BundlerStart {
 /// Reads a dispatched source ahead of the caller and ties its items into bundles, by a thread or, with no
 /// workers, inside `wait`. Reading waits while as many bundles are not delivered as batches may be read
 /// ahead, or too many bytes; a bundle never goes on into the next epoch, and an epoch without items is the
-/// last.
+/// last. It begins held, so that nothing is read of a pipe before a restore has said what of it is gone.
 ///
 /// All of it is under one mutex, which nobody holds while reading or copying. Its caller is one thread.
 class Bundler {
@@ -79,6 +79,7 @@ class Bundler {
   void read();
   [[nodiscard]] bool is_full() const noexcept;
   [[nodiscard]] Bundle tie();
+  void require_message(std::size_t bytes) const;
   [[nodiscard]] ParcelHead head(FeedHead::Kind kind, std::int64_t count) const noexcept;
   [[nodiscard]] Bundle empty_bundle(FeedHead::Kind kind) const;
   void end_epoch();
@@ -109,7 +110,7 @@ class Bundler {
   std::int64_t bytes_ = 0;        // of them
   std::int64_t open_bytes_ = 0;   // of the next
   bool has_failed_ = false;
-  bool is_held_ = false;
+  bool is_held_ = true;
   bool is_parked_ = false;
   std::exception_ptr park_error_;
   WorkerStats stats_;

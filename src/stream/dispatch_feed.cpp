@@ -57,7 +57,7 @@ FeedHead DispatchFeed::open(const Arrival& arrival) {
     if (!next.error && next.head.kind == FeedHead::Kind::batch) next.batch = unpack(arrival.parcel);
   } catch (...) {
     next.error = std::current_exception();
-    next.is_here = true;
+    next.is_kept = true;
   }
   if (next.error) next.head = {.kind = FeedHead::Kind::failed, .epoch = epoch_};
   return next.head;
@@ -87,7 +87,7 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::unpack(const Parcel& parcel) co
 
 std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
   Next next = *std::exchange(next_, std::nullopt);
-  if (!next.is_here) line().drop();
+  if (!next.is_kept) line().drop();
   if (next.error) std::rethrow_exception(next.error);
   delivered_ += next.count;
   if (next.head.kind == FeedHead::Kind::epoch_end) {

@@ -49,7 +49,7 @@ class DispatchFeed final : public Feed {
     std::int64_t count = 0;  // items of the batch, over all ranks
     std::unique_ptr<StreamBatchMemory> batch;
     std::exception_ptr error;
-    bool is_here = false;  // the error is not of the parcel, which is still to be taken
+    bool is_kept = false;  // the error is of this rank, and the parcel is to be opened again
   };
   [[nodiscard]] ParcelLine& line() noexcept;
   FeedHead open(const Arrival& arrival);

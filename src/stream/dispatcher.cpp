@@ -58,7 +58,7 @@ SourcePlace Dispatcher::hold(PendingItems& out) {
 void Dispatcher::go_on(BundlerStart start) {
   bundler_.reset();
   undelivered_.clear();
-  is_held_ = false;
+  is_held_ = true;
   has_failed_ = false;
   bundler_.emplace(*source_, *layout_, plan_, *options_, std::move(start));
 }

@@ -39,7 +39,7 @@ class Dispatcher final : public ParcelLine {
   std::deque<Bundle> undelivered_;
   Arrival head_;
   mpi::Outbox outbox_;
-  bool is_held_ = false;
+  bool is_held_ = true;
   bool has_failed_ = false;  // and what the caller has done since may have mended it
   std::optional<Bundler> bundler_;
 };

@@ -61,6 +61,37 @@ TEST_F(Examples, PackAndMixSeesEveryTokenOnceAcrossStopsAndChangesOfWeights) {
   EXPECT_THAT(run(2, "pack_and_mix"), HasSubstr(" 0 otherwise"));
 }
 
+TEST_F(Examples, DispatchSqliteSeesEveryRowOnceAtAnyWorldSizes) {
+  EXPECT_THAT(run(4, "dispatch_sqlite --checkpoint c --stop-after 33"),
+              HasSubstr("4 ranks, from step 0 to 33: 2112 rows so far"));
+  EXPECT_THAT(run(3, "dispatch_sqlite --checkpoint c --stop-after 21 --batch 100"),
+              HasSubstr("from step 33 to 54: 4212 rows"));
+  EXPECT_THAT(run(5, "dispatch_sqlite --checkpoint c"), HasSubstr("the end: all rows were seen once"));
+}
+
+// The shell holds the pipe; each program reads on where the one before ended.
+TEST_F(Examples, DispatchStdinLosesNothingOfAPipeThatTwoProgramsRead) {
+  const std::string program = ROTA_EXAMPLES "/dispatch_stdin --checkpoint c";
+  const auto ended =
+      rota::test::run_command("cd " + directory_.path().string() + " && seq 1 20000 | { timeout 60 " +
+                              program + " --stop-after 50; timeout 60 " + program + "; }");
+  EXPECT_THAT(ended.output, HasSubstr("from step 0 to 50: 3200 lines"));
+  EXPECT_THAT(ended.output, HasSubstr(": 20000 lines, 88894 bytes, sum "));
+  EXPECT_THAT(ended.output, HasSubstr("; the end"));
+}
+
+TEST_F(Examples, DispatchStdinLosesNothingOfANamedPipeAtAnyWorldSizes) {
+  const auto start = [](int ranks, const std::string& options) {
+    return "timeout 60 " ROTA_MPIEXEC " " + std::to_string(ranks) +
+           " " ROTA_EXAMPLES "/dispatch_stdin --input lines --checkpoint c " + options + "; ";
+  };
+  const auto ended = rota::test::run_command(
+      "cd " + directory_.path().string() + " && mkfifo lines && { timeout 100 seq 1 60000 > lines & } && " +
+      "exec 3< lines && " + start(3, "--stop-after 100") + start(2, "--stop-after 200") + start(4, ""));
+  EXPECT_THAT(ended.output, HasSubstr("2 ranks, from step 100 to 300: 19200 lines"));
+  EXPECT_THAT(ended.output, HasSubstr(": 60000 lines, 288894 bytes, sum "));
+}
+
 TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
   EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
 }

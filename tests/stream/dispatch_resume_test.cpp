@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <random>
 
 #include "mpi_main.hpp"
@@ -71,8 +73,9 @@ Delivered whole(std::int64_t length, std::int64_t epochs) {
 /// Worlds of the first so many ranks. All choices are the same on every rank.
 class Chain {
  public:
-  Chain(std::uint64_t seed, std::shared_ptr<const StreamSource> source, std::int64_t epochs)
-      : random_(seed), source_(std::move(source)), epochs_(epochs) {}
+  /// `open` is what each program opens anew.
+  Chain(std::uint64_t seed, std::function<std::shared_ptr<const StreamSource>()> open, std::int64_t epochs)
+      : random_(seed), open_(std::move(open)), epochs_(epochs) {}
 
   int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
 
@@ -101,7 +104,7 @@ class Chain {
   bool run(const mpi::Communicator& comm, StreamLoaderOptions options, Split split, int steps, int lost) {
     options.comm = &comm;
     CheckpointDirectory checkpoints(comm, directory_.path());
-    StreamLoader loader(of(source_, split), options);
+    StreamLoader loader(of(open_(), split), options);
     checkpoints.restore_all(loader);
     bool is_over = false;
     for (int k = 0; k < steps && !is_over; ++k) {
@@ -115,7 +118,7 @@ class Chain {
   }
 
   std::mt19937_64 random_;
-  std::shared_ptr<const StreamSource> source_;
+  std::function<std::shared_ptr<const StreamSource>()> open_;
   std::int64_t epochs_;
   Shared directory_;
   Delivered all_;
@@ -123,7 +126,8 @@ class Chain {
 
 TEST(DispatchResume, BehindEveryStepGoesOnAtAnotherWorldSize) {
   for (const std::int64_t length : {3, 17, 40}) {
-    Chain chain(static_cast<std::uint64_t>(length), numbered(length), 2);
+    Chain chain(
+        static_cast<std::uint64_t>(length), [=] { return numbered(length); }, 2);
     for (int leg = 0; leg < 200; ++leg) {
       if (chain.leg(chain.draw(1, everyone().size()), 1, leg % 2)) break;
     }
@@ -135,9 +139,12 @@ TEST(DispatchResume, BehindEveryStepGoesOnAtAnotherWorldSize) {
 
 TEST(DispatchResume, AChainOfWorldsSeesEachItemOnce) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    const auto source = numbered(60);
-    source->blob_bytes = seed % 2 == 0 ? 0 : 500;  // a long cursor is taken seldom
-    Chain chain(seed, source, 2);
+    const auto open = [=] {
+      const auto source = numbered(60);
+      source->blob_bytes = seed % 2 == 0 ? 0 : 500;  // a long cursor is taken seldom
+      return source;
+    };
+    Chain chain(seed, open, 2);
     bool is_over = false;
     for (int leg = 0; leg < 200 && !is_over; ++leg) {
       const int steps = chain.draw(0, 6);
@@ -152,9 +159,13 @@ TEST(DispatchResume, AChainOfWorldsSeesEachItemOnce) {
 
 TEST(DispatchResume, APipeLosesNothingWhereProgramsEndInOrder) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    const auto pipe = std::make_shared<Pipe>(80);
-    pipe->blob_bytes = seed % 2 == 0 ? 0 : 500;
-    Chain chain(seed, pipe, 1);
+    const auto gone = std::make_shared<std::int64_t>(0);
+    const auto open = [=] {
+      const auto pipe = std::make_shared<Pipe>(80, gone);
+      pipe->blob_bytes = seed % 2 == 0 ? 0 : 500;
+      return pipe;
+    };
+    Chain chain(seed, open, 1);
     bool is_over = false;
     for (int leg = 0; leg < 200 && !is_over; ++leg) {
       const int steps = chain.draw(0, 6);
@@ -170,7 +181,8 @@ TEST(DispatchResume, APipeLosesNothingWhereProgramsEndInOrder) {
 TEST(DispatchResume, APipeThatIsToGoBackSaysSoOnAllRanks) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
-  StreamLoader loader(of(std::make_shared<Pipe>(80)), {.global_batch_size = 3, .comm = &everyone()});
+  const auto gone = std::make_shared<std::int64_t>(0);
+  StreamLoader loader(of(std::make_shared<Pipe>(80, gone)), {.global_batch_size = 3, .comm = &everyone()});
   checkpoints.save_all(0, loader);
   for (int k = 0; k < 9; ++k) EXPECT_TRUE(take_step(loader, everyone()));
   checkpoints.restore_all(loader);

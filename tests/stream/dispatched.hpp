@@ -90,20 +90,22 @@ inline std::vector<Items> dealt(std::int64_t first, std::int64_t count, std::int
   return all;
 }
 
-/// A pipe: what was read of it is gone, whoever reads on. It buffers, and what it has buffered goes into its
-/// cursor.
+/// A pipe: what was read of it is gone, whoever reads on. As a program that has just begun has it, which
+/// takes its word for where the pipe stands.
 class Pipe : public NumberedStream {
  public:
-  explicit Pipe(std::int64_t length) : NumberedStream({length}) {}
+  /// `gone` items were read of it by all programs.
+  Pipe(std::int64_t length, std::shared_ptr<std::int64_t> gone)
+      : NumberedStream({length}), gone_(std::move(gone)) {}
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     const std::int64_t next = cursor.is_start() ? 0 : cursor.numbers.at(0);
-    if (next != stands_at_ || epoch > 0) {
-      throw Error(ErrorCode::io, "a pipe at item " + std::to_string(stands_at_) + " cannot go to item " +
+    if (std::exchange(was_opened_, true) && (next != *gone_ || epoch > 0)) {
+      throw Error(ErrorCode::io, "a pipe at item " + std::to_string(*gone_) + " cannot go to item " +
                                      std::to_string(next) + " of epoch " + std::to_string(epoch));
     }
-    return std::make_unique<Reader>(*this, NumberedStream::open(shard, epoch, cursor));
+    return std::make_unique<Reader>(*this, NumberedStream::open(shard, epoch, at(*gone_)));
   }
 
  private:
@@ -111,14 +113,19 @@ class Pipe : public NumberedStream {
     Reader(const Pipe& pipe, std::unique_ptr<ShardStream> stream) : pipe_(pipe), stream_(std::move(stream)) {}
     bool next(StreamSample& out) override {
       const bool is_there = stream_->next(out);
-      pipe_.stands_at_ += is_there ? 1 : 0;
+      *pipe_.gone_ += is_there ? 1 : 0;
       return is_there;
     }
     void cursor(StreamCursor& out) const override { stream_->cursor(out); }
     const Pipe& pipe_;
     std::unique_ptr<ShardStream> stream_;
   };
-  mutable std::int64_t stands_at_ = 0;  // of one reader at a time
+  [[nodiscard]] StreamCursor at(std::int64_t item) const {
+    return {.numbers = {item, item + 7}, .blob = std::string(blob_bytes, 'b')};
+  }
+
+  std::shared_ptr<std::int64_t> gone_;  // of one reader at a time
+  mutable bool was_opened_ = false;
 };
 
 }  // namespace rota::test

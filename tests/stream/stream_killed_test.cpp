@@ -22,7 +22,7 @@ class StreamKilled : public ::testing::Test {
     TemporaryDirectory checkpoints;
   };
   Ended start(const Run& run, int ranks, int batch, const std::string& victim = "") const {
-    return run_command(fmt::format("timeout 60 {} {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_STREAMER,
+    return run_command(fmt::format("timeout 100 {} {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_STREAMER,
                                    mode_, run.traces.path().string(), run.checkpoints.path().string(), batch,
                                    victim));
   }

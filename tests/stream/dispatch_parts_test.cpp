@@ -1,0 +1,108 @@
+// What a dispatch is made of, in one process: the arithmetic of who gets what, items as bytes, and bundles.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "stream/bundler.hpp"
+#include "stream/dispatched.hpp"
+
+namespace rota::internal {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<test::Items> slots_by_rank(const DispatchPlan& plan, std::int64_t first, std::int64_t count) {
+  std::vector<test::Items> all(static_cast<std::size_t>(plan.ranks));
+  for (const auto& slot : plan.slots(first, count)) {
+    all[static_cast<std::size_t>(slot.rank)].push_back(first + slot.item);
+  }
+  return all;
+}
+
+TEST(DispatchPlan, IsTheOrderOfShardThenPositionDealtOut) {
+  for (const std::int64_t shards : {1, 2, 7, 30}) {
+    for (const std::int64_t first : {0, 1, 6, 29, 1000}) {
+      for (const std::int64_t count : {0, 1, 5, 7, 31, 64}) {
+        for (const int ranks : {1, 3, 40}) {
+          for (const Split split : {Split::by_sample, Split::by_shard}) {
+            const DispatchPlan plan{.shards = shards, .split = split, .ranks = ranks};
+            ASSERT_EQ(slots_by_rank(plan, first, count), test::dealt(first, count, shards, split, ranks));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DispatchPlan, CountsWhatAShardHasHad) {
+  const DispatchPlan plan{.shards = 3};
+  for (std::int64_t items = 0; items < 20; ++items) {
+    std::vector<std::int64_t> counts(3);
+    for (std::int64_t i = 0; i < items; ++i) ++counts[static_cast<std::size_t>(plan.shard_of(i).value)];
+    for (std::int64_t s = 0; s < 3; ++s) {
+      EXPECT_EQ(plan.count_of({s}, items), counts[static_cast<std::size_t>(s)]);
+    }
+  }
+}
+
+TEST(RecordLayout, BelievesNoLengthThatIsNotThere) {
+  const test::NumberedStream source({10});
+  const RecordLayout layout(source.fields());
+  StreamSample sample(source.fields());
+  SampleMemory::own(sample);
+  const auto stream = source.open({0}, 0, {});
+  for (int i = 0; i < 4; ++i) stream->next(sample);
+  std::vector<std::byte> record;
+  layout.append(sample, record);
+  EXPECT_EQ(record.size(), 8U + 16 + 3);
+  EXPECT_EQ(layout.first(record).size(), record.size());
+  for (std::size_t size = 0; size < record.size(); ++size) {
+    EXPECT_THROW(static_cast<void>(layout.first(ByteSpan(record).first(size))), Error) << size;
+  }
+  for (const std::int64_t rows : {std::int64_t{-1}, std::int64_t{4}, std::int64_t{1} << 62}) {
+    std::memcpy(record.data(), &rows, sizeof(rows));
+    EXPECT_THROW(static_cast<void>(layout.first(record)), Error) << rows;
+  }
+}
+
+TEST(Bundler, RefusesWhatNoMessageHolds) {
+  const test::NumberedStream source({10});
+  const RecordLayout layout(source.fields());
+  const DispatchPlan plan{.shards = 1, .ranks = 2, .most_bytes = 100};
+  Bundler bundler(source, layout, plan, {.global_batch_size = 6, .workers = 0}, {});
+  bundler.go_on();
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Bundle bundle = bundler.wait();
+    ASSERT_TRUE(bundle.error);
+    try {
+      std::rethrow_exception(bundle.error);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::out_of_range);
+      EXPECT_THAT(error.what(), HasSubstr("dispatch items 0 to 5 of epoch 0: a rank's share of them is"));
+    }
+    bundler.drop(bundle);
+    bundler.retry();
+  }
+}
+
+// Nothing of a pipe may be read before it is known what of it is gone.
+TEST(Bundler, BeginsHeld) {
+  test::NumberedStream source({10});
+  std::atomic<int> read = 0;
+  source.on_read = [&](StreamId) { ++read; };
+  const RecordLayout layout(source.fields());
+  {
+    Bundler bundler(source, layout, {}, {.global_batch_size = 4}, {});
+    bundler.hold();
+    PendingItems pending;
+    EXPECT_EQ(bundler.add_pending(pending).shard.position, 0);
+    EXPECT_TRUE(pending.items().empty());
+    EXPECT_EQ(read, 0);
+    bundler.go_on();
+    EXPECT_EQ(bundler.wait().head.count, 4);
+  }
+  EXPECT_GE(read, 4);
+}
+
+}  // namespace
+}  // namespace rota::internal
