@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -50,6 +51,7 @@ FeedHead DispatchFeed::open(const Arrival& arrival) {
   next.error = arrival.error;
   if (arrival.parcel) {
     const ParcelHead head = head_of(arrival.parcel);
+    assert(head.epoch == epoch_ && head.first == delivered_);
     next.head = {.kind = static_cast<FeedHead::Kind>(head.kind), .epoch = head.epoch};
     next.count = head.count;
   }
