@@ -12,7 +12,7 @@ namespace rota::mpi {
 /// Memory that several ranks have mapped. It has no name in any file system, and is gone with its ranks,
 /// however they end.
 struct SharedRoom {
-  std::shared_ptr<std::byte> memory;
+  std::shared_ptr<std::byte> memory = nullptr;
   int ranks = 1;         ///< that have it in common
   bool is_first = true;  ///< of those ranks: whoever is to make something of the zeros
 };

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "rota/cereal.hpp"
+#include "loader/resume_state.hpp"
 #include "rota/error.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/stream_state.hpp"
@@ -17,19 +17,7 @@ namespace {
 
 constexpr std::uint32_t kStateVersion = 1;
 
-/// What the blob "dispatch/<name>/state" holds: a version that every reader understands, and what is of that
-/// version.
-struct Envelope {
-  std::uint32_t version = kStateVersion;
-  std::string state;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(version, state);
-  }
-};
-
-/// As rank 0 has it.
+/// What the blob "dispatch/<name>/state" holds, as rank 0 has it.
 struct State {
   Fingerprint dataset;
   std::int64_t shards = 0;
@@ -131,14 +119,11 @@ Rows rows_of(const State& state, const DispatchPlan& plan, const PendingItems& p
 class Saved {
  public:
   Saved(const Checkpoint& checkpoint, std::string_view name, const DispatchFeed& feed)
-      : checkpoint_(checkpoint), names_(name), plan_(feed.plan()), layout_(feed.layout()) {
-    const auto envelope = from_blob<Envelope>(checkpoint.blob(names_.state));
-    if (envelope.version > kStateVersion) {
-      fail(ErrorCode::unsupported, fmt::format("its state is of version {}, and this rota reads up to {}",
-                                               envelope.version, kStateVersion));
-    }
-    state_ = from_blob<State>(envelope.state);
-  }
+      : checkpoint_(checkpoint),
+        names_(name),
+        plan_(feed.plan()),
+        layout_(feed.layout()),
+        state_(from_state_blob<State>(checkpoint, names_.state, kStateVersion, "a stream loader")) {}
 
   void require_same_source(const State& here) const {
     require_same("the number of shards", state_.shards, here.shards);
@@ -274,7 +259,7 @@ void save_dispatch(const StreamLoader& loader, Snapshot& snapshot, std::string_v
   snapshot.tensor(names.pending, DType::int64, {sizeof(ItemRow) / sizeof(std::int64_t)},
                   std::ssize(rows.pending), bytes_of(rows.pending));
   snapshot.tensor(names.items, DType::uint8, {}, std::ssize(rows.items), std::move(rows.items));
-  snapshot.blob(names.state, to_blob(Envelope{.state = to_blob(state)}));
+  snapshot.blob(names.state, to_state_blob(kStateVersion, state));
 }
 
 void restore_dispatch(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
