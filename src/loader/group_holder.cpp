@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "rota/error.hpp"
 #include "rota/types.hpp"
@@ -47,7 +48,7 @@ void GroupHolder::hold(const GlobalBatch& batch, std::vector<Hold>& out) {
     const auto& ends = dataset.ends;
     for (auto k = std::ranges::upper_bound(ends, stretch.begin) - ends.begin();; ++k) {
       // What pads a batch is not where the run goes on.
-      out.push_back(stretch.mark == Mark::pad ? begin(dataset, stretch.epoch, k)
+      out.push_back(stretch.mark == Mark::pad ? begin(dataset, stretch.epoch, k).held
                                               : go_on(dataset, stretch.epoch, k));
       if (ends[static_cast<std::size_t>(k)] >= stretch.end) break;
     }
@@ -82,7 +83,7 @@ void GroupHolder::count_turns(Dataset& dataset, std::int64_t epoch) {
 
 // Where ranks have shards of their own, this one fetches no others; but all use all of them, so that they are
 // dropped when the last rank has passed.
-Hold GroupHolder::begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
+Hold GroupHolder::hold_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
   const ShardPlan& plan = dataset.order.plan();
   const std::int64_t group = group_number(dataset.order, epoch, k);
   const std::int64_t first = plan.group_first(group);
@@ -99,19 +100,29 @@ Hold GroupHolder::begin(const Dataset& dataset, std::int64_t epoch, std::int64_t
   return holds;
 }
 
+GroupHolder::Group GroupHolder::begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
+  auto is_over = std::make_shared<std::atomic<bool>>(false);
+  Hold files = hold_files(dataset, epoch, k);
+  Hold held(static_cast<const void*>(is_over.get()), [files, is_over](const void*) mutable {
+    files.reset();
+    *is_over = true;
+  });
+  return {.epoch = epoch, .k = k, .held = std::move(held), .is_over = std::move(is_over)};
+}
+
 // Held from here on, as the last that was planned.
 Hold GroupHolder::go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k) {
   auto& held = dataset.held;
   const auto found =
       std::ranges::find_if(held, [&](const Group& group) { return group.epoch == epoch && group.k == k; });
-  for (auto before = held.begin(); before != found; ++before) dataset.passed.push_back(before->held);
+  for (auto before = held.begin(); before != found; ++before) dataset.passed.push_back(before->is_over);
   held.erase(held.begin(), found);
-  if (held.empty()) held.push_back({.epoch = epoch, .k = k, .held = begin(dataset, epoch, k)});
+  if (held.empty()) held.push_back(begin(dataset, epoch, k));
   return held.front().held;
 }
 
 void GroupHolder::look_ahead(Dataset& dataset) {
-  std::erase_if(dataset.passed, [](const auto& group) { return group.expired(); });
+  std::erase_if(dataset.passed, [](const IsOver& is_over) { return is_over->load(); });
   if (dataset.held.size() != 1 || !dataset.passed.empty()) return;
   std::int64_t epoch = dataset.held.front().epoch;
   std::int64_t k = dataset.held.front().k + 1;
@@ -119,7 +130,7 @@ void GroupHolder::look_ahead(Dataset& dataset) {
     k = 0;
     if (++epoch >= epochs_) return;
   }
-  dataset.held.push_back({.epoch = epoch, .k = k, .held = begin(dataset, epoch, k)});
+  dataset.held.push_back(begin(dataset, epoch, k));
 }
 
 }  // namespace rota::internal

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -30,23 +31,27 @@ class GroupHolder {
   void rescale(World world) noexcept { world_ = world; }
 
  private:
+  /// Whether a group is held no more; not before its files have been let go.
+  using IsOver = std::shared_ptr<std::atomic<bool>>;
   /// A group of one epoch of a dataset, as the k-th that is consumed.
   struct Group {
     std::int64_t epoch = 0;
     std::int64_t k = 0;
     Hold held;
+    IsOver is_over;
   };
   struct Dataset {
     Order order;
     std::int64_t first_id = 0;
-    std::int64_t epoch = -1;                             // of `ends`
-    std::vector<std::int64_t> ends = {};                 // turns before the end of the k-th group
-    std::vector<Group> held = {};                        // the last that was planned, and what comes next
-    std::vector<std::weak_ptr<const void>> passed = {};  // groups before, which batches may still hold
+    std::int64_t epoch = -1;              // of `ends`
+    std::vector<std::int64_t> ends = {};  // turns before the end of the k-th group
+    std::vector<Group> held = {};         // the last that was planned, and what comes next
+    std::vector<IsOver> passed = {};      // of groups before, which batches may still hold
   };
   [[nodiscard]] static std::int64_t group_number(const Order& order, std::int64_t epoch, std::int64_t k);
   static void count_turns(Dataset& dataset, std::int64_t epoch);
-  [[nodiscard]] Hold begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
+  [[nodiscard]] Hold hold_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
+  [[nodiscard]] Group begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
   Hold go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k);
   void look_ahead(Dataset& dataset);
 

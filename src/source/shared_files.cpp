@@ -136,7 +136,9 @@ void SharedFiles::let_dropped_go() {
   }
 }
 
+// Whoever fetches more waits for whoever frees.
 void SharedFiles::free_what_was_let_go() {
+  const std::scoped_lock freeing(freeing_);
   std::vector<Memory> garbage;
   const std::scoped_lock lock(mutex_);
   let_dropped_go();

@@ -85,6 +85,7 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   bool shares_all_;
   Process self_ = Process::self();
   SharedTable table_;
+  std::mutex freeing_;                // is taken before the next
   mutable std::mutex mutex_;          // of all that follows; the table's may be taken while it is held
   std::vector<Slot> slots_;           // one per file
   std::vector<std::size_t> open_;     // files that have memory here

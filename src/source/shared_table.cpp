@@ -18,7 +18,7 @@ namespace rota {
 namespace {
 
 constexpr std::int64_t kMostIdle = 256;  // so that small files do not use up a process's descriptors
-constexpr long kWaitNanoseconds = 100'000'000;
+constexpr std::int64_t kWaitNanoseconds = 100'000'000;
 
 }  // namespace
 
@@ -61,12 +61,15 @@ class SharedTable::Lock {
 };
 
 SharedTable::SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes)
-    : most_bytes_(most_bytes) {
+    : SharedTable(mpi::share_room(nodes, sizeof(Head) + files * sizeof(Entry)), nodes, files, most_bytes) {}
+
+SharedTable::SharedTable(const mpi::SharedRoom& room, const mpi::Nodes& nodes, std::size_t files,
+                         std::int64_t most_bytes)
+    : memory_(room.memory),
+      head_(reinterpret_cast<Head*>(memory_.get())),
+      entries_(reinterpret_cast<Entry*>(memory_.get() + sizeof(Head)), files),
+      most_bytes_(most_bytes) {
   static_assert(sizeof(Head) % alignof(Entry) == 0 && std::atomic<std::uint64_t>::is_always_lock_free);
-  const mpi::SharedRoom room = mpi::share_room(nodes, sizeof(Head) + files * sizeof(Entry));
-  memory_ = room.memory;
-  head_ = reinterpret_cast<Head*>(memory_.get());
-  entries_ = {reinterpret_cast<Entry*>(memory_.get() + sizeof(Head)), files};
   mpi::together(nodes.all(), "share files", [&] {
     if (!room.is_first) return;
     head_->ranks = room.ranks;

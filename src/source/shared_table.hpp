@@ -14,6 +14,10 @@
 
 namespace rota {
 
+namespace mpi {
+struct SharedRoom;
+}
+
 /// For each file of a dataset: whether it is in memory, who has it there, and who needs it. One table for a
 /// node, in memory that its ranks share. Any thread of any of them; one may be killed at any time, and the
 /// others go on.
@@ -42,8 +46,8 @@ class SharedTable {
   /// **Collective.** Throws as mpi::share_room does.
   SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes);
 
-  /// Says where `file`, of `bytes` bytes, is; or that process `self` is to make it, which must then publish it
-  /// or give it up.
+  /// Says where `file`, of `bytes` bytes, is; or that process `self` is to make it, which must then publish
+  /// it or give it up.
   Found claim(std::size_t file, std::int64_t bytes, const Process& self);
   /// Tells where it is, and returns its version. It must stay open there until it has another version; that
   /// may be at once, where all ranks have used it meanwhile.
@@ -76,12 +80,14 @@ class SharedTable {
   struct Entry;
   class Lock;
 
+  SharedTable(const mpi::SharedRoom& room, const mpi::Nodes& nodes, std::size_t files,
+              std::int64_t most_bytes);
   void drop(Entry& entry) noexcept;
   void drop_surplus(const Entry* kept) noexcept;
   void repair() noexcept;
 
   std::shared_ptr<std::byte> memory_;
-  Head* head_ = nullptr;
+  Head* head_;
   std::span<Entry> entries_;  // one per file
   std::int64_t most_bytes_;
 };

@@ -41,9 +41,16 @@ class Decoder {
     if (is_inside) throw file_.damage(done_, fmt::format("it ends inside a {}; restore it", what));
   }
 
+  /// Bytes of the file that were taken.
+  [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
+  void add_done(std::size_t bytes) noexcept { done_ += bytes; }
+  /// Where to unpack to.
+  [[nodiscard]] std::span<std::byte> raw() noexcept { return raw_; }
+
+ private:
   const RecordFile& file_;
   std::vector<std::byte> raw_;
-  std::uint64_t done_ = 0;  // bytes of the file
+  std::uint64_t done_ = 0;
 };
 
 class GzipDecoder final : public Decoder {
@@ -63,12 +70,12 @@ class GzipDecoder final : public Decoder {
     do {
       if (!is_inside_) ::inflateReset(&stream_);
       is_inside_ = true;
-      stream_.next_out = reinterpret_cast<Bytef*>(raw_.data());
-      stream_.avail_out = static_cast<uInt>(raw_.size());
-      check(::inflate(&stream_, Z_NO_FLUSH), done_ + packed.size() - stream_.avail_in);
-      if (!sink(std::span(raw_).first(raw_.size() - stream_.avail_out))) return false;
+      stream_.next_out = reinterpret_cast<Bytef*>(raw().data());
+      stream_.avail_out = static_cast<uInt>(raw().size());
+      check(::inflate(&stream_, Z_NO_FLUSH), done() + packed.size() - stream_.avail_in);
+      if (!sink(raw().first(raw().size() - stream_.avail_out))) return false;
     } while (stream_.avail_in > 0 || (is_inside_ && stream_.avail_out == 0));
-    done_ += packed.size();
+    add_done(packed.size());
     return true;
   }
   void finish() const override { require_end(is_inside_, "gzip member"); }
@@ -97,15 +104,15 @@ class ZstdDecoder final : public Decoder {
   bool take(std::span<const std::byte> packed, const RawSink& sink) override {
     ZSTD_inBuffer in{packed.data(), packed.size(), 0};
     for (bool has_more = true; has_more;) {
-      ZSTD_outBuffer out{raw_.data(), raw_.size(), 0};
+      ZSTD_outBuffer out{raw().data(), raw().size(), 0};
       const std::size_t status = ZSTD_decompressStream(context_.get(), &out, &in);
       if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
-      if (ZSTD_isError(status) != 0) throw damage(done_ + in.pos, "zstd", ZSTD_getErrorName(status));
-      if (!sink(std::span(raw_).first(out.pos))) return false;
+      if (ZSTD_isError(status) != 0) throw damage(done() + in.pos, "zstd", ZSTD_getErrorName(status));
+      if (!sink(raw().first(out.pos))) return false;
       is_inside_ = status != 0;
       has_more = in.pos < in.size || (is_inside_ && out.pos == out.size);
     }
-    done_ += packed.size();
+    add_done(packed.size());
     return true;
   }
   void finish() const override { require_end(is_inside_, "zstd frame"); }
