@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "rota/checkpoint_directory.hpp"
+#include "stream/dispatched.hpp"
 #include "stream/stream_run.hpp"
 #include "temporary_directory.hpp"
 
@@ -166,6 +167,26 @@ TEST_F(StreamResume, TellsOfDataThatHasBecomeShorter) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
     EXPECT_THAT(error.what(), HasSubstr("go on behind sample 10: there are 9 now"));
   }
+}
+
+// Saved behind the second step of two epochs, by two ranks of the first version of the code, with items of
+// more than three batches read ahead.
+TEST(DispatchGolden, V1GoesOnForEver) {
+  StreamLoader loader(
+      Dispatch{.source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{30}), .shards = 5},
+      {.global_batch_size = 7, .epochs = 2});
+  const Checkpoint checkpoint = open_checkpoint(ROTA_GOLDEN_DIRECTORY "/dispatch-v1.h5");
+  EXPECT_GE(checkpoint.tensor("dispatch/main/pending").rows(), 12);
+  restore(loader, checkpoint);
+  std::vector<std::int64_t> items;
+  while (const auto batch = loader.next()) {
+    std::vector<std::int64_t> step = test::items_of(*batch, 5);
+    std::ranges::sort(step);
+    items.insert(items.end(), step.begin(), step.end());
+  }
+  std::vector<std::int64_t> expected(52);
+  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = (static_cast<std::int64_t>(i) + 8) % 30;
+  EXPECT_EQ(items, expected);
 }
 
 }  // namespace
