@@ -112,7 +112,7 @@ class StreamLoader {
   explicit StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
   /// **Collective.** The same for a source that rank 0 alone reads. Throws besides Error{invalid_argument}
   /// for a source of more than one shard, and Error{mismatch} where ranks have different shards or splits.
-  explicit StreamLoader(Dispatch dispatch, StreamLoaderOptions options = {});
+  explicit StreamLoader(const Dispatch& dispatch, StreamLoaderOptions options = {});
   /// Waits for reads that are under way, and for no other rank. In the midst of a run some ranks may have
   /// begun to agree on a step that none will take: the communicator is then kept until MPI ends.
   ~StreamLoader();

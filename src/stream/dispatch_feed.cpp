@@ -47,7 +47,7 @@ FeedHead DispatchFeed::wait() { return next_ ? next_->head : open(line().wait())
 
 // What may fail does so here, before anything is promised.
 FeedHead DispatchFeed::open(const Arrival& arrival) {
-  Next& next = next_.emplace();
+  OpenedParcel& next = next_.emplace();
   next.error = arrival.error;
   if (arrival.parcel) {
     const ParcelHead head = head_of(arrival.parcel);
@@ -88,7 +88,7 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::unpack(const Parcel& parcel) co
 }
 
 std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
-  Next next = *std::exchange(next_, std::nullopt);
+  OpenedParcel next = *std::exchange(next_, std::nullopt);
   if (!next.is_kept) line().drop();
   if (next.error) std::rethrow_exception(next.error);
   delivered_ += next.count;

@@ -19,6 +19,15 @@ struct DispatchStart {
   PendingItems pending = {};
 };
 
+/// What comes next, taken out of its parcel.
+struct OpenedParcel {
+  FeedHead head;
+  std::int64_t count = 0;  // items of the batch, over all ranks
+  std::unique_ptr<StreamBatchMemory> batch;
+  std::exception_ptr error;
+  bool is_kept = false;  // the error is of this rank, and the parcel is to be opened again
+};
+
 /// Batches of items that rank 0 reads: on rank 0 from a Dispatcher, on the others from a Receiver.
 class DispatchFeed final : public Feed {
  public:
@@ -44,13 +53,6 @@ class DispatchFeed final : public Feed {
   void go_on(DispatchStart start);
 
  private:
-  struct Next {
-    FeedHead head;
-    std::int64_t count = 0;  // items of the batch, over all ranks
-    std::unique_ptr<StreamBatchMemory> batch;
-    std::exception_ptr error;
-    bool is_kept = false;  // the error is of this rank, and the parcel is to be opened again
-  };
   [[nodiscard]] ParcelLine& line() noexcept;
   FeedHead open(const Arrival& arrival);
   [[nodiscard]] std::unique_ptr<StreamBatchMemory> unpack(const Parcel& parcel) const;
@@ -65,7 +67,7 @@ class DispatchFeed final : public Feed {
   std::int64_t era_ = 0;
   std::int64_t epoch_ = 0;
   std::int64_t delivered_ = 0;
-  std::optional<Next> next_;
+  std::optional<OpenedParcel> next_;
   bool is_quiet_ = true;
 };
 

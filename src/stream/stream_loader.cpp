@@ -264,8 +264,8 @@ LoaderStats StreamLoader::Impl::stats() const {
 
 StreamLoader::StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
     : impl_(std::make_unique<Impl>(std::move(source), std::move(options))) {}
-StreamLoader::StreamLoader(Dispatch dispatch, StreamLoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(dispatch), std::move(options))) {}
+StreamLoader::StreamLoader(const Dispatch& dispatch, StreamLoaderOptions options)
+    : impl_(std::make_unique<Impl>(dispatch, std::move(options))) {}
 StreamLoader::~StreamLoader() = default;
 StreamLoader::StreamLoader(StreamLoader&&) noexcept = default;
 StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;

@@ -91,9 +91,9 @@ TEST(Dispatch, TellsAllRanksWhatTheSourceIs) {
   EXPECT_THROW(static_cast<void>(by_sample.owner({0})), Error);
 }
 
-std::string refusal(Dispatch dispatch) {
+std::string refusal(const Dispatch& dispatch) {
   try {
-    const StreamLoader loader(std::move(dispatch), {.comm = &everyone()});
+    const StreamLoader loader(dispatch, {.comm = &everyone()});
   } catch (const Error& error) {
     return error.what();
   }
