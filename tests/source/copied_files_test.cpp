@@ -130,7 +130,7 @@ TEST_P(CopiedFiles, ThatWereCutShortSinceAreNoticed) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, CopiedFiles,
                          testing::Values("hdf5", "lines", "npy", "tokens", "tar", "npz", "megatron"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& made) { return made.param; });
 
 TEST(CopiedFilesOfOneSample, AreRefused) {
   const TemporaryDirectory directory;

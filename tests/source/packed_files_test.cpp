@@ -189,7 +189,7 @@ TEST_P(PackedFiles, OtherCompressionsAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(TarAndLines, PackedFiles, testing::Values(kTars, kLines),
-                         [](const auto& info) { return info.index == 0 ? "tar" : "lines"; });
+                         [](const auto& made) { return made.index == 0 ? "tar" : "lines"; });
 
 }  // namespace
 }  // namespace rota::test

@@ -133,7 +133,7 @@ TEST(WorkerStream, IsToldItsPlaceAndItsShards) {
 TEST(WorkerStream, IsMadeAnewWhereItsShardsChangeBetweenEpochs) {
   const AffineStream source(kLengths);
   const StreamLoaderOptions options{.epochs = 3, .workers = 2};
-  internal::StreamBatchPool pool(source.fields(), {}, 6);
+  internal::StreamBatchPool pool(source.fields(), {}, 6, options.read_ahead_bytes);
   {
     internal::StreamRing ring(source, pool, options, 8,
                               {.world = {.rank = 1, .size = 2},
@@ -142,7 +142,7 @@ TEST(WorkerStream, IsMadeAnewWhereItsShardsChangeBetweenEpochs) {
                                .first = 0,
                                .later = {{2}, {3}, {5}, {6}}});
     for (int ended = 0; ended < 3;) {
-      ended += ring.wait().kind == internal::RingHead::Kind::epoch_end ? 1 : 0;
+      ended += ring.wait().kind == internal::FeedHead::Kind::epoch_end ? 1 : 0;
       ring.take();
     }
   }
