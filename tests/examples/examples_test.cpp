@@ -83,11 +83,12 @@ TEST_F(Examples, DispatchStdinLosesNothingOfAPipeThatTwoProgramsRead) {
 TEST_F(Examples, DispatchStdinLosesNothingOfANamedPipeAtAnyWorldSizes) {
   const auto start = [](int ranks, const std::string& options) {
     return "timeout 60 " ROTA_MPIEXEC " " + std::to_string(ranks) +
-           " " ROTA_EXAMPLES "/dispatch_stdin --input lines --checkpoint c " + options + "; ";
+           " " ROTA_EXAMPLES "/dispatch_stdin --input lines --checkpoint c " + options;
   };
-  const auto ended = rota::test::run_command(
-      "cd " + directory_.path().string() + " && mkfifo lines && { timeout 100 seq 1 60000 > lines & } && " +
-      "exec 3< lines && " + start(3, "--stop-after 100") + start(2, "--stop-after 200") + start(4, ""));
+  const auto ended = rota::test::run_command("cd " + directory_.path().string() +
+                                             " && mkfifo lines && { timeout 100 seq 1 60000 > lines & } && " +
+                                             "exec 3< lines && " + start(3, "--stop-after 100") + "; " +
+                                             start(2, "--stop-after 200") + "; " + start(4, ""));
   EXPECT_THAT(ended.output, HasSubstr("2 ranks, from step 100 to 300: 19200 lines"));
   EXPECT_THAT(ended.output, HasSubstr(": 60000 lines, 288894 bytes, sum "));
 }
