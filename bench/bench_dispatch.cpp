@@ -33,7 +33,8 @@ class Endless : public rota::StreamSource {
   }
 
  private:
-  struct Stream : rota::ShardStream {
+  class Stream : public rota::ShardStream {
+   public:
     explicit Stream(const std::vector<std::byte>& item) : item_(item) {}
     bool next(rota::StreamSample& out) override {
       out.set(0, item_);
@@ -41,6 +42,8 @@ class Endless : public rota::StreamSource {
       return true;
     }
     void cursor(rota::StreamCursor& out) const override { out.numbers.assign(1, count_); }
+
+   private:
     const std::vector<std::byte>& item_;
     std::int64_t count_ = 0;
   };

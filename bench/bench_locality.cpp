@@ -42,7 +42,7 @@ class Data {
   Data& operator=(const Data&) = delete;
 
   fs::path file(const std::string& format, std::int64_t bytes) {
-    const fs::path path = path_ / (format + std::to_string(bytes));
+    fs::path path = path_ / (format + std::to_string(bytes));
     if (fs::exists(path)) return path;
     std::ofstream out(path, std::ios::binary);
     std::string sample(static_cast<std::size_t>(bytes), 'x');

@@ -46,16 +46,17 @@ TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   const Run unbroken;
   EXPECT_EQ(start(unbroken, 1, 16).code, 0);
   const Run broken;
-  expect_killed(broken, 3, 16, "1 13");
-  expect_killed(broken, 2, 7, "0 4");
-  expect_killed(broken, 5, 20, "4 17");
+  expect_killed(broken, 8, 16, "1 13");
+  expect_killed(broken, 7, 7, "0 4");
+  expect_killed(broken, 13, 20, "4 17");
   expect_killed(broken, 1, 8, "0 11");
-  EXPECT_EQ(start(broken, 4, 12).code, 0);
+  expect_killed(broken, 32, 16, "31 6");
+  EXPECT_EQ(start(broken, 5, 12).code, 0);
 
   tracing::StreamAuditReport report = audit(broken);
   compare(report, audit(unbroken), unbroken.traces.path());
   EXPECT_TRUE(report.passed()) << stream_audit_text(report, broken.traces.path());
-  EXPECT_EQ(report.phases.size(), 5U);
+  EXPECT_EQ(report.phases.size(), 6U);
   EXPECT_GT(report.phases[0].rolled_back, 0);
   EXPECT_EQ(report.samples, count_samples(*streamed(), 0) + count_samples(*streamed(), 1));
 }
