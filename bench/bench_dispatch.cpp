@@ -72,11 +72,9 @@ void dispatch(benchmark::State& state, const Setting& setting, std::int64_t batc
   const std::int64_t bytes = state.range(0);
   const std::int64_t steps = std::max<std::int64_t>((std::int64_t{256} << 20) / bytes / batch, 8);
   std::vector<std::byte> item(static_cast<std::size_t>(bytes));
-  rota::StreamLoader loader(rota::Dispatch{.source = std::make_shared<Endless>(bytes), .shards = 256},
-                            {.global_batch_size = batch,
-                             .epochs = rota::kEndless,
-                             .workers = workers,
-                             .comm = &setting.comm});
+  rota::StreamLoader loader(
+      rota::Dispatch{.source = std::make_shared<Endless>(bytes), .shards = 256},
+      {.global_batch_size = batch, .epochs = rota::kEndless, .workers = workers, .comm = &setting.comm});
   const auto take = [&](std::int64_t count) {
     for (std::int64_t k = 0; k < count; ++k) benchmark::DoNotOptimize(loader.next());
   };
@@ -101,7 +99,8 @@ void dispatch(benchmark::State& state, const Setting& setting, std::int64_t batc
 int main(int argc, char** argv) {
   return rota_bench::run_benchmarks(argc, argv, [](const Setting& setting) {
     const auto run = rota_bench::add;
-    run("dispatch/batch_64/bytes", [](auto& s, auto& on) { dispatch(s, on, 64, 1); }, setting, {{1 << 10, 5}});
+    run("dispatch/batch_64/bytes", [](auto& s, auto& on) { dispatch(s, on, 64, 1); }, setting,
+        {{1 << 10, 5}});
     run("dispatch/batch_256/bytes", [](auto& s, auto& on) { dispatch(s, on, 256, 1); }, setting,
         {{1 << 10, 5}, {16 << 10, 5}, {256 << 10, 5}});
     run("dispatch/batch_1024/bytes", [](auto& s, auto& on) { dispatch(s, on, 1024, 1); }, setting,

@@ -61,18 +61,18 @@ std::string make_text(std::int64_t line_bytes) {
   return text;
 }
 
-std::string zstd_of(const std::string& text) {
+std::string zstd_of(std::string& text) {
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
   return packed;
 }
 
-std::string gzip_of(const std::string& text) {
+std::string gzip_of(std::string& text) {
   constexpr int kGzip = 16 + MAX_WBITS;
   z_stream stream{};
   std::string packed(text.size() + (1 << 20), '\0');
   if (::deflateInit2(&stream, 6, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK) std::abort();
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.next_in = reinterpret_cast<Bytef*>(text.data());
   stream.avail_in = static_cast<uInt>(text.size());
   stream.next_out = reinterpret_cast<Bytef*>(packed.data());
   stream.avail_out = static_cast<uInt>(packed.size());
@@ -84,7 +84,7 @@ std::string gzip_of(const std::string& text) {
 
 /// A text, and a file of it, compressed by `pack`.
 struct Data {
-  Data(std::string name, std::int64_t line_bytes, std::string (*pack)(const std::string&))
+  Data(const std::string& name, std::int64_t line_bytes, std::string (*pack)(std::string&))
       : text(make_text(line_bytes)), packed(pack(text)) {
     std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
@@ -140,7 +140,7 @@ void read(benchmark::State& state) {
 }
 BENCHMARK(read)->Name("read")->Arg(10 << 10)->Arg(100 << 10)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-void unpack_with_library(const Data& data, bool is_zstd, std::string& raw) {
+void unpack_with_library(Data& data, bool is_zstd, std::string& raw) {
   if (is_zstd) {
     if (ZSTD_isError(ZSTD_decompress(raw.data(), raw.size(), data.packed.data(), data.packed.size())) != 0)
       std::abort();
@@ -148,7 +148,7 @@ void unpack_with_library(const Data& data, bool is_zstd, std::string& raw) {
   }
   z_stream stream{};
   if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) std::abort();
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(data.packed.data()));
+  stream.next_in = reinterpret_cast<Bytef*>(data.packed.data());
   stream.avail_in = static_cast<uInt>(data.packed.size());
   stream.next_out = reinterpret_cast<Bytef*>(raw.data());
   stream.avail_out = static_cast<uInt>(raw.size());
@@ -158,7 +158,7 @@ void unpack_with_library(const Data& data, bool is_zstd, std::string& raw) {
 
 // The library has its memory ready.
 void unpack(benchmark::State& state, bool is_zstd) {
-  const Data data("a", 10 << 10, is_zstd ? zstd_of : gzip_of);
+  Data data("a", 10 << 10, is_zstd ? zstd_of : gzip_of);
   const rota::FileList files = rota::files_of(rota::Catalog(data.directory));
   const rota::PackedAs as{.packing = is_zstd ? rota::Packing::zstd : rota::Packing::gzip,
                           .raw_bytes = std::ssize(data.text)};
