@@ -48,7 +48,8 @@ class TraceFile {
   [[nodiscard]] const std::optional<TraceEnd>& end() const noexcept { return end_; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return lines_.path(); }
 
-  /// Where there is a start record, reads on to the next batch record, into `batch` (unspecified where the record is damaged).
+  /// Where there is a start record, reads on to the next batch record, into `batch` (unspecified where the
+  /// record is damaged).
   Next next(TraceBatch& batch);
 
  private:
