@@ -82,7 +82,8 @@ class Rows final : public rota::StreamSource {
   }
 
  private:
-  struct Stream final : rota::ShardStream {
+  class Stream final : public rota::ShardStream {
+   public:
     Stream(const std::string& path, std::int64_t last)
         : last_(last), query_(path, "SELECT rowid, label, text FROM rows WHERE rowid > ? ORDER BY rowid") {
       query_.bind(1, last);
@@ -98,6 +99,7 @@ class Rows final : public rota::StreamSource {
     }
     void cursor(rota::StreamCursor& out) const override { out.numbers.assign(1, last_); }
 
+   private:
     std::int64_t last_;
     Query query_;
     bool is_over_ = false;

@@ -29,7 +29,7 @@ namespace {
 class Lines final : public rota::StreamSource {
  public:
   /// Standard input where `path` is empty.
-  explicit Lines(std::string path)
+  explicit Lines(const std::string& path)
       : path_(path.empty() ? "standard input" : path),
         file_(path.empty() ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
     if (file_ < 0) throw rota::Error(rota::ErrorCode::not_found, "open " + path_ + ": it cannot be read");
@@ -59,13 +59,16 @@ class Lines final : public rota::StreamSource {
   }
 
  private:
-  struct Stream final : rota::ShardStream {
+  class Stream final : public rota::ShardStream {
+   public:
     explicit Stream(const Lines& lines) : lines_(lines) {}
     bool next(rota::StreamSample& out) override { return lines_.next(out); }
     void cursor(rota::StreamCursor& out) const override {
       out.numbers.assign(1, lines_.line_);
       out.blob = lines_.buffer_.substr(lines_.begin_);
     }
+
+   private:
     const Lines& lines_;
   };
 
