@@ -93,6 +93,7 @@ void StreamRing::begin_epoch(std::vector<ShardPlace> places, std::size_t first) 
   for (auto& batch : open_) batch->is_lent.assign(batch_size_, false);
   readers_.clear();
   std::vector<ShardId> shards;
+  shards.reserve(places.size());
   for (const ShardPlace& place : places) shards.push_back(place.shard);
   instances_.assign(std::move(shards));
   for (ShardPlace& place : places) {
