@@ -28,6 +28,13 @@ void give_back(void* memory) {
 }  // namespace
 
 void* operator new(std::size_t bytes) { return count(std::malloc(bytes)); }
+void* operator new(std::size_t bytes, const std::nothrow_t& /*nothrow*/) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   const auto align = static_cast<std::size_t>(alignment);
   return count(std::aligned_alloc(align, (bytes + align - 1) / align * align));

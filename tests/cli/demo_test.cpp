@@ -36,8 +36,10 @@ INSTANTIATE_TEST_SUITE_P(TailsAndShuffles, WholeDemo,
 TEST_F(DemoTest, ProvesRanksAndWorkersThatReadWholeShardsOrTakeTurns) {
   const auto data = make_data(101);
   for (const std::string split : {"by_shard", "interleaved"}) {
-    const Ended ended = demo("--data " + data.string() + " --shards 12 --batch 16 --rank-split " + split +
-                             " --worker-split " + split + " --worlds 3x2:5,1x2@7:9,5x0@32:2,2x3");
+    std::string splits = " --rank-split ";
+    splits.append(split).append(" --worker-split ").append(split);
+    const Ended ended = demo("--data " + data.string() + " --shards 12 --batch 16" + splits +
+                             " --worlds 3x2:5,1x2@7:9,5x0@32:2,2x3");
     EXPECT_EQ(ended.code, 0) << ended.output;
     EXPECT_THAT(ended.output, HasSubstr("PROVEN: 3 epochs x 101 samples"));
   }
