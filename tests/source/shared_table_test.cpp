@@ -4,10 +4,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 #include <optional>
 
@@ -82,7 +82,9 @@ TEST_F(SharedTableTest, ProcessesThatAreKilledAtAnyMomentLeaveATableThatWorks) {
   for (int i = 0; i < 100; ++i) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
-    while (child == 0) {
+    const bool is_child = child == 0;
+    // NOLINTNEXTLINE(bugprone-infinite-loop): until it is killed
+    while (is_child) {
       if (claim(1).state == State::absent) table_.publish(1, {});
       table_.begin_use(2, SharedTable::kNoRound);
       (void)table_.end_use(2);

@@ -109,7 +109,8 @@ class Pipe : public NumberedStream {
   }
 
  private:
-  struct Reader : ShardStream {
+  class Reader : public ShardStream {
+   public:
     Reader(const Pipe& pipe, std::unique_ptr<ShardStream> stream) : pipe_(pipe), stream_(std::move(stream)) {}
     bool next(StreamSample& out) override {
       const bool is_there = stream_->next(out);
@@ -117,6 +118,8 @@ class Pipe : public NumberedStream {
       return is_there;
     }
     void cursor(StreamCursor& out) const override { stream_->cursor(out); }
+
+   private:
     const Pipe& pipe_;
     std::unique_ptr<ShardStream> stream_;
   };
