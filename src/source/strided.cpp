@@ -81,8 +81,8 @@ class StridedSource final : public Source {
       wanted.clear();
       for (; first != stretches.end() && first->file == index; ++first) wanted.push_back(first->bytes);
       const OpenFiles::Handle opened = files_.open(index);
-      read_merged(
-          {.files = files_.list(), .index = index, .fd = opened.get(), .memory = opened.memory()}, wanted);
+      read_merged({.files = files_.list(), .index = index, .fd = opened.get(), .memory = opened.memory()},
+                  wanted);
     }
   }
 
