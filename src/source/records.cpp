@@ -6,7 +6,6 @@
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "rota/types.hpp"
 #include "source/merged_reads.hpp"
 #include "source/open_files.hpp"
+#include "source/packed_index.hpp"
 
 namespace rota {
 namespace {
@@ -21,78 +21,21 @@ namespace {
 constexpr std::size_t kLeastWindow = 4 << 10;
 constexpr std::size_t kMostWindow = 1 << 20;
 
-// What is kept of a file: numbers of samples and of ranges, and how the file is packed; then the ranges, and
-// the keys.
-struct PackedHead {
-  std::int64_t samples = 0;
-  std::uint64_t ranges = 0;
-  std::uint64_t packing = 0;
-  std::int64_t raw_bytes = 0;
-};
-static_assert(sizeof(PackedHead) % alignof(ByteRange) == 0);
-
-std::vector<std::byte> pack(const RecordIndex& index, const PackedAs& as) {
-  const PackedHead head{.samples = index.samples,
-                        .ranges = index.ranges.size(),
-                        .packing = static_cast<std::uint64_t>(as.packing),
-                        .raw_bytes = as.raw_bytes};
-  std::vector<std::byte> bytes;
-  const auto put = [&bytes](std::span<const std::byte> part) {
-    bytes.insert(bytes.end(), part.begin(), part.end());
-  };
-  bytes.reserve(sizeof(head) + std::span(index.ranges).size_bytes() + index.keys.bytes().size());
-  put(std::as_bytes(std::span(&head, 1)));
-  put(std::as_bytes(std::span(index.ranges)));
-  if (index.keys.size() > 0) put(index.keys.bytes());
-  return bytes;
-}
-
-/// A packed index, read where it lies.
-struct PackedIndex {
-  std::int64_t samples = 0;
-  PackedAs packed_as;
-  std::span<const ByteRange> ranges;
-  NameTable keys;
-
-  PackedIndex(std::span<const std::byte> bytes, std::size_t fields) {
-    PackedHead head;
-    if (bytes.size() < sizeof(head)) fail();
-    std::memcpy(&head, bytes.data(), sizeof(head));
-    bytes = bytes.subspan(sizeof(head));
-    const std::uint64_t most = bytes.size() / sizeof(ByteRange);
-    if (head.samples < 0 || head.ranges > most) fail();
-    if (head.ranges != static_cast<std::uint64_t>(head.samples) * fields) fail();
-    if (head.packing > static_cast<std::uint64_t>(Packing::zstd)) fail();
-    samples = head.samples;
-    packed_as = {.packing = static_cast<Packing>(head.packing), .raw_bytes = head.raw_bytes};
-    ranges = {reinterpret_cast<const ByteRange*>(bytes.data()), head.ranges};
-    bytes = bytes.subspan(ranges.size_bytes());
-    if (bytes.empty()) return;
-    keys = NameTable(bytes, nullptr);
-    if (keys.size() != static_cast<std::uint64_t>(samples)) fail();
-  }
-
- private:
-  [[noreturn]] static void fail() {
-    throw Error(ErrorCode::corrupt, "read an index of samples: it is damaged; index the files again");
-  }
-};
-
 // Looks into `file`, or into what it unpacks to.
 std::vector<std::byte> index_file(const RecordFormat& format, const RecordFile& file) {
   PackedAs as = format.packed_as(file);
   if (as.packing == Packing::none) {
     as.raw_bytes = static_cast<std::int64_t>(file.bytes());
-    return pack(format.index(file), as);
+    return pack_index(format.index(file), as);
   }
   const auto memory = fetch_file(file.files, file.index, as);
   as.raw_bytes = std::ssize(memory->bytes());
-  return pack(format.index({.files = file.files,
+  const RecordFile unpacked{.files = file.files,
                             .index = file.index,
                             .fd = memory->fd(),
                             .memory = memory.get(),
-                            .is_unpacked = true}),
-              as);
+                            .is_unpacked = true};
+  return pack_index(format.index(unpacked), as);
 }
 
 class RecordSource final : public Source {
