@@ -22,8 +22,10 @@ namespace rota {
 ///
 /// What was read and not delivered is saved item by item, so that a source that cannot be opened at a cursor
 /// loses nothing where a program saves, ends in order, and goes on at another world size. Such a source goes
-/// on where it stands, and its `cursor` counts items; what it has read and not handed out is to be in the
-/// cursor's blob. A second epoch, or a run that was killed, needs one that can be opened again.
+/// on where it stands, and its `cursor` counts items, by which its `open` refuses another place; what it has
+/// read and not handed out is to be in the cursor's blob. A second epoch, or a run that was killed, needs one
+/// that can be opened again. So does going on after an error of the source or of a transform, and so does a
+/// save after one, which opens it behind what was read or throws.
 struct Dispatch {
   /// Of one shard, as transforms of it are. Needed on rank 0 alone; nobody looks at that of another rank.
   std::shared_ptr<const StreamSource> source = nullptr;

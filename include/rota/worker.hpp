@@ -12,7 +12,7 @@
 
 namespace rota {
 
-/// Shards, ascending: those listed, or every so manieth of all, which takes no memory. *Immutable*.
+/// Shards, ascending: those listed, or every n-th of all, which takes no memory. *Immutable*.
 class ShardList {
  public:
   /// None.

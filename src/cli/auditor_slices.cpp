@@ -31,7 +31,7 @@ void Auditor::check_share(const Step& step, const Slice& slice) {
                   begin + expected - 1, step.n));
 }
 
-// Every so manieth slot, from the rank's number on.
+// Every R-th slot, from the rank's number on.
 void Auditor::check_turns(const Step& step, const Slice& slice) {
   std::vector<std::int64_t> turns;
   for (std::int64_t slot = slice.rank; slot < step.n; slot += start_.world.size) turns.push_back(slot);

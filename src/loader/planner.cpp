@@ -87,7 +87,7 @@ void Planner::take_shards(Slots& out) {
   }
 }
 
-// Every so manieth slot of the whole batch, from that of this rank's number on. O(shards in the batch, slots
+// Every R-th slot of the whole batch, from that of this rank's number on. O(shards in the batch, slots
 // of this rank).
 void Planner::take_turns(Slots& out) {
   std::visit([&](auto& schedule) { schedule.slice(out.global, 0, out.global.size, all_); }, schedule_);

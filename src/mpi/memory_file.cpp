@@ -43,8 +43,10 @@ MemoryFile::MemoryFile(const Address& address, Access access)
   *this = std::move(opened);
 }
 
-MemoryFile::~MemoryFile() {
+void MemoryFile::close() noexcept {
   if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  bytes_ = 0;
 }
 
 void MemoryFile::append(std::span<const std::byte> piece) {

@@ -42,8 +42,10 @@ class MemoryFile {
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~MemoryFile();
+  ~MemoryFile() { close(); }
 
+  /// Gives the descriptor back; what is mapped stays.
+  void close() noexcept;
   void append(std::span<const std::byte> piece);
   /// Makes it `bytes` bytes, zeros where nothing was.
   void resize(std::size_t bytes);

@@ -8,6 +8,11 @@ namespace {
 
 constexpr int kTag = 5;
 
+// For one more, so that adding it cannot fail.
+void make_place(auto& all) {
+  if (all.size() == all.capacity()) all.reserve(2 * all.size() + 1);
+}
+
 }  // namespace
 
 Outbox::~Outbox() {
@@ -16,11 +21,11 @@ Outbox::~Outbox() {
 
 void Outbox::send(int rank, std::shared_ptr<const Bytes> parcel) {
   const int count = to_count(parcel->size());
-  parcels_.push_back(std::move(parcel));
-  const Bytes& bytes = *parcels_.back();
-  requests_.reserve(parcels_.capacity());
+  make_place(parcels_);
+  make_place(requests_);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Isend(bytes.data(), count, MPI_BYTE, rank, kTag, comm_->get(), &request), "MPI_Isend");
+  check(MPI_Isend(parcel->data(), count, MPI_BYTE, rank, kTag, comm_->get(), &request), "MPI_Isend");
+  parcels_.push_back(std::move(parcel));
   requests_.push_back(request);
 }
 

@@ -30,7 +30,6 @@ class Outbox {
   void send(int rank, std::shared_ptr<const Bytes> parcel);
   /// Moves what is under way on, and lets go of what has been sent. Throws Error{io}.
   void progress();
-  [[nodiscard]] bool is_empty() const noexcept { return parcels_.empty(); }
 
  private:
   const Communicator* comm_;

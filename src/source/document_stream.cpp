@@ -141,20 +141,24 @@ DocumentStream::DocumentStream(const Source& documents, std::size_t field, const
 }
 
 // Where documents stand in random order, their ends are close to a line: a token is near where its share of
-// all says, and nearer still to where its distance from there says. So few places are looked at, and most of
-// them are neighbours.
-std::size_t DocumentStream::place_of(std::int64_t token) const noexcept {
-  const auto last = std::ssize(ends_) - 1;
+// all says, and nearer still to where its distance from there says.
+std::size_t DocumentStream::guess(std::int64_t token) const noexcept {
   const double places_per_token = static_cast<double>(ends_.size()) / static_cast<double>(tokens());
   std::ptrdiff_t guess = 0;
   for (std::int64_t there = 0, round = 0; round < 3; ++round) {
     const double distance = static_cast<double>(token - there) * places_per_token;
-    guess = std::clamp<std::ptrdiff_t>(guess + static_cast<std::ptrdiff_t>(distance), 0, last);
+    guess = std::clamp<std::ptrdiff_t>(guess + static_cast<std::ptrdiff_t>(distance), 0, std::ssize(ends_) - 1);
     there = ends_[static_cast<std::size_t>(guess)];
   }
+  return static_cast<std::size_t>(guess);
+}
+
+// So few places are looked at, and most of them are neighbours.
+std::size_t DocumentStream::place_of(std::int64_t token) const noexcept {
+  const auto last = std::ssize(ends_) - 1;
   const auto is_behind = [&](std::ptrdiff_t place) { return ends_[static_cast<std::size_t>(place)] > token; };
-  std::ptrdiff_t low = guess;       // all places before it are too early
-  std::ptrdiff_t high = guess + 1;  // one before it, or the last, is not
+  auto low = static_cast<std::ptrdiff_t>(guess(token));  // all places before it are too early
+  std::ptrdiff_t high = low + 1;                         // one before it, or the last, is not
   for (std::ptrdiff_t step = 8; low > 0 && is_behind(low - 1); step *= 2) {
     high = low;
     low = std::max<std::ptrdiff_t>(low - step, 0);

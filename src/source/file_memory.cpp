@@ -25,6 +25,19 @@ void check_possible(const RecordFile& file, const PackedAs& as) {
                                    packed, as.raw_bytes));
 }
 
+// Does what needs memory that others can open.
+auto in_memory(const RecordFile& file, const auto& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(
+        error.code(),
+        fmt::format("fetch {} into memory: {}; where memory or descriptors are short, have fewer shards there "
+                    "at a time (LoaderOptions::interleave), or less kept (CatalogOptions::shared_bytes)",
+                    file.path(), error.what()));
+  }
+}
+
 // A number of bytes that was to come has come, or may still.
 void check_size(const RecordFile& file, const PackedAs& as, std::size_t raw_bytes, bool is_end) {
   if (as.raw_bytes < 0) return;
@@ -51,22 +64,17 @@ std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t 
   const Descriptor opened = open_unchanged(files, i);
   const RecordFile file{.files = files, .index = i, .fd = opened.get()};
   check_possible(file, as);
-  try {
-    mpi::MemoryFile memory("rota-file");
-    unpack(file, as.packing, [&](std::span<const std::byte> raw) {
-      check_size(file, as, memory.bytes() + raw.size(), false);
-      memory.append(raw);
-      return true;
-    });
-    check_size(file, as, memory.bytes(), true);
+  auto memory = in_memory(file, [] { return mpi::MemoryFile("rota-file"); });
+  unpack(file, as.packing, [&](std::span<const std::byte> raw) {
+    check_size(file, as, memory.bytes() + raw.size(), false);
+    in_memory(file, [&] { memory.append(raw); });
+    return true;
+  });
+  check_size(file, as, memory.bytes(), true);
+  return in_memory(file, [&] {
     memory.seal();
     return std::make_shared<const FileMemory>(std::move(memory));
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::io) throw;
-    throw Error(ErrorCode::io, fmt::format("fetch {} into memory: {}; where memory is short, have less kept "
-                                           "there (CatalogOptions::shared_bytes, fewer shards at a time)",
-                                           file.path(), error.what()));
-  }
+  });
 }
 
 }  // namespace rota

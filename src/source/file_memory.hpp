@@ -32,9 +32,14 @@ std::vector<PackedAs> as_they_are(const FileList& files);
 class FileMemory {
  public:
   /// Its pages are there. Throws Error{io}.
-  explicit FileMemory(mpi::MemoryFile file) : file_(std::move(file)), memory_(file_.map(true)) {}
+  explicit FileMemory(mpi::MemoryFile file)
+      : file_(std::move(file)), bytes_(file_.bytes()), memory_(file_.map(true)) {}
+  /// Of another process's, which takes no descriptor.
+  explicit FileMemory(const mpi::MemoryFile::Address& address) : FileMemory(mpi::MemoryFile(address)) {
+    file_.close();
+  }
 
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {memory_.get(), file_.bytes()}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {memory_.get(), bytes_}; }
   /// As rota::read_at.
   [[nodiscard]] std::int64_t read_at(std::span<std::byte> to, std::uint64_t offset) const noexcept {
     const std::span<const std::byte> all = bytes();
@@ -43,12 +48,14 @@ class FileMemory {
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(begin), count, to.begin());
     return static_cast<std::int64_t>(count);
   }
-  /// Where the same bytes can be read, too.
+  /// Where the same bytes can be read, too; negative where they cannot.
   [[nodiscard]] int fd() const noexcept { return file_.get(); }
+  /// For other processes. Throws Error{io}.
   [[nodiscard]] mpi::MemoryFile::Address address() const { return file_.address(); }
 
  private:
   mpi::MemoryFile file_;
+  std::size_t bytes_;
   std::shared_ptr<const std::byte> memory_;
 };
 

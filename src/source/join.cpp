@@ -93,9 +93,11 @@ class Joined final : public Source {
     check_ids(*this, samples);
     auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     for (std::size_t s = 0; s < sources_.size(); ++s) {
+      if (!sources_[s]->is_shared()) continue;
       const SampleRange own{.begin = std::max(samples.begin, begins_[s]) - begins_[s],
                             .end = std::min(samples.end, begins_[s + 1]) - begins_[s]};
-      if (sources_[s]->is_shared() && own.begin < own.end) kept->push_back(sources_[s]->hold(own, reads));
+      const bool asks_all = samples == SampleRange();  // whether they can
+      if (asks_all || own.begin < own.end) kept->push_back(sources_[s]->hold(asks_all ? samples : own, reads));
     }
     return kept;
   }

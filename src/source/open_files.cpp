@@ -127,7 +127,13 @@ OpenFiles::Kept OpenFiles::make_place() const {
 
 std::shared_ptr<const void> OpenFiles::hold(const FileSamples& samples, SampleRange range, bool reads) const {
   if (!is_shared() || range.begin == range.end) return nullptr;
-  return shared_->hold(samples.find(range.begin).file, samples.find(range.end - 1).file + 1, reads);
+  const std::size_t first = samples.find(range.begin).file;
+  const std::size_t last = samples.find(range.end - 1).file;
+  return shared_->hold({.first = first,
+                        .last = last + 1,
+                        .has_all_of_first = samples.first(first) == range.begin,
+                        .has_all_of_last = samples.first(last) + samples.count(last) == range.end},
+                       reads);
 }
 
 }  // namespace rota

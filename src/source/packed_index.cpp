@@ -44,8 +44,8 @@ PackedIndex::PackedIndex(std::span<const std::byte> bytes, std::size_t fields) {
   std::memcpy(&head, bytes.data(), sizeof(head));
   bytes = bytes.subspan(sizeof(head));
   const std::uint64_t most = bytes.size() / sizeof(ByteRange);
-  if (head.samples < 0 || head.ranges > most) fail();
-  if (head.ranges != static_cast<std::uint64_t>(head.samples) * fields) fail();
+  if (head.samples < 0 || head.ranges > most || head.raw_bytes < 0) fail();
+  if (head.ranges % fields != 0 || head.ranges / fields != static_cast<std::uint64_t>(head.samples)) fail();
   if (head.packing > static_cast<std::uint64_t>(Packing::zstd)) fail();
   samples = head.samples;
   packed_as = {.packing = static_cast<Packing>(head.packing), .raw_bytes = head.raw_bytes};

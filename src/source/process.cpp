@@ -3,17 +3,22 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
 
 namespace rota {
 namespace {
 
-// Of a process that runs; zero where there is none, or what is left of one. See proc(5), /proc/pid/stat.
-std::uint64_t start_of(std::int64_t id) {
+// Of a process that runs; zero where there is none, or what is left of one; nothing where that cannot be
+// found out. See proc(5), /proc/pid/stat.
+std::optional<std::uint64_t> start_of(std::int64_t id) {
+  errno = 0;
   std::ifstream file(fmt::format("/proc/{}/stat", id));
+  if (!file && errno != ENOENT) return std::nullopt;
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   const std::size_t name_end = text.rfind(')');  // a name may hold anything
   if (name_end == std::string::npos) return 0;
@@ -32,9 +37,9 @@ std::uint64_t start_of(std::int64_t id) {
 
 Process Process::self() {
   const std::int64_t id = ::getpid();
-  return {.id = id, .started = start_of(id)};
+  return {.id = id, .started = start_of(id).value_or(0)};
 }
 
-bool Process::is_alive() const { return start_of(id) == started; }
+bool Process::is_alive() const { return start_of(id).value_or(started) == started; }
 
 }  // namespace rota

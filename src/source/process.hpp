@@ -12,7 +12,7 @@ struct Process {
   std::uint64_t started = 0;  ///< in the kernel's ticks
 
   static Process self();
-  /// False where it has ended, however that was.
+  /// False where it has ended, however that was. True where that cannot be found out.
   [[nodiscard]] bool is_alive() const;
   friend bool operator==(const Process&, const Process&) = default;
 };

@@ -11,18 +11,17 @@ namespace rota {
 /// What Source::hold gives.
 class SharedFiles::Hold {
  public:
-  Hold(std::shared_ptr<SharedFiles> files, std::size_t first, std::size_t last, bool reads)
-      : files_(std::move(files)), first_(first), last_(last) {
-    files_->begin_use(first_, last_, reads);
+  Hold(std::shared_ptr<SharedFiles> files, const Range& range, bool reads)
+      : files_(std::move(files)), range_(range) {
+    files_->begin_use(range_, reads);
   }
-  ~Hold() { files_->end_use(first_, last_); }
+  ~Hold() { files_->end_use(range_); }
   Hold(const Hold&) = delete;
   Hold& operator=(const Hold&) = delete;
 
  private:
   std::shared_ptr<SharedFiles> files_;
-  std::size_t first_;
-  std::size_t last_;
+  Range range_;
 };
 
 std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<PackedAs> packed) {
@@ -75,21 +74,21 @@ SharedFiles::Memory SharedFiles::find(std::size_t file) {
 
 // What this process has claimed.
 SharedFiles::Memory SharedFiles::fetch(std::size_t file) {
-  free_what_was_let_go();
   Memory memory;
   SharedTable::Address address;
   try {
+    free_what_was_let_go();
     memory = fetch_file(files_, file, packed_[file]);
     address = memory->address();
   } catch (...) {
-    table_.give_up(file);
+    table_.give_up(file, self_);
     throw;
   }
   {
     const std::scoped_lock lock(mutex_);
     ++fetched_.files;
     fetched_.bytes += std::ssize(memory->bytes());
-    keep(file, memory, table_.publish(file, address), true);
+    if (const auto version = table_.publish(file, address, self_)) keep(file, memory, *version, true);
   }
   free_what_was_let_go();
   return memory;
@@ -99,7 +98,7 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file) {
 SharedFiles::Memory SharedFiles::open_other(std::size_t file, const SharedTable::Found& found) {
   Memory memory;
   try {
-    memory = std::make_shared<const FileMemory>(mpi::MemoryFile(found.address));
+    memory = std::make_shared<const FileMemory>(found.address);
   } catch (const Error&) {
     return nullptr;
   }
@@ -114,6 +113,8 @@ void SharedFiles::keep(std::size_t file, Memory memory, std::uint32_t version, b
   if (files_.crew().nodes.node().size() > 1) start();  // others may drop it
   Slot& slot = slots_[file];
   let_go(file);
+  open_.reserve(open_.size() + 1);
+  let_go_.reserve(let_go_.size() + open_.size() + 1);
   slot.memory = std::move(memory);
   slot.version = version;
   slot.is_own = is_own;
@@ -142,32 +143,36 @@ void SharedFiles::free_what_was_let_go() {
   std::vector<Memory> garbage;
   const std::scoped_lock lock(mutex_);
   let_dropped_go();
+  garbage.reserve(open_.size());
   std::swap(garbage, let_go_);
 }
 
-std::shared_ptr<const void> SharedFiles::hold(std::size_t first, std::size_t last, bool reads) {
-  return std::make_shared<Hold>(shared_from_this(), first, last, reads);
+std::shared_ptr<const void> SharedFiles::hold(const Range& files, bool reads) {
+  return std::make_shared<Hold>(shared_from_this(), files, reads);
 }
 
-void SharedFiles::begin_use(std::size_t first, std::size_t last, bool reads) {
+void SharedFiles::begin_use(const Range& files, bool reads) {
   const std::scoped_lock lock(mutex_);
   start();
-  for (std::size_t file = first; file < last; ++file) {
-    if (!has(file)) continue;
+  for (std::size_t file = files.first; file < files.last && reads; ++file) {
+    if (has(file) && slots_[file].memory == nullptr) to_fetch_.push_back(file);
+  }
+  for (std::size_t file = files.first; file < files.last; ++file) {  // nothing throws from here on
     Slot& slot = slots_[file];
-    if (slot.holds++ == 0) table_.begin_use(file, slot.round);
-    if (reads && slot.memory == nullptr) to_fetch_.push_back(file);
+    if (has(file) && slot.holds++ == 0) table_.begin_use(file, slot.round);
   }
   if (!to_fetch_.empty()) table_.wake();
 }
 
-void SharedFiles::end_use(std::size_t first, std::size_t last) noexcept {
+void SharedFiles::end_use(const Range& files) noexcept {
   const std::scoped_lock lock(mutex_);
-  for (std::size_t file = first; file < last; ++file) {
+  for (std::size_t file = files.first; file < files.last; ++file) {
     if (!has(file)) continue;
     Slot& slot = slots_[file];
     if (--slot.holds > 0) continue;
-    slot.round = table_.end_use(file);
+    const bool had_all = (file != files.first || files.has_all_of_first) &&
+                         (file + 1 != files.last || files.has_all_of_last);
+    slot.round = table_.end_use(file, had_all);
     if (!slot.is_own || slot.version != table_.version(file)) let_go(file);
   }
   table_.wake();

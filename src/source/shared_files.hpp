@@ -47,8 +47,15 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   }
   /// One that it has. Blocks until it is there. Throws as fetch_file does.
   [[nodiscard]] std::shared_ptr<const FileMemory> open(std::size_t file);
-  /// Of files [first, last), as Source::hold says.
-  [[nodiscard]] std::shared_ptr<const void> hold(std::size_t first, std::size_t last, bool reads);
+  /// Files [first, last); of the first and of the last one all or a part.
+  struct Range {
+    std::size_t first = 0;
+    std::size_t last = 0;
+    bool has_all_of_first = true;
+    bool has_all_of_last = true;
+  };
+  /// As Source::hold says.
+  [[nodiscard]] std::shared_ptr<const void> hold(const Range& files, bool reads);
 
   [[nodiscard]] Fetched fetched() const;
   [[nodiscard]] SharedTable::Usage usage() { return table_.usage(); }
@@ -64,8 +71,8 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
     std::uint32_t round = SharedTable::kNoRound;
   };
 
-  void begin_use(std::size_t first, std::size_t last, bool reads);
-  void end_use(std::size_t first, std::size_t last) noexcept;
+  void begin_use(const Range& files, bool reads);
+  void end_use(const Range& files) noexcept;
   [[nodiscard]] Memory find(std::size_t file);
   Memory fetch(std::size_t file);
   Memory open_other(std::size_t file, const SharedTable::Found& found);
@@ -89,7 +96,8 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   mutable std::mutex mutex_;          // of all that follows; the table's may be taken while it is held
   std::vector<Slot> slots_;           // one per file
   std::vector<std::size_t> open_;     // files that have memory here
-  std::vector<Memory> let_go_;        // to be freed, which takes a while, without the lock
+  // To be freed, which takes a while, without the lock; with room for all that are open.
+  std::vector<Memory> let_go_;
   std::deque<std::size_t> to_fetch_;  // ahead
   Fetched fetched_;
   std::jthread thread_;  // last: it uses all of the above

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <climits>
 #include <ctime>
-#include <new>
 
 #include "mpi/shared_room.hpp"
 
@@ -29,6 +28,7 @@ struct SharedTable::Head {
   std::int32_t ranks;
   Usage usage;
   std::int64_t idle;  // files that are here, and not used
+  std::int64_t idle_bytes;
 };
 
 struct SharedTable::Entry {
@@ -93,28 +93,31 @@ SharedTable::Found SharedTable::claim(std::size_t file, std::int64_t bytes, cons
   entry.state = State::coming;
   entry.is_passed = false;
   head_->usage.bytes += bytes;
-  drop_surplus(&entry);
+  drop_surplus(&entry, entry.users == 0 ? bytes : 0);
   head_->usage.peak_bytes = std::max(head_->usage.peak_bytes, head_->usage.bytes);
   return found;
 }
 
-std::uint32_t SharedTable::publish(std::size_t file, const Address& address) {
+std::optional<std::uint32_t> SharedTable::publish(std::size_t file, const Address& address,
+                                                  const Process& self) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
+  if (entry.state != State::coming || entry.owner != self) return std::nullopt;
   entry.address = address;
   entry.state = State::here;
-  if (entry.users == 0) ++head_->idle;
+  if (entry.users == 0) count_idle(entry, 1);
   touch(file);
   const std::uint32_t version = entry.version;
   if (entry.is_passed && entry.users == 0) drop(entry);
-  drop_surplus(&entry);
+  drop_surplus(&entry, 0);
   wake();
   return version;
 }
 
-void SharedTable::give_up(std::size_t file) {
+void SharedTable::give_up(std::size_t file, const Process& self) {
   const Lock lock(*this);
-  drop(entries_[file]);
+  Entry& entry = entries_[file];
+  if (entry.state == State::coming && entry.owner == self) drop(entry);
 }
 
 void SharedTable::forget(std::size_t file, std::uint32_t version) {
@@ -136,41 +139,47 @@ void SharedTable::forget_if_dead(std::size_t file, std::uint32_t version) {
 void SharedTable::begin_use(std::size_t file, std::uint32_t round) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
-  if (entry.state == State::here && entry.users == 0) --head_->idle;
+  if (entry.state == State::here && entry.users == 0) count_idle(entry, -1);
   ++entry.users;
   if (round == entry.round) --entry.done;
 }
 
-std::uint32_t SharedTable::end_use(std::size_t file) {
+std::uint32_t SharedTable::end_use(std::size_t file, bool was_all) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
   const std::uint32_t round = entry.round;
   --entry.users;
   ++entry.done;
   if (entry.users > 0) return round;
-  if (entry.state == State::here) ++head_->idle;
+  if (entry.state == State::here) count_idle(entry, 1);
   if (entry.done >= head_->ranks) {
     entry.done = 0;
     ++entry.round;
-    entry.is_passed = true;
-    if (entry.state == State::here) drop(entry);
+    entry.is_passed = was_all;
+    if (was_all && entry.state == State::here) drop(entry);
   }
-  drop_surplus(nullptr);
+  drop_surplus(nullptr, 0);
   return round;
 }
 
 // Of one that is coming or here.
 void SharedTable::drop(Entry& entry) noexcept {
   if (entry.state == State::absent) return;
-  if (entry.state == State::here && entry.users == 0) --head_->idle;
+  if (entry.state == State::here && entry.users == 0) count_idle(entry, -1);
   entry.state = State::absent;
   head_->usage.bytes -= entry.bytes;
   ++entry.version;
   wake();
 }
 
-void SharedTable::drop_surplus(const Entry* kept) noexcept {
-  while (head_->idle > 0 && (head_->usage.bytes > most_bytes_ || head_->idle > kMostIdle)) {
+void SharedTable::count_idle(const Entry& entry, int files) noexcept {
+  head_->idle += files;
+  head_->idle_bytes += files * entry.bytes;
+}
+
+// So that `more` bytes can be idle, too.
+void SharedTable::drop_surplus(const Entry* kept, std::int64_t more) noexcept {
+  while (head_->idle > 0 && (head_->idle_bytes + more > most_bytes_ || head_->idle > kMostIdle)) {
     Entry* oldest = nullptr;
     for (Entry& entry : entries_) {
       if (entry.state != State::here || entry.users > 0 || &entry == kept) continue;
@@ -185,9 +194,10 @@ void SharedTable::drop_surplus(const Entry* kept) noexcept {
 void SharedTable::repair() noexcept {
   head_->usage.bytes = 0;
   head_->idle = 0;
+  head_->idle_bytes = 0;
   for (const Entry& entry : entries_) {
     if (entry.state != State::absent) head_->usage.bytes += entry.bytes;
-    if (entry.state == State::here && entry.users == 0) ++head_->idle;
+    if (entry.state == State::here && entry.users == 0) count_idle(entry, 1);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,8 +25,8 @@ struct SharedRoom;
 ///
 /// A file is absent, coming (one process makes it), or here (that process has it open for the others to
 /// open). Ranks begin and end to use it; when none uses it, and all ranks of the node have, since it was
-/// dropped last, it is dropped. Files that nobody uses, of which that is not so, stay while all files that
-/// are here or coming have no more than `most_bytes`; the one that was read longest ago goes first.
+/// dropped last, it is dropped, unless they used a part of it. Files that nobody uses, of which that is not
+/// so, stay while they have no more than `most_bytes`; the one that was read longest ago goes first.
 class SharedTable {
  public:
   using Address = mpi::MemoryFile::Address;
@@ -49,10 +50,11 @@ class SharedTable {
   /// Says where `file`, of `bytes` bytes, is; or that process `self` is to make it, which must then publish
   /// it or give it up.
   Found claim(std::size_t file, std::int64_t bytes, const Process& self);
-  /// Tells where it is, and returns its version. It must stay open there until it has another version; that
-  /// may be at once, where all ranks have used it meanwhile.
-  std::uint32_t publish(std::size_t file, const Address& address);
-  void give_up(std::size_t file);
+  /// Tells where it is, and returns its version; nothing where it has been taken from this process. It must
+  /// stay open there until it has another version; that may be at once, where all ranks have used it
+  /// meanwhile.
+  std::optional<std::uint32_t> publish(std::size_t file, const Address& address, const Process& self);
+  void give_up(std::size_t file, const Process& self);
   /// What was found cannot be had: the file is absent, if this is still its version.
   void forget(std::size_t file, std::uint32_t version);
   /// The same of a file that is coming from a process that has died.
@@ -60,8 +62,8 @@ class SharedTable {
 
   /// This process begins to use a file. `round` is what `end_use` returned last, or kNoRound.
   void begin_use(std::size_t file, std::uint32_t round);
-  /// It uses it no more. Returns a number for the next `begin_use`.
-  std::uint32_t end_use(std::size_t file);
+  /// It uses it no more; `was_all`: it used all that is in it. Returns a number for the next `begin_use`.
+  std::uint32_t end_use(std::size_t file, bool was_all);
 
   /// Somebody reads a file that is here.
   void touch(std::size_t file) noexcept;
@@ -83,7 +85,8 @@ class SharedTable {
   SharedTable(const mpi::SharedRoom& room, const mpi::Nodes& nodes, std::size_t files,
               std::int64_t most_bytes);
   void drop(Entry& entry) noexcept;
-  void drop_surplus(const Entry* kept) noexcept;
+  void count_idle(const Entry& entry, int files) noexcept;
+  void drop_surplus(const Entry* kept, std::int64_t more) noexcept;
   void repair() noexcept;
 
   std::shared_ptr<std::byte> memory_;

@@ -22,9 +22,9 @@ Packing packing_of(const RecordFile& file);
 using RawSink = std::function<bool(std::span<const std::byte> raw)>;
 
 /// Gives what `file` unpacks to, piece by piece, to `sink`: all members of gzip (RFC 1952), all frames of
-/// zstd (RFC 8878), the bytes themselves where it is not packed. Blocks on storage; memory does not depend on
-/// what the file says. Checksums are verified, before the end is reached where there are some inside. Throws
-/// Error{corrupt} naming the file and a byte of it, Error{io}.
+/// zstd (RFC 8878) with windows of up to 128 MiB, which is the memory that it takes, the bytes themselves
+/// where it is not packed. Blocks on storage. Checksums are verified, before the end is reached where there
+/// are some inside. Throws Error{corrupt} naming the file and a byte of it, Error{io}.
 void unpack(const RecordFile& file, Packing packing, const RawSink& sink);
 
 /// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `unpack` does.

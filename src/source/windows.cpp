@@ -99,7 +99,7 @@ class Windows final : public Source {
   [[nodiscard]] bool is_shared() const override { return rows_->is_shared(); }
   [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
     check_ids(*this, samples);
-    if (samples.begin == samples.end) return nullptr;
+    if (samples.begin == samples.end) return rows_->hold({}, reads);
     const std::int64_t last = first_row(window_parts_.find(samples.end - 1));
     return rows_->hold({.begin = first_row(window_parts_.find(samples.begin)), .end = last + options_.length},
                        reads);

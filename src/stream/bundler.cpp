@@ -31,7 +31,8 @@ Bundler::Bundler(const StreamSource& source, const RecordLayout& layout, const D
       batch_size_(static_cast<std::size_t>(options.global_batch_size)),
       max_batches_(options.workers > 0 ? options.read_ahead_batches : 1),
       max_bytes_(options.read_ahead_bytes),
-      reader_(source, layout, start.epoch, std::move(start.source), std::move(start.pending)),
+      reader_(source, layout, {.rank = 0, .size = plan.ranks}, start.epoch, std::move(start.source),
+              std::move(start.pending)),
       epoch_(start.epoch),
       first_(start.first),
       is_over_(epoch_ >= epochs_) {
@@ -73,6 +74,7 @@ void Bundler::retry() {
 void Bundler::hold() {
   Lock lock(mutex_);
   is_held_ = true;
+  if (park_error_) is_parked_ = false;  // it is tried again
   if (!thread_.joinable()) park(lock);
   worker_wakes_.notify_all();
   caller_wakes_.wait(lock, [&] { return is_parked_; });
@@ -86,14 +88,10 @@ void Bundler::go_on() {
   worker_wakes_.notify_all();
 }
 
+// Nothing else touches any of it while it is held.
 SourcePlace Bundler::add_pending(PendingItems& out) const {
-  const Lock lock(mutex_);
   for (const Bundle& bundle : ready_) add_items(bundle, out);
-  for (std::size_t i = 0; i < open_ends_.size(); ++i) {
-    const std::size_t begin = i == 0 ? 0 : open_ends_[i - 1];
-    out.add(epoch_, first_ + static_cast<std::int64_t>(i),
-            ByteSpan(open_).subspan(begin, open_ends_[i] - begin));
-  }
+  for (std::int64_t i = 0; i < std::ssize(open_ends_); ++i) out.add(epoch_, first_ + i, open_record(i));
   reader_.add_pending(out);
   return reader_.place();
 }
@@ -124,6 +122,8 @@ void Bundler::work(const std::stop_token& stop) {
   while (worker_wakes_.wait(lock, stop, has_work) && !stop.stop_requested()) {
     is_held_ ? park(lock) : make(lock);
   }
+  lock.unlock();
+  reader_.close();
 }
 
 // The end of an epoch takes no room.
@@ -181,6 +181,12 @@ std::optional<Bundle> Bundler::advance() {
   return bundle;
 }
 
+ByteSpan Bundler::open_record(std::int64_t item) const noexcept {
+  const auto i = static_cast<std::size_t>(item);
+  const std::size_t begin = i == 0 ? 0 : open_ends_[i - 1];
+  return ByteSpan(open_).subspan(begin, open_ends_[i] - begin);
+}
+
 bool Bundler::is_full() const noexcept { return open_ends_.size() == batch_size_; }
 
 void Bundler::read() {
@@ -202,21 +208,16 @@ void Bundler::read() {
 Bundle Bundler::tie() {
   const std::int64_t count = std::ssize(open_ends_);
   const std::vector<DispatchPlan::Slot> slots = plan_.slots(first_, count);
-  const auto record = [&](std::int64_t item) {
-    const auto i = static_cast<std::size_t>(item);
-    const std::size_t begin = i == 0 ? 0 : open_ends_[i - 1];
-    return ByteSpan(open_).subspan(begin, open_ends_[i] - begin);
-  };
   Bundle bundle{.head = head(FeedHead::Kind::batch, count), .bytes = std::ssize(open_)};
   std::vector<std::size_t> sizes(static_cast<std::size_t>(plan_.ranks), sizeof(ParcelHead));
-  for (const auto& slot : slots) sizes[static_cast<std::size_t>(slot.rank)] += record(slot.item).size();
+  for (const auto& slot : slots) sizes[static_cast<std::size_t>(slot.rank)] += open_record(slot.item).size();
   std::vector<std::vector<std::byte>> parcels;
   for (const std::size_t size : sizes) {
     if (!parcels.empty()) require_message(size);
     parcels.push_back(new_parcel(bundle.head, size));
   }
   for (const auto& slot : slots) {
-    const ByteSpan bytes = record(slot.item);
+    const ByteSpan bytes = open_record(slot.item);
     auto& parcel = parcels[static_cast<std::size_t>(slot.rank)];
     parcel.insert(parcel.end(), bytes.begin(), bytes.end());
   }

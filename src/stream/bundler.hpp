@@ -78,6 +78,8 @@ class Bundler {
   [[nodiscard]] std::optional<Bundle> advance();
   void read();
   [[nodiscard]] bool is_full() const noexcept;
+  // Of the next bundle.
+  [[nodiscard]] ByteSpan open_record(std::int64_t item) const noexcept;
   [[nodiscard]] Bundle tie();
   void require_message(std::size_t bytes) const;
   [[nodiscard]] ParcelHead head(FeedHead::Kind kind, std::int64_t count) const noexcept;

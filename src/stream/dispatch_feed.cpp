@@ -108,12 +108,11 @@ int DispatchFeed::owner(ShardId shard) const {
 }
 
 void DispatchFeed::go_on(DispatchStart start) {
-  ++era_;
   next_.reset();
   epoch_ = start.epoch;
   delivered_ = start.delivered;
-  if (receiver_) return receiver_->go_on(era_);
-  dispatcher_->go_on({.era = era_,
+  if (receiver_) return receiver_->go_on(restores_);
+  dispatcher_->go_on({.era = restores_,
                       .epoch = start.epoch,
                       .first = start.delivered,
                       .source = std::move(start.source),

@@ -49,7 +49,9 @@ class DispatchFeed final : public Feed {
   [[nodiscard]] std::int64_t delivered() const noexcept { return delivered_; }
   /// On rank 0 only: Dispatcher::hold.
   [[nodiscard]] SourcePlace hold(PendingItems& out) { return dispatcher_->hold(out); }
-  /// Goes on from `start`; all ranks do so equally often. What is on its way is dropped.
+  /// Another restore begins; on all ranks equally many do.
+  void count_restore() noexcept { ++restores_; }
+  /// It ends well: goes on from `start`. What is on its way is dropped.
   void go_on(DispatchStart start);
 
  private:
@@ -64,7 +66,7 @@ class DispatchFeed final : public Feed {
   mpi::Communicator line_comm_;
   std::optional<Dispatcher> dispatcher_;
   std::optional<Receiver> receiver_;
-  std::int64_t era_ = 0;
+  std::int64_t restores_ = 0;
   std::int64_t epoch_ = 0;
   std::int64_t delivered_ = 0;
   std::optional<OpenedParcel> next_;

@@ -71,6 +71,10 @@ void check(const Dispatch& dispatch, const World& world) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("dispatch a source: shards is {}; it must be 1 or more", dispatch.shards));
   }
+  if (dispatch.rank_split == Split::interleaved) {
+    throw Error(ErrorCode::invalid_argument,
+                "dispatch a source: rank_split is interleaved; it must be by_sample or by_shard");
+  }
   if (world.rank != 0 || dispatch.source->shards() == 1) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("dispatch a source: it has {} shards, and what is read once has 1; give it to a "

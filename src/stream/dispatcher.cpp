@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "rota/error.hpp"
+
 namespace rota::internal {
 
 Dispatcher::Dispatcher(std::shared_ptr<const StreamSource> source, const RecordLayout& layout,
@@ -22,49 +24,61 @@ const Arrival* Dispatcher::peek() {
 
 const Arrival& Dispatcher::wait() {
   push_all();
-  if (undelivered_.empty()) push(bundler_->wait());
+  if (undelivered_.empty()) undelivered_.push_back(bundler().wait());
   return *peek();
 }
 
 void Dispatcher::drop() {
   has_failed_ = undelivered_.front().error != nullptr;
-  bundler_->drop(undelivered_.front());
+  bundler().drop(undelivered_.front());
   undelivered_.pop_front();
+  --pushed_;
 }
 
 // What has come to be there since the last call.
 void Dispatcher::push_all() {
-  if (std::exchange(has_failed_, false)) bundler_->retry();
-  if (std::exchange(is_held_, false)) bundler_->go_on();
-  while (auto bundle = bundler_->poll()) push(*std::move(bundle));
+  if (std::exchange(has_failed_, false)) bundler().retry();
+  if (std::exchange(is_held_, false)) bundler().go_on();
+  while (auto bundle = bundler().poll()) undelivered_.push_back(*std::move(bundle));
+  push();
   outbox_.progress();
 }
 
-void Dispatcher::push(Bundle bundle) {
-  undelivered_.push_back(std::move(bundle));
-  const auto& parcels = undelivered_.back().parcels;
-  for (std::size_t rank = 1; rank < parcels.size(); ++rank) {
-    outbox_.send(static_cast<int>(rank), parcels[rank]);
+// Where it throws it goes on there when it is called again.
+void Dispatcher::push() {
+  for (; pushed_ < undelivered_.size(); ++pushed_, next_rank_ = 1) {
+    const auto& parcels = undelivered_[pushed_].parcels;
+    for (; next_rank_ < std::ssize(parcels); ++next_rank_) {
+      outbox_.send(next_rank_, parcels[static_cast<std::size_t>(next_rank_)]);
+    }
   }
 }
 
 SourcePlace Dispatcher::hold(PendingItems& out) {
   is_held_ = true;
-  bundler_->hold();
-  for (const Bundle& bundle : undelivered_) bundler_->add_items(bundle, out);
-  return bundler_->add_pending(out);
+  bundler().hold();
+  for (const Bundle& bundle : undelivered_) bundler().add_items(bundle, out);
+  return bundler().add_pending(out);
 }
 
 void Dispatcher::go_on(BundlerStart start) {
-  bundler_.reset();
+  bundler_ = nullptr;
   undelivered_.clear();
+  pushed_ = 0;
+  next_rank_ = 1;
   is_held_ = true;
   has_failed_ = false;
-  bundler_.emplace(*source_, *layout_, plan_, *options_, std::move(start));
+  bundler_ = std::make_unique<Bundler>(*source_, *layout_, plan_, *options_, std::move(start));
+}
+
+Bundler& Dispatcher::bundler() const {
+  if (bundler_) return *bundler_;
+  throw Error(ErrorCode::invalid_argument,
+              "go on with a dispatch: it could not be restored; restore it again, or make it anew");
 }
 
 void Dispatcher::add_stats(LoaderStats& stats) const {
-  bundler_->add_stats(stats);
+  bundler().add_stats(stats);
   stats.ready_batches += std::ranges::count_if(undelivered_, &Bundle::is_batch);
 }
 

@@ -2,7 +2,6 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 
 #include "mpi/parcels.hpp"
 #include "stream/bundler.hpp"
@@ -29,19 +28,23 @@ class Dispatcher final : public ParcelLine {
   void go_on(BundlerStart start);
 
  private:
-  void push(Bundle bundle);
+  // Throws Error{invalid_argument} where there is none: one that was to go on anew could not.
+  [[nodiscard]] Bundler& bundler() const;
   void push_all();
+  void push();
 
   std::shared_ptr<const StreamSource> source_;
   const RecordLayout* layout_;
   DispatchPlan plan_;
   const StreamLoaderOptions* options_;
   std::deque<Bundle> undelivered_;
+  std::size_t pushed_ = 0;  // of these, to all ranks
+  int next_rank_ = 1;       // for the next of them
   Arrival head_;
   mpi::Outbox outbox_;
   bool is_held_ = true;
   bool has_failed_ = false;  // and what the caller has done since may have mended it
-  std::optional<Bundler> bundler_;
+  std::unique_ptr<Bundler> bundler_;
 };
 
 }  // namespace rota::internal

@@ -1,7 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <numeric>
+#include <exception>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -11,10 +12,90 @@
 namespace rota {
 namespace {
 
+constexpr std::int64_t kMostAhead = 32;                    // samples of a shard
+constexpr std::size_t kMostBlock = std::size_t{16} << 10;  // their bytes
+constexpr std::size_t kAllBlocks = std::size_t{4} << 20;   // those of all shards
+
+/// A few samples that follow each other, read in one call.
+class SampleBlock {
+ public:
+  explicit SampleBlock(const Source& source)
+      : source_(source),
+        bytes_(source.fields().size()),
+        offsets_(source.fields().size()),
+        memory_(source.fields().size()) {}
+
+  [[nodiscard]] bool has(std::int64_t id) const noexcept { return id >= first_ && id < first_ + size_; }
+
+  void copy(std::int64_t id, StreamSample& out) const {
+    const BatchView sample(memory_, static_cast<std::size_t>(id - first_), 1);
+    for (std::size_t f = 0; f < memory_.size(); ++f) out.set(f, sample.bytes(f, 0));
+  }
+
+  /// Reads `count` samples from `first` on, or as many of them as fit into `most` bytes, but not one alone.
+  void read(std::int64_t first, std::int64_t count, std::size_t most) {
+    size_ = 0;
+    std::vector<SampleId> ids(static_cast<std::size_t>(count));
+    for (SampleId& id : ids) id.value = first++;
+    ids.resize(lay_out(ids, most));
+    if (ids.size() < 2) return;
+    for (std::size_t f = 0; f < memory_.size(); ++f) {
+      const Field& field = source_.fields()[f];
+      const auto rows = field.ragged ? static_cast<std::size_t>(offsets_[f][ids.size()]) : ids.size();
+      if (bytes_[f].size() < rows * field.row_bytes()) bytes_[f].resize(rows * field.row_bytes());
+      memory_[f] = {.data = bytes_[f].data(),
+                    .row_bytes = field.row_bytes(),
+                    .offsets = field.ragged ? offsets_[f].data() : nullptr};
+    }
+    source_.read(ids, BatchView(memory_, 0, ids.size()));
+    first_ = ids[0].value;
+    size_ = std::ssize(ids);
+  }
+
+ private:
+  // How many of them fit.
+  std::size_t lay_out(std::span<const SampleId> ids, std::size_t most) {
+    std::vector<std::size_t> sizes(ids.size());
+    std::vector<std::int64_t> rows(ids.size());
+    for (std::size_t f = 0; f < memory_.size(); ++f) {
+      const Field& field = source_.fields()[f];
+      std::ranges::fill(rows, 1);
+      if (field.ragged) {
+        source_.rows(ids, f, rows);
+        offsets_[f].assign(1, 0);
+        for (const std::int64_t more : rows) offsets_[f].push_back(offsets_[f].back() + more);
+      }
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        sizes[i] += static_cast<std::size_t>(rows[i]) * field.row_bytes();
+      }
+    }
+    std::size_t count = 0;
+    for (std::size_t bytes = 0; count < ids.size() && sizes[count] <= most - bytes; ++count) {
+      bytes += sizes[count];
+    }
+    return count;
+  }
+
+  const Source& source_;
+  std::int64_t first_ = 0;
+  std::int64_t size_ = 0;
+  std::vector<std::vector<std::byte>> bytes_;       // of each field
+  std::vector<std::vector<std::int64_t>> offsets_;  // of each ragged field
+  std::vector<BatchView::FieldMemory> memory_;
+};
+
+/// Small samples are read a few at a time: at first one, then twice as many each time, so that whoever needs
+/// few of them waits for few.
 class IndexedStream final : public ShardStream {
  public:
-  IndexedStream(const Source& source, ShardId shard, std::int64_t begin, std::int64_t end, std::int64_t at)
-      : source_(source), shard_(shard), begin_(begin), end_(end), next_(begin + at) {
+  // Of samples [begin, end), from number `at` on, with so many bytes of memory.
+  IndexedStream(const Source& source, ShardId shard, SampleRange samples, std::int64_t at, std::size_t bytes)
+      : source_(source),
+        shard_(shard),
+        samples_(samples),
+        next_(samples.begin + at),
+        block_bytes_(bytes),
+        block_(source) {
     memory_.resize(source.fields().size());
     offsets_.resize(source.fields().size());
     for (std::size_t f = 0; f < memory_.size(); ++f) {
@@ -25,7 +106,36 @@ class IndexedStream final : public ShardStream {
   }
 
   bool next(StreamSample& out) override {
-    if (next_ == end_) return false;
+    if (next_ == samples_.end) return false;
+    if (!block_.has(next_) && next_ >= alone_until_) read_ahead();
+    block_.has(next_) ? block_.copy(next_, out) : read(out);
+    out.set_id({.shard = shard_, .input = next_ - samples_.begin});
+    ++next_;
+    return true;
+  }
+
+  void cursor(StreamCursor& out) const override {
+    out.numbers.assign(1, next_ - samples_.begin);
+    out.blob.clear();
+  }
+
+ private:
+  void read_ahead() {
+    const std::int64_t count = std::min(ahead_, samples_.end - next_);
+    ahead_ = std::min(2 * ahead_, kMostAhead);
+    if (count < 2) return;
+    try {
+      block_.read(next_, count, block_bytes_);
+    } catch (const std::exception&) {
+      // The one at hand may be sound, and tells what is wrong where it is not.
+    }
+    if (block_.has(next_)) return;
+    alone_until_ = next_ + kMostAhead;
+    ahead_ = 1;
+  }
+
+  // The next sample alone, into the memory where it belongs.
+  void read(StreamSample& out) {
     const SampleId id{next_};
     const std::span ids(&id, 1);
     for (std::size_t f = 0; f < memory_.size(); ++f) {
@@ -37,23 +147,17 @@ class IndexedStream final : public ShardStream {
       memory_[f].data = out.bytes(f).data();
     }
     source_.read(ids, BatchView(memory_, 0, 1));
-    out.set_id({.shard = shard_, .input = next_ - begin_});
-    ++next_;
-    return true;
   }
 
-  void cursor(StreamCursor& out) const override {
-    out.numbers.assign(1, next_ - begin_);
-    out.blob.clear();
-  }
-
- private:
   const Source& source_;
   ShardId shard_;
-  std::int64_t begin_;
-  std::int64_t end_;
+  SampleRange samples_;
   std::int64_t next_;
-  std::vector<BatchView::FieldMemory> memory_;        // of the sample at hand
+  std::size_t block_bytes_;
+  SampleBlock block_;
+  std::int64_t ahead_ = 1;                            // how many samples to read next
+  std::int64_t alone_until_ = 0;                      // these were found to be too large, or unsound
+  std::vector<BatchView::FieldMemory> memory_;        // of a sample read alone
   std::vector<std::array<std::int64_t, 2>> offsets_;  // [0, rows) of it, where ragged
 };
 
@@ -88,8 +192,9 @@ class IndexedShards final : public StreamSource {
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t /*epoch*/,
                                                   const StreamCursor& cursor) const override {
-    return std::make_unique<IndexedStream>(*source_, shard, begin(shard), begin(next_of(shard)),
-                                           place(shard, cursor));
+    const std::size_t bytes = std::min(kMostBlock, kAllBlocks / static_cast<std::size_t>(shards()));
+    return std::make_unique<IndexedStream>(*source_, shard, SampleRange{begin(shard), begin(next_of(shard))},
+                                           place(shard, cursor), bytes);
   }
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {

@@ -9,15 +9,17 @@ void PendingItems::add(std::int64_t epoch, std::int64_t number, ByteSpan record)
   bytes_.insert(bytes_.end(), record.begin(), record.end());
 }
 
-ItemReader::ItemReader(const StreamSource& source, const RecordLayout& layout, std::int64_t epoch,
-                       SourcePlace place, PendingItems pending)
+ItemReader::ItemReader(const StreamSource& source, const RecordLayout& layout, World world,
+                       std::int64_t epoch, SourcePlace place, PendingItems pending)
     : source_(&source),
       layout_(&layout),
       epoch_(epoch),
       place_(std::move(place)),
       pending_(std::move(pending)),
-      reading_(source.fields()) {
+      reading_(source.fields()),
+      instances_(source, world, 1) {
   SampleMemory::own(reading_.sample);
+  instances_.assign({ShardId{0}});
 }
 
 bool ItemReader::read(std::vector<std::byte>& out) {
@@ -46,8 +48,9 @@ bool ItemReader::read(std::vector<std::byte>& out) {
 
 bool ItemReader::read_source(std::vector<std::byte>& out) {
   ShardPlace& place = place_.shard;
+  const StreamSource& source = instances_.source(0);
   if (!reader_) reader_.emplace(*source_, epoch_, place);
-  if (!reader_->read(*source_, reading_)) {
+  if (!reader_->read(source, reading_)) {
     place.is_done = true;
     place.cursor = {};
     place.skip = place.position;
@@ -70,10 +73,23 @@ void ItemReader::begin_next_epoch() {
   reader_.reset();
 }
 
+void ItemReader::close() noexcept {
+  reader_.reset();
+  instances_.end(0);
+}
+
 void ItemReader::take_cursor() {
   ShardPlace& place = place_.shard;
-  if (!reader_ || place.is_done || place.skip == 0) return;
-  reader_->take_cursor(reading_.cursor);
+  if (place.is_done || place.skip == 0) return;
+  const StreamSource& source = instances_.source(0);
+  const bool was_open = reader_.has_value();
+  if (!was_open) reader_.emplace(*source_, place_.epoch, place);
+  try {
+    reader_->take_cursor(source, reading_);
+  } catch (...) {
+    if (!was_open) reader_.reset();
+    throw;
+  }
   std::swap(place.cursor, reading_.cursor);
   forget_blob(reading_.cursor);
   place.skip = 0;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "stream/instance.hpp"
 #include "stream/record_layout.hpp"
 #include "stream/shard_reader.hpp"
 
@@ -38,18 +39,22 @@ struct SourcePlace {
 };
 
 /// Reads the items of a dispatch one after the other: those that are pending, which are in order, then those
-/// of the source, opened where it is. *One thread* at a time.
+/// of the source, opened where it is, by an instance of its own if it makes one. *One thread* at a time.
 class ItemReader {
  public:
-  ItemReader(const StreamSource& source, const RecordLayout& layout, std::int64_t epoch, SourcePlace place,
-             PendingItems pending);
+  /// `world` is what the source's instance is told.
+  ItemReader(const StreamSource& source, const RecordLayout& layout, World world, std::int64_t epoch,
+             SourcePlace place, PendingItems pending);
 
   /// Appends the record of the epoch's next item to `out`; false at the end of the epoch. Throws what the
   /// source throws, and may be called again: it is then opened anew behind what was read.
   bool read(std::vector<std::byte>& out);
   void begin_next_epoch();
+  /// Ends what is the reading thread's own, in there.
+  void close() noexcept;
 
-  /// Takes the source's cursor behind the last item, so that `place` needs no item to be read again.
+  /// Takes the source's cursor behind the last item, so that `place` needs no item to be read again. Throws
+  /// what the source throws; also where it has failed before, and cannot be opened anew behind what was read.
   void take_cursor();
   [[nodiscard]] const SourcePlace& place() const noexcept { return place_; }
   /// Adds those that were pending and not read yet.
@@ -65,6 +70,7 @@ class ItemReader {
   PendingItems pending_;
   std::size_t next_pending_ = 0;
   Reading reading_;
+  WorkerInstances instances_;           // outliving the reader that uses it
   std::optional<ShardReader> reader_;  // at place_, where it was opened
 };
 

@@ -15,7 +15,7 @@ using Parcel = std::shared_ptr<const std::vector<std::byte>>;
 
 /// What a parcel begins with; the records of a rank's items in a batch follow, in canonical order.
 struct ParcelHead {
-  std::int64_t era = 0;    // how often the loader was restored before
+  std::int64_t era = 0;    // the restore that the loader goes on from
   std::int64_t kind = 0;   // a FeedHead::Kind
   std::int64_t epoch = 0;  // of the items
   std::int64_t first = 0;  // number of the batch's first item in the epoch

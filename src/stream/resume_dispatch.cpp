@@ -264,6 +264,7 @@ void save_dispatch(const StreamLoader& loader, Snapshot& snapshot, std::string_v
 
 void restore_dispatch(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
   DispatchFeed& feed = *StreamState::dispatch(loader);
+  feed.count_restore();  // whatever fails, on whichever rank
   const Saved saved(checkpoint, name, feed);
   saved.require_same_source(state_of(loader));
   saved.require_sound();

@@ -8,8 +8,8 @@ namespace rota::internal {
 namespace {
 
 // What a worker reads at a time: that many samples, and about that many bytes.
-constexpr std::size_t kRun = 16;
-constexpr std::int64_t kRunBytes = std::int64_t{64} << 10;
+constexpr std::size_t kRun = 64;
+constexpr std::int64_t kRunBytes = std::int64_t{256} << 10;
 
 std::vector<ShardPlace> starts_of(const std::vector<ShardId>& shards) {
   std::vector<ShardPlace> places;

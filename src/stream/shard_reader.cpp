@@ -87,9 +87,10 @@ bool ShardReader::read_on(Reading& out) {
   return true;
 }
 
-void ShardReader::take_cursor(StreamCursor& out) {
+void ShardReader::take_cursor(const StreamSource& source, Reading& out) {
   try {
-    ask_cursor(out);
+    if (!stream_) open(source, out);
+    ask_cursor(out.cursor);
   } catch (...) {
     rethrow();
   }

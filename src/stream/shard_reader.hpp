@@ -55,8 +55,9 @@ class ShardReader {
 
   /// The next sample, of a stream that `source` opens; false at the end. Throws Error naming the shard.
   bool read(const StreamSource& source, Reading& out);
-  /// Where its stream is behind the sample that was read last; there must be one. Throws as `read`.
-  void take_cursor(StreamCursor& out);
+  /// Takes out.cursor: where its stream, which `source` opens, is behind the sample that was read last. Throws
+  /// as `read`.
+  void take_cursor(const StreamSource& source, Reading& out);
 
  private:
   void open(const StreamSource& source, Reading& out);

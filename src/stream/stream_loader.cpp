@@ -231,7 +231,12 @@ StreamBatch StreamLoader::Impl::deliver(std::int64_t epoch) {
   stats_.samples += std::ssize(batch->ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
   // Said now, so that the others need not wait for this rank to come by.
-  const auto after = feed_->peek();
+  std::optional<FeedHead> after;
+  try {
+    after = feed_->peek();
+  } catch (...) {
+    // This batch is good. It is tried again for the next one.
+  }
   if (after && world().size > 1) agreement_.post(of(*after));
   return pool_->wrap(std::move(batch));
 }

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -37,11 +38,11 @@ class SharedTableTest : public testing::Test {
   // Makes file `i`, which is then here.
   void make(std::size_t i) {
     ASSERT_EQ(claim(i).state, State::absent);
-    table_.publish(i, {});
+    table_.publish(i, {}, Process::self());
   }
   [[nodiscard]] State state(std::size_t i) {
     const State found = claim(i).state;
-    if (found == State::absent) table_.give_up(i);
+    if (found == State::absent) table_.give_up(i, Process::self());
     return found;
   }
 
@@ -51,7 +52,7 @@ class SharedTableTest : public testing::Test {
 TEST_F(SharedTableTest, OneIsToMakeAFileAndOthersWait) {
   EXPECT_EQ(claim(0).state, State::absent);
   EXPECT_EQ(claim(0).state, State::coming);
-  table_.publish(0, {.process = 7, .descriptor = 9});
+  table_.publish(0, {.process = 7, .descriptor = 9}, Process::self());
   const auto found = claim(0);
   EXPECT_EQ(found.state, State::here);
   EXPECT_EQ(found.address.process, 7);
@@ -60,7 +61,7 @@ TEST_F(SharedTableTest, OneIsToMakeAFileAndOthersWait) {
 
 TEST_F(SharedTableTest, WhatIsGivenUpIsForTheNext) {
   (void)claim(0);
-  table_.give_up(0);
+  table_.give_up(0, Process::self());
   EXPECT_EQ(table_.usage().bytes, 0);
   EXPECT_EQ(claim(0).state, State::absent);
 }
@@ -85,9 +86,9 @@ TEST_F(SharedTableTest, ProcessesThatAreKilledAtAnyMomentLeaveATableThatWorks) {
     const bool is_child = child == 0;
     // NOLINTNEXTLINE(bugprone-infinite-loop): until it is killed
     while (is_child) {
-      if (claim(1).state == State::absent) table_.publish(1, {});
+      if (claim(1).state == State::absent) table_.publish(1, {}, Process::self());
       table_.begin_use(2, SharedTable::kNoRound);
-      (void)table_.end_use(2);
+      (void)table_.end_use(2, true);
       table_.forget(1, table_.version(1));
     }
     for (std::uint32_t seen = table_.changes(); table_.changes() - seen < 50;) table_.wait(table_.changes());
@@ -105,29 +106,66 @@ TEST_F(SharedTableTest, WhatNobodyUsesGoesWhenThereIsTooMuch) {
   table_.begin_use(1, SharedTable::kNoRound);
   table_.touch(0);
   make(3);
-  EXPECT_EQ(state(2), State::absent);
+  for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(state(i), State::here) << i;
   make(4);
-  EXPECT_EQ(state(0), State::absent);
-  EXPECT_EQ(state(1), State::here);
-  EXPECT_EQ(table_.usage().peak_bytes, 3 * kBytes);
+  for (const std::size_t i : {0U, 1U, 3U, 4U}) EXPECT_EQ(state(i), State::here) << i;
+  EXPECT_EQ(table_.usage().bytes, 4 * kBytes);  // with what is used, which comes on top
+  EXPECT_EQ(table_.usage().peak_bytes, 4 * kBytes);
+  EXPECT_EQ(state(2), State::absent);
 }
 
 TEST_F(SharedTableTest, WhatAllHaveUsedIsDropped) {
   make(0);
   table_.begin_use(0, SharedTable::kNoRound);
   table_.begin_use(0, SharedTable::kNoRound);
-  (void)table_.end_use(0);
+  (void)table_.end_use(0, true);
   EXPECT_EQ(state(0), State::here);
-  (void)table_.end_use(0);
+  (void)table_.end_use(0, true);
   EXPECT_EQ(state(0), State::absent);
+}
+
+TEST_F(SharedTableTest, WhatAllHaveUsedInPartStaysForTheRest) {
+  make(0);
+  for (const bool was_all : {false, false, true}) {
+    EXPECT_EQ(state(0), State::here);
+    table_.begin_use(0, SharedTable::kNoRound);
+    (void)table_.end_use(0, was_all);
+  }
+  EXPECT_EQ(state(0), State::absent);
+}
+
+// A process that others take for dead, in a container of its own.
+TEST_F(SharedTableTest, WhatWasTakenFromAProcessIsNotPublishedByIt) {
+  const Process slow{.id = 1, .started = 1};
+  const auto found = table_.claim(0, kBytes, slow);
+  table_.forget(0, found.version);
+  ASSERT_EQ(claim(0).state, State::absent);
+  EXPECT_EQ(table_.publish(0, {}, slow), std::nullopt);
+  table_.give_up(0, slow);
+  EXPECT_EQ(claim(0).state, State::coming);
+  EXPECT_TRUE(table_.publish(0, {}, Process::self()));
+  EXPECT_EQ(table_.usage().bytes, kBytes);
+}
+
+TEST(Process, IsNotTakenForDeadWhereDescriptorsAreShort) {
+  const Process self = Process::self();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const bool is_alive = self.is_alive();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(is_alive);
+  EXPECT_FALSE((Process{.id = self.id, .started = self.started + 1}).is_alive());
 }
 
 TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItIsDroppedAtOnce) {
   (void)claim(0);
   table_.begin_use(0, SharedTable::kNoRound);
-  (void)table_.end_use(0);
-  const std::uint32_t version = table_.publish(0, {});
-  EXPECT_NE(table_.version(0), version);
+  (void)table_.end_use(0, true);
+  const auto version = table_.publish(0, {}, Process::self());
+  ASSERT_TRUE(version);
+  EXPECT_NE(table_.version(0), *version);
   EXPECT_EQ(state(0), State::absent);
   make(0);
   EXPECT_EQ(state(0), State::here);
