@@ -81,6 +81,22 @@ TEST_F(Shared, FilesAreFetchedOncePerNodeAndEpoch) {
   }
 }
 
+// Groups of shards are parts of files then, in any order.
+TEST_F(Shared, FilesThatAreReadInPartsAreFetchedOnceToo) {
+  const auto source = data_.open({});
+  for (const Split split : {Split::by_sample, Split::by_shard}) {
+    Loader loader(source,
+                  {.global_batch_size = 10,
+                   .shards = 5 * kFiles,
+                   .interleave = 2,
+                   .shuffle = Shuffle::within,
+                   .rank_split = split},
+                  comm().world());
+    run(loader);
+    EXPECT_LE(sum(loader.stats().fetched.files), kFiles);
+  }
+}
+
 TEST_F(Shared, FilesOfALaterEpochAreFetchedAgain) {
   const auto source = data_.open({});
   Loader loader(
@@ -203,8 +219,10 @@ TEST_F(Shared, SamplesThatLieAllOverTheFilesAreRefused) {
   const std::array fractions = {0.5, 0.5};
   const auto source = data_.open({});
   for (const auto& all_over : {split(source, fractions, 1)[0], pack(source, {.length = 64})}) {
-    EXPECT_THAT(error_of([&] { const Loader loader(all_over, options, comm().world()); }),
-                is_error(ErrorCode::unsupported, {"shared in memory", "split", "unpack the files"}));
+    const auto refusal = is_error(ErrorCode::unsupported, {"shared in memory", "split", "unpack the files"});
+    EXPECT_THAT(error_of([&] { const Loader loader(all_over, options, comm().world()); }), refusal);
+    const Mixture mixture{.datasets = {{.source = all_over, .weight = 1}}};
+    EXPECT_THAT(error_of([&] { const Loader loader(mixture, options, comm().world()); }), refusal);
   }
 }
 

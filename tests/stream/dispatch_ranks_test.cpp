@@ -105,6 +105,7 @@ TEST(Dispatch, IsRefusedOnAllRanks) {
   EXPECT_THAT(refusal(of(std::make_shared<NumberedStream>(std::vector<std::int64_t>{1, 2}))),
               HasSubstr("it has 2 shards, and what is read once has 1"));
   EXPECT_THAT(refusal(of(numbered(1), 0)), HasSubstr("shards is 0"));
+  EXPECT_THAT(refusal(of(numbered(1), 3, Split::interleaved)), HasSubstr("must be by_sample or by_shard"));
   if (everyone().size() == 1) return;
   EXPECT_THAT(refusal(of(numbered(1), is_root() ? 3 : 4)), HasSubstr("rank 0 has 3 shards"));
   EXPECT_THAT(refusal(of(numbered(1), 3, is_root() ? Split::by_shard : Split::by_sample)),

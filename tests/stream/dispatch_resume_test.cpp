@@ -214,6 +214,83 @@ TEST(DispatchResume, ALoaderInTheMidstOfReadingGoesBack) {
   }
 }
 
+// Whatever the others have done meanwhile.
+TEST(DispatchResume, ARestoreThatFailsOnOneRankIsMendedByTheNext) {
+  const Shared directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  for (const int failing : {0, everyone().size() - 1}) {
+    StreamLoader loader(of(numbered(60)), {.global_batch_size = 4, .comm = &everyone()});
+    for (int k = 0; k < 3; ++k) EXPECT_TRUE(take_step(loader, everyone()));
+    checkpoints.save_all(3, loader);
+    EXPECT_TRUE(take_step(loader, everyone()));
+    try {
+      restore(loader, *checkpoints.latest(), everyone().rank() == failing ? "another" : "main");
+      EXPECT_NE(everyone().rank(), failing);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::not_found);
+    }
+    checkpoints.restore_all(loader);
+    Delivered rest;
+    while (const auto step = take_step(loader, everyone())) add(*step, rest);
+    Delivered expected = whole(60, 1);
+    expected[0].erase(expected[0].begin(), expected[0].begin() + 12);
+    EXPECT_EQ(rest, expected);
+  }
+}
+
+// Which of a pipe's items were read is then not to be known from its cursor.
+TEST(DispatchResume, ASaveBehindAnErrorOpensTheSourceAnewOrFails) {
+  const Shared directory;
+  for (const bool is_pipe : {false, true}) {
+    std::atomic<bool> is_broken = true;
+    const auto open = [&] {
+      std::shared_ptr<NumberedStream> source = numbered(40);
+      if (is_pipe) source = std::make_shared<Pipe>(40, std::make_shared<std::int64_t>(0));
+      source->blob_bytes = 3000;  // so that its cursor is of some items ago
+      return filter(source, [&](std::int64_t, const StreamSample& sample) {
+        if (is_broken && sample.id().input == 22) throw std::runtime_error("no");
+        return true;
+      });
+    };
+    CheckpointDirectory checkpoints(everyone(), directory.path() / (is_pipe ? "pipe" : "again"));
+    const StreamLoaderOptions options{.global_batch_size = 4, .comm = &everyone()};
+    StreamLoader loader(of(open()), options);
+    Delivered all;
+    EXPECT_THROW(while (const auto step = take_step(loader, everyone())) add(*step, all), Error);
+    if (is_pipe) {
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        EXPECT_THROW(checkpoints.save_all(5, loader), Error);
+      }
+      EXPECT_FALSE(checkpoints.latest());
+      continue;
+    }
+    checkpoints.save_all(5, loader);
+    is_broken = false;
+    StreamLoader later(of(open()), options);
+    checkpoints.restore_all(later);
+    while (const auto step = take_step(later, everyone())) add(*step, all);
+    EXPECT_EQ(all, whole(40, 1));
+  }
+}
+
+TEST(DispatchResume, ACursorThatCannotBeHadOnceIsAskedForAgain) {
+  const Shared directory;
+  for (const int workers : {0, 1}) {
+    int asked = 0;
+    const auto source = numbered(40);
+    source->blob_bytes = 30'000;  // so that no other is taken while reading
+    source->on_cursor = [&] {
+      if (++asked == 2) throw Error(ErrorCode::io, "not now");  // the first is behind the first item
+    };
+    CheckpointDirectory checkpoints(everyone(), directory.path() / std::to_string(workers));
+    StreamLoader loader(of(source), {.global_batch_size = 4, .workers = workers, .comm = &everyone()});
+    EXPECT_TRUE(take_step(loader, everyone()));
+    EXPECT_THROW(checkpoints.save_all(1, loader), Error);
+    checkpoints.save_all(1, loader);
+    EXPECT_TRUE(checkpoints.latest());
+  }
+}
+
 TEST(DispatchResume, ASaveStopsTheReadingUntilTheNextStep) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());

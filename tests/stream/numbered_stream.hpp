@@ -41,6 +41,7 @@ class NumberedStream : public StreamSource {
   bool knows_lengths = true;
   std::size_t blob_bytes = 0;  // of its cursors
   std::function<void(StreamId)> on_read;
+  std::function<void()> on_cursor;
 
  private:
   std::vector<std::int64_t> lengths_;
@@ -65,6 +66,7 @@ class NumberedShard : public ShardStream {
     return true;
   }
   void cursor(StreamCursor& out) const override {
+    if (source_.on_cursor) source_.on_cursor();
     out.numbers = {next_, next_ + 7};
     out.blob.assign(source_.blob_bytes, 'b');
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "loader/affine_source.hpp"
+#include "rota/snapshot.hpp"
 #include "source/reading.hpp"
 #include "stream/numbered_stream.hpp"
 #include "stream/ring.hpp"
@@ -174,6 +175,29 @@ TEST(WorkerStream, IsMadeThroughIndexedSources) {
   EXPECT_THAT(affine->instances->told(), SizeIs(3));
   EXPECT_THAT(affine->instances->complaints(), IsEmpty());
   EXPECT_EQ(affine->instances->live(), 0);
+}
+
+TEST(WorkerStream, IsMadeForTheThreadThatReadsADispatch) {
+  for (const int workers : {0, 1}) {
+    for (const std::int64_t steps : {std::int64_t{3}, kEndless}) {
+      const auto source = std::make_shared<AffineStream>(std::vector<std::int64_t>{50});
+      {
+        StreamLoader loader(Dispatch{.source = source, .shards = 4}, {.epochs = 2, .workers = workers});
+        std::int64_t samples = 0;
+        for (std::int64_t step = 0; step < steps; ++step) {
+          const auto batch = loader.next();
+          if (!batch) break;
+          samples += batch->size();
+        }
+        EXPECT_EQ(samples, steps == kEndless ? 100 : 3 * 32 - 14);
+        Snapshot snapshot;
+        save(loader, snapshot);
+      }
+      EXPECT_THAT(source->instances->told(), SizeIs(1));
+      EXPECT_THAT(source->instances->complaints(), IsEmpty());
+      EXPECT_EQ(source->instances->live(), 0);
+    }
+  }
 }
 
 TEST(WorkerStream, OfOtherShardsIsRefused) {
