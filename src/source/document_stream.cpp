@@ -147,7 +147,8 @@ std::size_t DocumentStream::guess(std::int64_t token) const noexcept {
   std::ptrdiff_t guess = 0;
   for (std::int64_t there = 0, round = 0; round < 3; ++round) {
     const double distance = static_cast<double>(token - there) * places_per_token;
-    guess = std::clamp<std::ptrdiff_t>(guess + static_cast<std::ptrdiff_t>(distance), 0, std::ssize(ends_) - 1);
+    guess =
+        std::clamp<std::ptrdiff_t>(guess + static_cast<std::ptrdiff_t>(distance), 0, std::ssize(ends_) - 1);
     there = ends_[static_cast<std::size_t>(guess)];
   }
   return static_cast<std::size_t>(guess);

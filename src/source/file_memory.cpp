@@ -32,9 +32,10 @@ auto in_memory(const RecordFile& file, const auto& work) {
   } catch (const Error& error) {
     throw Error(
         error.code(),
-        fmt::format("fetch {} into memory: {}; where memory or descriptors are short, have fewer shards there "
-                    "at a time (LoaderOptions::interleave), or less kept (CatalogOptions::shared_bytes)",
-                    file.path(), error.what()));
+        fmt::format(
+            "fetch {} into memory: {}; where memory or descriptors are short, have fewer shards there "
+            "at a time (LoaderOptions::interleave), or less kept (CatalogOptions::shared_bytes)",
+            file.path(), error.what()));
   }
 }
 

@@ -97,7 +97,8 @@ class Joined final : public Source {
       const SampleRange own{.begin = std::max(samples.begin, begins_[s]) - begins_[s],
                             .end = std::min(samples.end, begins_[s + 1]) - begins_[s]};
       const bool asks_all = samples == SampleRange();  // whether they can
-      if (asks_all || own.begin < own.end) kept->push_back(sources_[s]->hold(asks_all ? samples : own, reads));
+      if (asks_all || own.begin < own.end)
+        kept->push_back(sources_[s]->hold(asks_all ? samples : own, reads));
     }
     return kept;
   }

@@ -170,8 +170,8 @@ void SharedFiles::end_use(const Range& files) noexcept {
     if (!has(file)) continue;
     Slot& slot = slots_[file];
     if (--slot.holds > 0) continue;
-    const bool had_all = (file != files.first || files.has_all_of_first) &&
-                         (file + 1 != files.last || files.has_all_of_last);
+    const bool had_all =
+        (file != files.first || files.has_all_of_first) && (file + 1 != files.last || files.has_all_of_last);
     slot.round = table_.end_use(file, had_all);
     if (!slot.is_own || slot.version != table_.version(file)) let_go(file);
   }

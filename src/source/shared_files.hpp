@@ -92,10 +92,10 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   bool shares_all_;
   Process self_ = Process::self();
   SharedTable table_;
-  std::mutex freeing_;                // is taken before the next
-  mutable std::mutex mutex_;          // of all that follows; the table's may be taken while it is held
-  std::vector<Slot> slots_;           // one per file
-  std::vector<std::size_t> open_;     // files that have memory here
+  std::mutex freeing_;             // is taken before the next
+  mutable std::mutex mutex_;       // of all that follows; the table's may be taken while it is held
+  std::vector<Slot> slots_;        // one per file
+  std::vector<std::size_t> open_;  // files that have memory here
   // To be freed, which takes a while, without the lock; with room for all that are open.
   std::vector<Memory> let_go_;
   std::deque<std::size_t> to_fetch_;  // ahead

@@ -51,18 +51,11 @@ bool ItemReader::read_source(std::vector<std::byte>& out) {
   const StreamSource& source = instances_.source(0);
   if (!reader_) reader_.emplace(*source_, epoch_, place);
   if (!reader_->read(source, reading_)) {
-    place.is_done = true;
-    place.cursor = {};
-    place.skip = place.position;
+    place.end();
     return false;
   }
   layout_->append(reading_.sample, out);
-  ++place.position;
-  ++place.skip;
-  if (!reading_.has_cursor) return true;
-  std::swap(place.cursor, reading_.cursor);
-  forget_blob(reading_.cursor);
-  place.skip = 0;
+  place.advance(reading_.has_cursor ? &reading_.cursor : nullptr);
   return true;
 }
 
@@ -90,9 +83,7 @@ void ItemReader::take_cursor() {
     if (!was_open) reader_.reset();
     throw;
   }
-  std::swap(place.cursor, reading_.cursor);
-  forget_blob(reading_.cursor);
-  place.skip = 0;
+  place.take(reading_.cursor);
 }
 
 void ItemReader::add_pending(PendingItems& out) const {

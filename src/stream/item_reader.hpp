@@ -70,7 +70,7 @@ class ItemReader {
   PendingItems pending_;
   std::size_t next_pending_ = 0;
   Reading reading_;
-  WorkerInstances instances_;           // outliving the reader that uses it
+  WorkerInstances instances_;          // outliving the reader that uses it
   std::optional<ShardReader> reader_;  // at place_, where it was opened
 };
 

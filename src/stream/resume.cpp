@@ -10,6 +10,7 @@
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
 #include "stream/ownership.hpp"
+#include "stream/resume_common.hpp"
 #include "stream/resume_dispatch.hpp"
 #include "stream/shard_feed.hpp"
 #include "stream/stream_state.hpp"
@@ -132,19 +133,15 @@ Rows rows_of(const StreamLoader& loader) {
 // ---- restoring ----
 
 /// A loader's state as a checkpoint has it.
-class Saved {
+class Saved : internal::SavedStream {
  public:
   Saved(const Checkpoint& checkpoint, std::string_view name)
-      : checkpoint_(checkpoint),
+      : SavedStream(checkpoint),
         name_(name),
         state_(internal::from_state_blob<State>(checkpoint, state_name(name), kStateVersion,
                                                 "a stream loader")) {}
 
-  void require_same_source(const State& here) const {
-    require_same("the number of shards", state_.shards, here.shards);
-    require_same("the number of a cursor's numbers", state_.cursor_numbers, here.cursor_numbers);
-    require_same("the dataset's fingerprint", to_string(state_.dataset), to_string(here.dataset));
-  }
+  void require_same_source(const State& here) const { SavedStream::require_same_source(state_, here); }
 
   void read_rows();
   [[nodiscard]] StreamRun run() const noexcept {
@@ -153,19 +150,6 @@ class Saved {
   [[nodiscard]] ShardRun shards_in(const World& world) const;
 
  private:
-  template <typename Value>
-  void require_same(std::string_view what, const Value& saved, const Value& here) const {
-    if (saved == here) return;
-    fail(ErrorCode::mismatch,
-         fmt::format(
-             "{} differs: the checkpoint has {}, this loader has {}; a run can only go on with the data "
-             "and the transforms that it began with",
-             what, saved, here));
-  }
-  [[noreturn]] void fail(ErrorCode code, const std::string& why) const {
-    throw Error(code,
-                fmt::format("restore a stream loader from {}: {}", checkpoint_.info().path.string(), why));
-  }
   [[nodiscard]] bool is_sound(const Row& row) const noexcept;
   void lay_out_blobs();
   [[nodiscard]] std::vector<int> owners_in(const World& world) const;
@@ -174,7 +158,6 @@ class Saved {
     return kColumns + static_cast<std::size_t>(state_.cursor_numbers);
   }
 
-  const Checkpoint& checkpoint_;
   std::string name_;
   State state_;
   std::vector<std::int64_t> cursors_;

@@ -10,6 +10,7 @@
 #include "loader/resume_state.hpp"
 #include "rota/error.hpp"
 #include "stream/dispatch_feed.hpp"
+#include "stream/resume_common.hpp"
 #include "stream/stream_state.hpp"
 
 namespace rota::internal {
@@ -116,42 +117,25 @@ Rows rows_of(const State& state, const DispatchPlan& plan, const PendingItems& p
 }
 
 /// A dispatch as a checkpoint has it.
-class Saved {
+class Saved : SavedStream {
  public:
   Saved(const Checkpoint& checkpoint, std::string_view name, const DispatchFeed& feed)
-      : checkpoint_(checkpoint),
+      : SavedStream(checkpoint),
         names_(name),
         plan_(feed.plan()),
         layout_(feed.layout()),
         state_(from_state_blob<State>(checkpoint, names_.state, kStateVersion, "a stream loader")) {}
 
-  void require_same_source(const State& here) const {
-    require_same("the number of shards", state_.shards, here.shards);
-    require_same("the number of a cursor's numbers", state_.cursor_numbers, here.cursor_numbers);
-    require_same("the dataset's fingerprint", to_string(state_.dataset), to_string(here.dataset));
-  }
+  void require_same_source(const State& here) const { SavedStream::require_same_source(state_, here); }
   void require_sound() const;
   [[nodiscard]] const StreamRun& run() const noexcept { return state_.run; }
   [[nodiscard]] DispatchStart start_at(int rank) const;
 
  private:
-  template <typename Value>
-  void require_same(std::string_view what, const Value& saved, const Value& here) const {
-    if (saved == here) return;
-    fail(ErrorCode::mismatch,
-         fmt::format("{} differs: the checkpoint has {}, this loader has {}; a run can only go on with the "
-                     "data and the transforms that it began with",
-                     what, saved, here));
-  }
-  [[noreturn]] void fail(ErrorCode code, const std::string& why) const {
-    throw Error(code,
-                fmt::format("restore a stream loader from {}: {}", checkpoint_.info().path.string(), why));
-  }
   template <typename Row>
   [[nodiscard]] std::vector<Row> read_rows(const std::string& name) const;
   [[nodiscard]] PendingItems read_pending() const;
 
-  const Checkpoint& checkpoint_;
   Names names_;
   DispatchPlan plan_;
   const RecordLayout& layout_;

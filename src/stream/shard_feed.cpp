@@ -76,21 +76,10 @@ std::unique_ptr<StreamBatchMemory> ShardFeed::take() {
 
 void ShardFeed::advance(StreamBatchMemory& batch) {
   for (Advance& advance : batch.advances) {
-    ShardPlace& place = run_.places[advance.shard];
-    ++place.position;
-    ++place.skip;
-    if (!advance.has_cursor) continue;
-    std::swap(place.cursor, advance.cursor);
-    forget_blob(advance.cursor);
-    place.skip = 0;
+    run_.places[advance.shard].advance(advance.has_cursor ? &advance.cursor : nullptr);
   }
   run_.first = (batch.advances.back().shard + 1) % run_.places.size();
-  for (const std::size_t shard : batch.ended) {
-    ShardPlace& place = run_.places[shard];
-    place.is_done = true;
-    place.cursor = {};  // nothing will be read there
-    place.skip = place.position;
-  }
+  for (const std::size_t shard : batch.ended) run_.places[shard].end();
 }
 
 void ShardFeed::go_on(std::int64_t epoch, ShardRun run) {

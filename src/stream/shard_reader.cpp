@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -20,6 +22,25 @@ std::size_t bytes_of(const StreamCursor& cursor) noexcept {
 
 void forget_blob(StreamCursor& cursor) noexcept {
   if (cursor.blob.capacity() > kShort) cursor.blob = std::string();
+}
+
+void ShardPlace::advance(StreamCursor* behind) noexcept {
+  ++position;
+  ++skip;
+  if (behind != nullptr) take(*behind);
+}
+
+void ShardPlace::take(StreamCursor& here) noexcept {
+  std::swap(cursor, here);
+  forget_blob(here);
+  skip = 0;
+}
+
+// Nothing will be read there.
+void ShardPlace::end() noexcept {
+  is_done = true;
+  cursor = {};
+  skip = position;
 }
 
 void SampleMemory::lend(StreamSample& sample, const BatchView& batch, std::size_t i) noexcept {

@@ -19,6 +19,12 @@ struct ShardPlace {
   std::int64_t position = 0;  // samples delivered
   std::int64_t skip = 0;      // samples delivered since `cursor`
   StreamCursor cursor;
+
+  /// Moves on by a sample; to `behind` it, where there is such a cursor, which is taken.
+  void advance(StreamCursor* behind) noexcept;
+  /// Takes the cursor of where it is.
+  void take(StreamCursor& here) noexcept;
+  void end() noexcept;
 };
 
 /// Where the bytes of a sample's fixed fields go; those of ragged fields are always in memory of its own.
@@ -55,8 +61,8 @@ class ShardReader {
 
   /// The next sample, of a stream that `source` opens; false at the end. Throws Error naming the shard.
   bool read(const StreamSource& source, Reading& out);
-  /// Takes out.cursor: where its stream, which `source` opens, is behind the sample that was read last. Throws
-  /// as `read`.
+  /// Takes out.cursor: where its stream, which `source` opens, is behind the sample that was read last.
+  /// Throws as `read`.
   void take_cursor(const StreamSource& source, Reading& out);
 
  private:

@@ -214,7 +214,8 @@ TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 100; ++i) {
       const std::size_t first = random() % 4;
-      const auto hold = files->hold({.first = first, .last = first + 1 + random() % (4 - first)}, random() % 2 == 0);
+      const auto hold =
+          files->hold({.first = first, .last = first + 1 + random() % (4 - first)}, random() % 2 == 0);
       const std::size_t file = random() % 4;
       const Memory memory = files->open(file);
       EXPECT_EQ(memory->bytes().size(), kRawBytes);
