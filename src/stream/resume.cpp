@@ -10,8 +10,8 @@
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
 #include "stream/ownership.hpp"
-#include "stream/resume_common.hpp"
 #include "stream/resume_dispatch.hpp"
+#include "stream/resume_refusal.hpp"
 #include "stream/shard_feed.hpp"
 #include "stream/stream_state.hpp"
 

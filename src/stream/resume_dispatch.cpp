@@ -10,7 +10,7 @@
 #include "loader/resume_state.hpp"
 #include "rota/error.hpp"
 #include "stream/dispatch_feed.hpp"
-#include "stream/resume_common.hpp"
+#include "stream/resume_refusal.hpp"
 #include "stream/stream_state.hpp"
 
 namespace rota::internal {
