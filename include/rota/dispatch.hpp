@@ -25,7 +25,10 @@ namespace rota {
 /// on where it stands, and its `cursor` counts items, by which its `open` refuses another place; what it has
 /// read and not handed out is to be in the cursor's blob. A second epoch, or a run that was killed, needs one
 /// that can be opened again. So does going on after an error of the source or of a transform, and so does a
-/// save after one, which opens it behind what was read or throws.
+/// save after one, which opens it behind what was read or throws. A save, and the loader's end, wait for the
+/// item that is being read; with `workers` = 0 none is but inside `next`, for a source that may be silent. By
+/// default all sources of the same fields have the same fingerprint: override that where they are to be told
+/// apart.
 struct Dispatch {
   /// Of one shard, as transforms of it are. Needed on rank 0 alone; nobody looks at that of another rank.
   std::shared_ptr<const StreamSource> source = nullptr;

@@ -170,6 +170,8 @@ class StreamSource {
 
 /// The samples of an indexed source, in order of their ids: shard s has those that the source's own
 /// `shard_lengths` give it, else an equal share. Input i is the shard's sample i; a cursor is that number.
+/// Samples of up to 8 KiB are read a few at a time, in memory of 16 KiB a shard and 4 MiB in all. Shards take
+/// turns, so that of a source whose files are shared in memory (Source::is_shared) all are wanted at a time.
 /// Throws Error{invalid_argument} for no source or for `shards` below 1, Error{unsupported} for a source that
 /// is spread over ranks.
 std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> source, std::int64_t shards);

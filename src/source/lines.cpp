@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -11,13 +12,25 @@
 namespace rota {
 namespace {
 
+constexpr std::uint64_t kLeastPacked = 9;  // a frame of zstd (RFC 8878); a member of gzip has 18 or more
+
+bool is_named_packed(std::string_view path) {
+  return path.ends_with(".gz") || path.ends_with(".zst") || path.ends_with(".zstd");
+}
+
 class LinesFormat final : public RecordFormat {
  public:
   [[nodiscard]] std::string_view name() const override { return "lines"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
   [[nodiscard]] PackedAs packed_as(const RecordFile& file) const override {
-    return {.packing = packing_of(file)};
+    const PackedAs as{.packing = packing_of(file)};
+    if (as.packing == Packing::none && file.bytes() < kLeastPacked && is_named_packed(file.path())) {
+      throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes can be no such file; it "
+                                       "was cut short: restore it",
+                                       file.bytes()));
+    }
+    return as;
   }
 
   [[nodiscard]] RecordIndex index(const RecordFile& file) const override {

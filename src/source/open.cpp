@@ -66,13 +66,58 @@ bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
   return is_empty(files, i) || is_tfrecord(files, i);
 }
 
+// Of the formats that are found, that of files with such names; "" for others.
+std::string_view format_by_name(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSuffixes = {
+      {{".tar", "tar"},
+       {".tgz", "tar"},
+       {".h5", "hdf5"},
+       {".hdf5", "hdf5"},
+       {".tfrecord", "tfrecord"},
+       {".tfrecords", "tfrecord"},
+       {".npy", "npy"},
+       {".jsonl", "lines"},
+       {".ndjson", "lines"}}};
+  const std::string_view bare = without_packing(name);
+  for (const auto& [suffix, format] : kSuffixes) {
+    if (bare.ends_with(suffix)) return format;
+  }
+  return {};
+}
+
+bool is_of(std::string_view format, const FileList& files, std::size_t i, const std::string& name) {
+  if (format == "tar") return is_tar(files, i);
+  if (format == "hdf5") return has_hdf5_signature(files, i);
+  if (format == "tfrecord") return is_tfrecord_or_empty(files, i);
+  return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
+}
+
+// A directory with one damaged or foreign file among others is not to become a dataset of raw bytes.
+void refuse_mixed(const FileList& files) {
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string name = (*names)[i];
+    const std::string_view format = format_by_name(name);
+    if (format.empty()) continue;
+    std::size_t other = 0;
+    while (other + 1 < files.size() && is_of(format, files, other, (*names)[other])) ++other;
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("open {}: {} is named as {}, and {} is no such file: restore it, or leave it out by "
+                    "a glob, or say which format it is (\"files\": each file is a sample)",
+                    files.directory(), name, format, files.path(other)));
+  }
+}
+
 std::string format_of(const FileList& files) {
   if (is_mds(files)) return "mds";
   if (all_of(files, has_hdf5_signature)) return "hdf5";
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
   if (all_of(files, is_tar)) return "tar";
   if (all_of(files, is_npy)) return "npy";
-  return are_json_lines(files) ? "lines" : "files";
+  if (are_json_lines(files)) return "lines";
+  refuse_mixed(files);
+  return "files";
 }
 
 void require_format(const std::string& path, const std::string& format) {

@@ -298,7 +298,7 @@ void refuse_compressed(const RecordFile& file) {
     throw Error(
         ErrorCode::unsupported,
         fmt::format("open {}: it is compressed ({}), and samples cannot be read from its middle; unpack "
-                    "it first",
+                    "it first, or compress it by gzip or zstd, which are unpacked as it is read",
                     file.path(), name));
   }
 }

@@ -41,6 +41,7 @@ class Decoder {
     if (is_inside) throw file_.damage(done_, fmt::format("it ends inside a {}; restore it", what));
   }
 
+  [[nodiscard]] std::string path() const { return file_.path(); }
   /// Bytes of the file that were taken.
   [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
   void add_done(std::size_t bytes) noexcept { done_ += bytes; }
@@ -107,6 +108,13 @@ class ZstdDecoder final : public Decoder {
       ZSTD_outBuffer out{raw().data(), raw().size(), 0};
       const std::size_t status = ZSTD_decompressStream(context_.get(), &out, &in);
       if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+      if (ZSTD_getErrorCode(status) == ZSTD_error_frameParameter_windowTooLarge) {
+        throw Error(
+            ErrorCode::unsupported,
+            fmt::format("unpack {}: zstd needs a window of more than 128 MiB for it; compress it again "
+                        "with --long=27 or less",
+                        path()));
+      }
       if (ZSTD_isError(status) != 0) throw damage(done() + in.pos, "zstd", ZSTD_getErrorName(status));
       if (!sink(raw().first(out.pos))) return false;
       is_inside_ = status != 0;

@@ -67,6 +67,11 @@ class DispatchedSource final : public StreamSource {
 }  // namespace
 
 void check(const Dispatch& dispatch, const World& world) {
+  if (world.rank == 0 && dispatch.source == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "dispatch a source: Dispatch::source is null on rank 0, which reads it; without "
+                "StreamLoaderOptions::comm each process is rank 0 of a world of its own");
+  }
   if (dispatch.shards < 1) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("dispatch a source: shards is {}; it must be 1 or more", dispatch.shards));

@@ -63,7 +63,10 @@ std::vector<int> share_out_all(const mpi::Communicator& comm, const StreamSource
 
 void check(const StreamSource* source) {
   if (source == nullptr) {
-    throw Error(ErrorCode::invalid_argument, "make a stream loader: there is no source (a null pointer)");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "make a stream loader: there is no source (a null pointer); every rank needs it, but for one that "
+        "rank 0 alone reads, which is for a Dispatch");
   }
   if (source->shards() >= 1 && source->cursor_numbers() >= 1) return;
   throw Error(ErrorCode::invalid_argument,
@@ -89,8 +92,8 @@ class StreamLoader::Impl {
 
   Impl(const Dispatch& dispatch, StreamLoaderOptions options)
       : Impl(std::move(options), [&] {
-          if (world().rank == 0) check(dispatch.source.get());
           internal::check(dispatch, world());
+          if (world().rank == 0) check(dispatch.source.get());
         }) {
     source_ = internal::describe(dispatch, comm());
     fingerprint_ = source_->fingerprint();

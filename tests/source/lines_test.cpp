@@ -54,8 +54,26 @@ TEST_F(Lines, AreWhatJsonLinesFilesHold) {
   directory_.write("a.jsonl", "{\"text\": \"a\"}\n{}\n");
   EXPECT_EQ(open(directory_.path())->size(), 2);
   EXPECT_EQ(open(directory_.path())->fields()[0].name, "text");
-  directory_.write("b.txt", "");
-  EXPECT_EQ(open(directory_.path())->fields()[0].name, "data");  // each file is a sample
+}
+
+// As they are left where a copy was broken off.
+TEST_F(Lines, OfCompressedFilesOfWhichNothingIsThereAreRefused) {
+  directory_.write("a.jsonl", "1\n");
+  for (const char* name : {"b.jsonl.gz", "b.jsonl.zst"}) {
+    for (const char* text : {"", "\x28\xB5"}) {
+      directory_.write(name, text);
+      EXPECT_THAT(error_of([&] { open(directory_.path()); }),
+                  is_error(ErrorCode::corrupt, {name, "named as compressed", "cut short"}));
+      std::filesystem::remove(directory_ / name);
+    }
+  }
+}
+
+// An empty frame with a window of 2^28 bytes (RFC 8878, 3.1.1.1.2).
+TEST_F(Lines, OfZstdWithLargerWindowsThanAnybodyNeedsAreNotDamaged) {
+  directory_.write("a.jsonl.zst", std::string("\x28\xB5\x2F\xFD\x00\x90\x01\x00\x00", 9));
+  EXPECT_THAT(error_of([&] { open(directory_.path()); }),
+              is_error(ErrorCode::unsupported, {"a.jsonl.zst", "128 MiB", "--long=27"}));
 }
 
 TEST_F(Lines, OfFilesCompressedInOtherWaysAreRefused) {

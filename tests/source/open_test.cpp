@@ -27,13 +27,34 @@ TEST(Open, FindsTheSignatureAfterAUserBlock) {
   EXPECT_EQ(first_field(*open(h5py(directory, "a.h5", "f['x'] = [1]", "userblock_size=2048"))), "x");
 }
 
-TEST(Open, TakesADirectoryOfSeveralKindsAsFiles) {
+TEST(Open, TakesADirectoryOfUnknownKindsAsFiles) {
   const TemporaryDirectory directory;
-  h5py(directory, "a.h5", "f['x'] = np.arange(5)");
+  directory.write("a.jpg", "image");
   directory.write("b.txt", "text");
   EXPECT_EQ(first_field(*open(directory.path())), "data");
   EXPECT_EQ(open(directory.path())->size(), 2);
+}
+
+// One that is foreign or damaged is not to make raw bytes of all others.
+TEST(Open, RefusesADirectoryOfWhichSomeFilesAreOfAFormat) {
+  const TemporaryDirectory directory;
+  h5py(directory, "a.h5", "f['x'] = np.arange(5)");
+  for (const auto& [name, text] : {std::pair{"b.txt", "text"}, {"b.h5", "damaged"}, {"a.md", "before"}}) {
+    directory.write(name, text);
+    EXPECT_THAT(error_of([&] { open(directory.path()); }),
+                is_error(ErrorCode::invalid_argument,
+                         {"open " + directory.path().string(), "named as hdf5", (directory / name).string(),
+                          "no such file", "glob", "\"files\""}));
+    EXPECT_EQ(first_field(*open(directory.path(), "files")), "data");
+    std::filesystem::remove(directory / name);
+  }
+  directory.write("b.txt", "text");
   EXPECT_EQ(first_field(*open(directory / "*.h5")), "x");
+  for (const char* name : {"c.tar.gz", "c.tgz", "c.tfrecord", "c.npy"}) {
+    directory.write(name, "damaged");
+    EXPECT_THAT(error_of([&] { open(directory / name); }),
+                is_error(ErrorCode::invalid_argument, {"no such file", name}));
+  }
 }
 
 TEST(Open, TakesTheFormatThatIsForced) {
@@ -48,8 +69,8 @@ TEST(Open, NamesTheFormatThatItTakes) {
   const TemporaryDirectory directory;
   directory.write("a.jsonl", "1\n2\n");
   EXPECT_EQ(find_format(Catalog(directory.path())), "lines");
-  directory.write("b.txt", "text");
-  EXPECT_EQ(find_format(Catalog(directory.path())), "files");
+  directory.write("b/c.txt", "text");
+  EXPECT_EQ(find_format(Catalog(directory / "b")), "files");
   EXPECT_THAT(formats(), testing::AllOf(testing::Contains("auto"), testing::Contains("lines")));
 }
 

@@ -101,7 +101,7 @@ std::string refusal(const Dispatch& dispatch) {
 }
 
 TEST(Dispatch, IsRefusedOnAllRanks) {
-  EXPECT_THAT(refusal(of(nullptr)), HasSubstr("there is no source"));
+  EXPECT_THAT(refusal(of(nullptr)), HasSubstr("Dispatch::source is null on rank 0"));
   EXPECT_THAT(refusal(of(std::make_shared<NumberedStream>(std::vector<std::int64_t>{1, 2}))),
               HasSubstr("it has 2 shards, and what is read once has 1"));
   EXPECT_THAT(refusal(of(numbered(1), 0)), HasSubstr("shards is 0"));
