@@ -9,8 +9,10 @@
 #include <unistd.h>
 #include <zstd.h>
 
+#include <array>
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -208,6 +210,38 @@ TEST_F(SharedFilesTest, NothingIsLeftOfAProcessThatIsKilled) {
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
   EXPECT_EQ(entries(), before);
+}
+
+// It has some open and makes another; a second process that shares them reads on.
+TEST_F(SharedFilesTest, FilesOfAProcessThatIsKilledAreMadeByTheNext) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  for (int round = 0; round < 10; ++round) {
+    const pid_t maker = ::fork();
+    ASSERT_GE(maker, 0);
+    if (maker == 0) {
+      const auto files = share(2 * kRawBytes);
+      const Process self = Process::self();
+      const pid_t reader = ::fork();
+      for (std::size_t i = 0; reader > 0; ++i) (void)files->open(i % 4);
+      ::alarm(20);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2 + round));
+      ::kill(::getppid(), SIGKILL);
+      while (self.is_alive()) std::this_thread::yield();
+      bool is_right = true;
+      for (const std::size_t i : {0U, 1U, 2U, 3U}) {
+        is_right = is_right && contents(files->open(i)) == std::string(kRawBytes, "abcd"[i]);
+      }
+      ::_exit(::write(pipe[1], is_right ? "y" : "n", 1) == 1 ? 0 : 1);
+    }
+    ASSERT_EQ(::waitpid(maker, nullptr, 0), maker);
+  }
+  ::close(pipe[1]);
+  std::array<char, 11> answers{};
+  std::size_t count = 0;
+  while (::read(pipe[0], &answers[count], 1) == 1) ++count;
+  ::close(pipe[0]);
+  EXPECT_STREQ(answers.data(), "yyyyyyyyyy");
 }
 
 TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
