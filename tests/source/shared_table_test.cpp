@@ -5,12 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <functional>
 #include <optional>
+#include <thread>
+#include <vector>
 
 namespace rota::test {
 namespace {
@@ -101,6 +105,73 @@ TEST_F(SharedTableTest, ProcessesThatAreKilledAtAnyMomentLeaveATableThatWorks) {
   }
 }
 
+// Runs `work` in a process that is killed behind so many instructions. False where it has ended before.
+bool in_a_process_killed_after(int instructions, const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    ::raise(SIGSTOP);
+    work();
+    ::raise(SIGSTOP);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  bool has_ended = false;
+  for (int i = 0; i < instructions && !has_ended; ++i) {
+    EXPECT_EQ(::ptrace(PTRACE_SINGLESTEP, child, nullptr, nullptr), 0);
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    has_ended = !WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP;
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  return !has_ended;
+}
+
+TEST_F(SharedTableTest, AProcessThatIsKilledBehindAnyInstructionLeavesATableThatCountsRight) {
+  const std::array<std::function<void()>, 3> steps = {
+      [&, self = Process::self()] { (void)table_.claim(1, kBytes, self); }, [&] { table_.publish(1, {}); },
+      [&] { table_.forget(1, table_.version(1)); }};
+  for (std::size_t last = 0; last < steps.size(); ++last) {
+    bool is_killed = true;
+    for (int instructions = 0; is_killed; ++instructions) {
+      SCOPED_TRACE(instructions);
+      for (std::size_t k = 0; k < last; ++k) steps[k]();
+      is_killed = in_a_process_killed_after(instructions, steps[last]);
+      table_.forget(1, claim(1).version);
+      ASSERT_EQ(table_.usage().bytes, 0) << "step " << last;
+      for (const std::size_t i : {2U, 3U, 4U, 5U}) make(i);
+      ASSERT_EQ(table_.usage().bytes, 3 * kBytes) << "what nobody uses goes as before";
+      for (const std::size_t i : {3U, 4U, 5U}) table_.forget(i, table_.version(i));
+    }
+  }
+}
+
+TEST_F(SharedTableTest, ProcessesThatAreKilledLeaveALockThatKeepsOthersApart) {
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    const bool is_child = child == 0;
+    // NOLINTNEXTLINE(bugprone-infinite-loop): until it is killed
+    while (is_child) (void)table_.usage();
+    for (int k = 0; k < 10'000; ++k) (void)table_.usage();
+    ::kill(child, SIGKILL);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    EXPECT_EQ(table_.usage().bytes, 0);
+  }
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t file = 0; file < 4; ++file) {
+      threads.emplace_back([&, file] {
+        for (int k = 0; k < 20'000; ++k) {
+          (void)claim(file);
+          table_.give_up(file);
+        }
+      });
+    }
+  }
+  EXPECT_EQ(table_.usage().bytes, 0);
+}
+
 TEST_F(SharedTableTest, WhatNobodyUsesGoesWhenThereIsTooMuch) {
   for (const std::size_t i : {0U, 1U, 2U}) make(i);
   table_.begin_use(1, SharedTable::kNoRound);
@@ -168,6 +239,14 @@ TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItIsDroppedAtOnce) {
   EXPECT_NE(table_.version(0), *version);
   EXPECT_EQ(state(0), State::absent);
   make(0);
+  EXPECT_EQ(state(0), State::here);
+}
+
+TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItStaysForWhoUsesItAgain) {
+  (void)claim(0);
+  table_.begin_use(0, SharedTable::kNoRound);
+  table_.begin_use(0, table_.end_use(0));
+  EXPECT_EQ(table_.publish(0, {}), table_.version(0));
   EXPECT_EQ(state(0), State::here);
 }
 
