@@ -151,6 +151,18 @@ TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
   }
 }
 
+TEST_F(Shared, AFileThatOneRankHoldsAgainStaysForTheOthers) {
+  const auto source = data_.open({});
+  if (comm().rank() == 0 && comm().size() > 1) {
+    for (int i = 0; i < comm().size() + 1; ++i) {
+      const auto hold = source->hold({.begin = 0, .end = 20}, true);
+      Samples(*source, ids({0}));
+    }
+    EXPECT_EQ(source->fetched().files, 1);
+  }
+  meet();
+}
+
 TEST_F(Shared, NothingStaysWhenLoadersHaveEnded) {
   const auto source = data_.open({}, {.shared_bytes = 0});
   for (int steps = 0; steps < 40; steps += 7) {
