@@ -121,6 +121,21 @@ TEST_F(MergedReads, OfAFileCutShortNameTheByte) {
               is_error(ErrorCode::corrupt, {"data", "byte 10500", "500 more bytes"}));
 }
 
+TEST_F(MergedReads, OfWhatIsInMemoryTakeNoCalls) {
+  mpi::MemoryFile file;
+  file.append(std::as_bytes(std::span(contents_)));
+  const FileMemory memory(std::move(file));
+  std::string first(1000, '?');
+  std::string second(1000, '?');
+  const std::array<WantedBytes, 2> wanted = {
+      {{0, std::as_writable_bytes(std::span(first))}, {1000, std::as_writable_bytes(std::span(second))}}};
+  EXPECT_EQ(read_calls_of([&] {
+              read_merged({.files = files_, .index = 0, .fd = memory.fd(), .memory = &memory}, wanted);
+            }),
+            0);
+  EXPECT_EQ(first + second, contents_.substr(0, 2000));
+}
+
 // ---- through sources and loaders ----
 
 /// Lines of text in several files.
