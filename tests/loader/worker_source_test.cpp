@@ -134,6 +134,19 @@ TEST(WorkerSource, IsMadeAnewOnRescale) {
   EXPECT_THAT(source->instances->complaints(), IsEmpty());
 }
 
+// What it holds may be there once.
+TEST(WorkerSource, HasEndedBeforeAnotherIsMadeForItsWorker) {
+  const auto source = std::make_shared<AffineSource>(1000);
+  source->on_make = [&](const WorkerInfo&) { EXPECT_LT(source->instances->live(), 3); };
+  Loader loader(source, {.global_batch_size = 40, .workers = 3});
+  for (int size = 2; size < 5; ++size) {
+    loader.warm_up();
+    loader.rescale({.rank = 1, .size = size});
+  }
+  run_out(loader);
+  EXPECT_THAT(source->instances->told(), SizeIs(12));
+}
+
 TEST(WorkerSource, IsOneForTheCallersThreadWhereThereAreNoWorkers) {
   const auto source = std::make_shared<AffineSource>(100);
   Loader loader(source, {.workers = 0});
@@ -154,6 +167,16 @@ TEST(WorkerSource, OfOtherSamplesIsRefused) {
   }
 }
 
+TEST(WorkerSource, OfOtherFieldsIsRefused) {
+  const auto source = std::make_shared<AffineSource>(100);
+  source->other = std::make_shared<test::NumberedRows>(100);
+  ASSERT_NE(source->other->fields(), source->fields());
+  Loader loader(source, {.workers = 2});
+  EXPECT_THAT(
+      error_of([&] { loader.next(); }),
+      is_error(ErrorCode::callback, {"the source has 100 samples of", "for_worker() makes has 100 of"}));
+}
+
 TEST(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
   for (const int workers : {0, 1, 3}) {
     const auto source = std::make_shared<AffineSource>(100);
@@ -165,6 +188,7 @@ TEST(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_THAT(error_of([&] { loader.next(); }), is_error(ErrorCode::corrupt, {"worker", "no licence"}));
     }
+    EXPECT_EQ(loader.stats().retries, 0) << "by the caller alone";
     fails = false;
     run_out(loader);
     EXPECT_EQ(loader.position().step, 10);
