@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "loader/affine_source.hpp"
@@ -61,12 +63,13 @@ class AffineStream : public NumberedStream {
   }
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
     if (on_make) on_make(worker);
-    return std::make_unique<Own>(other.empty() ? lengths_ : other, instances, worker);
+    if (other) return other();
+    return std::make_unique<Own>(lengths_, instances, worker);
   }
 
   std::shared_ptr<Instances> instances = std::make_shared<Instances>();
   std::function<void(const WorkerInfo&)> on_make;
-  std::vector<std::int64_t> other;  // shards of instances in place of its own
+  std::function<std::unique_ptr<const StreamSource>()> other;  // what is made in place of instances
 
  private:
   class Own : public NumberedStream {
@@ -132,7 +135,10 @@ TEST(WorkerStream, IsToldItsPlaceAndItsShards) {
 
 // As after a restore into another world, where an epoch is ended by other owners than begin the next.
 TEST(WorkerStream, IsMadeAnewWhereItsShardsChangeBetweenEpochs) {
-  const AffineStream source(kLengths);
+  AffineStream source(kLengths);
+  source.on_make = [&](const WorkerInfo&) {
+    EXPECT_LT(source.instances->live(), 2) << "the last has not ended";
+  };
   const StreamLoaderOptions options{.epochs = 3, .workers = 2};
   internal::StreamBatchPool pool(source.fields(), {}, 6, options.read_ahead_bytes);
   {
@@ -203,11 +209,29 @@ TEST(WorkerStream, IsMadeForTheThreadThatReadsADispatch) {
 TEST(WorkerStream, OfOtherShardsIsRefused) {
   for (const int workers : {0, 2}) {
     const auto source = std::make_shared<AffineStream>(kLengths);
-    source->other = {1, 2};
+    source->other = [] { return std::make_unique<NumberedStream>(std::vector<std::int64_t>{1, 2}); };
     EXPECT_THAT(
         error_of([&] { run(source, workers); }),
         is_error(ErrorCode::callback, {"make a source for worker", "7 shards", "2 shards", "for_worker()"}));
   }
+}
+
+TEST(WorkerStream, OfOtherFieldsOrCursorsIsRefused) {
+  struct OtherFields : NumberedStream {
+    OtherFields() : NumberedStream(kLengths) {}
+    [[nodiscard]] const std::vector<Field>& fields() const override { return one; }
+    std::vector<Field> one{{.name = "y", .dtype = DType::int64, .shape = {2}}};
+  };
+  struct OtherCursors : NumberedStream {
+    OtherCursors() : NumberedStream(kLengths) {}
+    [[nodiscard]] std::int64_t cursor_numbers() const override { return 3; }
+  };
+  const auto source = std::make_shared<AffineStream>(kLengths);
+  source->other = [] { return std::make_unique<OtherFields>(); };
+  EXPECT_THAT(error_of([&] { run(source, 2); }), is_error(ErrorCode::callback, {"for_worker() makes", "y"}));
+  source->other = [] { return std::make_unique<OtherCursors>(); };
+  EXPECT_THAT(error_of([&] { run(source, 2); }),
+              is_error(ErrorCode::callback, {"cursors of 2 numbers", "cursors of 3 numbers"}));
 }
 
 TEST(WorkerStream, ThatCannotBeMadeIsTriedAgain) {
@@ -224,6 +248,20 @@ TEST(WorkerStream, ThatCannotBeMadeIsTriedAgain) {
     fails = false;
     EXPECT_EQ(loader.next()->size(), 54);
   }
+}
+
+TEST(WorkerStream, ThatCannotBeMadeIsNotReplacedByTheOneInCommon) {
+  const auto source = std::make_shared<AffineStream>(kLengths);
+  std::atomic<int> failed = 0;
+  source->on_make = [&](const WorkerInfo& worker) {
+    if (worker.worker == 1) {
+      ++failed;
+      throw Error(ErrorCode::io, "no answer");
+    }
+    while (failed < 2 && source->instances->complaints().empty()) std::this_thread::yield();
+  };
+  EXPECT_THAT(error_of([&] { run(source, 2); }), is_error(ErrorCode::io, {"no answer"}));
+  EXPECT_THAT(source->instances->complaints(), IsEmpty());
 }
 
 }  // namespace
