@@ -85,6 +85,22 @@ TEST(Bundler, RefusesWhatNoMessageHolds) {
   }
 }
 
+// Two items, one for each rank.
+TEST(Bundler, RefusesNoByteThatAMessageHoldsAndNothingThatNeedsNoMessage) {
+  const test::NumberedStream source({2});
+  const RecordLayout layout(source.fields());
+  constexpr std::size_t kOther = sizeof(ParcelHead) + 8 + 16 + 1;  // one byte more than that of rank 0
+  const auto is_refused = [&](std::int64_t shards, std::size_t most_bytes) {
+    const DispatchPlan plan{.shards = shards, .split = Split::by_shard, .ranks = 2, .most_bytes = most_bytes};
+    Bundler bundler(source, layout, plan, {.global_batch_size = 2, .workers = 0}, {});
+    bundler.go_on();
+    return bundler.wait().error != nullptr;
+  };
+  EXPECT_TRUE(is_refused(2, kOther));
+  EXPECT_FALSE(is_refused(2, kOther + 1));
+  EXPECT_FALSE(is_refused(1, kOther)) << "both are of rank 0";
+}
+
 // Nothing of a pipe may be read before it is known what of it is gone.
 TEST(Bundler, BeginsHeld) {
   test::NumberedStream source({10});
