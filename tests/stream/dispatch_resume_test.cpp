@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -323,6 +325,23 @@ TEST(DispatchResume, SavesARowForEachShardAndEachItemInTheOrderOfShards) {
   EXPECT_THAT(std::vector(cursors.begin(), cursors.begin() + 4), ::testing::ElementsAre(0, 2, 1, 24));
   EXPECT_THAT(std::vector(pending.begin(), pending.begin() + 8),
               ::testing::ElementsAre(0, 0, 2, 24, 0, 1, 2, 25));
+}
+
+TEST(DispatchResume, SavesItemsOfSeveralBatchesAndEpochsInTheOrderOfShards) {
+  const Shared directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  StreamLoader loader(of(numbered(12)),
+                      {.global_batch_size = 3, .epochs = 2, .read_ahead_batches = 20, .comm = &everyone()});
+  EXPECT_TRUE(take_step(loader, everyone()));
+  while (is_root() && loader.stats().ready_batches < 3 + 4) continue;  // all that is left
+  checkpoints.save_all(1, loader);
+  const auto pending = checkpoints.latest()->read<std::int64_t>("dispatch/main/pending");
+  std::vector<std::array<std::int64_t, 3>> rows;  // shard, epoch, position
+  for (std::size_t i = 0; i + 3 < pending.size(); i += 4) {
+    rows.push_back({pending[i + 1], pending[i], pending[i + 2]});
+  }
+  EXPECT_EQ(rows.size(), 9 + 12);
+  EXPECT_TRUE(std::ranges::is_sorted(rows));
 }
 
 TEST(DispatchResume, RefusesAnotherSourceAndNamesBoth) {
