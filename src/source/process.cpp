@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -19,7 +18,8 @@ std::optional<std::uint64_t> start_of(std::int64_t id) {
   errno = 0;
   std::ifstream file(fmt::format("/proc/{}/stat", id));
   if (!file && errno != ENOENT) return std::nullopt;
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');                // which throws nothing where the process ends meanwhile
   const std::size_t name_end = text.rfind(')');  // a name may hold anything
   if (name_end == std::string::npos) return 0;
   std::istringstream rest(text.substr(name_end + 1));
