@@ -42,6 +42,33 @@ void in_a_killed_process(const std::function<void()>& work) {
   ASSERT_TRUE(WIFSIGNALED(status));
 }
 
+TEST(Process, IsAliveUntilItEndsThoughNobodyHasWaitedForIt) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const Process self = Process::self();
+    ::_exit(::write(pipe[1], &self, sizeof(self)) == sizeof(self) && self.is_alive() ? 0 : 1);
+  }
+  Process process;
+  ASSERT_EQ(::read(pipe[0], &process, sizeof(process)), sizeof(process));
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(ended.si_status, 0);
+  EXPECT_EQ(process.id, child);
+  EXPECT_FALSE(process.is_alive());
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  for (const int end : pipe) ::close(end);
+}
+
+TEST(Process, IsNotAnotherThatHasItsNumber) {
+  Process before = Process::self();
+  EXPECT_TRUE(before.is_alive());
+  --before.started;
+  EXPECT_FALSE(before.is_alive());
+}
+
 class SharedTableTest : public testing::Test {
  protected:
   SharedTable::Found claim(std::size_t i) { return table_.claim(i, kBytes, Process::self()); }
