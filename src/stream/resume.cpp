@@ -169,14 +169,14 @@ bool Saved::is_sound(const Row& row) const noexcept {
   return row.epoch == state_.position.epoch && (row.is_done == 0 || row.is_done == 1) && row.skip >= 0 &&
          row.position >= row.skip && row.owner >= 0 && row.owner < state_.world_size &&
          row.remaining >= internal::kUnknownWeight && row.blob_bytes >= 0 &&
-         row.blob_bytes <= checkpoint_.tensor(blobs_name(name_)).rows();
+         row.blob_bytes <= checkpoint().tensor(blobs_name(name_)).rows();
 }
 
 void Saved::read_rows() {
   const auto columns = static_cast<std::int64_t>(width());
   const bool has_shape =
-      checkpoint_.tensor(cursors_name(name_)).shape == std::vector<std::int64_t>{state_.shards, columns};
-  if (has_shape) cursors_ = checkpoint_.read<std::int64_t>(cursors_name(name_));
+      checkpoint().tensor(cursors_name(name_)).shape == std::vector<std::int64_t>{state_.shards, columns};
+  if (has_shape) cursors_ = checkpoint().read<std::int64_t>(cursors_name(name_));
   for (std::size_t at = 0; at < cursors_.size(); at += width()) {
     Columns values{};
     std::copy_n(cursors_.begin() + static_cast<std::ptrdiff_t>(at), kColumns, values.begin());
@@ -197,7 +197,7 @@ void Saved::lay_out_blobs() {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t s) { return rows_[s].owner; });
   blob_begins_.resize(rows_.size());
-  const std::int64_t bytes = checkpoint_.tensor(blobs_name(name_)).rows();
+  const std::int64_t bytes = checkpoint().tensor(blobs_name(name_)).rows();
   std::int64_t at = 0;
   for (const std::size_t s : order) {
     blob_begins_[s] = at;
@@ -232,7 +232,7 @@ ShardPlace Saved::place_of(std::size_t shard) const {
   }
   place.cursor.blob.resize(static_cast<std::size_t>(row.blob_bytes));
   if (row.blob_bytes > 0) {
-    checkpoint_.read(blobs_name(name_), {.first = blob_begins_[shard], .count = row.blob_bytes},
+    checkpoint().read(blobs_name(name_), {.first = blob_begins_[shard], .count = row.blob_bytes},
                      std::as_writable_bytes(std::span(place.cursor.blob)));
   }
   if (digest_of(place.cursor.blob) != row.blob_digest) {

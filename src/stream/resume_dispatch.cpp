@@ -163,11 +163,11 @@ void Saved::require_sound() const {
 template <typename Row>
 std::vector<Row> Saved::read_rows(const std::string& name) const {
   constexpr std::int64_t kColumns = sizeof(Row) / sizeof(std::int64_t);
-  const auto& shape = checkpoint_.tensor(name).shape;
+  const auto& shape = checkpoint().tensor(name).shape;
   if (shape.size() != 2 || shape[1] != kColumns) {
     fail(ErrorCode::corrupt, fmt::format("{} is not [rows, {}]", name, kColumns));
   }
-  const auto numbers = checkpoint_.read<std::int64_t>(name);
+  const auto numbers = checkpoint().read<std::int64_t>(name);
   std::vector<Row> rows(numbers.size() / kColumns);
   std::copy_n(std::as_bytes(std::span(numbers)).begin(), rows.size() * sizeof(Row),
               std::as_writable_bytes(std::span(rows)).begin());
@@ -177,7 +177,7 @@ std::vector<Row> Saved::read_rows(const std::string& name) const {
 // They are dealt to shards in turn, so that with their numbers their order is back.
 PendingItems Saved::read_pending() const {
   const auto rows = read_rows<ItemRow>(names_.pending);
-  const auto bytes = checkpoint_.read<std::uint8_t>(names_.items);
+  const auto bytes = checkpoint().read<std::uint8_t>(names_.items);
   std::vector<PendingItems::Item> items;
   std::size_t at = 0;
   for (const ItemRow& row : rows) {

@@ -28,7 +28,7 @@ class SavedStream {
                 fmt::format("restore a stream loader from {}: {}", checkpoint_.info().path.string(), why));
   }
 
-  const Checkpoint& checkpoint_;
+  [[nodiscard]] const Checkpoint& checkpoint() const noexcept { return checkpoint_; }
 
  private:
   template <typename Value>
@@ -39,6 +39,8 @@ class SavedStream {
                      "data and the transforms that it began with",
                      what, saved, here));
   }
+
+  const Checkpoint& checkpoint_;
 };
 
 }  // namespace rota::internal
