@@ -223,7 +223,9 @@ TEST_F(SharedFilesTest, FilesOfAProcessThatIsKilledAreMadeByTheNext) {
       const auto files = share(2 * kRawBytes);
       const Process self = Process::self();
       const pid_t reader = ::fork();
-      for (std::size_t i = 0; reader > 0; ++i) (void)files->open(i % 4);
+      if (reader > 0) {
+        for (std::size_t i = 0;; ++i) (void)files->open(i % 4);  // until it is killed
+      }
       ::alarm(20);
       std::this_thread::sleep_for(std::chrono::milliseconds(2 + round));
       ::kill(::getppid(), SIGKILL);
