@@ -233,7 +233,7 @@ ShardPlace Saved::place_of(std::size_t shard) const {
   place.cursor.blob.resize(static_cast<std::size_t>(row.blob_bytes));
   if (row.blob_bytes > 0) {
     checkpoint().read(blobs_name(name_), {.first = blob_begins_[shard], .count = row.blob_bytes},
-                     std::as_writable_bytes(std::span(place.cursor.blob)));
+                      std::as_writable_bytes(std::span(place.cursor.blob)));
   }
   if (digest_of(place.cursor.blob) != row.blob_digest) {
     fail(ErrorCode::corrupt,
