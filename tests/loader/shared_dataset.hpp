@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -79,14 +81,19 @@ inline bool says_who_it_is(const Batch& batch) {
   return true;
 }
 
-/// Files in memory that this process has mapped.
+/// Files in memory that this process has mapped. The kernel lists them in parts, and what is unmapped and
+/// mapped meanwhile may be in two of these: so the least of some lists counts.
 inline std::int64_t mapped_files() {
-  std::int64_t count = 0;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    count += line.find("/memfd:rota-file") == std::string::npos ? 0 : 1;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < 3; ++i) {
+    std::int64_t count = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      count += line.find("/memfd:rota-file") == std::string::npos ? 0 : 1;
+    }
+    least = std::min(least, count);
   }
-  return count;
+  return least;
 }
 
 }  // namespace rota::test
