@@ -52,8 +52,8 @@ struct CatalogOptions {
   /// of them, where they are far away. Files that are compressed as a whole are unpacked there anyhow. A
   /// Loader over such a dataset needs LoaderOptions::interleave. For formats with many samples in a file.
   bool share_files = false;
-  /// Memory of a node that keeps shared files which no loader needs any more, or one if it is larger; those
-  /// that are needed may come on top.
+  /// Memory of a node that keeps shared files of this dataset which no loader needs now, or one if it is
+  /// larger; those that are needed come on top. What all ranks are done with is dropped anyhow.
   std::int64_t shared_bytes = std::int64_t{1} << 30;
   /// Told, on each rank, how far its part of listing and indexing is; null: nobody is. Kept by the catalog,
   /// for when it is opened.
