@@ -92,10 +92,13 @@ bool is_of(std::string_view format, const FileList& files, std::size_t i, const 
   return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
 }
 
-// A directory with one damaged or foreign file among others is not to become a dataset of raw bytes.
+// A directory with one damaged or foreign file among others is not to become a dataset of raw bytes. Names
+// that are computed end alike, and may be beyond number: one is looked at.
 void refuse_mixed(const FileList& files) {
   const auto names = files.read_names();
-  for (std::size_t i = 0; i < files.size(); ++i) {
+  const std::size_t looked_at =
+      files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
+  for (std::size_t i = 0; i < looked_at; ++i) {
     const std::string name = (*names)[i];
     const std::string_view format = format_by_name(name);
     if (format.empty()) continue;
