@@ -1,7 +1,7 @@
 #pragma once
 
 // Samples that cannot be used, and reads that fail: what a loader does about them, and what it tells of them.
-// Next: loader.hpp.
+// Next: loader_stats.hpp.
 
 #include <chrono>
 #include <cstdint>

@@ -15,6 +15,7 @@
 
 #include "rota/bad_samples.hpp"
 #include "rota/batch.hpp"
+#include "rota/loader_stats.hpp"
 #include "rota/mixture.hpp"
 #include "rota/order.hpp"
 #include "rota/schedule.hpp"
@@ -112,26 +113,6 @@ struct LoaderOptions {
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
-};
-
-/// What one worker thread has done.
-struct WorkerStats {
-  std::int64_t samples = 0;
-  std::int64_t bytes = 0;
-  double read_seconds = 0;  ///< in Source::read and the transform
-};
-
-/// What a loader has done since it was made.
-struct LoaderStats {
-  std::int64_t batches = 0;        ///< handed out
-  std::int64_t samples = 0;        ///< slots in them
-  std::int64_t skipped = 0;        ///< those of Mark::skipped
-  std::int64_t bytes = 0;          ///< of their tensors
-  double wait_seconds = 0;         ///< in which next() had to wait for data
-  std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now
-  std::int64_t retries = 0;        ///< reads that were done again after an I/O error
-  Fetched fetched = {};            ///< by this rank into memory that its node shares (Source::is_shared)
-  std::vector<WorkerStats> workers = {};
 };
 
 /// Feeds one rank. The position moves when `next()` hands a batch over; batches read ahead are not state.

@@ -13,6 +13,7 @@
 #include "rota/error.hpp"                 // what goes wrong
 #include "rota/fingerprint.hpp"           // what a dataset is
 #include "rota/loader.hpp"                // worker threads, read-ahead, next()
+#include "rota/loader_stats.hpp"          // what loaders have done
 #include "rota/mixture.hpp"               // several datasets, by weight
 #include "rota/mpi.hpp"                   // communicators, the guard, the stop signal
 #include "rota/open.hpp"                  // the formats there are
