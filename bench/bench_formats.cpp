@@ -89,7 +89,7 @@ with open('a.mds', 'wb') as out:
     for i in range(n):
         out.write(np.uint32(size).tobytes() + sample(i))
 json.dump(dict(version=2, shards=[dict(
-    column_names=['x'], column_encodings=['bytes'], column_sizes=[None], compression=None, format='mds', samples=n,
+    column_names=['x'], column_encodings=['bytes'], column_sizes=[None], compression=None, format='mds', version=2, samples=n,
     raw_data=dict(basename='a.mds', bytes=os.path.getsize('a.mds')), zip_data=None)]), open('index.json', 'w'))
 offsets('mds', [begin + i * (size + 4) + 4 for i in range(n)])
 np.savez('npz.npz', x=rows)
@@ -150,19 +150,19 @@ const Data& data() {
 struct Format {
   std::string name;
   std::string file;
-  std::function<std::unique_ptr<const rota::Source>(const fs::path&)> open;
+  std::function<std::shared_ptr<const rota::Source>(const fs::path&)> open;
 };
 
-std::unique_ptr<const rota::Source> open_tokens(const fs::path& path) {
+std::shared_ptr<const rota::Source> open_tokens(const fs::path& path) {
   return rota::open_tokens(path, {.length = kSampleBytes / 2});
 }
-std::unique_ptr<const rota::Source> open_mds(const fs::path& path) {
+std::shared_ptr<const rota::Source> open_mds(const fs::path& path) {
   return rota::open_mds(path.parent_path());
 }
-std::unique_ptr<const rota::Source> open_megatron(const fs::path& path) {
+std::shared_ptr<const rota::Source> open_megatron(const fs::path& path) {
   return rota::open_megatron(fs::path(path).replace_extension(".idx"));
 }
-std::unique_ptr<const rota::Source> open_npz(const fs::path& path) {
+std::shared_ptr<const rota::Source> open_npz(const fs::path& path) {
   return rota::open_npz(path, {.rows = true});
 }
 

@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -191,6 +192,51 @@ BENCHMARK(random_samples)
     ->ArgsProduct({{1 << 10}, {0, 1}, {64, 1024, 65'536}})
     ->UseManualTime()
     ->Unit(benchmark::kMillisecond);
+
+// What does it cost that `as` looks at the type? Batches of `kBatch` samples in the cache are summed up
+// through a view taken once a batch, one taken once a sample, and the bare pointer; the fastest of many times
+// counts.
+template <typename T>
+void sum_through_views(benchmark::State& state) {
+  const auto length = static_cast<std::size_t>(state.range(0));
+  const std::vector<rota::Field> fields{{.name = "x", .dtype = rota::kDTypeOf<T>, .shape = {state.range(0)}}};
+  std::vector<T> memory(kBatch * length, T{1});
+  const rota::Tensor tensor{.field = fields.data(), .bytes = std::as_writable_bytes(std::span(memory))};
+  const auto sum = [](std::span<const T> values) {
+    T total = 0;
+    for (const T value : values) total += value;
+    benchmark::DoNotOptimize(total);
+  };
+  double bare = 1;
+  double bare_samples = 1;
+  double once_a_batch = 1;
+  double once_a_sample = 1;
+  const auto measure = [&](double& fastest, const auto& work) {
+    const auto start = Clock::now();
+    work();
+    fastest = std::min(fastest, seconds_since(start));
+    benchmark::ClobberMemory();
+  };
+  for (auto _ : state) {
+    measure(bare, [&] { sum(memory); });
+    measure(once_a_batch, [&] { sum(tensor.as<T>()); });
+    measure(bare_samples, [&] {
+      for (std::size_t i = 0; i < kBatch; ++i) sum({memory.data() + i * length, length});
+    });
+    measure(once_a_sample, [&] {
+      for (std::size_t i = 0; i < kBatch; ++i) {
+        const std::span<std::byte> bytes = tensor.bytes.subspan(i * length * sizeof(T), length * sizeof(T));
+        sum(rota::SampleView{.fields = fields, .bytes = std::span(&bytes, 1)}.as<T>(0));
+      }
+    });
+  }
+  state.counters["batch_of_bare"] = once_a_batch / bare;
+  state.counters["sample_of_bare"] = once_a_sample / bare_samples;
+  state.counters["ns/sample"] = once_a_sample / static_cast<double>(kBatch) * 1e9;
+  state.counters["bare_ns/sample"] = bare_samples / static_cast<double>(kBatch) * 1e9;
+}
+BENCHMARK(sum_through_views<float>)->ArgName("elements")->Arg(16)->Arg(256)->Arg(4096);
+BENCHMARK(sum_through_views<std::int32_t>)->ArgName("elements")->Arg(16)->Arg(256)->Arg(4096);
 
 }  // namespace
 

@@ -69,7 +69,7 @@ struct Case {
   bool is_cold;
 };
 
-std::unique_ptr<const rota::Source> open(const Case& at, const fs::path& path) {
+std::shared_ptr<const rota::Source> open(const Case& at, const fs::path& path) {
   if (at.format == "lines") return rota::open_lines(path);
   return rota::open_tokens(path, {.length = at.bytes / 2});
 }

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "blob_pack.hpp"
+#include "core/option.hpp"
+#include "core/owned.hpp"
 #include "file_system.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
@@ -53,26 +55,28 @@ Checkpoint::~Checkpoint() = default;
 Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 Checkpoint& Checkpoint::operator=(Checkpoint&&) noexcept = default;
 
-const CheckpointInfo& Checkpoint::info() const noexcept { return impl_->info; }
-std::span<const TensorInfo> Checkpoint::tensors() const noexcept { return impl_->contents.tensors; }
-std::span<const BlobInfo> Checkpoint::blobs() const noexcept { return impl_->blobs; }
+const Checkpoint::Impl& Checkpoint::impl() const { return internal::owned(impl_, "a checkpoint"); }
 
-bool Checkpoint::has_tensor(std::string_view name) const noexcept {
-  return find_tensor(impl_->contents, name) != nullptr;
+const CheckpointInfo& Checkpoint::info() const { return impl().info; }
+std::span<const TensorInfo> Checkpoint::tensors() const { return impl().contents.tensors; }
+std::span<const BlobInfo> Checkpoint::blobs() const { return impl().blobs; }
+
+bool Checkpoint::has_tensor(std::string_view name) const {
+  return find_tensor(impl().contents, name) != nullptr;
 }
 
-bool Checkpoint::has_blob(std::string_view name) const noexcept {
-  return find_blob(impl_->contents, name, -1) != nullptr;
+bool Checkpoint::has_blob(std::string_view name) const {
+  return find_blob(impl().contents, name, -1) != nullptr;
 }
 
 const TensorInfo& Checkpoint::tensor(std::string_view name) const {
-  if (const TensorInfo* found = find_tensor(impl_->contents, name)) return *found;
+  if (const TensorInfo* found = find_tensor(impl().contents, name)) return *found;
   throw Error(ErrorCode::not_found, fmt::format("read tensor \"{}\" of {}: it has {}", name,
-                                                impl_->info.path.string(), list_some(tensors())));
+                                                impl().info.path.string(), list_some(tensors())));
 }
 
 std::int64_t Checkpoint::row_bytes(const TensorInfo& info) const {
-  return impl_->contents.places[static_cast<std::size_t>(&info - impl_->contents.tensors.data())].row_bytes;
+  return impl().contents.places[static_cast<std::size_t>(&info - impl().contents.tensors.data())].row_bytes;
 }
 
 const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) const {
@@ -83,15 +87,14 @@ const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) cons
   }
   throw Error(ErrorCode::out_of_range,
               fmt::format("read {} rows from row {} on of tensor \"{}\" of {}: it has {} rows", rows.count,
-                          rows.first, name, impl_->info.path.string(), info.rows()));
+                          rows.first, name, impl().info.path.string(), info.rows()));
 }
 
 std::size_t Checkpoint::count_elements(std::string_view name, RowRange rows, DType dtype) const {
   const TensorInfo& info = require(name, rows);
-  if (info.dtype != dtype) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("read tensor \"{}\" of {} as {}: its elements are {}", name,
-                            impl_->info.path.string(), to_string(dtype), to_string(info.dtype)));
+  if (!internal::is_viewable(info.dtype, dtype)) {
+    internal::refuse_type(fmt::format("read tensor \"{}\" of {}", name, impl().info.path.string()),
+                          info.dtype, dtype);
   }
   return static_cast<std::size_t>(rows.count * row_bytes(info)) / size_of(dtype);
 }
@@ -103,29 +106,29 @@ void Checkpoint::read(std::string_view name, RowRange rows, std::span<std::byte>
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("read {} rows of tensor \"{}\" of {}: they are {} bytes, and there is room for {}",
-                    rows.count, name, impl_->info.path.string(), bytes, out.size()));
+                    rows.count, name, impl().info.path.string(), bytes, out.size()));
   }
-  const auto index = static_cast<std::size_t>(&info - impl_->contents.tensors.data());
-  const checkpoint::TensorPlace& place = impl_->contents.places[index];
-  impl_->file.read(place.offset + static_cast<std::uint64_t>(rows.first * place.row_bytes), out);
+  const auto index = static_cast<std::size_t>(&info - impl().contents.tensors.data());
+  const checkpoint::TensorPlace& place = impl().contents.places[index];
+  impl().file.read(place.offset + static_cast<std::uint64_t>(rows.first * place.row_bytes), out);
 }
 
 std::string Checkpoint::blob(std::string_view name) const {
-  if (const auto* entry = find_blob(impl_->contents, name, -1)) {
-    return read_blob(impl_->file, impl_->contents, *entry);
+  if (const auto* entry = find_blob(impl().contents, name, -1)) {
+    return read_blob(impl().file, impl().contents, *entry);
   }
   std::vector<BlobInfo> of_job;
-  std::ranges::copy_if(impl_->blobs, std::back_inserter(of_job),
+  std::ranges::copy_if(impl().blobs, std::back_inserter(of_job),
                        [](const BlobInfo& info) { return info.rank < 0; });
   throw Error(ErrorCode::not_found, fmt::format("read blob \"{}\" of {}: it has {}", name,
-                                                impl_->info.path.string(), list_some(of_job)));
+                                                impl().info.path.string(), list_some(of_job)));
 }
 
 std::optional<std::string> Checkpoint::rank_blob(std::string_view name, const World& world) const {
-  if (world.size != impl_->info.world_size || world.rank < 0) return std::nullopt;
-  const auto* entry = find_blob(impl_->contents, name, world.rank);
+  if (world.size != impl().info.world_size || world.rank < 0) return std::nullopt;
+  const auto* entry = find_blob(impl().contents, name, world.rank);
   if (entry == nullptr) return std::nullopt;
-  return read_blob(impl_->file, impl_->contents, *entry);
+  return read_blob(impl().file, impl().contents, *entry);
 }
 
 std::optional<std::string> Checkpoint::worker_blob(std::string_view name, int worker, int workers,
@@ -154,10 +157,13 @@ bool fits(std::string_view name, int workers) {
 }  // namespace
 
 std::vector<BlobInfo> Checkpoint::dropped(int world_size, int workers) const {
+  constexpr internal::OptionCheck kCheck("list what a world drops");
+  kCheck.in_range("world_size", world_size, 1);
+  kCheck.in_range("workers", workers, 0);
   std::vector<BlobInfo> blobs;
-  for (const BlobInfo& blob : impl_->blobs) {
+  for (const BlobInfo& blob : impl().blobs) {
     if (blob.rank < 0) continue;
-    if (world_size != impl_->info.world_size || !fits(blob.name, workers)) blobs.push_back(blob);
+    if (world_size != impl().info.world_size || !fits(blob.name, workers)) blobs.push_back(blob);
   }
   return blobs;
 }

@@ -11,6 +11,8 @@
 
 #include "background.hpp"
 #include "collective_writer.hpp"
+#include "core/option.hpp"
+#include "core/owned.hpp"
 #include "directory_access.hpp"
 #include "file_name.hpp"
 #include "file_system.hpp"
@@ -55,12 +57,11 @@ std::vector<T> from_bytes(const std::string& bytes) {
 }  // namespace
 
 void CheckpointPolicy::validate() const {
-  const auto reject = [](std::string_view why) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("set a checkpoint policy: {}", why));
-  };
-  if (keep_last < 1) reject(fmt::format("keep_last is {}, and must be at least 1", keep_last));
-  if (keep_every < 0) reject(fmt::format("keep_every is {}, and must not be negative", keep_every));
-  if (deadline.count() < 0) reject("the deadline is negative; 0 means never");
+  constexpr internal::OptionCheck kCheck("set a checkpoint policy");
+  kCheck.in_range("keep_last", keep_last, 1);
+  kCheck.in_range("keep_every", keep_every, 0, internal::kUnbounded, "0 = none");
+  kCheck.in_range("deadline", deadline.count(), 0, internal::kUnbounded, "milliseconds; 0 = never");
+  kCheck.one_of("writer", writer, {"direct", "collective"});
 }
 
 namespace {
@@ -84,7 +85,7 @@ struct CheckpointDirectory::Impl {
     const bool has_mpi = comm.get() != MPI_COMM_NULL;
     if (!has_mpi) policy.writer = Writer::direct;
     ranks.together("open a checkpoint directory", [&] {
-      policy.validate();
+      rules.validate();
       if (policy.writer == Writer::collective) checkpoint::require_romio();
       if (ranks.is_root()) open_directory();
     });
@@ -116,7 +117,7 @@ struct CheckpointDirectory::Impl {
   }
 
   // A job that was killed holds the lock until the kernel has cleared it away.
-  [[nodiscard]] checkpoint::Lock lock_patiently() const {
+  [[nodiscard]] checkpoint::Lock lock_patiently() {
     constexpr auto kPatience = std::chrono::milliseconds(250);
     constexpr auto kLook = std::chrono::milliseconds(5);
     for (const auto until = std::chrono::steady_clock::now() + kPatience;;) {
@@ -229,21 +230,31 @@ struct CheckpointDirectory::Impl {
     return {.info = checkpoint::to_info(page, file_path(page.serial)), .seconds = took.count()};
   }
 
-  SaveReport save(std::int64_t step, const Snapshot& snapshot, const std::exception_ptr& error) {
+  static void require_step(std::int64_t step) {
+    internal::OptionCheck("save a checkpoint").in_range("step", step, 0);
+  }
+
+  SaveReport save(std::int64_t step, const Snapshot& snapshot, std::exception_ptr error) {
     wait();
     began = std::chrono::steady_clock::now();
-    return report(write(step, SnapshotAccess::data(snapshot), error));
+    if (!error)
+      error = internal::error_of([&] {
+        require_step(step);
+        SnapshotAccess::data(snapshot);
+      });
+    const Snapshot none;
+    return report(write(step, SnapshotAccess::data(error ? none : snapshot), error));
   }
 
   void save_async(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
     wait();
     began = std::chrono::steady_clock::now();
-    try {
+    const auto failed = internal::error_of([&] {
+      require_step(step);
       SnapshotAccess::data(snapshot).copy_views(in_background->staging);
-    } catch (...) {
-      if (!error) error = std::current_exception();
-    }
-    in_background->snapshot = std::move(snapshot);
+    });
+    if (!error) error = failed;
+    in_background->snapshot = failed ? Snapshot() : std::move(snapshot);
     background.emplace(ranks, [this, step, error] {
       return write(step, SnapshotAccess::data(std::as_const(in_background->snapshot)), error);
     });
@@ -331,63 +342,68 @@ struct CheckpointDirectory::Impl {
 
 CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
                                          CheckpointPolicy policy)
-    : impl_(std::make_unique<Impl>(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
-CheckpointDirectory::CheckpointDirectory(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+    : impl_(new Impl(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
+CheckpointDirectory::CheckpointDirectory(Impl* impl) noexcept : impl_(impl) {}
 CheckpointDirectory::~CheckpointDirectory() = default;
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&&) noexcept = default;
 CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&&) noexcept = default;
 
+CheckpointDirectory::Impl& CheckpointDirectory::impl() const {
+  return internal::owned(impl_, "a directory of checkpoints");
+}
+
 SaveReport CheckpointDirectory::save(std::int64_t step, const Snapshot& snapshot) {
-  return impl_->save(step, snapshot, nullptr);
+  return impl().save(step, snapshot, nullptr);
 }
 
 SaveReport CheckpointDirectory::save_or_agree(std::int64_t step, const Snapshot& snapshot,
                                               std::exception_ptr error) {
-  return impl_->save(step, snapshot, error);
+  return impl().save(step, snapshot, error);
 }
 
 void CheckpointDirectory::save_async(std::int64_t step, Snapshot snapshot) {
-  impl_->save_async(step, std::move(snapshot), nullptr);
+  impl().save_async(step, std::move(snapshot), nullptr);
 }
 
 void CheckpointDirectory::start_save(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
-  impl_->save_async(step, std::move(snapshot), std::move(error));
+  impl().save_async(step, std::move(snapshot), std::move(error));
 }
 
-bool CheckpointDirectory::poll() noexcept { return impl_->poll(); }
+bool CheckpointDirectory::poll() noexcept {
+  return !impl_ || !impl_.get_deleter().is_here() || impl_->poll();
+}
 
-std::optional<SaveReport> CheckpointDirectory::wait() { return impl_->wait(); }
+std::optional<SaveReport> CheckpointDirectory::wait() { return impl().wait(); }
 
 void CheckpointDirectory::agree_on_restore(std::exception_ptr error) {
-  impl_->ranks.agree("restore states", std::move(error));
+  impl().ranks.agree("restore states", std::move(error));
 }
 
-std::optional<Checkpoint> CheckpointDirectory::latest() { return impl_->latest(); }
+std::optional<Checkpoint> CheckpointDirectory::latest() { return impl().latest(); }
 
-std::span<const PassedOver> CheckpointDirectory::passed_over() const noexcept { return impl_->passed_over; }
+std::span<const PassedOver> CheckpointDirectory::passed_over() const { return impl().passed_over; }
 
 Checkpoint CheckpointDirectory::open(std::int64_t serial) {
-  impl_->wait();
-  const std::vector<std::int64_t> present = impl_->serials();
+  impl().wait();
+  const std::vector<std::int64_t> present = impl().serials();
   if (std::ranges::find(present, serial) == present.end()) {
     throw Error(ErrorCode::not_found,
                 fmt::format("open checkpoint {} of {}: it has {}", serial, path().string(),
                             present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", "))));
   }
-  return impl_->open(serial);
+  return impl().open(serial);
 }
 
-std::vector<CheckpointInfo> CheckpointDirectory::list() { return impl_->list(); }
+std::vector<CheckpointInfo> CheckpointDirectory::list() { return impl().list(); }
 
-const std::filesystem::path& CheckpointDirectory::path() const noexcept { return impl_->path; }
+const std::filesystem::path& CheckpointDirectory::path() const { return impl().path; }
 
-bool CheckpointDirectory::is_locked() const noexcept { return impl_->is_locked; }
+bool CheckpointDirectory::is_locked() const { return impl().is_locked; }
 
 CheckpointDirectory CheckpointDirectoryAccess::open(const mpi::Communicator& comm, std::filesystem::path path,
                                                     const CheckpointPolicy& policy,
                                                     const FileSystem& system) {
-  return CheckpointDirectory(
-      std::make_unique<CheckpointDirectory::Impl>(comm, std::move(path), policy, system));
+  return CheckpointDirectory(new CheckpointDirectory::Impl(comm, std::move(path), policy, system));
 }
 
 }  // namespace rota

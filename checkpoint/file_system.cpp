@@ -40,6 +40,29 @@ std::string_view advice(int error) {
   }
 }
 
+std::string_view name_of(mode_t type) {
+  switch (type) {
+    case S_IFREG:
+      return "a file";
+    case S_IFDIR:
+      return "a directory";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    case S_IFCHR:
+    case S_IFBLK:
+      return "a device";
+    default:
+      return "of an unknown type";
+  }
+}
+
+[[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {
+  throw Error(ErrorCode::corrupt,
+              fmt::format("open {}: it is {}, and a checkpoint is a regular file; move it away", path, what));
+}
+
 int failed(const std::error_code& error) {
   if (!error) return 0;
   errno = error.value();
@@ -48,7 +71,11 @@ int failed(const std::error_code& error) {
 
 }  // namespace
 
-int FileSystem::open(const char* path, int flags, mode_t mode) const { return ::open(path, flags, mode); }
+int FileSystem::open(const char* path, int flags, mode_t mode) const {
+  const int fd = ::open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
+  if (fd >= 0) ::fcntl(fd, F_SETFL, flags);  // what is read later may be waited for
+  return fd;
+}
 int FileSystem::close(int fd) const { return ::close(fd); }
 ssize_t FileSystem::pread(int fd, void* out, std::size_t bytes, off_t at) const {
   return ::pread(fd, out, bytes, at);
@@ -62,6 +89,18 @@ int FileSystem::flock(int fd, int operation) const { return ::flock(fd, operatio
 std::int64_t FileSystem::size(int fd) const {
   struct stat status {};
   return ::fstat(fd, &status) == 0 ? status.st_size : -1;
+}
+mode_t FileSystem::type(int fd) const {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+mode_t FileSystem::type_of(const char* path) const {
+  struct stat status {};
+  return ::stat(path, &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+bool FileSystem::is_link(const char* path) const {
+  struct stat status {};
+  return ::lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 int FileSystem::rename(const char* from, const char* to) const { return std::rename(from, to); }
 int FileSystem::unlink(const char* path) const { return ::unlink(path); }
@@ -92,25 +131,54 @@ void fail_io(std::string_view what, int error) {
               fmt::format("{}: {}{}", what, std::generic_category().message(error), advice(error)));
 }
 
+std::string_view what_is(const FileSystem& system, const std::string& path) {
+  if (const mode_t type = system.type_of(path.c_str())) return name_of(type);
+  const int error = errno;
+  if (!system.is_link(path.c_str())) return "";
+  if (error == ELOOP) return "a loop of links";
+  return error == ENOENT || error == ENOTDIR ? "a link to nothing" : "";
+}
+
 File::File(const FileSystem& system, std::string path, int flags, mode_t mode)
-    : system_(&system), path_(std::move(path)) {
+    : File(system, std::move(path)) {
   do {
-    fd_ = system_->open(path_.c_str(), flags | O_CLOEXEC, mode);
+    fd_ = system_->open(path_.c_str(), flags, mode);
   } while (fd_ < 0 && errno == EINTR);
-  if (fd_ < 0) fail_io(fmt::format("{} {}", (flags & O_CREAT) != 0 ? "create" : "open", path_), errno);
+  const int error = errno;
+  const bool opens_file = (flags & (O_CREAT | O_DIRECTORY)) == 0;
+  if (fd_ >= 0) {
+    if (opens_file) require_regular();
+    return;
+  }
+  if (const auto what = opens_file ? what_is(system, path_) : ""; !what.empty() && what != name_of(S_IFREG)) {
+    fail_irregular(path_, what);
+  }
+  fail_io(fmt::format("{} {}", (flags & O_CREAT) != 0 ? "create" : "open", path_), error);
+}
+
+void File::require_regular() const {
+  const mode_t type = system_->type(fd_);
+  if (type == 0) fail_io(fmt::format("ask what {} is", path_), errno);
+  if (type != S_IFREG) fail_irregular(path_, name_of(type));
 }
 
 File::~File() {
-  if (fd_ >= 0) system_->close(fd_);
+  if (fd_ < 0) return;
+  if (is_locked_) system_->flock(fd_, LOCK_UN);
+  system_->close(fd_);
 }
 
 File::File(File&& other) noexcept
-    : system_(other.system_), path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+    : system_(other.system_),
+      path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      is_locked_(std::exchange(other.is_locked_, false)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(system_, other.system_);
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(is_locked_, other.is_locked_);
   return *this;
 }
 
@@ -163,11 +231,12 @@ std::uint64_t File::size() const {
   return static_cast<std::uint64_t>(bytes);
 }
 
-Lock File::try_lock() const {
+Lock File::try_lock() {
   while (system_->flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     return errno == EWOULDBLOCK ? Lock::held_elsewhere : Lock::not_supported;
   }
+  is_locked_ = true;
   return Lock::taken;
 }
 

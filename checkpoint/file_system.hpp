@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace rota::checkpoint {
@@ -22,6 +23,7 @@ class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
+  /// Never waits for the other end of a FIFO, nor takes a terminal; sets O_CLOEXEC.
   virtual int open(const char* path, int flags, mode_t mode) const;
   virtual int close(int fd) const;
   virtual ssize_t pread(int fd, void* out, std::size_t bytes, off_t at) const;
@@ -31,6 +33,10 @@ class FileSystem {
   virtual int fallocate(int fd, off_t bytes) const;
   virtual int flock(int fd, int operation) const;
   virtual std::int64_t size(int fd) const;
+  /// S_IFREG and its like, of what is open, and of what `path` leads to; 0 and errno on failure.
+  virtual mode_t type(int fd) const;
+  virtual mode_t type_of(const char* path) const;
+  virtual bool is_link(const char* path) const;
   virtual int rename(const char* from, const char* to) const;
   virtual int unlink(const char* path) const;
   virtual int access(const char* path, int mode) const;
@@ -47,6 +53,10 @@ class FileSystem {
 /// `error` and what to do about it.
 [[noreturn]] void fail_io(std::string_view what, int error);
 
+/// What `path` is: "a file", "a FIFO", "a link to nothing", ...; empty where nothing is there, or where that
+/// cannot be asked.
+[[nodiscard]] std::string_view what_is(const FileSystem& system, const std::string& path);
+
 /// What came of asking for a lock.
 enum class Lock { taken, held_elsewhere, not_supported };
 
@@ -55,6 +65,8 @@ enum class Lock { taken, held_elsewhere, not_supported };
 class File {
  public:
   File() noexcept = default;
+  /// Opens a file, or with O_DIRECTORY a directory. Throws Error{corrupt}, saying what it is, for anything
+  /// else than a regular file: what is open is looked at, not what has its name.
   File(const FileSystem& system, std::string path, int flags, mode_t mode = 0666);
   ~File();
   File(File&& other) noexcept;
@@ -68,14 +80,19 @@ class File {
   /// Closes now, checked. Not to be called twice.
   void close();
   [[nodiscard]] std::uint64_t size() const;
-  [[nodiscard]] Lock try_lock() const;
+  /// The lock goes with this object, also where a forked child has the file open, too.
+  [[nodiscard]] Lock try_lock();
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
 
  private:
+  File(const FileSystem& system, std::string path) noexcept : system_(&system), path_(std::move(path)) {}
+  void require_regular() const;
+
   const FileSystem* system_ = nullptr;
   std::string path_;
   int fd_ = -1;
+  bool is_locked_ = false;
 };
 static_assert(std::is_nothrow_move_constructible_v<File> && std::is_nothrow_move_assignable_v<File>);
 

@@ -96,15 +96,10 @@ std::uint64_t offset_of(const hdf5::Dataset& dataset) {
   return offset == HADDR_UNDEF ? 0 : offset;
 }
 
-std::string dataset_path(std::string_view tensor_name) {
-  return tensor_name.starts_with("loader/") ? fmt::format("/{}", tensor_name)
-                                            : fmt::format("/tensors/{}", tensor_name);
-}
-
 std::uint64_t add_tensor(const hdf5::File& file, const TensorInfo& tensor, std::uint64_t row_digest,
                          const Creation& creation) {
-  const hdf5::Dataset dataset =
-      create_dataset(file, dataset_path(tensor.name), hdf5::file_type(tensor.dtype), tensor.shape, creation);
+  const hdf5::Dataset dataset = create_dataset(file, fmt::format("/{}", tensor.name),
+                                               hdf5::file_type(tensor.dtype), tensor.shape, creation);
   write_attribute(dataset.get(), "dtype", to_string(tensor.dtype));
   write_attribute(dataset.get(), "distributed_axis", std::int64_t{0});
   write_attribute(dataset.get(), "row_digest", row_digest);
@@ -162,7 +157,8 @@ void add_blob_index(const hdf5::File& file, std::span<const BlobEntry> blobs, co
   hdf5::Datatype packed_type(H5Tcopy(memory_type.get()), "pack the type of the blob index");
   hdf5::check(H5Tpack(packed_type.get()), "pack the type of the blob index");
   const auto count = static_cast<std::int64_t>(blobs.size());
-  const hdf5::Dataset index = create_dataset(file, "/blobs/index", packed_type, {&count, 1}, creation);
+  const hdf5::Dataset index =
+      create_dataset(file, fmt::format("/{}/blobs/index", kOwnGroup), packed_type, {&count, 1}, creation);
   hdf5::check(H5Dwrite(index.get(), memory_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()),
               "write the blob index");
 }
@@ -194,8 +190,8 @@ SparseImage make_skeleton(Contents& contents, const CommitPage& page) {
   if (!contents.blobs.empty()) {
     add_blob_index(file, contents.blobs, creation);
     const auto bytes = static_cast<std::int64_t>(contents.blob_bytes);
-    contents.blob_offset =
-        offset_of(create_dataset(file, "/blobs/bytes", hdf5::file_type(DType::uint8), {&bytes, 1}, creation));
+    contents.blob_offset = offset_of(create_dataset(file, fmt::format("/{}/blobs/bytes", kOwnGroup),
+                                                    hdf5::file_type(DType::uint8), {&bytes, 1}, creation));
   }
   file.close("finish the skeleton of a checkpoint");
   return image;

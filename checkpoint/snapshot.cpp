@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/owned.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "snapshot_data.hpp"
@@ -17,7 +18,7 @@ constexpr const char* kTaken =
     "there is one of this name already; give each its own, as save(loader, snapshot, name) does";
 
 [[noreturn]] void reject(std::string_view kind, std::string_view name, std::string_view why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("add {} \"{}\" to a snapshot: {}", kind, name, why));
+  throw Error(ErrorCode::invalid_argument, fmt::format("add {} {:?} to a snapshot: {}", kind, name, why));
 }
 
 bool is_name_char(char c) {
@@ -34,8 +35,8 @@ void require_name(std::string_view kind, std::string_view name) {
   reject(
       kind, name,
       fmt::format("a name is components of A-Z a-z 0-9 _ . - joined by \"/\", none of them \".\" or \"..\", "
-                  "at most {} bytes together",
-                  kMaxNameBytes));
+                  "the first of them not \"{}\", which the file keeps for itself, at most {} bytes together",
+                  kOwnGroup, kMaxNameBytes));
 }
 
 std::int64_t row_bytes_of(const LocalTensor& tensor) {
@@ -43,6 +44,7 @@ std::int64_t row_bytes_of(const LocalTensor& tensor) {
     reject("tensor", tensor.name, fmt::format("a row has at most {} dimensions", kMaxRowDimensions));
   }
   auto bytes = static_cast<std::int64_t>(size_of(tensor.dtype));
+  if (bytes == 0) reject("tensor", tensor.name, "its type is none that there is");
   for (const std::int64_t length : tensor.row_shape) {
     bytes = length < 0 || bytes < 0 ? -1 : checked_product(bytes, length);
   }
@@ -86,7 +88,7 @@ std::int64_t rows_of(const LocalTensor& tensor) {
 }  // namespace
 
 bool is_name(std::string_view name) noexcept {
-  if (name.size() > kMaxNameBytes) return false;
+  if (name.size() > kMaxNameBytes || name.substr(0, name.find('/')) == kOwnGroup) return false;
   for (std::string_view rest = name;;) {
     const std::size_t slash = rest.find('/');
     if (!is_component(rest.substr(0, slash))) return false;
@@ -168,6 +170,8 @@ Snapshot::~Snapshot() = default;
 Snapshot::Snapshot(Snapshot&&) noexcept = default;
 Snapshot& Snapshot::operator=(Snapshot&&) noexcept = default;
 
+Snapshot::Impl& Snapshot::impl() const { return internal::owned(impl_, "a snapshot"); }
+
 namespace {
 
 checkpoint::LocalTensor describe(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
@@ -194,38 +198,38 @@ void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64
                       std::int64_t rows, std::span<const std::byte> data) {
   auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.data = data;
-  impl_->add_tensor(std::move(tensor));
+  impl().add_tensor(std::move(tensor));
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::span<const std::byte> data) {
   auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.data = data;
-  impl_->add_tensor(std::move(tensor));
+  impl().add_tensor(std::move(tensor));
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::int64_t rows, std::vector<std::byte>&& data) {
   auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.owned = std::move(data);
-  impl_->add_tensor(std::move(tensor));
+  impl().add_tensor(std::move(tensor));
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::vector<std::byte>&& data) {
   auto tensor = describe(name, dtype, std::move(row_shape), rows);
   tensor.owned = std::move(data);
-  impl_->add_tensor(std::move(tensor));
+  impl().add_tensor(std::move(tensor));
 }
 
-void Snapshot::blob(std::string_view name, std::string bytes) { impl_->add_blob(name, std::move(bytes)); }
+void Snapshot::blob(std::string_view name, std::string bytes) { impl().add_blob(name, std::move(bytes)); }
 
 void Snapshot::rank_blob(std::string_view name, std::string bytes) {
-  impl_->add_rank_blob(name, std::move(bytes));
+  impl().add_rank_blob(name, std::move(bytes));
 }
 
 void Snapshot::worker_blob(std::string_view name, int worker, int workers, std::string bytes) {
-  impl_->add_rank_blob(worker_blob_name(name, worker, workers), std::move(bytes));
+  impl().add_rank_blob(worker_blob_name(name, worker, workers), std::move(bytes));
 }
 
 std::string worker_blob_name(std::string_view name, int worker, int workers) {

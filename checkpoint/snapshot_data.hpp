@@ -56,8 +56,10 @@ class SnapshotData {
   std::set<std::string, std::less<>> names_;
 };
 
-/// What a name may be at most, in bytes; and whether `name` may be one.
+/// What a name may be at most, in bytes; what its first component must not be, the group of what the file
+/// keeps beside tensors; and whether `name` may be one.
 inline constexpr std::size_t kMaxNameBytes = 1024;
+inline constexpr std::string_view kOwnGroup = "rota";
 [[nodiscard]] bool is_name(std::string_view name) noexcept;
 
 /// a * b for sizes >= 0; -1 where that overflows.
@@ -71,8 +73,8 @@ struct Snapshot::Impl : checkpoint::SnapshotData {};
 
 class SnapshotAccess {
  public:
-  static const checkpoint::SnapshotData& data(const Snapshot& snapshot) { return *snapshot.impl_; }
-  static checkpoint::SnapshotData& data(Snapshot& snapshot) { return *snapshot.impl_; }
+  static const checkpoint::SnapshotData& data(const Snapshot& snapshot) { return snapshot.impl(); }
+  static checkpoint::SnapshotData& data(Snapshot& snapshot) { return snapshot.impl(); }
 };
 
 }  // namespace rota

@@ -1,5 +1,9 @@
 #include "sparse_image.hpp"
 
+#if H5_VERSION_GE(1, 13, 0)
+#include <H5FDdevelop.h>
+#endif
+
 #include <algorithm>
 #include <cstring>
 

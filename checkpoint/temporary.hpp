@@ -32,7 +32,8 @@ class Temporary {
 };
 
 /// Deletes what saves that died have left in `directory`: what nobody has locked, and what bears `own_run`,
-/// which has no save under way. Throws Error{io} where the directory cannot be listed.
+/// which has no save under way. What is no regular file was made by no save, and stays. Throws Error{io}
+/// where the directory cannot be listed.
 void sweep_temporaries(const FileSystem& system, const std::filesystem::path& directory,
                        std::string_view own_run);
 

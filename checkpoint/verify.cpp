@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -19,8 +20,8 @@ using Part = Damage::Part;
 // Goes through the steps of a CheckpointReader, and on after those that fail.
 class Verifier {
  public:
-  Verifier(const FileSystem& system, const std::filesystem::path& path)
-      : file_(system, path.string(), O_RDONLY) {
+  Verifier(const FileSystem& system, const std::filesystem::path& path) : path_(path.string()) {
+    if (!attempt(Part::page, 0, 0, [&] { file_ = File(system, path_, O_RDONLY); })) return;
     if (!attempt(Part::page, 0, kPageBytes, [&] { page_ = read_page_alone(file_); })) return;
     found_.info = to_info(page_, path);
     verify_size();
@@ -45,9 +46,9 @@ class Verifier {
   // What an Error says after the path of the file.
   [[nodiscard]] std::string reason(const Error& error) const {
     const std::string_view text = error.what();
-    const std::string path = file_.path() + ": ";
-    const std::size_t at = text.find(path);
-    return std::string(at == std::string_view::npos ? text : text.substr(at + path.size()));
+    const std::string head = path_ + ": ";
+    const std::size_t at = text.find(head);
+    return std::string(at == std::string_view::npos ? text : text.substr(at + head.size()));
   }
 
   // Whether `work` finds no damage; if it does, these bytes have it.
@@ -132,6 +133,7 @@ class Verifier {
     }
   }
 
+  std::string path_;
   File file_;
   CommitPage page_;
   bool is_cut_off_ = false;

@@ -10,7 +10,7 @@ endif()
 
 # The part that each public header belongs to. A source in src/core belongs to that of the header of its name, or to
 # `order`; any other file to the part named like its folder.
-set(headers_of_values cereal dtype error fingerprint types worker world)
+set(headers_of_values cereal dtype error fingerprint option owned scarce types worker world)
 set(headers_of_order mixture order permutation schedule shard_plan)
 set(headers_of_catalog catalog progress)
 set(headers_of_source open packing source windows)
@@ -19,8 +19,9 @@ set(headers_of_stream dispatch stream stream_loader)
 set(headers_of_mpi mpi)
 set(headers_of_checkpoint checkpoint checkpoint_directory snapshot verify)
 set(headers_of_resume resume)
+set(headers_of_trace trace)
 set(headers_of_everything rota)
-set(parts values order mpi hdf5 catalog source loader stream checkpoint resume cli python everything)
+set(parts values order mpi hdf5 catalog source loader stream checkpoint resume trace cli python everything)
 
 # What each part may include, itself apart.
 set(values_may)
@@ -33,7 +34,8 @@ set(loader_may values order mpi catalog source)
 set(stream_may values order mpi source loader)
 set(checkpoint_may values mpi hdf5)
 set(resume_may values order mpi catalog source loader stream checkpoint)
-set(cli_may values order mpi hdf5 catalog source loader stream checkpoint resume everything)
+set(trace_may values order mpi catalog source loader stream)
+set(cli_may values order mpi hdf5 catalog source loader stream checkpoint resume trace everything)
 set(python_may ${cli_may})
 set(everything_may ${cli_may})
 

@@ -12,7 +12,7 @@ endmacro()
 
 rota_depends_on(Threads)
 rota_depends_on(MPI COMPONENTS CXX)
-rota_depends_on(ParallelHDF5)
+rota_depends_on(Hdf5C)
 rota_depends_on(ZLIB)
 rota_depends_on(zstd)
 rota_depends_on(XxHash)

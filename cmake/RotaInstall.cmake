@@ -21,7 +21,7 @@ install(FILES
   ${PROJECT_BINARY_DIR}/rotaConfig.cmake
   ${PROJECT_BINARY_DIR}/rotaConfigVersion.cmake
   ${PROJECT_SOURCE_DIR}/cmake/RotaDependencies.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindParallelHDF5.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindHdf5C.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindIsal.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindMinizip.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindXxHash.cmake

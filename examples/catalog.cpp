@@ -2,11 +2,13 @@
 // and, where it was listed, saved.
 //
 //   mpirun -n 4 catalog data data.rota
-//   mpirun -n 4 catalog 'train/{folder:02}/img_{index:08}.npz'
+//   mpirun -n 4 catalog 'train/img_{index:08}_of_{total}.npz'
+//   mpirun -n 4 catalog 'train/img_{index:08}.npz' 1000000
 //   mpirun -n 4 catalog --manifest files.txt
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,11 +16,15 @@
 
 namespace {
 
+bool is_pattern(const std::string& what) { return what.find('{') != std::string::npos; }
+
 rota::Catalog make_catalog(const std::string& what, const std::string& last,
                            const rota::CatalogOptions& options) {
   if (what == "--manifest") return rota::Catalog::from_manifest(last, options);
-  if (what.find('{') != std::string::npos)
-    return rota::Catalog::from_pattern(what, {.confidence = 0.99}, options);
+  if (is_pattern(what)) {
+    const std::int64_t files = last == what ? 0 : std::stoll(last);  // else {total} in the names says it
+    return rota::Catalog::from_pattern(what, {.files = files}, options);
+  }
   return rota::Catalog(what, options);
 }
 
@@ -42,7 +48,7 @@ int main(int argc, char** argv) {
     for (const rota::Batch& batch : loader) samples += batch.size();
     rota::mpi::sum(session.comm(), std::span(&samples, 1));
     if (is_first) fmt::print("{} files, {} samples read\n", catalog.size(), samples);
-    if (what != "--manifest" && arguments.size() == 2) catalog.save(arguments[1]);
+    if (what != "--manifest" && !is_pattern(what) && arguments.size() == 2) catalog.save(arguments[1]);
     return 0;
   });
 }

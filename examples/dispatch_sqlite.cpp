@@ -163,7 +163,8 @@ int run(const Options& options, const rota::mpi::Communicator& comm) {
   rota::Dispatch dispatch{.shards = 64};
   rota::mpi::together(comm, "open the database", [&] {
     if (comm.rank() != 0) return;
-    if (options.database.empty() && !std::filesystem::exists(path)) make_database(path);
+    std::error_code ignored;
+    if (options.database.empty() && !std::filesystem::exists(path, ignored)) make_database(path);
     dispatch.source = std::make_shared<Rows>(path);
   });
   rota::StreamLoader loader(dispatch, {.global_batch_size = options.batch, .comm = &comm});

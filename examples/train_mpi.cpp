@@ -30,8 +30,17 @@ class TextWindows : public rota::Source {
   /// All files below `directory`, one after the other, symbolic links left out.
   TextWindows(const std::filesystem::path& directory, std::int64_t stride) : stride_(stride) {
     std::map<std::string, std::filesystem::path> files;  // sorted
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
-      if (entry.is_regular_file() && !entry.is_symlink()) files.emplace(entry.path().string(), entry.path());
+    std::error_code error;
+    std::filesystem::recursive_directory_iterator entry(directory, error);
+    for (; !error && entry != std::filesystem::recursive_directory_iterator(); entry.increment(error)) {
+      std::error_code unknown;  // of a file that is gone by now
+      if (std::filesystem::is_regular_file(entry->symlink_status(unknown))) {
+        files.emplace(entry->path().string(), entry->path());
+      }
+    }
+    if (error) {
+      throw rota::Error(rota::ErrorCode::io,
+                        fmt::format("read the text in {}: {}", directory.string(), error.message()));
     }
     for (const auto& [name, path] : files) {
       std::ifstream file(path, std::ios::binary);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,9 +13,9 @@
 
 #include "cli/audit.hpp"
 #include "cli/audit_text.hpp"
-#include "cli/trace_reader.hpp"
 #include "dataset.hpp"
 #include "launcher.hpp"
+#include "phase.hpp"
 #include "reference.hpp"
 #include "rota/error.hpp"
 #include "rota/world.hpp"
@@ -41,7 +40,7 @@ class Work {
       if (!error) return;
       throw Error(ErrorCode::io, fmt::format("make --work {}: {}", path_.string(), error.message()));
     }
-    std::string pattern = (std::filesystem::temp_directory_path() / "rescale-demo-XXXXXX").string();
+    std::string pattern = (temporary() / "rescale-demo-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) {
       throw Error(ErrorCode::io,
                   fmt::format("make a directory {}: {}", pattern, std::generic_category().message(errno)));
@@ -63,9 +62,18 @@ class Work {
   [[nodiscard]] std::filesystem::path reference() const { return path_ / "reference"; }
 
  private:
+  static std::filesystem::path temporary() {
+    std::error_code error;
+    auto path = std::filesystem::temp_directory_path(error);
+    if (!error) return path;
+    throw Error(
+        ErrorCode::io,
+        fmt::format("find a place for temporary files: {}; set TMPDIR, or give --work DIR", error.message()));
+  }
   void refuse_used() const {
     for (const auto& part : {checkpoints(), trace(), reference()}) {
-      if (!std::filesystem::exists(part)) continue;
+      std::error_code ignored;
+      if (!std::filesystem::exists(part, ignored)) continue;
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("--work {}: it holds a demo already ({}); name another directory, or remove it",
                               path_.string(), part.filename().string()));
@@ -82,45 +90,25 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
-// The end records of a phase's ranks: samples of all of them, seconds of the slowest.
-rota::tracing::TraceEnd read_end(const std::filesystem::path& dir, std::int64_t phase, int ranks) {
-  rota::tracing::TraceEnd all;
-  for (int rank = 0; rank < ranks; ++rank) {
-    rota::tracing::TraceFile file(dir / rota::tracing::trace_file_name(phase, rank));
-    if (!file.start()) {
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("read its trace: {}",
-                              file.damage().empty() ? "it has no start record" : file.damage()));
-    }
-    for (rota::tracing::TraceBatch batch; file.next(batch) == rota::tracing::TraceFile::Next::batch;) {
-    }
-    if (!file.end()) continue;
-    all.steps = std::max(all.steps, file.end()->steps);
-    all.samples += file.end()->samples;
-    all.restore_seconds = std::max(all.restore_seconds, file.end()->restore_seconds);
-    all.save_seconds = std::max(all.save_seconds, file.end()->save_seconds);
-  }
-  return all;
-}
-
 void run_phases(const DriverOptions& options, const Work& work) {
   for (std::size_t i = 0; i < options.worlds.size(); ++i) {
     const WorldOptions& world = options.worlds[i];
     const auto phase = static_cast<std::int64_t>(i);
+    const auto summary = work.path() / fmt::format("phase-{}.summary", i);
     try {
-      launch(world.ranks, phase_arguments(options.run, world, work.checkpoints(), work.trace()),
+      launch(world.ranks, phase_arguments(options.run, world, work.checkpoints(), work.trace(), summary),
              work.path() / fmt::format("phase-{}.log", i), options.timeout);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("phase {} ({} ranks x {} workers): {}", i, world.ranks,
                                             world.workers, error.what()));
     }
-    show(table_row(phase, world, read_end(work.trace(), phase, world.ranks)));
+    show(table_row(phase, world, read_summary(summary)));
   }
 }
 
 // The audit of the run, of the reference, and of one against the other.
 AuditReport audit_all(const DriverOptions& options, const Work& work, std::int64_t samples) {
-  rota::tracing::AuditOptions audit_options{.samples = samples};
+  rota::tracing::AuditOptions audit_options{.samples = {samples}};
   if (!options.worlds.back().steps) audit_options.epochs = options.run.loader.epochs;
   AuditReport run = rota::tracing::audit(work.trace(), audit_options);
   const AuditReport reference = rota::tracing::audit(work.reference(), audit_options);
@@ -168,7 +156,9 @@ int run_demo(const DriverOptions& options) {
       show(fmt::format("checkpoints and traces are in {}\n", work.path().string()));
     return code;
   } catch (const std::exception&) {
-    if (std::filesystem::exists(work.trace()) || std::filesystem::exists(work.checkpoints())) {
+    std::error_code ignored;
+    if (std::filesystem::exists(work.trace(), ignored) ||
+        std::filesystem::exists(work.checkpoints(), ignored)) {
       work.keep();
       fmt::print(stderr, "checkpoints and traces are in {}\n", work.path().string());
     }

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <span>
 #include <string_view>
 
+#include "cli/output.hpp"
 #include "driver.hpp"
 #include "options.hpp"
 #include "phase.hpp"
@@ -38,9 +38,6 @@ int run_alone(int argc, char** argv) {
   } catch (const rota::Error& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return error.code() == rota::ErrorCode::invalid_argument ? kUsage : 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
   }
 }
 
@@ -50,5 +47,5 @@ int main(int argc, char** argv) {
   const std::span words(argv, static_cast<std::size_t>(argc));
   const bool is_phase =
       std::ranges::any_of(words, [](const char* word) { return std::string_view(word) == "--phase"; });
-  return is_phase ? run_phase(argc, argv) : run_alone(argc, argv);
+  return rota::cli::run_with_output([&] { return is_phase ? run_phase(argc, argv) : run_alone(argc, argv); });
 }

@@ -4,17 +4,23 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <limits>
 #include <string_view>
 
+#include "cli/number_option.hpp"
 #include "rota/error.hpp"
 
 namespace rescale_demo {
 namespace {
 
+using rota::cli::add_number;
+
 constexpr const char* kAbout =
     "Shows that a run can move between worlds of any number of ranks and workers, and still deliver each "
     "sample "
     "of every epoch exactly once, in the same global batches as a run that was never interrupted.";
+constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+constexpr std::int64_t kMostSeconds = 1'000'000'000;
 constexpr const char* kWorlds = "4x2:40,3x1@50:40,8x2:40,1x0";
 
 [[noreturn]] void refuse(const std::string& message) {
@@ -42,15 +48,13 @@ void add_run(CLI::App& app, Words& words) {
                  "auto, or one that rota::open knows: files, hdf5, tar, tfrecord, lines, npy, npz, tokens, "
                  "megatron, mds")
       ->capture_default_str();
-  app.add_option("--pack", run.pack_length,
-                 "pack the samples, which have one ragged field of integers, into sequences of this length");
+  add_number(app, "--pack", run.pack_length, 1,
+             "pack the samples, which have one ragged field of integers, into sequences of this length");
   app.add_option("--window", words.window,
                  "LENGTH[:STRIDE]: samples are windows of so many of those, one at every STRIDE-th");
-  app.add_option("--shards", run.loader.shards, "L, the logical shards")->capture_default_str();
-  app.add_option("--interleave", run.loader.interleave, "G, shards consumed at a time; 0: all")
-      ->capture_default_str();
-  app.add_option("--batch", run.loader.global_batch_size, "B, samples per step over all ranks")
-      ->capture_default_str();
+  add_number(app, "--shards", run.loader.shards, 1, "L, the logical shards");
+  add_number(app, "--interleave", run.loader.interleave, 0, "G, shards consumed at a time; 0: all");
+  add_number(app, "--batch", run.loader.global_batch_size, 1, "B, samples per step over all ranks");
   app.add_option("--shuffle", words.shuffle, "none, within, global or block")->capture_default_str();
   app.add_option("--tail", words.tail, "partial, carry, drop or pad")->capture_default_str();
   app.add_option("--rank-split", words.rank_split,
@@ -58,21 +62,22 @@ void add_run(CLI::App& app, Words& words) {
       ->capture_default_str();
   app.add_option("--worker-split", words.worker_split, "the same for the workers of a rank")
       ->capture_default_str();
-  app.add_option("--seed", run.loader.seed, "of the shuffle")->capture_default_str();
-  app.add_option("--epochs", run.loader.epochs, "passes over the dataset")->capture_default_str();
+  add_number(app, "--seed", run.loader.seed, 0, "of the shuffle");
+  add_number(app, "--epochs", run.loader.epochs, 1, "passes over the dataset");
 }
 
 void add_driver(CLI::App& app, Words& words, CLI::Option* phase) {
+  constexpr const char* kGroup = "The whole demo";
   const auto add = [&](const char* name, auto& value, const char* text) {
-    return app.add_option(name, value, text)->group("The whole demo")->excludes(phase);
+    return app.add_option(name, value, text)->group(kGroup)->excludes(phase);
   };
   add("--worlds", words.worlds,
       "RANKSxWORKERS[@BATCH][:STEPS], joined by commas: where the run goes, one after the other")
       ->capture_default_str();
   add("--work", words.work, "directory for checkpoints and traces, kept; default: a temporary one");
-  add("--timeout", words.timeout_seconds, "seconds that a phase may take")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+  add_number(app, "--timeout", words.timeout_seconds, 1, "seconds that a phase may take", kMostSeconds)
+      .group(kGroup)
+      ->excludes(phase);
 }
 
 void add_phase(CLI::App& app, Words& words, CLI::Option* phase) {
@@ -86,15 +91,15 @@ void add_phase(CLI::App& app, Words& words, CLI::Option* phase) {
   app.add_flag("--resume", options.resume, "go on from the latest good checkpoint, if there is one")
       ->group(kGroup)
       ->needs(phase);
-  add("--workers", options.run.loader.workers, "reading threads per rank; 0: none")->capture_default_str();
-  add("--stop-after", options.stop_after, "save and stop after so many steps; default: run to the end");
-  add("--save-every", options.save_every, "save after every so many steps as well");
+  const auto add_count = [&](const char* name, auto& value, std::int64_t least, const char* text) {
+    add_number(app, name, value, least, text, kMost).group(kGroup)->needs(phase);
+  };
+  add_count("--workers", options.run.loader.workers, 0, "reading threads per rank; 0: none");
+  add_count("--stop-after", options.stop_after, 1,
+            "save and stop after so many steps; default: run to the end");
+  add_count("--save-every", options.save_every, 1, "save after every so many steps as well");
   add("--trace", options.trace, "directory for the trace of what was delivered");
-}
-
-void require_steps(const char* option, const std::optional<std::int64_t>& steps) {
-  if (!steps || *steps >= 1) return;
-  refuse(fmt::format("{} {}: it must be 1 step or more, or left out", option, *steps));
+  add("--summary", options.summary, "file for steps, samples, seconds of the restore and of the last save");
 }
 
 // Takes a number, 0 or more, off the front of `text`.
@@ -155,8 +160,6 @@ Command understand(Words words) {
   if (words.window) run.window = parse_window(*words.window);
   Command command;
   if (words.is_phase) {
-    require_steps("--stop-after", words.phase.stop_after);
-    require_steps("--save-every", words.phase.save_every);
     if (words.phase.checkpoint.empty()) refuse("--phase needs --checkpoint DIR");
     command.phase = std::move(words.phase);
   } else {
@@ -200,7 +203,8 @@ std::vector<WorldOptions> parse_worlds(const std::string& text, std::int64_t bat
 
 std::vector<std::string> phase_arguments(const RunOptions& run, const WorldOptions& world,
                                          const std::filesystem::path& checkpoint,
-                                         const std::filesystem::path& trace) {
+                                         const std::filesystem::path& trace,
+                                         const std::filesystem::path& summary) {
   const rota::LoaderOptions& loader = run.loader;
   std::vector<std::string> arguments{"--phase", "--resume"};
   const auto add = [&](const char* option, std::string value) {
@@ -223,6 +227,7 @@ std::vector<std::string> phase_arguments(const RunOptions& run, const WorldOptio
   add("--workers", std::to_string(world.workers));
   add("--checkpoint", checkpoint.string());
   add("--trace", trace.string());
+  add("--summary", summary.string());
   if (world.steps) add("--stop-after", std::to_string(*world.steps));
   return arguments;
 }

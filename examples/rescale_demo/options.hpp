@@ -31,6 +31,7 @@ struct PhaseOptions {
   std::optional<std::int64_t> stop_after;
   std::optional<std::int64_t> save_every;
   std::optional<std::filesystem::path> trace;
+  std::optional<std::filesystem::path> summary;  ///< a file for what it did, in figures
 };
 
 /// A world that the demo moves the run to.
@@ -66,6 +67,7 @@ std::vector<WorldOptions> parse_worlds(const std::string& text, std::int64_t bat
 /// The command line, without the program, of one phase that resumes in `world`.
 std::vector<std::string> phase_arguments(const RunOptions& run, const WorldOptions& world,
                                          const std::filesystem::path& checkpoint,
-                                         const std::filesystem::path& trace);
+                                         const std::filesystem::path& trace,
+                                         const std::filesystem::path& summary);
 
 }  // namespace rescale_demo

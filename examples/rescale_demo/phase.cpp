@@ -5,17 +5,16 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <memory>
-#include <span>
 
-#include "cli/trace.hpp"
-#include "cli/trace_reader.hpp"
 #include "dataset.hpp"
 #include "rota/cereal.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "rota/resume.hpp"
+#include "rota/trace.hpp"
 
 namespace rescale_demo {
 namespace {
@@ -48,6 +47,15 @@ void refuse_used(const std::filesystem::path& dir) {
   }
 }
 
+void write_summary(const std::filesystem::path& file, const PhaseSummary& summary) {
+  std::ofstream out(file);
+  out << fmt::format("{} {} {} {}\n", summary.steps, summary.samples, summary.restore_seconds,
+                     summary.save_seconds);
+  out.close();
+  if (!out)
+    throw rota::Error(rota::ErrorCode::io, fmt::format("write {}: it cannot be written", file.string()));
+}
+
 class Phase {
  public:
   Phase(const rota::mpi::Communicator& comm, const PhaseOptions& options) : comm_(comm), options_(options) {}
@@ -67,11 +75,11 @@ class Phase {
   const PhaseOptions& options_;
   std::unique_ptr<rota::Loader> loader_;
   std::unique_ptr<rota::CheckpointDirectory> directory_;
-  std::unique_ptr<rota::tracing::TraceWriter> trace_;
+  std::unique_ptr<rota::TraceWriter> trace_;
   PhaseNumber number_;
   std::int64_t saved_after_ = -1;  // steps of this phase
   bool was_asked_to_stop_ = false;
-  rota::tracing::TraceEnd summary_;
+  PhaseSummary summary_;
 };
 
 void Phase::open() {
@@ -106,27 +114,10 @@ void Phase::restore() {
 }
 
 void Phase::start_trace() {
-  rota::mpi::together(comm_, "choose the phase's number", [&] {
-    if (is_first() && options_.trace) {
-      std::filesystem::create_directories(*options_.trace);
-      number_.value = std::max(number_.value, rota::tracing::highest_phase(*options_.trace));
-    }
-    ++number_.value;
-  });
-  rota::mpi::broadcast(comm_, std::as_writable_bytes(std::span(&number_.value, 1)));
+  ++number_.value;
   if (!options_.trace) return;
-  rota::mpi::together(comm_, "begin the trace", [&] {
-    const rota::Position at = loader_->position();
-    trace_ = std::make_unique<rota::tracing::TraceWriter>(
-        *options_.trace, rota::tracing::TraceStart{.phase = number_.value,
-                                                   .world = comm_.world(),
-                                                   .workers = options_.run.loader.workers,
-                                                   .samples = loader_->source().size(),
-                                                   .batch = options_.run.loader.global_batch_size,
-                                                   .tail = options_.run.loader.tail,
-                                                   .split = options_.run.loader.rank_split,
-                                                   .resumed_from = {at.epoch, at.consumed}});
-  });
+  trace_ = std::make_unique<rota::TraceWriter>(*options_.trace, *loader_, rota::TraceOptions{.comm = &comm_});
+  number_.value = trace_->phase();
 }
 
 void Phase::deliver() {
@@ -145,7 +136,7 @@ void Phase::step(const rota::Batch& batch) {
   // A training program would use the batch here.
   if (trace_) trace_->write(batch);
   ++summary_.steps;
-  summary_.samples += batch.size();
+  summary_.samples += batch.global_size();
   if (options_.save_every && summary_.steps % *options_.save_every == 0) save();
 }
 
@@ -155,7 +146,10 @@ void Phase::save() {
 }
 
 void Phase::finish() {
-  if (trace_) trace_->end(summary_);
+  if (trace_) trace_->end(*loader_);
+  rota::mpi::together(comm_, "write the summary", [&] {
+    if (is_first() && options_.summary) write_summary(*options_.summary, summary_);
+  });
   if (!is_first()) return;
   const rota::Position at = loader_->position();
   fmt::print("phase {}: {} step{} at {} rank{} x {} worker{}{}; saved at epoch {}, sample {}\n",
@@ -167,6 +161,14 @@ void Phase::finish() {
 }
 
 }  // namespace
+
+PhaseSummary read_summary(const std::filesystem::path& file) {
+  PhaseSummary summary;
+  std::ifstream in(file);
+  in >> summary.steps >> summary.samples >> summary.restore_seconds >> summary.save_seconds;
+  if (!in) throw rota::Error(rota::ErrorCode::io, fmt::format("read {}: it is no summary", file.string()));
+  return summary;
+}
 
 int run_phase(const rota::mpi::Communicator& comm, const PhaseOptions& options) {
   Phase phase(comm, options);

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "cli/trace.hpp"
 #include "rota/loader.hpp"
+#include "rota/trace.hpp"
 
 namespace rescale_demo {
 namespace {
@@ -14,15 +14,7 @@ constexpr int kWorkers = 2;
 std::int64_t run_part(rota::Loader& loader, const WorldOptions& world, std::int64_t phase,
                       const std::filesystem::path& dir) {
   loader.set_global_batch_size(world.batch);
-  const rota::Position at = loader.position();
-  rota::tracing::TraceWriter trace(dir, {.phase = phase,
-                                         .world = loader.world(),
-                                         .workers = kWorkers,
-                                         .samples = loader.source().size(),
-                                         .batch = world.batch,
-                                         .tail = loader.options().tail,
-                                         .split = loader.options().rank_split,
-                                         .resumed_from = {at.epoch, at.consumed}});
+  rota::TraceWriter trace(dir, loader, {.phase = phase});
   std::int64_t steps = 0;
   while (!world.steps || steps < *world.steps) {
     const auto batch = loader.next();
@@ -30,6 +22,7 @@ std::int64_t run_part(rota::Loader& loader, const WorldOptions& world, std::int6
     trace.write(*batch);
     ++steps;
   }
+  trace.end(loader);
   return steps;
 }
 
@@ -40,7 +33,6 @@ std::int64_t run_reference(std::shared_ptr<const rota::Source> source, const Dri
   rota::LoaderOptions loader_options = options.run.loader;
   loader_options.workers = kWorkers;
   rota::Loader loader(std::move(source), loader_options, rota::World{.rank = 0, .size = 1});
-  std::filesystem::create_directories(dir);
   std::int64_t steps = 0;
   std::int64_t phase = 0;
   for (const WorldOptions& world : options.worlds) steps += run_part(loader, world, phase++, dir);

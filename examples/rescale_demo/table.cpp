@@ -47,10 +47,10 @@ std::string table_head(const DriverOptions& options, std::int64_t samples) {
   return text + fmt::format(kRow, "phase", "ranks x workers", "batch", "steps", "samples", "restore", "save");
 }
 
-std::string table_row(std::int64_t phase, const WorldOptions& world, const rota::tracing::TraceEnd& end) {
+std::string table_row(std::int64_t phase, const WorldOptions& world, const PhaseSummary& summary) {
   return fmt::format(kRow, phase, fmt::format("{} x {}", world.ranks, world.workers), grouped(world.batch),
-                     grouped(end.steps), grouped(end.samples), milliseconds(end.restore_seconds),
-                     milliseconds(end.save_seconds));
+                     grouped(summary.steps), grouped(summary.samples), milliseconds(summary.restore_seconds),
+                     milliseconds(summary.save_seconds));
 }
 
 std::string reference_row(std::int64_t steps, std::int64_t samples) {

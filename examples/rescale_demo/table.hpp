@@ -7,14 +7,15 @@
 
 #include "cli/audit.hpp"
 #include "options.hpp"
+#include "phase.hpp"
 
 namespace rescale_demo {
 
 /// What the run is, and the head of the table.
 std::string table_head(const DriverOptions& options, std::int64_t samples);
 
-/// A phase's row. `end` is the sum and the slowest of its ranks.
-std::string table_row(std::int64_t phase, const WorldOptions& world, const rota::tracing::TraceEnd& end);
+/// A phase's row.
+std::string table_row(std::int64_t phase, const WorldOptions& world, const PhaseSummary& summary);
 
 /// The row of the reference run.
 std::string reference_row(std::int64_t steps, std::int64_t samples);

@@ -38,12 +38,18 @@ struct BadSamples {
   /// duplicated when the loader is made, which is then **collective** over it, as `next()` is. Null: this
   /// process counts what it skips itself.
   const mpi::Communicator* comm = nullptr;
+  /// How long `next()` waits for another rank of `comm`. When it is over, it throws Error{timeout} that names
+  /// the missing ranks. It must exceed the longest time between two steps of any rank; 0: wait for ever.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
   /// A read of the source that throws Error{io} is done again, sample by sample, up to so many times; 0 to
   /// 100.
   int io_retries = 2;
   /// Before the first of them, and before each further one twice as long, at most 1,024 times as long; up to
   /// a day. Cut short where the batch is not wanted any more.
   std::chrono::milliseconds retry_wait{10};
+
+  /// Throws Error{invalid_argument} naming the option, its value and what it may be.
+  void validate() const;
 };
 
 /// A sample that was passed over.

@@ -44,8 +44,8 @@ enum class Placement {
 struct CatalogOptions {
   Evidence evidence = Evidence::sizes;
   Placement placement = Placement::node_shared;
-  int listing_threads = 8;   ///< of a rank, that read directories, and ask for sizes
-  int indexing_threads = 8;  ///< of a rank, that look into files, each into one of its own
+  int listing_threads = 8;   ///< of a rank, up to 4,096, that read directories, and ask for sizes
+  int indexing_threads = 8;  ///< of a rank, up to 4,096, that look into files, each into one of its own
   /// Of a rank and list of files, kept open for reading; those that are being read may come on top.
   int max_open_files = 256;
   /// Whether files are copied into memory that the ranks of a node share, and read from there: once for all
@@ -68,7 +68,6 @@ struct CatalogOptions {
 
 /// Which file of a generated catalog lies in which folder: file i of N, counted from 0, in F folders.
 enum class FolderLayout {
-  automatic,    ///< one of the others, found by asking for files
   round_robin,  ///< in folder i % F
   blocks,       ///< in folder floor(i F / N)
   restart,      ///< N / F in each folder, whose indices begin anew
@@ -78,12 +77,11 @@ std::string_view to_string(FolderLayout layout) noexcept;
 
 /// The numbers of generated names, and how sure one is to be that the files are there.
 struct PatternOptions {
-  /// 0: as {total} in their names says, or else found by asking, if there are no gaps.
-  std::int64_t files = 0;
-  std::int64_t first_index = -1;   ///< -1: 0, or else 1, found by asking
-  std::int64_t folders = 0;        ///< 0: found by asking
-  std::int64_t first_folder = -1;  ///< -1: 0, or else 1, found by asking
-  FolderLayout layout = FolderLayout::automatic;
+  std::int64_t files = 0;        ///< of all folders; 0: as {total} in their names says
+  std::int64_t first_index = 0;  ///< of the first file
+  std::int64_t folders = 0;      ///< to be given where the pattern has {folder}
+  std::int64_t first_folder = 0;
+  FolderLayout layout = FolderLayout::round_robin;
   double confidence = 0.95;         ///< the probability with which validation notices
   double missing_fraction = 0.001;  ///< that this part of the files, or more, is missing
   std::uint64_t seed = 0;           ///< of the sample that is asked for
@@ -104,8 +102,10 @@ struct CatalogChanges {
 
 class FileList;
 
-/// The regular files of a dataset, in order. *Immutable*; copies are cheap and share it. Where it was made by
-/// several ranks, it lives no longer than MPI runs.
+/// The regular files of a dataset, in order. *Immutable*; copies are cheap and share it, and to move one is
+/// to copy it. What sources find in the files is kept with it, by format and options: a cache, that spares
+/// the next source a look into them, and that `save` writes. Any thread, and several may open it at once;
+/// where it was made by several ranks, one thread, and it lives no longer than MPI runs.
 class Catalog {
  public:
   /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
@@ -128,20 +128,28 @@ class Catalog {
 
   /// Files whose names are computed from `pattern`, a path with the fields `{index}`, `{index:08}` (filled up
   /// with zeros to 8 digits), `{folder}`, `{total}` (of files), and `{{`, `}}` for braces, as in
-  /// "train/{folder:02}/img_{index:08}_of_{total}.npz"; or those of a directory, if all names in it, or in
-  /// its folders, are of one such pattern. No directory is listed: but for 10,000 names of one that are
-  /// looked at where the pattern or a total is to be recognised. Names take no memory. Their order is by
-  /// index; where each folder counts anew, by folder, then by index. Evidence is names, whatever `options`
-  /// say, and neither is there anything to place. The fingerprint is of the pattern and its numbers, and not
-  /// that of the same files listed. Formats that look into files ask each for its size,
-  /// and so make a table of them.
+  /// "train/{folder:02}/img_{index:08}_of_{total}.npz". How many files there are is never guessed: it is
+  /// PatternOptions::files, or stands in their names. No directory is listed: up to 10,000 names of one are
+  /// looked at for {total}, and for the text of an error. Names take no memory. Their order is by index;
+  /// where each folder counts anew, by folder, then by index. Evidence is names, whatever `options` say, and
+  /// neither is there anything to place. The fingerprint is of the pattern and its numbers, and not that of
+  /// the same files listed. Formats that look into files ask each for its size, and so make a table of them.
   ///
-  /// A sample of the files is asked for: ceil(log(1 - confidence) / log(1 - missing_fraction)) at random, the
-  /// first and the last. **Collective** as above. Throws Error{invalid_argument} for a pattern or directory
-  /// that is not clear, Error{not_found} where files are missing, Error{io} where they are forbidden or
-  /// unreachable.
+  /// The first and the last file are asked for, and one at random in each of k equal stretches of the others,
+  /// k = ceil(log(1 - confidence) / log(1 - missing_fraction)), but at least 200; all files, where there are
+  /// no more. So files that are missing one behind the other are noticed for certain from 2 / k of all on, or
+  /// 1 %; others as PatternOptions say. One that is missing and was not asked for is an error when it is
+  /// read. As many folders are asked for, and the names just behind and before theirs; and further ones, up
+  /// to a distance of 8 one by one, then in doubling steps. More files than that are noticed unless all of
+  /// them lie between those names. **Collective** as above. Throws Error{invalid_argument} for a pattern or
+  /// options that are not clear, and where there are more files, Error{not_found} where files are missing,
+  /// Error{io} where they are forbidden or unreachable.
   static Catalog from_pattern(const std::string& pattern, const PatternOptions& pattern_options = {},
                               const CatalogOptions& options = {});
+
+  Catalog(const Catalog&) = default;
+  Catalog& operator=(const Catalog&) = default;
+  ~Catalog() = default;
 
   /// Files.
   [[nodiscard]] std::int64_t size() const noexcept;
@@ -155,12 +163,14 @@ class Catalog {
   /// Of names, and of sizes where they are evidence.
   [[nodiscard]] Fingerprint fingerprint() const;
 
-  /// Writes what is known of the files, of what sources have found in them, and as which format they were
-  /// opened last, into one file, in the place of one that is there. Files are named from the place that
-  /// `origin` tells. Rank 0 writes. **Collective.** Throws Error{io}, and what was there is untouched,
-  /// but where only the last fsync fails; Error{invalid_argument} for a place among the files themselves;
-  /// Error{unsupported} for a distributed or a generated catalog.
-  void save(const std::filesystem::path& file) const;
+  /// Writes what is known of the files into one file, in the place of one that is there: with all that
+  /// sources have found in them so far, and the format that `open` is to take for them by itself. "auto": the
+  /// one that was saved or recognised before, or else a look decides when it is opened. What was opened in
+  /// which order makes no difference. Files are named from the place that `origin` tells. Rank 0 writes.
+  /// **Collective.** Throws Error{io}, and what was there is untouched, but where only the last fsync fails;
+  /// Error{invalid_argument} for a place among the files themselves or an unknown format; Error{unsupported}
+  /// for a distributed or a generated catalog.
+  void save(const std::filesystem::path& file, const std::string& format = "auto") const;
   /// What had become of the files when a saved catalog was loaded.
   [[nodiscard]] const CatalogChanges& changes() const noexcept;
   /// The absolute path of the file, directory, glob, manifest or pattern that it was first made of.

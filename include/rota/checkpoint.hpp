@@ -48,26 +48,28 @@ struct CheckpointInfo {
 };
 
 /// An open checkpoint, every byte of which was verified. Reading is not collective: each rank reads what it
-/// wants, at any world size, any number of times. *Any thread.* Move-only.
+/// wants, at any world size, any number of times. *Any thread.* Move-only; one that was moved from throws
+/// Error{invalid_argument} from every method.
 class Checkpoint {
  public:
   ~Checkpoint();
   Checkpoint(Checkpoint&&) noexcept;
   Checkpoint& operator=(Checkpoint&&) noexcept;
 
-  [[nodiscard]] const CheckpointInfo& info() const noexcept;
-  [[nodiscard]] std::span<const TensorInfo> tensors() const noexcept;
-  [[nodiscard]] std::span<const BlobInfo> blobs() const noexcept;
+  [[nodiscard]] const CheckpointInfo& info() const;
+  [[nodiscard]] std::span<const TensorInfo> tensors() const;
+  [[nodiscard]] std::span<const BlobInfo> blobs() const;
 
   /// Throws Error{not_found} naming those that are there.
   [[nodiscard]] const TensorInfo& tensor(std::string_view name) const;
-  [[nodiscard]] bool has_tensor(std::string_view name) const noexcept;
-  [[nodiscard]] bool has_blob(std::string_view name) const noexcept;
+  [[nodiscard]] bool has_tensor(std::string_view name) const;
+  [[nodiscard]] bool has_blob(std::string_view name) const;
 
   /// Rows [first, first + count) of tensor `name` into `out`, which must have exactly their size.
   /// Throws Error{not_found}, Error{out_of_range}, Error{invalid_argument} for a wrong size, Error{io}.
   void read(std::string_view name, RowRange rows, std::span<std::byte> out) const;
-  /// The same as elements of T, which must be the tensor's type: Error{invalid_argument} where it is not.
+  /// The same as elements of T. Throws Error{mismatch} where that is not the tensor's type; std::uint16_t is
+  /// taken for the bits of float16 and bfloat16, too.
   template <typename T>
   [[nodiscard]] std::vector<T> read(std::string_view name, RowRange rows) const;
   /// All rows.
@@ -91,6 +93,7 @@ class Checkpoint {
   friend class CheckpointReader;
   struct Impl;
   explicit Checkpoint(std::unique_ptr<Impl> impl);
+  [[nodiscard]] const Impl& impl() const;
   const TensorInfo& require(std::string_view name, RowRange rows) const;
   [[nodiscard]] std::int64_t row_bytes(const TensorInfo& info) const;
   [[nodiscard]] std::size_t count_elements(std::string_view name, RowRange rows, DType dtype) const;
@@ -98,7 +101,7 @@ class Checkpoint {
 };
 
 /// Opens and verifies one file alone, without MPI. Throws Error{not_found}, Error{io}, Error{corrupt} saying
-/// what is damaged, Error{unsupported} for a newer format version.
+/// what is damaged, or what it is that is no regular file, Error{unsupported} for a newer format version.
 Checkpoint open_checkpoint(const std::filesystem::path& file);
 
 // ---- templates ----

@@ -17,6 +17,7 @@
 #include "rota/checkpoint.hpp"
 #include "rota/mpi.hpp"
 #include "rota/snapshot.hpp"
+#include "rota/world.hpp"
 
 namespace rota {
 
@@ -59,9 +60,11 @@ struct PassedOver {
   std::string reason;
 };
 
-/// A directory of checkpoints, `checkpoint-<serial, 12 digits>.h5`, that belongs to one job at a time.
+/// A directory of checkpoints, `checkpoint-<serial, 12 digits>.h5`, that belongs to one job at a time. What
+/// is no regular file under such a name (a directory, a FIFO, a link to nothing) counts as damaged.
 /// **Collective** throughout: all ranks call the same, and all return or all throw the same Error. *One
-/// thread.*
+/// thread.* One that was moved from throws Error{invalid_argument} from every method but `poll`, one in a
+/// forked child Error{unsupported}.
 class CheckpointDirectory {
  public:
   /// Creates `path` if need be, on disk when this returns, and locks it. Throws Error{busy} where another job
@@ -116,7 +119,7 @@ class CheckpointDirectory {
   template <typename... States>
   std::optional<Checkpoint> restore_all(States&... states);
   /// What the last `latest` did not take, and why.
-  [[nodiscard]] std::span<const PassedOver> passed_over() const noexcept;
+  [[nodiscard]] std::span<const PassedOver> passed_over() const;
 
   /// The checkpoint of that serial. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
   Checkpoint open(std::int64_t serial);
@@ -124,11 +127,11 @@ class CheckpointDirectory {
   /// What is there, oldest first, as the commit pages say; only those whose commit page verifies.
   std::vector<CheckpointInfo> list();
 
-  [[nodiscard]] const std::filesystem::path& path() const noexcept;
+  [[nodiscard]] const std::filesystem::path& path() const;
 
   /// Whether the directory is locked. Where its file system has no such locks it is not, and nothing but the
   /// caller's care keeps other jobs from writing there; what jobs that died have left stays there, too.
-  [[nodiscard]] bool is_locked() const noexcept;
+  [[nodiscard]] bool is_locked() const;
 
  private:
   friend class CheckpointDirectoryAccess;
@@ -136,8 +139,9 @@ class CheckpointDirectory {
   void start_save(std::int64_t step, Snapshot snapshot, std::exception_ptr error);
   void agree_on_restore(std::exception_ptr error);
   struct Impl;
-  explicit CheckpointDirectory(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit CheckpointDirectory(Impl* impl) noexcept;
+  [[nodiscard]] Impl& impl() const;
+  std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 
 // ---- templates ----

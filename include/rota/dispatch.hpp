@@ -32,7 +32,7 @@ namespace rota {
 struct Dispatch {
   /// Of one shard, as transforms of it are. Needed on rank 0 alone; nobody looks at that of another rank.
   std::shared_ptr<const StreamSource> source = nullptr;
-  std::int64_t shards = 256;  ///< L, fixed for a run
+  std::int64_t shards = 256;  ///< L, fixed for a run; 1 to 2^24: a save takes 32 bytes of each
   /// Equal slices of a batch, or whole shards: under by_shard, shard s goes to rank s % R.
   Split rank_split = Split::by_sample;
 };

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -26,13 +27,18 @@ enum class DType : std::uint8_t {
   float64,
 };
 
-/// Bytes of one element: 1, 2, 4 or 8.
+/// Bytes of one element: 1, 2, 4 or 8; 0 for a value that is no type.
 std::size_t size_of(DType dtype) noexcept;
 
-/// The name as written in the enumeration, "int64" and so on, and back.
-/// `parse_dtype` throws Error{invalid_argument} for an unknown name.
+/// The name as written in the enumeration, "int64" and so on, or "unknown" for a value that is no type; and
+/// back. `parse_dtype` throws Error{invalid_argument} for an unknown name.
 std::string_view to_string(DType dtype) noexcept;
 DType parse_dtype(std::string_view text);
+
+/// Copies elements of type float16, bfloat16 or float32, in memory aligned or not, to floats. Exact:
+/// subnormals, infinities and the bits of a NaN are kept. Any thread. Throws Error{mismatch} for another
+/// type, Error{invalid_argument} where `to` has not as many elements as `from`.
+void to_floats(DType dtype, std::span<const std::byte> from, std::span<float> to);
 
 namespace internal {
 template <typename T>
@@ -61,5 +67,28 @@ consteval DType dtype_of() {
 /// The DType of a C++ arithmetic type; std::byte counts as uint8.
 template <typename T>
 inline constexpr DType kDTypeOf = internal::dtype_of<std::remove_cv_t<T>>();
+
+namespace internal {
+
+/// Whether elements of `dtype` may be viewed as `wanted`: the same type, or uint16 for the bits of a float.
+constexpr bool is_viewable(DType dtype, DType wanted) {
+  if (dtype == wanted) return true;
+  return wanted == DType::uint16 && (dtype == DType::float16 || dtype == DType::bfloat16);
+}
+
+/// Whether they may be viewed as T's. std::byte always fits.
+template <typename T>
+constexpr bool is_viewable_as(DType dtype) {
+  return std::is_same_v<std::remove_cv_t<T>, std::byte> || is_viewable(dtype, kDTypeOf<T>);
+}
+
+/// Throws Error{mismatch}: elements of type `dtype` were asked for as `wanted`, by what was `tried`.
+[[noreturn]] void refuse_type(std::string_view tried, DType dtype, DType wanted);
+/// The same where the field called `name` was to be viewed.
+[[noreturn]] void refuse_view(std::string_view name, DType dtype, DType wanted);
+/// Throws Error{out_of_range}: there is no field number `f` among `fields`.
+[[noreturn]] void refuse_field(std::size_t f, std::size_t fields);
+
+}  // namespace internal
 
 }  // namespace rota

@@ -15,7 +15,7 @@ enum class ErrorCode {
   io,                ///< the operating system refused or failed an operation
   corrupt,           ///< bytes that are not what their checksum, header or index says
   out_of_range,      ///< an id, row or position past the end
-  mismatch,          ///< a checkpoint that belongs to another dataset, seed, split or order
+  mismatch,          ///< another dataset, seed, split, order or element type than the one at hand
   unsupported,       ///< a valid file or request that this version cannot serve
   busy,              ///< somebody else holds the lock
   timeout,           ///< a rank did not arrive within the deadline

@@ -9,7 +9,6 @@
 #include <iterator>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,7 +25,7 @@
 namespace rota {
 
 namespace internal {
-class TallyAccess;
+class LoaderAccess;
 }
 
 /// What a transform is told about the sample at hand. `key` is a hash of seed, epoch and id: random
@@ -37,20 +36,24 @@ struct TransformContext {
   std::uint64_t key = 0;
 };
 
-/// One sample's fields, as bytes.
+/// One sample: its fields, and the bytes of each.
 struct SampleView {
-  std::span<const std::span<std::byte>> fields;
-  /// Field f as elements of T.
+  std::span<const Field> fields;
+  std::span<const std::span<std::byte>> bytes;
+  /// Field f as elements of T, which must be its type, as for Tensor::as. Throws Error{mismatch} where it is
+  /// not, Error{out_of_range} for a field that there is not.
   template <typename T>
-  [[nodiscard]] std::span<T> as(std::size_t f) const noexcept {
-    return {reinterpret_cast<T*>(fields[f].data()), fields[f].size() / sizeof(T)};
+  [[nodiscard]] std::span<T> as(std::size_t f) const {
+    if (f >= fields.size()) [[unlikely]]
+      internal::refuse_field(f, fields.size());
+    return Tensor{.field = &fields[f], .bytes = bytes[f]}.as<T>();
   }
 };
 
 /// A callable run on every sample, in the worker that read it; any thread, so it must not share state
 /// unguarded. With `fields` empty it changes the source's fields in place (`in` and `out` are the same
-/// memory). Otherwise it makes these, all of fixed shape, from `in`; `out` is unspecified before. What it
-/// throws reaches `next()`, unless BadSamples has the sample skipped.
+/// memory). Otherwise it makes these, all of fixed shape and as a source's may be, from `in`; `out` is
+/// unspecified before. What it throws reaches `next()`, unless BadSamples has the sample skipped.
 struct Transform {
   std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply =
       {};
@@ -75,7 +78,7 @@ struct Mixture {
   std::int64_t steps = 0;  ///< of the run, where it ends by them
 
   /// Throws Error{invalid_argument} for a dataset that is null or empty, for weights as `quantise` does, and
-  /// for `steps` without MixtureEnd::steps or the other way round.
+  /// for `steps` without MixtureEnd::steps or the other way round, and an `end` that there is not.
   void validate() const;
 };
 
@@ -85,9 +88,10 @@ inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max(
 /// What a loader is to do. The dataset, `shards`, `interleave`, `shuffle`, `seed` and `block` define the
 /// order, and must be the same on resume; all else is free to change then, the world included.
 struct LoaderOptions {
-  std::int64_t global_batch_size = 32;  ///< B: samples per step over all ranks together
+  std::int64_t global_batch_size = 32;  ///< B: samples per step over all ranks together; 1 to 2^31 - 1
   /// L: logical shards. It does not limit ranks or workers. More of them mix better under Shuffle::none and
-  /// within, fewer read more in sequence. Fixed for a run.
+  /// within, fewer read more in sequence. Fixed for a run. 1 to 2^24, those of all datasets of a mixture
+  /// together.
   std::int64_t shards = 256;
   std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0 = all
   Shuffle shuffle = Shuffle::global;
@@ -101,9 +105,9 @@ struct LoaderOptions {
   /// out in turn (interleaved), each sample a read of its own. Under by_shard, shard s goes to worker s % W,
   /// or to s / R % W where ranks are split by shard, too.
   Split worker_split = Split::by_sample;
-  std::int64_t epochs = 1;              ///< passes over the dataset, or kEndless
-  int workers = 1;                      ///< reading threads of this rank; 0 = the caller's own, inside next()
-  std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
+  std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
+  int workers = 1;  ///< reading threads of this rank, up to 4,096; 0 = the caller's own, inside next()
+  std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
   /// And this many bytes, or one batch if it is larger. All tensors' memory, that of batches which the caller
   /// has not dropped apart, stays under 5/4 of it and of five batches.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
@@ -117,26 +121,34 @@ struct LoaderOptions {
 
 /// Feeds one rank. The position moves when `next()` hands a batch over; batches read ahead are not state.
 /// Methods are called from *one thread*; batches may die on any. Worker threads live as long as the loader.
+/// One that was moved from throws Error{invalid_argument} from every method, one in a forked child
+/// Error{unsupported}.
 ///
 /// Over a source that is spread over ranks (Source::is_spread), `next` and `warm_up` are **collective**: they
 /// bring what many steps need, every now and then. All ranks that opened the source then go on calling, and
 /// seek, rescale or change the batch size at the same step.
 ///
 /// The same holds of `next` and the ranks of BadSamples::comm where bad samples are skipped. It waits for
-/// none of them but those that are more than a step behind. What it throws on one rank for that rank's own
-/// batch, it throws on the others one step later, as an Error that names the rank; they may call again, too.
+/// none of them but those that are more than a step behind, and no longer than BadSamples::deadline. When
+/// that is over it throws Error{timeout} that names the missing ranks, now and from then on: end the job.
+/// What it throws on one rank for that rank's own batch, it throws on the others one step later, as an Error
+/// that names the rank; they may call again, too.
 class Loader {
  public:
-  /// Starts the workers. The default `world` is one process alone: ranks that leave it out would each read
-  /// everything. `source`, options that define the order and `world.size` must be the same on all
+  /// Starts the workers. `source`, options that define the order and `world.size` must be the same on all
   /// ranks, else samples are repeated or missed; see require_same in resume.hpp. Throws
   /// Error{invalid_argument} from `options.validate()`, `world.validate()`, for a null source, and for an
   /// order that needs all shared files at all times (not Shuffle::none or within, or interleave 0);
-  /// Error{callback} for shard lengths of the source's own that do not add up, and what Source::hold throws.
-  Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world = {});
+  /// Error{callback} for a size, fields or shard lengths of the source's own that cannot be; Error{io} where
+  /// the system starts no more threads; and what Source::hold throws.
+  Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world);
   /// Over several datasets. The same, and Error{invalid_argument} from `mixture.validate()` and for fields
   /// that differ.
-  Loader(const Mixture& mixture, LoaderOptions options, World world = {});
+  Loader(const Mixture& mixture, LoaderOptions options, World world);
+  /// The same for a process that is alone. Error{invalid_argument} where MPI runs more than one rank: each
+  /// would read everything. Where that is wanted, pass World{}.
+  Loader(std::shared_ptr<const Source> source, LoaderOptions options);
+  Loader(const Mixture& mixture, LoaderOptions options);
   /// Waits for reads that are under way.
   ~Loader();
   Loader(Loader&&) noexcept;
@@ -145,8 +157,9 @@ class Loader {
   /// The next batch, or nothing after the last epoch. Blocks until it is read. Every rank gets the same
   /// number. Throws what the source or the transform threw for a sample of this batch, in the batch's place,
   /// as an Error that names sample and file; the position stays, and calling again tries the same batch
-  /// again.
-  std::optional<Batch> next();
+  /// again. Throws Error{invalid_argument} for a batch of more than 2^50 bytes, Error{io} for one that there
+  /// is no memory for, Error{callback} for memory of an Allocator that cannot be used.
+  NextBatch<Batch> next();
 
   /// Reads ahead as far as the options allow, and returns when that is done, so that the first step waits for
   /// nothing. What fails then is thrown by next() in its turn. Without workers there is nothing to do, but
@@ -154,11 +167,20 @@ class Loader {
   void warm_up();
 
   /// Where the run is: after the last batch handed over.
-  [[nodiscard]] Position position() const noexcept;
+  [[nodiscard]] Position position() const;
+
+  /// Which batch sample `id` is in as a sample of `epoch`, which rank of this world reads it, and in which
+  /// slot: if the run goes on from position() as it is, batch size included. What lies behind is told as of a
+  /// run that was like this from its beginning. `id` is as in Batch::ids(); of a Mixture, `epoch` is its
+  /// dataset's own. Nothing for what this run never reads: dropped by Tail::drop, or past its last epoch or
+  /// step. O(L + B); reads and sends nothing. Throws Error{out_of_range} for an id or epoch that there is
+  /// not, and Error{unsupported} for what lies behind where position() shows that the run was not always like
+  /// this.
+  [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch) const;
 
   /// Goes to `position`, one that a run of this order, and of the weights as they are, had between two steps.
   /// What was read ahead is dropped. An epoch past the last is the end of the run. Throws Error{out_of_range}
-  /// for a place that no epoch has.
+  /// for a place that no epoch has, and for epochs and steps that are not 0 to 2^62.
   void seek(const Position& position);
 
   /// Goes on from the same position in another world; no file, no communication. Throws as `world.validate()`
@@ -170,36 +192,37 @@ class Loader {
   /// leaves with them. The count goes on.
   void rescale(World world, const mpi::Communicator& comm);
   /// Goes on with another global batch size, which every rank must set at the same step.
-  /// Throws Error{invalid_argument} for one below 1.
+  /// Throws Error{invalid_argument} unless it is 1 to 2^31 - 1.
   void set_global_batch_size(std::int64_t size);
 
   /// Goes on with other weights of a mixture, which every rank must set at the same step. Throws
   /// Error{invalid_argument} as `quantise` does, for another number of them, and where nothing is mixed.
   void set_weights(std::span<const double> weights);
   /// Where the mixture stands; null where nothing is mixed. Valid until it changes.
-  [[nodiscard]] const MixtureState* mixture() const noexcept;
+  [[nodiscard]] const MixtureState* mixture() const;
   /// Goes to a place of a mixture as it was then. Throws Error{invalid_argument} for a state that is none, or
   /// of another number of datasets, Error{out_of_range} for a position before its weights were set.
   void seek(const Position& position, const MixtureState& mixture);
 
-  [[nodiscard]] World world() const noexcept;
-  [[nodiscard]] const LoaderOptions& options() const noexcept;
+  [[nodiscard]] World world() const;
+  [[nodiscard]] const LoaderOptions& options() const;
   /// Of a mixture, all its datasets joined.
-  [[nodiscard]] const Source& source() const noexcept;
+  [[nodiscard]] const Source& source() const;
   /// The source's fingerprint, which it is asked for once.
   [[nodiscard]] Fingerprint fingerprint() const;
   /// Datasets that are mixed, or 1.
-  [[nodiscard]] std::int64_t datasets() const noexcept;
-  [[nodiscard]] const Order& order(std::int64_t dataset = 0) const noexcept;
+  [[nodiscard]] std::int64_t datasets() const;
+  /// Throws Error{out_of_range} for a dataset that there is not, as first_id does.
+  [[nodiscard]] const Order& order(std::int64_t dataset = 0) const;
   /// The id, in batches, of a dataset's first sample.
-  [[nodiscard]] SampleId first_id(std::int64_t dataset) const noexcept;
+  [[nodiscard]] SampleId first_id(std::int64_t dataset) const;
   /// The cursors at position() of shards [first, first + out.size() / 2), as pairs (epoch, position). Those
   /// of a mixture are numbered one dataset after the other.
   /// Throws Error{out_of_range} for shards that there are not.
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
   [[nodiscard]] LoaderStats stats() const;
   /// The bad samples that were passed over. Valid until a method that is not const is called.
-  [[nodiscard]] const SkippedSamples& skipped() const noexcept;
+  [[nodiscard]] const SkippedSamples& skipped() const;
 
   /// `for (rota::Batch& batch : loader)`: the batches that remain. A batch dies when the loop goes on, unless
   /// moved.
@@ -209,8 +232,8 @@ class Loader {
     using value_type = Batch;
     using difference_type = std::ptrdiff_t;
     explicit Iterator(Loader& loader) : loader_(&loader), batch_(loader.next()) {}
-    Batch& operator*() { return *batch_; }
-    Batch* operator->() { return &*batch_; }
+    Batch& operator*() & { return *batch_; }
+    Batch* operator->() & { return &*batch_; }
     Iterator& operator++() {
       batch_.reset();
       batch_ = loader_->next();
@@ -221,15 +244,16 @@ class Loader {
 
    private:
     Loader* loader_;
-    std::optional<Batch> batch_;
+    NextBatch<Batch> batch_;
   };
   Iterator begin() { return Iterator(*this); }
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:
-  friend class internal::TallyAccess;
+  friend class internal::LoaderAccess;
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  [[nodiscard]] Impl& impl() const;
+  std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 
 }  // namespace rota

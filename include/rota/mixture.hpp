@@ -29,8 +29,8 @@ struct MixtureState {
 
 /// Integers with a sum of at most 65,536, near the ratios of `weights`: those with the smallest sum where
 /// ratios are exact (within 1e-9), else those whose worst relative error is smallest. Positive weights become
-/// at least 1. Throws Error{invalid_argument} unless there are 1 to 4,096 weights, finite, none below 0 and
-/// one above.
+/// at least 1, however small they are. Throws Error{invalid_argument} unless there are 1 to 4,096 weights
+/// with a finite sum, none below 0 and one above.
 std::vector<std::int64_t> quantise(std::span<const double> weights);
 
 }  // namespace rota

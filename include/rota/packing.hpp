@@ -27,7 +27,7 @@ struct PackOptions {
   std::string field = {};         ///< that holds the tokens; empty: the only ragged one of integers
   /// The ranks that pack together, this process alone where there is none; not kept.
   const mpi::Communicator* comm = nullptr;
-  int threads = 8;  ///< of each rank, that ask for the lengths of documents
+  int threads = 8;  ///< of each rank, up to 4,096, that ask for the lengths of documents
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -57,7 +57,8 @@ struct PackOptions {
 /// `options.validate()` and Source::rows do; Error{invalid_argument} for null `documents`, a token that the
 /// type of the field does not hold, a field that is not one of integers and ragged, or where it is not clear
 /// which, and for documents or options that differ from rank to rank; Error{not_found} for a field that there
-/// is not, Error{out_of_range} for more than 2^62 tokens.
+/// is not, Error{out_of_range} for more than 2^62 tokens, Error{callback} for a size or fields that cannot
+/// be, and Error{io} where there is no memory for where documents end.
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options);
 
 }  // namespace rota

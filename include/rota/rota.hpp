@@ -28,6 +28,7 @@
 #include "rota/source.hpp"                // reading samples by id
 #include "rota/stream.hpp"                // shards that cannot be indexed
 #include "rota/stream_loader.hpp"         // their loader
+#include "rota/trace.hpp"                 // what a run says that it was handed
 #include "rota/types.hpp"                 // samples, shards, positions
 #include "rota/verify.hpp"                // all the damage of a checkpoint
 #include "rota/windows.hpp"               // stretches of a time axis

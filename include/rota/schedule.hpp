@@ -14,6 +14,9 @@
 
 namespace rota {
 
+/// The most slots of a global batch.
+inline constexpr std::int64_t kMaxBatchSize = (std::int64_t{1} << 31) - 1;
+
 /// Turns [begin, end) of one epoch, part of a global batch.
 struct Stretch {
   std::int64_t epoch = 0;
@@ -40,6 +43,14 @@ struct Turn {
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
+/// Where a sample is read: which batch it is in, who reads it, and where it stands there.
+struct BatchSlot {
+  std::int64_t step = 0;  ///< of the batch: Batch::start().step
+  int rank = 0;           ///< whose part of it the sample is in
+  std::int64_t slot = 0;  ///< of the global batch, as in Batch::slots()
+  friend bool operator==(const BatchSlot&, const BatchSlot&) = default;
+};
+
 /// The schedule of a run. Round p takes position p of every shard of the current group that still has one, so
 /// any number of consumed samples Q gives every shard its cursor. The next B turns are the next global batch;
 /// its canonical order is (epoch, group, shard, position). Slices of it are equal and consecutive.
@@ -49,15 +60,15 @@ struct Turn {
 /// bytes a shard.
 class Schedule {
  public:
-  /// Throws Error{invalid_argument} for epochs < 0.
+  /// Throws Error{invalid_argument} for a tail that there is not, and epochs < 0.
   Schedule(Order order, Tail tail, std::int64_t epochs);
   ~Schedule();
   Schedule(Schedule&&) noexcept;
   Schedule& operator=(Schedule&&) noexcept;
 
   /// The global batch of `batch_size` that starts at `at`, into `out`; false at the end of the last epoch.
-  /// Pure. Throws Error{invalid_argument} for batch_size < 1, Error{out_of_range} for a position outside the
-  /// run.
+  /// Pure. Throws Error{invalid_argument} unless 1 <= batch_size <= kMaxBatchSize, Error{out_of_range} for a
+  /// position outside the run.
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
 
   /// Slots [begin, end) of `batch` in canonical order, into `out` (cleared first) as spans of shards.
@@ -70,6 +81,13 @@ class Schedule {
   /// The turn of sample `id` in `epoch`: when it is, or was, read. O(shards of a group) where lengths are
   /// ragged. Throws Error{out_of_range} for a sample or an epoch that there is not.
   [[nodiscard]] Turn turn(std::int64_t epoch, SampleId id);
+
+  /// Where the batch starts that has `turn`, in a run that goes on from `at` with batches of `batch_size`; of
+  /// a turn before `at`, one that came to `at` with such batches from its very beginning. Nothing for a turn
+  /// that is dropped, past the last epoch or past step 2^63 - 1. O(1). Throws as `batch` does, and
+  /// Error{unsupported} for a turn before `at` where such batches do not lead to `at`.
+  [[nodiscard]] std::optional<Position> find(const Position& at, std::int64_t batch_size,
+                                             const Turn& turn) const;
 
   [[nodiscard]] const Order& order() const noexcept;
   [[nodiscard]] Tail tail() const noexcept;

@@ -13,6 +13,9 @@
 
 namespace rota {
 
+/// The most logical shards of a run. What is known of each, and saved, takes 16 to 100 bytes.
+inline constexpr std::int64_t kMaxShards = std::int64_t{1} << 24;
+
 /// Cuts the ground [0, N) into L logical shards of consecutive places, and those into interleave groups of G
 /// consecutive shards. L has nothing to do with the number of ranks or workers and does not limit it.
 ///
@@ -22,7 +25,8 @@ class ShardPlan {
  public:
   /// L parts whose lengths differ by at most one: shard s is [floor(s N / L), floor((s + 1) N / L)).
   /// `interleave` is G; 0, or anything above L, means one group of all shards.
-  /// Throws Error{invalid_argument} unless 0 <= N <= 2^62, 1 <= L < 2^31 and interleave >= 0.
+  /// Throws Error{invalid_argument} unless 0 <= N <= kMaxCount, 1 <= L <= kMaxShards and
+  /// interleave >= 0.
   static ShardPlan equal(std::int64_t samples, std::int64_t shards, std::int64_t interleave = 0);
 
   /// One shard of each of `lengths`, empty ones included. Throws Error{invalid_argument} as `equal` does, and

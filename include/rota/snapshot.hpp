@@ -25,9 +25,11 @@ struct RowRange {
 
 /// What is to be saved, as far as this rank knows it. Every rank adds the same tensors in the same order,
 /// each with its own rows. Memory given as a span is not copied and must live, and stay as it is, until the
-/// save is over. *One thread*, not collective.
+/// save is over. *One thread*, not collective. One that was moved from, as by `save_async`, throws
+/// Error{invalid_argument} from every method, and where it is saved.
 ///
-/// Names are paths of components [A-Za-z0-9_.-]+ joined by "/", such as "model/layer0.weight".
+/// Names are paths of components [A-Za-z0-9_.-]+ joined by "/", such as "model/layer0.weight"; a tensor's is
+/// the path of its dataset in the file. The first is not "rota".
 class Snapshot {
  public:
   Snapshot();
@@ -71,6 +73,7 @@ class Snapshot {
  private:
   friend class SnapshotAccess;
   struct Impl;
+  [[nodiscard]] Impl& impl() const;
   std::unique_ptr<Impl> impl_;
 };
 

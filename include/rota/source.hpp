@@ -19,6 +19,9 @@ namespace rota {
 
 /// One named tensor of a sample. A fixed field has `shape` in every sample ({} is a scalar). A ragged one has
 /// [rows, shape...], where the number of rows differs from sample to sample.
+///
+/// Extents are 0 or more. The fields of a source have different names, are at most 4,096, and one row of each
+/// of them takes at most 2^50 bytes, all together; so does a tensor of a batch.
 struct Field {
   std::string name = {};
   DType dtype = DType::uint8;
@@ -110,7 +113,8 @@ class Source {
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
-  /// N, the number of samples.
+  /// N, the number of samples: 0 to 2^62, the same for the life of the source. What takes a source asks it
+  /// once, and throws Error{callback} for a size, fields, rows or lengths that cannot be.
   [[nodiscard]] virtual std::int64_t size() const = 0;
 
   /// The fields of every sample, in declared order; the same for the life of the source.
@@ -186,13 +190,14 @@ void check_ids(const Source& source, SampleRange samples);
 void check_rows(const SampleRows& wanted, std::int64_t rows);
 
 /// The samples of all `sources`, which have the same fields, one source after the other. O(sources) memory.
-/// Throws Error{invalid_argument} naming the fields that differ, for no source, and for a null one.
+/// Throws Error{invalid_argument} naming the fields that differ, for no source, for a null one, and for more
+/// than 2^62 samples; Error{callback} for a size or fields that cannot be.
 std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources);
 
 /// Splits a dataset at random into parts, for training and validation, say: part k gets its `fractions[k]` of
 /// the samples (sizes by rounding the running sum, so that they add up). The same seed gives the same parts
 /// at any world. O(1) memory. Throws Error{invalid_argument} for a null source, and unless every fraction is
-/// >= 0 and their sum is 1 (within 1e-9).
+/// >= 0 and their sum is 1 (within 1e-9); Error{callback} for a size or fields that cannot be.
 std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
                                                  std::span<const double> fractions, std::uint64_t seed);
 

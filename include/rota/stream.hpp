@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rota/dtype.hpp"
 #include "rota/fingerprint.hpp"
 #include "rota/source.hpp"
 #include "rota/types.hpp"
@@ -41,10 +42,11 @@ class SampleMemory;
 
 /// One sample, and memory for it that is reused for the next: its own, or that of the batch it goes into. So
 /// it can be neither copied nor moved; keep samples behind pointers, and `copy` them where they are handed
-/// out. *One thread.*
+/// out. Throws Error{out_of_range} for a field that there is not. *One thread.*
 class StreamSample {
  public:
-  /// Memory of its own for samples of these fields. A ragged field has no rows at first.
+  /// Memory of its own for samples of these fields. A ragged field has no rows at first. Throws
+  /// Error{invalid_argument} for fields that no source can have, Error{io} where there is no memory.
   explicit StreamSample(std::span<const Field> fields);
   StreamSample(const StreamSample&) = delete;
   StreamSample& operator=(const StreamSample&) = delete;
@@ -55,17 +57,19 @@ class StreamSample {
   /// Number of fields.
   [[nodiscard]] std::size_t size() const noexcept { return slots_.size(); }
   /// Rows of field f; 1 where it is fixed.
-  [[nodiscard]] std::int64_t rows(std::size_t f) const noexcept { return slots_[f].rows; }
-  [[nodiscard]] std::span<std::byte> bytes(std::size_t f) noexcept {
-    return {slots_[f].data, slots_[f].used()};
+  [[nodiscard]] std::int64_t rows(std::size_t f) const { return slot(f).rows; }
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t f) { return {slot(f).data, slot(f).used()}; }
+  [[nodiscard]] std::span<const std::byte> bytes(std::size_t f) const {
+    return {slot(f).data, slot(f).used()};
   }
-  [[nodiscard]] std::span<const std::byte> bytes(std::size_t f) const noexcept {
-    return {slots_[f].data, slots_[f].used()};
-  }
-  /// Field f as elements of T.
+  /// Field f as elements of T. Throws as Tensor::as does.
   template <typename T>
-  [[nodiscard]] std::span<const T> as(std::size_t f) const noexcept {
-    return {reinterpret_cast<const T*>(slots_[f].data), slots_[f].used() / sizeof(T)};
+  [[nodiscard]] std::span<const T> as(std::size_t f) const {
+    const Slot& from = slot(f);
+    if (!internal::is_viewable_as<T>(from.dtype)) [[unlikely]] {
+      internal::refuse_view(from.name, from.dtype, kDTypeOf<T>);
+    }
+    return {reinterpret_cast<const T*>(from.data), from.used() / sizeof(T)};
   }
   /// Bytes of all fields.
   [[nodiscard]] std::size_t total_bytes() const noexcept;
@@ -82,7 +86,9 @@ class StreamSample {
  private:
   friend class internal::SampleMemory;
   struct Slot {
+    std::string name;
     std::size_t row_bytes = 0;
+    DType dtype = DType::uint8;
     bool ragged = false;
     std::int64_t rows = 0;
     std::byte* data = nullptr;
@@ -91,6 +97,11 @@ class StreamSample {
     [[nodiscard]] std::size_t used() const noexcept { return static_cast<std::size_t>(rows) * row_bytes; }
     void reserve(std::size_t bytes);
   };
+  [[nodiscard]] const Slot& slot(std::size_t f) const {
+    if (f >= slots_.size()) [[unlikely]]
+      internal::refuse_field(f, slots_.size());
+    return slots_[f];
+  }
   StreamId id_;
   std::vector<Slot> slots_;
 };
@@ -136,10 +147,12 @@ class StreamSource {
   /// The fields of every sample, in declared order; the same for the life of the source.
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
 
-  /// L, fixed for a run. Ranks own whole shards: with fewer than ranks x workers some have nothing to do.
+  /// L, fixed for a run: 1 to 2^24. Ranks own whole shards: with fewer than ranks x workers some have nothing
+  /// to do. What takes a source asks it once for fields, shards and cursor numbers, and throws
+  /// Error{callback} for those that cannot be.
   [[nodiscard]] virtual std::int64_t shards() const = 0;
 
-  /// How many numbers a cursor has; at least 1.
+  /// How many numbers a cursor has; 1 to 65,536.
   [[nodiscard]] virtual std::int64_t cursor_numbers() const = 0;
 
   /// Shard `shard` in `epoch`, from `cursor` on, one that a stream of this shard and epoch gave. Any thread.
@@ -156,7 +169,7 @@ class StreamSource {
   [[nodiscard]] virtual std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const;
 
   /// About how many samples are left in `shard` behind `cursor`, by which shards are shared out to ranks;
-  /// nothing (the default) where that is not known. Any thread. Throws Error{io}.
+  /// nothing (the default) where that is not known; below 0 counts as 0. Any thread. Throws Error{io}.
   [[nodiscard]] virtual std::optional<std::int64_t> remaining(ShardId shard,
                                                               const StreamCursor& cursor) const;
 
@@ -172,8 +185,8 @@ class StreamSource {
 /// `shard_lengths` give it, else an equal share. Input i is the shard's sample i; a cursor is that number.
 /// Samples of up to 8 KiB are read a few at a time, in memory of 16 KiB a shard and 4 MiB in all. Shards take
 /// turns, so that of a source whose files are shared in memory (Source::is_shared) all are wanted at a time.
-/// Throws Error{invalid_argument} for no source or for `shards` below 1, Error{unsupported} for a source that
-/// is spread over ranks.
+/// Throws Error{invalid_argument} for no source and unless `shards` is 1 to 2^24, Error{callback} for a size,
+/// fields or shard lengths that cannot be, Error{unsupported} for a source that is spread over ranks.
 std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> source, std::int64_t shards);
 
 // ---- transforms ----
@@ -218,7 +231,7 @@ using ExpandFunction =
 
 /// How samples are made of samples.
 struct ExpandOptions {
-  std::vector<Field> fields = {};  ///< of what is made; none: those of the source
+  std::vector<Field> fields = {};  ///< of what is made, as a source's may be; none: those of the source
   std::string name = {};
   /// Of one sample no more than so many may be made. Output k of what is itself output j of its input has the
   /// number j x `most` + k, so that ids stay apart however often samples are expanded.

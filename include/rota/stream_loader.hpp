@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -34,20 +34,24 @@ struct StreamBatchMemory;
 /// What a stream loader is to do. All of it may change at a resume.
 struct StreamLoaderOptions {
   /// B: at most so many samples per step over all ranks together, shared out as equally as can be; but each
-  /// rank may take one, however many ranks there are. (Of what is dispatched, no more than B at any world.)
+  /// rank may take one, however many ranks there are. (Of what is dispatched, no more than B at any world.) 1
+  /// to 2^31 - 1; memory for this rank's share of it is taken, even if fewer samples are left.
   std::int64_t global_batch_size = 32;
   std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
-  /// Reading threads of this rank; 0 = the caller's own, inside next(). A dispatched source has one at most.
+  /// Reading threads of this rank, up to 4,096; 0 = the caller's own, inside next(). A dispatched source has
+  /// one at most.
   int workers = 1;
-  std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready
+  std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
   /// No sample is read any more while so many bytes are read ahead, but for the next batch. Memory for
   /// samples stays under 5/2 of it and of five batches.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
-  /// After which a rank that does not come to a step makes the others fail; zero: never. It must exceed the
-  /// longest time between two steps of any rank.
-  std::chrono::milliseconds deadline = std::chrono::milliseconds::zero();
+  /// How long `next()` and `state()` wait for another rank. When it is over, they throw Error{timeout} that
+  /// names the missing ranks. It must exceed the longest time between two steps of any rank, and the longest
+  /// silence of a dispatched source; 0: wait for ever.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
   Allocator allocator = {};
-  /// The ranks that share the data. Null: this process alone. It is duplicated.
+  /// The ranks that share the data; it is duplicated. Null: this process alone, which is an error where MPI
+  /// runs several: a default-made Communicator says that each is to read everything.
   const mpi::Communicator* comm = nullptr;
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
@@ -62,7 +66,7 @@ struct StreamPosition {
 };
 
 /// What one rank has in one step. Move-only. Its memory goes back to the loader when it dies, and may outlive
-/// the loader. *One thread.* All that it hands out are views that end with it.
+/// the loader. *One thread.* Views, and an empty one, are as those of a Batch.
 class StreamBatch {
  public:
   StreamBatch() noexcept;
@@ -72,26 +76,36 @@ class StreamBatch {
 
   /// Samples of this rank; 0 where its shards have no more of this epoch.
   [[nodiscard]] std::int64_t size() const noexcept;
+  /// The epoch of all of its samples, and the number of its step, from 0 on.
+  [[nodiscard]] StreamPosition start() const;
+
   /// The sample in each slot: [size]. Shards take turns, so that what a worker reads is interleaved with what
   /// the others do.
-  [[nodiscard]] std::span<const StreamId> ids() const noexcept;
+  [[nodiscard]] std::span<const StreamId> ids() const& noexcept;
   /// The number of each slot's sample in its shard's stream of this epoch, from 0 on: [size].
-  [[nodiscard]] std::span<const std::int64_t> positions() const noexcept;
-  /// The epoch of all of its samples, and the number of its step, from 0 on.
-  [[nodiscard]] const StreamPosition& start() const noexcept;
+  [[nodiscard]] std::span<const std::int64_t> positions() const& noexcept;
 
-  [[nodiscard]] std::span<const Field> fields() const noexcept;
-  /// Field number `f`, 0 <= f < fields().size(), or the field called `name`.
-  /// Throws Error{not_found} for a name that is not there, naming those that are.
-  [[nodiscard]] Tensor tensor(std::size_t f) const;
-  [[nodiscard]] Tensor tensor(std::string_view name) const;
-  /// Sample i's bytes of field f.
-  [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const noexcept;
+  [[nodiscard]] std::span<const Field> fields() const& noexcept;
+  /// Field number `f`, or the field called `name`. Throws Error{out_of_range} unless 0 <= f <
+  /// fields().size(), Error{not_found} for a name that is not there, naming those that are.
+  [[nodiscard]] Tensor tensor(std::size_t f) const&;
+  [[nodiscard]] Tensor tensor(std::string_view name) const&;
+  /// Sample i's bytes of field f. Throws Error{out_of_range} for a field or sample that there is not.
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const&;
+
+  void ids() const&& = delete;
+  void positions() const&& = delete;
+  void fields() const&& = delete;
+  void tensor(std::size_t f) const&& = delete;
+  void tensor(std::string_view name) const&& = delete;
+  void bytes(std::size_t f, std::int64_t i) const&& = delete;
 
  private:
   friend class internal::StreamBatchPool;
   StreamBatch(std::unique_ptr<internal::StreamBatchMemory> memory,
               std::shared_ptr<internal::StreamBatchPool> pool) noexcept;
+
+  [[nodiscard]] const internal::StreamBatchMemory& memory() const;
 
   std::unique_ptr<internal::StreamBatchMemory> memory_;
   std::shared_ptr<internal::StreamBatchPool> pool_;
@@ -103,12 +117,15 @@ class StreamBatch {
 /// dispatched comes in the same batches in every world, and what was read ahead of that is state.
 ///
 /// Shards are shared out by what StreamSource::remaining says is in them, else by number. *One thread*, which
-/// alone calls MPI. Worker threads read fixed shards each; batches do not depend on how many there are.
+/// alone calls MPI. Worker threads read fixed shards each; batches do not depend on how many there are. One
+/// that was moved from throws Error{invalid_argument} from every method, one in a forked child
+/// Error{unsupported}.
 class StreamLoader {
  public:
   /// **Collective** over `options.comm`. Starts the workers. Throws on all ranks: Error{invalid_argument}
-  /// from `options.validate()`, for no source or one without shards or cursor numbers, Error{mismatch} where
-  /// ranks have different sources or epochs, and what the source throws when asked what is in its shards.
+  /// from `options.validate()`, for no source or one without shards or cursor numbers, and for no `comm`
+  /// where MPI runs more than one rank, Error{mismatch} where ranks have different sources or epochs, and
+  /// what the source throws when asked what is in its shards.
   explicit StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
   /// **Collective.** The same for a source that rank 0 alone reads. Throws besides Error{invalid_argument}
   /// for a source of more than one shard, and Error{mismatch} where ranks have different shards or splits.
@@ -125,40 +142,36 @@ class StreamLoader {
   /// Waits for this rank's samples and for the others to come. What a stream throws on one rank is thrown on
   /// all, as an Error that names rank, shard and place; the position stays, and calling again tries again.
   /// Throws Error{timeout} naming the ranks that missed the deadline; then the loader is of no use any more.
-  std::optional<StreamBatch> next();
+  NextBatch<StreamBatch> next();
 
   /// Where the run is: after the last batch handed over.
-  [[nodiscard]] StreamPosition position() const noexcept;
+  [[nodiscard]] StreamPosition position() const;
   /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for a shard that there is not,
   /// Error{unsupported} where items are dispatched by sample, for then none does.
   [[nodiscard]] int owner(ShardId shard) const;
 
-  [[nodiscard]] World world() const noexcept;
+  [[nodiscard]] World world() const;
   /// As given, but without the communicator.
-  [[nodiscard]] const StreamLoaderOptions& options() const noexcept;
+  [[nodiscard]] const StreamLoaderOptions& options() const;
   /// Of what is dispatched, one that is only to be asked what it is: its `open` throws Error{unsupported}.
-  [[nodiscard]] const StreamSource& source() const noexcept;
+  [[nodiscard]] const StreamSource& source() const;
   /// The source's fingerprint, which it is asked for once.
-  [[nodiscard]] Fingerprint fingerprint() const noexcept;
+  [[nodiscard]] Fingerprint fingerprint() const;
   [[nodiscard]] LoaderStats stats() const;
 
  private:
   friend class internal::StreamState;
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  [[nodiscard]] Impl& impl() const;
+  std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 
-/// Adds the loader's state, each rank that of the shards that it owns: tensor "stream/<name>/cursors", int64
-/// [L, 9 + k] (epoch, whether it is done, samples delivered of it, samples to pass over behind the cursor,
-/// turn, owner, about how many remain or -1, bytes and digest of the blob, then the k numbers of the source's
-/// cursor), tensor "stream/<name>/blobs", uint8 [bytes of all shards' blobs] by owner, then shard, and all
-/// else as blob "stream/<name>/state". The ranks that save are to be in the order of the loader's. Throws
-/// what StreamSource::remaining throws.
+/// Adds the loader's state, as "loader/<name>/...": a row and a blob for each shard, from its owner, and all
+/// else as a blob; src/loader/STATE.md describes it. The ranks that save are to be in the order of the
+/// loader's. Throws what StreamSource::remaining throws, and Error{invalid_argument} where the snapshot has a
+/// loader of this name, whatever its kind.
 ///
-/// Of a dispatch: tensor "dispatch/<name>/cursors", int64 [L, 4] (epoch, items delivered of it, items
-/// pending, their bytes), "dispatch/<name>/pending", int64 [n, 4], a row for each item that was read and not
-/// delivered (epoch, shard, position, bytes) in order of shards, "dispatch/<name>/items", uint8 [bytes of all
-/// of them], and all else, with the source's cursor behind the last of them, as blob "dispatch/<name>/state".
+/// Of a dispatch rank 0 adds all: a row for each shard, and each item that was read and not delivered.
 /// Waits for the item that is being read; no more is read from then on until the next call of `next`, so that
 /// nothing is lost of a pipe where the program ends here.
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name = "main");
@@ -168,8 +181,22 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name 
 /// (the blob of a shuffle buffer), it may be of some samples ago; these are read again, and passed over:
 /// about as many bytes as the cursor has. What a dispatch had read and not delivered comes first. Not
 /// collective, but all ranks call it at the same step. Throws
-/// Error{mismatch}, with both values, for another dataset, Error{corrupt}, and Error{not_found} where there
-/// is no such loader in it.
+/// Error{mismatch}, with both values, for another dataset or a loader of another kind, Error{corrupt},
+/// Error{unsupported} for a state of a newer version, and Error{not_found} where there is no such loader in
+/// it. What is refused leaves the loader as it was, with all that it has read ahead.
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
+
+/// **Collective** over the loader's ranks. The loader's state as a text (JSON), the same on all of them, for
+/// programs that keep it elsewhere: what `save` adds to a snapshot. Some 50 bytes a shard and 7 for each of
+/// its cursor's numbers, more where numbers are large, and 4/3 of the bytes of all blobs; of a dispatch, some
+/// 30 bytes a shard and a pending item and 4/3 of the items' bytes. Waits and throws as `save` does, on all
+/// ranks; throws Error{timeout} as `next` does, and Error{out_of_range} from 2 GiB on, which is for a
+/// checkpoint.
+std::string state(const StreamLoader& loader);
+
+/// Puts the loader where `state` says, in any world, as a checkpoint would. Not collective, but all ranks
+/// call it at the same step with the same text. Throws as the one above, and Error{corrupt} for a text that
+/// is no such state. What is refused leaves the loader as it was.
+void restore(StreamLoader& loader, std::string_view state);
 
 }  // namespace rota

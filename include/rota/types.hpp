@@ -22,11 +22,20 @@ struct ShardId {
   friend auto operator<=>(const ShardId&, const ShardId&) = default;
 };
 
+/// The most of anything that is counted: samples of a dataset, epochs, steps. Two of them can be added.
+inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 62;
+
 /// How far a run has come. The whole state of the order is in these integers, the same on every rank.
 struct Position {
   std::int64_t epoch = 0;     ///< passes over the dataset that are complete
   std::int64_t consumed = 0;  ///< samples of this epoch already delivered; 0 <= consumed <= N
   std::int64_t step = 0;      ///< global batches delivered since the run began
+
+  /// Whether each of them is 0 to kMaxCount.
+  [[nodiscard]] constexpr bool is_countable() const noexcept {
+    const auto is_count = [](std::int64_t n) { return n >= 0 && n <= kMaxCount; };
+    return is_count(epoch) && is_count(consumed) && is_count(step);
+  }
   friend bool operator==(const Position&, const Position&) = default;
 };
 
@@ -60,6 +69,7 @@ enum class Mark : std::uint8_t {
   skipped = 2,  ///< a sample of the epoch that is bad and was passed over; counted; see bad_samples.hpp
 };
 
+/// The name as written in the enumeration; "unknown" for a value that has none.
 std::string_view to_string(Shuffle shuffle) noexcept;
 std::string_view to_string(Tail tail) noexcept;
 std::string_view to_string(Split split) noexcept;

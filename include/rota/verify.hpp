@@ -17,7 +17,7 @@ struct Damage {
   /// The steps of checkpoint/FORMAT.md. Whatever is damaged, but a `blob` alone, no restore takes the file: a
   /// blob is looked into when it is read.
   enum class Part {
-    page,      ///< the commit page; nothing else can be found without it
+    page,      ///< the commit page, without which nothing can be found; also of what is no regular file
     size,      ///< of the file: cut off, or more than was written
     table,     ///< of the digests of `bytes`
     contents,  ///< the list of tensors and blobs

@@ -36,8 +36,8 @@ struct WindowOptions {
 /// A logical shard holds the windows that begin in the shard that `rows` would have. The fingerprint covers
 /// that of `rows`, the parts that windows stay in, length and stride. 16 bytes of memory a part. Throws
 /// Error{invalid_argument} from `options.validate()`, for null `rows`, for a ragged field, for windows of
-/// more than 2^50 bytes, and where there are rows but no window; Error{callback} for sizes of parts that do
-/// not add up.
-std::unique_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options);
+/// more than 2^50 bytes, and where there are rows but no window; Error{callback} for a size or
+/// fields that cannot be, and for sizes of parts that do not add up.
+std::shared_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options);
 
 }  // namespace rota

@@ -19,8 +19,8 @@ class ShardList {
   ShardList() = default;
   /// `shards`, put into order.
   explicit ShardList(std::vector<ShardId> shards);
-  /// Shards first, first + stride, ... below `total`.
-  static ShardList every(std::int64_t stride, std::int64_t first, std::int64_t total) noexcept;
+  /// Shards first, first + stride, ... below `total`. Throws Error{invalid_argument} for a stride below 1.
+  static ShardList every(std::int64_t stride, std::int64_t first, std::int64_t total);
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
   [[nodiscard]] ShardId operator[](std::int64_t i) const noexcept {

@@ -24,4 +24,22 @@ struct World {
 /// Throws Error{invalid_argument} where a pair is incomplete or is no place.
 World world_from_environment();
 
+namespace internal {
+
+/// The operating system's number of this process.
+int this_process() noexcept;
+
+/// Deletes an object in the process that made it. In a forked child it stays: its threads do not run there,
+/// so that to wait for them would never end, and what it has open is the parent's.
+struct DeleteWhereMade {
+  int maker = this_process();
+  [[nodiscard]] bool is_here() const noexcept { return this_process() == maker; }
+  template <typename T>
+  void operator()(T* object) const noexcept {
+    if (is_here()) delete object;
+  }
+};
+
+}  // namespace internal
+
 }  // namespace rota

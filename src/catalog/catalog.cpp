@@ -4,7 +4,9 @@
 
 #include <utility>
 
+#include "catalog/descriptor.hpp"
 #include "catalog/files.hpp"
+#include "catalog/format_names.hpp"
 #include "catalog/generated.hpp"
 #include "catalog/packing.hpp"
 #include "catalog/saved.hpp"
@@ -32,8 +34,8 @@ void serialize(Archive& archive, CatalogChanges& changes) {
 
 namespace {
 
-std::string absolute_path(const std::filesystem::path& path) {
-  return path.empty() ? std::string() : std::filesystem::absolute(path).native();
+std::string absolute_or_empty(const std::filesystem::path& path) {
+  return path.empty() ? std::string() : absolute_path(path.native());
 }
 
 // How rank 0 is to find the files of `path`: as a saved catalog says, or by listing it.
@@ -77,7 +79,7 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
   SavedCatalog saved;  // on rank 0
   const Way way = made_on_first_rank(*crew, "open a dataset", [&] {
     if (!is_saved_catalog(path.native())) {
-      return Way{.origin = {.path = absolute_path(path)}, .evidence = crew->options.evidence};
+      return Way{.origin = {.path = absolute_or_empty(path)}, .evidence = crew->options.evidence};
     }
     refuse_distributed(*crew, fmt::format("load the catalog {}", path.native()));
     saved = read_catalog(path.native());
@@ -90,7 +92,7 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
     changes =
         made_on_first_rank(*crew, "load a catalog", [&] { return compare(*saved.files, files.table()); });
     hand_out_indices(*crew, saved.indices, files.kept());
-    files.kept().set_saved_as(saved.format);
+    files.kept().set_format(saved.format);
   }
   contents_ = std::make_shared<const Contents>(
       Contents{.files = std::move(files), .origin = way.origin, .changes = std::move(changes)});
@@ -100,7 +102,7 @@ Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const Cata
   const auto crew = std::make_shared<const Crew>(options);
   require_same_path(*crew, manifest.native());
   const auto origin = made_on_first_rank(*crew, "open a manifest", [&] {
-    return Origin{.kind = Origin::Kind::manifest, .path = absolute_path(manifest)};
+    return Origin{.kind = Origin::Kind::manifest, .path = absolute_or_empty(manifest)};
   });
   return Catalog(std::make_shared<const Contents>(
       Contents{.files = list_origin(crew, origin, crew->options.evidence, manifest.native()),
@@ -115,7 +117,7 @@ Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& 
   const auto crew = std::make_shared<const Crew>(here);
   require_same_path(*crew, pattern);
   const auto origin = made_on_first_rank(*crew, "make a catalog of a pattern",
-                                         [&] { return Origin{.path = absolute_path(pattern)}; });
+                                         [&] { return Origin{.path = absolute_or_empty(pattern)}; });
   return Catalog(std::make_shared<const Contents>(
       Contents{.files = generate_files(crew, pattern, pattern_options), .origin = origin, .changes = {}}));
 }
@@ -145,15 +147,15 @@ const CatalogChanges& Catalog::changes() const noexcept { return contents_->chan
 
 const std::string& Catalog::origin() const noexcept { return contents_->origin.path; }
 
-void Catalog::save(const std::filesystem::path& file) const {
+void Catalog::save(const std::filesystem::path& file, const std::string& format) const {
   const FileList& files = contents_->files;
   mpi::together(files.crew().nodes.all(), "save a catalog", [&] {
-    refuse_distributed(files.crew(), fmt::format("save a catalog to {}", file.native()));
+    const std::string attempt = fmt::format("save a catalog to {}", file.native());
+    require_format(attempt, format);
+    refuse_distributed(files.crew(), attempt);
     if (files.listing().is_computed()) {
       throw Error(ErrorCode::unsupported,
-                  fmt::format("save a catalog to {}: it was made of a pattern, and is as quickly made of it "
-                              "again",
-                              file.native()));
+                  attempt + ": it was made of a pattern, and is as quickly made of it again");
     }
     if (files.crew().nodes.all().rank() > 0) return;
     refuse_inside(file, contents_->origin);
@@ -162,7 +164,7 @@ void Catalog::save(const std::filesystem::path& file) const {
                          .evidence = files.evidence(),
                          .files = files.shared_table(),
                          .indices = files.kept().all(),
-                         .format = files.kept().opened_as()});
+                         .format = format == "auto" ? files.kept().format() : format});
   });
 }
 

@@ -1,26 +1,22 @@
 #include "catalog/crew.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/option.hpp"
 
 namespace rota {
 
 void CatalogOptions::validate() const {
-  const auto require = [](bool holds, std::string_view option, std::int64_t value, std::string_view range) {
-    if (holds) return;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a catalog: {} is {}; use {}", option, value, range));
-  };
-  require(listing_threads >= 1, "listing_threads", listing_threads, "1 or more");
-  require(indexing_threads >= 1, "indexing_threads", indexing_threads, "1 or more");
-  require(max_open_files >= 1, "max_open_files", max_open_files, "1 or more");
-  require(shared_bytes >= 0, "shared_bytes", shared_bytes, "0 or more");
+  constexpr internal::OptionCheck kCheck("make a catalog");
+  kCheck.one_of("evidence", evidence, {"sizes", "names"});
+  kCheck.one_of("placement", placement, {"node_shared", "distributed"});
+  kCheck.in_range("listing_threads", listing_threads, 1, internal::kMaxThreads);
+  kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
+  kCheck.in_range("max_open_files", max_open_files, 1);
+  kCheck.in_range("shared_bytes", shared_bytes, 0);
 }
 
 Crew::Crew(const CatalogOptions& how) : options(how) {

@@ -7,16 +7,26 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 
 namespace rota {
 namespace {
 
-std::string_view advice(int error) {
+constexpr std::string_view kOfReading =
+    "; give this user the right to read it, or leave it out of the dataset";
+constexpr std::string_view kOfWriting = "; give this user the right to write there, or name another place";
+
+std::string_view advice(int error, std::string_view of_rights) {
   switch (error) {
     case EACCES:
     case EPERM:
-      return "; give this user the right to read it, or leave it out of the dataset";
+      return of_rights;
+    case EROFS:
+      return "; name another place";
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space, or name another place";
     case EMFILE:
     case ENFILE:
       return "; raise the limit of open files (ulimit -n)";
@@ -26,6 +36,11 @@ std::string_view advice(int error) {
     default:
       return "";
   }
+}
+
+std::string text(std::string_view what, std::string_view path, int error, std::string_view of_rights) {
+  return fmt::format("{} {}: {}{}", what, path, std::generic_category().message(error),
+                     advice(error, of_rights));
 }
 
 }  // namespace
@@ -78,8 +93,21 @@ struct stat stat_entry(int at, const char* name, std::string_view directory) {
 
 Error system_error(std::string_view what, std::string_view path, int error) {
   const bool is_missing = error == ENOENT || error == ENOTDIR;
-  return {is_missing ? ErrorCode::not_found : ErrorCode::io,
-          fmt::format("{} {}: {}{}", what, path, std::generic_category().message(error), advice(error))};
+  return {is_missing ? ErrorCode::not_found : ErrorCode::io, text(what, path, error, kOfReading)};
+}
+
+Error write_error(std::string_view what, std::string_view path, int error) {
+  return {ErrorCode::io, text(what, path, error, kOfWriting)};
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  std::error_code error;
+  const auto here = std::filesystem::current_path(error);
+  if (!error) return (here / path).native();
+  throw Error(ErrorCode::io, fmt::format("find out where {} is: the working directory cannot be asked ({}); "
+                                         "name an absolute path",
+                                         path, error.message()));
 }
 
 }  // namespace rota

@@ -54,7 +54,13 @@ std::int64_t size_of_open(int fd) noexcept;
 struct stat stat_entry(int at, const char* name, std::string_view directory);
 
 /// The system's error number `error`, met by `what` ("open") on `path`: Error{not_found} where nothing has
-/// that name, else Error{io}, with advice where there is some.
+/// that name, else Error{io}, with advice on reading where there is some.
 Error system_error(std::string_view what, std::string_view path, int error);
+
+/// The same of what is written, which is always Error{io}, with advice on writing.
+Error write_error(std::string_view what, std::string_view path, int error);
+
+/// `path` from the root. Throws Error{io} where the working directory is gone.
+std::string absolute_path(const std::string& path);
 
 }  // namespace rota

@@ -10,6 +10,7 @@
 
 #include "catalog/files.hpp"
 #include "catalog/meter.hpp"
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 
@@ -72,7 +73,8 @@ void visit(std::span<const std::size_t> files, int threads, Meter& meter,
   {
     std::vector<std::jthread> workers;
     const auto most = std::min<std::size_t>(static_cast<std::size_t>(threads), count);
-    for (std::size_t t = 1; t < most; ++t) workers.emplace_back(take, false);
+    for (std::size_t t = 1; t < most; ++t)
+      workers.push_back(internal::start_thread("index files", take, false));
     take(true);
   }
   for (const std::exception_ptr& error : errors) {
@@ -157,14 +159,14 @@ void KeptIndices::keep(const std::string& signature, std::shared_ptr<const FileI
   indices_[signature] = std::move(index);
 }
 
-std::string KeptIndices::opened_as() const {
-  const std::lock_guard lock(mutex_);
-  return opened_as_.empty() ? saved_as_ : opened_as_;
+std::string KeptIndices::format() const {
+  const std::scoped_lock lock(mutex_);
+  return format_;
 }
 
-void KeptIndices::set_opened_as(std::string_view format) {
-  const std::lock_guard lock(mutex_);
-  opened_as_ = format;
+void KeptIndices::set_format(std::string format) {
+  const std::scoped_lock lock(mutex_);
+  format_ = std::move(format);
 }
 
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,

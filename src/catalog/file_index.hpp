@@ -10,8 +10,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "catalog/listing.hpp"
@@ -44,7 +42,9 @@ class FileIndex {
 /// A part of an index: of files one behind the other.
 std::vector<std::byte> pack_part(std::span<const std::vector<std::byte>> files);
 
-/// The indices that a catalog keeps, by signature: which format with which options has made them. Any thread.
+/// What opening the files of a catalog has found, so that it is found once: a cache, from which nobody can
+/// tell what was opened in which order. Indices are by signature: which format with which options has made
+/// them. Any thread.
 class KeptIndices {
  public:
   using Map = std::map<std::string, std::shared_ptr<const FileIndex>>;
@@ -53,18 +53,15 @@ class KeptIndices {
   [[nodiscard]] std::shared_ptr<const FileIndex> find(const std::string& signature) const;
   void keep(const std::string& signature, std::shared_ptr<const FileIndex> index);
 
-  /// As which format the files were opened last, or else before they were saved; empty: not at all.
-  [[nodiscard]] std::string opened_as() const;
-  void set_opened_as(std::string_view format);
-  /// What was saved of that; to be set before the catalog is shared.
-  [[nodiscard]] const std::string& saved_as() const noexcept { return saved_as_; }
-  void set_saved_as(std::string format) { saved_as_ = std::move(format); }
+  /// The format that the files are of, where none is named: as they were saved, or as a look has shown.
+  /// Empty: not known yet.
+  [[nodiscard]] std::string format() const;
+  void set_format(std::string format);
 
  private:
   mutable std::mutex mutex_;
   Map indices_;
-  std::string opened_as_;
-  std::string saved_as_;
+  std::string format_;
 };
 
 /// Looks into a file; what it returns is kept.

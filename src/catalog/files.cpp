@@ -15,6 +15,7 @@
 
 #include "catalog/meter.hpp"
 #include "catalog/spread_listing.hpp"
+#include "core/scarce.hpp"
 #include "rota/types.hpp"
 
 namespace rota {
@@ -195,7 +196,8 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range) c
   };
   {
     std::vector<std::jthread> workers;
-    for (std::int64_t part = 1; part < parts; ++part) workers.emplace_back(ask_part, part);
+    for (std::int64_t part = 1; part < parts; ++part)
+      workers.push_back(internal::start_thread("list files", ask_part, part));
     ask_part(0);
   }
   for (const std::exception_ptr& error : errors) {

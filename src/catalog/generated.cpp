@@ -1,17 +1,15 @@
 #include "catalog/generated.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <string_view>
-#include <utility>
 
-#include "catalog/discovery.hpp"
+#include "catalog/directory_sample.hpp"
 #include "catalog/packing.hpp"
 #include "catalog/pattern_listing.hpp"
-#include "catalog/recognition.hpp"
 #include "catalog/validation.hpp"
+#include "core/option.hpp"
 #include "rota/error.hpp"
 
 namespace rota {
@@ -23,50 +21,101 @@ constexpr std::int64_t kMostNumber = 1'000'000'000'000'000'000;
 struct Generated {
   std::string directory;
   NameSeries series;
-  std::int64_t sample = 0;
-  std::uint64_t seed = 0;
+  ProbeOptions probes;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(directory, series, sample, seed);
+    archive(directory, series, probes);
   }
 };
 
-// The path of a directory whose names are to be recognised.
-std::string require_directory(const std::string& path) {
-  struct stat status {};
-  if (path.empty()) throw Error(ErrorCode::invalid_argument, "make a catalog of a pattern: it is empty");
-  if (::stat(path.c_str(), &status) != 0) throw system_error("open", path, errno);
-  if (!S_ISDIR(status.st_mode)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a catalog of the pattern {}: it has no {{index}}, and is no directory in "
-                            "which to look for one; mend it",
-                            path));
+[[noreturn]] void fail(ErrorCode code, std::string_view written, std::string_view what) {
+  throw Error(code, fmt::format("make a catalog of the pattern {}: {}", written, what));
+}
+
+/// Puts together what the pattern and the options say.
+class SeriesMaker {
+ public:
+  SeriesMaker(const std::string& written, const PatternOptions& options)
+      : written_(written), options_(options), pattern_(NamePattern::parse(written)) {
+    pattern_.require_names();
+    directory_ = pattern_.directory();
+    pattern_ = pattern_.below_directory();
   }
-  return path.ends_with('/') ? path : path + '/';
+
+  [[nodiscard]] Generated make() const {
+    require_folders();
+    const std::int64_t files = options_.files > 0 ? options_.files : find_total();
+    const std::int64_t folders = std::max<std::int64_t>(options_.folders, 1);
+    if (options_.layout == FolderLayout::restart && files % folders != 0) {
+      fail(ErrorCode::invalid_argument, written_,
+           fmt::format("{} files cannot be shared out alike to {} folders; mend files, folders or layout in "
+                       "PatternOptions",
+                       files, folders));
+    }
+    return {.directory = directory_,
+            .series = {.pattern = pattern_,
+                       .files = files,
+                       .first_index = options_.first_index,
+                       .folders = folders,
+                       .first_folder = options_.first_folder,
+                       .layout = options_.layout},
+            .probes = {.confidence = options_.confidence,
+                       .missing_fraction = options_.missing_fraction,
+                       .seed = options_.seed}};
+  }
+
+ private:
+  void require_folders() const;
+  [[nodiscard]] std::int64_t find_total() const;
+
+  const std::string& written_;
+  const PatternOptions& options_;
+  NamePattern pattern_;  // below the directory
+  std::string directory_;
+};
+
+void SeriesMaker::require_folders() const {
+  const PatternOptions none;
+  if (pattern_.has(NameField::folder)) {
+    if (options_.folders > 0) return;
+    const NamePattern folder = pattern_.through(NameField::folder);
+    fail(ErrorCode::invalid_argument, written_,
+         fmt::format("it has a {{folder}}; say how many there are in PatternOptions::folders: {}",
+                     describe_names(directory_, folder, {.index = options_.first_index})));
+  }
+  if (options_.folders == 0 && options_.first_folder == 0 && options_.layout == none.layout) return;
+  fail(ErrorCode::invalid_argument, written_,
+       "PatternOptions say of folders, and there is no {folder} in the pattern");
 }
 
-Generated generate(const std::string& written, const PatternOptions& options) {
-  const NamePattern pattern = NamePattern::parse(written);
-  const bool is_directory = pattern.parts().size() == 1;
-  if (!is_directory) pattern.require_names();
-  const AskedDirectory directory(is_directory ? require_directory(pattern.parts()[0].text)
-                                              : pattern.directory());
-  const KnownNames known = is_directory
-                               ? recognise(directory, options)
-                               : KnownNames{.pattern = pattern.below_directory(), .options = options};
-  Generated generated{.directory = directory.path(), .series = discover(directory, known)};
-  generated.sample = sample_size(generated.series.files, options.confidence, options.missing_fraction);
-  generated.seed = options.seed;
-  return generated;
-}
-
-Key key_of(const Generated& generated) {
-  const Fingerprint digest = FingerprintBuilder()
-                                 .add(static_cast<std::int64_t>(generated.seed))
-                                 .add(generated.series.pattern.text())
-                                 .finish();
-  return {.low = digest.low, .high = digest.high};
+// The names of some files say how many there are: those in the directory of the first one.
+std::int64_t SeriesMaker::find_total() const {
+  if (!pattern_.has(NameField::total)) {
+    fail(
+        ErrorCode::invalid_argument, written_,
+        fmt::format("nothing says how many files there are, and asking for one after the other would stop at "
+                    "the first gap; set PatternOptions::files, or write {{total}} where the names tell it. "
+                    "Or list them by Catalog(\"{}\"), which is fast",
+                    directory_.empty() ? "." : directory_));
+  }
+  const NamePattern path = pattern_.through(NameField::total);
+  const NameNumbers first{.index = options_.first_index, .folder = options_.first_folder};
+  const auto totals = totals_in(directory_, path, first);
+  if (totals.empty()) {
+    fail(ErrorCode::not_found, written_,
+         fmt::format("no name tells how many files there are; mend the pattern, or set "
+                     "PatternOptions::files: {}",
+                     describe_names(directory_, path, first)));
+  }
+  if (totals.size() > 1) {
+    fail(
+        ErrorCode::invalid_argument, written_,
+        fmt::format("{} and {} do not agree on how many files there are; remove those of another dataset, or "
+                    "set PatternOptions::files",
+                    totals.begin()->second, totals.rbegin()->second));
+  }
+  return totals.begin()->first;
 }
 
 }  // namespace
@@ -78,11 +127,9 @@ std::string_view to_string(FolderLayout layout) noexcept {
     case FolderLayout::blocks:
       return "blocks";
     case FolderLayout::restart:
-      return "restart";
-    case FolderLayout::automatic:
       break;
   }
-  return "automatic";
+  return "restart";
 }
 
 void PatternOptions::validate() const {
@@ -94,10 +141,12 @@ void PatternOptions::validate() const {
   const auto require_number = [&](std::string_view name, std::int64_t value, std::int64_t least) {
     require(value >= least && value <= kMostNumber, name, value, fmt::format("{} to 10^18", least));
   };
+  internal::OptionCheck("make a catalog of a pattern")
+      .one_of("layout", layout, {"round_robin", "blocks", "restart"});
   require_number("files", files, 0);
-  require_number("first_index", first_index, -1);
+  require_number("first_index", first_index, 0);
   require_number("folders", folders, 0);
-  require_number("first_folder", first_folder, -1);
+  require_number("first_folder", first_folder, 0);
   require(confidence >= 0 && confidence <= 1, "confidence", confidence, "0 to 1");
   require(missing_fraction > 0 && missing_fraction < 1, "missing_fraction", missing_fraction,
           "more than 0 and less than 1");
@@ -106,12 +155,14 @@ void PatternOptions::validate() const {
 FileList generate_files(const std::shared_ptr<const Crew>& crew, const std::string& pattern,
                         const PatternOptions& options) {
   mpi::together(crew->nodes.all(), "make a catalog of a pattern", [&] { options.validate(); });
-  const Generated found =
-      made_on_first_rank(*crew, "make a catalog of a pattern", [&] { return generate(pattern, options); });
+  const Generated found = made_on_first_rank(*crew, "make a catalog of a pattern",
+                                             [&] { return SeriesMaker(pattern, options).make(); });
   FileList files(crew, found.directory, std::make_shared<PatternListing>(found.series),
                  found.series.fingerprint());
-  const FileSample sample(found.series.files, found.sample, key_of(found));
-  validate_files(*crew, found.series, sample, files.root().get(), found.directory);
+  const auto look = [&](const std::string& name, NameKind kind) {
+    return look_for(files.root().get(), name.c_str(), kind);
+  };
+  validate_files(*crew, Probes(found.series, found.probes), look, found.directory);
   return files;
 }
 

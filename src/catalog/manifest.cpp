@@ -1,10 +1,10 @@
 #include "catalog/manifest.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -61,13 +61,16 @@ Entry parse(const std::string& text, const Line& line) {
 
 std::string list_manifest(const std::string& path, const NameVisitor& visit,
                           std::vector<std::int64_t>& samples) {
-  if (std::filesystem::is_directory(path)) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw system_error("open the manifest", path, errno);
+  if (!S_ISREG(status.st_mode)) {  // a pipe could not be read again, when a saved catalog is
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("read the manifest {}: it is a directory; name a file that lists paths", path));
+                fmt::format("read the manifest {}: it is {}; name a file that lists paths", path,
+                            S_ISDIR(status.st_mode) ? "a directory" : "no regular file"));
   }
   errno = 0;
   std::ifstream file(path);
-  if (!file) throw system_error("open", path, errno == 0 ? EIO : errno);
+  if (!file) throw system_error("open the manifest", path, errno == 0 ? EIO : errno);
   std::unordered_map<std::string, std::int64_t> lines;  // of each path
   std::string text;
   for (std::int64_t number = 1; std::getline(file, text); ++number) {

@@ -74,7 +74,8 @@ NamePattern NamePattern::parse(std::string_view written) {
 
 void NamePattern::require_names() const {
   if (count(NameField::index) != 1) {
-    fail(text(), fmt::format("it has {} fields {{index}}; it must have one", count(NameField::index)));
+    fail(text(), fmt::format("it has {} fields {{index}}; it must have one, as in img_{{index:08}}.npz",
+                             count(NameField::index)));
   }
   if (parts_.back().text.ends_with('/')) fail(text(), "it names directories; name files");
   if (!has(NameField::folder)) return;
@@ -155,18 +156,10 @@ NamePattern NamePattern::above_last() const {
   return {};
 }
 
-NamePattern operator+(const NamePattern& a, const NamePattern& b) {
-  std::vector<NamePattern::Part> parts = a.parts_;
-  std::string text;
-  if (!parts.empty() && parts.back().field == NameField::none) {
-    text = std::move(parts.back().text);
-    parts.pop_back();
-  }
-  const auto first = static_cast<std::ptrdiff_t>(parts.size());
-  parts.insert(parts.end(), b.parts_.begin(), b.parts_.end());
-  if (!b.parts_.empty()) parts[static_cast<std::size_t>(first)].text.insert(0, text);
-  if (b.parts_.empty()) parts.push_back({.text = std::move(text)});
-  return NamePattern(std::move(parts));
+NamePattern NamePattern::parent() const {
+  NamePattern above = above_last();
+  if (!above.parts_.empty()) above.parts_.back().text.pop_back();
+  return above;
 }
 
 void NamePattern::write(std::string& to, const NameNumbers& numbers) const {

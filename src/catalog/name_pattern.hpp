@@ -62,8 +62,8 @@ class NamePattern {
   /// The last component, and what goes before it: empty, or ending in a slash.
   [[nodiscard]] NamePattern last() const;
   [[nodiscard]] NamePattern above_last() const;
-  /// The one, then the other.
-  friend NamePattern operator+(const NamePattern& a, const NamePattern& b);
+  /// That without the slash: nothing at all for a pattern of one component.
+  [[nodiscard]] NamePattern parent() const;
 
   /// Puts a name at the end of `to`.
   void write(std::string& to, const NameNumbers& numbers) const;

@@ -28,7 +28,6 @@ std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) noexcept {
 NameNumbers NameSeries::numbers(std::int64_t i) const noexcept {
   NameNumbers numbers{.index = first_index + i, .folder = first_folder, .total = files};
   switch (layout) {
-    case FolderLayout::automatic:
     case FolderLayout::round_robin:
       numbers.folder += i % folders;
       break;

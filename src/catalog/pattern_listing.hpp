@@ -22,7 +22,7 @@ struct NameSeries {
   std::int64_t first_index = 0;
   std::int64_t folders = 1;
   std::int64_t first_folder = 0;
-  FolderLayout layout = FolderLayout::round_robin;  ///< not automatic
+  FolderLayout layout = FolderLayout::round_robin;
 
   /// Those of file i.
   [[nodiscard]] NameNumbers numbers(std::int64_t i) const noexcept;

@@ -2,14 +2,9 @@
 
 // Whether something has a name, asked without listing a directory.
 
-#include <sys/stat.h>
-
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <string_view>
-#include <vector>
-
-#include "catalog/descriptor.hpp"
 
 namespace rota {
 
@@ -25,35 +20,17 @@ struct Presence {
   int error = 0;  ///< the system's; 0 for what is there, or of another kind
 };
 
-/// Whether `name`, relative to directory `at`, is of this kind (S_IFREG, S_IFDIR), symbolic links followed.
-Presence look_for(int at, const char* name, mode_t kind) noexcept;
-/// Whether it is a regular file that this user may read.
-Presence look_for_readable(int at, const char* name) noexcept;
-
-/// Some of a directory's names, in no order.
-struct Glance {
-  std::vector<std::string> files;
-  std::vector<std::string> folders;
-  bool is_whole = true;  ///< there are no more
+/// What is asked for under a name.
+enum class NameKind : std::uint8_t {
+  readable_file,  ///< a regular file that this user may read
+  file,           ///< a regular file
+  directory,
 };
 
-/// A directory that is asked for names. What it cannot tell, it throws: Error{io} naming the path.
-class AskedDirectory {
- public:
-  /// `path`: empty, or ending in a slash. Throws Error{not_found}, Error{io}.
-  explicit AskedDirectory(std::string path);
+/// Whether `name`, relative to directory `at`, is of this kind, symbolic links followed.
+Presence look_for(int at, const char* name, NameKind kind) noexcept;
 
-  [[nodiscard]] bool has_file(const std::string& name) const { return has(name, S_IFREG); }
-  [[nodiscard]] bool has_directory(const std::string& name) const { return has(name, S_IFDIR); }
-  /// At most `most` of the names in `directory` below this one, empty for itself, but for hidden ones.
-  [[nodiscard]] Glance glance(const std::string& directory, std::size_t most) const;
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-
- private:
-  [[nodiscard]] bool has(const std::string& name, mode_t kind) const;
-
-  std::string path_;
-  Descriptor opened_;
-};
+/// Asks so in one directory. Any thread.
+using LookForName = std::function<Presence(const std::string& name, NameKind kind)>;
 
 }  // namespace rota

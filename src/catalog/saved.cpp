@@ -145,7 +145,7 @@ class Replacement {
     return directory.empty() ? "." : directory;
   }
   [[nodiscard]] Error failed(std::string_view what, int error) const {
-    return {ErrorCode::io, system_error(fmt::format("save a catalog: {}", what), path_, error).what()};
+    return write_error(fmt::format("save a catalog: {}", what), path_, error);
   }
 
   std::string path_;

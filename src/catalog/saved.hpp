@@ -17,7 +17,7 @@ struct SavedCatalog {
   Evidence evidence = Evidence::sizes;
   std::shared_ptr<const TableListing> files;
   KeptIndices::Map indices;
-  std::string format;  ///< as which the files were opened last; empty: not at all
+  std::string format;  ///< that the files are of; empty: to be found by a look
 };
 
 /// Whether `path` is a file that begins as a saved catalog does.

@@ -5,16 +5,17 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
-#include <tuple>
 #include <vector>
 
+#include "catalog/directory_sample.hpp"
 #include "catalog/meter.hpp"
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 
@@ -22,43 +23,62 @@ namespace rota {
 namespace {
 
 constexpr std::size_t kMostShown = 3;
-constexpr std::int64_t kFilesPerThread = 16;  // fewer are not worth a thread
+constexpr std::int64_t kProbesPerThread = 16;  // fewer are not worth a thread
 
-/// Names that are no readable files, and the first of them.
+/// Probes whose answer is wrong, and the first of them.
 struct Failures {
+  enum class Kind : std::uint8_t { missing, forbidden, unreachable, beyond };
   struct Place {
-    std::int64_t place = 0;  // in the sample
+    std::int64_t place = 0;  // of the probe
     int error = 0;
     friend bool operator<(const Place& a, const Place& b) { return a.place < b.place; }
   };
 
-  std::array<std::int64_t, 3> counts{};  // missing, forbidden, unreachable
+  std::array<std::int64_t, 4> counts{};  // by kind
   std::vector<Place> first;              // in order, at most kMostShown
 
-  void add(const Presence& presence, std::int64_t place) {
-    ++counts[static_cast<std::size_t>(presence.kind) - 1];
-    keep({.place = place, .error = presence.error});
+  [[nodiscard]] std::int64_t count(Kind kind) const { return counts[static_cast<std::size_t>(kind)]; }
+  void add(Kind kind, const Place& place) {
+    ++counts[static_cast<std::size_t>(kind)];
+    keep(place);
   }
   void keep(const Place& place) {
     first.insert(std::upper_bound(first.begin(), first.end(), place), place);
     if (first.size() > kMostShown) first.pop_back();
   }
-  [[nodiscard]] std::int64_t total() const { return counts[0] + counts[1] + counts[2]; }
+  [[nodiscard]] std::int64_t total() const { return counts[0] + counts[1] + counts[2] + counts[3]; }
 };
 
-/// One rank's part of a sample, which its threads share.
+// What is wrong with an answer, if anything.
+std::optional<Failures::Kind> failure_of(const Probe& probe, const Presence& presence) {
+  switch (presence.kind) {
+    case Presence::Kind::there:
+      return probe.is_wanted ? std::nullopt : std::optional(Failures::Kind::beyond);
+    case Presence::Kind::missing:
+      return probe.is_wanted ? std::optional(Failures::Kind::missing) : std::nullopt;
+    case Presence::Kind::forbidden:
+      return Failures::Kind::forbidden;
+    case Presence::Kind::unreachable:
+      break;
+  }
+  return Failures::Kind::unreachable;
+}
+
+/// One rank's part of the probes, which its threads share.
 class Search {
  public:
-  Search(const NameSeries& series, const FileSample& sample, int at, Meter& meter)
-      : series_(series), sample_(sample), at_(at), meter_(meter) {}
+  Search(const Probes& probes, const LookForName& look, Meter& meter)
+      : probes_(probes), look_(look), meter_(meter) {}
 
   // Places [next, end), by so many threads, of which the caller's is one. Throws what the meter throws.
   Failures run(std::int64_t next, std::int64_t end, int threads) {
     next_ = next;
     {
       std::vector<std::jthread> workers;
-      const auto most = std::clamp<std::int64_t>((end - next) / kFilesPerThread, 1, threads);
-      for (std::int64_t t = 1; t < most; ++t) workers.emplace_back([&, end] { take(end, false); });
+      const auto most = std::clamp<std::int64_t>((end - next) / kProbesPerThread, 1, threads);
+      for (std::int64_t t = 1; t < most; ++t) {
+        workers.push_back(internal::start_thread("look for files", [&, end] { take(end, false); }));
+      }
       take(end, true);
     }
     if (error_) std::rethrow_exception(error_);
@@ -72,11 +92,12 @@ class Search {
       std::string name;
       for (std::int64_t place = 0; (place = next_++) < end;) {
         name.clear();
-        series_.pattern.write(name, series_.numbers(sample_[place]));
-        const Presence presence = look_for_readable(at_, name.c_str());
-        const bool is_there = presence.kind == Presence::Kind::there;
-        meter_.add(1, is_there ? 0 : 1);
-        if (!is_there) note(presence, place);
+        const Probe probe = probes_[place];
+        probes_.write(name, probe);
+        const Presence presence = look_(name, probe.kind);
+        const auto failure = failure_of(probe, presence);
+        meter_.add(1, failure ? 1 : 0);
+        if (failure) note(*failure, {.place = place, .error = presence.error});
         if (tells) meter_.look();
       }
     } catch (...) {
@@ -85,14 +106,13 @@ class Search {
       next_ = end;
     }
   }
-  void note(const Presence& presence, std::int64_t place) {
+  void note(Failures::Kind kind, const Failures::Place& place) {
     const std::scoped_lock lock(mutex_);
-    failures_.add(presence, place);
+    failures_.add(kind, place);
   }
 
-  const NameSeries& series_;
-  const FileSample& sample_;
-  int at_;
+  const Probes& probes_;
+  const LookForName& look_;
   Meter& meter_;
   std::atomic<std::int64_t> next_ = 0;
   std::mutex mutex_;
@@ -116,66 +136,79 @@ Failures gather_failures(const mpi::Communicator& comm, const Failures& mine) {
   return all;
 }
 
-std::string describe(int error) {
-  return error == 0 ? "no regular file" : std::generic_category().message(error);
+std::string describe(const Probe& probe, int error) {
+  if (!probe.is_wanted) return probe.kind == NameKind::directory ? "a folder too many" : "one too many";
+  if (error != 0) return std::generic_category().message(error);
+  return probe.kind == NameKind::directory ? "no directory" : "no regular file";
 }
 
-Error failed(const Failures& failures, const NameSeries& series, const FileSample& sample,
-             const std::string& shown) {
-  const auto& [missing, forbidden, unreachable] = failures.counts;
+std::string names_of(const Failures& failures, const Probes& probes, const std::string& shown) {
   std::string names;
   for (const auto& [place, error] : failures.first) {
-    names += fmt::format("{}{}{} ({})", names.empty() ? "" : ", ", shown, series.name(sample[place]),
-                         describe(error));
+    const Probe probe = probes[place];
+    names += (names.empty() ? "" : ", ") + shown;
+    probes.write(names, probe);
+    names += fmt::format(" ({})", describe(probe, error));
   }
+  return names + (failures.total() > std::ssize(failures.first) ? ", ..." : "");
+}
+
+// What is where the first of the failures is, or in the nearest directory above it that is there.
+std::string look_near(const Failures& failures, const Probes& probes, const std::string& shown) {
+  const Probe probe = probes[failures.first[0].place];
+  NamePattern pattern = probes.series().pattern;
+  if (probe.kind == NameKind::directory) pattern = pattern.through(NameField::folder);
+  for (;;) {
+    try {
+      return describe_names(shown, pattern, probe.numbers);
+    } catch (const Error& error) {
+      pattern = pattern.parent();
+      if (error.code() != ErrorCode::not_found || pattern.parts().empty()) return error.what();
+    }
+  }
+}
+
+Error failed(const Failures& failures, const Probes& probes, const std::string& shown,
+             const std::string& seen) {
+  using Kind = Failures::Kind;
   std::string advice;
-  const auto advise = [&](std::int64_t count, std::string_view what) {
-    if (count > 0) advice += fmt::format("; {}", what);
+  const auto advise = [&](Kind kind, std::string_view what) {
+    if (failures.count(kind) > 0) advice += fmt::format("; {}", what);
   };
-  advise(missing, "restore those that are missing, or mend the pattern and the numbers in PatternOptions");
-  advise(forbidden, "give this user the right to read them");
-  advise(unreachable, "check the file system, and try again");
-  return {
-      missing > 0 ? ErrorCode::not_found : ErrorCode::io,
-      fmt::format("look for files of the pattern {}{}: of {} asked for, of {} in all, {} are missing, {} "
-                  "forbidden, {} unreachable: {}{}{}",
-                  shown, series.pattern.text(), sample.size(), series.files, missing, forbidden, unreachable,
-                  names, failures.total() > std::ssize(failures.first) ? ", ..." : "", advice)};
+  advise(Kind::missing, "restore those that are missing, or mend the pattern and PatternOptions");
+  advise(Kind::beyond,
+         "there are more files than that: mend PatternOptions, or remove what is not of the dataset");
+  advise(Kind::forbidden, "give this user the right to read them");
+  advise(Kind::unreachable, "check the file system, and try again");
+  const ErrorCode code = failures.count(Kind::missing) > 0  ? ErrorCode::not_found
+                         : failures.count(Kind::beyond) > 0 ? ErrorCode::invalid_argument
+                                                            : ErrorCode::io;
+  const auto& [missing, forbidden, unreachable, beyond] = failures.counts;
+  return {code,
+          fmt::format("look for the {} files of the pattern {}{}: of {} names asked for, {} are "
+                      "missing, {} forbidden, {} unreachable, and {} are too many: {}; {}{}",
+                      probes.series().files, shown, probes.series().pattern.text(), probes.wanted(), missing,
+                      forbidden, unreachable, beyond, names_of(failures, probes, shown), seen, advice)};
 }
 
 }  // namespace
 
-std::int64_t sample_size(std::int64_t files, double confidence, double missing_fraction) noexcept {
-  if (confidence >= 1) return files;
-  const double size = std::ceil(std::log1p(-confidence) / std::log1p(-missing_fraction));
-  return size < static_cast<double>(files) ? static_cast<std::int64_t>(size) : files;
-}
-
-FileSample::FileSample(std::int64_t files, std::int64_t count, Key key) noexcept
-    : permutation_(files, key),
-      count_(count),
-      has_first_(permutation_.inverse(0) < count),
-      has_last_(files == 1 || permutation_.inverse(files - 1) < count),
-      ends_((has_first_ ? 0 : 1) + (has_last_ ? 0 : 1)) {}
-
-std::int64_t FileSample::operator[](std::int64_t i) const noexcept {
-  if (i < count_) return permutation_(i);
-  return i == count_ && !has_first_ ? 0 : permutation_.size() - 1;
-}
-
-void validate_files(const Crew& crew, const NameSeries& series, const FileSample& sample, int at,
+void validate_files(const Crew& crew, const Probes& probes, const LookForName& look,
                     const std::string& shown) {
   const mpi::Communicator& all = crew.nodes.all();
-  const auto first = [&](int rank) { return share(sample.size(), rank, all.size()); };
+  const auto first = [&](int rank) { return share(probes.size(), rank, all.size()); };
   Failures failures;
   mpi::together(all, "look for files", [&] {
     const std::int64_t begin = first(all.rank());
     const std::int64_t end = first(all.rank() + 1);
     Meter meter(crew.options.progress, "look for files", end - begin);
-    failures = Search(series, sample, at, meter).run(begin, end, crew.options.listing_threads);
+    failures = Search(probes, look, meter).run(begin, end, crew.options.listing_threads);
   });
   failures = gather_failures(all, failures);
-  if (failures.total() > 0) throw failed(failures, series, sample, shown);
+  if (failures.total() == 0) return;
+  const std::string seen =
+      crew.on_first_rank("look for files", [&] { return look_near(failures, probes, shown); });
+  throw failed(failures, probes, shown, seen);
 }
 
 }  // namespace rota

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "catalog/descriptor.hpp"
+#include "core/scarce.hpp"
 
 namespace rota {
 namespace {
@@ -46,7 +47,8 @@ class Walk {
     std::vector<std::jthread> threads;
     if (!root.children.empty()) {
       for (int t = 0; t < options_.threads; ++t) {
-        threads.emplace_back([this](const std::stop_token& stop) { read_ahead(stop); });
+        threads.push_back(internal::start_thread("list directories",
+                                                 [this](const std::stop_token& stop) { read_ahead(stop); }));
       }
     }
     visit(root);

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <utility>
 
 #include "cli/auditor.hpp"
 #include "cli/steps.hpp"
-#include "cli/trace_reader.hpp"
 #include "rota/error.hpp"
+#include "trace/trace_file.hpp"
 
 namespace rota::tracing {
 namespace {
@@ -46,36 +50,38 @@ Phases find_phases(const std::filesystem::path& dir, Problems& problems) {
   return phases;
 }
 
-// Where the batches of each phase stop to count: the lowest place from which a later phase resumed.
-std::map<std::int64_t, std::optional<Place>> find_limits(const Phases& phases) {
-  std::map<std::int64_t, std::optional<Place>> limits;
-  std::optional<Place> limit;
+// Where the steps of each phase stop to count: the lowest from which a later phase resumed.
+std::map<std::int64_t, std::int64_t> find_limits(const Phases& phases) {
+  std::map<std::int64_t, std::int64_t> limits;
+  std::int64_t limit = kNoLimit;
   std::for_each(phases.rbegin(), phases.rend(), [&](const Phases::value_type& phase) {
     limits[phase.first] = limit;
-    const Place resumed = phase.second.begin()->second.start.resumed_from;
-    limit = limit ? std::min(*limit, resumed) : resumed;
+    limit = std::min(limit, phase.second.begin()->second.start.from.step);
   });
   return limits;
 }
 
-bool same_phase(const TraceStart& a, const TraceStart& b) {
-  return a.world.size == b.world.size && a.batch == b.batch && a.tail == b.tail && a.split == b.split &&
-         a.samples == b.samples && a.resumed_from == b.resumed_from;
+void check_samples(const TraceStart& start, const AuditOptions& options, Problems& problems) {
+  if (start.is_stream() || options.samples.empty() || start.samples == options.samples) return;
+  problems.add({.kind = ProblemKind::start,
+                .phase = start.phase,
+                .text = fmt::format("a dataset of {} samples, not {}", fmt::join(start.samples, " + "),
+                                    fmt::join(options.samples, " + "))});
 }
 
-void check_starts(const Phase& phase, const AuditOptions& options, Problems& problems) {
+void check_starts(const Phase& phase, const TraceStart& run, Problems& problems) {
   const TraceStart& first = phase.begin()->second.start;
-  if (first.samples != options.samples) {
+  if (!first.is_same_run(run)) {
     problems.add({.kind = ProblemKind::start,
                   .phase = first.phase,
-                  .text = fmt::format("a dataset of {} samples, not {}", first.samples, options.samples)});
+                  .text = "its samples, shards or fingerprint are not those that the run began with"});
   }
   for (const auto& [rank, file] : phase) {
-    if (same_phase(first, file.start)) continue;
+    if (first.is_same_phase(file.start)) continue;
     problems.add({.kind = ProblemKind::start,
                   .phase = first.phase,
                   .rank = rank,
-                  .text = "its world, batch, tail, split, samples or start is not that of the other ranks"});
+                  .text = "its world, batch, tail, split, dataset or start is not that of the other ranks"});
   }
 }
 
@@ -104,14 +110,12 @@ void check_batch(const Phases& phases, const AuditOptions& options, Problems& pr
                                     fmt::join(sizes, ", "))});
 }
 
-void audit_phase(Auditor& auditor, const Phase& phase, std::optional<Place> limit, bool may_run,
-                 Problems& problems) {
+void audit_phase(Auditor& auditor, const Phase& phase, std::int64_t limit, bool may_run, Problems& problems) {
   const TraceStart& start = phase.begin()->second.start;
   // A phase killed at once, none of whose batches count, need not have all its files yet.
-  const bool counts = !limit || start.resumed_from < *limit;
-  if (counts && !may_run) check_ranks(phase, problems);
+  if (start.from.step < limit && !may_run) check_ranks(phase, problems);
   // Nor is any batch whole while a rank has not begun to write.
-  if (may_run && static_cast<int>(phase.size()) < start.world.size) limit = start.resumed_from;
+  if (may_run && static_cast<int>(phase.size()) < start.world.size) limit = start.from.step;
 
   std::vector<std::filesystem::path> files;
   for (const auto& [rank, file] : phase) files.push_back(file.path);
@@ -119,6 +123,29 @@ void audit_phase(Auditor& auditor, const Phase& phase, std::optional<Place> limi
   PhaseSteps steps(files, problems);
   for (Step step; steps.next(step);) auditor.step(step);
   auditor.end_phase(steps.ends());
+}
+
+std::unique_ptr<Auditor> make_auditor(const std::filesystem::path& dir, const AuditOptions& options,
+                                      const TraceStart& first, Problems& problems) {
+  const auto refuse = [&] {
+    return Error(ErrorCode::unsupported,
+                 fmt::format("audit {}: {} samples need more memory than there is, 8 bytes "
+                             "each",
+                             dir.string(), fmt::join(first.samples, " + ")));
+  };
+  if (first.is_mixture() && (options.epochs || options.complete)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("audit {}: it is of {} datasets, each of which has epochs of its own; leave out "
+                            "--epochs and --complete",
+                            dir.string(), first.samples.size()));
+  }
+  try {
+    return make_auditor(options, first, problems);
+  } catch (const std::bad_alloc&) {
+    throw refuse();
+  } catch (const std::length_error&) {
+    throw refuse();
+  }
 }
 
 }  // namespace
@@ -131,7 +158,9 @@ AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options)
     throw Error(ErrorCode::not_found, fmt::format("audit {}: there is no trace in it{}", dir.string(),
                                                   found.empty() ? "" : "; " + to_string(found.front())));
   }
-  for (const auto& [number, phase] : phases) check_starts(phase, options, problems);
+  const TraceStart& first = phases.begin()->second.begin()->second.start;
+  check_samples(first, options, problems);
+  for (const auto& [number, phase] : phases) check_starts(phase, first, problems);
   check_batch(phases, options, problems);
   AuditReport report;
   report.problems = problems.take();
@@ -140,31 +169,32 @@ AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options)
   if (is_other) return report;  // nothing can be said of the samples of another dataset or run
 
   for (Problem& problem : report.problems) problems.add(std::move(problem));
-  Auditor auditor(options, problems);
+  const auto auditor = make_auditor(dir, options, first, problems);
   const auto limits = find_limits(phases);
   for (const auto& [number, phase] : phases) {
     const bool may_run = options.running && number == phases.rbegin()->first;
-    audit_phase(auditor, phase, limits.at(number), may_run, problems);
+    audit_phase(*auditor, phase, limits.at(number), may_run, problems);
   }
-  report = auditor.finish();
+  report = auditor->finish();
   report.problems = problems.take();
   return report;
 }
 
-void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
+namespace {
+
+void compare_batches(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
   const auto& ours = report.batches;
   const auto& theirs = other.batches;
   const auto [mine, yours] = std::ranges::mismatch(ours, theirs);
   if (mine == ours.end() && yours == theirs.end()) return;
 
-  Problem problem;
-  problem.kind = ProblemKind::difference;
+  Problem problem{.kind = ProblemKind::difference, .text = {}};
   if (mine == ours.end() || yours == theirs.end()) {
     problem.text = fmt::format("{} global batches, where {} has {}; they are the same up to there",
                                ours.size(), other_dir.string(), theirs.size());
   } else {
-    problem.place = mine->place;
-    const char* what = mine->place != yours->place || mine->n != yours->n ? "another place or size"
+    problem.where = to_string(mine->start);
+    const char* what = mine->start != yours->start || mine->n != yours->n ? "another place or size"
                        : mine->ids != yours->ids                          ? "other samples"
                        : mine->marks != yours->marks                      ? "another mask"
                                                                           : "other bytes";
@@ -172,6 +202,26 @@ void compare(AuditReport& report, const AuditReport& other, const std::filesyste
         fmt::format("global batch {} has {} than in {}", mine - ours.begin(), what, other_dir.string());
   }
   report.problems.push_back(std::move(problem));
+}
+
+void compare_shards(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
+  const auto [mine, yours] = std::ranges::mismatch(report.shards, other.shards);
+  if (mine == report.shards.end() && yours == other.shards.end()) return;
+  const bool is_mine =
+      yours == other.shards.end() || (mine != report.shards.end() && mine->first <= yours->first);
+  const auto [epoch, shard] = is_mine ? mine->first : yours->first;
+  report.problems.push_back(
+      {.kind = ProblemKind::difference,
+       .text = fmt::format("epoch {}, shard {}: other samples than in {}, or in another "
+                           "order, or with other bytes",
+                           epoch, shard, other_dir.string())});
+}
+
+}  // namespace
+
+void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
+  compare_batches(report, other, other_dir);
+  compare_shards(report, other, other_dir);
 }
 
 }  // namespace rota::tracing

@@ -11,18 +11,22 @@
 #include <vector>
 
 #include "cli/problems.hpp"
-#include "cli/trace.hpp"
+#include "cli/stream_ledger.hpp"
+#include "trace/trace_file.hpp"
 
 namespace rota::tracing {
 
-/// What is to be audited, and how strictly.
+/// How strictly is to be audited.
 struct AuditOptions {
-  std::int64_t samples = 0;  ///< N, which every start record must agree with
+  /// N of each dataset, in order, which every start record must agree with; of a stream, the samples of each
+  /// complete epoch. Empty: what the start records say, which proves less, for the run itself wrote them; of
+  /// a stream, nothing is known of what its shards hold.
+  std::vector<std::int64_t> samples = {};
   std::optional<std::int64_t> batch =
       std::nullopt;  ///< a global batch size that at least one phase must have
   std::optional<std::int64_t> epochs = std::nullopt;  ///< the run must have ended after exactly so many
   bool complete = false;                              ///< the last epoch must be complete
-  bool running = false;  ///< the last phase may still be writing: look at what all its ranks have
+  bool running = false;  ///< the last phase was killed or still writes: look at what all its ranks have
 };
 
 /// One phase, as far as it counts.
@@ -31,13 +35,11 @@ struct PhaseReport {
   std::int64_t steps = 0;        ///< global batches that were not rolled back
   std::int64_t rolled_back = 0;  ///< those that were
   std::int64_t samples = 0;      ///< consumed by `steps`
-  std::optional<TraceEnd> end =
-      std::nullopt;  ///< the slowest rank's seconds; nothing where a rank did not end in order
 };
 
 /// A global batch, in brief.
 struct BatchPrint {
-  Place place;
+  Position start;
   std::int64_t n = 0;
   std::uint64_t ids = 0;      ///< hash of the ids in canonical order
   std::uint64_t marks = 0;    ///< of what each slot holds
@@ -45,13 +47,22 @@ struct BatchPrint {
   friend bool operator==(const BatchPrint&, const BatchPrint&) = default;
 };
 
+/// A dataset of a mixture.
+struct DatasetReport {
+  std::int64_t samples = 0;  ///< N
+  std::int64_t epochs = 0;   ///< complete
+  std::int64_t rest = 0;     ///< samples of the next one
+};
+
 /// What an audit found.
 struct AuditReport {
   std::vector<Problem> problems;
   std::vector<PhaseReport> phases;
-  std::vector<BatchPrint> batches;  ///< the run's global batches, without those rolled back
-  Place end;                        ///< where the last of them ends
-  std::int64_t samples = 0;         ///< consumed, skipped ones included
+  Position end;                         ///< where the last global batch ends
+  std::int64_t samples = 0;             ///< consumed, skipped ones included
+  std::vector<BatchPrint> batches;      ///< not of a stream: global batches, without those rolled back
+  std::vector<DatasetReport> datasets;  ///< of a mixture
+  StreamLedger::Shards shards;          ///< of a stream: what was delivered of each shard
   std::int64_t skipped = 0;
   std::int64_t padded = 0;
   std::int64_t dropped = 0;  ///< left out at the ends of epochs by Tail::drop
@@ -59,13 +70,15 @@ struct AuditReport {
   [[nodiscard]] bool passed() const noexcept { return problems.empty(); }
 };
 
-/// Audits the traces in `dir`. Batches of a phase at or after the place from which a later phase resumed were
+/// Audits the traces in `dir`. Steps of a phase at or after the one from which a later phase resumed were
 /// rolled back: they do not count, but must hold the same bytes, and the same samples where they were run
-/// again. Memory: 8 bytes per sample, a bit per sample and open epoch, 40 bytes per global batch. Throws
-/// Error{not_found} for a missing directory or one without traces, Error{io}.
+/// again. Memory: 8 bytes per sample, a bit per sample and open epoch, 40 bytes per global batch; of streams,
+/// 24 bytes for each sample delivered. Throws Error{not_found} for a missing directory or one without traces,
+/// Error{io}, Error{invalid_argument} for `epochs` or `complete` of a mixture, whose datasets have their own.
 AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options);
 
-/// Adds a problem to `report` unless `other`, the audit of `other_dir`, found the same global batches.
+/// Adds problems to `report` unless `other`, the audit of `other_dir`, found the same global batches; of
+/// streams, the same samples of each shard in the same order.
 void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir);
 
 }  // namespace rota::tracing

@@ -14,23 +14,39 @@ std::string counted(std::int64_t count, const char* one, const char* many) {
 }
 
 std::string phase_table(const AuditReport& report) {
-  TextTable table({"phase", "ranks x workers", "batch", "tail", "from epoch", "sample", "steps",
+  TextTable table({"phase", "ranks x workers", "batch", "tail", "from epoch", "sample", "step", "steps",
                    "rolled back", "samples"});
   for (const PhaseReport& phase : report.phases) {
     const TraceStart& start = phase.start;
     table.add({std::to_string(start.phase), fmt::format("{} x {}", start.world.size, start.workers),
-               grouped(start.batch), std::string(to_string(start.tail)), grouped(start.resumed_from.epoch),
-               grouped(start.resumed_from.consumed), grouped(phase.steps),
+               grouped(start.batch), start.is_stream() ? "-" : std::string(to_string(start.tail)),
+               grouped(start.from.epoch), start.is_stream() ? "-" : grouped(start.from.consumed),
+               grouped(start.from.step), grouped(phase.steps),
                phase.rolled_back == 0 ? "-" : grouped(phase.rolled_back), grouped(phase.samples)});
   }
   return table.text();
 }
 
-std::string extras(const AuditReport& report, std::int64_t samples) {
+// What the run has of its epochs.
+std::string progress(const AuditReport& report) {
+  const TraceStart& start = report.phases.front().start;
+  if (start.is_stream()) return counted(report.end.epoch, "complete epoch", "complete epochs");
+  if (start.is_mixture()) return counted(std::ssize(report.datasets), "dataset", "datasets");
+  return fmt::format("{} of {} samples", counted(report.end.epoch, "complete epoch", "complete epochs"),
+                     grouped(start.samples.front()));
+}
+
+std::string extras(const AuditReport& report) {
   std::string text;
-  if (report.end.consumed > 0) {
+  for (std::size_t d = 0; d < report.datasets.size(); ++d) {
+    const DatasetReport& dataset = report.datasets[d];
+    text += fmt::format("dataset {}: {} of {} samples, and {} of the next\n", d,
+                        counted(dataset.epochs, "complete epoch", "complete epochs"),
+                        grouped(dataset.samples), grouped(dataset.rest));
+  }
+  if (report.datasets.empty() && report.end.consumed > 0) {
     text += fmt::format("epoch {} is in progress: {} of {} samples\n", report.end.epoch,
-                        grouped(report.end.consumed), grouped(samples));
+                        grouped(report.end.consumed), grouped(report.phases.front().start.samples.front()));
   }
   if (report.skipped > 0)
     text += fmt::format("{} skipped\n", counted(report.skipped, "sample was", "samples were"));
@@ -40,6 +56,16 @@ std::string extras(const AuditReport& report, std::int64_t samples) {
                         counted(report.dropped, "sample was", "samples were"));
   }
   return text;
+}
+
+// What the verdict rests on that the run said of itself.
+std::string reservation(const TraceStart& start, bool knows_samples) {
+  if (knows_samples) return "";
+  return start.is_stream()
+             ? "what shards hold is not known: --samples or --same-as would find samples missing at "
+               "their ends\n"
+             : "how many samples there are is what the trace says: --samples holds it against what "
+               "you know\n";
 }
 
 }  // namespace
@@ -52,27 +78,30 @@ std::string problem_text(const std::vector<Problem>& problems, std::size_t max_p
   return text;
 }
 
-std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, std::int64_t samples,
+std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples,
                        std::size_t max_problems) {
   std::string text = dir.string() + ": ";
-  if (report.phases.empty()) {
-    text += "not audited further\n";
+  const bool is_audited = !report.phases.empty();
+  if (is_audited) {
+    std::int64_t steps = 0;
+    for (const PhaseReport& phase : report.phases) steps += phase.steps;
+    text += fmt::format("{}, {}, {} delivered\n\n{}\n{}", progress(report),
+                        counted(steps, "global batch", "global batches"),
+                        counted(report.samples, "sample", "samples"), phase_table(report), extras(report));
   } else {
-    text += fmt::format(
-        "{} of {} samples, {}, {} delivered\n\n{}\n",
-        counted(report.end.epoch, "complete epoch", "complete epochs"), grouped(samples),
-        counted(static_cast<std::int64_t>(report.batches.size()), "global batch", "global batches"),
-        counted(report.samples, "sample", "samples"), phase_table(report));
+    text += "not audited further\n";
   }
-  text += extras(report, samples);
-  if (report.passed()) {
-    return text +
-           "passed: each sample exactly once per epoch, ranks in lockstep, equal slices, one content per "
-           "sample\n";
+  if (!report.passed()) {
+    text += fmt::format("FAILED: {}\n", counted(std::ssize(report.problems), "problem", "problems"));
+    return text + problem_text(report.problems, max_problems);
   }
-  text += fmt::format("FAILED: {}\n",
-                      counted(static_cast<std::int64_t>(report.problems.size()), "problem", "problems"));
-  return text + problem_text(report.problems, max_problems);
+  const TraceStart& start = report.phases.front().start;
+  return text + reservation(start, knows_samples) +
+         (start.is_stream()
+              ? "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n"
+              : "passed: each sample exactly once per epoch, ranks in lockstep, equal slices, one content "
+                "per "
+                "sample\n");
 }
 
 }  // namespace rota::tracing

@@ -1,86 +1,75 @@
 #pragma once
 
-// The checks of an audit, one global batch at a time. Internal to audit.cpp.
+// The core of an audit, whatever identifies a sample. Next: sample_auditor.hpp, stream_auditor.hpp.
 
 #include <cstdint>
-#include <map>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/coverage.hpp"
 #include "cli/steps.hpp"
 
 namespace rota::tracing {
 
-/// Follows a run through its phases, in order. *One thread.*
+/// No step is rolled back.
+inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+/// Follows a run through its phases, in order: ranks in lockstep, steps without a gap, phases that begin
+/// where the steps before lead. What is in a step is for the auditors that derive from it. *One thread.*
 class Auditor {
  public:
-  Auditor(const AuditOptions& options, Problems& problems);
+  Auditor(const AuditOptions& options, const TraceStart& first, Problems& problems)
+      : start_(first), options_(options), problems_(&problems) {}
+  virtual ~Auditor() = default;
+  Auditor(const Auditor&) = delete;
+  Auditor& operator=(const Auditor&) = delete;
 
-  /// A phase begins. Its batches at or after `limit` were rolled back; `may_run` says that its ranks may
-  /// still be writing.
-  void begin_phase(const TraceStart& start, std::optional<Place> limit, bool may_run);
+  /// A phase begins. Its steps from `limit` on were rolled back; `may_run` says that its ranks may still be
+  /// writing.
+  void begin_phase(const TraceStart& start, std::int64_t limit, bool may_run);
   void step(const Step& step);
+  /// It ends, with the end records of all its ranks' files.
   void end_phase(const std::vector<std::optional<TraceEnd>>& ends);
 
   /// The run ends. Problems are left to the caller.
   AuditReport finish();
 
- private:
-  // One rank's part of a global batch that was rolled back.
-  struct Piece {
-    std::int64_t phase = 0;
-    int rank = 0;
-    std::vector<std::int64_t> slots;
-    std::vector<std::int64_t> ids;
-  };
-  using PieceKey = std::tuple<Place, std::int64_t, int>;  // start, slots, and the tail where it matters
+ protected:
+  /// Whether a step, or phase, may start there.
+  [[nodiscard]] virtual bool follows(const Position& start) const = 0;
+  /// Where the next step is to start.
+  [[nodiscard]] virtual Position after(const Step& step) const = 0;
+  /// The run goes on at `to`, `is_gap`: though something is missing before it.
+  virtual void move_to(const Position& to, bool is_gap) = 0;
+  /// Looks at a step. `counts`: it was not rolled back, `moves`: most ranks have it, too.
+  virtual void check(const Step& step, bool counts, bool moves) = 0;
+  /// Says what can be said of a run that ended, and completes the report.
+  virtual void close() = 0;
 
-  // A global batch in canonical order.
-  struct Canonical {
-    std::vector<std::int64_t> ids;
-    std::vector<Mark> marks;
-    std::vector<std::uint64_t> digests;
-  };
-
-  void check_lockstep(const Step& step, bool counts);
-  void check_size(const Step& step);
-  void check_place(const Step& step);
-  void check_slices(const Step& step, bool counts);
-  void check_turns(const Step& step, const Slice& slice);
-  void check_share(const Step& step, const Slice& slice);
-  void check_slot(const Step& step, const Slice& slice, std::size_t i, bool counts);
-  void check_content(const Step& step, const Slice& slice, std::size_t i);
-  void check_rerun(const Step& step);
-  void keep_rolled_back(const Step& step);
-  void assemble(const Step& step);
-  void move_to(const Place& place, std::int64_t dropped);
-
-  [[nodiscard]] bool is_effective(const Step& step) const;
-  [[nodiscard]] bool drops_to(const Place& place) const;
-  [[nodiscard]] std::int64_t left() const noexcept { return options_.samples - at_.consumed; }
-  [[nodiscard]] Place after(const Step& step) const;
-  [[nodiscard]] PieceKey key_of(const Step& step) const;
   void add(ProblemKind kind, const Step& step, int rank, std::string text);
+  void add(ProblemKind kind, std::string text);  // of the phase
+  [[nodiscard]] PhaseReport& phase() { return report_.phases.back(); }
 
+  AuditReport report_;
+  Position at_;
+  TraceStart start_;             // of the phase at hand
+  std::optional<TraceEnd> end_;  // of the last phase whose ranks all ended in order
   AuditOptions options_;
   Problems* problems_;
-  Coverage coverage_;
-  Contents contents_;
-  AuditReport report_;
-  Place at_;
 
-  // The phase at hand.
-  TraceStart start_;
-  std::optional<Place> limit_;
+ private:
+  void check_lockstep(const Step& step, bool counts);
+  [[nodiscard]] bool is_effective(const Step& step) const;
+
+  std::int64_t limit_ = kNoLimit;
   bool may_run_ = false;
-  std::optional<Place> short_carry_;  // a short batch, which only the last of a phase may be
-
-  Canonical canonical_;
-  std::map<PieceKey, std::vector<Piece>> rolled_back_;
 };
+
+/// The auditor of runs that begin like this.
+std::unique_ptr<Auditor> make_auditor(const AuditOptions& options, const TraceStart& first,
+                                      Problems& problems);
 
 }  // namespace rota::tracing

@@ -22,6 +22,11 @@ bool Coverage::has(std::int64_t epoch, std::int64_t id) const {
   return found != epochs_.end() && found->second.seen[static_cast<std::size_t>(id)];
 }
 
+std::int64_t Coverage::count(std::int64_t epoch) const {
+  const auto found = epochs_.find(epoch);
+  return found == epochs_.end() ? 0 : found->second.count;
+}
+
 std::vector<Missing> Coverage::close_before(std::int64_t epoch) {
   std::vector<Missing> all;
   const auto none_seen = [&](std::int64_t first, std::int64_t last) {

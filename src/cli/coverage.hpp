@@ -1,8 +1,9 @@
 #pragma once
 
-// Which samples an epoch has seen, and what was in them. Next: auditor.hpp.
+// Which samples an epoch has seen, and what was in them. Next: sample_auditor.hpp.
 
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <vector>
@@ -25,6 +26,8 @@ class Coverage {
   [[nodiscard]] bool is_closed(std::int64_t epoch) const noexcept { return epoch < open_from_; }
   /// Ticks off sample `id` in an open epoch; false where it was ticked off before.
   bool tick(std::int64_t epoch, std::int64_t id);
+  /// Samples that were ticked off in it.
+  [[nodiscard]] std::int64_t count(std::int64_t epoch) const;
   [[nodiscard]] bool has(std::int64_t epoch, std::int64_t id) const;
   /// Closes all epochs below `epoch`, and says which samples they lack.
   std::vector<Missing> close_before(std::int64_t epoch);
@@ -47,6 +50,7 @@ class Contents {
   explicit Contents(std::int64_t samples)
       : digests_(static_cast<std::size_t>(samples)), known_(static_cast<std::size_t>(samples)) {}
 
+  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(digests_); }
   /// Compares `digest` with what was seen of sample `id` before; returns that where it differs.
   std::optional<std::uint64_t> differing(std::int64_t id, std::uint64_t digest);
 

@@ -5,12 +5,14 @@
 #include "cli/head.hpp"
 #include "cli/index.hpp"
 #include "cli/ls.hpp"
+#include "cli/number_option.hpp"
 #include "cli/verbs.hpp"
 #include "rota/open.hpp"
 
 namespace rota::cli {
 namespace {
 
+constexpr std::int64_t kMostThreads = 1024;
 constexpr const char* kPathHelp = "a file, a directory, a glob in quotes, or a saved catalog";
 
 CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
@@ -29,9 +31,7 @@ Verb add_ls(CLI::App& app) {
   CLI::Option& format = add_dataset(command, options->dataset);
   format.description("open the dataset, too, as of this format, and count its samples; auto looks");
   command.add_flag("--names", options->names, "do not ask files for their sizes, which is faster");
-  command.add_option("--limit", options->limit, "files to list; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  add_number(command, "--limit", options->limit, 0, "files to list; 0: all");
   return {.command = &command, .run = [options, &format] {
             options->opens = format.count() > 0;
             ls(*options, stdout);
@@ -47,9 +47,7 @@ Verb add_index(CLI::App& app) {
       "the place of PATH. A catalog that is there is brought up to date.");
   add_dataset(command, options->dataset);
   command.add_option("-o,--output", options->file, "the catalog")->required();
-  command.add_option("--threads", options->threads, "that list and look into files")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  add_number(command, "--threads", options->threads, 1, "that list and look into files", kMostThreads);
   command.add_flag("--force", options->force, "take the place of a file that is no catalog of this dataset");
   return {.command = &command, .run = [options] {
             index(*options, stdout);
@@ -65,9 +63,7 @@ Verb add_head(CLI::App& app) {
   const auto options = std::make_shared<Head>();
   CLI::App& command = *app.add_subcommand("head", "Shows the fields and the first samples of a dataset.");
   add_dataset(command, options->dataset);
-  command.add_option("-n", options->samples, "samples to show")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  add_number(command, "-n", options->samples, 0, "samples to show");
   return {.command = &command, .run = [options] {
             head(options->dataset, options->samples, stdout);
             return 0;

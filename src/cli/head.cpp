@@ -94,7 +94,7 @@ std::string sample_text(const Source& source, SampleId id) {
   return text;
 }
 
-std::unique_ptr<const Source> open_dataset(const DatasetOptions& dataset) {
+std::shared_ptr<const Source> open_dataset(const DatasetOptions& dataset) {
   ProgressBar bar;
   CatalogOptions how;
   how.progress = bar.function();

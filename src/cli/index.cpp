@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <system_error>
 
+#include "catalog/descriptor.hpp"
 #include "catalog/saved.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
@@ -23,7 +25,7 @@ using Path = std::filesystem::path;
 // Absolute, without what changes nothing. Links are left alone, and with them "..".
 Path plain(const Path& path) {
   Path plain;
-  for (const Path& part : std::filesystem::absolute(path)) {
+  for (const Path& part : Path(absolute_path(path.native()))) {
     if (!part.empty() && part != ".") plain /= part;
   }
   return plain;
@@ -44,7 +46,10 @@ Error refusal(const Path& file, std::string_view why) {
 
 // Whether the file is to be brought up to date.
 bool is_update(const IndexOptions& options, const Origin& origin) {
-  if (!std::filesystem::exists(options.file)) return false;
+  std::error_code failure;
+  const bool is_there = std::filesystem::exists(options.file, failure);
+  if (failure) throw write_error("index to", options.file.native(), failure.value());
+  if (!is_there) return false;
   std::string why = "it is there, and no saved catalog";
   if (is_saved_catalog(options.file.native())) {
     try {
@@ -84,7 +89,7 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
   made.files = catalog.size();
   made.format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
   made.samples = open(catalog, made.format)->size();
-  catalog.save(options.file);
+  catalog.save(options.file, made.format);
   return made;
 }
 
@@ -97,7 +102,8 @@ void index(const IndexOptions& options, std::FILE* out) {
   refuse_inside(options.file, origin);
   const Indexed made = make_index(options, is_update(options, origin));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.file));
+  std::error_code ignored;
+  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.file, ignored));
   std::string text = fmt::format("{}: the catalog of {}\n", shown(options.file.native()), shown(origin.path));
   text += fmt::format("  format       {}\n", made.format);
   text += fmt::format("  files        {}\n", grouped(made.files));

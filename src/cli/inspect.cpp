@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cli/text_table.hpp"
+#include "loader/resume_json.hpp"
+#include "loader/resume_state.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/resume.hpp"
@@ -17,9 +20,6 @@ namespace {
 
 using tracing::grouped;
 using tracing::TextTable;
-
-constexpr std::string_view kLoaderPrefix = "loader/";
-constexpr std::string_view kCursorsSuffix = "/cursors";
 
 std::string info_text(const CheckpointInfo& info) {
   std::string text = fmt::format("{}: a good checkpoint, format {}, {} bytes\n", info.path.string(),
@@ -52,27 +52,16 @@ std::string blob_table(const Checkpoint& checkpoint) {
   return "\n" + table.text();
 }
 
-bool is_cursors(const TensorInfo& tensor) {
-  const std::string_view name = tensor.name;
-  return name.starts_with(kLoaderPrefix) && name.ends_with(kCursorsSuffix) && tensor.dtype == DType::int64 &&
-         tensor.shape.size() == 2 && tensor.shape[0] > 0 && tensor.shape[1] == 2;
-}
-
 std::string range(std::int64_t low, std::int64_t high) {
   return low == high ? grouped(low) : fmt::format("{} to {}", grouped(low), grouped(high));
 }
 
-std::string state_text(const Checkpoint& checkpoint, std::string_view name) {
-  try {
-    return fmt::format("  {}\n", describe_loader(checkpoint, name));
-  } catch (const Error& error) {  // cursors and state may be somebody else's
-    return fmt::format("  {}\n", error.what());
-  }
-}
-
 // Shards of an epoch that is over stand in the next one, so that positions there add up to what is consumed.
-std::string loader_text(const Checkpoint& checkpoint, const TensorInfo& tensor) {
-  const auto cursors = checkpoint.read<std::int64_t>(tensor.name);
+std::string place_text(const Checkpoint& checkpoint, std::string_view name) {
+  const std::string tensor = internal::part_of_loader(name, "cursors");
+  const auto cursors = checkpoint.read<std::int64_t>(tensor);
+  const auto& shape = checkpoint.tensor(tensor).shape;
+  if (shape[0] == 0 || shape != std::vector<std::int64_t>{shape[0], 2}) return "";
   std::int64_t low_epoch = cursors[0];
   std::int64_t high_epoch = cursors[0];
   std::int64_t low_position = cursors[1];
@@ -85,30 +74,50 @@ std::string loader_text(const Checkpoint& checkpoint, const TensorInfo& tensor) 
     high_position = std::max(high_position, cursors[i + 1]);
     consumed += cursors[i + 1];
   }
-  std::string_view name = tensor.name;
-  name.remove_prefix(kLoaderPrefix.size());
-  name.remove_suffix(kCursorsSuffix.size());
-  const auto place = fmt::format(
-      "\nloader \"{}\" is in epoch {}, with {} samples of it consumed: {} shards at position {}\n", name,
-      range(low_epoch, high_epoch), grouped(consumed), grouped(tensor.rows()),
-      range(low_position, high_position));
-  return place + state_text(checkpoint, name);
+  return fmt::format(" in epoch {}, with {} samples of it consumed: {} shards at position {}",
+                     range(low_epoch, high_epoch), grouped(consumed), grouped(shape[0]),
+                     range(low_position, high_position));
+}
+
+// The state and the cursors may be somebody else's, who has used a loader's names.
+std::string loader_text(const Checkpoint& checkpoint, std::string_view name) {
+  try {
+    const std::string kind = internal::kind_of_loader(checkpoint, name);
+    const std::string place = kind == internal::kLoaderKind ? place_text(checkpoint, name) : "";
+    return fmt::format("\nloader \"{}\" is a {}{}\n  {}\n", name, kind, place,
+                       describe_loader(checkpoint, name));
+  } catch (const Error& error) {
+    return fmt::format("\nloader \"{}\" cannot be read\n  {}\n", name, error.what());
+  }
+}
+
+std::string loader_texts(const Checkpoint& checkpoint) {
+  constexpr std::string_view kStart = "loader/";
+  constexpr std::string_view kEnd = "/state";
+  std::string text;
+  for (const BlobInfo& blob : checkpoint.blobs()) {
+    std::string_view name = blob.name;
+    if (blob.rank >= 0 || name.size() <= kStart.size() + kEnd.size()) continue;
+    if (!name.starts_with(kStart) || !name.ends_with(kEnd)) continue;
+    name.remove_prefix(kStart.size());
+    name.remove_suffix(kEnd.size());
+    text += loader_text(checkpoint, name);
+  }
+  return text;
 }
 
 }  // namespace
 
 std::string inspect(const std::filesystem::path& file) {
-  if (std::filesystem::is_directory(file)) {
+  std::error_code unknown;  // what it is; to open it says more
+  if (std::filesystem::is_directory(file, unknown)) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("inspect {}: it is a directory; name one of its checkpoints, or use rota verify",
                             file.string()));
   }
   const Checkpoint checkpoint = open_checkpoint(file);
-  std::string text = info_text(checkpoint.info()) + tensor_table(checkpoint) + blob_table(checkpoint);
-  for (const TensorInfo& tensor : checkpoint.tensors()) {
-    if (is_cursors(tensor)) text += loader_text(checkpoint, tensor);
-  }
-  return text;
+  return info_text(checkpoint.info()) + tensor_table(checkpoint) + blob_table(checkpoint) +
+         loader_texts(checkpoint);
 }
 
 }  // namespace rota::cli

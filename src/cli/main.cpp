@@ -1,18 +1,40 @@
 // `rota`: looks at datasets, and at what runs leave behind, their traces and checkpoints.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <exception>
+#include <sstream>
 #include <string>
 #include <vector>
 
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 
 namespace {
 
 namespace cli = rota::cli;
+
+// The first word where it is no verb. The parser would only say that one is missing.
+std::string unknown_verb(const CLI::App& app) {
+  const auto words = app.remaining();
+  if (words.empty() || !app.get_subcommands().empty()) return "";
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+  return fmt::format("{}: there is no such verb; there are {}\nRun with --help for more information.\n",
+                     words.front(), fmt::join(names, ", "));
+}
+
+int tell(const CLI::App& app, const CLI::ParseError& error) {
+  const std::string unknown = error.get_exit_code() == 0 ? "" : unknown_verb(app);
+  std::ostringstream out;
+  std::ostringstream err;
+  const int code = unknown.empty() ? app.exit(error, out, err) : cli::kUsage;
+  fmt::print("{}", out.str());
+  std::fputs((unknown + err.str()).c_str(), stderr);
+  return code == 0 ? 0 : cli::kUsage;
+}
 
 int run(int argc, char** argv) {
   CLI::App app(
@@ -28,7 +50,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : cli::kUsage;
+    return tell(app, error);
   }
   for (const cli::Verb& verb : verbs) {
     if (verb.command->parsed()) return verb.run();
@@ -39,10 +61,5 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run(argc, argv);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return cli::kProblems;
-  }
+  return cli::run_with_output([&] { return run(argc, argv); });
 }

@@ -48,7 +48,7 @@ std::string to_string(const Problem& problem) {
   std::string where;
   if (problem.phase >= 0) where += fmt::format(", phase {}", problem.phase);
   if (problem.rank >= 0) where += fmt::format(", rank {}", problem.rank);
-  if (problem.place) where += ", " + to_string(*problem.place);
+  if (!problem.where.empty()) where += ", " + problem.where;
   if (!where.empty()) where = where.substr(2) + ": ";
   const auto more = problem.count > 1 ? fmt::format(" (and {} more like it)", problem.count - 1) : "";
   return fmt::format("{}: {}{}{}", to_string(problem.kind), where, problem.text, more);

@@ -3,13 +3,10 @@
 // What an audit finds wrong. Next: audit.hpp.
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "cli/trace.hpp"
 
 namespace rota::tracing {
 
@@ -38,14 +35,14 @@ std::string_view to_string(ProblemKind kind) noexcept;
 /// One thing that is wrong, and where. Others of the same kind, phase and rank are counted with the first.
 struct Problem {
   ProblemKind kind = ProblemKind::format;
-  std::int64_t phase = -1;                    ///< -1: none in particular
-  int rank = -1;                              ///< -1: none in particular
-  std::optional<Place> place = std::nullopt;  ///< where the global batch starts
+  std::int64_t phase = -1;  ///< -1: none in particular
+  int rank = -1;            ///< -1: none in particular
+  std::string where = {};   ///< where the global batch starts
   std::string text;
   std::int64_t count = 1;
 };
 
-/// "lockstep: phase 1, rank 2, epoch 0, sample 64: the other ranks have no batch here".
+/// "lockstep: phase 1, rank 2, epoch 0, sample 64, step 4: the other ranks have no batch here".
 std::string to_string(const Problem& problem);
 
 /// Collects problems, those of one kind, phase and rank as one. *One thread.*

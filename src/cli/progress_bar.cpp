@@ -103,7 +103,7 @@ void ProgressBar::show(const Progress& progress) {
 }
 
 void ProgressBar::draw(const Progress& progress) {
-  fmt::print(out_, "\r{}{}", bar_line(progress, width_of(out_)), kEraseToEnd);
+  std::fputs(fmt::format("\r{}{}", bar_line(progress, width_of(out_)), kEraseToEnd).c_str(), out_);
   std::fflush(out_);
   is_drawn_ = true;
 }
@@ -119,7 +119,7 @@ void ProgressBar::log(const Progress& progress) {
   if (progress.seconds < logged_) logged_ = 0;  // another task
   const bool is_due =
       progress.is_over ? progress.seconds > kLoggedWhenOver : progress.seconds - logged_ >= kLogEvery;
-  if (is_due) fmt::print(out_, "{}\n", log_line(progress));
+  if (is_due) std::fputs((log_line(progress) + "\n").c_str(), out_);
   if (is_due) std::fflush(out_);
   logged_ = progress.is_over ? 0 : is_due ? progress.seconds : logged_;
 }

@@ -4,30 +4,32 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "cli/audit.hpp"
 #include "cli/audit_text.hpp"
 #include "cli/inspect.hpp"
-#include "cli/stream_audit.hpp"
+#include "cli/number_option.hpp"
 #include "cli/verbs.hpp"
 #include "cli/verify.hpp"
 
 namespace rota::cli {
 namespace {
 
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 61;  // as traces may say
+constexpr int kMostDatasets = 4096;
+
 constexpr const char* kAuditHelp =
-    "Audits the traces (*.jsonl) in DIR: each sample exactly once per epoch, ranks in lockstep, equal "
-    "slices, "
-    "one content per sample. Batches at or after the place from which a later phase resumed were rolled back "
-    "and do not count; an unterminated last line is ignored. With --stream, traces of streams: each sample "
-    "of a "
-    "shard exactly once per epoch and in order, ranks in lockstep, whole shards. Exit code 0: all held, 1: "
-    "it did not, 2: usage.";
+    "Audits the traces (*.jsonl) in DIR, of a Loader or a StreamLoader: each sample exactly once per epoch, "
+    "ranks in lockstep, equal slices, one content per sample; of a stream, the samples of each shard in "
+    "order. "
+    "Batches at or after the step from which a later phase resumed were rolled back and do not count; an "
+    "unterminated last line is ignored. Exit code 0: all held, 1: it did not, 2: usage.";
 
 struct AuditCommand {
   std::filesystem::path dir;
-  bool is_stream = false;
-  std::optional<std::int64_t> samples;
   std::optional<std::filesystem::path> same_as;
   rota::tracing::AuditOptions options;
 };
@@ -36,38 +38,43 @@ CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
   CLI::App& command = *app.add_subcommand("audit", kAuditHelp);
   command.add_option("DIR", audit.dir, "directory of the trace files")->required();
   command
-      .add_option(
-          "--samples", audit.samples,
-          "N, the samples of the dataset; of a stream it need not be given, but that nothing is missing "
-          "at the end of its shards is only found with it, or with --same-as")
-      ->check(CLI::NonNegativeNumber);
-  CLI::Option* stream = command.add_flag("--stream", audit.is_stream, "the traces are of streams");
-  command
-      .add_option(
-          "--batch", audit.options.batch,
-          "the global batch size, which at least one phase must have; each phase is held to the size in "
-          "its own start record, for it may change when a run resumes, and `drop` may leave out less "
-          "than that per epoch")
-      ->check(CLI::PositiveNumber)
-      ->excludes(stream);
-  command
-      .add_option("--epochs", audit.options.epochs, "the run must have ended after exactly so many epochs")
-      ->check(CLI::NonNegativeNumber);
+      .add_option_function<std::vector<std::string>>(
+          "--samples",
+          [&audit](const std::vector<std::string>& texts) {
+            for (const std::string& text : texts) {
+              audit.options.samples.push_back(parse_number("--samples", text, 0, kMostSamples));
+            }
+          },
+          "N, the samples of the dataset, N,M,... of those of a mixture; of a stream, those of an epoch. "
+          "Left out, "
+          "it is what the trace says, which proves less; and of a stream, nothing is known then of the ends "
+          "of its "
+          "shards")
+      ->delimiter(',')
+      ->expected(1, kMostDatasets)
+      ->type_name("INT,...");
+  add_number(command, "--batch", audit.options.batch, 1,
+             "the global batch size, which at least one phase must have; each phase is held to the size in "
+             "its own start record, for it may change when a run resumes, and `drop` may leave out less "
+             "than that per epoch");
+  add_number(command, "--epochs", audit.options.epochs, 0,
+             "the run must have ended after exactly so many epochs");
   command.add_flag("--complete", audit.options.complete, "the last epoch must be complete, not in progress");
-  command
-      .add_flag("--running", audit.options.running,
-                "the last phase may still be writing: look at the batches that all its ranks have")
-      ->excludes(stream);
-  command.add_option("--same-as", audit.same_as, "another trace, which must have the same global batches");
+  command.add_flag(
+      "--running", audit.options.running,
+      "the last phase was killed, or is still writing: look at the batches that all its ranks have");
+  command.add_option(
+      "--same-as", audit.same_as,
+      "another trace, which must have the same global batches; of a stream, the same samples of "
+      "each shard");
   return command;
 }
 
 // An audit, compared with that of another trace, where there is one.
-template <typename Audit>
-auto compared(const AuditCommand& command, const Audit& audit) {
-  auto report = audit(command.dir);
+rota::tracing::AuditReport compared(const AuditCommand& command) {
+  auto report = rota::tracing::audit(command.dir, command.options);
   if (!command.same_as) return report;
-  const auto other = audit(*command.same_as);
+  const auto other = rota::tracing::audit(*command.same_as, command.options);
   for (rota::tracing::Problem problem : other.problems) {
     problem.text += fmt::format(" (in {})", command.same_as->string());
     report.problems.push_back(std::move(problem));
@@ -76,30 +83,15 @@ auto compared(const AuditCommand& command, const Audit& audit) {
   return report;
 }
 
-int run_stream_audit(const AuditCommand& command) {
-  const rota::tracing::StreamAuditOptions options{
-      .samples = command.samples, .epochs = command.options.epochs, .complete = command.options.complete};
-  const auto report = compared(
-      command, [&](const std::filesystem::path& dir) { return rota::tracing::audit_streams(dir, options); });
-  fmt::print("{}", stream_audit_text(report, command.dir));
+int run_audit(const AuditCommand& command) {
+  const auto report = compared(command);
+  const bool knows_samples = !command.options.samples.empty() || command.same_as;
+  fmt::print("{}", audit_text(report, command.dir, knows_samples));
   if (!report.passed()) return kProblems;
-  if (command.same_as)
-    fmt::print("passed: the same samples of each shard as {}\n", command.same_as->string());
-  return 0;
-}
-
-int run_audit(AuditCommand& audit) {
-  if (audit.is_stream) return run_stream_audit(audit);
-  if (!audit.samples) {
-    fmt::print(stderr, "--samples is required, but for streams\nRun with --help for more information.\n");
-    return kUsage;
+  if (command.same_as) {
+    fmt::print("passed: the same {} as {}\n",
+               report.shards.empty() ? "global batches" : "samples of each shard", command.same_as->string());
   }
-  audit.options.samples = *audit.samples;
-  const auto report = compared(
-      audit, [&](const std::filesystem::path& dir) { return rota::tracing::audit(dir, audit.options); });
-  fmt::print("{}", audit_text(report, audit.dir, audit.options.samples));
-  if (!report.passed()) return kProblems;
-  if (audit.same_as) fmt::print("passed: the same global batches as {}\n", audit.same_as->string());
   return 0;
 }
 

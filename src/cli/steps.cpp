@@ -29,17 +29,17 @@ bool PhaseSteps::next(Step& step) {
   const Reader* lowest = nullptr;
   for (const Reader& reader : readers_) {
     if (!reader.has_batch) continue;
-    if (lowest == nullptr || reader.batch.place < lowest->batch.place) lowest = &reader;
+    if (lowest == nullptr || reader.batch.start.step < lowest->batch.start.step) lowest = &reader;
   }
   if (lowest == nullptr) return false;
 
-  step.place = lowest->batch.place;
+  step.start = lowest->batch.start;
   step.n = lowest->batch.n;
   step.slices.clear();
   for (std::size_t i = 0; i < readers_.size(); ++i) {
     const Reader& reader = readers_[i];
     Slice slice{.rank = reader.file.start()->world.rank};
-    if (reader.has_batch && reader.batch.place == step.place) {
+    if (reader.has_batch && reader.batch.start.step == step.start.step) {
       slice.state = Slice::State::present;
       slice.batch = &reader.batch;
       taken_.push_back(i);

@@ -1,13 +1,13 @@
 #pragma once
 
-// The records of all ranks of a phase, put together step by step. Next: coverage.hpp.
+// The records of all ranks of a phase, put together step by step. Next: auditor.hpp.
 
 #include <cstdint>
 #include <filesystem>
 #include <vector>
 
 #include "cli/problems.hpp"
-#include "cli/trace_reader.hpp"
+#include "trace/trace_file.hpp"
 
 namespace rota::tracing {
 
@@ -15,9 +15,9 @@ namespace rota::tracing {
 struct Slice {
   enum class State {
     present,
-    absent,   ///< the rank is already past this place
+    absent,   ///< the rank is already past this step
     damaged,  ///< the same, after a record that could not be read
-    ended,    ///< the rank's trace ends before this place
+    ended,    ///< the rank's trace ends before this step
   };
   int rank = 0;
   State state = State::absent;
@@ -26,8 +26,8 @@ struct Slice {
 
 /// One global batch, as told by the ranks of a phase.
 struct Step {
-  Place place;
-  std::int64_t n = 0;         ///< slots, as the lowest rank says that has it
+  Position start;             ///< as the lowest rank says that has it
+  std::int64_t n = 0;         ///< slots, as that rank says
   std::vector<Slice> slices;  ///< in order of rank
   /// Most ranks with a file do not have it.
   [[nodiscard]] bool is_stray() const noexcept;
@@ -35,8 +35,8 @@ struct Step {
   [[nodiscard]] bool is_complete() const noexcept;
 };
 
-/// Walks through the steps of one phase, all ranks side by side. Ranks are matched by the place of their
-/// batches, so that one record too few or too many does not shift all that follows. *One thread.*
+/// Walks through the steps of one phase, all ranks side by side. Ranks are matched by the numbers of their
+/// steps, so that one record too few or too many does not shift all that follows. *One thread.*
 class PhaseSteps {
  public:
   /// Opens `files`, one per rank, in order of rank. Damaged records are added to `problems`.

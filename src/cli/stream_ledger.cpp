@@ -13,9 +13,9 @@ std::string name(const StreamLedger::Key& key, const StreamEntry& entry) {
 
 }  // namespace
 
-void StreamLedger::add(std::int64_t phase, int rank, const StreamTraceBatch& batch, bool is_rolled_back) {
-  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-    const StreamId& id = batch.ids[i];
+void StreamLedger::add(std::int64_t phase, int rank, const TraceBatch& batch, bool is_rolled_back) {
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const StreamId& id = batch.stream_ids[i];
     const Key key{batch.start.epoch, id.shard.value};
     const StreamEntry entry{.input = id.input, .output = id.output, .digest = batch.digests[i]};
     Problem problem{.kind = ProblemKind::range, .phase = phase, .rank = rank, .text = {}};

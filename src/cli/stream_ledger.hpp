@@ -1,6 +1,6 @@
 #pragma once
 
-// What was delivered of each shard's stream, epoch by epoch. Internal to stream_audit.cpp.
+// What was delivered of each shard's stream, epoch by epoch. Next: audit.hpp.
 
 #include <cstdint>
 #include <map>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/problems.hpp"
-#include "cli/stream_trace.hpp"
+#include "trace/trace_file.hpp"
 
 namespace rota::tracing {
 
@@ -31,11 +31,11 @@ class StreamLedger {
 
   /// Samples that were delivered in `phase` by `rank`. Where they were rolled back they are only compared
   /// with what was delivered in their place.
-  void add(std::int64_t phase, int rank, const StreamTraceBatch& batch, bool is_rolled_back);
+  void add(std::int64_t phase, int rank, const TraceBatch& batch, bool is_rolled_back);
   /// Adds what can be said when all is there.
   void close();
 
-  [[nodiscard]] const Shards& shards() const noexcept { return entries_; }
+  [[nodiscard]] Shards take_shards() noexcept { return std::move(entries_); }
   /// Samples of an epoch.
   [[nodiscard]] std::int64_t samples(std::int64_t epoch) const;
 

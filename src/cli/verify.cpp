@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -118,11 +119,13 @@ class DirectoryVerifier {
     checkpoint::Lock lock = checkpoint::Lock::not_supported;
     std::uint64_t bytes = 0;
     try {
-      const checkpoint::File file(checkpoint::posix_file_system(), (directory_ / name).string(), O_RDONLY);
+      checkpoint::File file(checkpoint::posix_file_system(), (directory_ / name).string(), O_RDONLY);
       lock = file.try_lock();
       bytes = file.size();
-    } catch (const Error&) {
-      return;  // published or dropped by now
+    } catch (const Error& error) {
+      // Else it was published or dropped by now.
+      if (error.code() == ErrorCode::corrupt) fmt::print(out_, "  {}: {}\n", name, error.what());
+      return;
     }
     const auto* what = lock == checkpoint::Lock::held_elsewhere ? "a save under way"
                        : lock == checkpoint::Lock::taken ? "left by a save that died; the next save drops it"
@@ -139,7 +142,8 @@ class DirectoryVerifier {
 }  // namespace
 
 bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
-  if (std::filesystem::is_directory(file_or_directory))
+  std::error_code unknown;  // what it is; to open it says more
+  if (std::filesystem::is_directory(file_or_directory, unknown))
     return DirectoryVerifier(file_or_directory, out).run();
   const auto [found, text] = verify_file(file_or_directory);
   fmt::print(out, "{}: {}", file_or_directory.string(), text);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <bit>
+#include <cstring>
 
 #include "rota/error.hpp"
 
@@ -13,6 +15,8 @@ struct Entry {
   std::string_view name;
   std::size_t size;
 };
+
+constexpr Entry kUnknown{"unknown", 0};
 
 // In the order of the enumeration.
 constexpr std::array<Entry, 13> kTypes{{{"boolean", 1},
@@ -30,11 +34,36 @@ constexpr std::array<Entry, 13> kTypes{{{"boolean", 1},
                                         {"float64", 8}}};
 static_assert(static_cast<std::size_t>(DType::float64) + 1 == kTypes.size());
 
+const Entry& entry_of(DType dtype) noexcept {
+  const auto i = static_cast<std::size_t>(dtype);
+  return i < kTypes.size() ? kTypes[i] : kUnknown;
+}
+
+// By integers, so that it is exact where subnormals are flushed to zero, too.
+float from_float16(std::uint16_t bits) {
+  const std::uint32_t magnitude = bits & 0x7fffU;
+  std::uint32_t wide = (magnitude << 13U) + (112U << 23U);
+  if (magnitude >= 0x7c00) wide += 112U << 23U;  // infinity, NaN
+  if (magnitude < 0x400) wide = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24F);
+  return std::bit_cast<float>(wide | (bits & 0x8000U) << 16U);
+}
+
+float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); }
+
+template <typename Convert>
+void convert(std::span<const std::byte> from, std::span<float> to, Convert convert_one) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, from.data() + i * sizeof(bits), sizeof(bits));
+    to[i] = convert_one(bits);
+  }
+}
+
 }  // namespace
 
-std::size_t size_of(DType dtype) noexcept { return kTypes[static_cast<std::size_t>(dtype)].size; }
+std::size_t size_of(DType dtype) noexcept { return entry_of(dtype).size; }
 
-std::string_view to_string(DType dtype) noexcept { return kTypes[static_cast<std::size_t>(dtype)].name; }
+std::string_view to_string(DType dtype) noexcept { return entry_of(dtype).name; }
 
 DType parse_dtype(std::string_view text) {
   for (std::size_t i = 0; i < kTypes.size(); ++i) {
@@ -43,5 +72,42 @@ DType parse_dtype(std::string_view text) {
   throw Error(ErrorCode::invalid_argument,
               fmt::format("read element type \"{}\": there is no such type", text));
 }
+
+void to_floats(DType dtype, std::span<const std::byte> from, std::span<float> to) {
+  if (dtype != DType::float16 && dtype != DType::bfloat16 && dtype != DType::float32) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("copy elements to floats: they are {}; only float16, bfloat16 and float32 can be",
+                            to_string(dtype)));
+  }
+  if (from.size() != to.size() * size_of(dtype)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("copy {} bytes of {} to {} floats: give room for as many as there are elements",
+                            from.size(), to_string(dtype), to.size()));
+  }
+  if (dtype == DType::float16) return convert(from, to, from_float16);
+  if (dtype == DType::bfloat16) return convert(from, to, from_bfloat16);
+  if (!to.empty()) std::memcpy(to.data(), from.data(), from.size());
+}
+
+namespace internal {
+
+void refuse_type(std::string_view tried, DType dtype, DType wanted) {
+  const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
+  throw Error(
+      ErrorCode::mismatch,
+      fmt::format("{} as {}: its elements are {}; ask for {}", tried, to_string(wanted), to_string(dtype),
+                  is_half ? "uint16, their bits, of which rota::to_floats makes floats" : "these"));
+}
+
+void refuse_view(std::string_view name, DType dtype, DType wanted) {
+  refuse_type(fmt::format("view field \"{}\"", name), dtype, wanted);
+}
+
+void refuse_field(std::size_t f, std::size_t fields) {
+  throw Error(ErrorCode::out_of_range,
+              fmt::format("view field {}: there are {}, numbered from 0 on", f, fields));
+}
+
+}  // namespace internal
 
 }  // namespace rota

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -39,12 +40,13 @@ MixtureSchedule::MixtureSchedule(const std::vector<Order>& orders, const Mixture
 }
 
 void MixtureSchedule::check(const Position& at) const {
-  if (at.epoch == 0 && at.consumed >= turns_.state().changed_at) return;
+  if (at.is_countable() && at.epoch == 0 && at.consumed >= turns_.state().changed_at) return;
   throw Error(
       ErrorCode::out_of_range,
-      fmt::format("plan a batch of a mixture at epoch {}, sample {}: it counts the samples of the run "
-                  "in epoch 0, and its weights were set at sample {}",
-                  at.epoch, at.consumed, turns_.state().changed_at));
+      fmt::format(
+          "plan a batch of a mixture at epoch {}, sample {}, step {}: it counts the samples of the run "
+          "in epoch 0, and its weights were set at sample {}; samples and steps go from 0 to 2^62",
+          at.epoch, at.consumed, at.step, turns_.state().changed_at));
 }
 
 // What each dataset has of turns [begin, end) of the run, cut where its epochs end.
@@ -54,23 +56,21 @@ void MixtureSchedule::append(std::int64_t begin, std::int64_t end, Mark mark,
     const std::int64_t last = turns_.count(d, end);
     for (std::int64_t turn = turns_.count(d, begin); turn < last;) {
       const std::int64_t epoch = turn / length(d);
-      const std::int64_t stop = std::min(last, (epoch + 1) * length(d));
+      const std::int64_t from = turn % length(d);
+      const std::int64_t count = std::min(last - turn, length(d) - from);
       out.push_back({.epoch = epoch,
-                     .begin = turn - epoch * length(d),
-                     .end = stop - epoch * length(d),
+                     .begin = from,
+                     .end = from + count,
                      .mark = mark,
                      .dataset = static_cast<std::int32_t>(d)});
-      turn = stop;
+      turn += count;
     }
   }
 }
 
 bool MixtureSchedule::batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const {
   check(at);
-  if (batch_size < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("plan a global batch of {} samples: it must be 1 or more", batch_size));
-  }
+  OptionCheck("plan a global batch").in_range("its size", batch_size, 1, kMaxBatchSize);
   if (rules_.end == MixtureEnd::steps && at.step >= rules_.steps) return false;
   const std::int64_t left = samples_ - at.consumed;
   if (left <= 0 || (rules_.tail == Tail::drop && left < batch_size)) return false;
@@ -110,9 +110,10 @@ void MixtureSchedule::cursors(const Position& at, std::int64_t first, std::span<
   const std::int64_t count = std::ssize(out) / 2;
   for (std::size_t d = 0; d < schedules_.size(); ++d) {
     const std::int64_t shards = schedules_[d].order().plan().shards();
-    const std::int64_t from = std::max<std::int64_t>(first + done - shard, 0);
+    const std::int64_t begin = std::exchange(shard, shard + shards);
+    if (first < 0) continue;
+    const std::int64_t from = std::max<std::int64_t>(first + done - begin, 0);
     const std::int64_t some = std::min(shards - from, count - done);
-    shard += shards;
     if (some <= 0) continue;
     const std::int64_t turns = turns_.count(d, at.consumed);
     const Position place{.epoch = turns / length(d), .consumed = turns % length(d)};
@@ -122,7 +123,36 @@ void MixtureSchedule::cursors(const Position& at, std::int64_t first, std::span<
   }
   if (first >= 0 && done == count) return;
   throw Error(ErrorCode::out_of_range,
-              fmt::format("work out cursors of shards {} to {}: there are {}", first, first + count, shard));
+              fmt::format("work out cursors of {} shards from {} on: there are {}", count, first, shard));
+}
+
+std::optional<Position> MixtureSchedule::find(const Position& at, std::int64_t batch_size,
+                                              std::size_t dataset, std::int64_t epoch, SampleId id) {
+  check(at);
+  const std::int64_t in_epoch = schedules_[dataset].turn(epoch, id).consumed;
+  if (epoch > (kNever - in_epoch - 1) / length(dataset)) return std::nullopt;
+  const std::int64_t count = epoch * length(dataset) + in_epoch + 1;  // with this turn
+  const bool is_known = count > turns_.state().counts[dataset];
+  const std::int64_t taken = turns_.reach(dataset, count);
+  if (is_known && (taken == kNever || taken > samples_)) return std::nullopt;
+  const std::int64_t turn = taken - 1;  // of the run
+  const bool is_ahead = is_known && turn >= at.consumed;
+  const bool is_cut = at.consumed % batch_size != 0;  // as the last batch of the run is
+  const bool leads_here =
+      at.step == at.consumed / batch_size + (is_cut ? 1 : 0) && (!is_cut || at.consumed == samples_);
+  const Position from = is_ahead ? at : Position{};
+  const std::int64_t steps = (turn - from.consumed) / batch_size;
+  const std::int64_t consumed = from.consumed + steps * batch_size;
+  if (!is_ahead && (!is_known || !leads_here || consumed < turns_.state().changed_at)) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("find the batch of sample {} of dataset {} in its epoch {}: it came before sample {} "
+                    "of the run, step {}, where batches of {} and these weights, set at sample {}, do "
+                    "not lead, and what they were is not known; ask where the run was then",
+                    id.value, dataset, epoch, at.consumed, at.step, batch_size, turns_.state().changed_at));
+  }
+  if (steps > kNever - from.step) return std::nullopt;
+  return Position{.epoch = 0, .consumed = consumed, .step = from.step + steps};
 }
 
 }  // namespace rota::internal

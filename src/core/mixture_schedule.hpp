@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -31,6 +33,11 @@ class MixtureSchedule {
   void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<Span>& out);
   /// The shards of all datasets are numbered one dataset after the other.
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
+
+  /// As Schedule::find, for sample `id` of `dataset` in that one's `epoch`. Throws Error{unsupported} also
+  /// for a turn before weights were last set.
+  [[nodiscard]] std::optional<Position> find(const Position& at, std::int64_t batch_size, std::size_t dataset,
+                                             std::int64_t epoch, SampleId id);
 
   /// Samples of the run, if weights stay; WeightedTurns::kNever where it has no end but by steps.
   [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }

@@ -1,8 +1,6 @@
 #include "rota/order.hpp"
 
-#include <fmt/format.h>
-
-#include "rota/error.hpp"
+#include "core/option.hpp"
 
 namespace rota {
 namespace {
@@ -72,14 +70,15 @@ void EpochOrder::samples(std::span<const Span> spans, SampleId* out) const noexc
     at += span.count;
   }
   if (shuffle_ != Shuffle::global) return;
-  // All at once, whatever the spans: the permutations of different samples overlap in the processor.
-  for (SampleId* id = out; id < at; ++id) id->value = whole_(id->value);
+  whole_.apply(std::span(out, at));  // all at once, whatever the spans
 }
 
 void EpochOrder::within_samples(const Span& span, SampleId* out) const noexcept {
   const std::int64_t begin = plan_.begin(span.shard.value);
   const Permutation permutation = within(span.shard.value);
-  for (std::int64_t i = 0; i < span.count; ++i) out[i].value = begin + permutation(span.position + i);
+  for (std::int64_t i = 0; i < span.count; ++i) out[i].value = span.position + i;
+  permutation.apply(std::span(out, static_cast<std::size_t>(span.count)));
+  for (std::int64_t i = 0; i < span.count; ++i) out[i].value += begin;
 }
 
 Seat EpochOrder::seat(SampleId id) const noexcept {
@@ -132,11 +131,10 @@ std::int64_t EpochOrder::block_ground(SampleId id) const noexcept {
 
 Order::Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape)
     : plan_(std::move(plan)), shuffle_(shuffle), seed_(seed), shape_(shape) {
-  if (shape.samples < 1 || shape.blocks < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a block order of {} samples x {} blocks: both must be at least 1",
-                            shape.samples, shape.blocks));
-  }
+  constexpr internal::OptionCheck kCheck("make an order");
+  kCheck.one_of("shuffle", shuffle, {"none", "within", "global", "block"});
+  kCheck.in_range("block.samples", shape.samples, 1);
+  kCheck.in_range("block.blocks", shape.blocks, 1);
 }
 
 std::optional<Permutation> Order::groups(std::int64_t epoch) const noexcept {

@@ -39,8 +39,21 @@ constexpr u64 add(u64 x, u64 y, u64 modulus) noexcept {
 
 constexpr u64 subtract(u64 x, u64 y, u64 modulus) noexcept { return x >= y ? x - y : x + modulus - y; }
 
-// Four rounds on a small domain can be told from random, so small ones get more.
-constexpr int rounds_for(u64 n) noexcept { return n < 1024 ? 16 : n < 1'000'000 ? 6 : 4; }
+// With four rounds, two places whose halves collide in one round keep their distance to the end: neighbours
+// of one batch are neighbours on disk too often. With six they must collide twice. Small domains get more.
+constexpr std::size_t rounds_for(u64 n) noexcept { return n < 1024 ? 16 : 6; }
+
+struct Halves {
+  u64 high;
+  u64 low;
+};
+
+// x / b and x % b for x < 2^63, with reciprocal = floor(2^64 / b).
+constexpr Halves halves(u64 x, u64 b, u64 reciprocal) noexcept {
+  const u64 high = high_product(x, reciprocal);
+  const u64 low = x - high * b;
+  return low < b ? Halves{high, low} : Halves{high + 1, low - b};  // rounded down, so it may be one short
+}
 
 u64 ceil_sqrt(u64 n) noexcept {
   auto root = static_cast<u64>(std::sqrt(static_cast<double>(n)));
@@ -66,44 +79,62 @@ Permutation::Permutation(std::int64_t n, Key key) noexcept
       reciprocal_(~u64{0} / b_),
       rounds_(rounds_for(n_)),
       keys_() {
-  for (int k = 0; k < rounds_; ++k) {
-    keys_[static_cast<std::size_t>(k)] = mix(key.low + static_cast<u64>(k + 1) * (key.high | 1));
-  }
+  for (std::size_t k = 0; k < rounds_; ++k) keys_[k] = mix(key.low + (k + 1) * (key.high | 1));
+  // The lowest bit of key.high is in no round key. So this coin is independent of the network, and makes both
+  // parities equally likely, exactly, whatever the network's are. Which two places it exchanges is all the
+  // same for that, if only they differ: a place of its own for each key, and the one behind it.
+  const u64 exchange = mix(key.low) ^ (key.high & 1);
+  first_ = second_ = high_product(exchange, n_);
+  if ((exchange & 1) != 0) second_ = first_ + 1 < n_ ? first_ + 1 : 0;
 }
 
-std::uint64_t Permutation::forward(std::uint64_t i) const noexcept {
-  u64 high = high_product(i, reciprocal_);
-  u64 low = i - high * b_;
-  if (low >= b_) {  // the reciprocal is rounded down: the quotient may be one short
-    low -= b_;
-    ++high;
-  }
-  for (std::size_t k = 0; k < static_cast<std::size_t>(rounds_); k += 2) {
-    high = add(high, round_value(low, keys_[k], a_), a_);
-    low = add(low, round_value(high, keys_[k + 1], b_), b_);
-  }
-  return high * b_ + low;
+std::uint64_t Permutation::exchanged(std::uint64_t i) const noexcept {
+  return i == first_ ? second_ : i == second_ ? first_ : i;
 }
 
-std::uint64_t Permutation::backward(std::uint64_t i) const noexcept {
-  u64 high = i / b_;
-  u64 low = i % b_;
-  for (auto k = static_cast<std::size_t>(rounds_); k > 0; k -= 2) {
-    low = subtract(low, round_value(high, keys_[k - 1], b_), b_);
-    high = subtract(high, round_value(low, keys_[k - 2], a_), a_);
+// Several at once: one waits for its multiplications, so the others are computed meanwhile.
+template <std::size_t lanes>
+void Permutation::forward(std::array<u64, lanes>& x) const noexcept {
+  std::array<Halves, lanes> at;
+  for (std::size_t j = 0; j < lanes; ++j) at[j] = halves(x[j], b_, reciprocal_);
+  for (std::size_t k = 0; k < rounds_; k += 2) {
+    for (Halves& h : at) h.high = add(h.high, round_value(h.low, keys_[k], a_), a_);
+    for (Halves& h : at) h.low = add(h.low, round_value(h.high, keys_[k + 1], b_), b_);
   }
-  return high * b_ + low;
+  for (std::size_t j = 0; j < lanes; ++j) x[j] = at[j].high * b_ + at[j].low;
 }
 
 std::int64_t Permutation::operator()(std::int64_t i) const noexcept {
-  u64 x = forward(static_cast<u64>(i));
-  while (x >= n_) x = forward(x);  // a x b - n < a, so this is rare and ends: i itself is below n
-  return static_cast<std::int64_t>(x);
+  std::array<u64, 1> x{static_cast<u64>(i)};
+  do {
+    forward(x);
+  } while (x[0] >= n_);  // a x b - n < a, so this is rare and ends: i itself is below n
+  return static_cast<std::int64_t>(exchanged(x[0]));
+}
+
+void Permutation::apply(std::span<SampleId> places) const noexcept {
+  std::array<u64, 4> x;
+  for (; places.size() >= x.size(); places = places.subspan(x.size())) {
+    for (std::size_t j = 0; j < x.size(); ++j) x[j] = static_cast<u64>(places[j].value);
+    forward(x);
+    for (std::size_t j = 0; j < x.size(); ++j) {
+      const auto at = static_cast<std::int64_t>(x[j]);
+      places[j].value = x[j] < n_ ? static_cast<std::int64_t>(exchanged(x[j])) : (*this)(at);
+    }
+  }
+  for (SampleId& place : places) place.value = (*this)(place.value);
 }
 
 std::int64_t Permutation::inverse(std::int64_t i) const noexcept {
-  u64 x = backward(static_cast<u64>(i));
-  while (x >= n_) x = backward(x);
+  u64 x = exchanged(static_cast<u64>(i));
+  do {
+    auto [high, low] = halves(x, b_, reciprocal_);
+    for (std::size_t k = rounds_; k > 0; k -= 2) {
+      low = subtract(low, round_value(high, keys_[k - 1], b_), b_);
+      high = subtract(high, round_value(low, keys_[k - 2], a_), a_);
+    }
+    x = high * b_ + low;
+  } while (x >= n_);
   return static_cast<std::int64_t>(x);
 }
 

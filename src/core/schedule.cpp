@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 #include <variant>
 
+#include "core/option.hpp"
 #include "core/turns.hpp"
 #include "rota/error.hpp"
 
@@ -14,6 +17,8 @@ namespace {
 using internal::EqualTurns;
 using internal::Frontier;
 using internal::RaggedTurns;
+
+__extension__ using i128 = __int128;
 
 using Turns = std::variant<EqualTurns, RaggedTurns>;
 
@@ -28,16 +33,16 @@ class Schedule::Impl {
  public:
   Impl(Order order, Tail tail, std::int64_t epochs)
       : order_(std::move(order)), tail_(tail), epochs_(epochs), turns_(turns_of(order_.plan())) {
-    if (epochs < 0) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("schedule {} epochs: it must be 0 or more", epochs));
-    }
+    constexpr internal::OptionCheck kCheck("make a schedule");
+    kCheck.one_of("tail", tail, {"partial", "carry", "drop", "pad"});
+    kCheck.in_range("epochs", epochs, 0);
   }
 
   bool batch(const Position& at, std::int64_t size, GlobalBatch& out) const;
   void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<Span>& out);
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
   Turn turn(std::int64_t epoch, SampleId id);
+  [[nodiscard]] std::optional<Position> find(const Position& at, std::int64_t size, const Turn& turn) const;
 
   [[nodiscard]] const Order& order() const noexcept { return order_; }
   [[nodiscard]] const ShardPlan& plan() const noexcept { return order_.plan(); }
@@ -50,6 +55,9 @@ class Schedule::Impl {
 
  private:
   void check(const Position& at, std::int64_t batch_size) const;
+  [[nodiscard]] std::optional<Position> find_ahead(const Position& at, std::int64_t size,
+                                                   const Turn& turn) const;
+  [[nodiscard]] bool leads_to(const Position& at, std::int64_t size) const;
   void enter_epoch(std::int64_t epoch);
   [[nodiscard]] std::int64_t group_of(std::int64_t place) const {
     return groups_ ? (*groups_)(place) : place;
@@ -74,14 +82,13 @@ class Schedule::Impl {
 };
 
 void Schedule::Impl::check(const Position& at, std::int64_t batch_size) const {
-  if (batch_size < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("plan a global batch of {} samples: it must be 1 or more", batch_size));
-  }
-  if (at.epoch < 0 || at.consumed < 0 || at.consumed > plan().samples()) {
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("plan a batch at epoch {}, sample {}: an epoch has {} samples", at.epoch,
-                            at.consumed, plan().samples()));
+  internal::OptionCheck("plan a global batch").in_range("its size", batch_size, 1, kMaxBatchSize);
+  if (!at.is_countable() || at.consumed > plan().samples()) {
+    throw Error(
+        ErrorCode::out_of_range,
+        fmt::format("plan a batch at epoch {}, sample {}, step {}: an epoch has {} samples; epochs and "
+                    "steps go from 0 to 2^62",
+                    at.epoch, at.consumed, at.step, plan().samples()));
   }
 }
 
@@ -191,9 +198,9 @@ void Schedule::Impl::slice(const GlobalBatch& batch, std::int64_t begin, std::in
 
 void Schedule::Impl::cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out) {
   check(at, 1);
-  if (first < 0 || first + std::ssize(out) / 2 > plan().shards()) {
-    throw Error(ErrorCode::out_of_range, fmt::format("work out cursors of shards {} to {}: there are {}",
-                                                     first, first + std::ssize(out) / 2, plan().shards()));
+  if (first < 0 || first > plan().shards() - std::ssize(out) / 2) {
+    throw Error(ErrorCode::out_of_range, fmt::format("work out cursors of {} shards from {} on: there are {}",
+                                                     out.size() / 2, first, plan().shards()));
   }
   enter_epoch(at.epoch);
   const std::int64_t place = place_at(at.consumed);
@@ -235,6 +242,61 @@ Turn Schedule::Impl::turn(std::int64_t epoch, SampleId id) {
   return {epoch, place_begin(place_of(group)) + before};
 }
 
+std::optional<Position> Schedule::Impl::find_ahead(const Position& at, std::int64_t size,
+                                                   const Turn& turn) const {
+  const std::int64_t samples = plan().samples();
+  const i128 epochs = i128{turn.epoch} - at.epoch;
+  i128 steps = 0;  // before the batch
+  Position start;
+  if (tail_ == Tail::carry) {
+    steps = (epochs * samples + turn.consumed - at.consumed) / size;
+    const i128 turns = at.consumed + steps * size;  // from the beginning of epoch at.epoch on
+    start.epoch = at.epoch + static_cast<std::int64_t>(turns / samples);
+    start.consumed = static_cast<std::int64_t>(turns % samples);
+  } else {
+    const auto steps_from = [&](std::int64_t consumed) {
+      const std::int64_t left = samples - consumed;
+      return left / size + (tail_ != Tail::drop && left % size != 0 ? 1 : 0);
+    };
+    const std::int64_t first = epochs == 0 ? at.consumed : 0;
+    const std::int64_t step = (turn.consumed - first) / size;
+    if (step >= steps_from(first)) return std::nullopt;
+    steps = step + (epochs == 0 ? 0 : steps_from(at.consumed) + (epochs - 1) * steps_from(0));
+    start.epoch = turn.epoch;
+    start.consumed = first + step * size;
+  }
+  if (at.step + steps > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  start.step = static_cast<std::int64_t>(at.step + steps);
+  return start;
+}
+
+// Do batches of `size` from the beginning of the run on lead to `at`?
+bool Schedule::Impl::leads_to(const Position& at, std::int64_t size) const {
+  const std::int64_t samples = plan().samples();
+  if (tail_ == Tail::carry) {
+    const i128 turns = i128{at.epoch} * samples + at.consumed;
+    const bool is_cut = turns % size != 0;  // as the last batch of the run is
+    return at.step == turns / size + (is_cut ? 1 : 0) && (!is_cut || at.epoch >= epochs_);
+  }
+  const std::int64_t steps = samples / size + (tail_ != Tail::drop && samples % size != 0 ? 1 : 0);
+  return at.consumed % size == 0 && at.step == i128{at.epoch} * steps + at.consumed / size;
+}
+
+std::optional<Position> Schedule::Impl::find(const Position& at, std::int64_t size, const Turn& turn) const {
+  check(at, size);
+  if (turn.epoch >= epochs_) return std::nullopt;
+  if (std::pair(turn.epoch, turn.consumed) >= std::pair(at.epoch, at.consumed)) {
+    return find_ahead(at, size, turn);
+  }
+  if (leads_to(at, size)) return find_ahead({}, size, turn);
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("find the batch of turn {} of epoch {}: it came before epoch {}, sample {}, step {}, "
+                  "where batches of {} do not lead, and what they were is not known; ask where the run "
+                  "was then",
+                  turn.consumed, turn.epoch, at.epoch, at.consumed, at.step, size));
+}
+
 Schedule::Schedule(Order order, Tail tail, std::int64_t epochs)
     : impl_(std::make_unique<Impl>(std::move(order), tail, epochs)) {}
 Schedule::~Schedule() = default;
@@ -251,6 +313,9 @@ void Schedule::cursors(const Position& at, std::int64_t first, std::span<std::in
   impl_->cursors(at, first, out);
 }
 Turn Schedule::turn(std::int64_t epoch, SampleId id) { return impl_->turn(epoch, id); }
+std::optional<Position> Schedule::find(const Position& at, std::int64_t batch_size, const Turn& turn) const {
+  return impl_->find(at, batch_size, turn);
+}
 const Order& Schedule::order() const noexcept { return impl_->order(); }
 Tail Schedule::tail() const noexcept { return impl_->tail(); }
 std::int64_t Schedule::epochs() const noexcept { return impl_->epochs(); }

@@ -1,31 +1,22 @@
 #include "rota/shard_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <numeric>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
 
 namespace rota {
 namespace {
 
-constexpr std::int64_t kMaxSamples = std::int64_t{1} << 62;
-constexpr std::int64_t kMaxShards = (std::int64_t{1} << 31) - 1;
-
-void require(bool holds, const char* what, std::int64_t value, const char* range) {
-  if (!holds) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("plan logical shards: {} is {}; it must be {}", what, value, range));
-  }
-}
+constexpr internal::OptionCheck kCheck("plan logical shards");
 
 }  // namespace
 
 ShardPlan::ShardPlan(std::int64_t samples, std::int64_t shards, std::int64_t interleave)
     : samples_(samples), shards_(shards), interleave_(interleave) {
-  require(samples >= 0 && samples <= kMaxSamples, "the number of samples", samples, "0 to 2^62");
-  require(shards >= 1 && shards <= kMaxShards, "the number of shards", shards, "1 to 2^31 - 1");
-  require(interleave >= 0, "interleave", interleave, "0 (all shards) or more");
+  kCheck.in_range("the number of samples", samples, 0, kMaxCount);
+  kCheck.in_range("the number of shards", shards, 1, kMaxShards);
+  kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
   if (interleave == 0 || interleave > shards) interleave_ = shards;
   short_length_ = samples / shards;
   long_shards_ = samples % shards;
@@ -41,8 +32,8 @@ ShardPlan ShardPlan::ragged(std::span<const std::int64_t> lengths, std::int64_t 
   ragged->begins.reserve(lengths.size() + 1);
   ragged->begins.push_back(0);
   for (const std::int64_t length : lengths) {
-    require(length >= 0 && length <= kMaxSamples - ragged->begins.back(), "a shard's length", length,
-            "0 or more, and the sum at most 2^62");
+    kCheck.in_range("a shard's length", length, 0, kMaxCount - ragged->begins.back(),
+                    "all together have at most 2^62");
     ragged->begins.push_back(ragged->begins.back() + length);
   }
   ShardPlan plan(ragged->begins.back(), static_cast<std::int64_t>(lengths.size()), interleave);

@@ -14,6 +14,12 @@ constexpr std::array<std::string_view, 4> kShuffles{"none", "within", "global", 
 constexpr std::array<std::string_view, 4> kTails{"partial", "carry", "drop", "pad"};
 constexpr std::array<std::string_view, 3> kSplits{"by_sample", "by_shard", "interleaved"};
 
+template <typename Enum>
+std::string_view name_of(std::span<const std::string_view> names, Enum value) noexcept {
+  const auto i = static_cast<std::size_t>(value);
+  return i < names.size() ? names[i] : "unknown";
+}
+
 std::size_t find(std::string_view what, std::span<const std::string_view> names, std::string_view text) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == text) return i;
@@ -24,9 +30,9 @@ std::size_t find(std::string_view what, std::span<const std::string_view> names,
 
 }  // namespace
 
-std::string_view to_string(Shuffle shuffle) noexcept { return kShuffles[static_cast<std::size_t>(shuffle)]; }
-std::string_view to_string(Tail tail) noexcept { return kTails[static_cast<std::size_t>(tail)]; }
-std::string_view to_string(Split split) noexcept { return kSplits[static_cast<std::size_t>(split)]; }
+std::string_view to_string(Shuffle shuffle) noexcept { return name_of(kShuffles, shuffle); }
+std::string_view to_string(Tail tail) noexcept { return name_of(kTails, tail); }
+std::string_view to_string(Split split) noexcept { return name_of(kSplits, split); }
 
 Shuffle parse_shuffle(std::string_view text) {
   return static_cast<Shuffle>(find("shuffle", kShuffles, text));

@@ -20,7 +20,7 @@ constexpr std::size_t kMostDatasets = 4096;
 constexpr std::int64_t kLongestPeriod = 65'536;
 constexpr double kExact = 1e-9;
 
-double checked_sum(std::span<const double> weights) {
+void check(std::span<const double> weights) {
   const auto refuse = [&](std::string_view why) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("set the weights of a mixture to {:.6}: {}", fmt::join(weights, ", "), why));
@@ -37,7 +37,19 @@ double checked_sum(std::span<const double> weights) {
   }
   if (sum == 0) refuse("one of them must be above 0");
   if (!std::isfinite(sum)) refuse("they must be finite, and so must their sum");
-  return sum;
+}
+
+// The weights by such a power of two that the largest is 1 to 2, which changes no ratio; none that is above 0
+// is so small that a ratio has no number.
+std::vector<double> near_one(std::span<const double> weights) {
+  check(weights);
+  constexpr double kLeast = 1e-300;
+  const int exponent = std::ilogb(std::ranges::max(weights));
+  std::vector<double> scaled;
+  for (const double weight : weights) {
+    scaled.push_back(weight == 0 ? 0 : std::max(std::scalbn(weight, -exponent), kLeast));
+  }
+  return scaled;
 }
 
 double worst_error(std::span<const double> weights, double sum, const std::vector<std::int64_t>& quantised,
@@ -53,8 +65,9 @@ double worst_error(std::span<const double> weights, double sum, const std::vecto
 
 }  // namespace
 
-std::vector<std::int64_t> quantise(std::span<const double> weights) {
-  const double sum = checked_sum(weights);
+std::vector<std::int64_t> quantise(std::span<const double> given) {
+  const std::vector<double> weights = near_one(given);
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   std::vector<std::int64_t> quantised(weights.size());
   std::vector<std::int64_t> best;
   double least = std::numeric_limits<double>::infinity();

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/option.hpp"
+
 namespace rota {
 
 ShardList::ShardList(std::vector<ShardId> shards) : listed_(std::move(shards)), size_(std::ssize(listed_)) {
   std::ranges::sort(listed_);
 }
 
-ShardList ShardList::every(std::int64_t stride, std::int64_t first, std::int64_t total) noexcept {
+ShardList ShardList::every(std::int64_t stride, std::int64_t first, std::int64_t total) {
+  internal::OptionCheck("list shards").in_range("stride", stride, 1);
   ShardList list;
   list.first_ = first;
   list.stride_ = stride;

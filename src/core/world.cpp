@@ -1,6 +1,7 @@
 #include "rota/world.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -33,6 +34,8 @@ int parse(const char* name, std::string_view text) {
 }
 
 }  // namespace
+
+int internal::this_process() noexcept { return ::getpid(); }
 
 void World::validate() const {
   if (size >= 1 && rank >= 0 && rank < size && replica >= 0) return;

@@ -22,7 +22,7 @@ struct Place {
 ///
 /// H5Dget_chunk_info and its like walk the whole chunk index at every call, and forget the user block, before
 /// HDF5 1.14.4. H5Dread_chunk looks up one chunk and asks the driver for its bytes: here the driver only
-/// notes where they are and reads nothing. One thread, under `lock()`.
+/// notes where they are and reads nothing, with any version of HDF5. One thread, under `lock()`.
 class AddressFile {
  public:
   /// Throws Error{io} as `fail` does.
@@ -34,9 +34,13 @@ class AddressFile {
   [[nodiscard]] hid_t get() const noexcept { return file_.get(); }
 
   /// The stored chunk of `dataset` that begins at element `origin` (one number per dimension); nothing where
-  /// it was never written. `what` goes into the Error{io}, and the Error{corrupt} of one larger than the
-  /// file.
+  /// it was never written, or cannot be looked up: HDF5 does not tell these apart, so compare how many are
+  /// found with `stored_chunks`. `what` goes into the Error{io}, and the Error{corrupt} of one larger than
+  /// the file.
   std::optional<Place> chunk(hid_t dataset, const hsize_t* origin, std::string_view what);
+
+  /// How many chunks of `dataset` are stored, by a walk over their index. Throws Error{io}.
+  [[nodiscard]] std::uint64_t stored_chunks(hid_t dataset, std::string_view what) const;
 
   /// What the driver and its owner share; for the driver.
   struct Trace {

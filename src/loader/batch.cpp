@@ -3,9 +3,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/owned.hpp"
 #include "loader/batch_memory.hpp"
+#include "rota/error.hpp"
 
 namespace rota {
+
+void internal::refuse_no_batch() {
+  throw Error(ErrorCode::out_of_range,
+              "take the batch of a step that there is not: next() returned nothing, for the run is over");
+}
 
 Batch::Batch() noexcept = default;
 Batch::Batch(std::unique_ptr<internal::BatchMemory> memory,
@@ -16,44 +23,43 @@ Batch::~Batch() {
 }
 Batch::Batch(Batch&& other) noexcept = default;
 Batch& Batch::operator=(Batch&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(pool_, other.pool_);
+  Batch taken(std::move(other));
+  std::swap(memory_, taken.memory_);
+  std::swap(pool_, taken.pool_);
   return *this;
 }
 
-std::int64_t Batch::size() const noexcept {
-  return memory_ ? static_cast<std::int64_t>(memory_->ids.size()) : 0;
-}
-std::span<const SampleId> Batch::ids() const noexcept {
-  return memory_ ? std::span<const SampleId>(memory_->ids) : std::span<const SampleId>();
-}
-std::span<const Mark> Batch::marks() const noexcept {
-  return memory_ ? std::span<const Mark>(memory_->marks) : std::span<const Mark>();
-}
-std::span<const std::int64_t> Batch::epochs() const noexcept {
-  return memory_ ? std::span<const std::int64_t>(memory_->epochs) : std::span<const std::int64_t>();
-}
-std::span<const std::int32_t> Batch::datasets() const noexcept {
-  return memory_ ? std::span<const std::int32_t>(memory_->datasets) : std::span<const std::int32_t>();
-}
+const internal::BatchMemory& Batch::memory() const { return internal::owned(memory_, "a batch"); }
+
+std::int64_t Batch::size() const noexcept { return std::ssize(ids()); }
 std::int64_t Batch::real() const noexcept {
   return static_cast<std::int64_t>(std::ranges::count(marks(), Mark::real));
 }
-const Position& Batch::start() const noexcept { return memory_->global.start; }
-std::int64_t Batch::global_size() const noexcept { return memory_->global.size; }
-std::int64_t Batch::global_real() const noexcept { return memory_->global.real; }
-std::span<const std::int64_t> Batch::slots() const noexcept {
+Position Batch::start() const { return memory().global.start; }
+std::int64_t Batch::global_size() const { return memory().global.size; }
+std::int64_t Batch::global_real() const { return memory().global.real; }
+
+std::span<const SampleId> Batch::ids() const& noexcept {
+  return memory_ ? std::span<const SampleId>(memory_->ids) : std::span<const SampleId>();
+}
+std::span<const Mark> Batch::marks() const& noexcept {
+  return memory_ ? std::span<const Mark>(memory_->marks) : std::span<const Mark>();
+}
+std::span<const std::int64_t> Batch::epochs() const& noexcept {
+  return memory_ ? std::span<const std::int64_t>(memory_->epochs) : std::span<const std::int64_t>();
+}
+std::span<const std::int32_t> Batch::datasets() const& noexcept {
+  return memory_ ? std::span<const std::int32_t>(memory_->datasets) : std::span<const std::int32_t>();
+}
+std::span<const std::int64_t> Batch::slots() const& noexcept {
   return memory_ ? std::span<const std::int64_t>(memory_->slots) : std::span<const std::int64_t>();
 }
-std::span<const Field> Batch::fields() const noexcept {
+std::span<const Field> Batch::fields() const& noexcept {
   return memory_ ? std::span<const Field>(memory_->store.fields()) : std::span<const Field>();
 }
 
-Tensor Batch::tensor(std::size_t f) const { return memory_->store.tensor(f); }
-Tensor Batch::tensor(std::string_view name) const { return memory_->store.tensor(name); }
-
-std::span<std::byte> Batch::bytes(std::size_t f, std::int64_t i) const noexcept {
-  return memory_->store.view().bytes(f, static_cast<std::size_t>(i));
-}
+Tensor Batch::tensor(std::size_t f) const& { return memory().store.tensor(f); }
+Tensor Batch::tensor(std::string_view name) const& { return memory().store.tensor(name); }
+std::span<std::byte> Batch::bytes(std::size_t f, std::int64_t i) const& { return memory().store.bytes(f, i); }
 
 }  // namespace rota

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <new>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "source/instance.hpp"
 
@@ -53,13 +54,13 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recip
       transform_(options.transform),
       seed_(options.seed),
       pool_(std::make_shared<BatchPool>(
-          transform_.fields.empty() ? source_->fields() : transform_.fields, options.allocator,
+          transform_.fields.empty() ? recipe.fields : transform_.fields, options.allocator,
           static_cast<std::size_t>(options.read_ahead_batches) + 1, options.read_ahead_bytes)),
       has_sizes_(any_ragged(pool_->fields())),
       skips_(options.bad_samples.policy == OnBadSample::skip),
       io_retries_(options.bad_samples.io_retries),
       retry_wait_(options.bad_samples.retry_wait),
-      source_fields_(std::make_shared<const std::vector<Field>>(source_->fields())),
+      source_fields_(std::make_shared<const std::vector<Field>>(recipe.fields)),
       planner_(recipe, options, world) {
   if (source_->is_shared()) holder_.emplace(*source_, recipe, options, world);
 }
@@ -77,14 +78,21 @@ Scratch BatchMaker::make_scratch(int worker) const {
 }
 
 bool BatchMaker::plan(const Position& at, BatchMemory& out) {
-  if (!planner_.plan(at, out)) {
+  const auto lay_out = [&] {
+    if (!planner_.plan(at, out)) return false;
+    out.store.resize(out.ids.size());
+    out.bad.clear();
+    if (skips_) out.bad.resize(out.ids.size());
+    return true;
+  };
+  const auto task = [&] {
+    return fmt::format("lay out a batch, of {} slots over all ranks", out.global.size);
+  };
+  if (!with_memory(lay_out, task)) {
     let_go();
     return false;
   }
   if (holder_) holder_->hold(out.global, out.held);
-  out.store.resize(out.ids.size());
-  out.bad.clear();
-  if (skips_) out.bad.resize(out.ids.size());
   return true;
 }
 
@@ -263,7 +271,7 @@ void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratc
       .id = batch.ids[slot],
       .key = derive_key(seed_, batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
   try {
-    transform_.apply(context, {scratch.in}, {scratch.out});
+    transform_.apply(context, {*source_fields_, scratch.in}, {pool_->fields(), scratch.out});
   } catch (...) {
     pass_over("transform", batch, slot, is_refused(caught()));
   }

@@ -1,9 +1,17 @@
 #include "loader/buffer_pool.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdint>
+#include <exception>
 #include <new>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+
+#include "core/scarce.hpp"
+#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -23,9 +31,27 @@ static_assert(with_room(1) <= too_large(1) && with_room(1 << 20) <= too_large(1 
 
 Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
     : allocator_(std::move(allocator)), bytes_(bytes) {
-  void* const memory = allocator_->allocate ? allocator_->allocate(bytes) : ::operator new(bytes, kAlignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  data_ = static_cast<std::byte*>(memory);
+  const auto task = [&] { return fmt::format("take {} bytes for the tensors of a batch", bytes); };
+  const auto refuse = [&](std::string_view why) {
+    throw Error(ErrorCode::callback, fmt::format("{}: {}", task(), why));
+  };
+  if (!allocator_->allocate) {
+    data_ = with_memory([&] { return static_cast<std::byte*>(::operator new(bytes, kAlignment)); }, task);
+    return;
+  }
+  try {
+    data_ = static_cast<std::byte*>(allocator_->allocate(bytes));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse(fmt::format("Allocator::allocate: {}", error.what()));
+  } catch (...) {
+    refuse("Allocator::allocate: an exception of unknown type");
+  }
+  if (data_ == nullptr) refuse("Allocator::allocate returned null; it must throw where it has none");
+  if (reinterpret_cast<std::uintptr_t>(data_) % static_cast<std::size_t>(kAlignment) == 0) return;
+  release();
+  refuse("Allocator::allocate returned an address that is no multiple of 64");
 }
 
 Buffer::Buffer(Buffer&& other) noexcept

@@ -14,7 +14,8 @@ namespace rota::internal {
 class Buffer {
  public:
   Buffer() noexcept = default;
-  /// Throws what the allocator throws.
+  /// Throws what the allocator throws, as an Error; Error{callback} for memory that is none or not aligned;
+  /// Error{io} where there is no more.
   Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes);
   ~Buffer() { release(); }
   Buffer(Buffer&& other) noexcept;

@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "rota/error.hpp"
+#include "source/field_check.hpp"
 
 namespace rota::internal {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
 
 }  // namespace
 
@@ -28,6 +27,7 @@ FieldStore::FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::sh
 }
 
 void FieldStore::resize(std::size_t samples) {
+  static_cast<void>(fixed_bytes(*fields_, samples));  // they fit
   samples_ = samples;
   for (std::size_t f = 0; f < offsets_.size(); ++f) {
     if (!(*fields_)[f].ragged) continue;
@@ -38,17 +38,8 @@ void FieldStore::resize(std::size_t samples) {
 
 void FieldStore::sum_rows() {
   for (std::size_t f = 0; f < offsets_.size(); ++f) {
-    // No tensor is larger than this, so that no sum or product of sizes overflows.
-    const auto most =
-        kMaxTensorBytes / static_cast<std::int64_t>(std::max<std::size_t>(memory_[f].row_bytes, 1));
     for (std::size_t i = 1; i < offsets_[f].size(); ++i) {
-      const std::int64_t rows = offsets_[f][i];
-      if (rows < 0 || rows > most - offsets_[f][i - 1]) {
-        throw Error(ErrorCode::callback,
-                    fmt::format("size field \"{}\": the source says that a sample has {} rows of "
-                                "{} bytes; that cannot be",
-                                (*fields_)[f].name, rows, memory_[f].row_bytes));
-      }
+      check_row_count((*fields_)[f], offsets_[f][i], offsets_[f][i - 1]);
       offsets_[f][i] += offsets_[f][i - 1];
     }
   }
@@ -91,7 +82,17 @@ void FieldStore::close() noexcept {
   for (auto& memory : memory_) memory.data = nullptr;
 }
 
-Tensor FieldStore::tensor(std::size_t f) const noexcept {
+std::span<std::byte> FieldStore::bytes(std::size_t f, std::int64_t i) const {
+  if (f >= memory_.size()) refuse_field(f, memory_.size());
+  if (i < 0 || static_cast<std::size_t>(i) >= samples_) {
+    throw Error(ErrorCode::out_of_range,
+                fmt::format("view sample {} of a batch: it has {}, numbered from 0 on", i, samples_));
+  }
+  return view().bytes(f, static_cast<std::size_t>(i));
+}
+
+Tensor FieldStore::tensor(std::size_t f) const {
+  if (f >= memory_.size()) refuse_field(f, memory_.size());
   return {.field = &(*fields_)[f], .bytes = view().all(f), .offsets = offsets_[f]};
 }
 

@@ -26,6 +26,7 @@ class FieldStore {
   [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *fields_; }
   [[nodiscard]] bool has_ragged() const noexcept { return has_ragged_; }
 
+  /// Throws Error{invalid_argument} where the fixed fields of so many would be larger than tensors may be.
   void resize(std::size_t samples);
   /// Where the row counts of ragged field f go: [samples].
   [[nodiscard]] std::span<std::int64_t> rows(std::size_t f) noexcept {
@@ -46,7 +47,9 @@ class FieldStore {
   void close() noexcept;
 
   [[nodiscard]] BatchView view() const noexcept { return {memory_, 0, samples_}; }
-  [[nodiscard]] Tensor tensor(std::size_t f) const noexcept;
+  /// Throws Error{out_of_range} for a field, or sample, that there is not.
+  [[nodiscard]] Tensor tensor(std::size_t f) const;
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const;
   /// Throws Error{not_found} for a name that is not there, naming those that are.
   [[nodiscard]] Tensor tensor(std::string_view name) const;
 

@@ -4,10 +4,14 @@
 
 #include <chrono>
 
+#include "core/owned.hpp"
+#include "loader/access.hpp"
 #include "loader/bringer.hpp"
+#include "loader/planner.hpp"
 #include "loader/recipe.hpp"
 #include "loader/ring.hpp"
 #include "loader/tally.hpp"
+#include "mpi/job.hpp"
 #include "rota/error.hpp"
 
 namespace rota {
@@ -15,6 +19,8 @@ namespace rota {
 using internal::BatchMaker;
 using internal::BatchMemory;
 using internal::Bringer;
+using internal::LoaderAccess;
+using internal::LoaderPlace;
 using internal::Recipe;
 using internal::Ring;
 using internal::Tally;
@@ -35,18 +41,28 @@ class Loader::Impl {
     if (options_.workers > 0) ring_.emplace(maker_, options_, position_, bringer_.has_value());
   }
 
-  std::optional<Batch> next();
+  NextBatch<Batch> next();
   void warm_up();
+  [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch) const;
   void seek(const Position& position);
   void seek(const Position& position, const MixtureState& state);
   void set_weights(std::span<const double> weights);
   void rescale(World world);
   void rescale(World world, const mpi::Communicator& comm);
   void set_global_batch_size(std::int64_t size);
-  void cursors(std::int64_t first, std::span<std::int64_t> out) const;
+  void require_place(const LoaderPlace& place) const;
+  void cursors(const LoaderPlace& place, std::int64_t first, std::span<std::int64_t> out) const;
   [[nodiscard]] LoaderStats stats() const;
 
   [[nodiscard]] const Position& position() const noexcept { return position_; }
+  [[nodiscard]] const MixtureState* mixture() const noexcept {
+    return recipe_.mixing ? &recipe_.mixing->turns.state() : nullptr;
+  }
+  [[nodiscard]] LoaderPlace place() const {
+    LoaderPlace place{.position = position_};
+    if (mixture() != nullptr) place.mixture = *mixture();
+    return place;
+  }
   [[nodiscard]] World world() const noexcept { return world_; }
   [[nodiscard]] const LoaderOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
@@ -61,7 +77,7 @@ class Loader::Impl {
   std::unique_ptr<BatchMemory> make();
   std::unique_ptr<BatchMemory> make_inline();
   void bring();
-  void check(const Position& position) const;
+  void check(const Position& position, const MixtureState* mixture) const;
   void require_mixture(std::string_view verb, std::size_t datasets) const;
   template <typename Change>
   void restart(Change change);
@@ -86,7 +102,7 @@ class Loader::Impl {
   std::optional<Ring> ring_;
 };
 
-std::optional<Batch> Loader::Impl::next() {
+NextBatch<Batch> Loader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
   if (has_failed_) restart([] {});  // only now: what the caller did since may have mended it
   tally_.begin_step();
@@ -123,6 +139,19 @@ void Loader::Impl::warm_up() {
   if (has_failed_) restart([] {});
   bring();
   if (ring_) ring_->warm_up();
+}
+
+std::optional<BatchSlot> Loader::Impl::when(SampleId id, std::int64_t epoch) const {
+  const std::int64_t samples = recipe_.firsts.back();
+  if (id.value < 0 || id.value >= samples || epoch < 0) {
+    throw Error(
+        ErrorCode::out_of_range,
+        fmt::format("find the batch of sample {} in epoch {}: there are samples 0 to {}, and epochs begin "
+                    "with 0",
+                    id.value, epoch, samples - 1));
+  }
+  // Not the maker's planner, which a worker may be using.
+  return internal::Planner(recipe_, options_, world_).when(position_, id, epoch);
 }
 
 // Has what the next steps read brought here, where it lies with other ranks.
@@ -173,25 +202,28 @@ void Loader::Impl::go_on_elsewhere(Change change) {
   });
 }
 
-void Loader::Impl::check(const Position& position) const {
-  if (recipe_.mixing) {
-    const std::int64_t changed_at = recipe_.mixing->turns.state().changed_at;
-    if (position.epoch == 0 && position.consumed >= changed_at && position.step >= 0) return;
+// `mixture` is null where nothing is mixed.
+void Loader::Impl::check(const Position& position, const MixtureState* mixture) const {
+  if (mixture != nullptr) {
+    const std::int64_t changed_at = mixture->changed_at;
+    if (position.is_countable() && position.epoch == 0 && position.consumed >= changed_at) return;
     throw Error(ErrorCode::out_of_range,
                 fmt::format("seek to epoch {}, sample {}, step {} of a mixture: it stays in epoch 0, and its "
                             "weights were set at sample {}; before that, seek with the state of then",
                             position.epoch, position.consumed, position.step, changed_at));
   }
   const std::int64_t samples = recipe_.orders.front().plan().samples();
-  if (position.epoch < 0 || position.consumed < 0 || position.consumed > samples || position.step < 0) {
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("seek to epoch {}, sample {}, step {}: an epoch has {} samples", position.epoch,
-                            position.consumed, position.step, samples));
+  if (!position.is_countable() || position.consumed > samples) {
+    throw Error(
+        ErrorCode::out_of_range,
+        fmt::format("seek to epoch {}, sample {}, step {}: an epoch has {} samples; epochs and steps go from "
+                    "0 to 2^62",
+                    position.epoch, position.consumed, position.step, samples));
   }
 }
 
 void Loader::Impl::seek(const Position& position) {
-  check(position);
+  check(position, mixture());
   position_ = position;
   go_on_elsewhere([](auto&) {});
 }
@@ -199,15 +231,18 @@ void Loader::Impl::seek(const Position& position) {
 void Loader::Impl::seek(const Position& position, const MixtureState& state) {
   require_mixture("seek", state.weights.size());
   WeightedTurns turns(state);
-  std::swap(recipe_.mixing->turns, turns);
-  try {
-    check(position);
-  } catch (...) {
-    recipe_.mixing->turns = std::move(turns);
-    throw;
-  }
+  check(position, &state);
+  recipe_.mixing->turns = std::move(turns);
   position_ = position;
   go_on_elsewhere([&](auto& planner) { planner.mix(recipe_, options_); });
+}
+
+void Loader::Impl::require_place(const LoaderPlace& place) const {
+  if (place.mixture) {
+    require_mixture("seek", place.mixture->weights.size());
+    static_cast<void>(WeightedTurns(*place.mixture));
+  }
+  check(place.position, place.mixture ? &*place.mixture : nullptr);
 }
 
 void Loader::Impl::set_weights(std::span<const double> weights) {
@@ -231,6 +266,7 @@ void Loader::Impl::rescale(World world) {
 }
 
 void Loader::Impl::rescale(World world, const mpi::Communicator& comm) {
+  mpi::together(comm, "rescale a loader", [&] { world.validate(); });
   rescale(world);
   tally_.count_with(comm);
 }
@@ -243,13 +279,13 @@ void Loader::Impl::set_global_batch_size(std::int64_t size) {
   go_on_elsewhere([&](auto& planner) { planner.set_global_batch_size(size); });
 }
 
-void Loader::Impl::cursors(std::int64_t first, std::span<std::int64_t> out) const {
+void Loader::Impl::cursors(const LoaderPlace& place, std::int64_t first, std::span<std::int64_t> out) const {
   // Not the maker's schedule, which a worker may be using.
-  if (recipe_.mixing) {
-    internal::MixtureSchedule(recipe_.orders, recipe_.mixing->rules, recipe_.mixing->turns)
-        .cursors(position_, first, out);
+  if (place.mixture) {
+    internal::MixtureSchedule(recipe_.orders, recipe_.mixing->rules, WeightedTurns(*place.mixture))
+        .cursors(place.position, first, out);
   } else {
-    Schedule(recipe_.orders.front(), options_.tail, options_.epochs).cursors(position_, first, out);
+    Schedule(recipe_.orders.front(), options_.tail, options_.epochs).cursors(place.position, first, out);
   }
 }
 
@@ -275,58 +311,122 @@ std::shared_ptr<const Source> joined(const Mixture& mixture) {
   return join(std::move(sources));
 }
 
+// Datasets that were asked twice.
+void require_same_size(const Source& joined, const Recipe& recipe) {
+  if (joined.size() == recipe.firsts.back()) return;
+  throw Error(
+      ErrorCode::callback,
+      fmt::format("mix datasets: they said that they have {} samples, and then {}; size() of a source must "
+                  "not change",
+                  joined.size(), recipe.firsts.back()));
+}
+
+std::size_t dataset_index(const Loader& loader, std::int64_t dataset) {
+  if (dataset >= 0 && dataset < loader.datasets()) return static_cast<std::size_t>(dataset);
+  throw Error(ErrorCode::out_of_range,
+              fmt::format("ask a loader for dataset {}: it has {}", dataset, loader.datasets()));
+}
+
+// The world of a loader that was not told of any.
+World world_alone() {
+  if (const int ranks = mpi::job_size(); ranks > 1) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("make a loader without a World, while MPI runs {} ranks: each would read everything; "
+                    "pass session.world() or comm.world(), or World{{}} if every rank is to read everything",
+                    ranks));
+  }
+  return {};
+}
+
+// Checks what a loader is to be made of; where ranks will count bad samples together, on all of them.
+Recipe checked(const LoaderOptions& options, const World& world, const std::function<Recipe()>& make_recipe) {
+  std::optional<Recipe> recipe;
+  const auto work = [&] {
+    options.validate();
+    world.validate();
+    recipe.emplace(make_recipe());
+  };
+  const BadSamples& bad = options.bad_samples;
+  if (bad.policy == OnBadSample::skip && bad.comm != nullptr) {
+    mpi::together(*bad.comm, "make a loader", work);
+  } else {
+    work();
+  }
+  return *std::move(recipe);
+}
+
 }  // namespace
 
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world) {
-  options.validate();
-  world.validate();
-  if (!source) throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
-  Recipe recipe(*source, options);
-  impl_ = std::make_unique<Impl>(std::move(source), std::move(recipe), std::move(options), world);
+  Recipe recipe = checked(options, world, [&] {
+    if (source) return Recipe(*source, options);
+    throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
+  });
+  impl_.reset(new Impl(std::move(source), std::move(recipe), std::move(options), world));
 }
 Loader::Loader(const Mixture& mixture, LoaderOptions options, World world) {
-  options.validate();
-  world.validate();
-  mixture.validate();
-  Recipe recipe(mixture, options);
-  impl_ = std::make_unique<Impl>(joined(mixture), std::move(recipe), std::move(options), world);
+  std::shared_ptr<const Source> source;
+  Recipe recipe = checked(options, world, [&] {
+    mixture.validate();
+    source = joined(mixture);
+    Recipe made(mixture, options);
+    require_same_size(*source, made);
+    return made;
+  });
+  impl_.reset(new Impl(std::move(source), std::move(recipe), std::move(options), world));
 }
+Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
+    : Loader(std::move(source), std::move(options), world_alone()) {}
+Loader::Loader(const Mixture& mixture, LoaderOptions options)
+    : Loader(mixture, std::move(options), world_alone()) {}
 Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;
 Loader& Loader::operator=(Loader&&) noexcept = default;
 
-std::optional<Batch> Loader::next() { return impl_->next(); }
-void Loader::warm_up() { impl_->warm_up(); }
-Position Loader::position() const noexcept { return impl_->position(); }
-void Loader::seek(const Position& position) { impl_->seek(position); }
-void Loader::seek(const Position& position, const MixtureState& mixture) { impl_->seek(position, mixture); }
-void Loader::set_weights(std::span<const double> weights) { impl_->set_weights(weights); }
-const MixtureState* Loader::mixture() const noexcept {
-  const auto& mixing = impl_->recipe().mixing;
-  return mixing ? &mixing->turns.state() : nullptr;
+Loader::Impl& Loader::impl() const { return internal::owned(impl_, "a loader"); }
+
+NextBatch<Batch> Loader::next() { return impl().next(); }
+void Loader::warm_up() { impl().warm_up(); }
+Position Loader::position() const { return impl().position(); }
+std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
+  return impl().when(id, epoch);
 }
-void Loader::rescale(World world) { impl_->rescale(world); }
-void Loader::rescale(World world, const mpi::Communicator& comm) { impl_->rescale(world, comm); }
-void Loader::set_global_batch_size(std::int64_t size) { impl_->set_global_batch_size(size); }
-World Loader::world() const noexcept { return impl_->world(); }
-const LoaderOptions& Loader::options() const noexcept { return impl_->options(); }
-const Source& Loader::source() const noexcept { return impl_->source(); }
-Fingerprint Loader::fingerprint() const { return impl_->fingerprint(); }
-std::int64_t Loader::datasets() const noexcept { return std::ssize(impl_->recipe().orders); }
-const Order& Loader::order(std::int64_t dataset) const noexcept {
-  return impl_->recipe().orders[static_cast<std::size_t>(dataset)];
+void Loader::seek(const Position& position) { impl().seek(position); }
+void Loader::seek(const Position& position, const MixtureState& mixture) { impl().seek(position, mixture); }
+void Loader::set_weights(std::span<const double> weights) { impl().set_weights(weights); }
+const MixtureState* Loader::mixture() const { return impl().mixture(); }
+void Loader::rescale(World world) { impl().rescale(world); }
+void Loader::rescale(World world, const mpi::Communicator& comm) { impl().rescale(world, comm); }
+void Loader::set_global_batch_size(std::int64_t size) { impl().set_global_batch_size(size); }
+World Loader::world() const { return impl().world(); }
+const LoaderOptions& Loader::options() const { return impl().options(); }
+const Source& Loader::source() const { return impl().source(); }
+Fingerprint Loader::fingerprint() const { return impl().fingerprint(); }
+std::int64_t Loader::datasets() const { return std::ssize(impl().recipe().orders); }
+const Order& Loader::order(std::int64_t dataset) const {
+  return impl().recipe().orders[dataset_index(*this, dataset)];
 }
-SampleId Loader::first_id(std::int64_t dataset) const noexcept {
-  return {impl_->recipe().first_id(static_cast<std::size_t>(dataset))};
+SampleId Loader::first_id(std::int64_t dataset) const {
+  return {impl().recipe().first_id(dataset_index(*this, dataset))};
 }
-void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const { impl_->cursors(first, out); }
-LoaderStats Loader::stats() const { return impl_->stats(); }
-const SkippedSamples& Loader::skipped() const noexcept { return internal::TallyAccess::of(*this).skipped(); }
+void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const {
+  impl().cursors(impl().place(), first, out);
+}
+LoaderStats Loader::stats() const { return impl().stats(); }
+const SkippedSamples& Loader::skipped() const { return internal::LoaderAccess::tally(*this).skipped(); }
 
 namespace internal {
 
-Tally& TallyAccess::of(Loader& loader) noexcept { return loader.impl_->tally(); }
-const Tally& TallyAccess::of(const Loader& loader) noexcept { return loader.impl_->tally(); }
+Tally& LoaderAccess::tally(Loader& loader) { return loader.impl().tally(); }
+const Tally& LoaderAccess::tally(const Loader& loader) { return loader.impl().tally(); }
+void LoaderAccess::require_place(const Loader& loader, const LoaderPlace& place) {
+  loader.impl().require_place(place);
+}
+void LoaderAccess::cursors(const Loader& loader, const LoaderPlace& place, std::int64_t first,
+                           std::span<std::int64_t> out) {
+  loader.impl().cursors(place, first, out);
+}
 
 }  // namespace internal
 

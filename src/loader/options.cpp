@@ -1,51 +1,58 @@
-#include <fmt/format.h>
-
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
+#include "source/field_check.hpp"
 
 namespace rota {
 namespace {
 
-void require(bool holds, std::string_view option, std::int64_t value, std::string_view range) {
-  if (!holds) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a loader: {} is {}; it must be {}", option, value, range));
+constexpr internal::OptionCheck kCheck("make a loader");
+
+void check_transform(const Transform& transform) {
+  if (transform.fields.empty()) return;
+  if (!transform.apply) kCheck.refuse("transform.fields", "given", "given with transform.apply");
+  internal::check_fields(transform.fields, "make a loader", "transform.fields", ErrorCode::invalid_argument);
+  for (const Field& field : transform.fields) {
+    if (!field.ragged) continue;
+    kCheck.refuse("a field of transform.fields", "ragged (\"" + field.name + "\")", "of fixed shape");
   }
 }
 
 }  // namespace
 
+void Allocator::validate() const {
+  if (static_cast<bool>(allocate) == static_cast<bool>(release)) return;
+  internal::OptionCheck("make an allocator")
+      .refuse(allocate ? "release" : "allocate", "empty", "given with the other, or neither of them");
+}
+
+void BadSamples::validate() const {
+  constexpr std::int64_t kDay = std::chrono::milliseconds(std::chrono::hours(24)).count();
+  kCheck.one_of("bad_samples.policy", policy, {"fail", "skip"});
+  kCheck.in_range("bad_samples.max_skipped", max_skipped, 0);
+  kCheck.in_range("bad_samples.io_retries", io_retries, 0, 100);
+  kCheck.in_range("bad_samples.deadline", deadline.count(), 0, internal::kUnbounded,
+                  "milliseconds; 0 = for ever");
+  kCheck.in_range("bad_samples.retry_wait", retry_wait.count(), 0, kDay, "milliseconds");
+}
+
 void LoaderOptions::validate() const {
-  require(global_batch_size >= 1, "global_batch_size", global_batch_size, "1 or more");
-  require(shards >= 1 && shards < (std::int64_t{1} << 31), "shards", shards, "1 to 2^31 - 1");
-  require(interleave >= 0, "interleave", interleave, "0 (all shards) or more");
-  require(block.samples >= 1, "block.samples", block.samples, "1 or more");
-  require(block.blocks >= 1, "block.blocks", block.blocks, "1 or more");
-  require(epochs >= 0, "epochs", epochs, "0 or more");
-  require(workers >= 0 && workers <= 4096, "workers", workers, "0 (the caller's own thread) to 4096");
-  require(read_ahead_batches >= 1 && read_ahead_batches <= 65'536, "read_ahead_batches", read_ahead_batches,
-          "1 to 65536");
-  require(read_ahead_bytes >= 0, "read_ahead_bytes", read_ahead_bytes, "0 or more");
-  require(bad_samples.max_skipped >= 0, "bad_samples.max_skipped", bad_samples.max_skipped, "0 or more");
-  require(bad_samples.io_retries >= 0 && bad_samples.io_retries <= 100, "bad_samples.io_retries",
-          bad_samples.io_retries, "0 to 100");
-  require(bad_samples.retry_wait.count() >= 0 && bad_samples.retry_wait <= std::chrono::hours(24),
-          "bad_samples.retry_wait", bad_samples.retry_wait.count(), "0 to 86400000 milliseconds");
-  if (!transform.fields.empty() && !transform.apply) {
-    throw Error(ErrorCode::invalid_argument,
-                "make a loader: transform.fields is given without transform.apply");
-  }
-  for (const Field& field : transform.fields) {
-    for (const std::int64_t extent : field.shape)
-      require(extent >= 0, "an extent of transform.fields", extent, "0 or more");
-    if (field.ragged) {
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("make a loader: field \"{}\" of the transform is ragged; a transform makes fields of "
-                      "fixed shape only",
-                      field.name));
-    }
-  }
+  kCheck.in_range("global_batch_size", global_batch_size, 1, kMaxBatchSize);
+  kCheck.in_range("shards", shards, 1, kMaxShards);
+  kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
+  kCheck.one_of("shuffle", shuffle, {"none", "within", "global", "block"});
+  kCheck.in_range("block.samples", block.samples, 1);
+  kCheck.in_range("block.blocks", block.blocks, 1);
+  kCheck.one_of("tail", tail, {"partial", "carry", "drop", "pad"});
+  kCheck.one_of("rank_split", rank_split, {"by_sample", "by_shard", "interleaved"});
+  kCheck.one_of("worker_split", worker_split, {"by_sample", "by_shard", "interleaved"});
+  kCheck.in_range("epochs", epochs, 0);
+  kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
+  kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
+  kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);
+  check_transform(transform);
+  allocator.validate();
+  bad_samples.validate();
 }
 
 }  // namespace rota

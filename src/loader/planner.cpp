@@ -137,6 +137,47 @@ void Planner::deal_shards(Slots& out) const {
   }
 }
 
+std::optional<Position> Planner::find(const Position& at, std::size_t dataset, std::int64_t epoch,
+                                      SampleId id) {
+  if (auto* mixture = std::get_if<MixtureSchedule>(&schedule_)) {
+    return mixture->find(at, global_batch_size_, dataset, epoch, id);
+  }
+  auto& schedule = std::get<Schedule>(schedule_);
+  return schedule.find(at, global_batch_size_, schedule.turn(epoch, id));
+}
+
+// The inverse of take, take_shards and take_turns.
+int Planner::rank_of(std::int64_t slot, std::int64_t slots, ShardId shard) const noexcept {
+  if (rank_split_ == Split::by_shard) return static_cast<int>(shard.value % world_.size);
+  if (rank_split_ == Split::interleaved) return static_cast<int>(slot % world_.size);
+  __extension__ using i128 = __int128;
+  return static_cast<int>((i128{slot + 1} * world_.size - 1) / slots);  // the last whose slice begins there
+}
+
+std::optional<BatchSlot> Planner::when(const Position& at, SampleId id, std::int64_t epoch) {
+  std::size_t d = datasets_.size() - 1;
+  while (id.value < datasets_[d].first_id) --d;
+  id.value -= datasets_[d].first_id;
+  const auto start = find(at, d, epoch, id);
+  GlobalBatch batch;
+  const auto is_there = [&](const auto& schedule) {
+    return schedule.batch(*start, global_batch_size_, batch);
+  };
+  if (!start || !start->is_countable() || !std::visit(is_there, schedule_)) return std::nullopt;
+  std::visit([&](auto& schedule) { schedule.slice(batch, 0, batch.size, all_); }, schedule_);
+  const Seat seat = datasets_[d].order.epoch(epoch).seat(id);
+  std::int64_t slot = 0;
+  for (const Span& span : all_) {
+    const std::int64_t offset = seat.position - span.position;
+    if (span.mark == Mark::real && static_cast<std::size_t>(span.dataset) == d && span.epoch == epoch &&
+        span.shard == seat.shard && offset >= 0 && offset < span.count) {
+      return BatchSlot{start->step, rank_of(slot + offset, batch.size, seat.shard), slot + offset};
+    }
+    slot += span.count;
+  }
+  return std::nullopt;  // only as padding
+}
+
 WorkerInfo Planner::describe(int worker) const noexcept {
   const bool by_rank = rank_split_ == Split::by_shard;
   const bool by_worker = worker_split_ == Split::by_shard;

@@ -42,6 +42,8 @@ class Planner {
 
   /// This rank's part of the batch at `at`; false at the end of the run.
   bool plan(const Position& at, Slots& out);
+  /// Where sample `id` is read in `epoch` by a run that is at `at`: as Loader::when.
+  std::optional<BatchSlot> when(const Position& at, SampleId id, std::int64_t epoch);
   /// What worker `worker` is told. Any thread, while nothing changes.
   [[nodiscard]] WorkerInfo describe(int worker) const noexcept;
 
@@ -52,6 +54,8 @@ class Planner {
     std::int64_t first_id = 0;
     std::optional<EpochOrder> epoch;  // the last that was looked at
   };
+  std::optional<Position> find(const Position& at, std::size_t dataset, std::int64_t epoch, SampleId id);
+  [[nodiscard]] int rank_of(std::int64_t slot, std::int64_t slots, ShardId shard) const noexcept;
   void take(Slots& out);
   void take_shards(Slots& out);
   void take_turns(Slots& out);

@@ -2,25 +2,21 @@
 
 #include <fmt/format.h>
 
-#include <numeric>
+#include <string_view>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "rota/permutation.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 namespace {
 
-ShardPlan make_plan(const Source& source, const LoaderOptions& options) {
-  const auto lengths = source.shard_lengths(options.shards);
-  if (lengths.empty()) return ShardPlan::equal(source.size(), options.shards, options.interleave);
-  const auto sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  if (static_cast<std::int64_t>(lengths.size()) != options.shards || sum != source.size()) {
-    throw Error(
-        ErrorCode::callback,
-        fmt::format("make a loader: the source splits its {} samples into {} shards of {} samples in all; it "
-                    "was asked for {} shards",
-                    source.size(), lengths.size(), sum, options.shards));
-  }
+constexpr std::string_view kTask = "make a loader";
+
+ShardPlan make_plan(const Source& source, std::int64_t size, const LoaderOptions& options) {
+  const auto lengths = internal::ask_shard_lengths(source, size, options.shards, kTask);
+  if (lengths.empty()) return ShardPlan::equal(size, options.shards, options.interleave);
   return ShardPlan::ragged(lengths, options.interleave);
 }
 
@@ -36,13 +32,17 @@ void Mixture::validate() const {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::invalid_argument, "mix datasets: " + why);
   };
+  constexpr internal::OptionCheck kCheck("mix datasets");
+  kCheck.one_of("end", end, {"first_exhausted", "all_exhausted", "steps"});
   (void)quantise(weights_of(*this));
   for (std::size_t d = 0; d < datasets.size(); ++d) {
     if (!datasets[d].source) refuse(fmt::format("number {} is none (a null pointer)", d));
-    if (datasets[d].source->size() == 0) refuse(fmt::format("number {} has no samples; leave it out", d));
+    const Source& source = *datasets[d].source;
+    if (internal::ask("mix datasets", "size", [&] { return source.size(); }) == 0)
+      refuse(fmt::format("number {} has no samples; leave it out", d));
   }
   const bool ends_by_steps = end == MixtureEnd::steps;
-  if (ends_by_steps && steps < 1) refuse(fmt::format("steps is {}; it must be 1 or more", steps));
+  if (ends_by_steps) kCheck.in_range("steps", steps, 1);
   if (!ends_by_steps && steps != 0) {
     refuse(fmt::format("steps is {}; leave it, or let the mixture end by MixtureEnd::steps", steps));
   }
@@ -55,6 +55,8 @@ Recipe::Recipe(const Source& source, const LoaderOptions& options) : firsts{0} {
 }
 
 Recipe::Recipe(const Mixture& mixture, const LoaderOptions& options) : firsts{0} {
+  OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(mixture.datasets),
+                              "all datasets together have at most 2^24");
   for (std::size_t d = 0; d < mixture.datasets.size(); ++d) {
     const auto seed = derive_key(options.seed, 0, Purpose::dataset, static_cast<std::int64_t>(d)).low;
     add(*mixture.datasets[d].source, options, seed);
@@ -67,8 +69,10 @@ Recipe::Recipe(const Mixture& mixture, const LoaderOptions& options) : firsts{0}
 }
 
 void Recipe::add(const Source& source, const LoaderOptions& options, std::uint64_t seed) {
-  orders.emplace_back(make_plan(source, options), options.shuffle, seed, options.block);
-  firsts.push_back(firsts.back() + source.size());
+  SourceFacts facts = ask_facts(source, kTask);
+  orders.emplace_back(make_plan(source, facts.size, options), options.shuffle, seed, options.block);
+  firsts.push_back(firsts.back() + facts.size);
+  fields = std::move(facts.fields);
 }
 
 }  // namespace internal

@@ -18,9 +18,10 @@ struct Mixing {
 
 /// What makes the order of a run: the order of its dataset, or of each of those that are mixed.
 struct Recipe {
-  /// Throws Error{callback} for shard lengths of the source's own that do not add up.
+  /// Throws as internal::ask_facts and ask_shard_lengths do.
   Recipe(const Source& source, const LoaderOptions& options);
-  /// The same for a mixture that is valid.
+  /// The same for a mixture that is valid, and whose datasets can be joined. Throws Error{invalid_argument}
+  /// for too many shards of all of them.
   Recipe(const Mixture& mixture, const LoaderOptions& options);
 
   /// The number of dataset d's first sample, where those of all are numbered one dataset after the other.
@@ -28,6 +29,7 @@ struct Recipe {
 
   std::vector<Order> orders;
   std::vector<std::int64_t> firsts;  // [orders + 1]
+  std::vector<Field> fields;         // that the source said it has
   std::optional<Mixing> mixing;
 
  private:

@@ -8,7 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "loader/tally.hpp"
+#include "loader/access.hpp"
+#include "loader/resume_json.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -16,9 +17,9 @@ namespace {
 
 constexpr std::int64_t kColumns = 4;  // epoch, id, bytes of the place, bytes of the error
 
-std::string counts_name(std::string_view name) { return fmt::format("loader/{}/skipped_counts", name); }
-std::string list_name(std::string_view name) { return fmt::format("loader/{}/skipped", name); }
-std::string text_name(std::string_view name) { return fmt::format("loader/{}/skipped_text", name); }
+std::string counts_name(std::string_view name) { return part_of_loader(name, "skipped_counts"); }
+std::string list_name(std::string_view name) { return part_of_loader(name, "skipped"); }
+std::string text_name(std::string_view name) { return part_of_loader(name, "skipped_text"); }
 
 template <typename T>
 std::vector<std::byte> bytes_of(const T& values) {
@@ -90,7 +91,7 @@ class List {
 }  // namespace
 
 void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name) {
-  const Tally& tally = TallyAccess::of(loader);
+  const Tally& tally = LoaderAccess::tally(loader);
   if (!tally.skips() && tally.before() == 0) return;  // on all ranks alike
   const World world = loader.world();
   const bool writes = world.replica == 0;

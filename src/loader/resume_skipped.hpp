@@ -1,13 +1,6 @@
 #pragma once
 
-// What a loader has skipped, in a checkpoint, in tensors beside its cursors that are only there where
-// something is skipped or may be:
-//   loader/<name>/skipped_counts  int64 [world size]: what each rank has skipped. Their sum is that of the
-//   run:
-//                                 the first is also of what was skipped before the run was last restored.
-//   loader/<name>/skipped         int64 [n, 4]: the lists of all ranks, one after the other: epoch, id, bytes
-//                                 of the place, bytes of the error
-//   loader/<name>/skipped_text    uint8 [bytes]: places and errors, in that order
+// What a loader has skipped, in a checkpoint: STATE.md says in which tensors.
 
 #include <cstdint>
 #include <string_view>

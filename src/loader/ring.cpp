@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/scarce.hpp"
+
 namespace rota::internal {
 
 Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, bool is_held)
@@ -15,7 +17,8 @@ Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, 
       stats_(static_cast<std::size_t>(options.workers)) {
   for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch(w));
   for (int w = 0; w < options.workers; ++w) {
-    threads_.emplace_back([this, w](const std::stop_token& stop) { work(stop, w); });
+    threads_.push_back(start_thread("start the workers of a loader",
+                                    [this, w](const std::stop_token& stop) { work(stop, w); }));
   }
 }
 

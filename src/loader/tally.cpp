@@ -17,9 +17,9 @@ constexpr std::size_t kMaxListed = 1000;
 constexpr std::size_t kMaxTextBytes = 1000;
 constexpr std::size_t kMaxNamed = 3;  // samples in a message
 
-mpi::LaggingSum sum_of(const BadSamples& options) {
-  if (options.policy == OnBadSample::fail || options.comm == nullptr) return {};
-  return mpi::LaggingSum(*options.comm);
+std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator* comm,
+                                                 std::chrono::milliseconds deadline) {
+  return std::make_unique<mpi::DeferredReduction>(comm, mpi::Reduction::sum, deadline, "count bad samples");
 }
 
 std::int64_t code_of(const std::exception_ptr& error) {
@@ -35,13 +35,16 @@ std::int64_t code_of(const std::exception_ptr& error) {
 }  // namespace
 
 Tally::Tally(const BadSamples& options)
-    : skips_(options.policy == OnBadSample::skip), max_skipped_(options.max_skipped), sum_(sum_of(options)) {}
+    : skips_(options.policy == OnBadSample::skip),
+      max_skipped_(options.max_skipped),
+      deadline_(options.deadline),
+      sum_(sum_over(skips_ ? options.comm : nullptr, deadline_)) {}
 
 // ---- the steps ----
 
 void Tally::begin_step() {
   if (!skips_) return;
-  judge(!is_reported_ && sum_.is_under_way() ? hear() : Report{});
+  judge(!is_reported_ && sum_->is_under_way() ? hear() : Report{});
 }
 
 void Tally::end_run() {
@@ -79,7 +82,7 @@ std::int64_t Tally::end_step(const BatchMemory& batch) {
 
 void Tally::fail_step(const std::exception_ptr& error) {
   if (!skips_ || is_reported_) return;
-  report({.failed = 1, .rank = sum_.comm().rank(), .code = code_of(error)});
+  report({.failed = 1, .rank = sum_->comm().rank(), .code = code_of(error)});
   is_reported_ = true;
 }
 
@@ -97,28 +100,29 @@ void Tally::list(const BatchMemory& batch, std::size_t slot) {
 void Tally::report(Report report) {
   mine_ = report;
   mine_.skipped = since_;
-  sum_.begin({mine_.skipped, mine_.failed, mine_.rank, mine_.code});
+  sum_->begin({mine_.skipped, mine_.failed, mine_.rank, mine_.code});
 }
 
 // What the other ranks have told, this one's share taken off.
 Tally::Report Tally::hear() {
-  const auto [skipped, failed, rank, code] = sum_.end();
+  const auto sum = sum_->end();
   if (std::exchange(is_stale_, false)) return {};
-  agreed_ = before_ + skipped;
+  const Report all{.skipped = sum[0], .failed = sum[1], .rank = sum[2], .code = sum[3]};
+  agreed_ = before_ + all.skipped;
   skipped_.count = agreed_ + since_ - mine_.skipped;
-  return {.skipped = skipped - mine_.skipped,
-          .failed = failed - mine_.failed,
-          .rank = rank - mine_.rank,
-          .code = code - mine_.code};
+  return {.skipped = all.skipped - mine_.skipped,
+          .failed = all.failed - mine_.failed,
+          .rank = all.rank - mine_.rank,
+          .code = all.code - mine_.code};
 }
 
 void Tally::count_with(const mpi::Communicator& comm) {
   is_reported_ = false;
   if (!skips_) return;
-  if (sum_.is_under_way()) static_cast<void>(hear());
+  if (sum_->is_under_way()) static_cast<void>(hear());
   before_ = agreed_;
   since_ -= std::exchange(mine_, {}).skipped;
-  sum_ = mpi::LaggingSum(comm);
+  sum_ = sum_over(&comm, deadline_);
   mpi::max(comm, std::span(&before_, 1));
   agreed_ = before_;
   skipped_.count = before_ + since_;
@@ -129,7 +133,7 @@ void Tally::restore(std::int64_t before, std::vector<SkippedSample> samples) {
   before_ = agreed_ = before;
   since_ = 0;
   mine_ = {};
-  is_stale_ = sum_.is_under_way();
+  is_stale_ = sum_->is_under_way();
 }
 
 // On all ranks alike: the lowest that has a sample to show says which.
@@ -149,7 +153,7 @@ void Tally::throw_too_many() const {
     error = std::make_exception_ptr(
         Error(ErrorCode::corrupt, fmt::format("{}; {}. The first: {}", what, advice, first)));
   }
-  mpi::agree(sum_.comm(), "skip bad samples", error);
+  sum_->agree(error);
   throw Error(ErrorCode::corrupt, fmt::format("{}; {}", what, advice));
 }
 

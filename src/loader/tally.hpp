@@ -1,12 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <vector>
 
 #include "loader/batch_memory.hpp"
-#include "mpi/lagging_sum.hpp"
+#include "mpi/deferred_reduction.hpp"
 #include "rota/bad_samples.hpp"
 #include "rota/loader.hpp"
 
@@ -14,15 +16,16 @@ namespace rota::internal {
 
 /// Keeps what was passed over in batches that were handed out, and counts it with other ranks. A step begins,
 /// then ends or fails; one that has failed may begin again. Its first end or failure begins a sum over ranks,
-/// the only one of this step however often it is tried, so that the ranks' sums match; the next step ends it.
+/// the only one of this step however often it is tried, so that the ranks' sums match; the next step ends it,
+/// and waits for the other ranks until the deadline. Once that was missed, it throws Error{timeout} for ever.
 /// *One thread*, the loader's caller.
 class Tally {
  public:
   /// **Collective** over `options.comm` where bad samples are skipped.
   explicit Tally(const BadSamples& options);
 
-  /// **Collective.** Throws Error{corrupt} on all ranks where too many are skipped by now, and, once, what
-  /// the last step's failure on another rank was.
+  /// **Collective.** Throws Error{corrupt} on all ranks where too many are skipped by now, once what the last
+  /// step's failure on another rank was, and Error{timeout} naming the ranks that did not come.
   void begin_step();
   /// **Collective.** There is no step more: counts what is not counted yet, once. Throws as `begin_step`
   /// does.
@@ -39,6 +42,11 @@ class Tally {
   [[nodiscard]] const SkippedSamples& skipped() const noexcept { return skipped_; }
   /// What was skipped before the loader was made, restored, or counted with others: the same on all ranks.
   [[nodiscard]] std::int64_t before() const noexcept { return before_; }
+  /// What all ranks of `world` know to be skipped, the same on each: without the last step, and where they do
+  /// not count together without what was skipped since `before`.
+  [[nodiscard]] std::int64_t known(const World& world) const noexcept {
+    return sum_->comm().size() == world.size ? agreed_ : before_;
+  }
   /// What this rank has skipped since.
   [[nodiscard]] std::int64_t since() const noexcept { return since_; }
   /// Takes over the count of the run so far, and this rank's part of its list.
@@ -62,7 +70,8 @@ class Tally {
 
   bool skips_;
   std::int64_t max_skipped_;
-  mpi::LaggingSum sum_;
+  std::chrono::milliseconds deadline_;
+  std::unique_ptr<mpi::DeferredReduction> sum_;
   SkippedSamples skipped_;
   std::int64_t before_ = 0;
   std::int64_t since_ = 0;    // by this rank
@@ -71,13 +80,6 @@ class Tally {
   bool is_reported_ = false;  // this step has failed before
   bool is_over_ = false;      // the run is, and that was summed
   bool is_stale_ = false;     // the sum under way is of before a restore
-};
-
-/// The tally of a loader, for its glue.
-class TallyAccess {
- public:
-  static Tally& of(Loader& loader) noexcept;
-  static const Tally& of(const Loader& loader) noexcept;
 };
 
 }  // namespace rota::internal

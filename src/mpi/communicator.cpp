@@ -3,6 +3,7 @@
 #include <array>
 #include <utility>
 
+#include "mpi/job.hpp"
 #include "rota/error.hpp"
 #include "rota/mpi.hpp"
 
@@ -41,6 +42,8 @@ World world(MPI_Comm comm) {
   check(MPI_Comm_size(comm, &world.size), "MPI_Comm_size");
   return world;
 }
+
+int job_size() { return is_running() ? world(MPI_COMM_WORLD).size : 1; }
 
 Communicator::Communicator(MPI_Comm comm) {
   require_running("duplicate a communicator");

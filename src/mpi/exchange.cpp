@@ -226,4 +226,59 @@ void agree(const World& world, const Run& run, std::string_view phase, const std
   throw Error(static_cast<ErrorCode>(header->code), fmt::format("rank {}: {}", failed, *text));
 }
 
+namespace {
+
+// What an all-gather reads and writes.
+struct Gathered {
+  std::string mine;
+  std::vector<std::int64_t> sizes;
+  std::vector<int> counts;
+  std::vector<int> offsets;
+  std::string all;
+
+  void lay_out(std::string_view phase) {
+    std::int64_t bytes = 0;
+    for (const std::int64_t size : sizes) {
+      offsets.push_back(static_cast<int>(bytes));
+      counts.push_back(static_cast<int>(size));
+      if ((bytes += size) <= INT_MAX) continue;
+      throw Error(ErrorCode::out_of_range, fmt::format("{}: {} bytes or more are too many", phase, bytes));
+    }
+    all.resize(static_cast<std::size_t>(bytes));
+  }
+  [[nodiscard]] std::vector<std::string> parts() const {
+    std::vector<std::string> parts;
+    for (std::size_t r = 0; r < counts.size(); ++r) {
+      parts.push_back(all.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r])));
+    }
+    return parts;
+  }
+};
+
+}  // namespace
+
+std::vector<std::string> all_gather(const World& world, const Run& run, std::string_view phase,
+                                    std::string mine) {
+  if (world.size == 1) return {std::move(mine)};
+  const auto memory = std::make_shared<Gathered>();
+  memory->mine = std::move(mine);
+  memory->sizes.resize(static_cast<std::size_t>(world.size));
+  memory->sizes[static_cast<std::size_t>(world.rank)] = std::ssize(memory->mine);
+  Operation tell(phase, memory, [memory](MPI_Comm comm, Requests& requests) {
+    check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, memory->sizes.data(), 1, MPI_INT64_T, comm,
+                         &requests.emplace_back()),
+          "MPI_Iallgather");
+  });
+  run(tell);
+  memory->lay_out(phase);
+  Operation gather(phase, memory, [memory](MPI_Comm comm, Requests& requests) {
+    check(MPI_Iallgatherv(memory->mine.data(), static_cast<int>(memory->mine.size()), MPI_BYTE,
+                          memory->all.data(), memory->counts.data(), memory->offsets.data(), MPI_BYTE, comm,
+                          &requests.emplace_back()),
+          "MPI_Iallgatherv");
+  });
+  run(gather);
+  return memory->parts();
+}
+
 }  // namespace rota::mpi

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 
@@ -48,7 +49,9 @@ class LengthReader {
     };
     {
       std::vector<std::jthread> others;
-      for (std::int64_t part = 1; part < parts; ++part) others.emplace_back(take, part);
+      for (std::int64_t part = 1; part < parts; ++part) {
+        others.push_back(internal::start_thread("ask for the lengths of documents", take, part));
+      }
       take(0);
     }
     for (const std::exception_ptr& error : errors) {
@@ -115,19 +118,19 @@ std::int64_t sum(std::span<const std::int64_t> lengths) {
 
 }  // namespace
 
-DocumentStream::DocumentStream(const Source& documents, std::size_t field, const StreamOptions& options,
-                               const mpi::Nodes& nodes) {
+DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::size_t field,
+                               const StreamOptions& options, const mpi::Nodes& nodes) {
   const mpi::Communicator& all = nodes.all();
-  const std::int64_t size = documents.size();
   if (options.seed) order_.emplace(size, derive_key(*options.seed, 0, Purpose::packing, 0));
   const std::int64_t first = share(size, all.rank(), all.size());
   const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
   const auto ends = std::make_shared<std::vector<std::int64_t>>();
   std::int64_t before = 0;
   mpi::together(all, "ask for the lengths of documents", [&] {
-    ends->resize(static_cast<std::size_t>(count));
+    internal::with_memory([&] { ends->resize(static_cast<std::size_t>(count)); },
+                          [&] { return fmt::format("pack documents: keep where {} of them end", count); });
     read_lengths(documents, {documents, field, order_, options.added}, first, *ends,
-                 (size + all.size() - 1) / all.size(), options.threads);
+                 size / all.size() + (size % all.size() == 0 ? 0 : 1), options.threads);
     before = sum(*ends);
   });
   std::vector<std::int64_t> of_ranks = mpi::gather(all, before);

@@ -34,10 +34,10 @@ class DocumentStream {
     std::int64_t size = 0;
   };
 
-  /// Ragged field `field` of `documents`, row by row. **Collective** over `nodes`. Throws on all ranks what
-  /// it throws on one: as Source::rows does, Error{callback} for a number of rows that cannot be,
-  /// Error{out_of_range} for more than 2^62 tokens.
-  DocumentStream(const Source& documents, std::size_t field, const StreamOptions& options,
+  /// Ragged field `field` of the `size` documents of `documents`, row by row. **Collective** over `nodes`.
+  /// Throws on all ranks what it throws on one: as Source::rows does, Error{callback} for a number of rows
+  /// that cannot be, Error{out_of_range} for more than 2^62 tokens.
+  DocumentStream(const Source& documents, std::int64_t size, std::size_t field, const StreamOptions& options,
                  const mpi::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }

@@ -92,7 +92,7 @@ class FilesSource final : public Source {
 
 }  // namespace
 
-std::unique_ptr<const Source> make_files_source(FileList files) {
+std::shared_ptr<const Source> make_files_source(FileList files) {
   if (files.crew().options.share_files) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("open files of {}: each is one sample, which one rank reads once, and "
@@ -105,7 +105,7 @@ std::unique_ptr<const Source> make_files_source(FileList files) {
   return std::make_unique<FilesSource>(std::move(files));
 }
 
-std::unique_ptr<const Source> open_files(const Catalog& catalog) {
+std::shared_ptr<const Source> open_files(const Catalog& catalog) {
   return make_files_source(files_of(catalog));
 }
 

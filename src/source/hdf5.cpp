@@ -176,18 +176,11 @@ class Hdf5Source final : public Source {
 };
 
 // "x" and "/x" are the same dataset.
-std::vector<std::string> absolute_names(const std::vector<std::string>& names) {
-  std::vector<std::string> result;
-  for (const std::string& name : names) {
-    std::string absolute = name.starts_with('/') ? name : "/" + name;
-    if (absolute.size() == 1 || std::find(result.begin(), result.end(), absolute) != result.end()) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("open HDF5 files: dataset \"{}\" is {}; name each dataset once", name,
-                              absolute.size() == 1 ? "no name" : "named twice"));
-    }
-    result.push_back(std::move(absolute));
+std::vector<std::string> absolute_names(std::vector<std::string> names) {
+  for (std::string& name : names) {
+    if (!name.starts_with('/')) name.insert(0, "/");
   }
-  return result;
+  return names;
 }
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.
@@ -277,7 +270,13 @@ bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.
 
 }  // namespace
 
-std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options) {
+void Hdf5Options::validate() const {
+  std::vector<std::string> names = absolute_names(datasets);
+  for (std::string& name : names) name.erase(0, 1);
+  require_distinct("Hdf5Options::datasets", names);
+}
+
+std::shared_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options) {
   files = files.only(is_hdf5_name);
   std::vector<std::string> datasets = absolute_names(options.datasets);
   if (datasets.empty()) {
@@ -311,7 +310,8 @@ std::unique_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
   });
 }
 
-std::unique_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
+std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
+  mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   return make_hdf5_source(files_of(catalog), options);
 }
 

@@ -224,6 +224,7 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
   unsigned options = 0;
   hdf5::check(H5Pget_chunk_opts(question.properties.get(), &options), question.what);
   const bool has_plain_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+  const std::uint64_t stored = question.subject.file.stored_chunks(question.dataset.get(), question.what);
   ChunkGrid grid(dataset);
   std::int64_t number = 0;
   do {
@@ -237,6 +238,12 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
     ++number;
   } while (grid.advance());
   dataset.chunks.shrink_to_fit();
+  if (dataset.chunks.size() == stored) return;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("{} has {} chunks, of which HDF5 finds {}: its index is damaged; fetch or write the file "
+                  "again",
+                  question.what, stored, dataset.chunks.size()));
 }
 
 void ask_chunked(const Question& question, Hdf5Dataset& dataset) {

@@ -1,25 +1,39 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
 #include "source/field_text.hpp"
 #include "source/instance.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 namespace {
+
+constexpr std::string_view kTask = "join datasets";
 
 class Joined final : public Source {
  public:
   explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
     begins_.push_back(0);
-    for (const auto& source : sources_) begins_.push_back(begins_.back() + source->size());
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      const internal::SourceFacts facts = internal::ask_facts(*sources_[s], kTask);
+      if (s == 0) fields_ = facts.fields;
+      if (facts.fields != fields_) refuse(s, facts.fields);
+      if (facts.size > kMaxCount - begins_.back()) refuse_sum(s, facts.size);
+      begins_.push_back(begins_.back() + facts.size);
+    }
   }
 
+  /// The same samples, of `sources`.
+  Joined(const Joined& other, std::vector<std::shared_ptr<const Source>> sources)
+      : sources_(std::move(sources)), fields_(other.fields_), begins_(other.begins_) {}
+
   [[nodiscard]] std::int64_t size() const override { return begins_.back(); }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return sources_.front()->fields(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     by_source(ids, [&](const Source& source, std::span<const SampleId> own, std::size_t first) {
@@ -51,15 +65,15 @@ class Joined final : public Source {
     for (auto& source : sources) {
       if (auto own = internal::instance_of(*source, worker)) source = std::move(own);
     }
-    return sources == sources_ ? nullptr : std::make_unique<Joined>(std::move(sources));
+    return sources == sources_ ? nullptr : std::make_unique<Joined>(*this, std::move(sources));
   }
 
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
     std::vector<std::int64_t> sizes;
-    for (const auto& source : sources_) {
-      const auto own = source->part_sizes();
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      const auto own = internal::ask_part_sizes(*sources_[s], size_of(s), kTask);
       sizes.insert(sizes.end(), own.begin(), own.end());
-      if (own.empty()) sizes.push_back(source->size());
+      if (own.empty()) sizes.push_back(size_of(s));
     }
     return sizes;
   }
@@ -73,7 +87,7 @@ class Joined final : public Source {
     std::vector<std::vector<SampleId>> own(sources_.size());
     for (const SampleId id : ids) {
       if (id.value < 0 || id.value >= size()) {  // refused by all ranks together
-        for (std::size_t s = 0; s < sources_.size(); ++s) own[s].push_back({sources_[s]->size()});
+        for (std::size_t s = 0; s < sources_.size(); ++s) own[s].push_back({size_of(s)});
         continue;
       }
       const std::size_t s = source_of(id);
@@ -130,6 +144,18 @@ class Joined final : public Source {
   }
 
  private:
+  [[noreturn]] void refuse(std::size_t s, const std::vector<Field>& fields) const {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: number 0 has {}; number {} has {}; give all the same fields", kTask,
+                            internal::describe(fields_), s, internal::describe(fields)));
+  }
+  [[noreturn]] void refuse_sum(std::size_t s, std::int64_t size) const {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: number {} has {} samples, behind {} of those before; all together may have 2^62",
+                    kTask, s, size, begins_.back()));
+  }
+  [[nodiscard]] std::int64_t size_of(std::size_t s) const noexcept { return begins_[s + 1] - begins_[s]; }
   [[nodiscard]] std::size_t source_of(SampleId id) const noexcept {
     const auto after = std::ranges::upper_bound(begins_, id.value);
     return static_cast<std::size_t>(after - begins_.begin()) - 1;
@@ -152,6 +178,7 @@ class Joined final : public Source {
   }
 
   std::vector<std::shared_ptr<const Source>> sources_;
+  std::vector<Field> fields_;
   std::vector<std::int64_t> begins_;  // [sources + 1]
 };
 
@@ -161,13 +188,6 @@ std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> so
   if (sources.empty() || std::ranges::find(sources, nullptr) != sources.end()) {
     throw Error(ErrorCode::invalid_argument,
                 "join datasets: there must be one or more, and none may be missing (a null pointer)");
-  }
-  const std::vector<Field>& fields = sources.front()->fields();
-  for (std::size_t s = 1; s < sources.size(); ++s) {
-    if (sources[s]->fields() == fields) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("join datasets: number 0 has {}; number {} has {}; give all the same fields",
-                            internal::describe(fields), s, internal::describe(sources[s]->fields())));
   }
   return std::make_shared<Joined>(std::move(sources));
 }

@@ -12,8 +12,6 @@
 namespace rota {
 namespace {
 
-constexpr std::uint64_t kLeastPacked = 9;  // a frame of zstd (RFC 8878); a member of gzip has 18 or more
-
 bool is_named_packed(std::string_view path) {
   return path.ends_with(".gz") || path.ends_with(".zst") || path.ends_with(".zstd");
 }
@@ -25,9 +23,9 @@ class LinesFormat final : public RecordFormat {
 
   [[nodiscard]] PackedAs packed_as(const RecordFile& file) const override {
     const PackedAs as{.packing = packing_of(file)};
-    if (as.packing == Packing::none && file.bytes() < kLeastPacked && is_named_packed(file.path())) {
-      throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes can be no such file; it "
-                                       "was cut short: restore it",
+    if (as.packing == Packing::none && is_named_packed(file.path())) {
+      throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes begin otherwise: it is "
+                                       "damaged or was cut short, restore it; or it was unpacked, rename it",
                                        file.bytes()));
     }
     return as;
@@ -67,11 +65,11 @@ class LinesFormat final : public RecordFormat {
 
 }  // namespace
 
-std::unique_ptr<const Source> make_lines_source(FileList files) {
+std::shared_ptr<const Source> make_lines_source(FileList files) {
   return make_record_source(std::move(files), std::make_unique<LinesFormat>(), "lines");
 }
 
-std::unique_ptr<const Source> open_lines(const Catalog& catalog) {
+std::shared_ptr<const Source> open_lines(const Catalog& catalog) {
   return make_lines_source(files_of(catalog).with_sizes());
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t kVersion = 2;
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
 // Places in a shard are numbers of 32 bits.
 constexpr std::uint64_t kMostPackedShard = std::uint64_t{1} << 32;
@@ -96,10 +97,19 @@ std::optional<PackedFile> read_packed(const json& shard) {
       .compression = compression.is_null() ? std::string("nothing known") : compression.get<std::string>()};
 }
 
+// Of the index, or of a shard.
+void require_version(const json& versioned, const std::string& where) {
+  const auto version = versioned.at("version").get<std::int64_t>();
+  if (version == kVersion) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{}: version {} of MDS; rota knows {}", where, version, kVersion));
+}
+
 Shard read_shard(const json& shard, const std::string& where) {
   if (const auto format = shard.at("format").get<std::string>(); format != "mds") {
     throw Error(ErrorCode::unsupported, fmt::format("{}: its format is {}, and not mds", where, format));
   }
+  require_version(shard, where);
   const json& raw = shard.at("raw_data");
   Shard result{.name = raw.at("basename").get<std::string>(),
                .bytes = raw.at("bytes").get<std::uint64_t>(),
@@ -135,10 +145,7 @@ Index read_index(const std::string& text, const std::string& path) {
   Index index;
   try {
     const json root = json::parse(text);
-    if (const auto version = root.at("version").get<std::int64_t>(); version != 2) {
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("open {}: version {} of MDS; rota knows 2", path, version));
-    }
+    require_version(root, fmt::format("open {}", path));
     for (const json& shard : root.at("shards")) {
       const std::string where = fmt::format("open {}: shard {}", path, index.shards.size());
       index.shards.push_back(read_shard(shard, where));
@@ -314,7 +321,10 @@ class MdsFormat final : public RecordFormat {
 
 }  // namespace
 
-std::unique_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
+void MdsOptions::validate() const { require_distinct("MdsOptions::columns", columns); }
+
+std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
+  mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   const FileList index_file =
       files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string path = index_file.path(0);

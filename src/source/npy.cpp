@@ -36,7 +36,7 @@ void require_alike(const FileList& files, const std::vector<NpyHeader>& headers)
   }
 }
 
-std::unique_ptr<const Source> make_rows(FileList files, const std::vector<NpyHeader>& headers) {
+std::shared_ptr<const Source> make_rows(FileList files, const std::vector<NpyHeader>& headers) {
   StridedLayout layout{.format = "npy",
                        .field = {.name = "data", .dtype = headers[0].dtype, .shape = row_shape(headers[0])},
                        .files = {}};
@@ -101,14 +101,14 @@ bool is_npy(const FileList& files, std::size_t i) {
   return got == std::ssize(found) && std::string_view(found.data(), found.size()) == kMagic;
 }
 
-std::unique_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options) {
+std::shared_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options) {
   std::vector<NpyHeader> headers = read_headers(files);
   require_alike(files, headers);
   if (!options.file_is_sample) return make_rows(std::move(files), headers);
   return make_record_source(std::move(files), std::make_unique<NpyFiles>(std::move(headers)), "npy files");
 }
 
-std::unique_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
+std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
   return make_npy_source(files_of(catalog).with_sizes(), options);
 }
 

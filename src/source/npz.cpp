@@ -187,7 +187,10 @@ class NpzRows final : public RecordFormat {
 
 }  // namespace
 
-std::unique_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options) {
+void NpzOptions::validate() const { require_distinct("NpzOptions::arrays", arrays); }
+
+std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options) {
+  mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   FileList files = files_of(catalog).with_sizes();
   const std::string signature = fmt::format("npz {}", options.arrays);
   const auto index = index_open_files(

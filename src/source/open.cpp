@@ -1,27 +1,28 @@
 #include "rota/open.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include "catalog/format_names.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
+#include "source/records.hpp"
+#include "source/unpacking.hpp"
 
 namespace rota {
 namespace {
 
 constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 
-constexpr auto kFormats = {"auto", "files", "hdf5",   "tfrecord", "tar", "lines",
-                           "npy",  "npz",   "tokens", "megatron", "mds"};
-
 // Such a directory has other files, too.
 bool is_mds(const FileList& files) {
+  if (files.listing().is_computed()) return false;  // index.json is of no pattern
   bool has_index = false;
   bool has_shard = false;
   const auto names = files.read_names();
@@ -85,6 +86,23 @@ std::string_view format_by_name(std::string_view name) {
   return {};
 }
 
+constexpr std::string_view kWhatToDo =
+    "restore it, or leave it out by a glob, or say which format it is (\"files\": each file is a sample)";
+
+// File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole.
+void refuse_damaged(const FileList& files, std::size_t i, std::string_view format) {
+  const Descriptor opened = files.open(i);
+  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  const Packing packing = packing_of(file);
+  if (packing == Packing::none) {
+    throw file.damage(0, fmt::format("it is named as {}, and does not begin so: it is damaged, cut short or "
+                                     "something else; {}",
+                                     format, kWhatToDo));
+  }
+  // All of it: a checksum stands at its end.
+  unpack(file, packing, [](std::span<const std::byte>) { return true; });
+}
+
 bool is_of(std::string_view format, const FileList& files, std::size_t i, const std::string& name) {
   if (format == "tar") return is_tar(files, i);
   if (format == "hdf5") return has_hdf5_signature(files, i);
@@ -104,11 +122,11 @@ void refuse_mixed(const FileList& files) {
     if (format.empty()) continue;
     std::size_t other = 0;
     while (other + 1 < files.size() && is_of(format, files, other, (*names)[other])) ++other;
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("open {}: {} is named as {}, and {} is no such file: restore it, or leave it out by "
-                    "a glob, or say which format it is (\"files\": each file is a sample)",
-                    files.directory(), name, format, files.path(other)));
+    const std::string other_name = (*names)[other];
+    if (format_by_name(other_name) == format) refuse_damaged(files, other, format);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.directory(), name,
+                            format, files.path(other), kWhatToDo));
   }
 }
 
@@ -123,15 +141,16 @@ std::string format_of(const FileList& files) {
   return "files";
 }
 
-void require_format(const std::string& path, const std::string& format) {
-  if (std::find(kFormats.begin(), kFormats.end(), format) == kFormats.end()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: there is no format \"{}\"; use one of \"{}\"", path, format,
-                            fmt::join(kFormats, "\", \"")));
+}  // namespace
+
+void require_distinct(std::string_view option, std::span<const std::string> names) {
+  std::set<std::string_view> seen;
+  for (const std::string& name : names) {
+    if (!name.empty() && seen.insert(name).second) continue;
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: \"{}\" is {}; name each once", option, name,
+                                                         name.empty() ? "no name" : "named twice"));
   }
 }
-
-}  // namespace
 
 bool has_hdf5_signature(const FileList& files, std::size_t i) {
   const Descriptor file = files.open(i);
@@ -146,21 +165,23 @@ bool has_hdf5_signature(const FileList& files, std::size_t i) {
   return false;
 }
 
-std::vector<std::string> formats() { return {kFormats.begin(), kFormats.end()}; }
+std::vector<std::string> formats() { return {format_names().begin(), format_names().end()}; }
 
 std::string find_format(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
   if (files.listing().is_spread()) return "files";
   return files.crew().on_first_rank("look which format it is", [&] {
-    const std::string& saved = files.kept().saved_as();
-    return saved.empty() ? format_of(files) : saved;
+    std::string format = files.kept().format();
+    if (!format.empty()) return format;
+    format = format_of(files);
+    files.kept().set_format(format);
+    return format;
   });
 }
 
-std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
-  require_format(files_of(catalog).directory(), format);
+std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
   const std::string known = format == "auto" ? find_format(catalog) : format;
-  files_of(catalog).kept().set_opened_as(known);
+  require_format("open " + files_of(catalog).directory(), known);
   if (known == "hdf5") return open_hdf5(catalog);
   if (known == "tfrecord") return open_tfrecord(catalog);
   if (known == "tar") return open_tar(catalog);
@@ -173,41 +194,45 @@ std::unique_ptr<const Source> open(const Catalog& catalog, const std::string& fo
   return open_files(catalog);
 }
 
-std::unique_ptr<const Source> open(const std::filesystem::path& path, const std::string& format) {
-  require_format(path.native(), format);
+std::shared_ptr<const Source> open(const std::filesystem::path& path, const std::string& format) {
+  require_format("open " + path.native(), format);
   return open(Catalog(path), format);
 }
-std::unique_ptr<const Source> open_files(const std::filesystem::path& path) {
+std::shared_ptr<const Source> open_files(const std::filesystem::path& path) {
   return open_files(Catalog(path));
 }
-std::unique_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options) {
+std::shared_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options) {
+  options.validate();
   return open_hdf5(Catalog(path), options);
 }
-std::unique_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
+std::shared_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
                                             const TfRecordOptions& options) {
   return open_tfrecord(Catalog(path), options);
 }
-std::unique_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options) {
+std::shared_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options) {
   options.validate();
   return open_tar(Catalog(path), options);
 }
-std::unique_ptr<const Source> open_lines(const std::filesystem::path& path) {
+std::shared_ptr<const Source> open_lines(const std::filesystem::path& path) {
   return open_lines(Catalog(path));
 }
-std::unique_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options) {
+std::shared_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options) {
   return open_npy(Catalog(path), options);
 }
-std::unique_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options) {
+std::shared_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options) {
+  options.validate();
   return open_npz(Catalog(path), options);
 }
-std::unique_ptr<const Source> open_tokens(const std::filesystem::path& path, const TokensOptions& options) {
+std::shared_ptr<const Source> open_tokens(const std::filesystem::path& path, const TokensOptions& options) {
   options.validate();
   return open_tokens(Catalog(path), options);
 }
-std::unique_ptr<const Source> open_megatron(const std::filesystem::path& path) {
-  return open_megatron(Catalog(path));
+std::shared_ptr<const Source> open_megatron(const std::filesystem::path& path,
+                                            const MegatronOptions& options) {
+  return open_megatron(Catalog(path), options);
 }
-std::unique_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options) {
+std::shared_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options) {
+  options.validate();
   return open_mds(Catalog(path), options);
 }
 

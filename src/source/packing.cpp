@@ -12,10 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/option.hpp"
 #include "mpi/nodes.hpp"
 #include "rota/error.hpp"
 #include "source/document_stream.hpp"
 #include "source/instance.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 namespace {
@@ -127,9 +129,12 @@ std::optional<Token> make_token(const char* option, std::optional<std::int64_t> 
 /// What is packed, and how.
 struct Plan {
   Plan(std::shared_ptr<const Source> source, const PackOptions& options)
+      : Plan(source, internal::ask_facts(*source, "pack documents"), options) {}
+  Plan(std::shared_ptr<const Source> source, const internal::SourceFacts& facts, const PackOptions& options)
       : documents(std::move(source)),
-        field(find_tokens(documents->fields(), options.field)),
-        tokens(documents->fields()[field]),
+        size(facts.size),
+        field(find_tokens(facts.fields, options.field)),
+        tokens(facts.fields[field]),
         length(options.length),
         bos(make_token("bos", options.bos, tokens.dtype)),
         eos(make_token("eos", options.eos, tokens.dtype)),
@@ -137,13 +142,14 @@ struct Plan {
     if (options.shuffle_documents) seed = options.seed;
     const Fingerprint whole = documents->fingerprint();
     FingerprintBuilder builder;
-    builder.add("pack").add(to_string(whole)).add(documents->size()).add(tokens.name).add(length);
+    builder.add("pack").add(to_string(whole)).add(size).add(tokens.name).add(length);
     for (const auto& token : {options.bos, options.eos}) builder.add(token ? 1 : 0).add(token.value_or(0));
     builder.add(options.pad).add(seed ? 1 : 0).add(static_cast<std::int64_t>(seed.value_or(0)));
     fingerprint = builder.finish();
   }
 
   std::shared_ptr<const Source> documents;
+  std::int64_t size;  // of them
   std::size_t field;
   Field tokens;
   std::int64_t length;
@@ -199,7 +205,7 @@ class PackedSource final : public Source {
     for (const SampleId id : ids) {
       // One that there is not is refused by all ranks together.
       if (id.value < 0 || id.value >= size()) {
-        documents.push_back({plan_.documents->size()});
+        documents.push_back({plan_.size});
       } else {
         visit(id, [&](const DocumentStream::Piece& piece) { documents.push_back(piece.document); });
       }
@@ -285,11 +291,9 @@ void require_same(const mpi::Communicator& comm, const Fingerprint& fingerprint)
 }  // namespace
 
 void PackOptions::validate() const {
-  if (length < 1 || length > std::numeric_limits<std::int32_t>::max()) {
-    throw refusal(
-        fmt::format("length is {}; use 1 to {} tokens", length, std::numeric_limits<std::int32_t>::max()));
-  }
-  if (threads < 1) throw refusal(fmt::format("threads is {}; use 1 or more", threads));
+  constexpr internal::OptionCheck kCheck("pack documents");
+  kCheck.in_range("length", length, 1, std::numeric_limits<std::int32_t>::max(), "tokens");
+  kCheck.in_range("threads", threads, 1, internal::kMaxThreads);
 }
 
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options) {
@@ -305,7 +309,7 @@ std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, cons
   });
   require_same(nodes.all(), plan->fingerprint);
   auto stream = std::make_shared<const DocumentStream>(
-      *plan->documents, plan->field,
+      *plan->documents, plan->size, plan->field,
       StreamOptions{
           .added = (plan->bos ? 1 : 0) + (plan->eos ? 1 : 0), .seed = plan->seed, .threads = options.threads},
       nodes);

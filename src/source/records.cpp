@@ -295,6 +295,8 @@ void refuse_compressed(const RecordFile& file) {
                                     {"\x28\xB5\x2F\xFD"sv, "zstd"},
                                     {"\x04\x22\x4D\x18"sv, "LZ4"}}) {
     if (!text.starts_with(magic)) continue;
+    if (text.size() == magic.size())
+      throw file.damage(0, fmt::format("it begins as {} does, and was cut short: restore it", name));
     throw Error(
         ErrorCode::unsupported,
         fmt::format("open {}: it is compressed ({}), and samples cannot be read from its middle; unpack "
@@ -308,7 +310,7 @@ void RecordFormat::read(const RecordFile& file, std::size_t /*field*/, const Byt
   file.read(range.offset, to);
 }
 
-std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
+std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  const std::string& signature) {
   // Of what is kept since files may be packed.
   const std::string kept_as = signature.empty() ? signature : signature + ", packed or not";

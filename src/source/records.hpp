@@ -99,7 +99,7 @@ inline constexpr std::string_view kKeyField = "__key__";
 
 /// The records of `files`, in order; a logical shard is a group of whole files where there are enough.
 /// `signature` names all that the index depends on. **Collective** over the crew of `files`.
-std::unique_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
+std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  const std::string& signature);
 
 /// A window over a file that is looked at from its beginning to its end, here and there: reads little where

@@ -4,6 +4,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 
 namespace rota {
@@ -184,7 +185,8 @@ Fetched SharedFiles::fetched() const {
 }
 
 void SharedFiles::start() {
-  if (!thread_.joinable()) thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  if (thread_.joinable()) return;
+  thread_ = internal::start_thread("fetch shared files", [this](const std::stop_token& stop) { work(stop); });
 }
 
 // The thread.

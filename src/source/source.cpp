@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
+#include "source/field_check.hpp"
 
 namespace rota {
 namespace {
@@ -27,12 +29,10 @@ class WholeSample {
     for (std::size_t i = 0; i < fields.size(); ++i) {
       FieldOfSample& field = fields_[i];
       if (fields[i].ragged) source_.rows({&id, 1}, i, {&field.offsets.back(), 1});
-      if (field.offsets.back() < 0) {
-        throw Error(ErrorCode::callback, fmt::format("read sample {}: the source says that field \"{}\" has "
-                                                     "{} rows; that cannot be",
-                                                     id.value, fields[i].name, field.offsets.back()));
-      }
-      field.bytes.resize(static_cast<std::size_t>(field.offsets.back()) * fields[i].row_bytes());
+      internal::check_row_count(fields[i], field.offsets.back());
+      internal::with_memory(
+          [&] { field.bytes.resize(static_cast<std::size_t>(field.offsets.back()) * fields[i].row_bytes()); },
+          [&] { return fmt::format("read sample {}", id.value); });
     }
     std::vector<BatchView::FieldMemory> memory;
     for (std::size_t i = 0; i < fields.size(); ++i) {

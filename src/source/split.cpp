@@ -8,6 +8,7 @@
 #include "rota/permutation.hpp"
 #include "rota/source.hpp"
 #include "source/instance.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 namespace {
@@ -15,15 +16,27 @@ namespace {
 // The samples that a permutation of a dataset sends to the places [first, last).
 class Part final : public Source {
  public:
-  Part(std::shared_ptr<const Source> whole, std::uint64_t seed, std::int64_t first, std::int64_t last)
+  // Of a `whole` that has said what it has.
+  Part(std::shared_ptr<const Source> whole, const internal::SourceFacts& facts, std::uint64_t seed,
+       std::int64_t first, std::int64_t last)
       : whole_(std::move(whole)),
-        permutation_(whole_->size(), derive_key(seed, 0, Purpose::split, 0)),
+        fields_(facts.fields),
+        permutation_(facts.size, derive_key(seed, 0, Purpose::split, 0)),
         seed_(seed),
         first_(first),
         last_(last) {}
 
+  /// The same samples, of `whole`.
+  Part(const Part& other, std::shared_ptr<const Source> whole)
+      : whole_(std::move(whole)),
+        fields_(other.fields_),
+        permutation_(other.permutation_),
+        seed_(other.seed_),
+        first_(other.first_),
+        last_(other.last_) {}
+
   [[nodiscard]] std::int64_t size() const override { return last_ - first_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return whole_->fields(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     whole_->rows(translate(ids), field, out);
@@ -41,7 +54,7 @@ class Part final : public Source {
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
     auto whole = internal::instance_of(*whole_, worker);
-    return whole ? std::make_unique<Part>(std::move(whole), seed_, first_, last_) : nullptr;
+    return whole ? std::make_unique<Part>(*this, std::move(whole)) : nullptr;
   }
 
   [[nodiscard]] bool is_spread() const override { return whole_->is_spread(); }
@@ -49,7 +62,8 @@ class Part final : public Source {
     // One that there is not is refused by all ranks together.
     std::vector<SampleId> translated;
     for (const SampleId id : ids) {
-      translated.push_back(id.value >= 0 && id.value < size() ? translate(id) : SampleId{whole_->size()});
+      translated.push_back(id.value >= 0 && id.value < size() ? translate(id)
+                                                              : SampleId{permutation_.size()});
     }
     return whole_->bring(translated);
   }
@@ -85,6 +99,7 @@ class Part final : public Source {
   }
 
   std::shared_ptr<const Source> whole_;
+  std::vector<Field> fields_;
   Permutation permutation_;
   std::uint64_t seed_;
   std::int64_t first_;
@@ -113,7 +128,8 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
     throw Error(ErrorCode::invalid_argument, "split a dataset: there is none (a null pointer)");
   }
   check_fractions(fractions);
-  const std::int64_t size = source->size();
+  const internal::SourceFacts facts = internal::ask_facts(*source, "split a dataset");
+  const std::int64_t size = facts.size;
   std::vector<std::shared_ptr<const Source>> parts;
   std::int64_t first = 0;
   long double sum = 0;
@@ -121,7 +137,7 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
     sum += fractions[k];
     const auto rounded = static_cast<std::int64_t>(std::llround(sum * static_cast<long double>(size)));
     const std::int64_t last = k + 1 == fractions.size() ? size : std::clamp(rounded, first, size);
-    parts.push_back(std::make_shared<Part>(source, seed, first, last));
+    parts.push_back(std::make_shared<Part>(source, facts, seed, first, last));
     first = last;
   }
   return parts;

@@ -118,7 +118,7 @@ class StridedSource final : public Source {
 
 }  // namespace
 
-std::unique_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
+std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
   auto shared = SharedFiles::make(files, as_they_are(files));
   const auto crew = files.shared_crew();
   return made_together(*crew, "open files", [&] {

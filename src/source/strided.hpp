@@ -27,6 +27,6 @@ struct StridedLayout {
 };
 
 /// The samples of `files`, which must lie inside them.
-std::unique_ptr<const Source> make_strided_source(FileList files, StridedLayout layout);
+std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout);
 
 }  // namespace rota

@@ -28,9 +28,15 @@ struct Member {
 };
 
 /// The members of one tar file, by libarchive, which is asked for heads and never for data. *One thread.*
+///
+/// The end is two blocks of zeros, without which a file that was cut between two members would pass for
+/// whole. As GNU tar does, it passes over what follows them; but a second archive is an error. One block of
+/// zeros at the end of the file will do, for no member can be missing then; GNU tar warns where something
+/// follows that, and leaves it unread, and here it is an error.
 class TarMembers {
  public:
-  explicit TarMembers(const RecordFile& file) : file_(file), archive_(::archive_read_new()) {
+  TarMembers(const RecordFile& file, bool allow_missing_end)
+      : file_(file), allow_missing_end_(allow_missing_end), archive_(::archive_read_new()) {
     if (archive_ == nullptr) throw std::bad_alloc();
     require(::archive_read_support_format_tar(archive_.get()));
     ::archive_read_set_callback_data(archive_.get(), this);
@@ -42,10 +48,15 @@ class TarMembers {
   /// The next regular file; false at the end.
   bool next(Member& member) {
     for (;;) {
-      const auto head = static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0));
+      if (has_entry_) require(::archive_read_data_skip(archive_.get()));
+      const std::uint64_t head = position();
       archive_entry* entry = nullptr;
       const int result = ::archive_read_next_header(archive_.get(), &entry);
-      if (result == ARCHIVE_EOF) return false;
+      if (result == ARCHIVE_EOF) {
+        require_end(head);
+        return false;
+      }
+      has_entry_ = true;
       // A name that is not in UTF-8 is still a name. Other warnings are of what is malformed.
       if (result != ARCHIVE_WARN || ::archive_errno(archive_.get()) == kMalformed) require(result);
       if (::archive_entry_filetype(entry) != AE_IFREG || ::archive_entry_hardlink(entry) != nullptr) continue;
@@ -56,8 +67,7 @@ class TarMembers {
                                 file_.path(), head, name_of(entry)));
       }
       member.name = name_of(entry);
-      member.range = {.offset = static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0)),
-                      .bytes = static_cast<std::uint64_t>(::archive_entry_size(entry))};
+      member.range = {.offset = position(), .bytes = static_cast<std::uint64_t>(::archive_entry_size(entry))};
       const std::uint64_t end = file_.bytes();
       if (member.range.offset > end || member.range.bytes > end - member.range.offset) {
         throw file_.damage(
@@ -71,10 +81,58 @@ class TarMembers {
 
  private:
   static constexpr std::size_t kBlockBytes = 1 << 14;
+  static constexpr std::uint64_t kTarBlock = 512;
   static constexpr int kMalformed = -1;  // libarchive's own error number, which has no public name
   struct Free {
     void operator()(archive* tar) const noexcept { ::archive_read_free(tar); }
   };
+
+  // `head` is where the next one would be. libarchive has read on: through the one or two blocks of zeros
+  // that it took for the end, or to the end of the file.
+  void require_end(std::uint64_t head) const {
+    const std::uint64_t end = position();
+    if (end == file_.bytes() && allow_missing_end_) return;
+    if (end < head + kTarBlock || !has_zeros(end - kTarBlock, end)) {
+      throw file_.damage(end,
+                         "the file ends here, without the two blocks of zeros that end a tar file: it was "
+                         "cut short; restore it, or set TarOptions::allow_missing_end where its writer "
+                         "leaves them out");
+    }
+    if (end >= head + 2 * kTarBlock && has_zeros(end - 2 * kTarBlock, end - kTarBlock)) {
+      return refuse_second(end);
+    }
+    if (has_zeros(end, std::min(end + kTarBlock, file_.bytes()))) return;
+    throw file_.damage(end - kTarBlock,
+                       "one block of zeros stands before something else, and two end a tar "
+                       "file: it is damaged; restore it");
+  }
+
+  // Of an archive behind the end, as `cat` joins them, nothing would be read.
+  void refuse_second(std::uint64_t end) const {
+    constexpr std::uint64_t kMagicAt = 257;
+    constexpr std::string_view kMagic = "ustar";
+    while (end + kTarBlock <= file_.bytes() && has_zeros(end, end + kTarBlock)) end += kTarBlock;
+    if (end + kTarBlock > file_.bytes()) return;
+    std::array<char, kMagic.size()> magic{};
+    file_.read(end + kMagicAt, std::as_writable_bytes(std::span(magic)));
+    if (std::string_view(magic.data(), magic.size()) != kMagic) return;
+    throw file_.damage(
+        end,
+        "another archive begins here, behind the end of the first, as where files were joined by "
+        "cat: none of its samples would be read; keep them in files of their own");
+  }
+
+  // Of bytes [first, last), at most a block.
+  [[nodiscard]] bool has_zeros(std::uint64_t first, std::uint64_t last) const {
+    std::array<std::byte, kTarBlock> bytes{};
+    file_.read(first, std::span(bytes).first(last - first));
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  }
+
+  // In the file, of what libarchive has taken.
+  [[nodiscard]] std::uint64_t position() const {
+    return static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0));
+  }
 
   static std::string name_of(archive_entry* entry) {
     const char* name = ::archive_entry_pathname(entry);
@@ -101,13 +159,14 @@ class TarMembers {
 
   void require(int result) const {
     if (result == ARCHIVE_OK) return;
-    const auto at = static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0));
     const char* text = ::archive_error_string(archive_.get());
-    throw file_.damage(at,
+    throw file_.damage(position(),
                        fmt::format("it is no tar file, or is damaged ({})", text == nullptr ? "?" : text));
   }
 
   const RecordFile& file_;
+  bool allow_missing_end_;
+  bool has_entry_ = false;  // whose data is to be skipped
   std::array<std::byte, kBlockBytes> block_{};
   std::uint64_t next_ = 0;
   std::unique_ptr<archive, Free> archive_;
@@ -135,8 +194,8 @@ Key key_of(std::string_view name) {
 
 class TarFormat final : public RecordFormat {
  public:
-  TarFormat(const std::vector<std::string>& extensions, bool is_open, bool keys)
-      : is_open_(is_open), keys_(keys) {
+  TarFormat(const std::vector<std::string>& extensions, const TarOptions& options)
+      : is_open_(options.fields.empty()), keys_(options.keys), allow_missing_end_(options.allow_missing_end) {
     for (const std::string& extension : extensions) {
       numbers_.emplace(extension, fields_.size());
       fields_.push_back({.name = extension, .dtype = DType::uint8, .shape = {}, .ragged = true});
@@ -157,7 +216,7 @@ class TarFormat final : public RecordFormat {
     NameTableBuilder keys;
     std::string sample;
     std::set<std::string, std::less<>> seen;  // extensions of the sample
-    TarMembers members(file);
+    TarMembers members(file, allow_missing_end_);
     for (Member member; members.next(member);) {
       const Key key = key_of(member.name);
       if (key.extension.empty()) continue;
@@ -197,12 +256,13 @@ class TarFormat final : public RecordFormat {
 
   bool is_open_;  // the fields are those of the first file
   bool keys_;
+  bool allow_missing_end_;
   std::vector<Field> fields_;
   std::map<std::string, std::size_t, std::less<>> numbers_;
 };
 
 // Of the first file, in order.
-std::vector<std::string> extensions_of(const FileList& files) {
+std::vector<std::string> extensions_of(const FileList& files, const TarOptions& options) {
   const Descriptor opened = files.open(std::size_t{0});
   RecordFile file{.files = files, .index = 0, .fd = opened.get()};
   std::shared_ptr<const FileMemory> memory;
@@ -214,9 +274,16 @@ std::vector<std::string> extensions_of(const FileList& files) {
   }
   refuse_compressed(file);
   std::set<std::string> extensions;
-  TarMembers members(file);
+  TarMembers members(file, options.allow_missing_end);
   for (Member member; members.next(member);) {
     if (Key key = key_of(member.name); !key.extension.empty()) extensions.insert(std::move(key.extension));
+  }
+  if (options.keys && extensions.contains(std::string(kKeyField))) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("open {}: it has an extension \"{}\", which is the name of the field of keys; name "
+                    "those to read with TarOptions::fields, or do without TarOptions::keys",
+                    file.path(), kKeyField));
   }
   if (!extensions.empty()) return {extensions.begin(), extensions.end()};
   throw Error(ErrorCode::not_found,
@@ -228,12 +295,15 @@ std::vector<std::string> extensions_of(const FileList& files) {
 }  // namespace
 
 void TarOptions::validate() const {
-  std::set<std::string_view> names;
+  require_distinct("TarOptions::fields", fields);
   for (const std::string& field : fields) {
-    if (!field.empty() && field != kKeyField && names.insert(field).second) continue;
+    const bool has_capitals =
+        std::any_of(field.begin(), field.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (field != kKeyField && !has_capitals) continue;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("open tar files: field \"{}\" is {}; name each extension once", field,
-                            field.empty() ? "no name" : "named twice, or is that of the keys"));
+                fmt::format("TarOptions::fields: \"{}\" {}", field,
+                            has_capitals ? "has capitals, and extensions are taken in lower case; name it so"
+                                         : "is the field of keys; set TarOptions::keys for that"));
   }
 }
 
@@ -251,19 +321,19 @@ bool is_tar(const FileList& files, std::size_t i) {
   }
 }
 
-std::unique_ptr<const Source> make_tar_source(FileList files, const TarOptions& options) {
+std::shared_ptr<const Source> make_tar_source(FileList files, const TarOptions& options) {
   const bool is_open = options.fields.empty();
   std::vector<std::string> fields = options.fields;
   if (is_open) {
     fields = made_on_first_rank(files.crew(), "look into the first tar file",
-                                [&] { return extensions_of(files); });
+                                [&] { return extensions_of(files, options); });
   }
-  const std::string signature = fmt::format("tar {} {}", is_open ? "all of" : "of", fields);
-  return make_record_source(std::move(files), std::make_unique<TarFormat>(fields, is_open, options.keys),
-                            signature);
+  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
+                                            options.allow_missing_end ? ", with or without an end" : "");
+  return make_record_source(std::move(files), std::make_unique<TarFormat>(fields, options), signature);
 }
 
-std::unique_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
+std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
   mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   return make_tar_source(files_of(catalog).with_sizes(), options);
 }

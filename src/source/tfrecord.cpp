@@ -94,11 +94,11 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   return masked_crc(std::span(head).first(8)) == get<std::uint32_t>(head, 8);
 }
 
-std::unique_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options) {
+std::shared_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options) {
   return make_record_source(std::move(files), std::make_unique<TfRecordFormat>(options.verify), "tfrecord");
 }
 
-std::unique_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
+std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
   return make_tfrecord_source(files_of(catalog).with_sizes(), options);
 }
 

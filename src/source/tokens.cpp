@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "source/formats.hpp"
 #include "source/strided.hpp"
@@ -9,19 +10,16 @@
 namespace rota {
 
 void TokensOptions::validate() const {
-  const auto reject = [](const std::string& why) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("open token files: {}", why));
-  };
-  if (dtype != DType::uint16 && dtype != DType::uint32) {
-    reject(fmt::format("dtype is {}; use uint16 or uint32", to_string(dtype)));
-  }
+  constexpr internal::OptionCheck kCheck("open token files");
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  if (length < 1 || length > kMost) reject(fmt::format("length is {}; use 1 to {}", length, kMost));
-  if (stride < 0 || stride > kMost)
-    reject(fmt::format("stride is {}; use 1 to {}, or 0 for length", stride, kMost));
+  if (dtype != DType::uint16 && dtype != DType::uint32) {
+    kCheck.refuse("dtype", to_string(dtype), "uint16 or uint32");
+  }
+  kCheck.in_range("length", length, 1, kMost);
+  kCheck.in_range("stride", stride, 0, kMost, "0 = length");
 }
 
-std::unique_ptr<const Source> make_tokens_source(FileList files, const TokensOptions& options) {
+std::shared_ptr<const Source> make_tokens_source(FileList files, const TokensOptions& options) {
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
   const std::int64_t stride = options.stride == 0 ? options.length : options.stride;
   StridedLayout layout{
@@ -44,7 +42,7 @@ std::unique_ptr<const Source> make_tokens_source(FileList files, const TokensOpt
   return make_strided_source(std::move(files), std::move(layout));
 }
 
-std::unique_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
+std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
   mpi::together(files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
   return make_tokens_source(files_of(catalog).with_sizes(), options);
 }

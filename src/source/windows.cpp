@@ -7,52 +7,37 @@
 #include <cstring>
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
+#include "source/field_check.hpp"
 #include "source/instance.hpp"
 #include "source/open_files.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 namespace {
 
-constexpr std::int64_t kMaxWindowBytes = std::int64_t{1} << 50;
+constexpr std::string_view kTask = "make windows";
 
 // How many windows `rows` rows have.
 std::int64_t count_windows(std::int64_t rows, const WindowOptions& options) noexcept {
   return rows < options.length ? 0 : (rows - options.length) / options.stride + 1;
 }
 
-// Refuses lengths that are not of a cut of `rows` rows.
-void require_sum(std::span<const std::int64_t> lengths, std::int64_t rows, std::string_view what) {
-  std::int64_t rest = rows;
-  for (const std::int64_t length : lengths) {
-    if (length >= 0 && length <= rest) {
-      rest -= length;
-      continue;
-    }
-    rest = -1;
-    break;
-  }
-  if (rest == 0) return;
-  throw Error(ErrorCode::callback,
-              fmt::format("make windows: the source says that its {} samples are in {} {}, whose sizes do "
-                          "not add up to that; mend its {}()",
-                          rows, lengths.size(), what, what == "parts" ? "part_sizes" : "shard_lengths"));
-}
-
 class Windows final : public Source {
  public:
   Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
       : rows_(std::move(rows)), options_(options) {
+    const internal::SourceFacts facts = internal::ask_facts(*rows_, kTask);
     std::vector<std::int64_t> parts;
-    if (!options_.across_files) parts = rows_->part_sizes();
-    if (parts.empty()) parts.push_back(rows_->size());
-    require_sum(parts, rows_->size(), "parts");
+    if (!options_.across_files) parts = internal::ask_part_sizes(*rows_, facts.size, kTask);
+    if (parts.empty()) parts.push_back(facts.size);
     for (const std::int64_t part : parts) {
       row_parts_.add(part);
       window_parts_.add(count_windows(part, options_));
     }
-    if (size() == 0 && rows_->size() > 0) throw too_long(*std::max_element(parts.begin(), parts.end()));
-    make_fields();
+    if (size() == 0 && facts.size > 0) throw too_long(*std::max_element(parts.begin(), parts.end()));
+    make_fields(facts.fields);
   }
 
   /// The same windows, of `rows`.
@@ -75,11 +60,12 @@ class Windows final : public Source {
     // A tensor [n, length, ...] of windows is one [n length, ...] of rows. Rows that are read go to its end,
     // from where windows are copied to their places in order: none is overwritten before, because each window
     // takes up at least as many rows as it added.
-    const std::size_t skipped = ids.size() * static_cast<std::size_t>(options_.length) - gathered.rows.size();
+    const auto length = static_cast<std::size_t>(options_.length);
+    const std::size_t skipped = ids.size() * length - gathered.rows.size();
     std::vector<BatchView::FieldMemory> memory(fields_.size());
     for (std::size_t f = 0; f < memory.size(); ++f) {
       memory[f] = {
-          .data = out.all(f).data(), .row_bytes = rows_->fields()[f].row_bytes(), .offsets = nullptr};
+          .data = out.all(f).data(), .row_bytes = fields_[f].row_bytes() / length, .offsets = nullptr};
     }
     rows_->read(gathered.rows, BatchView(memory, skipped, gathered.rows.size()));
     if (skipped == 0) return;
@@ -131,9 +117,8 @@ class Windows final : public Source {
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    std::vector<std::int64_t> lengths = rows_->shard_lengths(shards);
-    if (lengths.empty()) return lengths;
-    require_sum(lengths, rows_->size(), "shards");
+    std::vector<std::int64_t> lengths =
+        internal::ask_shard_lengths(*rows_, row_parts_.total(), shards, kTask);
     std::int64_t end = 0;
     std::int64_t done = 0;
     for (std::int64_t& length : lengths) {
@@ -145,8 +130,8 @@ class Windows final : public Source {
   }
 
  private:
-  void make_fields() {
-    for (Field field : rows_->fields()) {
+  void make_fields(const std::vector<Field>& fields) {
+    for (Field field : fields) {
       if (field.ragged) {
         throw Error(
             ErrorCode::invalid_argument,
@@ -154,16 +139,16 @@ class Windows final : public Source {
                         "leave it out, or write it with one shape",
                         field.name));
       }
-      const auto row_bytes = static_cast<std::int64_t>(field.row_bytes());
-      if (options_.length > kMaxWindowBytes / std::max<std::int64_t>(row_bytes, 1)) {
+      if (options_.length > internal::most_rows(field.row_bytes())) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("make windows: length is {} rows, of {} bytes each in field \"{}\"; a window "
                                 "may have 2^50 bytes",
-                                options_.length, row_bytes, field.name));
+                                options_.length, field.row_bytes(), field.name));
       }
       field.shape.insert(field.shape.begin(), options_.length);
       fields_.push_back(std::move(field));
     }
+    internal::check_fields(fields_, kTask, "a window", ErrorCode::invalid_argument);
   }
 
   // Rows to be read, and where in there each window begins.
@@ -173,15 +158,15 @@ class Windows final : public Source {
   };
 
   [[nodiscard]] Error too_long(std::int64_t longest) const {
-    if (longest < rows_->size() && count_windows(rows_->size(), options_) > 0) {
+    if (longest < row_parts_.total() && count_windows(row_parts_.total(), options_) > 0) {
       return {ErrorCode::invalid_argument,
               fmt::format("make windows: length is {} rows, and no file has more than {} of the {} rows; "
                           "make it shorter, or set across_files where the files are one time axis",
-                          options_.length, longest, rows_->size())};
+                          options_.length, longest, row_parts_.total())};
     }
     return {ErrorCode::invalid_argument,
             fmt::format("make windows: length is {} rows, and the dataset has {}; make it shorter",
-                        options_.length, rows_->size())};
+                        options_.length, row_parts_.total())};
   }
 
   [[nodiscard]] std::int64_t first_row(const FileSamples::Place& place) const noexcept {
@@ -196,7 +181,7 @@ class Windows final : public Source {
     FileSamples::Place place;
     std::int64_t end = -1;  // of the window before
     for (const SampleId id : ids) {
-      if (id.value < 0 || id.value >= size()) return {.rows = {{rows_->size()}}, .begins = {}};
+      if (id.value < 0 || id.value >= size()) return {.rows = {{row_parts_.total()}}, .begins = {}};
       place = window_parts_.find(id.value, place.file);
       const std::int64_t first = first_row(place);
       const bool goes_on = first <= end && end - first <= options_.length;
@@ -224,7 +209,7 @@ class Windows final : public Source {
 
   // How many windows begin before `row`.
   [[nodiscard]] std::int64_t windows_before(std::int64_t row) const noexcept {
-    if (row >= rows_->size()) return size();
+    if (row >= row_parts_.total()) return size();
     const FileSamples::Place place = row_parts_.find(row);
     const std::int64_t in_part =
         place.sample / options_.stride + (place.sample % options_.stride > 0 ? 1 : 0);
@@ -241,14 +226,12 @@ class Windows final : public Source {
 }  // namespace
 
 void WindowOptions::validate() const {
-  for (const auto& [name, value] : {std::pair("length", length), {"stride", stride}}) {
-    if (value >= 1) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make windows: {} is {}; it must be 1 or more rows", name, value));
-  }
+  constexpr internal::OptionCheck kCheck(kTask);
+  kCheck.in_range("length", length, 1, internal::kUnbounded, "rows");
+  kCheck.in_range("stride", stride, 1, internal::kUnbounded, "rows");
 }
 
-std::unique_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options) {
+std::shared_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options) {
   if (rows == nullptr) {
     throw Error(ErrorCode::invalid_argument, "make windows: there are no rows (a null pointer)");
   }

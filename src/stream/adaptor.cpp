@@ -40,12 +40,19 @@ std::int64_t take_number(std::string_view& bytes) {
 StreamAdaptor::StreamAdaptor(std::shared_ptr<const StreamSource> inner, std::int64_t numbers,
                              std::string_view what)
     : inner_(std::move(inner)), numbers_(numbers) {
-  if (inner_) return;
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: there is no source (a null pointer)", what));
+  if (!inner_) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: there is no source (a null pointer)", what));
+  }
+  inner_facts_ = ask_facts(*inner_, what);
 }
 
 std::optional<std::int64_t> StreamAdaptor::remaining(ShardId shard, const StreamCursor& cursor) const {
-  return inner_->remaining(shard, split(shard, cursor).inner);
+  return ask_remaining(*inner_, shard, split(shard, cursor).inner);
+}
+
+std::unique_ptr<ShardStream> StreamAdaptor::open_inner(ShardId shard, std::int64_t epoch,
+                                                       const StreamCursor& cursor) const {
+  return ask_stream(*inner_, shard, epoch, cursor);
 }
 
 SplitCursor StreamAdaptor::split(ShardId shard, const StreamCursor& cursor) const {

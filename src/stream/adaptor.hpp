@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rota/stream.hpp"
+#include "stream/stream_facts.hpp"
 
 namespace rota::internal {
 
@@ -22,23 +23,30 @@ struct SplitCursor {
 class StreamAdaptor : public StreamSource {
  public:
   /// `numbers` of its own in a cursor. `what` is what is being made of `inner`. Throws
-  /// Error{invalid_argument} where there is none.
+  /// Error{invalid_argument} where there is none, and as `ask_facts` does.
   StreamAdaptor(std::shared_ptr<const StreamSource> inner, std::int64_t numbers, std::string_view what);
 
-  [[nodiscard]] const std::vector<Field>& fields() const override { return inner_->fields(); }
-  [[nodiscard]] std::int64_t shards() const override { return inner_->shards(); }
-  [[nodiscard]] std::int64_t cursor_numbers() const override { return inner_->cursor_numbers() + numbers_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return inner_facts_.fields; }
+  [[nodiscard]] std::int64_t shards() const override { return inner_facts_.shards; }
+  [[nodiscard]] std::int64_t cursor_numbers() const override {
+    return inner_facts_.cursor_numbers + numbers_;
+  }
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override;
   [[nodiscard]] std::string where(ShardId shard) const override { return inner_->where(shard); }
 
  protected:
   [[nodiscard]] const StreamSource& inner() const noexcept { return *inner_; }
+  [[nodiscard]] const std::vector<Field>& inner_fields() const noexcept { return inner_facts_.fields; }
+  /// A stream of what it is made of. Throws what that throws, and Error{callback} for none.
+  [[nodiscard]] std::unique_ptr<ShardStream> open_inner(ShardId shard, std::int64_t epoch,
+                                                        const StreamCursor& cursor) const;
   /// Throws Error{corrupt} for a cursor that cannot be one of this source.
   [[nodiscard]] SplitCursor split(ShardId shard, const StreamCursor& cursor) const;
 
  private:
   std::shared_ptr<const StreamSource> inner_;
+  StreamFacts inner_facts_;
   std::int64_t numbers_;
 };
 

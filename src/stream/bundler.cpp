@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -36,7 +37,9 @@ Bundler::Bundler(const StreamSource& source, const RecordLayout& layout, const D
       epoch_(start.epoch),
       first_(start.first),
       is_over_(epoch_ >= epochs_) {
-  if (options.workers > 0) thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  if (options.workers == 0) return;
+  thread_ =
+      start_thread("start the reader of a dispatch", [this](const std::stop_token& stop) { work(stop); });
 }
 
 // ---- the caller's side ----

@@ -10,7 +10,7 @@
 namespace rota::internal {
 
 DispatchFeed::DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool,
-                           const StreamLoaderOptions& options, mpi::Minimum& agreement,
+                           const StreamLoaderOptions& options, mpi::DeferredReduction& agreement,
                            mpi::Communicator line)
     : pool_(&pool),
       layout_(pool.fields()),

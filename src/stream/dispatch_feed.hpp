@@ -3,7 +3,7 @@
 #include <memory>
 #include <optional>
 
-#include "mpi/minimum.hpp"
+#include "mpi/deferred_reduction.hpp"
 #include "rota/dispatch.hpp"
 #include "stream/dispatcher.hpp"
 #include "stream/feed.hpp"
@@ -33,7 +33,7 @@ class DispatchFeed final : public Feed {
  public:
   /// `line` is for parcels alone. The others must outlive it.
   DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool, const StreamLoaderOptions& options,
-               mpi::Minimum& agreement, mpi::Communicator line);
+               mpi::DeferredReduction& agreement, mpi::Communicator line);
   ~DispatchFeed() override;
 
   [[nodiscard]] std::optional<FeedHead> peek() override;

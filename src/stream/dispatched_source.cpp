@@ -2,13 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/cereal.hpp"
 #include "rota/error.hpp"
+#include "rota/shard_plan.hpp"
+#include "stream/stream_facts.hpp"
 
 namespace rota::internal {
 namespace {
+
+constexpr std::string_view kTask = "dispatch a source";
 
 struct FieldText {
   Field field;
@@ -64,6 +70,14 @@ class DispatchedSource final : public StreamSource {
   Fingerprint fingerprint_;
 };
 
+void require_one_shard(const StreamFacts& facts) {
+  if (facts.shards == 1) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{}: it has {} shards, and what is read once has 1; give it to a stream loader as it is",
+                  kTask, facts.shards));
+}
+
 }  // namespace
 
 void check(const Dispatch& dispatch, const World& world) {
@@ -72,29 +86,20 @@ void check(const Dispatch& dispatch, const World& world) {
                 "dispatch a source: Dispatch::source is null on rank 0, which reads it; without "
                 "StreamLoaderOptions::comm each process is rank 0 of a world of its own");
   }
-  if (dispatch.shards < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("dispatch a source: shards is {}; it must be 1 or more", dispatch.shards));
-  }
-  if (dispatch.rank_split == Split::interleaved) {
-    throw Error(ErrorCode::invalid_argument,
-                "dispatch a source: rank_split is interleaved; it must be by_sample or by_shard");
-  }
-  if (world.rank != 0 || dispatch.source->shards() == 1) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("dispatch a source: it has {} shards, and what is read once has 1; give it to a "
-                          "stream loader as it is",
-                          dispatch.source->shards()));
+  constexpr OptionCheck kCheck(kTask);
+  kCheck.in_range("shards", dispatch.shards, 1, kMaxShards);
+  kCheck.one_of("rank_split", dispatch.rank_split, {"by_sample", "by_shard"});
 }
 
 std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm) {
   std::string text;
   mpi::together(comm, "ask what a dispatched source is", [&] {
     if (comm.rank() != 0) return;
-    const StreamSource& source = *dispatch.source;
+    const StreamFacts facts = ask_facts(*dispatch.source, kTask);
+    require_one_shard(facts);
     Description description{
-        .fields = {}, .cursor_numbers = source.cursor_numbers(), .fingerprint = source.fingerprint()};
-    for (const Field& field : source.fields()) description.fields.push_back({field});
+        .fields = {}, .cursor_numbers = facts.cursor_numbers, .fingerprint = dispatch.source->fingerprint()};
+    for (const Field& field : facts.fields) description.fields.push_back({field});
     text = to_blob(description);
   });
   const auto description = from_blob<Description>(mpi::broadcast(comm, std::move(text)));

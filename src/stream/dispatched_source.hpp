@@ -7,12 +7,12 @@
 
 namespace rota::internal {
 
-/// Throws Error{invalid_argument} for what cannot be dispatched. What rank 0's source is, rank 0 alone looks
-/// at.
+/// Throws Error{invalid_argument} for options that no dispatch can have, and for no source on rank 0.
 void check(const Dispatch& dispatch, const World& world);
 
 /// **Collective.** What a dispatch is, on all ranks: its fields, shards, cursor numbers and fingerprint, as
-/// rank 0's source has them. It cannot be opened. Throws what that throws when asked.
+/// rank 0's source has them. It cannot be opened. Throws on all ranks what
+/// `ask_facts` throws, and Error{invalid_argument} for a source of more than one shard.
 std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm);
 
 }  // namespace rota::internal

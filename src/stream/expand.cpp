@@ -3,7 +3,9 @@
 #include <limits>
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
+#include "source/field_check.hpp"
 #include "stream/adaptor.hpp"
 #include "stream/instance.hpp"
 
@@ -11,6 +13,8 @@ namespace rota {
 namespace {
 
 using internal::SplitCursor;
+
+constexpr std::string_view kTask = "expand a stream";
 
 // What all streams of one source share.
 struct Rule {
@@ -64,8 +68,9 @@ class ExpandedStream final : public ShardStream {
   void make() {
     outputs_.clear();
     rule_.expand(epoch_, input_, outputs_);
+    const std::int64_t number = input_.id().output;
     const bool fits =
-        input_.id().output <= (std::numeric_limits<std::int64_t>::max() - rule_.most) / rule_.most;
+        number >= 0 && number <= (std::numeric_limits<std::int64_t>::max() - rule_.most) / rule_.most;
     if (outputs_.size() > rule_.most || !fits) {
       throw Error(ErrorCode::callback,
                   fmt::format("expand {}: {} samples were made of it, and no more than {} may be; raise "
@@ -90,18 +95,16 @@ class ExpandedStream final : public ShardStream {
 class Expansion final : public internal::StreamAdaptor {
  public:
   Expansion(std::shared_ptr<const StreamSource> source, ExpandFunction expand, ExpandOptions options)
-      : StreamAdaptor(std::move(source), 2, "expand a stream"),
+      : StreamAdaptor(std::move(source), 2, kTask),
         rule_{.expand = std::move(expand), .most = options.most},
-        fields_(options.fields.empty() ? inner().fields() : options.fields),
+        fields_(options.fields.empty() ? inner_fields() : options.fields),
         name_(std::move(options.name)) {
     if (!rule_.expand) {
       throw Error(ErrorCode::invalid_argument,
                   "expand a stream: there is no function that makes samples (it is empty)");
     }
-    if (rule_.most < 1) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("expand a stream: most is {}; use 1 or more", rule_.most));
-    }
+    internal::OptionCheck(kTask).in_range("most", rule_.most, 1);
+    internal::check_fields(fields_, kTask, "fields", ErrorCode::invalid_argument);
   }
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
@@ -109,9 +112,9 @@ class Expansion final : public internal::StreamAdaptor {
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     const SplitCursor parts = split(shard, cursor);
-    auto stream = std::make_unique<ExpandedStream>(inner().open(shard, epoch, parts.inner), rule_, epoch,
-                                                   inner().fields(), fields_);
-    stream->restore(parts, inner().fields());
+    auto stream = std::make_unique<ExpandedStream>(open_inner(shard, epoch, parts.inner), rule_, epoch,
+                                                   inner_fields(), fields_);
+    stream->restore(parts, inner_fields());
     return stream;
   }
 

@@ -40,7 +40,7 @@ class Filter final : public internal::StreamAdaptor {
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
-    return std::make_unique<FilteredStream>(inner().open(shard, epoch, cursor), keep_, epoch);
+    return std::make_unique<FilteredStream>(open_inner(shard, epoch, cursor), keep_, epoch);
   }
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
     auto own = internal::instance_of(inner(), worker);

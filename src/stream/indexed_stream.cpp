@@ -5,12 +5,18 @@
 #include <exception>
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
+#include "rota/shard_plan.hpp"
 #include "rota/stream.hpp"
+#include "source/field_check.hpp"
 #include "source/instance.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 namespace {
+
+constexpr std::string_view kTask = "make a stream";
 
 constexpr std::int64_t kMostAhead = 32;                    // samples of a shard
 constexpr std::size_t kMostBlock = std::size_t{16} << 10;  // their bytes
@@ -19,17 +25,23 @@ constexpr std::size_t kAllBlocks = std::size_t{4} << 20;   // those of all shard
 /// A few samples that follow each other, read in one call.
 class SampleBlock {
  public:
-  explicit SampleBlock(const Source& source)
+  SampleBlock(const Source& source, std::span<const Field> fields)
       : source_(source),
-        bytes_(source.fields().size()),
-        offsets_(source.fields().size()),
-        memory_(source.fields().size()) {}
+        fields_(fields),
+        bytes_(fields.size()),
+        offsets_(fields.size()),
+        memory_(fields.size()) {}
 
   [[nodiscard]] bool has(std::int64_t id) const noexcept { return id >= first_ && id < first_ + size_; }
 
   void copy(std::int64_t id, StreamSample& out) const {
     const BatchView sample(memory_, static_cast<std::size_t>(id - first_), 1);
-    for (std::size_t f = 0; f < memory_.size(); ++f) out.set(f, sample.bytes(f, 0));
+    for (std::size_t f = 0; f < memory_.size(); ++f) {
+      out.set(f, sample.bytes(f, 0));
+      if (memory_[f].row_bytes != 0 || memory_[f].offsets == nullptr) continue;
+      const std::int64_t* const offsets = memory_[f].offsets + (id - first_);
+      out.resize(f, offsets[1] - offsets[0]);  // bytes do not say how many
+    }
   }
 
   /// Reads `count` samples from `first` on, or as many of them as fit into `most` bytes, but not one alone.
@@ -40,7 +52,7 @@ class SampleBlock {
     ids.resize(lay_out(ids, most));
     if (ids.size() < 2) return;
     for (std::size_t f = 0; f < memory_.size(); ++f) {
-      const Field& field = source_.fields()[f];
+      const Field& field = fields_[f];
       const auto rows = field.ragged ? static_cast<std::size_t>(offsets_[f][ids.size()]) : ids.size();
       if (bytes_[f].size() < rows * field.row_bytes()) bytes_[f].resize(rows * field.row_bytes());
       memory_[f] = {.data = bytes_[f].data(),
@@ -58,12 +70,15 @@ class SampleBlock {
     std::vector<std::size_t> sizes(ids.size());
     std::vector<std::int64_t> rows(ids.size());
     for (std::size_t f = 0; f < memory_.size(); ++f) {
-      const Field& field = source_.fields()[f];
+      const Field& field = fields_[f];
       std::ranges::fill(rows, 1);
       if (field.ragged) {
         source_.rows(ids, f, rows);
         offsets_[f].assign(1, 0);
-        for (const std::int64_t more : rows) offsets_[f].push_back(offsets_[f].back() + more);
+        for (const std::int64_t more : rows) {
+          internal::check_row_count(field, more, offsets_[f].back());
+          offsets_[f].push_back(offsets_[f].back() + more);
+        }
       }
       for (std::size_t i = 0; i < ids.size(); ++i) {
         sizes[i] += static_cast<std::size_t>(rows[i]) * field.row_bytes();
@@ -77,6 +92,7 @@ class SampleBlock {
   }
 
   const Source& source_;
+  std::span<const Field> fields_;
   std::int64_t first_ = 0;
   std::int64_t size_ = 0;
   std::vector<std::vector<std::byte>> bytes_;       // of each field
@@ -89,17 +105,18 @@ class SampleBlock {
 class IndexedStream final : public ShardStream {
  public:
   // Of samples [begin, end), from number `at` on, with so many bytes of memory.
-  IndexedStream(const Source& source, ShardId shard, SampleRange samples, std::int64_t at, std::size_t bytes)
+  IndexedStream(const Source& source, std::span<const Field> fields, ShardId shard, SampleRange samples,
+                std::int64_t at, std::size_t bytes)
       : source_(source),
         shard_(shard),
         samples_(samples),
         next_(samples.begin + at),
         block_bytes_(bytes),
-        block_(source) {
-    memory_.resize(source.fields().size());
-    offsets_.resize(source.fields().size());
+        block_(source, fields) {
+    memory_.resize(fields.size());
+    offsets_.resize(fields.size());
     for (std::size_t f = 0; f < memory_.size(); ++f) {
-      const Field& field = source.fields()[f];
+      const Field& field = fields[f];
       memory_[f].row_bytes = field.row_bytes();
       if (field.ragged) memory_[f].offsets = offsets_[f].data();
     }
@@ -164,36 +181,34 @@ class IndexedStream final : public ShardStream {
 class IndexedShards final : public StreamSource {
  public:
   IndexedShards(std::shared_ptr<const Source> source, std::int64_t shards) : source_(std::move(source)) {
+    internal::SourceFacts facts = internal::ask_facts(*source_, kTask);
+    fields_ = std::move(facts.fields);
     begins_.reserve(static_cast<std::size_t>(shards) + 1);
     begins_.push_back(0);
-    const auto lengths = source_->shard_lengths(shards);
+    const auto lengths = internal::ask_shard_lengths(*source_, facts.size, shards, kTask);
     for (std::int64_t s = 0; s < shards && lengths.empty(); ++s) {
-      begins_.push_back(share(source_->size(), s + 1, shards));
+      begins_.push_back(share(facts.size, s + 1, shards));
     }
     for (const std::int64_t length : lengths) begins_.push_back(begins_.back() + length);
-    if (this->shards() == shards && begins_.back() == source_->size()) return;
-    throw Error(ErrorCode::callback,
-                fmt::format("make a stream: the source splits its {} samples into {} shards of {} samples in "
-                            "all; it was asked for {} shards",
-                            source_->size(), this->shards(), begins_.back(), shards));
   }
 
   /// The same shards, of `source`.
   IndexedShards(const IndexedShards& other, std::shared_ptr<const Source> source)
-      : source_(std::move(source)), begins_(other.begins_) {}
+      : source_(std::move(source)), fields_(other.fields_), begins_(other.begins_) {}
 
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
     auto own = internal::instance_of(*source_, worker);
     return own ? std::make_unique<IndexedShards>(*this, std::move(own)) : nullptr;
   }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return source_->fields(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] std::int64_t shards() const override { return std::ssize(begins_) - 1; }
   [[nodiscard]] std::int64_t cursor_numbers() const override { return 1; }
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t /*epoch*/,
                                                   const StreamCursor& cursor) const override {
     const std::size_t bytes = std::min(kMostBlock, kAllBlocks / static_cast<std::size_t>(shards()));
-    return std::make_unique<IndexedStream>(*source_, shard, SampleRange{begin(shard), begin(next_of(shard))},
+    return std::make_unique<IndexedStream>(*source_, fields_, shard,
+                                           SampleRange{begin(shard), begin(next_of(shard))},
                                            place(shard, cursor), bytes);
   }
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
@@ -208,7 +223,7 @@ class IndexedShards final : public StreamSource {
         .finish();
   }
   [[nodiscard]] std::string where(ShardId shard) const override {
-    return begin(shard) < source_->size() ? source_->where({begin(shard)}) : std::string();
+    return begin(shard) < begins_.back() ? source_->where({begin(shard)}) : std::string();
   }
 
  private:
@@ -226,6 +241,7 @@ class IndexedShards final : public StreamSource {
   }
 
   std::shared_ptr<const Source> source_;
+  std::vector<Field> fields_;
   std::vector<std::int64_t> begins_;  // [shards + 1]
 };
 
@@ -233,12 +249,9 @@ class IndexedShards final : public StreamSource {
 
 std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> source, std::int64_t shards) {
   if (!source) {
-    throw Error(ErrorCode::invalid_argument, "make a stream: there is no source (a null pointer)");
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: there is no source (a null pointer)", kTask));
   }
-  if (shards < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a stream: shards is {}; it must be 1 or more", shards));
-  }
+  internal::OptionCheck(kTask).in_range("shards", shards, 1, kMaxShards);
   if (source->is_spread()) {
     throw Error(
         ErrorCode::unsupported,

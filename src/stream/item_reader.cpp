@@ -16,7 +16,7 @@ ItemReader::ItemReader(const StreamSource& source, const RecordLayout& layout, W
       epoch_(epoch),
       place_(std::move(place)),
       pending_(std::move(pending)),
-      reading_(source.fields()),
+      reading_(layout.fields()),
       instances_(source, world, 1) {
   SampleMemory::own(reading_.sample);
   instances_.assign({ShardId{0}});

@@ -1,30 +1,17 @@
-#include <fmt/format.h>
-
-#include <string_view>
-
-#include "rota/error.hpp"
+#include "core/option.hpp"
 #include "rota/stream_loader.hpp"
 
 namespace rota {
-namespace {
-
-void require(bool holds, std::string_view option, std::int64_t value, std::string_view range) {
-  if (holds) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("make a stream loader: {} is {}; it must be {}", option, value, range));
-}
-
-}  // namespace
 
 void StreamLoaderOptions::validate() const {
-  require(global_batch_size >= 1 && global_batch_size < (std::int64_t{1} << 31), "global_batch_size",
-          global_batch_size, "1 to 2^31 - 1");
-  require(epochs >= 0, "epochs", epochs, "0 or more");
-  require(workers >= 0 && workers <= 4096, "workers", workers, "0 (the caller's own thread) to 4096");
-  require(read_ahead_batches >= 1 && read_ahead_batches <= 65'536, "read_ahead_batches", read_ahead_batches,
-          "1 to 65536");
-  require(read_ahead_bytes >= 0, "read_ahead_bytes", read_ahead_bytes, "0 or more");
-  require(deadline.count() >= 0, "deadline", deadline.count(), "0 (none) or more milliseconds");
+  constexpr internal::OptionCheck kCheck("make a stream loader");
+  kCheck.in_range("global_batch_size", global_batch_size, 1, kMaxBatchSize);
+  kCheck.in_range("epochs", epochs, 0);
+  kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
+  kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
+  kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);
+  kCheck.in_range("deadline", deadline.count(), 0, internal::kUnbounded, "milliseconds; 0 = never");
+  allocator.validate();
 }
 
 }  // namespace rota

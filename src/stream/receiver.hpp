@@ -2,7 +2,7 @@
 
 #include <deque>
 
-#include "mpi/minimum.hpp"
+#include "mpi/deferred_reduction.hpp"
 #include "mpi/parcels.hpp"
 #include "stream/parcel.hpp"
 
@@ -12,7 +12,8 @@ namespace rota::internal {
 class Receiver final : public ParcelLine {
  public:
   /// `line` and `agreement`, by whose deadline it waits, must outlive it.
-  Receiver(const mpi::Communicator& line, mpi::Minimum& agreement) : agreement_(&agreement), inbox_(line) {}
+  Receiver(const mpi::Communicator& line, mpi::DeferredReduction& agreement)
+      : agreement_(&agreement), inbox_(line) {}
 
   [[nodiscard]] const Arrival* peek() override;
   [[nodiscard]] const Arrival& wait() override;
@@ -25,7 +26,7 @@ class Receiver final : public ParcelLine {
  private:
   void take_all();
 
-  mpi::Minimum* agreement_;
+  mpi::DeferredReduction* agreement_;
   mpi::Inbox inbox_;
   std::int64_t era_ = 0;
   std::deque<Arrival> arrived_;

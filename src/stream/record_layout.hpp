@@ -18,6 +18,7 @@ class RecordLayout {
  public:
   explicit RecordLayout(std::vector<Field> fields);
 
+  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return fields_; }
   /// Appends the record of `sample`.
   void append(const StreamSample& sample, std::vector<std::byte>& out) const;
   /// The record that `bytes` begin with. Throws Error{corrupt} where they are too few.

@@ -3,46 +3,33 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cereal/types/string.hpp>
+#include <cereal/types/vector.hpp>
 #include <numeric>
 
-#include "loader/resume_state.hpp"
+#include "rota/cereal.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
 #include "stream/ownership.hpp"
+#include "stream/resume_description.hpp"
 #include "stream/resume_dispatch.hpp"
-#include "stream/resume_refusal.hpp"
+#include "stream/resume_saved.hpp"
 #include "stream/shard_feed.hpp"
+#include "stream/stream_facts.hpp"
 #include "stream/stream_state.hpp"
 
 namespace rota {
 namespace {
 
+using internal::kMostInState;
+using internal::kStreamKind;
+using internal::SavedStream;
 using internal::ShardPlace;
 using internal::ShardRun;
+using internal::StreamHead;
 using internal::StreamRun;
 using internal::StreamState;
-
-constexpr std::uint32_t kStateVersion = 1;
-
-/// What the blob "stream/<name>/state" holds.
-struct State {
-  Fingerprint dataset;
-  std::int64_t shards = 0;
-  std::int64_t cursor_numbers = 0;
-  StreamPosition position;
-  std::int64_t epoch_began = 0;
-  std::int32_t world_size = 0;
-  std::int64_t global_batch_size = 0;  // from here on for people; the new program's count
-  std::int64_t epochs = 0;
-  std::int32_t workers = 0;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(dataset.high, dataset.low, shards, cursor_numbers, position.epoch, position.step, epoch_began,
-            world_size, global_batch_size, epochs, workers);
-  }
-};
 
 /// A shard's row of the cursors, before the numbers of the source's cursor.
 struct Row {
@@ -60,46 +47,39 @@ constexpr std::size_t kColumns = 9;
 using Columns = std::array<std::int64_t, kColumns>;
 static_assert(sizeof(Row) == sizeof(Columns));
 
-std::string state_name(std::string_view name) { return fmt::format("stream/{}/state", name); }
-std::string cursors_name(std::string_view name) { return fmt::format("stream/{}/cursors", name); }
-std::string blobs_name(std::string_view name) { return fmt::format("stream/{}/blobs", name); }
+std::string state_name(std::string_view name) { return internal::part_of_loader(name, "state"); }
+std::string cursors_name(std::string_view name) { return internal::part_of_loader(name, "cursors"); }
+std::string blobs_name(std::string_view name) { return internal::part_of_loader(name, "blobs"); }
 
 std::int64_t digest_of(std::string_view blob) {
   return static_cast<std::int64_t>(FingerprintBuilder().add(blob).finish().low);
-}
-
-State state_of(const StreamLoader& loader) {
-  const StreamRun& run = StreamState::run(loader);
-  return {.dataset = loader.fingerprint(),
-          .shards = loader.source().shards(),
-          .cursor_numbers = loader.source().cursor_numbers(),
-          .position = run.position,
-          .epoch_began = run.epoch_began,
-          .world_size = loader.world().size,
-          .global_batch_size = loader.options().global_batch_size,
-          .epochs = loader.options().epochs,
-          .workers = loader.options().workers};
 }
 
 // ---- saving ----
 
 std::int64_t remaining(const StreamSource& source, const ShardPlace& place) {
   if (place.is_done) return 0;
-  const auto samples = source.remaining(place.shard, place.cursor);
-  return samples ? std::max<std::int64_t>(*samples - place.skip, 0) : internal::kUnknownWeight;
-}
-
-void append(std::span<const std::int64_t> numbers, std::vector<std::byte>& out) {
-  const auto bytes = std::as_bytes(numbers);
-  out.insert(out.end(), bytes.begin(), bytes.end());
+  const auto samples = internal::ask_remaining(source, place.shard, place.cursor);
+  return samples ? std::clamp<std::int64_t>(*samples - place.skip, 0, kMostInState)
+                 : internal::kUnknownWeight;
 }
 
 /// What this rank adds to the tensors, in order of its shards.
 struct Rows {
-  std::vector<RowRange> ranges;
-  std::vector<std::byte> cursors;
-  std::vector<std::byte> blobs;
+  std::string head;                  // as JSON
+  std::vector<std::int64_t> shards;  // that the rows are of
+  std::vector<std::int64_t> cursors;
+  std::string blobs;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(head, shards, cursors, blobs);
+  }
 };
+
+std::size_t width_of(const StreamLoader& loader) {
+  return kColumns + static_cast<std::size_t>(loader.source().cursor_numbers());
+}
 
 Rows rows_of(const StreamLoader& loader) {
   const ShardRun& run = StreamState::shards(loader)->run();
@@ -107,7 +87,10 @@ Rows rows_of(const StreamLoader& loader) {
   std::vector<std::size_t> by_shard(count);
   std::iota(by_shard.begin(), by_shard.end(), std::size_t{0});
   std::ranges::sort(by_shard, {}, [&](std::size_t i) { return run.places[i].shard; });
-  Rows rows;
+  Rows rows{.head = to_json(kStreamKind, internal::head_of(loader)).dump(),
+            .shards = {},
+            .cursors = {},
+            .blobs = {}};
   for (const std::size_t i : by_shard) {
     const ShardPlace& place = run.places[i];
     const Row row{.epoch = loader.position().epoch,
@@ -119,76 +102,93 @@ Rows rows_of(const StreamLoader& loader) {
                   .remaining = remaining(loader.source(), place),
                   .blob_bytes = std::ssize(place.cursor.blob),
                   .blob_digest = digest_of(place.cursor.blob)};
-    append(std::bit_cast<Columns>(row), rows.cursors);
-    std::vector<std::int64_t> numbers = place.cursor.numbers;
-    numbers.resize(static_cast<std::size_t>(loader.source().cursor_numbers()));
-    append(numbers, rows.cursors);
-    const auto blob = std::as_bytes(std::span(place.cursor.blob));
-    rows.blobs.insert(rows.blobs.end(), blob.begin(), blob.end());
-    rows.ranges.push_back({.first = place.shard.value, .count = 1});
+    const auto columns = std::bit_cast<Columns>(row);
+    rows.shards.push_back(place.shard.value);
+    rows.cursors.insert(rows.cursors.end(), columns.begin(), columns.end());
+    rows.cursors.insert(rows.cursors.end(), place.cursor.numbers.begin(), place.cursor.numbers.end());
+    rows.cursors.resize(rows.shards.size() * width_of(loader));
+    rows.blobs += place.cursor.blob;
   }
   return rows;
 }
 
+// Of those of all ranks, in order of rank.
+std::string to_text(const std::vector<Rows>& parts, std::size_t width) {
+  std::size_t shards = 0;
+  for (const Rows& part : parts) shards += part.shards.size();
+  std::vector<std::int64_t> cursors(shards * width);
+  std::string blobs;
+  for (const Rows& part : parts) {
+    blobs += part.blobs;
+    for (std::size_t i = 0; i < part.shards.size(); ++i) {
+      std::copy_n(part.cursors.begin() + static_cast<std::ptrdiff_t>(i * width), width,
+                  cursors.begin() + part.shards[i] * static_cast<std::int64_t>(width));
+    }
+  }
+  auto json = internal::OrderedJson::parse(parts.front().head);
+  json["tensors"] = {{"cursors", internal::to_json(cursors, width)}, {"blobs", internal::to_base64(blobs)}};
+  return internal::sealed(std::move(json));
+}
+
 // ---- restoring ----
 
-/// A loader's state as a checkpoint has it.
-class Saved : internal::SavedStream {
+/// The cursors and blobs of a saved state. All of it is checked before anything is moved.
+class Saved {
  public:
-  Saved(const Checkpoint& checkpoint, std::string_view name)
-      : SavedStream(checkpoint),
-        name_(name),
-        state_(internal::from_state_blob<State>(checkpoint, state_name(name), kStateVersion,
-                                                "a stream loader")) {}
-
-  void require_same_source(const State& here) const { SavedStream::require_same_source(state_, here); }
-
-  void read_rows();
-  [[nodiscard]] StreamRun run() const noexcept {
-    return {.position = state_.position, .epoch_began = state_.epoch_began};
+  /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
+  Saved(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
+      : saved_(saved), cursors_name_(cursors_name(name)), blobs_name_(blobs_name(name)), head_(saved.head()) {
+    saved.require_same_source(loader);
+    read_rows();
+    lay_out_blobs();
   }
+
+  [[nodiscard]] const StreamRun& run() const noexcept { return head_.run; }
   [[nodiscard]] ShardRun shards_in(const World& world) const;
 
  private:
+  void read_rows();
   [[nodiscard]] bool is_sound(const Row& row) const noexcept;
   void lay_out_blobs();
   [[nodiscard]] std::vector<int> owners_in(const World& world) const;
   [[nodiscard]] ShardPlace place_of(std::size_t shard) const;
   [[nodiscard]] std::size_t width() const noexcept {
-    return kColumns + static_cast<std::size_t>(state_.cursor_numbers);
+    return kColumns + static_cast<std::size_t>(head_.cursor_numbers);
   }
 
-  std::string name_;
-  State state_;
+  const SavedStream& saved_;
+  std::string cursors_name_;
+  std::string blobs_name_;
+  StreamHead head_;
+  std::int64_t bytes_ = 0;  // of all blobs
   std::vector<std::int64_t> cursors_;
   std::vector<Row> rows_;
   std::vector<std::int64_t> blob_begins_;
 };
 
 bool Saved::is_sound(const Row& row) const noexcept {
-  return row.epoch == state_.position.epoch && (row.is_done == 0 || row.is_done == 1) && row.skip >= 0 &&
-         row.position >= row.skip && row.owner >= 0 && row.owner < state_.world_size &&
-         row.remaining >= internal::kUnknownWeight && row.blob_bytes >= 0 &&
-         row.blob_bytes <= checkpoint().tensor(blobs_name(name_)).rows();
+  const auto is_count = [](std::int64_t count) { return count >= 0 && count <= kMostInState; };
+  return row.epoch == head_.run.position.epoch && (row.is_done == 0 || row.is_done == 1) &&
+         is_count(row.skip) && is_count(row.position) && row.position >= row.skip && row.owner >= 0 &&
+         row.owner < head_.world_size &&
+         (is_count(row.remaining) || row.remaining == internal::kUnknownWeight) && row.blob_bytes >= 0 &&
+         row.blob_bytes <= bytes_ && (row.position > row.skip || row.blob_bytes == 0);
 }
 
 void Saved::read_rows() {
-  const auto columns = static_cast<std::int64_t>(width());
-  const bool has_shape =
-      checkpoint().tensor(cursors_name(name_)).shape == std::vector<std::int64_t>{state_.shards, columns};
-  if (has_shape) cursors_ = checkpoint().read<std::int64_t>(cursors_name(name_));
+  cursors_ = saved_.rows(cursors_name_, width());
+  bytes_ = saved_.bytes(blobs_name_);
+  if (std::ssize(cursors_) != head_.shards * static_cast<std::int64_t>(width())) {
+    saved_.refusal().fail(fmt::format("its cursors are not [{}, {}]", head_.shards, width()));
+  }
   for (std::size_t at = 0; at < cursors_.size(); at += width()) {
     Columns values{};
     std::copy_n(cursors_.begin() + static_cast<std::ptrdiff_t>(at), kColumns, values.begin());
     rows_.push_back(std::bit_cast<Row>(values));
     if (is_sound(rows_.back())) continue;
-    fail(ErrorCode::corrupt, fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}",
-                                         rows_.size() - 1, state_.position.epoch, state_.position.step));
+    saved_.refusal().fail(fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}",
+                                      rows_.size() - 1, head_.run.position.epoch, head_.run.position.step));
   }
-  if (!has_shape) {
-    fail(ErrorCode::corrupt, fmt::format("its cursors are not [{}, {}]", state_.shards, columns));
-  }
-  lay_out_blobs();
 }
 
 // Blobs lie in order of their owners, then of shards.
@@ -197,15 +197,14 @@ void Saved::lay_out_blobs() {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t s) { return rows_[s].owner; });
   blob_begins_.resize(rows_.size());
-  const std::int64_t bytes = checkpoint().tensor(blobs_name(name_)).rows();
   std::int64_t at = 0;
   for (const std::size_t s : order) {
     blob_begins_[s] = at;
     at += rows_[s].blob_bytes;
-    if (at > bytes) break;
+    if (at > bytes_) break;
   }
-  if (at != bytes) {
-    fail(ErrorCode::corrupt, fmt::format("its {} bytes of blobs are not as long as its cursors say", bytes));
+  if (at != bytes_) {
+    saved_.refusal().fail(fmt::format("its {} bytes of blobs are not as long as its cursors say", bytes_));
   }
 }
 
@@ -216,7 +215,7 @@ std::vector<int> Saved::owners_in(const World& world) const {
     owners.push_back(static_cast<int>(row.owner));
     weights.push_back(row.is_done == 1 ? 0 : row.remaining);
   }
-  return world.size == state_.world_size ? owners : internal::share_out(weights, world.size);
+  return world.size == head_.world_size ? owners : internal::share_out(weights, world.size);
 }
 
 ShardPlace Saved::place_of(std::size_t shard) const {
@@ -232,15 +231,13 @@ ShardPlace Saved::place_of(std::size_t shard) const {
   }
   place.cursor.blob.resize(static_cast<std::size_t>(row.blob_bytes));
   if (row.blob_bytes > 0) {
-    checkpoint().read(blobs_name(name_), {.first = blob_begins_[shard], .count = row.blob_bytes},
-                      std::as_writable_bytes(std::span(place.cursor.blob)));
+    saved_.read(blobs_name_, blob_begins_[shard], std::as_writable_bytes(std::span(place.cursor.blob)));
   }
   if (digest_of(place.cursor.blob) != row.blob_digest) {
-    fail(ErrorCode::corrupt,
-         fmt::format(
-             "the blob of shard {} is not the one that was saved with its cursor; ranks are to save in "
-             "the order of the loader's",
-             shard));
+    saved_.refusal().fail(
+        fmt::format("the blob of shard {} is not the one that was saved with its cursor; ranks are to save "
+                    "in the order of the loader's",
+                    shard));
   }
   return place;
 }
@@ -256,25 +253,50 @@ ShardRun Saved::shards_in(const World& world) const {
   return run;
 }
 
+void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_view name) {
+  const Saved saved(stream, loader, name);
+  ShardRun run = saved.shards_in(loader.world());
+  StreamState::shards(loader)->go_on(saved.run().position.epoch, std::move(run));
+  StreamState::go_on(loader, saved.run());
+}
+
 }  // namespace
 
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name) {
   if (StreamState::dispatch(loader) != nullptr) return internal::save_dispatch(loader, snapshot, name);
-  Rows rows = rows_of(loader);
-  const auto columns = static_cast<std::int64_t>(kColumns) + loader.source().cursor_numbers();
-  const std::int64_t blob_bytes = std::ssize(rows.blobs);
-  snapshot.tensor(cursors_name(name), DType::int64, {columns}, rows.ranges, std::move(rows.cursors));
-  snapshot.tensor(blobs_name(name), DType::uint8, {}, blob_bytes, std::move(rows.blobs));
-  snapshot.blob(state_name(name), internal::to_state_blob(kStateVersion, state_of(loader)));
+  const Rows rows = rows_of(loader);
+  std::vector<RowRange> ranges;
+  for (const std::int64_t shard : rows.shards) ranges.push_back({.first = shard, .count = 1});
+  const auto cursors = std::as_bytes(std::span(rows.cursors));
+  const auto blobs = std::as_bytes(std::span(rows.blobs));
+  snapshot.tensor(cursors_name(name), DType::int64, {static_cast<std::int64_t>(width_of(loader))}, ranges,
+                  std::vector<std::byte>(cursors.begin(), cursors.end()));
+  snapshot.tensor(blobs_name(name), DType::uint8, {}, std::ssize(blobs),
+                  std::vector<std::byte>(blobs.begin(), blobs.end()));
+  snapshot.blob(state_name(name), rows.head);
 }
 
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
   if (StreamState::dispatch(loader) != nullptr) return internal::restore_dispatch(loader, checkpoint, name);
-  Saved saved(checkpoint, name);
-  saved.require_same_source(state_of(loader));
-  saved.read_rows();
-  StreamState::shards(loader)->go_on(saved.run().position.epoch, saved.shards_in(loader.world()));
-  StreamState::go_on(loader, saved.run());
+  restore_from(loader, internal::StreamInCheckpoint(kStreamKind, checkpoint, state_name(name)), name);
+}
+
+std::string state(const StreamLoader& loader) {
+  if (StreamState::dispatch(loader) != nullptr) return internal::state_of_dispatch(loader);
+  std::vector<Rows> parts;
+  for (const std::string& part : StreamState::gather(loader, [&] { return to_blob(rows_of(loader)); })) {
+    parts.push_back(from_blob<Rows>(part));
+  }
+  return to_text(parts, width_of(loader));
+}
+
+void restore(StreamLoader& loader, std::string_view state) {
+  if (StreamState::dispatch(loader) != nullptr) return internal::restore_dispatch(loader, state);
+  restore_from(loader, internal::StreamInText(kStreamKind, state), {});
+}
+
+std::string internal::describe_stream(const Checkpoint& checkpoint, std::string_view name) {
+  return describe(StreamInCheckpoint(kStreamKind, checkpoint, state_name(name)).head());
 }
 
 }  // namespace rota

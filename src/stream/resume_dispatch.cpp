@@ -4,40 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cereal/types/string.hpp>
+#include <cereal/types/vector.hpp>
 #include <tuple>
 #include <utility>
 
-#include "loader/resume_state.hpp"
+#include "rota/cereal.hpp"
 #include "rota/error.hpp"
 #include "stream/dispatch_feed.hpp"
-#include "stream/resume_refusal.hpp"
+#include "stream/resume_description.hpp"
+#include "stream/resume_saved.hpp"
 #include "stream/stream_state.hpp"
 
 namespace rota::internal {
 namespace {
-
-constexpr std::uint32_t kStateVersion = 1;
-
-/// What the blob "dispatch/<name>/state" holds, as rank 0 has it.
-struct State {
-  Fingerprint dataset;
-  std::int64_t shards = 0;
-  std::int64_t cursor_numbers = 0;
-  StreamRun run;
-  std::int64_t delivered = 0;  // items of the epoch
-  SourcePlace source;
-  std::int32_t world_size = 0;  // from here on for people; the new program's count
-  std::int64_t global_batch_size = 0;
-  std::int64_t epochs = 0;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    ShardPlace& shard = source.shard;
-    archive(dataset.high, dataset.low, shards, cursor_numbers, run.position.epoch, run.position.step,
-            run.epoch_began, delivered, source.epoch, shard.is_done, shard.position, shard.skip,
-            shard.cursor.numbers, shard.cursor.blob, world_size, global_batch_size, epochs);
-  }
-};
 
 /// A shard's row of the cursors.
 struct ShardRow {
@@ -57,46 +38,54 @@ struct ItemRow {
 /// The names of its tensors and of its blob.
 struct Names {
   explicit Names(std::string_view name)
-      : state(fmt::format("dispatch/{}/state", name)),
-        cursors(fmt::format("dispatch/{}/cursors", name)),
-        pending(fmt::format("dispatch/{}/pending", name)),
-        items(fmt::format("dispatch/{}/items", name)) {}
+      : state(part_of_loader(name, "state")),
+        cursors(part_of_loader(name, "cursors")),
+        pending(part_of_loader(name, "pending")),
+        items(part_of_loader(name, "items")) {}
   std::string state;
   std::string cursors;
   std::string pending;
   std::string items;
 };
 
-State state_of(const StreamLoader& loader) {
-  return {.dataset = loader.fingerprint(),
-          .shards = loader.source().shards(),
-          .cursor_numbers = loader.source().cursor_numbers(),
-          .run = StreamState::run(loader),
-          .delivered = StreamState::dispatch(loader)->delivered(),
-          .source = {},
-          .world_size = loader.world().size,
-          .global_batch_size = loader.options().global_batch_size,
-          .epochs = loader.options().epochs};
-}
+constexpr std::size_t kColumns = 4;
+using Columns = std::array<std::int64_t, kColumns>;
+static_assert(sizeof(ShardRow) == sizeof(Columns) && sizeof(ItemRow) == sizeof(Columns));
 
 template <typename Row>
-std::vector<std::byte> bytes_of(const std::vector<Row>& rows) {
-  const auto bytes = std::as_bytes(std::span(rows));
-  return {bytes.begin(), bytes.end()};
+std::vector<std::int64_t> numbers_of(const std::vector<Row>& rows) {
+  std::vector<std::int64_t> numbers;
+  for (const Row& row : rows) {
+    const auto columns = std::bit_cast<Columns>(row);
+    numbers.insert(numbers.end(), columns.begin(), columns.end());
+  }
+  return numbers;
+}
+template <typename Row>
+std::vector<Row> rows_from(const std::vector<std::int64_t>& numbers) {
+  std::vector<Row> rows;
+  for (std::size_t at = 0; at < numbers.size(); at += kColumns) {
+    Columns columns{};
+    std::copy_n(numbers.begin() + static_cast<std::ptrdiff_t>(at), kColumns, columns.begin());
+    rows.push_back(std::bit_cast<Row>(columns));
+  }
+  return rows;
 }
 
 /// What rank 0 adds to the tensors; other ranks add none.
 struct Rows {
   std::vector<ShardRow> shards;
   std::vector<ItemRow> pending;
-  std::vector<std::byte> items;
+  std::string items;
 };
 
-Rows rows_of(const State& state, const DispatchPlan& plan, const PendingItems& pending) {
-  const std::int64_t epoch = state.run.position.epoch;
+Rows rows_of(const StreamLoader& loader, const PendingItems& pending) {
+  const DispatchFeed& feed = *StreamState::dispatch(loader);
+  const DispatchPlan& plan = feed.plan();
   Rows rows;
-  for (std::int64_t s = 0; s < state.shards; ++s) {
-    rows.shards.push_back({.epoch = epoch, .delivered = plan.count_of({s}, state.delivered)});
+  for (std::int64_t s = 0; s < plan.shards; ++s) {
+    rows.shards.push_back(
+        {.epoch = loader.position().epoch, .delivered = plan.count_of({s}, feed.delivered())});
   }
   std::vector<PendingItems::Item> items = pending.items();
   std::ranges::sort(items, {}, [&](const PendingItems::Item& item) {
@@ -109,84 +98,123 @@ Rows rows_of(const State& state, const DispatchPlan& plan, const PendingItems& p
                             .shard = shard,
                             .position = plan.position_of(item.number),
                             .bytes = std::ssize(bytes)});
-    rows.items.insert(rows.items.end(), bytes.begin(), bytes.end());
+    rows.items.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     ++rows.shards[static_cast<std::size_t>(shard)].pending;
     rows.shards[static_cast<std::size_t>(shard)].bytes += std::ssize(bytes);
   }
   return rows;
 }
 
-/// A dispatch as a checkpoint has it.
-class Saved : SavedStream {
- public:
-  Saved(const Checkpoint& checkpoint, std::string_view name, const DispatchFeed& feed)
-      : SavedStream(checkpoint),
-        names_(name),
-        plan_(feed.plan()),
-        layout_(feed.layout()),
-        state_(from_state_blob<State>(checkpoint, names_.state, kStateVersion, "a stream loader")) {}
+/// What is saved of a dispatch, as rank 0 has it.
+struct Saving {
+  std::string head = {};  // as JSON
+  std::vector<std::int64_t> cursors = {};
+  std::vector<std::int64_t> pending = {};
+  std::string items = {};
 
-  void require_same_source(const State& here) const { SavedStream::require_same_source(state_, here); }
-  void require_sound() const;
-  [[nodiscard]] const StreamRun& run() const noexcept { return state_.run; }
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(head, cursors, pending, items);
+  }
+};
+
+// On another rank than 0 it has no row.
+Saving saving_of(const StreamLoader& loader) {
+  DispatchFeed& feed = *StreamState::dispatch(loader);
+  if (loader.world().rank > 0) return {.head = to_json(kDispatchKind, head_of(loader)).dump()};
+  PendingItems pending;
+  const SourcePlace source = feed.hold(pending);
+  const ShardPlace& shard = source.shard;
+  OrderedJson head = to_json(kDispatchKind, head_of(loader));
+  head["delivered"] = feed.delivered();
+  head["read"] = {{"epoch", source.epoch},           {"is_done", shard.is_done ? 1 : 0},
+                  {"position", shard.position},      {"skip", shard.skip},
+                  {"numbers", shard.cursor.numbers}, {"blob", to_base64(shard.cursor.blob)}};
+  Rows rows = rows_of(loader, pending);
+  return {.head = head.dump(),
+          .cursors = numbers_of(rows.shards),
+          .pending = numbers_of(rows.pending),
+          .items = std::move(rows.items)};
+}
+
+/// A dispatch as it was saved. All of it is checked before anything is moved.
+class Saved {
+ public:
+  /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
+  Saved(const SavedStream& saved, const StreamLoader& loader, std::string_view name);
+
+  [[nodiscard]] const StreamRun& run() const noexcept { return head_.run; }
   [[nodiscard]] DispatchStart start_at(int rank) const;
 
  private:
-  template <typename Row>
-  [[nodiscard]] std::vector<Row> read_rows(const std::string& name) const;
+  void read_head();
+  void require_sound() const;
   [[nodiscard]] PendingItems read_pending() const;
 
+  const SavedStream& saved_;
   Names names_;
   DispatchPlan plan_;
   const RecordLayout& layout_;
-  State state_;
+  StreamHead head_;
+  std::int64_t delivered_ = 0;
+  SourcePlace source_;
 };
+
+Saved::Saved(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
+    : saved_(saved),
+      names_(name),
+      plan_(StreamState::dispatch(loader)->plan()),
+      layout_(StreamState::dispatch(loader)->layout()),
+      head_(saved.head()) {
+  saved.require_same_source(loader);
+  read_head();
+  require_sound();
+}
+
+void Saved::read_head() {
+  const StateObject state = saved_.state();
+  const StateObject read = state.object("read");
+  delivered_ = state.number("delivered");
+  source_ = {.epoch = read.number("epoch"),
+             .shard = {.shard = {},
+                       .is_done = read.number("is_done") != 0,
+                       .position = read.number("position"),
+                       .skip = read.number("skip"),
+                       .cursor = {.numbers = read.any_numbers("numbers"), .blob = read.bytes("blob")}}};
+}
 
 // Where it is, and what each shard's cursor says, must agree.
 void Saved::require_sound() const {
-  const auto rows = read_rows<ShardRow>(names_.cursors);
-  const ShardPlace& source = state_.source.shard;
-  bool is_sound = std::ssize(rows) == state_.shards && state_.delivered >= 0 &&
-                  state_.source.epoch >= state_.run.position.epoch && source.skip >= 0 &&
+  const auto rows = rows_from<ShardRow>(saved_.rows(names_.cursors, kColumns));
+  const std::int64_t epoch = head_.run.position.epoch;
+  const ShardPlace& source = source_.shard;
+  const auto numbers = std::ssize(source.cursor.numbers);
+  bool is_sound = std::ssize(rows) == head_.shards && source_.epoch >= epoch &&
                   source.position >= source.skip &&
-                  std::ssize(source.cursor.numbers) == (source.cursor.is_start() ? 0 : state_.cursor_numbers);
+                  numbers == (source.cursor.is_start() ? 0 : head_.cursor_numbers);
   for (std::int64_t s = 0; s < std::ssize(rows) && is_sound; ++s) {
     const ShardRow& row = rows[static_cast<std::size_t>(s)];
-    is_sound = row.epoch == state_.run.position.epoch && row.pending >= 0 && row.bytes >= 0 &&
-               row.delivered == plan_.count_of({s}, state_.delivered);
+    is_sound = row.epoch == epoch && row.pending >= 0 && row.bytes >= 0 &&
+               row.delivered == plan_.count_of({s}, delivered_);
   }
   if (is_sound) return;
-  fail(ErrorCode::corrupt, fmt::format("its cursors cannot be those of epoch {}, step {}",
-                                       state_.run.position.epoch, state_.run.position.step));
-}
-
-template <typename Row>
-std::vector<Row> Saved::read_rows(const std::string& name) const {
-  constexpr std::int64_t kColumns = sizeof(Row) / sizeof(std::int64_t);
-  const auto& shape = checkpoint().tensor(name).shape;
-  if (shape.size() != 2 || shape[1] != kColumns) {
-    fail(ErrorCode::corrupt, fmt::format("{} is not [rows, {}]", name, kColumns));
-  }
-  const auto numbers = checkpoint().read<std::int64_t>(name);
-  std::vector<Row> rows(numbers.size() / kColumns);
-  std::copy_n(std::as_bytes(std::span(numbers)).begin(), rows.size() * sizeof(Row),
-              std::as_writable_bytes(std::span(rows)).begin());
-  return rows;
+  saved_.refusal().fail(
+      fmt::format("its cursors cannot be those of epoch {}, step {}", epoch, head_.run.position.step));
 }
 
 // They are dealt to shards in turn, so that with their numbers their order is back.
 PendingItems Saved::read_pending() const {
-  const auto rows = read_rows<ItemRow>(names_.pending);
-  const auto bytes = checkpoint().read<std::uint8_t>(names_.items);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(saved_.bytes(names_.items)));
+  saved_.read(names_.items, 0, bytes);
   std::vector<PendingItems::Item> items;
   std::size_t at = 0;
-  for (const ItemRow& row : rows) {
-    const bool fits = row.shard >= 0 && row.shard < state_.shards && row.position >= 0 && row.bytes >= 0 &&
+  for (const ItemRow& row : rows_from<ItemRow>(saved_.rows(names_.pending, kColumns))) {
+    const bool fits = row.shard >= 0 && row.shard < head_.shards && row.position >= 0 && row.bytes >= 0 &&
                       row.bytes <= std::ssize(bytes) - static_cast<std::int64_t>(at) &&
-                      row.position < (std::int64_t{1} << 62) / state_.shards;
-    if (!fits) fail(ErrorCode::corrupt, fmt::format("pending item {} cannot be one", items.size()));
+                      row.position < kMostInState / head_.shards;
+    if (!fits) saved_.refusal().fail(fmt::format("pending item {} cannot be one", items.size()));
     items.push_back({.epoch = row.epoch,
-                     .number = row.position * state_.shards + row.shard,
+                     .number = row.position * head_.shards + row.shard,
                      .begin = at,
                      .size = static_cast<std::size_t>(row.bytes)});
     at += static_cast<std::size_t>(row.bytes);
@@ -195,65 +223,92 @@ PendingItems Saved::read_pending() const {
                     [](const PendingItems::Item& item) { return std::pair(item.epoch, item.number); });
   PendingItems pending;
   for (const auto& item : items) {
-    const ByteSpan record = std::as_bytes(std::span(bytes)).subspan(item.begin, item.size);
-    if (layout_.first(record).size() != record.size()) fail(ErrorCode::corrupt, "a pending item is too long");
+    const ByteSpan record = ByteSpan(bytes).subspan(item.begin, item.size);
+    if (layout_.first(record).size() != record.size()) saved_.refusal().fail("a pending item is too long");
     pending.add(item.epoch, item.number, record);
   }
   return pending;
 }
 
 DispatchStart Saved::start_at(int rank) const {
-  DispatchStart start{.epoch = state_.run.position.epoch, .delivered = state_.delivered};
+  DispatchStart start{.epoch = head_.run.position.epoch, .delivered = delivered_};
   if (rank != 0) return start;
-  start.source = state_.source;
+  start.source = source_;
   start.pending = read_pending();
   std::int64_t epoch = start.epoch;
   std::int64_t number = start.delivered;
   bool is_sound = true;
   const auto go_to = [&](std::int64_t later) {
     if (later > epoch) number = 0;
-    is_sound = is_sound && later >= epoch && later <= state_.source.epoch;
+    is_sound = is_sound && later >= epoch && later <= source_.epoch;
     epoch = later;
   };
   for (const PendingItems::Item& item : start.pending.items()) {
     go_to(item.epoch);
     is_sound = is_sound && item.number == number++;
   }
-  go_to(state_.source.epoch);
-  if (is_sound && number == state_.source.shard.position) return start;
-  fail(ErrorCode::corrupt, fmt::format("its {} pending items are not those between what was delivered and "
-                                       "what was read",
-                                       start.pending.items().size()));
+  go_to(source_.epoch);
+  if (is_sound && number == source_.shard.position) return start;
+  saved_.refusal().fail(
+      fmt::format("its {} pending items are not those between what was delivered and what "
+                  "was read",
+                  start.pending.items().size()));
+}
+
+void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_view name) {
+  const Saved saved(stream, loader, name);
+  DispatchStart start = saved.start_at(loader.world().rank);
+  StreamState::dispatch(loader)->go_on(std::move(start));
+  StreamState::go_on(loader, saved.run());
+}
+
+std::vector<std::byte> to_bytes(const auto& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
 
 void save_dispatch(const StreamLoader& loader, Snapshot& snapshot, std::string_view name) {
-  DispatchFeed& feed = *StreamState::dispatch(loader);
-  State state = state_of(loader);
-  Rows rows;
-  if (loader.world().rank == 0) {
-    PendingItems pending;
-    state.source = feed.hold(pending);
-    rows = rows_of(state, feed.plan(), pending);
-  }
+  const Saving saving = saving_of(loader);
   const Names names(name);
-  snapshot.tensor(names.cursors, DType::int64, {sizeof(ShardRow) / sizeof(std::int64_t)},
-                  std::ssize(rows.shards), bytes_of(rows.shards));
-  snapshot.tensor(names.pending, DType::int64, {sizeof(ItemRow) / sizeof(std::int64_t)},
-                  std::ssize(rows.pending), bytes_of(rows.pending));
-  snapshot.tensor(names.items, DType::uint8, {}, std::ssize(rows.items), std::move(rows.items));
-  snapshot.blob(names.state, to_state_blob(kStateVersion, state));
+  const auto add = [&](const std::string& tensor, const std::vector<std::int64_t>& numbers) {
+    snapshot.tensor(tensor, DType::int64, {kColumns}, std::ssize(numbers) / std::int64_t{kColumns},
+                    to_bytes(numbers));
+  };
+  add(names.cursors, saving.cursors);
+  add(names.pending, saving.pending);
+  snapshot.tensor(names.items, DType::uint8, {}, std::ssize(saving.items), to_bytes(saving.items));
+  snapshot.blob(names.state, saving.head);
 }
 
+std::string state_of_dispatch(const StreamLoader& loader) {
+  const auto parts = StreamState::gather(
+      loader, [&] { return loader.world().rank == 0 ? to_blob(saving_of(loader)) : std::string(); });
+  const auto saving = from_blob<Saving>(parts.front());
+  auto json = OrderedJson::parse(saving.head);
+  json["tensors"] = {{"cursors", to_json(saving.cursors, kColumns)},
+                     {"pending", to_json(saving.pending, kColumns)},
+                     {"items", to_base64(saving.items)}};
+  return sealed(std::move(json));
+}
+
+// Restores are counted whatever fails, on whichever rank.
 void restore_dispatch(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  DispatchFeed& feed = *StreamState::dispatch(loader);
-  feed.count_restore();  // whatever fails, on whichever rank
-  const Saved saved(checkpoint, name, feed);
-  saved.require_same_source(state_of(loader));
-  saved.require_sound();
-  feed.go_on(saved.start_at(loader.world().rank));
-  StreamState::go_on(loader, saved.run());
+  StreamState::dispatch(loader)->count_restore();
+  restore_from(loader, StreamInCheckpoint(kDispatchKind, checkpoint, Names(name).state), name);
+}
+
+void restore_dispatch(StreamLoader& loader, std::string_view state) {
+  StreamState::dispatch(loader)->count_restore();
+  restore_from(loader, StreamInText(kDispatchKind, state), {});
+}
+
+std::string describe_dispatch(const Checkpoint& checkpoint, std::string_view name) {
+  const Names names(name);
+  const StreamInCheckpoint saved(kDispatchKind, checkpoint, names.state);
+  return fmt::format("{}; {} items of the epoch delivered, {} read and pending", describe(saved.head()),
+                     saved.state().number("delivered"), checkpoint.tensor(names.pending).rows());
 }
 
 }  // namespace rota::internal

@@ -1,8 +1,13 @@
 #include "stream/ring.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
+
+#include "core/scarce.hpp"
+#include "source/field_check.hpp"
 
 namespace rota::internal {
 namespace {
@@ -33,14 +38,13 @@ StreamRing::StreamRing(const StreamSource& source, StreamBatchPool& pool, const 
       instances_(source, start.world, static_cast<std::size_t>(std::max(options.workers, 1))),
       queues_(static_cast<std::size_t>(std::max(options.workers, 1))),
       stats_(queues_.size()) {
-  for (const Field& field : source.fields()) {
-    if (!field.ragged) fixed_bytes_ += static_cast<std::int64_t>(field.row_bytes()) * batch_size;
-  }
+  fixed_bytes_ = fixed_bytes(pool.fields(), batch_size_);
   begin_epoch(std::move(start.places), start.first);
   settle();
   for (int w = 0; w < options.workers; ++w) {
-    threads_.emplace_back(
-        [this, w](const std::stop_token& stop) { work(stop, static_cast<std::size_t>(w)); });
+    threads_.push_back(
+        start_thread("start the workers of a stream loader",
+                     [this, w](const std::stop_token& stop) { work(stop, static_cast<std::size_t>(w)); }));
   }
 }
 
@@ -213,7 +217,7 @@ bool StreamRing::is_needed(const Ticket& ticket) const noexcept {
 }
 
 std::unique_ptr<StreamRing::Ticket> StreamRing::unused_ticket() {
-  if (unused_.empty()) return std::make_unique<Ticket>(source_.fields());
+  if (unused_.empty()) return std::make_unique<Ticket>(pool_.fields());
   auto ticket = std::move(unused_.back());
   unused_.pop_back();
   ticket->state = Ticket::State::dealt;
@@ -270,7 +274,8 @@ void StreamRing::open(Lock& lock) {
   lock.unlock();
   try {
     batch = pool_.take();
-    batch->open(batch_size_);
+    with_memory([&] { batch->open(batch_size_); },
+                [&] { return fmt::format("open a batch of {} samples", batch_size_); });
   } catch (...) {
     error = std::current_exception();
   }
@@ -359,7 +364,7 @@ void StreamRing::publish(const Outcome& outcome) {
   ticket.state = outcome.state;
   ticket.error = outcome.error;
   if (outcome.state == Ticket::State::filled) {
-    bytes_ += ticket.reading.extra_bytes(source_.fields());
+    bytes_ += ticket.reading.extra_bytes(pool_.fields());
     return;
   }
   --queued_;

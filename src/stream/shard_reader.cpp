@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "stream/stream_facts.hpp"
 
 namespace rota::internal {
 namespace {
@@ -85,8 +86,7 @@ bool ShardReader::read(const StreamSource& source, Reading& out) {
 
 // `out` is memory for the samples that are passed over.
 void ShardReader::open(const StreamSource& source, Reading& out) {
-  stream_ = source.open(at_.shard, epoch_, at_.cursor);
-  if (!stream_) throw Error(ErrorCode::callback, "open it: the source gave no stream (a null pointer)");
+  stream_ = ask_stream(source, at_.shard, epoch_, at_.cursor);
   for (std::int64_t i = 0; i < at_.skip; ++i) {
     if (stream_->next(out.sample)) continue;
     throw Error(ErrorCode::mismatch,

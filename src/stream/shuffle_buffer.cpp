@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "rota/permutation.hpp"
 #include "stream/adaptor.hpp"
@@ -87,16 +88,14 @@ class ShuffleBuffer final : public internal::StreamAdaptor {
  public:
   ShuffleBuffer(std::shared_ptr<const StreamSource> source, std::int64_t size, std::uint64_t seed)
       : StreamAdaptor(std::move(source), 3, "shuffle a stream"), size_(size), seed_(seed) {
-    if (size_ >= 1) return;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("shuffle a stream: the buffer is to hold {} samples; use 1 or more", size_));
+    internal::OptionCheck("shuffle a stream").in_range("size", size_, 1, internal::kUnbounded, "samples");
   }
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     const SplitCursor parts = split(shard, cursor);
     auto stream =
-        std::make_unique<BufferedStream>(inner().open(shard, epoch, parts.inner), size_,
+        std::make_unique<BufferedStream>(open_inner(shard, epoch, parts.inner), size_,
                                          derive_key(seed_, epoch, Purpose::buffer, shard.value), fields());
     stream->restore(parts);
     return stream;

@@ -2,17 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
+#include "source/field_check.hpp"
 
 namespace rota {
 namespace {
-
-constexpr std::int64_t kMaxFieldBytes = std::int64_t{1} << 50;
 
 [[noreturn]] void refuse(std::string_view text) {
   throw Error(
@@ -42,9 +41,12 @@ StreamId parse_stream_id(std::string_view text) {
 }
 
 StreamSample::StreamSample(std::span<const Field> fields) {
+  internal::check_fields(fields, "make a sample", "it", ErrorCode::invalid_argument);
   slots_.reserve(fields.size());
   for (const Field& field : fields) {
     Slot& slot = slots_.emplace_back();
+    slot.name = field.name;
+    slot.dtype = field.dtype;
     slot.row_bytes = field.row_bytes();
     slot.ragged = field.ragged;
     if (field.ragged) continue;
@@ -57,7 +59,8 @@ StreamSample::StreamSample(std::span<const Field> fields) {
 void StreamSample::Slot::reserve(std::size_t bytes) {
   if (bytes > capacity) {
     const std::size_t room = ragged ? bytes + bytes / 4 : bytes;
-    own.reset(new std::byte[room]);  // not make_unique, which would clear it
+    internal::with_memory([&] { own.reset(new std::byte[room]); },  // not make_unique, which would clear it
+                          [&] { return fmt::format("take {} bytes for a field of a sample", room); });
     capacity = room;
   }
   data = own.get();
@@ -70,35 +73,38 @@ std::size_t StreamSample::total_bytes() const noexcept {
 }
 
 std::span<std::byte> StreamSample::resize(std::size_t f, std::int64_t rows) {
-  Slot& slot = slots_[f];
-  const auto most = kMaxFieldBytes / static_cast<std::int64_t>(std::max<std::size_t>(slot.row_bytes, 1));
-  if (rows < 0 || rows > most || (!slot.ragged && rows != 1)) {
-    throw Error(ErrorCode::callback,
-                fmt::format("give field {} of a sample {} rows of {} bytes: {}", f, rows, slot.row_bytes,
-                            slot.ragged ? "that cannot be" : "it is of fixed shape, and has 1"));
+  const Slot& field = slot(f);
+  if (rows < 0 || rows > internal::most_rows(field.row_bytes) || (!field.ragged && rows != 1)) {
+    throw Error(
+        ErrorCode::callback,
+        fmt::format("give field \"{}\" of a sample {} rows of {} bytes: {}", field.name, rows,
+                    field.row_bytes, field.ragged ? "that cannot be" : "it is of fixed shape, and has 1"));
   }
-  if (slot.ragged) slot.reserve(static_cast<std::size_t>(rows) * slot.row_bytes);
-  slot.rows = rows;
-  return this->bytes(f);
+  if (field.ragged) slots_[f].reserve(static_cast<std::size_t>(rows) * field.row_bytes);
+  slots_[f].rows = rows;
+  return bytes(f);
 }
 
 void StreamSample::set(std::size_t f, std::span<const std::byte> bytes) {
-  const Slot& slot = slots_[f];
-  const bool is_whole = slot.row_bytes == 0 ? bytes.empty() : bytes.size() % slot.row_bytes == 0;
-  if (!is_whole || (!slot.ragged && bytes.size() != slot.row_bytes)) {
+  const Slot& field = slot(f);
+  const bool is_whole = field.row_bytes == 0 ? bytes.empty() : bytes.size() % field.row_bytes == 0;
+  if (!is_whole || (!field.ragged && bytes.size() != field.row_bytes)) {
     throw Error(ErrorCode::callback,
-                fmt::format("set field {} of a sample to {} bytes: it has {} of {} bytes", f, bytes.size(),
-                            slot.ragged ? "rows" : "one row", slot.row_bytes));
+                fmt::format("set field \"{}\" of a sample to {} bytes: it has {} of {} bytes", field.name,
+                            bytes.size(), field.ragged ? "rows" : "one row", field.row_bytes));
   }
-  if (slot.ragged) {
-    resize(f, slot.row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / slot.row_bytes));
+  if (field.ragged) {
+    resize(f, field.row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / field.row_bytes));
   }
   if (!bytes.empty()) std::memcpy(slots_[f].data, bytes.data(), bytes.size());
 }
 
 void StreamSample::copy(const StreamSample& other) {
   id_ = other.id_;
-  for (std::size_t f = 0; f < slots_.size(); ++f) set(f, other.bytes(f));
+  for (std::size_t f = 0; f < slots_.size(); ++f) {
+    set(f, other.bytes(f));
+    if (slots_[f].row_bytes == 0) resize(f, other.rows(f));  // bytes do not say how many
+  }
 }
 
 std::unique_ptr<const StreamSource> StreamSource::for_worker(const WorkerInfo& /*worker*/) const {

@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/owned.hpp"
+
 namespace rota {
 
 static_assert(std::is_nothrow_move_constructible_v<StreamBatch>);
@@ -79,28 +81,32 @@ StreamBatch::~StreamBatch() {
 }
 StreamBatch::StreamBatch(StreamBatch&& other) noexcept = default;
 StreamBatch& StreamBatch::operator=(StreamBatch&& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(pool_, other.pool_);
+  StreamBatch taken(std::move(other));
+  std::swap(memory_, taken.memory_);
+  std::swap(pool_, taken.pool_);
   return *this;
 }
 
+const internal::StreamBatchMemory& StreamBatch::memory() const {
+  return internal::owned(memory_, "a batch of a stream");
+}
+
 std::int64_t StreamBatch::size() const noexcept { return std::ssize(ids()); }
-std::span<const StreamId> StreamBatch::ids() const noexcept {
+StreamPosition StreamBatch::start() const { return memory().start; }
+std::span<const StreamId> StreamBatch::ids() const& noexcept {
   return memory_ ? std::span<const StreamId>(memory_->ids) : std::span<const StreamId>();
 }
-std::span<const std::int64_t> StreamBatch::positions() const noexcept {
+std::span<const std::int64_t> StreamBatch::positions() const& noexcept {
   return memory_ ? std::span<const std::int64_t>(memory_->positions) : std::span<const std::int64_t>();
 }
-const StreamPosition& StreamBatch::start() const noexcept { return memory_->start; }
-std::span<const Field> StreamBatch::fields() const noexcept {
+std::span<const Field> StreamBatch::fields() const& noexcept {
   return memory_ ? std::span<const Field>(memory_->store.fields()) : std::span<const Field>();
 }
 
-Tensor StreamBatch::tensor(std::size_t f) const { return memory_->store.tensor(f); }
-Tensor StreamBatch::tensor(std::string_view name) const { return memory_->store.tensor(name); }
-
-std::span<std::byte> StreamBatch::bytes(std::size_t f, std::int64_t i) const noexcept {
-  return memory_->store.view().bytes(f, static_cast<std::size_t>(i));
+Tensor StreamBatch::tensor(std::size_t f) const& { return memory().store.tensor(f); }
+Tensor StreamBatch::tensor(std::string_view name) const& { return memory().store.tensor(name); }
+std::span<std::byte> StreamBatch::bytes(std::size_t f, std::int64_t i) const& {
+  return memory().store.bytes(f, i);
 }
 
 }  // namespace rota

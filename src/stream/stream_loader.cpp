@@ -6,12 +6,15 @@
 #include <chrono>
 #include <utility>
 
-#include "mpi/minimum.hpp"
+#include "core/owned.hpp"
+#include "mpi/deferred_reduction.hpp"
+#include "mpi/job.hpp"
 #include "rota/error.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/dispatched_source.hpp"
 #include "stream/ownership.hpp"
 #include "stream/shard_feed.hpp"
+#include "stream/stream_facts.hpp"
 #include "stream/stream_state.hpp"
 
 namespace rota {
@@ -34,6 +37,19 @@ constexpr std::int64_t of(const FeedHead& head) {
   return head.kind == FeedHead::Kind::batch ? of_batch(head.epoch) : of_end(head.epoch);
 }
 
+// The ranks that share the data; null where this process is alone.
+const mpi::Communicator* require_comm(const StreamLoaderOptions& options) {
+  if (const int ranks = mpi::job_size(); options.comm == nullptr && ranks > 1) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("make a stream loader without a communicator, while MPI runs {} ranks: each would read "
+                    "everything; set StreamLoaderOptions::comm to that of the ranks that share the data, or "
+                    "to a default-made Communicator if every rank is to read everything",
+                    ranks));
+  }
+  return options.comm;
+}
+
 // Throws on all ranks unless all say the same.
 void require_same(const mpi::Communicator& comm, const std::string& here) {
   const std::string first = mpi::broadcast(comm, here);
@@ -46,33 +62,28 @@ void require_same(const mpi::Communicator& comm, const std::string& here) {
 }
 
 // Shares out the shards of a whole epoch. Each rank asks what is in some of them.
-std::vector<int> share_out_all(const mpi::Communicator& comm, const StreamSource& source) {
-  const std::int64_t shards = source.shards();
+std::vector<int> share_out_all(const mpi::Communicator& comm, const StreamSource& source,
+                               std::int64_t shards) {
   std::vector<std::int64_t> weights(static_cast<std::size_t>(shards), 0);
   mpi::together(comm, "ask what is in the shards of a stream", [&] {
     const std::int64_t end = share(shards, comm.rank() + 1, comm.size());
     for (std::int64_t s = share(shards, comm.rank(), comm.size()); s < end; ++s) {
-      const auto samples = source.remaining({s}, {});
       weights[static_cast<std::size_t>(s)] =
-          samples ? std::max<std::int64_t>(*samples, 0) : internal::kUnknownWeight;
+          internal::ask_remaining(source, {s}, {}).value_or(internal::kUnknownWeight);
     }
   });
   mpi::sum(comm, weights);
   return internal::share_out(weights, comm.size());
 }
 
-void check(const StreamSource* source) {
+internal::StreamFacts facts_of(const StreamSource* source) {
   if (source == nullptr) {
     throw Error(
         ErrorCode::invalid_argument,
         "make a stream loader: there is no source (a null pointer); every rank needs it, but for one that "
         "rank 0 alone reads, which is for a Dispatch");
   }
-  if (source->shards() >= 1 && source->cursor_numbers() >= 1) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("make a stream loader: the source has {} shards, and cursors of {} numbers; it "
-                          "must have 1 or more of each",
-                          source->shards(), source->cursor_numbers()));
+  return internal::ask_facts(*source, "make a stream loader");
 }
 
 }  // namespace
@@ -81,21 +92,19 @@ class StreamLoader::Impl {
  public:
   Impl(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
       : Impl(std::move(options), [&] {
-          check(source.get());
+          facts_ = facts_of(source.get());
           source_ = std::move(source);
         }) {
     require_same(comm(), described());
-    std::vector<int> owners = share_out_all(comm(), *source_);
+    std::vector<int> owners = share_out_all(comm(), *source_, facts_.shards);
     start(
         [&] { return std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owners)); });
   }
 
   Impl(const Dispatch& dispatch, StreamLoaderOptions options)
-      : Impl(std::move(options), [&] {
-          internal::check(dispatch, world());
-          if (world().rank == 0) check(dispatch.source.get());
-        }) {
+      : Impl(std::move(options), [&] { internal::check(dispatch, world()); }) {
     source_ = internal::describe(dispatch, comm());
+    facts_ = facts_of(source_.get());
     fingerprint_ = source_->fingerprint();
     require_same(comm(), fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
     mpi::Communicator line = world().size > 1 ? mpi::Communicator(comm().get()) : mpi::Communicator();
@@ -104,7 +113,14 @@ class StreamLoader::Impl {
     });
   }
 
-  std::optional<StreamBatch> next();
+  ~Impl() {
+    if (states_exchange_.is_broken()) states_comm_.abandon();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  NextBatch<StreamBatch> next();
+  [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);
   void go_on(const StreamRun& run);
   [[nodiscard]] int owner(ShardId shard) const;
   [[nodiscard]] LoaderStats stats() const;
@@ -131,9 +147,12 @@ class StreamLoader::Impl {
   void set_quiet(bool is_quiet) noexcept;
 
   std::shared_ptr<const StreamSource> source_;
+  internal::StreamFacts facts_;  // of it
   StreamLoaderOptions options_;
   Fingerprint fingerprint_;
-  mpi::Minimum agreement_;
+  mpi::DeferredReduction agreement_;
+  mpi::Communicator states_comm_;  // apart, for on the other a step may have been begun
+  mpi::Exchange states_exchange_;
   StreamRun run_;
   bool is_over_ = false;       // an epoch had no samples
   bool is_elsewhere_ = false;  // what ranks may have said of a step before does not count
@@ -145,7 +164,10 @@ class StreamLoader::Impl {
 template <typename Check>
 StreamLoader::Impl::Impl(StreamLoaderOptions options, Check check)
     : options_(std::move(options)),
-      agreement_(options_.comm, options_.deadline, "agree on a step of streams") {
+      agreement_(require_comm(options_), mpi::Reduction::minimum, options_.deadline,
+                 "agree on a step of streams"),
+      states_comm_(world().size > 1 ? mpi::Communicator(comm().get()) : mpi::Communicator()),
+      states_exchange_(states_comm_, options_.deadline) {
   options_.comm = nullptr;
   mpi::together(comm(), "make stream loaders", [&] {
     options_.validate();
@@ -155,7 +177,7 @@ StreamLoader::Impl::Impl(StreamLoaderOptions options, Check check)
 }
 
 std::string StreamLoader::Impl::described() const {
-  return fmt::format("{} shards with fingerprint {}, {} epochs", source_->shards(), to_string(fingerprint_),
+  return fmt::format("{} shards with fingerprint {}, {} epochs", facts_.shards, to_string(fingerprint_),
                      options_.epochs);
 }
 
@@ -164,15 +186,15 @@ template <typename Make>
 void StreamLoader::Impl::start(Make make_feed) {
   mpi::together(comm(), "start the workers of stream loaders", [&] {
     const auto batches = static_cast<std::size_t>(options_.read_ahead_batches) + 2;
-    pool_ = std::make_shared<internal::StreamBatchPool>(source_->fields(), options_.allocator, batches,
+    pool_ = std::make_shared<internal::StreamBatchPool>(facts_.fields, options_.allocator, batches,
                                                         options_.read_ahead_bytes);
     feed_ = make_feed();
   });
 }
 
-std::optional<StreamBatch> StreamLoader::Impl::next() {
+NextBatch<StreamBatch> StreamLoader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
-  std::optional<StreamBatch> batch;
+  NextBatch<StreamBatch> batch;
   if (!is_end()) set_quiet(false);
   while (!batch && !is_end()) {
     const std::int64_t step = agree();
@@ -196,12 +218,12 @@ void StreamLoader::Impl::set_quiet(bool is_quiet) noexcept {
 // **Collective.** What all ranks together come to next.
 std::int64_t StreamLoader::Impl::agree() {
   if (is_elsewhere_) {
-    if (!agreement_.is_posted()) agreement_.post(kFailed);
-    static_cast<void>(agreement_.finish());
+    if (!agreement_.is_under_way()) agreement_.begin({kFailed});
+    static_cast<void>(agreement_.end());
     is_elsewhere_ = false;
   }
-  if (!agreement_.is_posted()) agreement_.post(of(feed_->wait()));
-  return agreement_.finish();
+  if (!agreement_.is_under_way()) agreement_.begin({of(feed_->wait())});
+  return agreement_.end().front();
 }
 
 // **Collective.** A rank that has failed tries again when it is called again.
@@ -240,7 +262,7 @@ StreamBatch StreamLoader::Impl::deliver(std::int64_t epoch) {
   } catch (...) {
     // This batch is good. It is tried again for the next one.
   }
-  if (after && world().size > 1) agreement_.post(of(*after));
+  if (after && world().size > 1) agreement_.begin({of(*after)});
   return pool_->wrap(std::move(batch));
 }
 
@@ -252,6 +274,21 @@ void StreamLoader::Impl::end_epoch() {
   run_.epoch_began = run_.position.step;
 }
 
+// **Collective.**
+std::vector<std::string> StreamLoader::Impl::gather(const std::function<std::string()>& make) {
+  constexpr std::string_view kPhase = "gather the state of a stream loader";
+  const auto run = [this](mpi::Operation& operation) { states_exchange_.finish(operation); };
+  std::string mine;
+  std::exception_ptr error;
+  try {
+    mine = make();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  mpi::agree(world(), run, kPhase, error);
+  return mpi::all_gather(world(), run, kPhase, mine);
+}
+
 void StreamLoader::Impl::go_on(const StreamRun& run) {
   run_ = run;
   is_over_ = false;
@@ -259,9 +296,9 @@ void StreamLoader::Impl::go_on(const StreamRun& run) {
 }
 
 int StreamLoader::Impl::owner(ShardId shard) const {
-  if (shard.value >= 0 && shard.value < source_->shards()) return feed_->owner(shard);
+  if (shard.value >= 0 && shard.value < facts_.shards) return feed_->owner(shard);
   throw Error(ErrorCode::out_of_range,
-              fmt::format("ask who owns shard {}: there are {}, from 0 on", shard.value, source_->shards()));
+              fmt::format("ask who owns shard {}: there are {}, from 0 on", shard.value, facts_.shards));
 }
 
 LoaderStats StreamLoader::Impl::stats() const {
@@ -271,32 +308,38 @@ LoaderStats StreamLoader::Impl::stats() const {
 }
 
 StreamLoader::StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
-    : impl_(std::make_unique<Impl>(std::move(source), std::move(options))) {}
+    : impl_(new Impl(std::move(source), std::move(options))) {}
 StreamLoader::StreamLoader(const Dispatch& dispatch, StreamLoaderOptions options)
-    : impl_(std::make_unique<Impl>(dispatch, std::move(options))) {}
+    : impl_(new Impl(dispatch, std::move(options))) {}
 StreamLoader::~StreamLoader() = default;
 StreamLoader::StreamLoader(StreamLoader&&) noexcept = default;
 StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;
 
-std::optional<StreamBatch> StreamLoader::next() { return impl_->next(); }
-StreamPosition StreamLoader::position() const noexcept { return impl_->run().position; }
-int StreamLoader::owner(ShardId shard) const { return impl_->owner(shard); }
-World StreamLoader::world() const noexcept { return impl_->world(); }
-const StreamLoaderOptions& StreamLoader::options() const noexcept { return impl_->options(); }
-const StreamSource& StreamLoader::source() const noexcept { return impl_->source(); }
-Fingerprint StreamLoader::fingerprint() const noexcept { return impl_->fingerprint(); }
-LoaderStats StreamLoader::stats() const { return impl_->stats(); }
+StreamLoader::Impl& StreamLoader::impl() const { return internal::owned(impl_, "a stream loader"); }
+
+NextBatch<StreamBatch> StreamLoader::next() { return impl().next(); }
+StreamPosition StreamLoader::position() const { return impl().run().position; }
+int StreamLoader::owner(ShardId shard) const { return impl().owner(shard); }
+World StreamLoader::world() const { return impl().world(); }
+const StreamLoaderOptions& StreamLoader::options() const { return impl().options(); }
+const StreamSource& StreamLoader::source() const { return impl().source(); }
+Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint(); }
+LoaderStats StreamLoader::stats() const { return impl().stats(); }
 
 namespace internal {
 
-const StreamRun& StreamState::run(const StreamLoader& loader) noexcept { return loader.impl_->run(); }
-ShardFeed* StreamState::shards(const StreamLoader& loader) noexcept {
-  return dynamic_cast<ShardFeed*>(loader.impl_->feed());
+const StreamRun& StreamState::run(const StreamLoader& loader) { return loader.impl().run(); }
+ShardFeed* StreamState::shards(const StreamLoader& loader) {
+  return dynamic_cast<ShardFeed*>(loader.impl().feed());
 }
-DispatchFeed* StreamState::dispatch(const StreamLoader& loader) noexcept {
-  return dynamic_cast<DispatchFeed*>(loader.impl_->feed());
+DispatchFeed* StreamState::dispatch(const StreamLoader& loader) {
+  return dynamic_cast<DispatchFeed*>(loader.impl().feed());
 }
-void StreamState::go_on(StreamLoader& loader, const StreamRun& run) { loader.impl_->go_on(run); }
+std::vector<std::string> StreamState::gather(const StreamLoader& loader,
+                                             const std::function<std::string()>& make) {
+  return loader.impl().gather(make);
+}
+void StreamState::go_on(StreamLoader& loader, const StreamRun& run) { loader.impl().go_on(run); }
 
 }  // namespace internal
 }  // namespace rota

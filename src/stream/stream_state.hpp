@@ -1,6 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "rota/stream_loader.hpp"
 
@@ -18,10 +21,14 @@ struct StreamRun {
 /// How the loader's state is saved and restored.
 class StreamState {
  public:
-  [[nodiscard]] static const StreamRun& run(const StreamLoader& loader) noexcept;
+  [[nodiscard]] static const StreamRun& run(const StreamLoader& loader);
   /// What it is fed by, one of the two; null for the other.
-  [[nodiscard]] static ShardFeed* shards(const StreamLoader& loader) noexcept;
-  [[nodiscard]] static DispatchFeed* dispatch(const StreamLoader& loader) noexcept;
+  [[nodiscard]] static ShardFeed* shards(const StreamLoader& loader);
+  [[nodiscard]] static DispatchFeed* dispatch(const StreamLoader& loader);
+  /// **Collective.** What `make` makes on each rank, in order of rank, on every rank. Throws on all ranks
+  /// what it throws on one, Error{timeout}, and Error{out_of_range} from 2 GiB on.
+  [[nodiscard]] static std::vector<std::string> gather(const StreamLoader& loader,
+                                                       const std::function<std::string()>& make);
   /// Goes on from `run`, once its feed has. All ranks do so at the same step.
   static void go_on(StreamLoader& loader, const StreamRun& run);
 };

@@ -5,10 +5,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
+#include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rota/open.hpp"
@@ -28,6 +33,20 @@ std::vector<std::string> names_of(const Catalog& catalog, const fs::path& direct
     names.push_back(fs::path(catalog.path(i)).lexically_relative(directory).native());
   }
   return names;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// An NPY file of two floats.
+std::string npy_of_two(int seed) {
+  std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
+  header.resize(117, ' ');
+  const std::array<float, 2> values = {static_cast<float>(seed), 1.0F};
+  return std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n" +
+         std::string(reinterpret_cast<const char*>(values.data()), sizeof(values));
 }
 
 class Catalogs : public ::testing::Test {
@@ -73,6 +92,16 @@ TEST_F(Catalogs, AreTheSameWhenTheyWereSaved) {
   EXPECT_EQ(loaded.origin(), listed.origin());
   EXPECT_EQ(names_of(loaded, data()), names_of(listed, data()));
   EXPECT_EQ(open(loaded)->fingerprint(), open(listed)->fingerprint());
+}
+
+TEST_F(Catalogs, StayWhatTheyAreWhereTheyAreMovedFrom) {
+  write_lines(50);
+  Catalog from(data());
+  Catalog to = std::move(from);
+  EXPECT_EQ(from.fingerprint(), to.fingerprint());  // NOLINT(bugprone-use-after-move): what is tested
+  EXPECT_EQ(open(from)->size(), open(to)->size());
+  from = std::move(to);
+  EXPECT_EQ(from.path(0), to.path(0));  // NOLINT(bugprone-use-after-move): what is tested
 }
 
 TEST_F(Catalogs, KeepWhatWasFoundInFiles) {
@@ -157,17 +186,66 @@ TEST_F(Catalogs, OfALaterVersionAreRefused) {
 
 TEST_F(Catalogs, AreOpenedAsTheFormatThatTheyWereSavedWith) {
   directory_.write("data/a.txt", "one\ntwo\n");
-  {
-    const Catalog catalog(data());
-    EXPECT_EQ(find_format(catalog), "files");
-    EXPECT_EQ(open(catalog, "lines")->size(), 2);
-    EXPECT_EQ(find_format(catalog), "files") << "before it is saved, a look decides";
-    catalog.save(saved());
-  }
+  Catalog(data()).save(saved(), "lines");
   EXPECT_EQ(find_format(Catalog(saved())), "lines");
   Catalog(saved()).save(saved());  // without having been opened
   EXPECT_EQ(open(saved())->size(), 2);
   EXPECT_EQ(open(saved(), "files")->size(), 1);
+  Catalog(saved()).save(saved(), "files");
+  EXPECT_EQ(open(saved())->size(), 1);
+}
+
+TEST_F(Catalogs, AreOpenedAsBeforeHoweverTheyWereOpenedBetween) {
+  directory_.write("data/a.txt", "one\ntwo\n");
+  const Catalog catalog(data());
+  EXPECT_EQ(open(catalog, "lines")->size(), 2);
+  EXPECT_EQ(find_format(catalog), "files");
+  catalog.save(saved());
+  EXPECT_EQ(find_format(Catalog(saved())), "files");
+}
+
+TEST_F(Catalogs, OfAnUnknownFormatAreNotSaved) {
+  write_lines(2);
+  EXPECT_THAT(
+      error_of([&] { Catalog(data()).save(saved(), "zarr"); }),
+      is_error(ErrorCode::invalid_argument, {"save a catalog to " + saved(), "\"zarr\"", "\"lines\""}));
+  EXPECT_FALSE(fs::exists(saved()));
+}
+
+TEST_F(Catalogs, AreSavedAsTheSameBytesInWhateverOrderTheyWereOpened) {
+  for (int i = 0; i < 20; ++i) directory_.write(fmt::format("data/{:03}.npy", i), npy_of_two(i));
+  std::vector<std::function<void(const Catalog&)>> opens = {
+      [](const Catalog& catalog) { EXPECT_EQ(open(catalog)->size(), 40); },
+      [](const Catalog& catalog) { EXPECT_EQ(open_npy(catalog, {.file_is_sample = true})->size(), 20); },
+      [](const Catalog& catalog) { EXPECT_GE(open(catalog, "lines")->size(), 20); }};
+  std::vector<std::size_t> order = {0, 1, 2};
+  std::set<std::string> all;
+  do {
+    const Catalog catalog(data());
+    for (const std::size_t i : order) opens[i](catalog);
+    catalog.save(saved());
+    all.insert(bytes_of(saved()));
+  } while (std::next_permutation(order.begin(), order.end()));
+  EXPECT_EQ(all.size(), 1);
+  EXPECT_EQ(find_format(Catalog(saved())), "npy");
+}
+
+TEST_F(Catalogs, AreOpenedBySeveralThreadsAtOnce) {
+  write_lines(200);
+  const Catalog catalog(data(), {.indexing_threads = 2});
+  const Catalog alone(data());
+  {
+    std::vector<std::jthread> threads;
+    for (const std::string format : {"auto", "lines", "files", "auto", "lines"}) {
+      threads.emplace_back(
+          [&, format] { EXPECT_EQ(open(catalog, format)->size(), format == "files" ? 200 : 400); });
+    }
+  }
+  open(alone);
+  catalog.save(saved());
+  const std::string together = bytes_of(saved());
+  alone.save(saved());
+  EXPECT_EQ(bytes_of(saved()), together);
 }
 
 TEST_F(Catalogs, KnowNoFileThatIsNotThereAndNoSizeWhereNamesAreEvidence) {

@@ -43,8 +43,9 @@ TEST(NamePattern, DirectoryIsWhatGoesBeforeTheFirstField) {
   EXPECT_EQ(pattern.through(NameField::folder).text(), "/a/b{{/c_{folder}");
   EXPECT_EQ(pattern.last().text(), "{index}.x");
   EXPECT_EQ(pattern.above_last().text(), "/a/b{{/c_{folder}/");
-  EXPECT_EQ((pattern.above_last() + pattern.last()).text(), pattern.text());
+  EXPECT_EQ(pattern.parent().text(), "/a/b{{/c_{folder}");
   EXPECT_EQ(NamePattern::parse("{index}").directory(), "");
+  EXPECT_TRUE(NamePattern::parse("{index}").parent().parts().empty());
 }
 
 TEST(NamePattern, OneThatCannotBeReadIsRefused) {

@@ -51,6 +51,7 @@ class FaultyFileSystem : public rota::checkpoint::FileSystem {
     return fails("flock") ? -1 : FileSystem::flock(fd, operation);
   }
   std::int64_t size(int fd) const override { return fails("size") ? -1 : FileSystem::size(fd); }
+  mode_t type(int fd) const override { return fails("type") ? 0 : FileSystem::type(fd); }
   int rename(const char* from, const char* to) const override {
     return fails("rename") ? -1 : FileSystem::rename(from, to);
   }

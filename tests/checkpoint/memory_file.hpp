@@ -2,6 +2,8 @@
 
 // A checkpoint as bytes in memory, and all that reading it touches.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -30,6 +32,7 @@ class MemoryFile : public rota::checkpoint::FileSystem {
     return static_cast<ssize_t>(part.size());
   }
   std::int64_t size(int /*fd*/) const override { return static_cast<std::int64_t>(bytes_.size()); }
+  mode_t type(int /*fd*/) const override { return S_IFREG; }
 
  private:
   std::span<const std::byte> bytes_;

@@ -115,6 +115,7 @@ TEST_F(Faults, AFileThatCannotBeReadNowIsAnErrorAndNotAnOlderState) {
   for (const auto& [kind, error, code] : {std::tuple{"pread", EIO, ErrorCode::io},
                                           {"open", EMFILE, ErrorCode::io},
                                           {"size", EIO, ErrorCode::io},
+                                          {"type", EIO, ErrorCode::io},
                                           {"open", ENOENT, ErrorCode::not_found},
                                           {"pread", ENOMEM, ErrorCode::io}}) {
     system_.fail(kind, 0, error);

@@ -55,16 +55,29 @@ TEST_F(ForeignTools, H5pyReadsTensorsBlobsAndAttributes) {
                         "import sys, h5py\n"
                         "f = h5py.File(sys.argv[1], 'r')\n"
                         "assert f['loader/main/cursors'][:].tolist() == [[0, 5], [0, 6], [1, 0]]\n"
-                        "assert f['tensors/model/w'][:].tolist() == [0.5, -2, 8]\n"
-                        "assert f['tensors/model/half'][:].tolist() == [1, -2]\n"
-                        "assert f['tensors/model/flags'][:].tolist() == [True, False]\n"
-                        "assert f['tensors/model/flags'].dtype == bool\n"
+                        "assert f['model/w'][:].tolist() == [0.5, -2, 8]\n"
+                        "assert f['model/half'][:].tolist() == [1, -2]\n"
+                        "assert f['model/flags'][:].tolist() == [True, False]\n"
+                        "assert f['model/flags'].dtype == bool\n"
                         "assert f.attrs['step'] == 12 and f.attrs['world_size'] == 1\n"
-                        "assert f['tensors/model/w'].attrs['dtype'] == b'float32'\n"
-                        "row = f['blobs/index'][0]\n"
+                        "assert f['model/w'].attrs['dtype'] == b'float32'\n"
+                        "row = f['rota/blobs/index'][0]\n"
                         "assert row['name'] == b'loader/main/state' and row['rank'] == -1, row\n"
-                        "assert row['codec'] == 0 and f['blobs/bytes'][:].tobytes() == b'seed 7'\n");
+                        "assert row['codec'] == 0 and f['rota/blobs/bytes'][:].tobytes() == b'seed 7'\n");
   output_of("/usr/bin/python3 " + script.string() + " " + save().string());
+}
+
+TEST_F(ForeignTools, FindEachTensorAtItsNameAndOnlyTensorsOutsideOfTheFilesOwnGroup) {
+  const std::vector<std::int64_t> values{1};
+  std::vector<std::string> names{"blobs/index", "loader", "model/rota", "rotas", "stream/main", "tensors/a"};
+  Snapshot snapshot;
+  for (const std::string& name : names) snapshot.tensor(name, {}, 1, std::span<const std::int64_t>(values));
+  snapshot.blob("rotating/state", "some");
+  const auto file = open().save(1, snapshot).info.path;
+  std::string found = output_of("h5dump -n 1 " + file.string() + " | sed -n 's,^ dataset *,,p'");
+  for (const std::string& name : names) EXPECT_THAT(found, HasSubstr("/" + name + "\n"));
+  EXPECT_EQ(std::ranges::count(found, '\n'), std::ssize(names) + 2) << found;
+  EXPECT_THAT(found, ::testing::AllOf(HasSubstr("/rota/blobs/bytes\n"), HasSubstr("/rota/blobs/index\n")));
 }
 
 }  // namespace

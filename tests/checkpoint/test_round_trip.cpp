@@ -215,8 +215,7 @@ TEST_F(RoundTrip, RefusesReadsThatDoNotFit) {
     EXPECT_THAT(error_of([&] { (void)checkpoint.read<std::int32_t>("w", rows); }),
                 IsError(ErrorCode::out_of_range, "w"));
   }
-  EXPECT_THAT(error_of([&] { (void)checkpoint.read<float>("w"); }),
-              IsError(ErrorCode::invalid_argument, "int32"));
+  EXPECT_THAT(error_of([&] { (void)checkpoint.read<float>("w"); }), IsError(ErrorCode::mismatch, "int32"));
 }
 
 TEST_F(RoundTrip, SaysWhereACheckpointComesFrom) {
@@ -254,7 +253,7 @@ TEST(FromBlob, WhatIsOfAnotherTypeIsCorrupt) {
 }
 
 TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
-  for (const auto* bad : {"", "/a", "a/", "a//b", ".", "a/../b", "a b", "ä", "a\n"}) {
+  for (const auto* bad : {"", "/a", "a/", "a//b", ".", "a/../b", "a b", "ä", "a\n", "rota", "rota/x"}) {
     Snapshot snapshot;
     EXPECT_THAT(error_of([&] { snapshot.tensor(bad, DType::int8, {}, 0, Bytes{}); }),
                 IsError(ErrorCode::invalid_argument, "a name is components"));

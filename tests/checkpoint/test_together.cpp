@@ -94,6 +94,19 @@ TEST_F(Together, OneRankWritesBackForItsNode) {
   EXPECT_EQ(system.calls("fsync"), rank() == 0 ? 2 : 0);  // the file, and the directory
 }
 
+TEST_F(Together, ASnapshotThatWasMovedFromOnOneRankThrowsOnAll) {
+  auto directory = open();
+  Snapshot snapshot;
+  const Snapshot other = rank() == last() ? std::move(snapshot) : Snapshot();
+  // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
+  EXPECT_THAT(same_error_of([&] { directory.save(1, snapshot); }),
+              IsError(ErrorCode::invalid_argument, from(last()) + "use a snapshot: it is empty"));
+  directory.save_async(2, std::move(snapshot));
+  EXPECT_THAT(same_error_of([&] { directory.wait(); }),
+              IsError(ErrorCode::invalid_argument, from(last()) + "use a snapshot: it is empty"));
+  EXPECT_EQ(directory.save(3, {}).info.serial, 0);
+}
+
 TEST_F(Together, RanksThatSaveDifferentThingsAreToldWhich) {
   auto directory = open();
   Snapshot snapshot;

@@ -27,8 +27,8 @@ TEST(Audit, NamesASampleThatIsMissingAndOneThatCameTwice) {
   record.digests[0] = record.digests[1];
   const AuditReport report = audit_of(run);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::repeated, ProblemKind::missing));
-  EXPECT_THAT(text(report),
-              HasSubstr("phase 1, rank 2, epoch 0, sample 80: sample " + std::to_string(record.ids[0])));
+  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 2, epoch 0, sample 80, step 5: sample " +
+                                      std::to_string(record.ids[0])));
   EXPECT_THAT(text(report), HasSubstr("epoch 0 lacks 1 of 100 samples: " + std::to_string(lost)));
 }
 
@@ -71,7 +71,7 @@ TEST(Audit, NoticesARankThatTookOneStepLess) {
   run.file(1, 1).records.pop_back();
   const AuditReport report = audit_of(run);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
-  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 1, sample 10: ends before this batch"));
+  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 1, sample 10, step 8: ends before this batch"));
 }
 
 TEST(Audit, NoticesAStepThatOneRankMissedInTheMiddle) {
@@ -80,7 +80,7 @@ TEST(Audit, NoticesAStepThatOneRankMissedInTheMiddle) {
   records.erase(records.begin() + 1);
   const AuditReport report = audit_of(run);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
-  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 0, sample 90: has no batch here"));
+  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 0, sample 90, step 6: has no batch here"));
 }
 
 TEST(Audit, NoticesAStepThatOnlyOneRankTook) {
@@ -103,9 +103,11 @@ TEST(Audit, NoticesSlicesThatAreNotEqual) {
   to.ids.push_back(from.ids.front());
   to.digests.push_back(from.digests.front());
   to.mask.push_back(0);
+  to.epochs.push_back(from.epochs.front());
   from.ids.erase(from.ids.begin());
   from.digests.erase(from.digests.begin());
   from.mask.erase(from.mask.begin());
+  from.epochs.erase(from.epochs.begin());
   const AuditReport report = audit_of(run);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::slices, ProblemKind::slices));
   EXPECT_THAT(text(report), HasSubstr("4 slots, not its share of 3: slots 0 to 2 of 10"));
@@ -131,7 +133,7 @@ TEST(Audit, RefusesARecordWithoutItsSlots) {
   FakeRun run(100, "partial", 1);
   run.by_shard().phase(3, 16);
   run.record(0, 1, 2).slots.pop_back();
-  EXPECT_THAT(text(audit_of(run)), HasSubstr("ids and "));
+  EXPECT_THAT(text(audit_of(run)), HasSubstr("digests and "));
 }
 
 TEST(Audit, NoticesAGlobalBatchThatIsLeftOut) {
@@ -142,8 +144,9 @@ TEST(Audit, NoticesAGlobalBatchThatIsLeftOut) {
   }
   const AuditReport report = audit_of(run);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
-  EXPECT_THAT(text(report),
-              HasSubstr("epoch 0, sample 48: the next batch should start at epoch 0, sample 32"));
+  EXPECT_THAT(
+      text(report),
+      HasSubstr("epoch 0, sample 48, step 3: the next batch should start at epoch 0, sample 32, step 2"));
 }
 
 TEST(Audit, NoticesAnEpochThatIsLeftOut) {
@@ -161,10 +164,8 @@ TEST(Audit, NoticesAPhaseThatResumedTooFarOn) {
   run.phase(2, 16, 3).back_to(0, 64).phase(1, 16);
   const AuditReport report = audit_of(run);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
-  EXPECT_THAT(
-      text(report),
-      HasSubstr(
-          "phase 1: resumed from epoch 0, sample 64, but the batches before lead to epoch 0, sample 48"));
+  EXPECT_THAT(text(report), HasSubstr("phase 1: resumed from epoch 0, sample 64, step 4, but the batches "
+                                      "before lead to epoch 0, sample 48, step 3"));
 }
 
 TEST(Audit, NoticesATraceWithoutItsFirstPhase) {
@@ -186,7 +187,7 @@ TEST(Audit, NoticesTwoFilesOfOneRank) {
   const TemporaryDirectory dir;
   three_worlds().write(dir.path());
   std::filesystem::copy_file(dir.path() / "p100r100.jsonl", dir.path() / "zzz.jsonl");
-  EXPECT_THAT(kinds(audit(dir.path(), {.samples = 100})), ElementsAre(ProblemKind::files));
+  EXPECT_THAT(kinds(audit(dir.path(), {.samples = {100}})), ElementsAre(ProblemKind::files));
 }
 
 TEST(Audit, NoticesABatchOfTheWrongSize) {
@@ -249,8 +250,8 @@ TEST(Audit, RefusesRanksThatStartedDifferently) {
 TEST(Audit, RefusesTheTraceOfAnotherDatasetOrBatch) {
   const TemporaryDirectory dir;
   three_worlds().write(dir.path());
-  EXPECT_THAT(text(audit(dir.path(), {.samples = 101})), HasSubstr("a dataset of 100 samples, not 101"));
-  EXPECT_THAT(text(audit(dir.path(), {.samples = 100, .batch = 17})),
+  EXPECT_THAT(text(audit(dir.path(), {.samples = {101}})), HasSubstr("a dataset of 100 samples, not 101"));
+  EXPECT_THAT(text(audit(dir.path(), {.samples = {100}, .batch = 17})),
               HasSubstr("no phase has a global batch of 17"));
 }
 
@@ -258,15 +259,15 @@ TEST(Audit, RefusesARunThatIsNotComplete) {
   FakeRun run(100, "partial", 2);
   run.phase(2, 16, 9);
   EXPECT_THAT(text(audit_of(run, {.complete = true})),
-              HasSubstr("the run stands at epoch 1, sample 32 of 100"));
+              HasSubstr("the run stands at epoch 1, sample 32, step 9, in an epoch of 100"));
   EXPECT_THAT(text(audit_of(three_worlds(), {.epochs = 3})),
               HasSubstr("the run has 2 complete epochs, not 3"));
 }
 
 TEST(Audit, ThrowsWhereThereIsNoTrace) {
   const TemporaryDirectory dir;
-  EXPECT_THROW(audit(dir.path(), {.samples = 1}), rota::Error);
-  EXPECT_THROW(audit(dir.path() / "nowhere", {.samples = 1}), rota::Error);
+  EXPECT_THROW(audit(dir.path(), {.samples = {1}}), rota::Error);
+  EXPECT_THROW(audit(dir.path() / "nowhere", {.samples = {1}}), rota::Error);
 }
 
 // ---- the same as another ----
@@ -290,7 +291,8 @@ TEST(Audit, TellsWhereTwoTracesPart) {
   std::swap(record.digests[0], record.digests[1]);
   const AuditReport report = compared(three_worlds(), other);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::difference));
-  EXPECT_THAT(text(report), HasSubstr("epoch 0, sample 90: global batch 6 has other samples than in other"));
+  EXPECT_THAT(text(report),
+              HasSubstr("epoch 0, sample 90, step 6: global batch 6 has other samples than in other"));
 }
 
 TEST(Audit, TellsThatATraceIsOnlyTheBeginningOfAnother) {

@@ -23,7 +23,7 @@ inline std::string text(const rota::tracing::AuditReport& report) {
 inline rota::tracing::AuditReport audit_of(const FakeRun& run, rota::tracing::AuditOptions options = {}) {
   const rota::test::TemporaryDirectory dir;
   run.write(dir.path());
-  options.samples = run.samples();
+  options.samples = {run.samples()};
   return rota::tracing::audit(dir.path(), options);
 }
 

@@ -8,14 +8,13 @@
 #include <tuple>
 
 #include "cli/audit_fixture.hpp"
-#include "cli/trace.hpp"
 #include "loader/faulty_source.hpp"
 #include "rota/loader.hpp"
+#include "rota/trace.hpp"
 
 namespace {
 
 using rota::tracing::AuditReport;
-using rota::tracing::Place;
 using rota::tracing::ProblemKind;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
@@ -59,7 +58,7 @@ TEST(Audit, TellsHowFarAnUnfinishedRunCame) {
   run.phase(2, 16, 9);
   const AuditReport report = audit_of(run);
   EXPECT_THAT(report.problems, IsEmpty());
-  EXPECT_EQ(report.end, (Place{1, 32}));
+  EXPECT_EQ(report.end, (rota::Position{1, 32, 9}));
 }
 
 TEST(Audit, CountsPaddingAndSkippedSamplesApart) {
@@ -131,7 +130,7 @@ TEST(Audit, LooksAtWhatAllRanksOfARunningPhaseHave) {
   EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
   const AuditReport report = audit_of(run, {.running = true});
   EXPECT_THAT(report.problems, IsEmpty()) << text(report);
-  EXPECT_EQ(report.end, (Place{0, 96}));
+  EXPECT_EQ(report.end, (rota::Position{0, 96, 6}));
 }
 
 TEST(Audit, LetsDropLeaveOutLessThanABatch) {
@@ -157,13 +156,7 @@ rota::Position trace_bad_samples(const std::filesystem::path& dir, rota::Tail ta
                          .bad_samples = {.policy = rota::OnBadSample::skip}},
                         {.rank = rank, .size = size});
     loader.seek(start);
-    rota::tracing::TraceWriter trace(dir, {.phase = phase,
-                                           .world = loader.world(),
-                                           .workers = 1,
-                                           .samples = source->size(),
-                                           .batch = 8,
-                                           .tail = tail,
-                                           .resumed_from = {start.epoch, start.consumed}});
+    rota::TraceWriter trace(dir, loader, {.phase = phase});
     for (int k = 0; k < steps; ++k) {
       const auto batch = loader.next();
       if (!batch) break;
@@ -182,7 +175,7 @@ TEST(Audit, CountsWhatALoaderSkipsInAnyWorld) {
     at = trace_bad_samples(dir.path(), tail, 1, 1, at, 5);
     trace_bad_samples(dir.path(), tail, 2, 7, at, 100);
     const AuditReport report =
-        rota::tracing::audit(dir.path(), {.samples = 50, .epochs = 2, .complete = true});
+        rota::tracing::audit(dir.path(), {.samples = {50}, .epochs = 2, .complete = true});
     EXPECT_THAT(report.problems, IsEmpty()) << text(report);
     EXPECT_EQ(report.samples, 100);
     EXPECT_EQ(report.skipped, 12);

@@ -63,11 +63,11 @@ TEST_F(DemoTest, RefusesAWindowThatIsNone) {
   }
 }
 
-TEST_F(DemoTest, RefusesABatchThatNoTraceCanTell) {
+TEST_F(DemoTest, RefusesABatchThatNoLoaderTakes) {
   const auto data = make_data(3);
-  const Ended ended = demo("--data " + data.string() + " --worlds 2x1 --batch 99999999999999999999");
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, HasSubstr("\"batch\" is 9223372036854775807"));
+  const Ended ended = demo("--data " + data.string() + " --worlds 2x1 --batch 9223372036854775807");
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_THAT(ended.output, HasSubstr("global_batch_size is 9223372036854775807"));
 }
 
 TEST_F(DemoTest, ProvesARunOfMoreRanksThanSamples) {

@@ -18,10 +18,12 @@
 struct FakeRecord {
   std::int64_t epoch = 0;
   std::int64_t first = 0;
+  std::int64_t step = 0;
   std::int64_t n = 0;
   std::vector<std::int64_t> ids;
   std::vector<std::uint64_t> digests;
   std::vector<int> mask;                 // written only where it is not all 0
+  std::vector<std::int64_t> epochs;      // written only where they are not all `epoch`
   std::vector<std::int64_t> slots = {};  // where ranks are split by shard
 };
 
@@ -34,6 +36,7 @@ struct FakeFile {
   std::int64_t phase = 0;
   std::string tail;
   std::pair<std::int64_t, std::int64_t> resumed_from;
+  std::int64_t step = 0;  // that it begins with
   std::vector<FakeRecord> records;
   std::string last_words;  // appended as they are
   std::string split;       // of ranks; none: by_sample
@@ -49,7 +52,7 @@ class FakeRun {
     const auto from = std::pair(epoch_, consumed_);
     const std::size_t first_file = files_.size();
     for (int rank = 0; rank < world; ++rank) {
-      files_.push_back({samples_, batch, world, rank, phases_, tail_, from, {}, "", split_});
+      files_.push_back({samples_, batch, world, rank, phases_, tail_, from, step_, {}, "", split_});
     }
     for (std::int64_t s = 0; s < steps && step(world, batch, first_file); ++s) {
     }
@@ -68,6 +71,7 @@ class FakeRun {
   }
   /// Goes back, as a run does that is resumed from an older checkpoint.
   FakeRun& back_to(std::int64_t epoch, std::int64_t consumed) {
+    if (std::pair(epoch, consumed) != std::pair(epoch_, consumed_)) step_ = step_at(epoch, consumed);
     epoch_ = epoch;
     consumed_ = consumed;
     return *this;
@@ -90,6 +94,16 @@ class FakeRun {
   }
 
  private:
+  // The step that began there, or one that nobody took.
+  [[nodiscard]] std::int64_t step_at(std::int64_t epoch, std::int64_t consumed) const {
+    for (const FakeFile& file : files_) {
+      for (const FakeRecord& record : file.records) {
+        if (record.epoch == epoch && record.first == consumed) return record.step;
+      }
+    }
+    return step_ + 1;
+  }
+
   // The turns of an epoch: its samples in some order.
   const std::vector<std::int64_t>& turns(std::int64_t epoch) {
     auto& turns = turns_[epoch];
@@ -106,6 +120,7 @@ class FakeRun {
     all.ids.push_back(id);
     all.digests.push_back(0x1234567 * static_cast<std::uint64_t>(id + 1));
     all.mask.push_back(mark);
+    all.epochs.push_back(epoch);
   }
 
   // Ends the epoch where nothing more can come of it; false where that ends the run.
@@ -120,7 +135,7 @@ class FakeRun {
 
   bool step(int world, std::int64_t batch, std::size_t first_file) {
     if (!settle(batch)) return false;
-    FakeRecord all{epoch_, consumed_, 0, {}, {}, {}};
+    FakeRecord all{epoch_, consumed_, step_++, 0, {}, {}, {}, {}};
     for (std::int64_t slot = 0; slot < batch; ++slot) {
       if (consumed_ == samples_ && tail_ == "carry" && epoch_ + 1 < epochs_) {
         ++epoch_;
@@ -150,18 +165,20 @@ class FakeRun {
     const auto cut = [&](const auto& list) {
       return std::remove_cvref_t<decltype(list)>(list.begin() + begin, list.begin() + end);
     };
-    return {all.epoch, all.first, all.n, cut(all.ids), cut(all.digests), cut(all.mask)};
+    return {all.epoch,    all.first,        all.step,      all.n,
+            cut(all.ids), cut(all.digests), cut(all.mask), cut(all.epochs)};
   }
 
   // Those of its shards, or of its turns.
   [[nodiscard]] FakeRecord some_of(const FakeRecord& all, int rank, int world) const {
-    FakeRecord own{all.epoch, all.first, all.n, {}, {}, {}};
+    FakeRecord own{all.epoch, all.first, all.step, all.n, {}, {}, {}, {}};
     for (std::size_t i = 0; i < all.ids.size(); ++i) {
       const auto place = split_ == "by_shard" ? all.ids[i] : static_cast<std::int64_t>(i);
       if (place % world != rank) continue;
       own.ids.push_back(all.ids[i]);
       own.digests.push_back(all.digests[i]);
       own.mask.push_back(all.mask[i]);
+      own.epochs.push_back(all.epochs[i]);
       own.slots.push_back(static_cast<std::int64_t>(i));
     }
     return own;
@@ -181,13 +198,13 @@ class FakeRun {
     std::ofstream out(dir /
                       ("p" + std::to_string(100 + f.phase) + "r" + std::to_string(100 + f.rank) + ".jsonl"));
     out << R"({"event":"start","v":1,"phase":)" << f.phase << ",\"world\":" << f.world
-        << ",\"rank\":" << f.rank << ",\"workers\":1,\"samples\":" << f.samples << ",\"batch\":" << f.batch
-        << ",\"tail\":\"" << f.tail << (f.split.empty() ? "" : R"(","split":")" + f.split)
-        << R"(","resumed_from":{"epoch":)" << f.resumed_from.first
-        << ",\"consumed\":" << f.resumed_from.second << "}}\n";
+        << ",\"rank\":" << f.rank << ",\"workers\":1,\"samples\":[" << f.samples << "],\"batch\":" << f.batch
+        << R"(,"tail":")" << f.tail << R"(","split":")" << (f.split.empty() ? "by_sample" : f.split)
+        << R"(","fingerprint":"f","epoch":)" << f.resumed_from.first
+        << ",\"consumed\":" << f.resumed_from.second << ",\"step\":" << f.step << "}\n";
     for (const FakeRecord& r : f.records) {
       out << R"({"event":"batch","phase":)" << f.phase << ",\"rank\":" << f.rank << ",\"epoch\":" << r.epoch
-          << ",\"first\":" << r.first << ",\"n\":" << r.n;
+          << ",\"consumed\":" << r.first << ",\"step\":" << r.step << ",\"n\":" << r.n;
       write_list(out, "ids", r.ids, [&](std::int64_t id) { out << id; });
       if (!f.split.empty()) write_list(out, "slots", r.slots, [&](std::int64_t slot) { out << slot; });
       write_list(out, "digests", r.digests, [&](std::uint64_t digest) {
@@ -197,6 +214,9 @@ class FakeRun {
       });
       if (std::ranges::any_of(r.mask, [](int mark) { return mark != 0; })) {
         write_list(out, "mask", r.mask, [&](int mark) { out << mark; });
+      }
+      if (std::ranges::any_of(r.epochs, [&](std::int64_t epoch) { return epoch != r.epoch; })) {
+        write_list(out, "epochs", r.epochs, [&](std::int64_t epoch) { out << epoch; });
       }
       out << "}\n";
     }
@@ -209,6 +229,7 @@ class FakeRun {
   std::int64_t epoch_ = 0;
   std::int64_t consumed_ = 0;
   std::int64_t phases_ = 0;
+  std::int64_t step_ = 0;
   std::string split_;
   std::vector<FakeFile> files_;
   std::map<std::int64_t, std::vector<std::int64_t>> turns_;

@@ -70,7 +70,7 @@ TEST_F(Refusal, NamesADirectoryWithNothingInIt) {
 
 TEST_F(Refusal, NamesAnOptionThatCannotWork) {
   make_data(4);
-  EXPECT_THAT(refused(places() + "--stop-after 0"), HasSubstr("--stop-after 0: it must be 1 step or more"));
+  EXPECT_THAT(refused(places() + "--stop-after 0"), HasSubstr("--stop-after: 0 is below 1"));
   EXPECT_THAT(refused(places() + "--batch 0"), HasSubstr("batch"));
   EXPECT_THAT(refused(places() + "--shards 0"), HasSubstr("shards"));
   EXPECT_THAT(refused(places() + "--shuffle sorted"), AllOf(HasSubstr("sorted"), HasSubstr("within")));

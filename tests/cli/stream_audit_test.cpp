@@ -1,14 +1,20 @@
 // Audits of streams that were never read: the sound run passes, and each thing that can go wrong is found.
 
-#include "cli/stream_audit.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "cli/audit.hpp"
+#include "cli/audit_text.hpp"
+#include "cli/fake_stream.hpp"
 #include "rota/error.hpp"
 #include "temporary_directory.hpp"
 
@@ -18,78 +24,33 @@ namespace {
 using ::testing::Contains;
 using ::testing::IsEmpty;
 
-/// Two epochs of two shards of 4 and 6 samples, two of each a step where there are, by two ranks that own one
-/// each; then, from step 3 of the second epoch on, by one rank.
-class FakeStream {
- public:
-  FakeStream() {
-    for (std::int64_t step = 0; step < 5; ++step) {
-      for (int rank = 0; rank < 2; ++rank) add({0, rank}, step, {rank});
-    }
-    for (std::int64_t step = 4; step < 6; ++step) add({1, 0}, step, {0, 1});
-  }
-
-  using Key = std::pair<std::int64_t, int>;  // phase, rank
-  std::map<Key, std::vector<StreamTraceBatch>> batches;
-  std::map<Key, StreamPosition> ends{{{1, 0}, {.epoch = 2, .step = 6}}};
-  int worlds[2] = {2, 1};
-  StreamPosition resumed[2] = {{}, {.epoch = 1, .step = 4}};
-  Split split = Split::by_shard;
-
-  void write(const std::filesystem::path& dir) const {
-    for (const auto& [key, records] : batches) {
-      const auto [phase, rank] = key;
-      StreamTraceWriter writer(dir, {.phase = phase,
-                                     .world = {.rank = rank, .size = worlds[phase]},
-                                     .shards = 2,
-                                     .batch = 4,
-                                     .split = split,
-                                     .resumed_from = resumed[phase]});
-      for (const StreamTraceBatch& batch : records) writer.write(batch);
-      if (ends.contains(key)) writer.end(ends.at(key));
-    }
-  }
-
- private:
-  void add(Key key, std::int64_t step, const std::vector<std::int64_t>& shards) {
-    const std::int64_t epoch = step / 3;
-    StreamTraceBatch batch{.start = {.epoch = epoch, .step = step}};
-    for (const std::int64_t shard : shards) {
-      for (std::int64_t position = step % 3 * 2; position < step % 3 * 2 + 2 && position < 4 + 2 * shard;
-           ++position) {
-        batch.ids.push_back({.shard = {shard}, .input = 10 * position});
-        batch.positions.push_back(position);
-        batch.digests.push_back(static_cast<std::uint64_t>(100 * shard + position));
-      }
-    }
-    batches[key].push_back(batch);
-  }
-};
-
-StreamAuditReport audit_of(const FakeStream& run, const StreamAuditOptions& options = {}) {
+AuditReport audit_of(const FakeStream& run, const AuditOptions& options = {}) {
   const test::TemporaryDirectory dir;
   run.write(dir.path());
-  return audit_streams(dir.path(), options);
+  return audit(dir.path(), options);
 }
 
+std::string text_of(const AuditReport& report) { return audit_text(report, "run", true); }
+
 TEST(StreamAudit, PassesASoundRunThatWasRolledBackAndRescaled) {
-  const StreamAuditReport report = audit_of({}, {.samples = 10, .epochs = 2, .complete = true});
-  EXPECT_TRUE(report.passed()) << stream_audit_text(report, "run");
+  const AuditReport report = audit_of({}, {.samples = {10}, .epochs = 2, .complete = true});
+  EXPECT_TRUE(report.passed()) << text_of(report);
   EXPECT_EQ(report.samples, 20);
   EXPECT_EQ(report.phases.at(0).rolled_back, 1);
-  EXPECT_THAT(stream_audit_text(report, "run"), ::testing::HasSubstr("passed"));
+  EXPECT_THAT(text_of(report), ::testing::HasSubstr("passed"));
 }
 
 TEST(StreamAudit, PassesOverAStepThatAKilledRankHasNotWritten) {
   FakeStream run;
   run.ends.clear();
-  EXPECT_TRUE(audit_of(run).passed());
+  EXPECT_TRUE(audit_of(run, {.running = true}).passed());
   run = {};
   run.batches.erase({1, 0});
   run.ends.clear();
   run.batches[{0, 1}].pop_back();
-  const StreamAuditReport report = audit_of(run);
-  EXPECT_TRUE(report.passed()) << stream_audit_text(report, "run");
+  EXPECT_FALSE(audit_of(run).passed());
+  const AuditReport report = audit_of(run, {.running = true});
+  EXPECT_TRUE(report.passed()) << text_of(report);
   EXPECT_EQ(report.end.step, 4);
 }
 
@@ -97,9 +58,9 @@ TEST(StreamAudit, LetsRanksShareAShardWhereTheyAreDispatchedToBySample) {
   FakeStream run;
   std::swap(run.batches[{0, 0}][1].ids, run.batches[{0, 1}][1].ids);
   EXPECT_FALSE(audit_of(run).passed());
-  run.split = Split::by_sample;
-  const StreamAuditReport report = audit_of(run);
-  EXPECT_TRUE(report.passed()) << stream_audit_text(report, "run");
+  run.split = "by_sample";
+  const AuditReport report = audit_of(run);
+  EXPECT_TRUE(report.passed()) << text_of(report);
 }
 
 struct Breakage {
@@ -109,20 +70,20 @@ struct Breakage {
 };
 void PrintTo(const Breakage& breakage, std::ostream* out) { *out << breakage.name; }
 
-StreamTraceBatch& batch(FakeStream& run, int rank, std::size_t step) { return run.batches[{0, rank}][step]; }
+FakeStreamBatch& batch(FakeStream& run, int rank, std::size_t step) { return run.batches[{0, rank}][step]; }
 
 class StreamAuditFinds : public ::testing::TestWithParam<Breakage> {};
 
 TEST_P(StreamAuditFinds, WhatIsBroken) {
   FakeStream run;
   GetParam().apply(run);
-  const StreamAuditReport report = audit_of(run, {.samples = 10, .epochs = 2});
+  const AuditReport report = audit_of(run, {.samples = {10}, .epochs = 2});
   std::vector<ProblemKind> kinds;
   for (const Problem& problem : report.problems) kinds.push_back(problem.kind);
-  EXPECT_THAT(kinds, Contains(GetParam().kind)) << stream_audit_text(report, "run");
+  EXPECT_THAT(kinds, Contains(GetParam().kind)) << text_of(report);
 }
 
-void drop_last_sample(StreamTraceBatch& batch) {
+void drop_last_sample(FakeStreamBatch& batch) {
   batch.ids.pop_back();
   batch.positions.pop_back();
   batch.digests.pop_back();
@@ -144,11 +105,11 @@ INSTANTIATE_TEST_SUITE_P(
                    run.batches[{0, 1}].erase(run.batches[{0, 1}].begin() + 1);
                  },
                  ProblemKind::lockstep},
-        Breakage{"AnotherEpochOnOneRank", [](FakeStream& run) { batch(run, 0, 2).start.epoch = 1; },
+        Breakage{"AnotherEpochOnOneRank", [](FakeStream& run) { batch(run, 0, 2).epoch = 1; },
                  ProblemKind::lockstep},
         Breakage{"AnEmptyStep",
                  [](FakeStream& run) {
-                   for (int rank = 0; rank < 2; ++rank) batch(run, rank, 1) = {.start = {.step = 1}};
+                   for (int rank = 0; rank < 2; ++rank) batch(run, rank, 1) = {.epoch = 0, .step = 1};
                  },
                  ProblemKind::size},
         Breakage{"AShardOfTwoRanks",
@@ -163,20 +124,20 @@ INSTANTIATE_TEST_SUITE_P(
                  ProblemKind::content},
         Breakage{"OtherSamplesWhenRunAgain", [](FakeStream& run) { batch(run, 1, 4).ids[0].input = 7; },
                  ProblemKind::order},
-        Breakage{"AShardThatThereIsNot", [](FakeStream& run) { batch(run, 1, 0).ids[0].shard = {2}; },
+        Breakage{"AShardThatThereIsNot", [](FakeStream& run) { batch(run, 1, 0).ids[0].shard = 2; },
                  ProblemKind::range},
-        Breakage{"AResumeFromWhereNobodyWas", [](FakeStream& run) { run.resumed[1].step = 6; },
+        Breakage{"AResumeFromWhereNobodyWas", [](FakeStream& run) { run.resumed[1].second = 6; },
                  ProblemKind::gap},
         Breakage{"ARunThatGoesOn", [](FakeStream& run) { run.ends.clear(); }, ProblemKind::unfinished},
         Breakage{"TooFewEpochs",
                  [](FakeStream& run) {
-                   run.ends[{1, 0}].epoch = 1;
+                   run.ends[{1, 0}].first = 1;
                  },
                  ProblemKind::unfinished}),
     [](const auto& test) { return test.param.name; });
 
 TEST(StreamAudit, TellsWhereTwoRunsDiffer) {
-  StreamAuditReport report = audit_of({});
+  AuditReport report = audit_of({});
   compare(report, audit_of({}), "other");
   EXPECT_THAT(report.problems, IsEmpty());
   FakeStream run;
@@ -190,22 +151,23 @@ TEST(StreamAudit, TellsWhereTwoRunsDiffer) {
 
 TEST(StreamAudit, SaysWhichRecordIsDamaged) {
   const test::TemporaryDirectory dir;
-  FakeStream().write(dir.path());
-  std::ofstream(dir / "phase-000001-rank-00000.jsonl", std::ios::app)
-      << R"({"event":"batch","phase":1,"rank":0,"epoch":1,"step":7,"ids":["0:1"],"positions":[0],"digests":["00"]})"
+  FakeStream run;
+  run.ends.clear();
+  run.write(dir.path());
+  std::ofstream(dir / "p1r0.jsonl", std::ios::app)
+      << R"({"event":"batch","phase":1,"rank":0,"epoch":1,"step":7,"ids":["0:1"],"positions":[0],"digests":["0000000000000000"]})"
       << "\n[]\n";
-  const StreamAuditReport report = audit_streams(dir.path(), {});
+  const AuditReport report = audit(dir.path(), {});
   ASSERT_FALSE(report.passed());
   EXPECT_EQ(report.problems[0].kind, ProblemKind::format);
   EXPECT_EQ(report.problems[0].count, 2);
-  EXPECT_THAT(report.problems[0].text,
-              ::testing::HasSubstr("phase-000001-rank-00000.jsonl:5: read a stream id"));
+  EXPECT_THAT(report.problems[0].text, ::testing::HasSubstr("p1r0.jsonl:4: read a stream id"));
 }
 
 TEST(StreamAudit, OfNothingThrows) {
   const test::TemporaryDirectory dir;
-  EXPECT_THROW(audit_streams(dir.path(), {}), Error);
-  EXPECT_THROW(audit_streams(dir / "none", {}), Error);
+  EXPECT_THROW(audit(dir.path(), {}), Error);
+  EXPECT_THROW(audit(dir / "none", {}), Error);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "cli/demo_fixture.hpp"
 #include "cli/fake_run.hpp"
-#include "cli/stream_trace.hpp"
+#include "cli/fake_stream.hpp"
 
 namespace {
 
@@ -16,6 +16,7 @@ using rota::test::Ended;
 using rota::test::run_command;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Tool : public DemoTest {
  protected:
@@ -56,21 +57,31 @@ TEST_F(Tool, ComparesTwoTraces) {
 }
 
 TEST_F(Tool, AuditsStreams) {
-  const auto trace = [&](const char* name, std::int64_t second) {
+  const auto write = [&](const char* name, std::int64_t second) {
+    FakeStream run;
+    run.batches[{0, 1}][0].positions[1] = second;
     std::filesystem::create_directory(path(name));
-    rota::tracing::StreamTraceWriter writer(path(name), {.phase = 0, .shards = 1, .batch = 2});
-    writer.write({.ids = {{{0}, 0, 0}, {{0}, 7, 1}}, .positions = {0, second}, .digests = {1, 2}});
-    writer.end({.epoch = 1, .step = 1});
+    run.write(path(name));
     return path(name).string();
   };
-  const Ended right = rota("audit --stream " + trace("right", 1) + " --samples 2 --epochs 1");
+  const Ended right = rota("audit " + write("right", 1) + " --samples 10 --epochs 2");
   EXPECT_EQ(right.code, 0);
-  EXPECT_THAT(right.output, AllOf(HasSubstr("1 complete epochs, 1 steps, 2 samples"), HasSubstr("passed")));
-  const Ended wrong = rota("audit --stream " + trace("wrong", 2) + " --same-as " + path("right").string());
+  EXPECT_THAT(right.output,
+              AllOf(HasSubstr("2 complete epochs, 6 global batches, 20 samples"), HasSubstr("passed")));
+  const Ended wrong = rota("audit " + write("wrong", 2) + " --same-as " + path("right").string());
   EXPECT_EQ(wrong.code, 1);
-  EXPECT_THAT(wrong.output, AllOf(HasSubstr("missing: phase 0, rank 0: epoch 0: 0:7:1 is number 2"),
-                                  HasSubstr("difference: epoch 0, shard 0")));
-  EXPECT_EQ(rota("audit " + path("right").string()).code, 2) << "it does not say how many samples there are";
+  EXPECT_THAT(wrong.output, AllOf(HasSubstr("missing: phase 0, rank 1: epoch 0: 1:10:0 is number 2"),
+                                  HasSubstr("difference: epoch 0, shard 1")));
+}
+
+TEST_F(Tool, SaysWhatAnAuditTookFromTheTraceItself) {
+  FakeRun run(100, "partial", 1);
+  const auto dir = write(run.phase(2, 16), "run");
+  const Ended ended = rota("audit " + dir);
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(ended.output, HasSubstr("how many samples there are is what the trace says"));
+  EXPECT_THAT(rota("audit " + dir + " --samples 100").output, Not(HasSubstr("what the trace says")));
+  EXPECT_THAT(rota("audit " + dir + " --samples 60,40").output, HasSubstr("100 samples, not 60 + 40"));
 }
 
 TEST_F(Tool, SaysWhatACheckpointHolds) {
@@ -80,7 +91,8 @@ TEST_F(Tool, SaysWhatACheckpointHolds) {
   EXPECT_EQ(ended.code, 0) << ended.output;
   EXPECT_THAT(ended.output,
               AllOf(HasSubstr("loader/main/cursors"), HasSubstr("[10, 2]"), HasSubstr("demo/phase")));
-  EXPECT_THAT(ended.output, HasSubstr("loader \"main\" is in epoch 0, with 16 samples of it consumed"));
+  EXPECT_THAT(ended.output,
+              HasSubstr("loader \"main\" is a Loader in epoch 0, with 16 samples of it consumed"));
   EXPECT_THAT(ended.output, AllOf(HasSubstr("40 samples with fingerprint"), HasSubstr("10 shards"),
                                   HasSubstr("seed"), HasSubstr("shuffle"), HasSubstr("batch 8")));
 }
@@ -97,7 +109,7 @@ TEST_F(Tool, TellsItsUsage) {
   EXPECT_EQ(rota("--help").code, 0);
   EXPECT_THAT(rota("--version").output, HasSubstr("rota 0."));
   EXPECT_EQ(rota("").code, 2);
-  EXPECT_EQ(rota("audit somewhere").code, 2);
+  EXPECT_EQ(rota("audit").code, 2);
   EXPECT_EQ(rota("audit /nowhere --samples 3").code, 1);
 }
 

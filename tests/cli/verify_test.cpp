@@ -14,8 +14,13 @@
 #include <vector>
 
 #include "cli/verify.hpp"
+#include "irregular_file.hpp"
+#include "loader/counting_source.hpp"
 #include "rota/checkpoint_directory.hpp"
+#include "rota/dispatch.hpp"
+#include "rota/resume.hpp"
 #include "run_command.hpp"
+#include "stream/numbered_stream.hpp"
 #include "temporary_directory.hpp"
 
 namespace {
@@ -143,6 +148,48 @@ TEST_F(Verify, SaysThatARestoreWouldFailWhereNoneIsGood) {
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.output, AllOf(HasSubstr("the file was renamed"), HasSubstr("a restore would fail: none"),
                                   Not(HasSubstr(": good"))));
+}
+
+TEST_F(Verify, PassesOverWhatIsNoRegularFileAndSaysWhatItIs) {
+  save(1);
+  for (const auto& kind : rota::test::irregular_kinds()) {
+    kind.make(file(2));
+    kind.make(dir_ / ".checkpoint-000000000003.aa.tmp");
+    const Ended ended = verify();
+    EXPECT_EQ(ended.code, 1) << kind.name;
+    EXPECT_THAT(ended.output,
+                AllOf(HasSubstr("000000000002.h5: DAMAGED, 1 problem\n    it is " + kind.called),
+                      HasSubstr("a restore would take checkpoint-000000000000.h5\n"),
+                      HasSubstr(".aa.tmp: it is " + kind.called)));
+    const Ended inspected = run_command("timeout 60 " ROTA_CLI " inspect " + file(2));
+    EXPECT_EQ(inspected.code, 1) << kind.name;
+    EXPECT_THAT(inspected.output, HasSubstr("it is " + kind.called));
+    EXPECT_EQ(verify(file(2)).code, 1) << kind.name;
+    for (const char* end : {"", ".target"}) {
+      std::filesystem::remove(file(2) + end);
+      std::filesystem::remove(dir_ / (std::string(".checkpoint-000000000003.aa.tmp") + end));
+    }
+  }
+}
+
+TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
+  const auto stream = [](std::int64_t length) {
+    return std::make_shared<rota::test::NumberedStream>(std::vector<std::int64_t>{length});
+  };
+  rota::Snapshot snapshot;
+  rota::save(rota::Loader(std::make_shared<rota::CountingSource>(100), {.shards = 4}), snapshot, "train");
+  rota::save(rota::StreamLoader(stream(50), {}), snapshot, "logs");
+  rota::save(rota::StreamLoader(rota::Dispatch{.source = stream(60), .shards = 3}, {}), snapshot, "a/pipe");
+  snapshot.blob("loader/mine/state", "somebody else's");
+  rota::CheckpointDirectory({}, dir_.path()).save(1, snapshot);
+  const Ended ended = run_command("timeout 60 " ROTA_CLI " inspect " + file(0));
+  EXPECT_EQ(ended.code, 0);
+  EXPECT_THAT(
+      ended.output,
+      AllOf(HasSubstr("loader \"train\" is a Loader in epoch 0, with 0 samples of it consumed: 4 shards"),
+            HasSubstr("loader \"logs\" is a StreamLoader\n  1 shards with fingerprint"),
+            HasSubstr("loader \"a/pipe\" is a StreamLoader of a Dispatch\n  3 shards"),
+            HasSubstr("loader \"mine\" cannot be read\n")));
 }
 
 TEST_F(Verify, FailsWhereNothingIsThere) {

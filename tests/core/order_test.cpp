@@ -133,7 +133,7 @@ TEST(ShardPlan, EqualPartsDifferByAtMostOneAndFollowTheFormula) {
 
 TEST(ShardPlan, HoldsTheLargestDatasetWithoutOverflow) {
   const std::int64_t n = std::int64_t{1} << 62;
-  const ShardPlan plan = ShardPlan::equal(n, (std::int64_t{1} << 31) - 1);
+  const ShardPlan plan = ShardPlan::equal(n, kMaxShards - 1);
   EXPECT_EQ(plan.begin(plan.shards()), n);
   EXPECT_EQ(plan.shard_at(n - 1).value, plan.shards() - 1);
 }

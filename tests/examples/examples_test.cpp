@@ -43,7 +43,7 @@ TEST_F(Examples, CatalogReadsListedAndComputedNames) {
   EXPECT_THAT(run(2, "catalog --manifest list"), all);
   directory_.write("computed/0.txt", "");
   directory_.write("computed/1.txt", "");
-  EXPECT_THAT(run(2, "catalog 'computed/{index}.txt'"), HasSubstr("2 files, 2 samples read"));
+  EXPECT_THAT(run(2, "catalog 'computed/{index}.txt' 2"), HasSubstr("2 files, 2 samples read"));
 }
 
 TEST_F(Examples, ClimateSeesEveryDayOfAYearOnceAtAnyWorldSizes) {

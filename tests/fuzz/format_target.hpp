@@ -58,7 +58,7 @@ inline void read_samples(const rota::Source& source) {
 template <typename Open>
 void try_format(Open&& open) {
   try {
-    const std::unique_ptr<const rota::Source> source = open();
+    const std::shared_ptr<const rota::Source> source = open();
     read_samples(*source);
   } catch (const rota::Error& error) {
     ROTA_FUZZ_EXPECT(error.code() != rota::ErrorCode::out_of_range);

@@ -37,7 +37,7 @@ std::vector<std::string> rota_test::seeds() {
   const std::string index = fmt::format(
       R"({{"version": 2, "shards": [{{"column_names": ["a", "b", "c"], "column_encodings": )"
       R"(["ndarray:uint8", "str", "int"], "column_sizes": [null, null, 8], "compression": "zstd:1", )"
-      R"("format": "mds", "raw_data": {{"basename": "a.mds", "bytes": {}}}, "samples": 2, )"
+      R"("format": "mds", "version": 2, "raw_data": {{"basename": "a.mds", "bytes": {}}}, "samples": 2, )"
       R"("zip_data": {{"basename": "a.mds.zstd", "bytes": {}}}}}]}})",
       shard.size(), packed.size());
   return {input_of(shard, 0, index), input_of(packed, kPacked, index)};

@@ -263,7 +263,7 @@ class Chain {
   [[nodiscard]] Loader alone() const {
     LoaderOptions options = options_;
     options.bad_samples = {};
-    return Loader(source_, options);
+    return Loader(source_, options, World{});
   }
 
  private:

@@ -34,7 +34,8 @@ TEST_P(LoaderErrors, ArriveInTheirBatchsPlaceWithSampleAndFile) {
   {
     Loader probe(source_, options_);
     for (int k = 0; k < 3; ++k) static_cast<void>(probe.next());
-    bad = probe.next()->ids()[6].value;
+    const auto batch = probe.next();
+    bad = batch->ids()[6].value;
   }
   source_->on_read = [bad](SampleId id) {
     if (id.value == bad) throw Error(ErrorCode::corrupt, "the bytes are wrong");
@@ -100,7 +101,8 @@ TEST(LoaderOptions, NameWhatIsWrongWithThem) {
   const auto message = [&](const LoaderOptions& options) {
     return message_of([&] { Loader(source, options); }, ErrorCode::invalid_argument);
   };
-  EXPECT_THAT(message({.global_batch_size = 0}), HasSubstr("global_batch_size is 0; it must be 1 or more"));
+  EXPECT_THAT(message({.global_batch_size = 0}),
+              HasSubstr("global_batch_size is 0; it must be 1 to 2^31 - 1"));
   EXPECT_THAT(message({.shards = 0}), HasSubstr("shards is 0"));
   EXPECT_THAT(message({.interleave = -1}), HasSubstr("interleave is -1"));
   EXPECT_THAT(message({.block = {.samples = 0}}), HasSubstr("block.samples is 0"));
@@ -114,7 +116,7 @@ TEST(LoaderOptions, NameWhatIsWrongWithThem) {
 TEST(LoaderOptions, MustSuitTheSourceAndTheWorld) {
   const auto split = std::make_shared<CountingSource>(10, std::vector<std::int64_t>{5, 4});
   EXPECT_THAT(message_of([&] { Loader(split, {.shards = 2}); }, ErrorCode::callback),
-              HasSubstr("9 samples in all"));
+              HasSubstr("its 10 samples are in 2 shards, of which all together have 9"));
   const auto source = std::make_shared<CountingSource>(10);
   EXPECT_THAT(message_of([&] { Loader(source, {}, {.rank = 2, .size = 2}); }, ErrorCode::invalid_argument),
               HasSubstr("rank 2 of 2"));
@@ -154,7 +156,8 @@ TEST(Loader, RefusesToSeekOutsideTheRun) {
   EXPECT_THAT(
       message_of([&] { loader.seek({.epoch = 0, .consumed = 11, .step = 0}); }, ErrorCode::out_of_range),
       HasSubstr("an epoch has 10 samples"));
-  EXPECT_THAT(message_of([&] { static_cast<void>(loader.next()->tensor("y")); }, ErrorCode::not_found),
+  const auto batch = loader.next();
+  EXPECT_THAT(message_of([&] { static_cast<void>(batch->tensor("y")); }, ErrorCode::not_found),
               HasSubstr("\"x\", \"text\""));
 }
 

@@ -160,11 +160,11 @@ TEST(Loader, SeeksBackAndForthExactly) {
 TEST(Loader, ChangesTheBatchSizeBetweenSteps) {
   Loader loader(std::make_shared<CountingSource>(100),
                 {.global_batch_size = 10, .shuffle = Shuffle::none, .workers = 1});
-  EXPECT_EQ(loader.next()->size(), 10);
+  EXPECT_EQ((*loader.next()).size(), 10);
   loader.set_global_batch_size(33);
-  EXPECT_EQ(loader.next()->size(), 33);
+  EXPECT_EQ((*loader.next()).size(), 33);
   EXPECT_EQ(loader.position().consumed, 43);
-  EXPECT_EQ(loader.next()->start().consumed, 43);
+  EXPECT_EQ((*loader.next()).start().consumed, 43);
 }
 
 TEST(Loader, ReadsInARangeFor) {
@@ -176,7 +176,8 @@ TEST(Loader, ReadsInARangeFor) {
 
 TEST(Loader, MarksPaddingAndSaysHowManySamplesAreReal) {
   Loader loader(std::make_shared<CountingSource>(10), {.global_batch_size = 8, .tail = Tail::pad});
-  EXPECT_THAT(loader.next()->marks(), Each(Mark::real));
+  const auto first = loader.next();
+  EXPECT_THAT(first->marks(), Each(Mark::real));
   const auto last = loader.next();
   EXPECT_EQ(last->global_size(), 8);
   EXPECT_EQ(last->global_real(), 2);
@@ -186,8 +187,10 @@ TEST(Loader, MarksPaddingAndSaysHowManySamplesAreReal) {
 TEST(Loader, GivesEverySlotItsEpochWhereABatchCarriesOver) {
   Loader loader(std::make_shared<CountingSource>(5),
                 {.global_batch_size = 3, .tail = Tail::carry, .epochs = 2});
-  EXPECT_THAT(loader.next()->epochs(), ElementsAre(0, 0, 0));
-  EXPECT_THAT(loader.next()->epochs(), ElementsAre(0, 0, 1));
+  const auto first = loader.next();
+  const auto second = loader.next();
+  EXPECT_THAT(first->epochs(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(second->epochs(), ElementsAre(0, 0, 1));
 }
 
 TEST(Loader, ReadsAsFarAheadAsItIsToldAndNoFurther) {

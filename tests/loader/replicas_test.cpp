@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <random>
 #include <vector>
 
@@ -63,7 +64,7 @@ TEST(Replicas, SeeTheSameDataAndAnyReplicationGoesOnInTheSameOrder) {
   const mpi::Communicator& comm = mpi_session().comm();
   const auto source = std::make_shared<CountingSource>(200);
   std::vector<std::vector<std::int64_t>> expected;
-  Loader alone(source, kOptions);
+  Loader alone(source, kOptions, World{});
   while (const auto batch = alone.next()) expected.push_back(ids_of(*batch));
 
   const auto owner = directory_of_rank_0();
@@ -94,6 +95,27 @@ TEST(Replicas, AreRefusedWhereTwoSayThatTheyWrite) {
   world.replica = 0;
   Loader loader(std::make_shared<CountingSource>(200), kOptions, world);
   EXPECT_THROW(checkpoints.save_all(0, loader), Error);
+}
+
+TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
+  const int ranks = mpi_session().comm().size();
+  const auto source = std::make_shared<CountingSource>(10);
+  const Mixture mixture{.datasets = {{.source = source}}};
+  const std::vector<std::function<Loader()>> made{[&] { return Loader(source, {}); },
+                                                  [&] { return Loader(mixture, {}); }};
+  for (const auto& make : made) {
+    try {
+      make();
+      EXPECT_EQ(ranks, 1);
+    } catch (const Error& error) {
+      EXPECT_GT(ranks, 1);
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("MPI runs " + std::to_string(ranks) + " ranks"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("pass session.world() or comm.world(), or World{}"));
+    }
+  }
+  EXPECT_EQ((*Loader(source, {}, World{}).next()).size(), 10);
+  EXPECT_EQ((*Loader(mixture, {}, World{}).next()).size(), 10);
 }
 
 }  // namespace

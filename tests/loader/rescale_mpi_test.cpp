@@ -63,7 +63,7 @@ class Chain {
   /// An uninterrupted run of one rank.
   std::vector<std::int64_t> reference() const {
     Samples samples;
-    Loader loader(source_, options_);
+    Loader loader(source_, options_, World{});
     for (const Batch& batch : loader) append(batch, samples);
     return flat(samples);
   }
@@ -142,7 +142,7 @@ TEST(Resume, RanksThatShareAPlaceCannotBothSaveIt) {
 TEST(Resume, LoadersThatEachTakeThemselvesForTheWholeWorldAreToldSo) {
   const mpi::Communicator& comm = mpi_session().comm();
   if (comm.size() == 1) return;
-  const Loader alone(std::make_shared<CountingSource>(100), {});
+  const Loader alone(std::make_shared<CountingSource>(100), {}, World{});
   try {
     require_same(alone, comm);
     ADD_FAILURE() << "nothing was thrown";

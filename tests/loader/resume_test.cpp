@@ -3,12 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cereal/types/utility.hpp>
-#include <cstring>
 #include <vector>
 
 #include "loader/counting_source.hpp"
-#include "rota/cereal.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "temporary_directory.hpp"
 
@@ -174,61 +171,6 @@ TEST_F(Resume, RefusesAnotherBlockShape) {
   options_.shuffle = Shuffle::block;
   EXPECT_THAT(refusal(ErrorCode::mismatch, [&] { options_.block.blocks = 8; }),
               HasSubstr("block.blocks differs: the checkpoint has 16, this loader has 8"));
-}
-
-/// A checkpoint whose loader state is of another version, or of another order.
-class ForeignState : public Resume {
- protected:
-  using Envelope = std::pair<std::uint32_t, std::string>;
-
-  template <typename Change>
-  std::string refusal_after(Change change, ErrorCode code) {
-    Loader loader = make();
-    Snapshot snapshot;
-    save(loader, snapshot, "real");
-    save_loader(loader);
-    auto envelope = from_blob<Envelope>(checkpoints_.latest()->blob("loader/main/state"));
-    change(envelope);
-    snapshot.blob("loader/main/state", to_blob(envelope));
-    checkpoints_.save(0, snapshot);
-    try {
-      restore(loader, *checkpoints_.latest());
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code);
-      return error.what();
-    }
-    return "nothing was thrown";
-  }
-};
-
-TEST_F(ForeignState, OfANewerVersionIsRefusedWithBothNumbers) {
-  const auto newer = [](Envelope& envelope) { envelope = {7, "fields that nobody knows yet"}; };
-  EXPECT_THAT(refusal_after(newer, ErrorCode::unsupported),
-              AllOf(HasSubstr("is of version 7"), HasSubstr("reads up to 1")));
-}
-TEST_F(ForeignState, OfAnotherOrderVersionIsRefusedWithBothNumbers) {
-  const auto other = [](Envelope& envelope) {
-    const std::int64_t order_version = 9;
-    std::memcpy(envelope.second.data() + 1, &order_version,
-                sizeof(order_version));  // after a byte of endianness
-  };
-  EXPECT_THAT(refusal_after(other, ErrorCode::mismatch),
-              HasSubstr("the order's version differs: the checkpoint has 9, this loader has 1"));
-}
-
-TEST_F(Resume, RefusesCursorsThatDisagreeWithTheState) {
-  Loader loader = make();
-  static_cast<void>(loader.next());
-  Snapshot snapshot;
-  const std::vector<std::int64_t> wrong(18, 0);
-  snapshot.tensor("loader/main/cursors", {2}, 9, wrong);
-  Snapshot right;
-  save_loader(loader);
-  snapshot.blob("loader/main/state", checkpoints_.latest()->blob("loader/main/state"));
-  checkpoints_.save(1, snapshot);
-  Loader other = make();
-  EXPECT_THROW(restore(other, *checkpoints_.latest()), Error);
-  EXPECT_EQ(other.position(), Position{});
 }
 
 }  // namespace

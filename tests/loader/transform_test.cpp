@@ -33,7 +33,7 @@ TEST(Transform, MakesFieldsOfItsOwnFromRaggedOnes) {
   const auto source = std::make_shared<CountingSource>(50);
   const Transform transform{
       .apply = [](const TransformContext& /*context*/, const SampleView& in,
-                  const SampleView& out) { out.as<double>(0)[0] = static_cast<double>(in.fields[1].size()); },
+                  const SampleView& out) { out.as<double>(0)[0] = static_cast<double>(in.bytes[1].size()); },
       .fields = {{.name = "length", .dtype = DType::float64, .shape = {}}}};
   for (const int workers : {0, 2}) {
     Loader loader(source, {.global_batch_size = 8, .workers = workers, .transform = transform});

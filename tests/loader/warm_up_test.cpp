@@ -42,7 +42,7 @@ TEST(WarmUp, EndsWhereTheRunOrTheMemoryDoes) {
   EXPECT_EQ(bounded.stats().ready_batches, 1);
   Loader alone(source, {.global_batch_size = 10, .workers = 0});
   alone.warm_up();
-  EXPECT_EQ(alone.next()->size(), 10);
+  EXPECT_EQ((*alone.next()).size(), 10);
 }
 
 TEST(WarmUp, LeavesWhatFailsToItsBatch) {
@@ -61,7 +61,7 @@ TEST(WarmUp, LeavesWhatFailsToItsBatch) {
   is_broken = false;
   loader.warm_up();
   EXPECT_TRUE(is_read);
-  EXPECT_EQ(loader.next()->ids()[0].value, 10);
+  EXPECT_EQ((*loader.next()).start().consumed, 10);
 }
 
 TEST(Workers, LiveAsLongAsTheLoaderWhateverItIsTold) {

@@ -2,7 +2,7 @@
 
 function(write_tree)
   file(REMOVE_RECURSE ${WORK})
-  foreach(header error order source loader stream checkpoint mpi cereal)
+  foreach(header error order source loader stream checkpoint trace mpi cereal)
     file(WRITE ${WORK}/include/rota/${header}.hpp "#include <vector>\n")
   endforeach()
   file(WRITE ${WORK}/src/hdf5/hdf5.hpp "#include <hdf5.h>\n")
@@ -48,6 +48,8 @@ expect_complaint(src/loader/loader.cpp "#include \"rota/checkpoint.hpp\"" "loade
 expect_complaint(src/loader/loader.cpp "#include \"rota/stream.hpp\"" "loader must not include stream")
 expect_complaint(src/stream/ring.cpp "#include \"rota/checkpoint.hpp\"" "stream must not include checkpoint")
 expect_complaint(src/stream/ring.cpp "#include <mpi.h>" "stream must not name <mpi.h>")
+expect_complaint(src/stream/ring.cpp "#include \"rota/trace.hpp\"" "stream must not include trace")
+expect_complaint(src/trace/trace.cpp "#include \"rota/checkpoint.hpp\"" "trace must not include checkpoint")
 expect_complaint(checkpoint/save.cpp "#include \"rota/loader.hpp\"" "checkpoint must not include loader")
 expect_complaint(checkpoint/save.cpp "#include \"rota/order.hpp\"" "checkpoint must not include order")
 expect_complaint(src/mpi/session.cpp "#include \"rota/order.hpp\"" "mpi must not include order")

@@ -121,15 +121,31 @@ def write(length, text=b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,),
 
 TEST_F(AbsurdSizes, OfIndicesOfMegatron) {
   expect_all_refused("megatron", "a.idx", R"(
-def write(sequences=1, length=5, place=0):
+def write(sequences=1, length=5, place=0, entries=2, first=0, last=1):
     open('a.bin', 'wb').write(bytes(10))
-    open('a.idx', 'wb').write(b'MMIDIDX\0\0' + struct.pack('<QBQQ', 1, 8, sequences, 2) +
-                              struct.pack('<iqqq', length, place, 0, 1))
+    open('a.idx', 'wb').write(b'MMIDIDX\0\0' + struct.pack('<QBQQ', 1, 8, sequences, entries) +
+                              struct.pack('<iqqq', length, place, first, last))
 )",
-                     {"write(1 << 32)", "write(1 << 61)", "write((1 << 64) - 1)", "write(length=6)",
-                      "write(length=(1 << 31) - 1)", "write(length=-1)", "write(length=-(1 << 31))",
-                      "write(place=1)", "write(place=(1 << 63) - 1)", "write(place=(1 << 63) - 8)",
-                      "write(place=-1)", "write(place=-(1 << 63))"});
+                     {"write(1 << 32)",
+                      "write(1 << 61)",
+                      "write((1 << 64) - 1)",
+                      "write(length=6)",
+                      "write(length=(1 << 31) - 1)",
+                      "write(length=-1)",
+                      "write(length=-(1 << 31))",
+                      "write(place=1)",
+                      "write(place=(1 << 63) - 1)",
+                      "write(place=(1 << 63) - 8)",
+                      "write(place=-1)",
+                      "write(place=-(1 << 63))",
+                      "write(entries=3)",
+                      "write(entries=1 << 32)",
+                      "write(entries=1 << 61)",
+                      "write(entries=(1 << 64) - 1)",
+                      "write(first=-(1 << 63))",
+                      "write(last=1 << 31)",
+                      "write(last=(1 << 63) - 1)",
+                      "write(last=-(1 << 63))"});
 }
 
 constexpr const char* kMds = R"(
@@ -141,7 +157,7 @@ def write(samples=1, told=None, offsets=None, size=1, column=None, encoding='str
     shard = struct.pack('<III', samples, *offsets) + body
     open('a.mds', 'wb').write(shard)
     json.dump({'version': 2, 'shards': [{
-        'format': 'mds', 'column_names': ['x'], 'column_encodings': [encoding], 'column_sizes': [column],
+        'format': 'mds', 'version': 2, 'column_names': ['x'], 'column_encodings': [encoding], 'column_sizes': [column],
         'samples': samples if told is None else told, 'zip_data': None,
         'raw_data': {'basename': 'a.mds', 'bytes': len(shard), **raw}}]}, open('index.json', 'w'))
 )";

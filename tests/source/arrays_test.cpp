@@ -46,7 +46,6 @@ class Arrays : public testing::Test {
 
 using Npy = Arrays;
 using Tokens = Arrays;
-using Megatron = Arrays;
 
 TEST_F(Npy, RowsAreSamplesOfEveryNativeType) {
   for (const std::string type : {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
@@ -130,15 +129,6 @@ TEST_F(Npy, ArraysThatDoNotGoTogetherAreNamed) {
   expect_error(ErrorCode::invalid_argument, {at("b.npy"), "float32", "float64"});
 }
 
-TEST_F(Npy, CutShortAtAnyLengthIsDamaged) {
-  numpy("np.save('a.npy', np.arange(6.0).reshape(3, 2))");
-  const fs::path path = directory_ / "a.npy";
-  for (auto bytes = fs::file_size(path); bytes-- > 1;) {
-    fs::resize_file(path, bytes);
-    expect_error(ErrorCode::corrupt, {path.string(), "byte 0"});
-  }
-}
-
 TEST_F(Npy, DamagedHeadersDoNoHarm) {
   numpy("np.save('a.npy', np.arange(6.0).reshape(3, 2))");
   std::string bytes(fs::file_size(directory_ / "a.npy"), '\0');
@@ -212,72 +202,6 @@ TEST_F(Tokens, NeedOptionsThatMakeSense) {
   EXPECT_THAT(refused({.dtype = DType::int32}), is_error(ErrorCode::invalid_argument, {"dtype is int32"}));
   EXPECT_THAT(refused({.length = 0}), is_error(ErrorCode::invalid_argument, {"length is 0"}));
   EXPECT_THAT(refused({.stride = -1}), is_error(ErrorCode::invalid_argument, {"stride is -1"}));
-}
-
-constexpr const char* kMegatron = R"(
-def write(name, dtype, code, lengths, version=1):
-    documents = [np.random.default_rng(i).integers(0, 100, n).astype(dtype) for i, n in enumerate(lengths)]
-    with open(name + '.bin', 'wb') as out:
-        for document in documents:
-            out.write(document.tobytes())
-    size = np.dtype(dtype).itemsize
-    with open(name + '.idx', 'wb') as out:
-        out.write(b'MMIDIDX\0\0' + struct.pack('<QBQQ', version, code, len(lengths), len(lengths) + 1))
-        out.write(np.array(lengths, dtype='int32').tobytes())
-        out.write((np.cumsum([0] + lengths[:-1]) * size).astype('int64').tobytes())
-        out.write(np.arange(len(lengths) + 1).astype('int64').tobytes())
-    tell(*(document.tobytes() for document in documents))
-)";
-
-TEST_F(Megatron, DocumentsAreRaggedSamples) {
-  const auto documents = numpy(std::string(kMegatron) + R"(
-write('a', 'uint16', 8, [5, 0, 1, 300])
-write('b', 'uint16', 8, [7])
-)");
-  const auto source = open(directory_.path(), "megatron");
-  EXPECT_THAT(source->fields(), ElementsAre(Field{"tokens", DType::uint16, {}, true}));
-  expect_samples(*source, documents);
-  EXPECT_EQ(source->where({4}), at("b.bin") + ", record 0 at byte 0");
-}
-
-TEST_F(Megatron, HaveTheTypeThatTheIndexSays) {
-  const auto documents = numpy(std::string(kMegatron) + "write('a', 'int32', 4, [5, 2])");
-  const auto source = open_megatron(at("a.idx"));
-  EXPECT_EQ(source->fields()[0].dtype, DType::int32);
-  expect_samples(*source, documents);
-}
-
-TEST_F(Megatron, DocumentsThatWereSplitAnewAreIndexedAnew) {
-  numpy(std::string(kMegatron) + "write('a', 'uint16', 8, [5, 3])");
-  const TemporaryDirectory elsewhere;
-  {
-    const Catalog catalog(directory_.path());
-    (void)open_megatron(catalog);
-    catalog.save(elsewhere / "saved");
-  }
-  // The tokens' file is as it was, as far as anybody can tell.
-  const auto documents = numpy(std::string(kMegatron) + R"(
-before = os.stat('a.bin')
-write('a', 'uint16', 8, [2, 6])
-os.utime('a.bin', ns=(before.st_atime_ns, before.st_mtime_ns))
-)");
-  expect_samples(*open_megatron(Catalog(elsewhere / "saved")), documents);
-}
-
-TEST_F(Megatron, AnIndexThatIsDamagedIsNamed) {
-  const auto damaged = [&](const std::string& script) {
-    numpy(std::string(kMegatron) + script);
-    return error_of([&] { open_megatron(directory_.path()); });
-  };
-  EXPECT_THAT(damaged("write('a', 'uint16', 8, [5]); os.truncate('a.bin', 8)"),
-              is_error(ErrorCode::corrupt, {at("a.idx"), "byte 38", "5 tokens", "8 bytes"}));
-  EXPECT_THAT(damaged("write('a', 'uint16', 8, [5]); os.truncate('a.idx', 44)"),
-              is_error(ErrorCode::corrupt, {at("a.idx"), "byte 18", "1 sequences"}));
-  EXPECT_THAT(damaged("write('a', 'uint16', 99, [5])"), is_error(ErrorCode::corrupt, {"byte 17", "type 99"}));
-  EXPECT_THAT(damaged("write('a', 'uint16', 8, [5], 2)"), is_error(ErrorCode::unsupported, {"version 2"}));
-  EXPECT_THAT(damaged("open('a.idx', 'wb').write(b'x' * 50)"), is_error(ErrorCode::corrupt, {"no index"}));
-  EXPECT_THAT(damaged("write('a', 'uint16', 8, [5]); os.remove('a.bin')"),
-              is_error(ErrorCode::io, {at("a.bin")}));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -162,6 +163,27 @@ TEST_F(Hdf5Storage, RowsOfPlainChunksAreReadAlone) {
   const std::int64_t before = counter("rchar");
   EXPECT_THAT(Samples(*source, ids({77777})).values<std::int64_t>(0, 0), ElementsAre(77777));
   EXPECT_LT(counter("rchar") - before, 4096);
+}
+
+// Of each kind of index that HDF5 has: one chunk, a list without holes, fixed and growing arrays, trees.
+TEST_F(Hdf5Storage, AsManyChunksAreFoundAsEveryKindOfIndexCounts) {
+  for (const char* version : {"libver='earliest'", "libver='latest'"}) {
+    for (const char* options :
+         {"maxshape=(8000,)", "maxshape=(8000,), compression='gzip'", "maxshape=(9000,)", "maxshape=(None,)",
+          "maxshape=(None,), compression='gzip'"}) {
+      for (const char* chunk : {"8000", "7", "1"}) {
+        const auto path = h5py(directory, "a.h5",
+                               fmt::format("d = f.create_dataset('a', (8000,), 'i8', chunks=({},), {})\n"
+                                           "d[100:250] = np.arange(100, 250)\nd[6000] = 6000",
+                                           chunk, options),
+                               version);
+        const Samples samples(*open_hdf5(path), ids({0, 100, 249, 6000, 7999}));
+        std::vector<std::int64_t> read;
+        for (int i = 0; i < 5; ++i) read.push_back(samples.values<std::int64_t>(0, i)[0]);
+        EXPECT_THAT(read, ElementsAre(0, 100, 249, 6000, 0)) << version << options << chunk;
+      }
+    }
+  }
 }
 
 TEST_F(Hdf5Storage, AddressesCountTheUserBlockAndAreNothingWhereNothingWasWritten) {

@@ -56,14 +56,15 @@ TEST_F(Lines, AreWhatJsonLinesFilesHold) {
   EXPECT_EQ(open(directory_.path())->fields()[0].name, "text");
 }
 
-// As they are left where a copy was broken off.
-TEST_F(Lines, OfCompressedFilesOfWhichNothingIsThereAreRefused) {
+// As they are left where a copy was broken off, or the first byte is damaged: not the lines of plain text.
+TEST_F(Lines, OfFilesThatAreNamedAsCompressedAndAreNotAreRefused) {
   directory_.write("a.jsonl", "1\n");
   for (const char* name : {"b.jsonl.gz", "b.jsonl.zst"}) {
-    for (const char* text : {"", "\x28\xB5"}) {
+    for (const char* text : {"", "\x28\xB5", "\x1E\x8B\b and much more", "{\"text\": 1}\n"}) {
       directory_.write(name, text);
-      EXPECT_THAT(error_of([&] { open(directory_.path()); }),
-                  is_error(ErrorCode::corrupt, {name, "named as compressed", "cut short"}));
+      EXPECT_THAT(
+          error_of([&] { open(directory_.path()); }),
+          is_error(ErrorCode::corrupt, {name, "byte 0", "named as compressed", "cut short", "rename"}));
       std::filesystem::remove(directory_ / name);
     }
   }

@@ -66,6 +66,8 @@ TEST_F(Mds, OnlyTheColumnsThatAreNamedAreRead) {
               is_error(ErrorCode::unsupported, {at("index.json"), "\"b\" is pkl", "run anything"}));
   EXPECT_THAT(opening({.columns = {"d"}}),
               is_error(ErrorCode::not_found, {"no column \"d\"", "\"a\", \"b\", \"c\""}));
+  EXPECT_THAT(opening({.columns = {"a", "c", "a"}}),
+              is_error(ErrorCode::invalid_argument, {"MdsOptions::columns", "\"a\" is named twice"}));
 }
 
 TEST_F(Mds, ArraysOfAnyShapeNeedOneDimension) {
@@ -77,12 +79,16 @@ TEST_F(Mds, OtherFormatsAndVersionsAreRefused) {
   write(
       "write({'a': 'int'}, [[dict(a=1)]])\nopen('index.json', 'w').write('{\"version\": 3, \"shards\": "
       "[]}')");
-  EXPECT_THAT(opening(), is_error(ErrorCode::unsupported, {"version 3"}));
+  EXPECT_THAT(opening(), is_error(ErrorCode::unsupported, {"version 3", "rota knows 2"}));
+  write("write({'a': 'int'}, [[dict(a=1)], [dict(a=2)]])\nchange(1, version=1)");
+  EXPECT_THAT(opening(), is_error(ErrorCode::unsupported,
+                                  {at("index.json"), "shard 1", "version 1 of MDS", "rota knows 2"}));
 }
 
 TEST_F(Mds, AnIndexThatIsNoneIsRefused) {
   for (const auto* text : {"", "{", "[]", "{\"version\": 2}", "{\"version\": 2, \"shards\": [{}]}",
-                           "{\"version\": 2, \"shards\": [{\"format\": 1}]}"}) {
+                           "{\"version\": 2, \"shards\": [{\"format\": 1}]}",
+                           "{\"version\": 2, \"shards\": [{\"format\": \"mds\"}]}"}) {
     directory_.write("index.json", text);
     EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {at("index.json")})) << text;
   }

@@ -88,6 +88,8 @@ TEST_F(Npz, ArraysThatAreMissingOrDifferAreNamed) {
   numpy("np.savez('a.npz', x=np.zeros(3), y=np.zeros(3))\nnp.savez('b.npz', x=np.zeros(3))");
   expect_error(ErrorCode::invalid_argument, {at("b.npz"), "no other", "\"y\"", "NpzOptions::arrays"});
   expect_error(ErrorCode::not_found, {at("b.npz"), "no array \"y\"", "\"x\""}, {.arrays = {"y"}});
+  expect_error(ErrorCode::invalid_argument, {"NpzOptions::arrays", "\"x\" is named twice"},
+               {.arrays = {"x", "x"}});
   EXPECT_EQ(open_npz(directory_.path(), {.arrays = {"x"}})->size(), 2);
 }
 

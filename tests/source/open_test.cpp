@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "source/h5py.hpp"
+#include "source/python.hpp"
 #include "source/reading.hpp"
 
 namespace rota::test {
@@ -39,7 +40,7 @@ TEST(Open, TakesADirectoryOfUnknownKindsAsFiles) {
 TEST(Open, RefusesADirectoryOfWhichSomeFilesAreOfAFormat) {
   const TemporaryDirectory directory;
   h5py(directory, "a.h5", "f['x'] = np.arange(5)");
-  for (const auto& [name, text] : {std::pair{"b.txt", "text"}, {"b.h5", "damaged"}, {"a.md", "before"}}) {
+  for (const auto& [name, text] : {std::pair{"b.txt", "text"}, {"a.md", "before"}}) {
     directory.write(name, text);
     EXPECT_THAT(error_of([&] { open(directory.path()); }),
                 is_error(ErrorCode::invalid_argument,
@@ -50,11 +51,40 @@ TEST(Open, RefusesADirectoryOfWhichSomeFilesAreOfAFormat) {
   }
   directory.write("b.txt", "text");
   EXPECT_EQ(first_field(*open(directory / "*.h5")), "x");
-  for (const char* name : {"c.tar.gz", "c.tgz", "c.tfrecord", "c.npy"}) {
-    directory.write(name, "damaged");
-    EXPECT_THAT(error_of([&] { open(directory / name); }),
-                is_error(ErrorCode::invalid_argument, {"no such file", name}));
+}
+
+TEST(Open, SaysThatAFileIsDamagedThatIsNotWhatItIsNamedAs) {
+  const TemporaryDirectory directory;
+  directory.write("z.txt", "text");
+  const std::string gzip("\x1F\x8B\b\0\0\0\0\0", 8);
+  const std::string zstd("\x28\xB5\x2F\xFD\x24\x09", 6);
+  for (const auto& [name, text] : {std::pair{"c.tar", std::string("damaged")},
+                                   {"c.tgz", gzip},
+                                   {"c.tar.gz", gzip + "damaged"},
+                                   {"c.tar.gz", "\x1F\x8B"},
+                                   {"c.tar.gz", ""},
+                                   {"c.tar.zst", zstd},
+                                   {"c.tar.zst", zstd + "damaged"},
+                                   {"c.tar.zst", "damaged"},
+                                   {"c.tfrecord", "damaged"},
+                                   {"c.npy", "damaged"},
+                                   {"c.h5", "damaged"}}) {
+    const auto path = directory.write(name, text);
+    for (const auto& opened : {path, directory.path()}) {
+      EXPECT_THAT(error_of([&] { open(opened); }),
+                  is_error(ErrorCode::corrupt, {path.string(), "byte ", "restore it"}))
+          << text;
+    }
+    std::filesystem::remove(path);
   }
+}
+
+// It is whole, and yet no tar file.
+TEST(Open, DoesNotTakeACompressedFileOfAnotherFormatForDamaged) {
+  const TemporaryDirectory directory;
+  python(directory, "import gzip\nopen('a.tar.gz', 'wb').write(gzip.compress(b'text'))");
+  EXPECT_THAT(error_of([&] { open(directory.path()); }),
+              is_error(ErrorCode::invalid_argument, {"a.tar.gz is named as tar", "no such file"}));
 }
 
 TEST(Open, TakesTheFormatThatIsForced) {

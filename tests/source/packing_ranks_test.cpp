@@ -66,7 +66,7 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
   };
   const Counted documents(std::vector<std::int64_t>(50'000, 3));
   const mpi::Nodes nodes(comm());
-  const DocumentStream stream(documents, 1, {.seed = 1, .threads = 3}, nodes);
+  const DocumentStream stream(documents, documents.size(), 1, {.seed = 1, .threads = 3}, nodes);
   EXPECT_EQ(stream.bytes().size(), 400'000U);
   std::int64_t asked = documents.asked;
   mpi::sum(comm(), std::span(&asked, 1));

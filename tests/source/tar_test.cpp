@@ -137,6 +137,17 @@ TEST_F(Tar, RefusesAnExtensionTwiceInASample) {
               is_error(ErrorCode::corrupt, {at("a.tar"), "byte 1024", "sample \"0\" has \"a\" twice"}));
 }
 
+TEST_F(Tar, RefusesAnArchiveBehindTheEndOfAnother) {
+  write(R"(
+write('a.tar', [('0.a', b'A')])
+write('b.tar', [('1.a', b'B')])
+with open('a.tar', 'ab') as out: out.write(open('b.tar', 'rb').read())
+os.remove('b.tar')
+)");
+  EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
+              is_error(ErrorCode::corrupt, {at("a.tar"), "byte 10240", "another archive"}));
+}
+
 TEST_F(Tar, TakesAKeyThatComesBackForAnotherSample) {
   write("write('a.tar', [('0.a', b'first'), ('1.a', b'second'), ('0.a', b'third')])");
   const auto source = open_tar(directory_.path());
@@ -167,22 +178,87 @@ TEST_F(Tar, RefusesOneThatIsCompressedInOtherWaysOrSparse) {
               is_error(ErrorCode::unsupported, {at("a.tbz"), "compressed (bzip2)", "unpack it"}));
 }
 
-TEST_F(Tar, CutShortIsAnErrorOrHasFewerSamples) {
-  write("write('a.tar', [('0.a', b'x' * 700), ('1.a', b'y'), ('2.a', b'z' * 3000)])");
-  const fs::path path = directory_ / "a.tar";
-  for (std::int64_t bytes = 6000; bytes > 0; bytes -= 100) {
-    fs::resize_file(path, static_cast<std::uintmax_t>(bytes));
-    const auto error = error_of([&] {
-      const auto source = open_tar(path);
-      const Samples samples(*source, all_ids(*source));
-      EXPECT_LE(source->size(), 3);
-    });
-    if (error) {
-      EXPECT_THAT(error, is_error(ErrorCode::corrupt, {path.string(), "byte"})) << bytes;
+// Of two samples of one block each, and what stands behind them.
+constexpr const char* kBehind = R"(
+def tar(*names):
+    return b''.join(tarfile.TarInfo(name).tobuf() for name in names)
+def put(behind):
+    open('a.tar', 'wb').write(tar('0.a', '1.a') + behind)
+)";
+
+TEST_F(Tar, WithoutItsEndIsCutShort) {
+  write(std::string(kBehind) + "put(b'')");
+  EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
+              is_error(ErrorCode::corrupt, {at("a.tar"), "byte 1024", "two blocks of zeros", "cut short",
+                                            "TarOptions::allow_missing_end"}));
+  EXPECT_EQ(open_tar(directory_.path(), {.allow_missing_end = true})->size(), 2);
+}
+
+TEST_F(Tar, EndsWhereGnuTarFindsItsEnd) {
+  for (const char* end :
+       {"bytes(512)", "bytes(600)", "bytes(1024)", "bytes(10240)", "bytes(1024) + b'garbage'"}) {
+    write(kBehind + fmt::format("put({})", end));
+    EXPECT_EQ(open_tar(directory_.path())->size(), 2) << end;
+  }
+}
+
+// GNU tar warns of the lone block, or fails.
+TEST_F(Tar, WithSomethingElseForAnEndIsDamaged) {
+  for (const char* end : {"bytes(511)", "bytes(512) + b'x'", "bytes(512) + tar('2.a') + bytes(1024)",
+                          "bytes(1023) + b'x'", "b'garbage'", "tar('2.a')[:300]"}) {
+    write(kBehind + fmt::format("put({})", end));
+    for (const bool allow_missing_end : {false, true}) {
+      EXPECT_THAT(error_of([&] { open_tar(directory_.path(), {.allow_missing_end = allow_missing_end}); }),
+                  is_error(ErrorCode::corrupt, {at("a.tar"), "byte 1024"}))
+          << end;
     }
   }
-  fs::resize_file(path, 1600);
-  EXPECT_THAT(error_of([&] { open_tar(path); }), is_error(ErrorCode::corrupt, {}));
+}
+
+// What stands before the end, and is of no member.
+TEST_F(Tar, MayHaveAHeadForAllMembersBeforeItsEnd) {
+  for (const char* head : {"tarfile.TarInfo.create_pax_global_header({'comment': 'x'})", "label.tobuf()"}) {
+    write(kBehind +
+          fmt::format("label = tarfile.TarInfo('v')\nlabel.type = b'V'\nput({} + bytes(1024))", head));
+    EXPECT_EQ(open_tar(directory_.path())->size(), 2) << head;
+    write(kBehind + fmt::format("label = tarfile.TarInfo('v')\nlabel.type = b'V'\nput({})", head));
+    EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
+                is_error(ErrorCode::corrupt, {at("a.tar"), "two blocks of zeros"}));
+  }
+}
+
+// One member was to follow the name that is longer than a head can hold.
+TEST_F(Tar, CutBehindTheHeadOfALongNameIsDamaged) {
+  write(R"(
+long = tarfile.TarInfo('l' * 200 + '.a').tobuf(tarfile.GNU_FORMAT)
+open('a.tar', 'wb').write(tarfile.TarInfo('0.a').tobuf() + long[:1024])
+)");
+  EXPECT_THAT(error_of([&] { open_tar(directory_.path(), {.allow_missing_end = true}); }),
+              is_error(ErrorCode::corrupt, {at("a.tar"), "byte 1536", "damaged"}));
+}
+
+TEST_F(Tar, WithoutItsEndIsNotTakenFromACatalogThatAllowedIt) {
+  write(std::string(kBehind) + "put(b'')");
+  const TemporaryDirectory elsewhere;
+  const Catalog catalog(directory_.path());
+  const auto source = open_tar(catalog, {.allow_missing_end = true});
+  catalog.save(elsewhere / "saved");
+  const Catalog saved(elsewhere / "saved");
+  EXPECT_EQ(open_tar(saved, {.allow_missing_end = true})->fingerprint(), source->fingerprint());
+  EXPECT_THAT(error_of([&] { open_tar(saved); }), is_error(ErrorCode::corrupt, {at("a.tar")}));
+}
+
+TEST_F(Tar, FieldsAreNamedOnceAndAsTheyAreRead) {
+  write("write('a.tar', [('0.a', b''), ('0.__key__', b'')])");
+  const auto refused = [&](const TarOptions& options) {
+    return error_of([&] { open_tar(directory_.path(), options); });
+  };
+  EXPECT_THAT(refused({.fields = {"a", "b", "a"}}),
+              is_error(ErrorCode::invalid_argument, {"TarOptions::fields", "\"a\"", "named twice"}));
+  EXPECT_THAT(refused({.fields = {""}}), is_error(ErrorCode::invalid_argument, {"no name"}));
+  EXPECT_THAT(refused({.fields = {"JPG"}}), is_error(ErrorCode::invalid_argument, {"\"JPG\"", "lower case"}));
+  EXPECT_THAT(refused({.fields = {"__key__"}}), is_error(ErrorCode::invalid_argument, {"TarOptions::keys"}));
+  EXPECT_THAT(refused({.keys = true}), is_error(ErrorCode::invalid_argument, {at("a.tar"), "__key__"}));
 }
 
 TEST_F(Tar, WithAFlippedByteInAHeadIsDamaged) {

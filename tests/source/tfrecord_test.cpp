@@ -151,7 +151,7 @@ TEST_F(TfRecords, AreNotLookedForInOtherFiles) {
   EXPECT_THAT(error_of([&] { open_tfrecord(directory_.path()); }),
               is_error(ErrorCode::corrupt, {"a.tfrecord", "byte 0", "no TFRecord file"}));
   EXPECT_THAT(error_of([&] { open(directory_.path()); }),
-              is_error(ErrorCode::invalid_argument, {"named as tfrecord", "a.tfrecord"}));
+              is_error(ErrorCode::corrupt, {"named as tfrecord", "a.tfrecord"}));
 }
 
 TEST_F(TfRecords, MakeShardsOfWholeFiles) {

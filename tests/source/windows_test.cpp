@@ -25,7 +25,7 @@ using Numbers = std::vector<std::int64_t>;
 const std::vector<Numbers> kLayouts = {
     {0}, {1}, {10}, {3, 4, 5}, {1, 1, 1, 1}, {0, 5, 0, 2, 9, 0}, {6, 6, 6, 6}, {0, 0, 1}, {2, 13, 1, 7}};
 
-std::unique_ptr<const Source> over(const Numbers& parts, const WindowOptions& options) {
+std::shared_ptr<const Source> over(const Numbers& parts, const WindowOptions& options) {
   return windows(std::make_shared<NumberedRows>(parts), options);
 }
 
@@ -278,7 +278,7 @@ TEST(Windows, RefusePartsThatDoNotAddUp) {
 }
 
 TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kMost = kMaxCount;
   const auto huge = std::make_shared<Declared>(kMost, std::vector<Field>{{"x", DType::int64, {}}});
   EXPECT_EQ(windows(huge, {.length = 1})->size(), kMost);
   EXPECT_EQ(windows(huge, {.length = 2, .stride = kMost})->size(), 1);

@@ -75,9 +75,10 @@ Delivered whole(std::int64_t length, std::int64_t epochs) {
 /// Worlds of the first so many ranks. All choices are the same on every rank.
 class Chain {
  public:
-  /// `open` is what each program opens anew.
-  Chain(std::uint64_t seed, std::function<std::shared_ptr<const StreamSource>()> open, std::int64_t epochs)
-      : random_(seed), open_(std::move(open)), epochs_(epochs) {}
+  /// `open` is what each program opens anew. With `hands_on_text` the state is handed on as a text.
+  Chain(std::uint64_t seed, std::function<std::shared_ptr<const StreamSource>()> open, std::int64_t epochs,
+        bool hands_on_text = false)
+      : random_(seed), open_(std::move(open)), epochs_(epochs), hands_on_text_(hands_on_text) {}
 
   int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
 
@@ -97,6 +98,7 @@ class Chain {
       MPI_Comm_free(&part);
     }
     mpi::max(everyone(), std::span(&is_over, 1));
+    state_ = mpi::broadcast(everyone(), state_);
     return is_over != 0;
   }
   /// Of rank 0, which is in every world.
@@ -108,13 +110,19 @@ class Chain {
     CheckpointDirectory checkpoints(comm, directory_.path());
     StreamLoader loader(of(open_(), split), options);
     checkpoints.restore_all(loader);
+    if (!state_.empty()) restore(loader, state_);
     bool is_over = false;
     for (int k = 0; k < steps && !is_over; ++k) {
       const auto step = take_step(loader, comm);
       if (step) add(*step, all_);
       is_over = !step;
     }
-    checkpoints.save_all(loader.position().step, loader);
+    if (hands_on_text_) {
+      state_ = state(loader);
+      EXPECT_EQ(mpi::broadcast(comm, state_), state_) << "it is the same on all ranks";
+    } else {
+      checkpoints.save_all(loader.position().step, loader);
+    }
     for (int k = 0; k < lost; ++k) static_cast<void>(loader.next());
     return is_over;
   }
@@ -122,6 +130,8 @@ class Chain {
   std::mt19937_64 random_;
   std::function<std::shared_ptr<const StreamSource>()> open_;
   std::int64_t epochs_;
+  bool hands_on_text_;
+  std::string state_;
   Shared directory_;
   Delivered all_;
 };
@@ -140,13 +150,13 @@ TEST(DispatchResume, BehindEveryStepGoesOnAtAnotherWorldSize) {
 }
 
 TEST(DispatchResume, AChainOfWorldsSeesEachItemOnce) {
-  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
     const auto open = [=] {
       const auto source = numbered(60);
       source->blob_bytes = seed % 2 == 0 ? 0 : 500;  // a long cursor is taken seldom
       return source;
     };
-    Chain chain(seed, open, 2);
+    Chain chain(seed, open, 2, seed >= 6);
     bool is_over = false;
     for (int leg = 0; leg < 200 && !is_over; ++leg) {
       const int steps = chain.draw(0, 6);
@@ -160,14 +170,14 @@ TEST(DispatchResume, AChainOfWorldsSeesEachItemOnce) {
 }
 
 TEST(DispatchResume, APipeLosesNothingWhereProgramsEndInOrder) {
-  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
     const auto gone = std::make_shared<std::int64_t>(0);
     const auto open = [=] {
       const auto pipe = std::make_shared<Pipe>(80, gone);
       pipe->blob_bytes = seed % 2 == 0 ? 0 : 500;
       return pipe;
     };
-    Chain chain(seed, open, 1);
+    Chain chain(seed, open, 1, seed >= 6);
     bool is_over = false;
     for (int leg = 0; leg < 200 && !is_over; ++leg) {
       const int steps = chain.draw(0, 6);
@@ -302,7 +312,7 @@ TEST(DispatchResume, ASaveStopsTheReadingUntilTheNextStep) {
   StreamLoader loader(of(source), {.global_batch_size = 4, .read_ahead_batches = 8, .comm = &everyone()});
   EXPECT_TRUE(take_step(loader, everyone()));
   checkpoints.save_all(1, loader);
-  const auto pending = checkpoints.latest()->tensor("dispatch/main/pending").rows();
+  const auto pending = checkpoints.latest()->tensor("loader/main/pending").rows();
   if (is_root()) {
     EXPECT_EQ(read, 4 + pending) << "all that was read is delivered or saved";
   }
@@ -318,10 +328,10 @@ TEST(DispatchResume, SavesARowForEachShardAndEachItemInTheOrderOfShards) {
   while (is_root() && loader.stats().ready_batches == 0) continue;  // the rest of the epoch
   checkpoints.save_all(1, loader);
   const auto checkpoint = checkpoints.latest();
-  const auto cursors = checkpoint->read<std::int64_t>("dispatch/main/cursors");
-  const auto pending = checkpoint->read<std::int64_t>("dispatch/main/pending");
-  EXPECT_EQ(checkpoint->tensor("dispatch/main/cursors").shape, (std::vector<std::int64_t>{kShards, 4}));
-  EXPECT_EQ(checkpoint->tensor("dispatch/main/pending").shape, (std::vector<std::int64_t>{5, 4}));
+  const auto cursors = checkpoint->read<std::int64_t>("loader/main/cursors");
+  const auto pending = checkpoint->read<std::int64_t>("loader/main/pending");
+  EXPECT_EQ(checkpoint->tensor("loader/main/cursors").shape, (std::vector<std::int64_t>{kShards, 4}));
+  EXPECT_EQ(checkpoint->tensor("loader/main/pending").shape, (std::vector<std::int64_t>{5, 4}));
   EXPECT_THAT(std::vector(cursors.begin(), cursors.begin() + 4), ::testing::ElementsAre(0, 2, 1, 24));
   EXPECT_THAT(std::vector(pending.begin(), pending.begin() + 8),
               ::testing::ElementsAre(0, 0, 2, 24, 0, 1, 2, 25));
@@ -335,7 +345,7 @@ TEST(DispatchResume, SavesItemsOfSeveralBatchesAndEpochsInTheOrderOfShards) {
   EXPECT_TRUE(take_step(loader, everyone()));
   while (is_root() && loader.stats().ready_batches < 3 + 4) continue;  // all that is left
   checkpoints.save_all(1, loader);
-  const auto pending = checkpoints.latest()->read<std::int64_t>("dispatch/main/pending");
+  const auto pending = checkpoints.latest()->read<std::int64_t>("loader/main/pending");
   std::vector<std::array<std::int64_t, 3>> rows;  // shard, epoch, position
   for (std::size_t i = 0; i + 3 < pending.size(); i += 4) {
     rows.push_back({pending[i + 1], pending[i], pending[i + 2]});

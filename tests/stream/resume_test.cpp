@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "rota/checkpoint_directory.hpp"
-#include "stream/dispatched.hpp"
+#include "stream/numbered_stream.hpp"
 #include "stream/stream_run.hpp"
 #include "temporary_directory.hpp"
 
@@ -102,9 +102,9 @@ TEST_F(StreamResume, SavesARowForEachShardAndBlobsForThoseThatHaveThem) {
   ASSERT_TRUE(loader.next());
   keep(loader);
   const Checkpoint checkpoint = newest();
-  EXPECT_THAT(checkpoint.tensor("stream/main/cursors").shape, ::testing::ElementsAre(5, 9 + 5));
-  EXPECT_GT(checkpoint.tensor("stream/main/blobs").rows(), 0);
-  const auto row = checkpoint.read<std::int64_t>("stream/main/cursors", {.first = 2, .count = 1});
+  EXPECT_THAT(checkpoint.tensor("loader/main/cursors").shape, ::testing::ElementsAre(5, 9 + 5));
+  EXPECT_GT(checkpoint.tensor("loader/main/blobs").rows(), 0);
+  const auto row = checkpoint.read<std::int64_t>("loader/main/cursors", {.first = 2, .count = 1});
   EXPECT_EQ(row[2], 1) << "samples delivered";
   EXPECT_EQ(row[6], 29) << "samples that remain";
 }
@@ -150,7 +150,8 @@ TEST_F(StreamResume, ReadsAsManySamplesAgainAsACursorIsLong) {
   std::int64_t read = 0;
   source->on_read = [&](StreamId) { ++read; };
   StreamLoader resumed = go_on(source, {.global_batch_size = 1, .workers = 0});
-  EXPECT_EQ(resumed.next()->ids()[0].input, 10);
+  const auto next = resumed.next();
+  EXPECT_EQ(next->ids()[0].input, 10);
   EXPECT_GT(read, 1);
   EXPECT_LE(read, 1 + 3000 / 256);
 }
@@ -167,26 +168,6 @@ TEST_F(StreamResume, TellsOfDataThatHasBecomeShorter) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
     EXPECT_THAT(error.what(), HasSubstr("go on behind sample 10: there are 9 now"));
   }
-}
-
-// Saved behind the second step of two epochs, by two ranks of the first version of the code, with items of
-// more than three batches read ahead.
-TEST(DispatchGolden, V1GoesOnForEver) {
-  StreamLoader loader(
-      Dispatch{.source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{30}), .shards = 5},
-      {.global_batch_size = 7, .epochs = 2});
-  const Checkpoint checkpoint = open_checkpoint(ROTA_GOLDEN_DIRECTORY "/dispatch-v1.h5");
-  EXPECT_GE(checkpoint.tensor("dispatch/main/pending").rows(), 12);
-  restore(loader, checkpoint);
-  std::vector<std::int64_t> items;
-  while (const auto batch = loader.next()) {
-    std::vector<std::int64_t> step = test::items_of(*batch, 5);
-    std::ranges::sort(step);
-    items.insert(items.end(), step.begin(), step.end());
-  }
-  std::vector<std::int64_t> expected(52);
-  for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = (static_cast<std::int64_t>(i) + 8) % 30;
-  EXPECT_EQ(items, expected);
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 
 #include <string>
 
-#include "cli/stream_audit.hpp"
+#include "cli/audit.hpp"
+#include "cli/audit_text.hpp"
 #include "run_command.hpp"
 #include "stream/streamed.hpp"
 #include "temporary_directory.hpp"
@@ -30,8 +31,8 @@ class StreamKilled : public ::testing::Test {
     const Ended ended = start(run, ranks, batch, victim);
     EXPECT_THAT(ended.output, ::testing::HasSubstr("signal 9")) << ended.code;
   }
-  static tracing::StreamAuditReport audit(const Run& run) {
-    return tracing::audit_streams(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
+  static tracing::AuditReport audit(const Run& run) {
+    return tracing::audit(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
   }
 
   std::string mode_;
@@ -53,9 +54,9 @@ TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   expect_killed(broken, 32, 16, "31 6");
   EXPECT_EQ(start(broken, 5, 12).code, 0);
 
-  tracing::StreamAuditReport report = audit(broken);
+  tracing::AuditReport report = audit(broken);
   compare(report, audit(unbroken), unbroken.traces.path());
-  EXPECT_TRUE(report.passed()) << stream_audit_text(report, broken.traces.path());
+  EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
   EXPECT_EQ(report.phases.size(), 6U);
   EXPECT_GT(report.phases[0].rolled_back, 0);
   EXPECT_EQ(report.samples, count_samples(*streamed(), 0) + count_samples(*streamed(), 1));
@@ -66,8 +67,8 @@ TEST_F(StreamKilled, BeforeItsFirstSaveBeginsAnew) {
   expect_killed(run, 3, 16, "2 2");
   expect_killed(run, 2, 16, "0 1");
   EXPECT_EQ(start(run, 4, 16).code, 0);
-  const tracing::StreamAuditReport report = audit(run);
-  EXPECT_TRUE(report.passed()) << stream_audit_text(report, run.traces.path());
+  const tracing::AuditReport report = audit(run);
+  EXPECT_TRUE(report.passed()) << audit_text(report, run.traces.path(), true);
 }
 
 TEST_F(DispatchKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
@@ -81,9 +82,9 @@ TEST_F(DispatchKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   expect_killed(broken, 32, 16, "0 6");
   EXPECT_EQ(start(broken, 5, 16).code, 0);
 
-  tracing::StreamAuditReport report = audit(broken);
+  tracing::AuditReport report = audit(broken);
   compare(report, audit(unbroken), unbroken.traces.path());
-  EXPECT_TRUE(report.passed()) << stream_audit_text(report, broken.traces.path());
+  EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
   EXPECT_EQ(report.phases.size(), 6U);
   EXPECT_GT(report.phases[0].rolled_back, 0);
   EXPECT_EQ(report.samples, count_samples(*dispatched(), 0) + count_samples(*dispatched(), 1));

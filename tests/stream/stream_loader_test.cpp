@@ -7,14 +7,18 @@
 
 #include <atomic>
 #include <mutex>
+#include <utility>
 
 #include "loader/counting_source.hpp"
+#include "moved_from.hpp"
+#include "rota/snapshot.hpp"
 #include "stream/stream_run.hpp"
 
 namespace rota {
 namespace {
 
 using test::ByShard;
+using test::expect_refused;
 using test::NumberedStream;
 using ::testing::HasSubstr;
 
@@ -201,7 +205,6 @@ TEST(StreamLoader, RefusesWhatCanNeverWork) {
     }
   };
   refuses(nullptr, {}, "there is no source");
-  refuses(numbered({}), {}, "0 shards");
   refuses(numbered({1}), {.global_batch_size = 0}, "global_batch_size is 0");
   refuses(numbered({1}), {.workers = -1}, "workers is -1");
   refuses(numbered({1}), {.read_ahead_batches = 0}, "read_ahead_batches is 0");
@@ -229,6 +232,48 @@ TEST(StreamLoader, BatchesOutliveIt) {
   }
   EXPECT_EQ(batch->tensor(0).as<std::int64_t>()[17], 8);
 }
+
+void expect_empty(const StreamBatch& batch) {
+  EXPECT_EQ(batch.size(), 0);
+  EXPECT_TRUE(batch.ids().empty() && batch.positions().empty() && batch.fields().empty());
+  expect_refused(
+      "a batch of a stream",
+      {[&] { static_cast<void>(batch.start()); }, [&] { static_cast<void>(batch.tensor(0)); },
+       [&] { static_cast<void>(batch.tensor("x")); }, [&] { static_cast<void>(batch.bytes(0, 0)); }});
+}
+
+// NOLINTBEGIN(bugprone-use-after-move,hicpp-invalid-access-moved): what is tested
+
+TEST(StreamBatch, IsAsEmptyAsADefaultMadeOneWhereItWasMovedFrom) {
+  expect_empty(StreamBatch());
+  StreamLoader loader(numbered({9}), {.global_batch_size = 3});
+  StreamBatch from = *loader.next();
+  StreamBatch to = std::move(from);
+  expect_empty(from);
+  from = *loader.next();
+  to = std::move(from);
+  expect_empty(from);
+  StreamBatch& same = to;
+  to = std::move(same);
+  EXPECT_EQ(to.positions()[0], 3);
+}
+
+TEST(StreamLoader, RefusesEveryCallWhereItWasMovedFrom) {
+  StreamLoader from(numbered({9}), {.global_batch_size = 3});
+  StreamLoader to = std::move(from);
+  Snapshot snapshot;
+  expect_refused("a stream loader",
+                 {[&] { from.next(); }, [&] { static_cast<void>(from.position()); },
+                  [&] { static_cast<void>(from.owner({0})); }, [&] { static_cast<void>(from.world()); },
+                  [&] { static_cast<void>(from.options()); }, [&] { static_cast<void>(from.source()); },
+                  [&] { static_cast<void>(from.fingerprint()); }, [&] { static_cast<void>(from.stats()); },
+                  [&] { save(from, snapshot); }});
+  EXPECT_EQ((*to.next()).start().step, 0);
+  from = std::move(to);
+  EXPECT_EQ((*from.next()).start().step, 1);
+}
+
+// NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
 
 }  // namespace
 }  // namespace rota

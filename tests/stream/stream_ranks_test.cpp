@@ -6,11 +6,13 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <random>
 
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
+#include "rota/error.hpp"
 #include "stream/gathered.hpp"
 #include "stream/stream_run.hpp"
 #include "temporary_directory.hpp"
@@ -119,24 +121,46 @@ TEST(StreamRanks, ThatHaveDifferentSourcesAreToldSo) {
   }
 }
 
-TEST(StreamRanks, GiveUpOneThatDoesNotComeAndNameIt) {
+template <typename Work>
+void expect_timeout(Work work, int missing) {
+  try {
+    work();
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::timeout);
+    EXPECT_THAT(error.what(), HasSubstr("rank " + std::to_string(missing) + " did not arrive"));
+  }
+}
+
+TEST(StreamRanks, GiveUpOneThatDoesNotComeAndNameItAndTellItWhenItComesAfterAll) {
   if (everyone().size() == 1) return;
-  StreamLoader loader(numbered(std::vector<std::int64_t>(20, 20)),
-                      {.deadline = std::chrono::seconds(2), .comm = &everyone()});
-  const int missing = everyone().size() - 1;
-  EXPECT_TRUE(loader.next());
-  if (everyone().rank() != missing) {
-    for (int attempt = 0; attempt < 2; ++attempt) {
-      try {
-        while (loader.next()) continue;
-        ADD_FAILURE() << "nothing was thrown";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), ErrorCode::timeout);
-        EXPECT_THAT(error.what(), HasSubstr("rank " + std::to_string(missing) + " did not arrive"));
-      }
+  for (const int missing : {0, everyone().size() - 1}) {
+    StreamLoader loader(numbered(std::vector<std::int64_t>(20, 20)),
+                        {.deadline = std::chrono::seconds(2), .comm = &everyone()});
+    const auto go_on = [&] {
+      while (loader.next()) continue;
+    };
+    EXPECT_TRUE(loader.next());
+    if (everyone().rank() != missing) {
+      for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(go_on, missing);
     }
+    mpi::agree(everyone(), "wait for the others", nullptr);
+    if (everyone().rank() == missing) expect_timeout(go_on, missing);
+  }
+}
+
+TEST(StreamRanks, GiveUpOneThatDoesNotComeToGatherTheState) {
+  if (everyone().size() == 1) return;
+  const int missing = everyone().size() - 1;
+  StreamLoader loader(numbered({20, 20, 20}), {.deadline = std::chrono::seconds(1), .comm = &everyone()});
+  if (everyone().rank() != missing) {
+    for (int attempt = 0; attempt < 2; ++attempt) expect_timeout([&] { (void)state(loader); }, missing);
   }
   mpi::agree(everyone(), "wait for the others", nullptr);
+}
+
+TEST(StreamRanks, HaveTenMinutesByDefault) {
+  EXPECT_EQ(StreamLoaderOptions{}.deadline, std::chrono::minutes(10));
 }
 
 TEST(StreamRanks, LeaveALoaderInTheMidstOfAnEpochWithoutWaiting) {
@@ -149,7 +173,8 @@ TEST(StreamRanks, LeaveALoaderInTheMidstOfAnEpochWithoutWaiting) {
 /// Worlds that take turns. All choices are the same on every rank.
 class Chain {
  public:
-  Chain(std::uint64_t seed, std::shared_ptr<const StreamSource> source, std::filesystem::path directory)
+  /// Without a directory, the state is handed on as a text.
+  Chain(std::uint64_t seed, std::shared_ptr<const StreamSource> source, std::filesystem::path directory = {})
       : random_(seed), source_(std::move(source)), directory_(std::move(directory)) {}
 
   int draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
@@ -171,6 +196,7 @@ class Chain {
       MPI_Comm_free(&part);
     }
     mpi::max(everyone(), std::span(&is_over, 1));
+    state_ = mpi::broadcast(everyone(), state_);
     return is_over != 0;
   }
 
@@ -178,16 +204,23 @@ class Chain {
   bool run(const mpi::Communicator& comm, StreamLoaderOptions options, int steps, bool goes_on,
            test::Samples& all) {
     options.comm = &comm;
-    CheckpointDirectory checkpoints(comm, directory_);
+    std::optional<CheckpointDirectory> checkpoints;
+    if (!directory_.empty()) checkpoints.emplace(comm, directory_);
     StreamLoader loader(source_, options);
-    checkpoints.restore_all(loader);
+    if (checkpoints) checkpoints->restore_all(loader);
+    if (!state_.empty()) restore(loader, state_);
     bool is_over = false;
     for (int k = 0; k < steps && !is_over; ++k) {
       const auto batch = loader.next();
       if (batch) test::gather(comm, *batch, all);
       is_over = !batch;
     }
-    checkpoints.save_all(loader.position().step, loader);
+    if (checkpoints) {
+      checkpoints->save_all(loader.position().step, loader);
+    } else {
+      state_ = state(loader);
+      EXPECT_EQ(mpi::broadcast(comm, state_), state_) << "it is the same on all ranks";
+    }
     if (goes_on) static_cast<void>(loader.next());  // what is not saved did not happen
     return is_over;
   }
@@ -195,6 +228,7 @@ class Chain {
   std::mt19937_64 random_;
   std::shared_ptr<const StreamSource> source_;
   std::filesystem::path directory_;
+  std::string state_;
 };
 
 std::shared_ptr<const StreamSource> source_of(std::uint64_t seed) {
@@ -223,6 +257,42 @@ TEST(StreamRescale, AChainOfWorldsWithCheckpointsBetweenSeesEachSampleOnce) {
   }
 }
 
+TEST(StreamRescale, AChainOfWorldsWithTextsBetweenSeesEachSampleOnce) {
+  const int chains = everyone().size() > 4 ? 4 : 12;
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(chains); ++seed) {
+    Chain chain(seed, source_of(seed));
+    test::Samples all;
+    bool is_over = false;
+    for (int legs = 0; !is_over && legs < 400; ++legs)
+      is_over = chain.leg(chain.draw(1, everyone().size()), all);
+    EXPECT_TRUE(is_over);
+    if (everyone().rank() == 0) {
+      EXPECT_EQ(all, test::samples_of(*source_of(seed), 2)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(StreamRanks, AllThrowWhatOneOfThemThrowsWhenTheStateIsGathered) {
+  class Silent : public NumberedStream {
+   public:
+    using NumberedStream::NumberedStream;
+    [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
+                                                        const StreamCursor& at) const override {
+      if (is_broken && everyone().rank() == everyone().size() - 1) throw Error(ErrorCode::io, "no answer");
+      return NumberedStream::remaining(shard, at);
+    }
+    bool is_broken = false;
+  };
+  const auto source = std::make_shared<Silent>(std::vector<std::int64_t>(20, 20));
+  StreamLoader loader(source, {.global_batch_size = 40, .comm = &everyone()});
+  EXPECT_TRUE(loader.next());
+  source->is_broken = true;
+  EXPECT_THROW((void)state(loader), Error);
+  source->is_broken = false;
+  const std::string text = state(loader);
+  EXPECT_EQ(mpi::broadcast(everyone(), text), text);
+}
+
 TEST(StreamRescale, SharesOutWhatRemains) {
   std::unique_ptr<test::TemporaryDirectory> owner;
   if (everyone().rank() == 0) owner = std::make_unique<test::TemporaryDirectory>();
@@ -241,10 +311,41 @@ TEST(StreamRescale, SharesOutWhatRemains) {
     EXPECT_EQ(here.owner({3}), 0);
     EXPECT_EQ(here.owner({2}), 1);
   }
-  StreamLoader alone(source, {});
+  const mpi::Communicator one;
+  StreamLoader alone(source, {.comm = &one});
   restore(alone, *checkpoint);
   for (std::int64_t s = 0; s < 4; ++s) EXPECT_EQ(alone.owner({s}), 0);
   EXPECT_THROW(static_cast<void>(alone.owner({4})), Error);
+}
+
+TEST(StreamRanks, WithoutACommunicatorAreAnErrorUnlessTheProcessIsAlone) {
+  const Dispatch dispatch{.source = numbered({10}), .shards = 2};
+  const std::vector<std::function<StreamLoader()>> made{[&] { return StreamLoader(numbered({10})); },
+                                                        [&] { return StreamLoader(dispatch); }};
+  for (const auto& make : made) {
+    try {
+      make();
+      EXPECT_EQ(everyone().size(), 1);
+    } catch (const Error& error) {
+      EXPECT_GT(everyone().size(), 1);
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_THAT(error.what(), HasSubstr("set StreamLoaderOptions::comm"));
+      EXPECT_THAT(error.what(), HasSubstr("a default-made Communicator if every rank is to read"));
+    }
+  }
+}
+
+TEST(StreamRanks, ReadEverythingEachWithADefaultMadeCommunicator) {
+  const mpi::Communicator alone;
+  const StreamLoaderOptions options{.global_batch_size = 4, .comm = &alone};
+  StreamLoader streams(numbered({5, 5}), options);
+  StreamLoader dispatched(Dispatch{.source = numbered({10}), .shards = 2}, options);
+  for (StreamLoader* loader : {&streams, &dispatched}) {
+    EXPECT_EQ(loader->world().size, 1);
+    std::int64_t samples = 0;
+    while (const auto batch = loader->next()) samples += batch->size();
+    EXPECT_EQ(samples, 10);
+  }
 }
 
 }  // namespace

@@ -9,21 +9,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/stream_trace.hpp"
-#include "cli/trace_reader.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/mpi.hpp"
+#include "rota/trace.hpp"
 #include "stream/streamed.hpp"
 
 namespace {
 
 constexpr std::int64_t kStepsPerSave = 5;
-
-// The number of this start of the program, the same on all ranks.
-std::int64_t new_phase(const rota::mpi::Communicator& comm, const std::string& traces) {
-  const std::int64_t before = comm.rank() == 0 ? rota::tracing::highest_phase(traces) : 0;
-  return 1 + std::stoll(rota::mpi::broadcast(comm, std::to_string(before)));
-}
 
 rota::StreamLoader make_loader(const rota::mpi::Communicator& comm, bool is_dispatched, std::int64_t batch) {
   const rota::StreamLoaderOptions options{.global_batch_size = batch,
@@ -39,18 +32,10 @@ int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
   const rota::World world = session.world();
   const bool is_dispatched = arguments[0] == "--dispatch";
   if (is_dispatched) arguments.erase(arguments.begin());
-  const std::int64_t phase = new_phase(session.comm(), arguments[0]);
   rota::StreamLoader loader = make_loader(session.comm(), is_dispatched, std::stoll(arguments[2]));
   rota::CheckpointDirectory checkpoints(session.comm(), arguments[1]);
   checkpoints.restore_all(loader);
-  rota::tracing::StreamTraceWriter trace(
-      arguments[0], {.phase = phase,
-                     .world = world,
-                     .workers = loader.options().workers,
-                     .shards = loader.source().shards(),
-                     .batch = loader.options().global_batch_size,
-                     .split = is_dispatched ? rota::Split::by_sample : rota::Split::by_shard,
-                     .resumed_from = loader.position()});
+  rota::TraceWriter trace(arguments[0], loader, {.comm = &session.comm()});
   const bool is_victim = arguments.size() > 3 && std::stoi(arguments[3]) == world.rank;
   std::int64_t steps = 0;
   while (const auto batch = loader.next()) {
@@ -59,7 +44,7 @@ int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
     const std::int64_t step = loader.position().step;
     if (step % kStepsPerSave == 0) checkpoints.save_all(step, loader);
   }
-  trace.end(loader.position());
+  trace.end(loader);
   return 0;
 }
 

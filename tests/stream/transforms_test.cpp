@@ -210,6 +210,29 @@ TEST(StreamIds, AreReadAsTheyAreWritten) {
     EXPECT_THROW(parse_stream_id(bad), Error) << bad;
 }
 
+TEST(StreamSample, ViewsOfAWrongTypeNameTheFieldAndBothTypes) {
+  const std::vector<Field> fields{{.name = "x", .dtype = DType::float16, .shape = {4}},
+                                  {.name = "text", .ragged = true}};
+  const StreamSample sample(fields);
+  EXPECT_EQ(sample.as<std::uint16_t>(0).size(), 4);
+  EXPECT_EQ(sample.as<std::byte>(0).size(), 8);
+  EXPECT_TRUE(sample.as<std::uint8_t>(1).empty());
+  const auto refusal = [](const auto& view) -> std::string {
+    try {
+      view();
+    } catch (const Error& error) {
+      return std::string(to_string(error.code())) + ": " + error.what();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_THAT(refusal([&] { static_cast<void>(sample.as<float>(0)); }),
+              ::testing::HasSubstr("mismatch: view field \"x\" as float32: its elements are float16"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(sample.as<std::int8_t>(1)); }),
+              ::testing::HasSubstr("mismatch: view field \"text\" as int8: its elements are uint8"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(sample.as<float>(2)); }),
+              ::testing::HasSubstr("out_of_range: view field 2: there are 2"));
+}
+
 TEST(StreamSample, TakesOnlyWhatItsFieldsHold) {
   StreamSample sample(numbered()->fields());
   const std::vector<std::byte> bytes(17);

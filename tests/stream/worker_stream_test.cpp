@@ -246,7 +246,7 @@ TEST(WorkerStream, ThatCannotBeMadeIsTriedAgain) {
       EXPECT_THAT(error_of([&] { loader.next(); }), is_error(ErrorCode::io, {"no answer"}));
     }
     fails = false;
-    EXPECT_EQ(loader.next()->size(), 54);
+    EXPECT_EQ((*loader.next()).size(), 54);
   }
 }
 

@@ -94,11 +94,12 @@ def tokens(data):
 def megatron(data):
     for path in paths(data, b".idx"):
         index, text = content(path), content(path[:-4] + ".bin")
-        count = struct.unpack_from("<Q", index, 18)[0]
+        count, entries = struct.unpack_from("<QQ", index, 18)
         lengths = np.frombuffer(index, "i4", count, 34)
         places = np.frombuffer(index, "i8", count, 34 + 4 * count)
-        for length, place in zip(lengths, places):
-            yield text[place:place + 4 * length]
+        firsts = np.frombuffer(index, "i8", entries, 34 + 12 * count)
+        for first, last in zip(firsts, firsts[1:]):
+            yield b"".join(text[places[i]:places[i] + 4 * lengths[i]] for i in range(first, last))
 
 
 def mds(data):

@@ -115,16 +115,17 @@ def tokens():
 
 def megatron():
     for idx, data, count in zip(names(b".idx"), names(b".bin"), (30, 1, 0, 33)):
-        counts = [i * 37 % 50 for i in range(count)]
-        documents = [np.random.default_rng(n).integers(0, 100, n).astype("i4") for n in counts]
-        lengths = [len(document) for document in documents]
+        # Documents of 0 to 3 sequences, some of them empty.
+        splits = [1 if count == 1 else i % 4 for i in range(count)]
+        lengths = [i * 37 % 50 for i in range(sum(splits))]
+        sequences = [np.random.default_rng(n).integers(0, 100, n).astype("i4") for n in lengths]
         with open(data, "wb") as out:
-            out.write(b"".join(document.tobytes() for document in documents))
+            out.write(b"".join(sequence.tobytes() for sequence in sequences))
         with open(idx, "wb") as out:
-            out.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, count, count + 1))
+            out.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, len(lengths), count + 1))
             out.write(np.array(lengths, "i4").tobytes())
-            out.write((np.cumsum([0] + lengths)[:count] * 4).astype("i8").tobytes())
-            out.write(np.arange(count + 1).astype("i8").tobytes())
+            out.write((np.cumsum([0] + lengths)[:len(lengths)] * 4).astype("i8").tobytes())
+            out.write(np.cumsum([0] + splits).astype("i8").tobytes())
 
 
 # The names are of JSON, and in an order of their own.

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace rota::internal {
+
+/// The most threads that any option may ask for.
+inline constexpr std::int64_t kMaxThreads = 4096;
+
+/// No upper bound.
+inline constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max();
+
+/// Refuses values that an option cannot have, all in the same words, as in "make a loader: shards is 0; it
+/// must be 1 to 2^24": Error{invalid_argument}.
+class OptionCheck {
+ public:
+  /// `task` begins each message.
+  explicit constexpr OptionCheck(std::string_view task) noexcept : task_(task) {}
+
+  /// `note` says what a value means, or its unit: "0 = all".
+  void in_range(std::string_view option, std::int64_t value, std::int64_t least,
+                std::int64_t most = kUnbounded, std::string_view note = {}) const;
+  /// `names` are those of all enumerators, in order from 0 on.
+  template <typename Enum>
+  void one_of(std::string_view option, Enum value, std::initializer_list<std::string_view> names) const {
+    one_of(option, static_cast<std::int64_t>(value), names);
+  }
+  [[noreturn]] void refuse(std::string_view option, std::string_view value, std::string_view range) const;
+
+ private:
+  void one_of(std::string_view option, std::int64_t value,
+              std::initializer_list<std::string_view> names) const;
+
+  std::string_view task_;
+};
+
+/// A number as people write it where it is a bound: "4096", "2^31 - 1".
+std::string bound_text(std::int64_t bound);
+
+}  // namespace rota::internal

@@ -1,0 +1,32 @@
+#pragma once
+
+// What objects that can be moved own, and are without once they were moved from.
+
+#include <memory>
+#include <string_view>
+
+#include "rota/world.hpp"
+
+namespace rota::internal {
+
+/// Throws Error{invalid_argument}: `what` is empty, or was moved from.
+[[noreturn]] void refuse_empty(std::string_view what);
+/// Throws Error{unsupported}: `what` was made by process `maker`, of which this one was forked.
+[[noreturn]] void refuse_forked(std::string_view what, int maker);
+
+/// What `owner` points to, on behalf of `what`. Throws Error{invalid_argument} naming it where that is
+/// nothing.
+template <typename Pointer>
+auto& owned(const Pointer& owner, std::string_view what) {
+  if (!owner) refuse_empty(what);
+  return *owner;
+}
+/// The same of what has threads or locks: throws Error{unsupported}, too, in a forked child.
+template <typename T>
+T& owned(const std::unique_ptr<T, DeleteWhereMade>& owner, std::string_view what) {
+  if (!owner) refuse_empty(what);
+  if (!owner.get_deleter().is_here()) refuse_forked(what, owner.get_deleter().maker);
+  return *owner;
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "loader/tally.hpp"
+#include "rota/loader.hpp"
+
+namespace rota::internal {
+
+/// A position, and what else it takes to go there.
+struct LoaderPlace {
+  Position position;
+  std::optional<MixtureState> mixture = {};  ///< of a loader that mixes
+};
+
+/// What saves and restores know of a loader beyond its interface.
+class LoaderAccess {
+ public:
+  [[nodiscard]] static Tally& tally(Loader& loader);
+  [[nodiscard]] static const Tally& tally(const Loader& loader);
+  /// Throws as Loader::seek where that would refuse to go to `place`. Goes nowhere.
+  static void require_place(const Loader& loader, const LoaderPlace& place);
+  /// As Loader::cursors, of a place that the loader may go to.
+  static void cursors(const Loader& loader, const LoaderPlace& place, std::int64_t first,
+                      std::span<std::int64_t> out);
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,77 @@
+#include "mpi/deferred_reduction.hpp"
+
+#include <sched.h>
+
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::mpi {
+namespace {
+
+constexpr auto kPatience = std::chrono::milliseconds(500);
+
+}  // namespace
+
+DeferredReduction::DeferredReduction(const Communicator* comm, Reduction reduction,
+                                     std::chrono::milliseconds deadline, std::string_view phase)
+    : comm_(comm != nullptr && comm->size() > 1 ? Communicator(comm->get()) : Communicator()),
+      reduction_(reduction),
+      exchange_(comm_, deadline),
+      phase_(phase) {}
+
+DeferredReduction::~DeferredReduction() {
+  if (comm_.size() == 1) return;
+  if (exchange_.is_broken() || !is_quiet_ || !ends_in_time()) comm_.abandon();
+}
+
+// Not where MPI has ended: what it had begun is gone.
+bool DeferredReduction::ends_in_time() noexcept {
+  if (!operation_) return true;
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized != 0) return false;
+  try {
+    for (const auto until = Clock::now() + kPatience; Clock::now() < until; sched_yield()) {
+      if (operation_->advance(comm_.get())) return true;
+    }
+  } catch (const Error&) {
+    return false;  // nobody is left who could be told
+  }
+  return false;
+}
+
+void DeferredReduction::begin(Values mine) {
+  values_ = std::make_shared<Values>(std::move(mine));
+  const auto start = [values = values_, op = reduction_ == Reduction::sum ? MPI_SUM : MPI_MIN](
+                         MPI_Comm comm, Requests& requests) {
+    check(MPI_Iallreduce(MPI_IN_PLACE, values->data(), to_count(values->size()), MPI_INT64_T, op, comm,
+                         &requests.emplace_back()),
+          "MPI_Iallreduce");
+  };
+  operation_ = std::make_unique<Operation>(phase_, values_, start);
+  // Where ranks were given up, `end` says so: what this one did until here is good.
+  if (comm_.size() > 1 && !exchange_.is_broken()) operation_->advance(comm_.get());
+}
+
+DeferredReduction::Values DeferredReduction::end() {
+  exchange_.finish(*operation_);
+  operation_.reset();
+  return std::move(*values_);
+}
+
+void DeferredReduction::await(const std::function<bool()>& is_done) {
+  const auto until = exchange_.latest();
+  while (!is_done()) {
+    exchange_.attend(phase_);
+    if (Clock::now() > until) exchange_.give_up(phase_);
+    sched_yield();  // ranks may outnumber cores
+  }
+}
+
+void DeferredReduction::agree(const std::exception_ptr& error) {
+  mpi::agree(
+      comm_.world(), [this](Operation& operation) { exchange_.finish(operation); }, phase_, error);
+}
+
+}  // namespace rota::mpi

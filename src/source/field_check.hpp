@@ -1,0 +1,36 @@
+#pragma once
+
+// What fields, their rows and batches of them may be, so that no product or sum of sizes overflows.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "rota/error.hpp"
+#include "rota/source.hpp"
+
+namespace rota::internal {
+
+/// The most bytes of a sample, of a tensor, and of all fixed tensors of a batch.
+inline constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;
+inline constexpr std::size_t kMaxFields = 4096;
+
+/// Throws Error{code} unless there are at most kMaxFields, each of a type that there is and of extents of 0
+/// or more, no two of one name, and one row of each takes at most kMaxTensorBytes, all together. `whose` says
+/// who gave them.
+void check_fields(std::span<const Field> fields, std::string_view task, std::string_view whose,
+                  ErrorCode code = ErrorCode::callback);
+
+/// How many rows of so many bytes a tensor may have.
+[[nodiscard]] constexpr std::int64_t most_rows(std::size_t row_bytes) noexcept {
+  return kMaxTensorBytes / (row_bytes == 0 ? 1 : static_cast<std::int64_t>(row_bytes));
+}
+/// Throws Error{callback} for a number of rows that ragged field `field` cannot have, or not behind `before`
+/// others in one tensor.
+void check_row_count(const Field& field, std::int64_t rows, std::int64_t before = 0);
+
+/// Bytes of the fixed fields of `samples` samples. Throws Error{invalid_argument} beyond kMaxTensorBytes.
+std::int64_t fixed_bytes(std::span<const Field> fields, std::size_t samples);
+
+}  // namespace rota::internal

@@ -1,0 +1,49 @@
+#pragma once
+
+// What a source says of itself: asked once, and checked before anything is reckoned with it.
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <exception>
+#include <string_view>
+#include <vector>
+
+#include "rota/error.hpp"
+#include "rota/source.hpp"
+
+namespace rota::internal {
+
+struct SourceFacts {
+  std::int64_t size = 0;
+  std::vector<Field> fields;
+};
+
+/// Throws what the source throws, as an Error, and Error{callback} for a size or fields that cannot be.
+/// `task` begins each message.
+SourceFacts ask_facts(const Source& source, std::string_view task);
+
+/// Source::part_sizes and Source::shard_lengths of a source of `size` samples. They throw Error{callback} for
+/// lengths that do not add up to these.
+std::vector<std::int64_t> ask_part_sizes(const Source& source, std::int64_t size, std::string_view task);
+std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t size, std::int64_t shards,
+                                            std::string_view task);
+
+/// What method `method` of a user's source answers. What it throws is thrown as an Error.
+template <typename Method>
+auto ask(std::string_view task, std::string_view method, const Method& answer) {
+  const auto failure = [&](const char* why) {
+    return Error(ErrorCode::callback, fmt::format("{}: ask the source for its {}: {}", task, method, why));
+  };
+  try {
+    return answer();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw failure(error.what());
+  } catch (...) {
+    throw failure("an exception of unknown type");
+  }
+}
+
+}  // namespace rota::internal

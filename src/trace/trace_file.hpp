@@ -1,0 +1,105 @@
+#pragma once
+
+// Reading traces back, record by record.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rota/stream.hpp"
+#include "rota/types.hpp"
+#include "rota/world.hpp"
+#include "trace/lines.hpp"
+
+namespace rota::tracing {
+
+/// "epoch 1, sample 640, step 12"; of a stream, whose places count no samples, "epoch 1, step 12".
+std::string to_string(const Position& place, bool is_stream = false);
+
+/// The first record of a trace file.
+struct TraceStart {
+  std::int64_t phase = 0;
+  World world = {};
+  int workers = 0;
+  std::int64_t batch = 0;          ///< B, the global batch size of this phase
+  Split split = Split::by_sample;  ///< of ranks
+  Tail tail = Tail::partial;       ///< not of a stream
+  Position from = {};              ///< where the phase begins
+  std::string fingerprint;
+  std::vector<std::int64_t> samples = {};  ///< N of each dataset; empty of a stream
+  std::int64_t shards = 0;                 ///< L of a stream
+
+  [[nodiscard]] bool is_stream() const noexcept { return samples.empty(); }
+  [[nodiscard]] bool is_mixture() const noexcept { return samples.size() > 1; }
+  /// Whether both are of one run, whatever its worlds and batches were.
+  [[nodiscard]] bool is_same_run(const TraceStart& other) const noexcept;
+  /// Whether both are of one phase, whatever their ranks and workers.
+  [[nodiscard]] bool is_same_phase(const TraceStart& other) const noexcept;
+};
+
+/// One rank's slice of one global batch, as its record says.
+struct TraceBatch {
+  Position start;                      ///< where the global batch starts
+  std::int64_t n = 0;                  ///< slots of the global batch; of a stream, of this rank
+  std::vector<std::uint64_t> digests;  ///< all that follows has as many values as this
+  std::vector<std::int64_t> ids;       ///< not of a stream, nor are the next four
+  std::vector<Mark> marks;
+  std::vector<std::int64_t> slots;  ///< of the global batch
+  std::vector<std::int64_t> epochs;
+  std::vector<std::int64_t> datasets;
+  std::vector<StreamId> stream_ids;     ///< of a stream, as is the next
+  std::vector<std::int64_t> positions;  ///< in its shard's stream
+
+  [[nodiscard]] std::size_t size() const noexcept { return digests.size(); }
+};
+
+/// The last record of a phase that ended in order.
+struct TraceEnd {
+  Position at;               ///< where the loader stood
+  std::int64_t batches = 0;  ///< records before this one
+  std::int64_t slots = 0;    ///< in them
+};
+
+/// The name of the file of `phase` and `rank`; names sort by phase, then rank.
+std::string trace_file_name(std::int64_t phase, int rank);
+
+/// The trace files (`*.jsonl`) in `dir`, sorted by name. Throws Error{not_found}, Error{io}.
+std::vector<std::filesystem::path> trace_files(const std::filesystem::path& dir);
+
+/// The highest phase that directory `dir` knows, by file names or by start records; -1 where there is none.
+/// Throws Error{not_found}, Error{io}.
+std::int64_t highest_phase(const std::filesystem::path& dir);
+
+/// A trace file being read. An unterminated last line is passed over; unknown events are, too. *One thread.*
+class TraceFile {
+ public:
+  enum class Next { batch, damaged, end };
+
+  /// Opens the file and reads its start record. Throws Error{io}.
+  explicit TraceFile(const std::filesystem::path& path);
+
+  /// The start record; nothing where the file ends before it, or where it is damaged.
+  [[nodiscard]] const std::optional<TraceStart>& start() const noexcept { return start_; }
+  /// What is wrong with the record read last, headed by file and line; empty where nothing is.
+  [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
+  /// The end record, once it was read.
+  [[nodiscard]] const std::optional<TraceEnd>& end() const noexcept { return end_; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return lines_.path(); }
+
+  /// Where there is a start record, reads on to the next batch record, into `batch` (unspecified where the
+  /// record is damaged).
+  Next next(TraceBatch& batch);
+
+ private:
+  bool take(TraceBatch& batch);  // the line; false where it is no batch
+
+  LineReader lines_;
+  std::optional<TraceStart> start_;
+  std::optional<TraceEnd> end_;
+  std::string damage_;
+  TraceEnd read_;  // so far
+};
+
+}  // namespace rota::tracing

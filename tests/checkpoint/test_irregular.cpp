@@ -1,0 +1,146 @@
+// What is no regular file, under the name of a checkpoint, of a temporary, or of the directory: nothing waits
+// for it, and nothing is lost by it.
+
+#include "checkpoint_fixture.hpp"
+#include "directory_access.hpp"
+#include "file_system.hpp"
+#include "irregular_file.hpp"
+#include "rota/verify.hpp"
+#include "unprivileged.hpp"
+
+namespace {
+
+using rota::CheckpointDirectory;
+using rota::ErrorCode;
+using rota::test::IrregularKind;
+using rota_test::error_of;
+using rota_test::IsError;
+using rota_test::names_in;
+using rota_test::fs::path;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class Irregular : public rota_test::CheckpointTest, public ::testing::WithParamInterface<IrregularKind> {
+ protected:
+  Irregular() { rota::test::end_in_a_minute(); }
+  ~Irregular() override { ::alarm(0); }
+
+  // Serial 0 is good, and serial 9 is none.
+  void make() {
+    open().save(1, {});
+    GetParam().make(nine_);
+  }
+  [[nodiscard]] std::string is_what() const { return "it is " + GetParam().called; }
+
+  path nine_ = path_ / "checkpoint-000000000009.h5";
+};
+
+TEST_P(Irregular, IsPassedOverWithAReasonByARestore) {
+  make();
+  auto directory = open();
+  EXPECT_EQ(directory.latest()->info().serial, 0);
+  ASSERT_THAT(directory.passed_over(), SizeIs(1));
+  EXPECT_THAT(directory.passed_over()[0].reason, HasSubstr(is_what()));
+  std::filesystem::remove(path_ / "checkpoint-000000000000.h5");
+  EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::corrupt, is_what()));
+}
+
+TEST_P(Irregular, IsNotListed) {
+  make();
+  const auto listed = open().list();
+  ASSERT_THAT(listed, SizeIs(1));
+  EXPECT_EQ(listed[0].serial, 0);
+}
+
+TEST_P(Irregular, AskedForByNameIsAnErrorThatSaysWhatItIs) {
+  make();
+  auto directory = open();
+  const auto is_told = IsError(ErrorCode::corrupt, nine_.string() + ": " + is_what());
+  EXPECT_THAT(error_of([&] { directory.open(9); }), is_told);
+  EXPECT_THAT(error_of([&] { rota::open_checkpoint(nine_); }), is_told);
+}
+
+TEST_P(Irregular, IsDamageToVerify) {
+  make();
+  const auto found = rota::verify_checkpoint(nine_);
+  ASSERT_THAT(found.damage, SizeIs(1));
+  EXPECT_THAT(found.damage[0].what, HasSubstr(is_what()));
+  EXPECT_FALSE(found.info);
+}
+
+TEST_P(Irregular, TakesItsSerialAndIsDroppedAsDamagedOnesAre) {
+  make();
+  auto directory = open({.keep_last = 2});
+  EXPECT_EQ(directory.save(2, {}).info.serial, 10);
+  EXPECT_EQ(directory.latest()->info().serial, 10);
+  EXPECT_EQ(directory.save(3, {}).info.serial, 11);
+  const bool is_directory = GetParam().name == "directory";  // which may hold anything
+  EXPECT_EQ(std::filesystem::exists(std::filesystem::symlink_status(nine_)), is_directory);
+}
+
+TEST_P(Irregular, UnderTheNameOfATemporaryIsLeftAlone) {
+  const auto temporary = path_ / ".checkpoint-000000000003.0123.tmp";
+  GetParam().make(temporary);
+  EXPECT_EQ(open().save(1, {}).info.serial, 0);
+  EXPECT_THAT(names_in(path_), Contains(temporary.filename()));
+}
+
+TEST_P(Irregular, InPlaceOfTheDirectoryIsAnErrorThatSaysWhatItIs) {
+  const auto directory = path_ / "directory";
+  GetParam().make(directory);
+  if (GetParam().called == "a directory") {
+    EXPECT_EQ(CheckpointDirectory({}, directory).save(1, {}).info.serial, 0);
+    return;
+  }
+  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, directory); }), IsError(ErrorCode::io, is_what()));
+  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, directory / "inside"); }),
+              IsError(ErrorCode::io, directory.string()));
+}
+
+// Puts something else in the place of a file when it has been listed.
+class SwappingFileSystem : public rota::checkpoint::FileSystem {
+ public:
+  int list(const path& directory, std::vector<std::string>& names) const override {
+    const int result = FileSystem::list(directory, names);
+    if (swap) swap();
+    return result;
+  }
+  std::function<void()> swap;
+};
+
+TEST_P(Irregular, InPlaceOfAFileThatWasListedIsPassedOver) {
+  SwappingFileSystem system;
+  auto directory = rota::CheckpointDirectoryAccess::open({}, path_, {}, system);
+  for (int step = 0; step < 2; ++step) directory.save(step, {});
+  system.swap = [&] {
+    std::filesystem::remove(path_ / "checkpoint-000000000001.h5");
+    GetParam().make(path_ / "checkpoint-000000000001.h5");
+    system.swap = nullptr;
+  };
+  EXPECT_EQ(directory.latest()->info().serial, 0);
+  ASSERT_THAT(directory.passed_over(), SizeIs(1));
+  EXPECT_THAT(directory.passed_over()[0].reason, HasSubstr(is_what()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Irregular, ::testing::ValuesIn(rota::test::irregular_kinds()),
+                         [](const auto& test) { return test.param.name; });
+
+using Regular = rota_test::CheckpointTest;
+
+TEST_F(Regular, FilesThatMayNotBeReadAreNoDamageAndNoOlderStateIsTaken) {
+  for (int step = 0; step < 2; ++step) open().save(step, {});
+  const path newest = path_ / "checkpoint-000000000001.h5";
+  ASSERT_EQ(::chmod(newest.c_str(), 0) + ::chmod(path_.c_str(), 0777), 0);
+  const std::string error = rota::test::error_as_nobody([&] { (void)open().latest(); });
+  EXPECT_THAT(error, HasSubstr("io: open " + newest.string() + ": Permission denied"));
+}
+
+TEST_F(Regular, LinksToACheckpointAreAsGoodAsItCheckpointAreAsGoodAsIt) {
+  open().save(1, {});
+  std::filesystem::rename(path_ / "checkpoint-000000000000.h5", path_ / "archived");
+  std::filesystem::create_symlink("archived", path_ / "checkpoint-000000000000.h5");
+  EXPECT_EQ(open().latest()->info().step, 1);
+}
+
+}  // namespace

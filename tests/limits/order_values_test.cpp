@@ -1,0 +1,167 @@
+#include <cmath>
+#include <limits>
+
+#include "limits/refusals.hpp"
+#include "limits/told_source.hpp"
+#include "rota/loader.hpp"
+#include "rota/mixture.hpp"
+#include "rota/order.hpp"
+#include "rota/schedule.hpp"
+
+namespace rota {
+namespace {
+
+using test::expect_refused;
+using test::kLeast;
+using test::kMost;
+using test::kTwo62;
+using test::told;
+
+std::string text_of(const Position& at) {
+  return std::to_string(at.epoch) + ", " + std::to_string(at.consumed) + ", " + std::to_string(at.step);
+}
+
+const std::vector<Position> kNowhere{{.epoch = -1},        {.epoch = kLeast}, {.epoch = kTwo62 + 1},
+                                     {.epoch = kMost},     {.consumed = -1},  {.consumed = 11},
+                                     {.consumed = kMost},  {.step = -1},      {.step = kLeast},
+                                     {.step = kTwo62 + 1}, {.step = kMost}};
+
+TEST(OrderValues, PlacesThatNoRunHasAreRefused) {
+  Loader loader(told(10), {.global_batch_size = 4, .epochs = kEndless, .workers = 0});
+  Schedule schedule(Order(ShardPlan::equal(10, 4), Shuffle::none, 0), Tail::carry, kEndless);
+  GlobalBatch batch;
+  std::vector<std::int64_t> cursors(8);
+  for (const Position& at : kNowhere) {
+    expect_refused({
+        {"seek to " + text_of(at), [&] { loader.seek(at); }, ErrorCode::out_of_range, {"10 samples", "2^62"}},
+        {"batch at " + text_of(at),
+         [&] { schedule.batch(at, 4, batch); },
+         ErrorCode::out_of_range,
+         {"10 samples"}},
+        {"cursors at " + text_of(at), [&] { schedule.cursors(at, 0, cursors); }, ErrorCode::out_of_range, {}},
+    });
+  }
+  EXPECT_EQ(loader.position(), Position{});
+}
+
+TEST(OrderValues, OfAMixtureAreRefusedToo) {
+  Loader loader(Mixture{.datasets = {{.source = told(10)}}, .end = MixtureEnd::steps, .steps = kMost},
+                {.workers = 0});
+  for (const Position& at :
+       {Position{.epoch = 1}, Position{.epoch = kMost}, Position{.consumed = -1},
+        Position{.consumed = kTwo62 + 1}, Position{.consumed = kMost}, Position{.step = kMost}}) {
+    expect_refused({
+        {"seek to " + text_of(at), [&] { loader.seek(at); }, ErrorCode::out_of_range, {"of a mixture"}},
+        {"with a state",
+         [&] { loader.seek(at, *loader.mixture()); },
+         ErrorCode::out_of_range,
+         {"of a mixture"}},
+    });
+  }
+  expect_refused(
+      {.what = "counts that overflow",
+       .call =
+           [&] { loader.seek({.consumed = 5}, {.weights = {1}, .changed_at = kMost, .counts = {kMost}}); },
+       .code = ErrorCode::out_of_range,
+       .words = {"of a mixture"}});
+}
+
+TEST(OrderValues, TheFarthestPlaceIsOneThatBatchesAreMadeAt) {
+  for (const Tail tail : {Tail::partial, Tail::carry, Tail::drop, Tail::pad}) {
+    Loader loader(told(10), {.global_batch_size = 4, .tail = tail, .epochs = kEndless, .workers = 0});
+    loader.seek({.epoch = kTwo62, .consumed = 3, .step = kTwo62});
+    EXPECT_EQ((*loader.next()).size(), 4);
+    EXPECT_EQ(loader.position().step, kTwo62 + 1);
+  }
+  Loader mixing(Mixture{.datasets = {{.source = told(kTwo62)}}, .end = MixtureEnd::steps, .steps = kMost},
+                {.global_batch_size = 4, .workers = 0});
+  mixing.seek({.consumed = kTwo62, .step = kTwo62});
+  EXPECT_EQ((*mixing.next()).size(), 4);
+}
+
+TEST(OrderValues, BatchSizesAreBoundedWhereverTheyAreGiven) {
+  Loader loader(told(10), {.workers = 0});
+  const Schedule schedule(Order(ShardPlan::equal(1, 1), Shuffle::none, 0), Tail::carry, kEndless);
+  GlobalBatch batch;
+  for (const std::int64_t size :
+       {kLeast, std::int64_t{-1}, std::int64_t{0}, kMaxBatchSize + 1, kTwo62, kMost}) {
+    expect_refused({
+        {.what = "set_global_batch_size",
+         .call = [&] { loader.set_global_batch_size(size); },
+         .words = {"global_batch_size is " + std::to_string(size), "1 to 2^31 - 1"}},
+        {.what = "Schedule::batch",
+         .call = [&] { schedule.batch({}, size, batch); },
+         .words = {"its size is " + std::to_string(size), "1 to 2^31 - 1"}},
+    });
+  }
+  EXPECT_EQ(loader.options().global_batch_size, 32);
+}
+
+TEST(OrderValues, EnumeratorsAndShapesAreRefusedByName) {
+  const ShardPlan plan = ShardPlan::equal(10, 4);
+  const auto refused = [](std::string what, std::function<void()> call, std::vector<std::string> words) {
+    expect_refused({.what = std::move(what), .call = std::move(call), .words = std::move(words)});
+  };
+  refused("shuffle", [&] { Order(plan, Shuffle(99), 0); },
+          {"shuffle is number 99", "none, within, global, block"});
+  refused("tail", [&] { Schedule(Order(plan, {}, 0), Tail(99), 1); },
+          {"tail is number 99", "partial, carry"});
+  refused("epochs", [&] { Schedule(Order(plan, {}, 0), {}, kLeast); }, {"epochs is -92"});
+  refused("samples", [] { ShardPlan::equal(kTwo62 + 1, 1); }, {"0 to 2^62"});
+  refused("shards", [] { ShardPlan::equal(1, kMaxShards + 1); }, {"1 to 2^24"});
+  refused("interleave", [] { ShardPlan::equal(1, 1, kLeast); }, {"interleave"});
+  refused("lengths", [] { ShardPlan::ragged(std::vector{kTwo62, kTwo62}); }, {"a shard's length", "2^62"});
+  refused("no length", [] { ShardPlan::ragged({}); }, {"the number of shards is 0"});
+  EXPECT_EQ(to_string(Shuffle(99)), "unknown");
+  EXPECT_EQ(to_string(Tail(-1)), "unknown");
+  EXPECT_EQ(to_string(Split(3)), "unknown");
+  EXPECT_EQ(to_string(DType(255)), "unknown");
+  EXPECT_EQ(size_of(DType(13)), 0U);
+}
+
+TEST(OrderValues, ShardsThatThereAreNotHaveNoCursors) {
+  const Loader loader(told(10), {.shards = 4, .workers = 0});
+  const Loader mixing(Mixture{.datasets = {{.source = told(10)}}}, {.shards = 4, .workers = 0});
+  std::vector<std::int64_t> cursors(4);
+  for (const std::int64_t first :
+       {kLeast, std::int64_t{-1}, std::int64_t{3}, std::int64_t{5}, kMost - 1, kMost}) {
+    for (const Loader* one : {&loader, &mixing}) {
+      expect_refused({.what = std::to_string(first),
+                      .call = [&] { one->cursors(first, cursors); },
+                      .code = ErrorCode::out_of_range,
+                      .words = {"2 shards from " + std::to_string(first) + " on", "there are 4"}});
+    }
+  }
+}
+
+using Weights = std::vector<double>;
+using Quantised = std::vector<std::int64_t>;
+
+TEST(OrderValues, WeightsFarApartAreQuantisedAllTheSame) {
+  constexpr double kTiny = std::numeric_limits<double>::denorm_min();
+  EXPECT_EQ(quantise(Weights{1e-300, 1e300}), (Quantised{1, 65'535}));
+  EXPECT_EQ(quantise(Weights{1e300, 0, 1e-300}), (Quantised{65'535, 0, 1}));
+  EXPECT_EQ(quantise(Weights{kTiny, 1}), (Quantised{1, 65'535}));
+  EXPECT_EQ(quantise(Weights{kTiny, 1e308}), (Quantised{1, 65'535}));
+  EXPECT_EQ(quantise(Weights{kTiny, kTiny}), (Quantised{1, 1}));
+  EXPECT_EQ(quantise(Weights{kTiny, 3 * kTiny}), (Quantised{1, 3}));
+  EXPECT_EQ(quantise(Weights{0, kTiny}), (Quantised{0, 1}));
+  EXPECT_EQ(quantise(Weights{1e-10, 1}), (Quantised{1, 65'535}));
+}
+
+TEST(OrderValues, WeightsThatAreNoneAreRefused) {
+  const std::vector<std::pair<Weights, std::string>> wrong{{{}, "1 to 4096"},
+                                                           {Weights(4097, 1.0), "1 to 4096"},
+                                                           {{0, 0}, "above 0"},
+                                                           {{1, -1e-300}, "0 or more"},
+                                                           {{1, NAN}, "0 or more"},
+                                                           {{1, INFINITY}, "finite"},
+                                                           {{1, -INFINITY}, "0 or more"},
+                                                           {{1e308, 1e308}, "their sum"}};
+  for (const auto& [weights, why] : wrong) {
+    expect_refused({.what = why, .call = [&, &weights = weights] { quantise(weights); }, .words = {why}});
+  }
+}
+
+}  // namespace
+}  // namespace rota

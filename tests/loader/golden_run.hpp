@@ -1,0 +1,52 @@
+#pragma once
+
+// The loaders of the golden checkpoint, as those who wrote it made them and those who go on with it do.
+
+#include <memory>
+#include <vector>
+
+#include "loader/counting_source.hpp"
+#include "loader/faulty_source.hpp"
+#include "rota/dispatch.hpp"
+#include "rota/loader.hpp"
+#include "rota/mpi.hpp"
+#include "rota/stream_loader.hpp"
+#include "stream/numbered_stream.hpp"
+
+namespace rota::test {
+
+inline constexpr std::int64_t kGoldenSamples = 100;
+inline constexpr std::int64_t kGoldenBad = 17;  // one in this many samples is
+inline constexpr std::int64_t kGoldenItems = 30;
+inline constexpr std::int64_t kGoldenShards = 5;  // of the dispatch
+
+/// Skips samples.
+inline Loader golden_loader(World world = {}) {
+  auto source = std::make_shared<FaultySource>(kGoldenSamples, true);
+  for (std::int64_t id = 0; id < kGoldenSamples; id += kGoldenBad) source->corrupt.insert(id);
+  return {source,
+          {.global_batch_size = 8, .shards = 9, .seed = 3, .bad_samples = {.policy = OnBadSample::skip}},
+          world};
+}
+
+/// Of two datasets.
+inline Loader golden_mixture(World world = {}) {
+  return {{.datasets = {{std::make_shared<CountingSource>(kGoldenSamples), 0.7},
+                        {std::make_shared<CountingSource>(kGoldenSamples), 0.3}}},
+          {.global_batch_size = 8, .shards = 5},
+          world};
+}
+
+/// Seven shards, mixed by a buffer that is in its cursors.
+inline StreamLoader golden_stream(const mpi::Communicator* comm = nullptr) {
+  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{20, 21, 0, 3, 40, 9, 33});
+  return StreamLoader(shuffle_buffer(source, 5, /*seed=*/7), {.global_batch_size = 6, .comm = comm});
+}
+
+inline StreamLoader golden_dispatch(const mpi::Communicator* comm = nullptr) {
+  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{kGoldenItems});
+  return StreamLoader(Dispatch{.source = source, .shards = kGoldenShards},
+                      {.global_batch_size = 7, .epochs = 2, .comm = comm});
+}
+
+}  // namespace rota::test

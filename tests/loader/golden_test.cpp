@@ -1,0 +1,99 @@
+// States of loaders of all kinds, saved by two ranks of the first version of the code, are gone on with for
+// ever.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "loader/golden_run.hpp"
+#include "rota/resume.hpp"
+
+namespace rota {
+namespace {
+
+using ::testing::ElementsAreArray;
+using ::testing::SizeIs;
+
+class Golden : public ::testing::Test {
+ protected:
+  /// What the ranks had read before they saved.
+  [[nodiscard]] std::vector<std::int64_t> read_before(const std::string& name) const {
+    return checkpoint_.read<std::int64_t>("read/" + name);
+  }
+  static void go_to_the_end(Loader& loader, std::vector<std::int64_t>& ids) {
+    for (const Batch& batch : loader) {
+      for (const SampleId id : batch.ids()) ids.push_back(id.value);
+    }
+  }
+  static void go_to_the_end(StreamLoader& loader, std::vector<std::int64_t>& ids) {
+    while (const auto batch = loader.next()) {
+      for (const StreamId& id : batch->ids()) ids.push_back(1000 * id.shard.value + id.input);
+    }
+  }
+  /// The numbers from 0 up to `count`, as often as `times`.
+  static std::vector<std::int64_t> all(std::int64_t count, int times = 1) {
+    std::vector<std::int64_t> ids;
+    for (std::int64_t id = 0; id < count; ++id) ids.insert(ids.end(), static_cast<std::size_t>(times), id);
+    return ids;
+  }
+  static std::vector<std::int64_t> sorted(std::vector<std::int64_t> ids) {
+    std::ranges::sort(ids);
+    return ids;
+  }
+
+  Checkpoint checkpoint_ = open_checkpoint(ROTA_GOLDEN_DIRECTORY "/states-v1.h5");
+};
+
+TEST_F(Golden, LoadersGoOnAndSeeEverySampleOnce) {
+  Loader loader = test::golden_loader();
+  restore(loader, checkpoint_, "loader");
+  EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 40, .step = 5}));
+  auto ids = read_before("loader");
+  go_to_the_end(loader, ids);
+  EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenSamples)));
+  EXPECT_EQ(loader.skipped().count, 1 + (test::kGoldenSamples - 1) / test::kGoldenBad);
+  EXPECT_THAT(loader.skipped().samples, SizeIs(loader.skipped().count));
+}
+
+TEST_F(Golden, MixturesGoOnWithTheWeightsThatTheyHad) {
+  Loader loader = test::golden_mixture();
+  restore(loader, checkpoint_, "mixture");
+  EXPECT_EQ(*loader.mixture(), (MixtureState{.weights = {1, 1}, .changed_at = 24, .counts = {17, 7}}));
+  auto ids = read_before("mixture");
+  go_to_the_end(loader, ids);
+  const auto of_the_first =
+      std::ranges::partition(ids, [](std::int64_t id) { return id < test::kGoldenSamples; });
+  ids.erase(of_the_first.begin(), of_the_first.end());  // it is over with the first dataset, as a whole
+  EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenSamples)));
+}
+
+TEST_F(Golden, StreamsGoOnAndSeeEverySampleOnce) {
+  StreamLoader loader = test::golden_stream();
+  restore(loader, checkpoint_, "stream");
+  EXPECT_EQ(loader.position(), (StreamPosition{.epoch = 0, .step = 5}));
+  auto ids = read_before("stream");
+  go_to_the_end(loader, ids);
+  std::vector<std::int64_t> expected;
+  std::int64_t shard = 0;
+  for (const std::int64_t length : {20, 21, 0, 3, 40, 9, 33}) {
+    for (std::int64_t i = 0; i < length; ++i) expected.push_back(1000 * shard + i);
+    ++shard;
+  }
+  EXPECT_THAT(sorted(ids), ElementsAreArray(expected));
+}
+
+TEST_F(Golden, DispatchesGoOnWithWhatWasReadAhead) {
+  EXPECT_GE(checkpoint_.tensor("loader/dispatch/pending").rows(), 12);
+  StreamLoader loader = test::golden_dispatch();
+  restore(loader, checkpoint_, "dispatch");
+  auto ids = read_before("dispatch");
+  go_to_the_end(loader, ids);
+  for (std::int64_t& id : ids) id = id % 1000 * test::kGoldenShards + id / 1000;
+  EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenItems, 2)));
+}
+
+}  // namespace
+}  // namespace rota

@@ -1,0 +1,159 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "loader/counting_source.hpp"
+#include "moved_from.hpp"
+#include "rota/checkpoint_directory.hpp"
+#include "rota/loader.hpp"
+#include "rota/resume.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota {
+namespace {
+
+using test::expect_refused;
+
+Loader make_loader() {
+  return {std::make_shared<CountingSource>(100), {.global_batch_size = 10, .shuffle = Shuffle::none}};
+}
+
+void expect_empty(const Batch& batch) {
+  EXPECT_EQ(batch.size() + batch.real(), 0);
+  EXPECT_TRUE(batch.ids().empty() && batch.marks().empty() && batch.epochs().empty());
+  EXPECT_TRUE(batch.datasets().empty() && batch.slots().empty() && batch.fields().empty());
+  expect_refused(
+      "a batch",
+      {[&] { static_cast<void>(batch.start()); }, [&] { static_cast<void>(batch.global_size()); },
+       [&] { static_cast<void>(batch.global_real()); }, [&] { static_cast<void>(batch.tensor(0)); },
+       [&] { static_cast<void>(batch.tensor("x")); }, [&] { static_cast<void>(batch.bytes(0, 0)); }});
+}
+
+// NOLINTBEGIN(bugprone-use-after-move,hicpp-invalid-access-moved): what is tested
+
+TEST(MovedFrom, BatchIsAsEmptyAsADefaultMadeOne) {
+  expect_empty(Batch());
+  Loader loader = make_loader();
+  Batch from = *loader.next();
+  Batch to = std::move(from);
+  expect_empty(from);
+  EXPECT_EQ(to.ids()[9].value, 9);
+  from = *loader.next();
+  to = std::move(from);
+  expect_empty(from);
+  EXPECT_EQ(to.ids()[9].value, 19);
+}
+
+TEST(MovedFrom, BatchMayBeMovedToItself) {
+  Loader loader = make_loader();
+  Batch batch = *loader.next();
+  Batch& same = batch;
+  batch = std::move(same);
+  EXPECT_EQ(batch.ids()[9].value, 9);
+}
+
+std::vector<std::function<void()>> calls_of(Loader& loader, Snapshot& snapshot) {
+  return {[&] { loader.next(); },
+          [&] { loader.warm_up(); },
+          [&] { static_cast<void>(loader.position()); },
+          [&] { loader.seek({}); },
+          [&] { loader.rescale({}); },
+          [&] { loader.set_global_batch_size(3); },
+          [&] { loader.set_weights({}); },
+          [&] { static_cast<void>(loader.mixture()); },
+          [&] { loader.seek({}, MixtureState{}); },
+          [&] { static_cast<void>(loader.world()); },
+          [&] { static_cast<void>(loader.options()); },
+          [&] { static_cast<void>(loader.source()); },
+          [&] { static_cast<void>(loader.fingerprint()); },
+          [&] { static_cast<void>(loader.datasets()); },
+          [&] { static_cast<void>(loader.order()); },
+          [&] { static_cast<void>(loader.first_id(0)); },
+          [&] { loader.cursors(0, {}); },
+          [&] { static_cast<void>(loader.stats()); },
+          [&] { static_cast<void>(loader.skipped()); },
+          [&] { loader.begin(); },
+          [&] { save(loader, snapshot); }};
+}
+
+TEST(MovedFrom, LoaderRefusesEveryCall) {
+  Loader from = make_loader();
+  const Loader to = std::move(from);
+  Snapshot snapshot;
+  expect_refused("a loader", calls_of(from, snapshot));
+}
+
+TEST(MovedFrom, LoaderGoesOnWhereItWasMovedToAndMayBeFilledAgain) {
+  Loader from = make_loader();
+  from.next();
+  Loader to = std::move(from);
+  EXPECT_EQ((*to.next()).start().step, 1);
+  from = std::move(to);
+  EXPECT_EQ((*from.next()).start().step, 2);
+  to = make_loader();
+  EXPECT_EQ((*to.next()).start().step, 0);
+  Loader& same = to;
+  to = std::move(same);
+  EXPECT_EQ((*to.next()).start().step, 1);
+}
+
+TEST(MovedFrom, SnapshotRefusesEveryCall) {
+  Snapshot from;
+  Snapshot to = std::move(from);
+  const std::vector<float> row(1);
+  const std::vector<RowRange> rows{{.first = 0, .count = 1}};
+  const auto bytes = std::as_bytes(std::span(row));
+  expect_refused("a snapshot", {[&] { from.tensor("x", {}, 1, row); },
+                                [&] { from.tensor("x", DType::float32, {}, 1, bytes); },
+                                [&] { from.tensor("x", DType::float32, {}, rows, bytes); },
+                                [&] { from.tensor("x", DType::uint8, {}, 1, std::vector<std::byte>(1)); },
+                                [&] { from.tensor("x", DType::uint8, {}, rows, std::vector<std::byte>(1)); },
+                                [&] { from.blob("x", ""); }, [&] { from.rank_blob("x", ""); },
+                                [&] { from.worker_blob("x", 0, 1, ""); }});
+  from = std::move(to);
+  from.blob("x", "");
+}
+
+TEST(MovedFrom, CheckpointDirectoryRefusesEveryCallButPoll) {
+  const test::TemporaryDirectory home;
+  CheckpointDirectory from(mpi::Communicator(), home.path() / "checkpoints");
+  CheckpointDirectory to = std::move(from);
+  Loader loader = make_loader();
+  const Snapshot snapshot;
+  expect_refused("a directory of checkpoints",
+                 {[&] { from.save(0, snapshot); }, [&] { from.save_async(0, {}); }, [&] { from.wait(); },
+                  [&] { from.save_all(0, loader); }, [&] { from.save_all_async(0, loader); },
+                  [&] { from.latest(); }, [&] { from.restore_all(loader); },
+                  [&] { static_cast<void>(from.passed_over()); }, [&] { from.open(0); }, [&] { from.list(); },
+                  [&] { static_cast<void>(from.path()); }, [&] { static_cast<void>(from.is_locked()); }});
+  EXPECT_TRUE(from.poll());
+  from = std::move(to);
+  EXPECT_TRUE(from.list().empty());
+}
+
+TEST(MovedFrom, CheckpointRefusesEveryCall) {
+  const test::TemporaryDirectory home;
+  Loader loader = make_loader();
+  CheckpointDirectory directory(mpi::Communicator(), home.path());
+  directory.save_all(0, loader);
+  Checkpoint from = directory.open(0);
+  const Checkpoint to = std::move(from);
+  expect_refused(
+      "a checkpoint",
+      {[&] { static_cast<void>(from.info()); }, [&] { static_cast<void>(from.tensors()); },
+       [&] { static_cast<void>(from.blobs()); }, [&] { static_cast<void>(from.tensor("x")); },
+       [&] { static_cast<void>(from.has_tensor("x")); }, [&] { static_cast<void>(from.has_blob("x")); },
+       [&] { from.read("x", {}, {}); }, [&] { static_cast<void>(from.read<float>("x")); },
+       [&] { static_cast<void>(from.blob("x")); }, [&] { static_cast<void>(from.rank_blob("x", {})); },
+       [&] { static_cast<void>(from.worker_blob("x", 0, 1, {})); },
+       [&] { static_cast<void>(from.dropped(1)); }, [&] { restore(loader, from); }});
+  EXPECT_TRUE(to.has_blob("loader/main/state"));
+}
+
+// NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
+
+}  // namespace
+}  // namespace rota

@@ -1,0 +1,188 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "loader/counting_source.hpp"
+#include "rota/error.hpp"
+#include "rota/loader.hpp"
+#include "rota/stream_loader.hpp"
+
+namespace rota {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// ---- what compiles ----
+
+template <typename B>
+concept GivesViews = requires(B&& batch) {
+  std::forward<B>(batch).ids();
+  std::forward<B>(batch).fields();
+  std::forward<B>(batch).tensor(std::size_t{0});
+  std::forward<B>(batch).tensor("x");
+  std::forward<B>(batch).bytes(std::size_t{0}, std::int64_t{0});
+};
+template <typename B>
+concept GivesSomeView = requires(B&& batch) {
+  std::forward<B>(batch).ids();
+}
+|| requires(B&& batch) { std::forward<B>(batch).fields(); }
+|| requires(B&& batch) { std::forward<B>(batch).tensor(std::size_t{0}); }
+|| requires(B&& batch) { std::forward<B>(batch).tensor("x"); }
+|| requires(B&& batch) { std::forward<B>(batch).bytes(std::size_t{0}, std::int64_t{0}); }
+|| requires(B&& batch) { std::forward<B>(batch).marks(); }
+|| requires(B&& batch) { std::forward<B>(batch).epochs(); }
+|| requires(B&& batch) { std::forward<B>(batch).datasets(); }
+|| requires(B&& batch) { std::forward<B>(batch).slots(); }
+|| requires(B&& batch) { std::forward<B>(batch).positions(); };
+
+template <typename B>
+concept IsSafe = GivesViews<B&> && GivesViews<const B&> && !GivesSomeView<B> && !GivesSomeView<const B>;
+static_assert(IsSafe<Batch>);
+static_assert(IsSafe<StreamBatch>);
+
+template <typename L>
+concept GivesViewsOfWhatIsGone = requires(L& loader) {
+  loader.next()->size();
+}
+|| requires(L& loader) { loader.next()->ids(); }
+|| requires(L& loader) { std::as_const(*loader.next()).ids(); }
+|| requires(L& loader) { (*loader.next()).ids(); }
+|| requires(L& loader) { loader.next().value().tensor(std::size_t{0}); };
+template <typename L>
+concept GivesNumbers = requires(L& loader) {
+  (*loader.next()).size();
+  (*loader.next()).start().step;
+  loader.next().value().size();
+};
+static_assert(!GivesViewsOfWhatIsGone<Loader> && GivesNumbers<Loader>);
+static_assert(!GivesViewsOfWhatIsGone<StreamLoader> && GivesNumbers<StreamLoader>);
+
+template <typename L>
+concept IteratorsOutliveTheirBatch = requires(L& loader) {
+  *loader.begin();
+}
+|| requires(L& loader) { loader.begin()->ids(); };
+static_assert(!IteratorsOutliveTheirBatch<Loader>);
+
+Loader make_loader() {
+  return {std::make_shared<CountingSource>(100), {.global_batch_size = 10, .shuffle = Shuffle::none}};
+}
+
+TEST(NextBatch, IsAnOptionalWhereItHasAName) {
+  Loader loader = make_loader();
+  std::optional<Batch> optional = loader.next();
+  EXPECT_EQ(optional->size(), 10);
+  optional = loader.next();
+  EXPECT_EQ(optional->start().step, 1);
+  if (auto batch = loader.next(); batch) {
+    EXPECT_EQ(batch->ids()[0].value, 20);
+    batch = loader.next();
+    EXPECT_EQ(batch.value().ids()[0].value, 30);
+    batch.reset();
+    EXPECT_FALSE(batch.has_value());
+  }
+  std::int64_t steps = 4;
+  while (const auto batch = loader.next()) EXPECT_EQ((*batch).ids()[0].value, 10 * steps++);
+  EXPECT_EQ(steps, 10);
+  EXPECT_THROW(static_cast<void>(loader.next().value()), Error);
+  EXPECT_THROW(static_cast<void>(*loader.next()), Error);
+}
+
+TEST(NextBatch, HandsABatchOutByValueWhereItHasNone) {
+  Loader loader = make_loader();
+  const Batch& first = *loader.next();
+  const Batch& second = loader.next().value();
+  EXPECT_EQ(first.ids()[9].value, 9);
+  EXPECT_EQ(second.ids()[9].value, 19);
+  const Batch third = *loader.next();
+  EXPECT_EQ(third.ids()[9].value, 29);
+}
+
+// ---- types ----
+
+std::string message_of(const std::function<void()>& work, ErrorCode code) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+template <typename T>
+bool can_view(DType dtype) {
+  alignas(8) std::array<std::byte, 16> memory{};
+  const std::vector<Field> fields{{.name = "weights", .dtype = dtype, .shape = {2}}};
+  const std::vector<std::span<std::byte>> bytes{memory};
+  const Tensor tensor{.field = fields.data(), .bytes = memory};
+  const SampleView sample{.fields = fields, .bytes = bytes};
+  const auto code = [](const auto& view) { return message_of(view, ErrorCode::mismatch); };
+  const std::string refusal = code([&] { EXPECT_EQ(tensor.as<T>().size(), 16 / sizeof(T)); });
+  EXPECT_EQ(code([&] { EXPECT_EQ(sample.as<T>(0).size(), 16 / sizeof(T)); }), refusal);
+  EXPECT_EQ(code([&] { static_cast<void>(tensor.as<const T>()); }), refusal);
+  if (refusal == "nothing was thrown") return true;
+  EXPECT_THAT(refusal, AllOf(HasSubstr("field \"weights\" as " + std::string(to_string(kDTypeOf<T>))),
+                             HasSubstr("its elements are " + std::string(to_string(dtype)))));
+  return false;
+}
+
+template <typename... T>
+void expect_only_their_own() {
+  for (int d = 0; d <= static_cast<int>(DType::float64); ++d) {
+    const auto dtype = static_cast<DType>(d);
+    EXPECT_TRUE(((can_view<T>(dtype) == (kDTypeOf<T> == dtype)) && ...)) << to_string(dtype);
+    const bool is_16_bits = dtype == DType::uint16 || dtype == DType::float16 || dtype == DType::bfloat16;
+    EXPECT_EQ(can_view<std::uint16_t>(dtype), is_16_bits) << to_string(dtype);
+    EXPECT_TRUE(can_view<std::byte>(dtype)) << to_string(dtype);
+  }
+}
+
+TEST(Views, AreOfTheFieldsTypeOrOfBytesOrOfTheBitsOfShortFloats) {
+  expect_only_their_own<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t,
+                        std::uint32_t, std::uint64_t, float, double>();
+}
+
+TEST(Views, OfShortFloatsSayHowToReadThem) {
+  const Field field{.name = "x", .dtype = DType::bfloat16};
+  const Tensor tensor{.field = &field};
+  EXPECT_THAT(message_of([&] { static_cast<void>(tensor.as<float>()); }, ErrorCode::mismatch),
+              AllOf(HasSubstr("uint16"), HasSubstr("rota::to_floats")));
+  EXPECT_TRUE(Tensor{}.as<float>().empty());
+}
+
+TEST(Views, OfAWrongTypeInATransformReachNext) {
+  const Transform transform{.apply = [](const TransformContext&, const SampleView& in, const SampleView&) {
+    in.as<std::int64_t>(0)[0] = 1;
+    in.as<float>(0)[0] = 1;
+  }};
+  Loader loader(std::make_shared<CountingSource>(10), {.workers = 1, .transform = transform});
+  EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::mismatch),
+              AllOf(HasSubstr("transform sample"), HasSubstr("field \"x\" as float32"), HasSubstr("int64")));
+}
+
+TEST(Views, OfFieldsAndSamplesThatThereAreNotAreRefused) {
+  Loader loader = make_loader();
+  const auto batch = loader.next();
+  const auto refusal = [](const auto& view) { return message_of(view, ErrorCode::out_of_range); };
+  EXPECT_THAT(refusal([&] { static_cast<void>(batch->tensor(2)); }), HasSubstr("field 2: there are 2"));
+  EXPECT_THAT(refusal([&] { static_cast<void>(batch->bytes(2, 0)); }), HasSubstr("field 2: there are 2"));
+  for (const std::int64_t i : {-1, 10}) {
+    EXPECT_THAT(refusal([&] { static_cast<void>(batch->bytes(0, i)); }), HasSubstr("it has 10"));
+  }
+  EXPECT_THAT(refusal([] { static_cast<void>(SampleView{}.as<float>(0)); }), HasSubstr("there are 0"));
+}
+
+}  // namespace
+}  // namespace rota

@@ -1,0 +1,80 @@
+// Traces that all ranks write together.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "cli/audit.hpp"
+#include "cli/audit_text.hpp"
+#include "loader/faulty_source.hpp"
+#include "mpi_main.hpp"
+#include "rota/error.hpp"
+#include "rota/trace.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+const mpi::Communicator& comm() { return mpi_session().comm(); }
+
+/// A directory that all ranks see, and rank 0 removes.
+class SharedDirectory {
+ public:
+  SharedDirectory() : owner_(comm().rank() == 0 ? std::make_unique<TemporaryDirectory>() : nullptr) {
+    path_ = mpi::broadcast(comm(), owner_ ? owner_->path().string() : "");
+  }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::unique_ptr<TemporaryDirectory> owner_;
+  std::filesystem::path path_;
+};
+
+Loader make_loader() {
+  return {std::make_shared<FaultySource>(40, true), {.global_batch_size = 8, .shards = 5}, comm().world()};
+}
+
+TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
+  const SharedDirectory dir;
+  Position saved;
+  for (std::int64_t phase = 0; phase < 3; ++phase) {
+    Loader loader = make_loader();
+    loader.seek(saved);
+    TraceWriter trace(dir.path() / "traces", loader, {.comm = &comm()});
+    EXPECT_EQ(trace.phase(), phase);
+    for (int step = 0; step < 2 || phase == 2; ++step) {
+      const auto batch = loader.next();
+      if (!batch) break;
+      trace.write(*batch);
+    }
+    trace.end(loader);
+    if (phase == 0) saved = loader.position();
+  }
+  mpi::together(comm(), "finish", [] {});  // all have written
+  mpi::together(comm(), "audit", [&] {
+    const auto report = tracing::audit(dir.path() / "traces", {.samples = {40}, .epochs = 1});
+    EXPECT_TRUE(report.passed()) << tracing::audit_text(report, "traces", true);
+  });
+}
+
+TEST(TraceWriterMpi, WhatOneRankCannotBeginNoneDoes) {
+  const SharedDirectory dir;
+  const std::string last = std::to_string(comm().size() - 1);
+  if (comm().rank() == 0) std::ofstream(dir.path() / ("phase-000000-rank-0000" + last + ".jsonl")) << "\n";
+  const Loader loader = make_loader();
+  EXPECT_THAT(
+      [&] { TraceWriter(dir.path(), loader, {.comm = &comm(), .phase = 0}); },
+      ::testing::ThrowsMessage<Error>(::testing::HasSubstr("rank-0000" + last + ".jsonl: File exists")));
+  const std::string mine = fmt::format("phase-000000-rank-{:05}.jsonl", comm().rank());
+  EXPECT_EQ(std::filesystem::exists(dir.path() / mine), comm().rank() + 1 == comm().size());
+  mpi::together(comm(), "look", [] {});  // before the next phase
+  EXPECT_EQ(TraceWriter(dir.path(), loader, {.comm = &comm()}).phase(), 1);
+}
+
+}  // namespace
+}  // namespace rota::test

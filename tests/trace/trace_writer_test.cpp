@@ -1,0 +1,201 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/audit.hpp"
+#include "cli/audit_text.hpp"
+#include "rota/error.hpp"
+#include "rota/stream_loader.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+#include "trace/traced_run.hpp"
+
+namespace {
+
+using rota::ErrorCode;
+using rota::Loader;
+using rota::TraceWriter;
+using rota::test::is_error;
+using rota::test::one_dataset;
+using rota::test::run_in_three_worlds;
+using rota::test::run_phase;
+using rota::test::TemporaryDirectory;
+using rota::test::two_datasets;
+using rota::tracing::audit;
+using rota::tracing::AuditReport;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string text(const AuditReport& report) { return rota::tracing::audit_text(report, "run", true); }
+
+Loader small_loader() { return one_dataset(10, {.global_batch_size = 4})({}); }
+
+TEST(TraceWriter, WritesWhatAnAuditPassesAtEveryTailAndSplit) {
+  for (const rota::Tail tail : {rota::Tail::partial, rota::Tail::carry, rota::Tail::drop, rota::Tail::pad}) {
+    for (const rota::Split split :
+         {rota::Split::by_sample, rota::Split::by_shard, rota::Split::interleaved}) {
+      const TemporaryDirectory dir;
+      run_in_three_worlds(
+          dir.path(),
+          one_dataset(50,
+                      {.global_batch_size = 8, .shards = 9, .tail = tail, .rank_split = split, .epochs = 2}));
+      const AuditReport report = audit(dir.path(), {.samples = {50}, .epochs = 2, .complete = true});
+      EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+      EXPECT_EQ(report.samples + report.dropped, 100);
+      EXPECT_EQ(report.phases[1].rolled_back, 2);
+    }
+  }
+}
+
+// A slot of padding may repeat what a higher rank has in the same batch.
+TEST(TraceWriter, WritesWhatAnAuditPassesOfBatchesBeyondTheDataset) {
+  for (const int world : {1, 2, 3, 5}) {
+    for (const rota::Split split :
+         {rota::Split::by_sample, rota::Split::by_shard, rota::Split::interleaved}) {
+      const TemporaryDirectory dir;
+      run_phase(dir.path(),
+                one_dataset(3, {.global_batch_size = 9,
+                                .shards = 4,
+                                .tail = rota::Tail::pad,
+                                .rank_split = split,
+                                .epochs = 2}),
+                0, world, {});
+      const AuditReport report = audit(dir.path(), {.samples = {3}, .epochs = 2, .complete = true});
+      EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+      EXPECT_EQ(report.padded, 12);
+    }
+  }
+}
+
+TEST(TraceWriter, ThatWasMovedFromIsRefused) {
+  const TemporaryDirectory dir;
+  Loader loader = small_loader();
+  TraceWriter from(dir.path(), loader);
+  const TraceWriter to = std::move(from);
+  const auto batch = loader.next();
+  EXPECT_THAT(rota::test::error_of([&] { from.write(*batch); }),
+              is_error(ErrorCode::invalid_argument, {"trace writer", "moved from"}));
+  EXPECT_THAT(rota::test::error_of([&] { from.end(loader); }),
+              is_error(ErrorCode::invalid_argument, {"trace writer", "moved from"}));
+}
+
+TEST(TraceWriter, WritesWhatAnAuditPassesOfAMixture) {
+  using rota::MixtureEnd;
+  for (const rota::Tail tail : {rota::Tail::partial, rota::Tail::carry, rota::Tail::drop, rota::Tail::pad}) {
+    for (const MixtureEnd end : {MixtureEnd::first_exhausted, MixtureEnd::all_exhausted}) {
+      const TemporaryDirectory dir;
+      run_in_three_worlds(
+          dir.path(), two_datasets({.global_batch_size = 7, .shards = 5, .tail = tail, .epochs = 2}, end));
+      const AuditReport report = audit(dir.path(), {.samples = {40, 24}});
+      EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+      ASSERT_EQ(report.datasets.size(), 2U);
+      EXPECT_GE(report.datasets[end == MixtureEnd::first_exhausted ? 0 : 1].epochs,
+                tail == rota::Tail::drop ? 1 : 2);
+    }
+  }
+}
+
+TEST(TraceWriter, WritesWhatAnAuditPassesOfAStream) {
+  const TemporaryDirectory dir;
+  const auto source = rota::stream_of(std::make_shared<rota::FaultySource>(30, true), 4);
+  rota::StreamLoader loader(source, {.global_batch_size = 4, .epochs = 2});
+  TraceWriter trace(dir.path(), loader);
+  while (const auto batch = loader.next()) trace.write(*batch);
+  trace.end(loader);
+  const AuditReport report = audit(dir.path(), {.samples = {30}, .epochs = 2, .complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  EXPECT_EQ(report.samples, 60);
+}
+
+TEST(TraceWriter, TakesTheNextPhaseAtEachStart) {
+  const TemporaryDirectory dir;
+  for (std::int64_t phase = 0; phase < 3; ++phase) {
+    const Loader loader = small_loader();
+    EXPECT_EQ(TraceWriter(dir / "new" / "traces", loader).phase(), phase);
+  }
+  EXPECT_TRUE(std::filesystem::exists(dir / "new" / "traces" / "phase-000002-rank-00000.jsonl"));
+}
+
+TEST(TraceWriter, RefusesRanksThatDoNotKnowTheirPhase) {
+  const TemporaryDirectory dir;
+  const Loader loader = one_dataset(10, {})({.rank = 1, .size = 2});
+  EXPECT_THAT([&] { TraceWriter(dir.path(), loader); },
+              ::testing::ThrowsMessage<rota::Error>(HasSubstr("rank 1 of 2 needs TraceOptions::comm")));
+  EXPECT_THROW(TraceWriter(dir.path(), loader, {.phase = -1}), rota::Error);
+}
+
+TEST(TraceWriter, NeverWritesIntoAFileThatIsThere) {
+  const TemporaryDirectory dir;
+  const Loader loader = small_loader();
+  const TraceWriter first(dir.path(), loader, {.phase = 3});
+  EXPECT_THAT([&] { TraceWriter(dir.path(), loader, {.phase = 3}); },
+              ::testing::ThrowsMessage<rota::Error>(HasSubstr("phase-000003-rank-00000.jsonl: File exists")));
+}
+
+TEST(TraceWriter, OfAReplicaWritesNothing) {
+  const TemporaryDirectory dir;
+  Loader loader = one_dataset(10, {.global_batch_size = 4})({.rank = 0, .size = 1, .replica = 1});
+  TraceWriter trace(dir.path(), loader);
+  trace.write(*loader.next());
+  trace.end(loader);
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST(TraceWriter, RefusesWhatComesBehindTheEndAndBatchesOfAnotherLoader) {
+  const TemporaryDirectory dir;
+  Loader loader = small_loader();
+  rota::StreamLoader other(rota::stream_of(std::make_shared<rota::FaultySource>(3, false), 1));
+  TraceWriter trace(dir.path(), loader);
+  EXPECT_THAT([&] { trace.write(*other.next()); },
+              ::testing::ThrowsMessage<rota::Error>(HasSubstr("it is of a Loader")));
+  trace.end(loader);
+  EXPECT_THAT([&] { trace.end(loader); }, ::testing::ThrowsMessage<rota::Error>(HasSubstr("it has ended")));
+}
+
+// No file of this process grows beyond so many bytes while this lives.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    static_cast<void>(std::signal(SIGXFSZ, handler_));
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = SIG_DFL;
+};
+
+TEST(TraceWriter, ThatFailsInTheMidstOfALineWritesItWholeWhenTriedAgain) {
+  const TemporaryDirectory dir;
+  Loader loader = small_loader();
+  TraceWriter trace(dir.path(), loader);
+  while (const auto batch = loader.next()) {
+    const auto before = std::filesystem::file_size(dir / "phase-000000-rank-00000.jsonl");
+    {
+      const FullDisk full(before + 40);
+      EXPECT_THROW(trace.write(*batch), rota::Error);
+      EXPECT_EQ(std::filesystem::file_size(dir / "phase-000000-rank-00000.jsonl"), before + 40);
+    }
+    trace.write(*batch);
+  }
+  trace.end(loader);
+  const AuditReport report = audit(dir.path(), {.samples = {10}, .epochs = 1});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+}
+
+}  // namespace
