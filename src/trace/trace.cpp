@@ -93,24 +93,24 @@ std::string start_line(const StreamLoader& loader) {
       at.step, to_string(loader.fingerprint()), loader.source().shards());
 }
 
-void require_phase(const std::filesystem::path& directory, World world, const TraceOptions& options) {
-  const bool is_known = options.phase || options.comm != nullptr || world.size == 1;
-  const std::int64_t phase = options.phase.value_or(0);
-  if (is_known && phase >= 0 && phase < tracing::kMaxTraced) return;
-  throw Error(
-      ErrorCode::invalid_argument,
-      is_known
-          ? fmt::format("begin a trace in {}: phase {} is not from 0 to 2^61 - 1", directory.string(), phase)
-          : fmt::format("begin a trace in {}: rank {} of {} needs TraceOptions::comm, so that all "
-                        "ranks write the same phase",
-                        directory.string(), world.rank, world.size));
+void require_known_phase(const std::filesystem::path& directory, World world, const TraceOptions& options) {
+  if (options.phase || options.comm != nullptr || world.size == 1) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("begin a trace in {}: rank {} of {} needs TraceOptions::comm, so that all ranks "
+                          "write the same phase",
+                          directory.string(), world.rank, world.size));
 }
 
-std::int64_t prepare(const std::filesystem::path& directory, const std::optional<std::int64_t>& phase) {
+// Makes the directory; returns the phase that is wanted, or the one behind all that are there.
+std::int64_t prepare(const std::filesystem::path& directory, const std::optional<std::int64_t>& wanted) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw write_error("create the directory of a trace,", directory.native(), error.value());
-  return phase ? *phase : tracing::highest_phase(directory) + 1;
+  const std::int64_t phase = wanted ? *wanted : tracing::highest_phase(directory) + 1;
+  if (phase >= 0 && phase < tracing::kMaxTraced) return phase;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("begin a trace in {}: phase {} is not from 0 to 2^61 - 1", directory.string(), phase));
 }
 
 struct Begun {
@@ -125,7 +125,7 @@ Begun begin(const std::filesystem::path& directory, const AnyLoader& loader, con
   const World world = loader.world();
   Begun begun;
   mpi::together(comm, "begin a trace", [&] {
-    require_phase(directory, world, options);
+    require_known_phase(directory, world, options);
     if (comm.rank() == 0) begun.phase = prepare(directory, options.phase);
   });
   mpi::broadcast(comm, std::as_writable_bytes(std::span(&begun.phase, 1)));

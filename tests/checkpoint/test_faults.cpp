@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -272,6 +273,29 @@ TEST_F(Faults, AKilledJobLosesNothingThatItSaidWasSaved) {
     ASSERT_TRUE(!found || found->blob("state") == std::to_string(found->info().step));
   }
   EXPECT_GE(acknowledged, 0);
+}
+
+// As a worker of Python's multiprocessing is; the lock is the open file's, of which the child has a copy.
+TEST_F(Faults, ADirectoryIsFreeOnceItsOwnerEndsWhateverChildrenLive) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  auto directory = std::make_optional(open());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    directory.reset();  // must not give away what its parent holds
+    if (::write(pipe[1], "x", 1) != 1) _exit(1);
+    ::pause();
+    _exit(0);
+  }
+  char is_running = 0;
+  EXPECT_EQ(::read(pipe[0], &is_running, 1), 1);
+  EXPECT_THAT(error_of([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
+  directory.reset();
+  EXPECT_NO_THROW(open());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
 }
 
 }  // namespace

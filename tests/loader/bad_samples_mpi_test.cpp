@@ -351,6 +351,32 @@ TEST_P(BadSamplesOnRanks, AreTreatedAlikeOnRanksThatReadTogether) {
   EXPECT_THROW(require_same(other, everybody()), Error);
 }
 
+// Options, source or world that one rank alone gets wrong, where the others would wait for it in next().
+TEST_P(BadSamplesOnRanks, AreCountedByNobodyWhereOneRankCannotMakeItsLoader) {
+  const int last = everybody().size() - 1;
+  const bool is_last = everybody().rank() == last;
+  options_.bad_samples.comm = &everybody();
+  const auto make = [&](std::int64_t batch, const World& world) {
+    options_.global_batch_size = batch;
+    return Loader(source_, options_, world);
+  };
+  const auto error_of_making = [&](std::int64_t batch, const World& world) -> std::string {
+    try {
+      make(batch, world);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was thrown";
+  };
+  const World mine = everybody().world();
+  EXPECT_THAT(error_of_making(is_last ? 0 : 8, mine), HasSubstr("global_batch_size"));
+  EXPECT_THAT(error_of_making(8, is_last ? World{.rank = 7, .size = 3} : mine), HasSubstr("rank 7"));
+
+  Loader loader = make(8, mine);
+  EXPECT_THROW(loader.rescale(is_last ? World{.rank = 7, .size = 3} : mine, everybody()), Error);
+  EXPECT_EQ(run(loader).steps, 38) << "of the world that it had";
+}
+
 INSTANTIATE_TEST_SUITE_P(Workers, BadSamplesOnRanks, ::testing::Values(0, 2));
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
   for (const int missing : {0, everybody().size() - 1}) {
     const auto source = std::make_shared<FaultySource>(4000, true);
     source->corrupt = {3, 900};
-    Loader loader(source, options(std::chrono::seconds(2)), everybody().world());
+    Loader loader(source, options(std::chrono::seconds(1)), everybody().world());
     for (int k = 0; k < 3; ++k) EXPECT_TRUE(loader.next());
     if (everybody().rank() != missing) {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(loader, missing);
@@ -60,7 +60,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
 TEST_P(LateRanks, LeaveThePositionBehindTheLastBatch) {
   if (everybody().size() == 1) return;
   const int missing = everybody().size() - 1;
-  Loader loader(std::make_shared<FaultySource>(4000, false), options(std::chrono::seconds(2)),
+  Loader loader(std::make_shared<FaultySource>(4000, false), options(std::chrono::seconds(1)),
                 everybody().world());
   std::int64_t steps = 0;
   try {

@@ -91,11 +91,11 @@ class LoaderMemory : public ::testing::TestWithParam<Case> {};
 
 TEST_P(LoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
   for (const int workers : {0, 1, 3}) {
+    test::watch_held_memory();
     Loader loader = GetParam().make({.global_batch_size = kBatch,
                                      .workers = workers,
                                      .read_ahead_batches = kManyBatches,
                                      .read_ahead_bytes = kAhead});
-    test::watch_held_memory();
     std::size_t largest = 0;
     for (const Batch& batch : loader) largest = std::max(largest, bytes_of(batch));
     EXPECT_LE(test::most_held_memory(), most_for(largest)) << workers << " workers";
@@ -108,12 +108,12 @@ INSTANTIATE_TEST_SUITE_P(Of, LoaderMemory, ::testing::ValuesIn(cases()),
 TEST(StreamLoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
   for (const bool is_ragged : {false, true}) {
     for (const int workers : {0, 1, 3}) {
+      test::watch_held_memory();
       StreamLoader loader(stream_of(std::make_shared<LargeSamples>(is_ragged), 5),
                           {.global_batch_size = kBatch,
                            .workers = workers,
                            .read_ahead_batches = kManyBatches,
                            .read_ahead_bytes = kAhead});
-      test::watch_held_memory();
       std::size_t largest = 0;
       while (const auto batch = loader.next()) largest = std::max(largest, bytes_of(*batch));
       // Samples read ahead when a shard turns out to have ended are in memory of their own.
@@ -124,11 +124,11 @@ TEST(StreamLoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
 }
 
 TEST(LoaderMemory, OfManyBatchesThatTheCallerKeptIsGivenBackWithThem) {
+  test::watch_held_memory();
   Loader loader(std::make_shared<LargeSamples>(false), {.global_batch_size = kBatch,
                                                         .workers = 1,
                                                         .read_ahead_batches = kManyBatches,
                                                         .read_ahead_bytes = kAhead});
-  test::watch_held_memory();
   std::vector<Batch> kept;
   for (int i = 0; i < 50; ++i) kept.push_back(*loader.next());
   EXPECT_GT(test::held_memory(), 50 * kMiB);

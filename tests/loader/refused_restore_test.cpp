@@ -118,6 +118,10 @@ TEST_F(RefusedRestore, OfCursorsThatDisagreeMovesNothing) {
   --cursors[7];
   expect_refusal(ErrorCode::corrupt, "its cursors are not those of epoch 0, sample 28",
                  [&] { restore(loader_, made_checkpoint(saved_state(loader_), cursors)); });
+  const auto same = cursors_of(loader_);
+  const std::vector<double> floats(same.begin(), same.end());
+  expect_refusal(ErrorCode::corrupt, "its cursors are not those",
+                 [&] { restore(loader_, made_checkpoint(saved_state(loader_), floats)); });
   cursors.resize(16);
   expect_refusal(ErrorCode::corrupt, "its cursors are not those",
                  [&] { restore(loader_, made_checkpoint(saved_state(loader_), cursors)); });

@@ -44,7 +44,8 @@ inline std::vector<std::int64_t> cursors_of(const Loader& loader) {
 }
 
 /// A checkpoint with that state and those cursors, whatever they are.
-inline Checkpoint made_checkpoint(const std::string& state, const std::vector<std::int64_t>& cursors) {
+template <typename Number>
+Checkpoint made_checkpoint(const std::string& state, const std::vector<Number>& cursors) {
   const TemporaryDirectory directory;
   CheckpointDirectory checkpoints(mpi::Communicator(), directory.path());
   Snapshot snapshot;

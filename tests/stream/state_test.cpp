@@ -201,6 +201,8 @@ TEST_F(RefusedStream, OfADamagedTextIsAsItWas) {
   refuses_changed("no whole number", [](json& s) { s["tensors"]["cursors"][1][4] = 0.5; });
   refuses_changed("is no base64", [](json& s) { s["tensors"]["blobs"] = "a"; });
   refuses_changed("blobs are not as long", [](json& s) { s["tensors"]["blobs"] = "AAAA"; });
+  static constexpr auto kLimit = std::int64_t{1} << 61;  // ranks agree on 2 epoch + 1
+  refuses_changed("be at epoch 2305843009213693952", [](json& s) { s["position"]["epoch"] = kLimit; });
   refuses_changed("begun at step 4", [](json& s) { s["position"]["epoch_began"] = 4; });
   refuses_changed("in a world of 0", [](json& s) { s["run"]["world_size"] = 0; });
   refuses_changed("in a world of 4294967296",

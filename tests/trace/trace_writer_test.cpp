@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -128,7 +129,19 @@ TEST(TraceWriter, RefusesRanksThatDoNotKnowTheirPhase) {
   const Loader loader = one_dataset(10, {})({.rank = 1, .size = 2});
   EXPECT_THAT([&] { TraceWriter(dir.path(), loader); },
               ::testing::ThrowsMessage<rota::Error>(HasSubstr("rank 1 of 2 needs TraceOptions::comm")));
-  EXPECT_THROW(TraceWriter(dir.path(), loader, {.phase = -1}), rota::Error);
+}
+
+TEST(TraceWriter, RefusesPhasesThatNoAuditWouldRead) {
+  const TemporaryDirectory dir;
+  const Loader loader = small_loader();
+  const std::int64_t limit = std::int64_t{1} << 61;
+  for (const std::int64_t phase : {std::int64_t{-1}, limit, std::numeric_limits<std::int64_t>::max()}) {
+    EXPECT_THAT(rota::test::error_of([&] { TraceWriter(dir.path(), loader, {.phase = phase}); }),
+                is_error(ErrorCode::invalid_argument, {"is not from 0 to 2^61 - 1"}));
+  }
+  const TraceWriter last(dir.path(), loader, {.phase = limit - 1});
+  EXPECT_THAT(rota::test::error_of([&] { TraceWriter(dir.path(), loader); }),
+              is_error(ErrorCode::invalid_argument, {"2^61 - 1"}));
 }
 
 TEST(TraceWriter, NeverWritesIntoAFileThatIsThere) {
