@@ -64,17 +64,13 @@ void CheckpointPolicy::validate() const {
   kCheck.one_of("writer", writer, {"direct", "collective"});
 }
 
-namespace {
-
-// What a save in the background works on.
-struct InBackground {
-  checkpoint::Staging staging;
-  Snapshot snapshot;
-};
-
-}  // namespace
-
 struct CheckpointDirectory::Impl {
+  /// What a save in the background works on.
+  struct InBackground {
+    checkpoint::Staging staging;
+    Snapshot snapshot;
+  };
+
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
       : system(files),

@@ -189,8 +189,8 @@ void File::read(std::uint64_t at, std::span<std::byte> out) const {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_io(fmt::format("read {} bytes at {} of {}", out.size(), at, path_), errno);
     if (count == 0) {
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("read {} bytes at {} of {}: the file ends before", out.size(), at, path_));
+      throw Error(ErrorCode::corrupt, fmt::format("read {} bytes at {} of {}: the file ends before byte {}",
+                                                  out.size(), at, path_, at + out.size()));
     }
     out = out.subspan(static_cast<std::size_t>(count));
     at += static_cast<std::uint64_t>(count);

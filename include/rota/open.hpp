@@ -79,12 +79,12 @@ struct TarOptions {
 /// ragged field of bytes. Members that are no regular files, without a dot, or named `__...__` are passed
 /// over. Long names by GNU's and the pax extensions. Files compressed as a whole by gzip or zstd, known by
 /// how they begin, are unpacked once to be indexed, and again in memory that the ranks of a node share when
-/// they are read (Source::is_shared). Two blocks of zeros end a file: what follows is passed over, as GNU tar
-/// does, but another archive is an error. The fingerprint covers relative names, sizes and numbers of
-/// samples. Throws as open_tfrecord does; Error{corrupt} also for a file without its end, for one block of
-/// zeros with something behind, and where a sample has an extension twice; Error{invalid_argument} for a
-/// sample with an extension that is no field, where `fields` is empty; Error{unsupported} for files that are
-/// compressed in other ways.
+/// they are read (Source::is_shared). Two blocks of zeros end a file, or one that is its last: what follows
+/// is passed over, as GNU tar does, but another archive is an error. The fingerprint covers relative names,
+/// sizes and numbers of samples. Throws as open_tfrecord does; Error{corrupt} also for a file without its
+/// end, for one block of zeros with something behind, and where a sample has an extension twice;
+/// Error{invalid_argument} for a sample with an extension that is no field, where `fields` is empty;
+/// Error{unsupported} for files that are compressed in other ways.
 std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options = {});
 std::shared_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options = {});
 

@@ -159,6 +159,7 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
     }
     if (files.crew().nodes.all().rank() > 0) return;
     refuse_inside(file, contents_->origin);
+    refuse_irregular(file);
     refuse_in_place_of(file, files);
     write_catalog(file, {.origin = contents_->origin,
                          .evidence = files.evidence(),

@@ -17,24 +17,24 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 18;
 
-enum class Kind { file, directory, other };
+enum class EntryKind { file, directory, other };
 
-Kind kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return Kind::directory;
-  return S_ISREG(mode) ? Kind::file : Kind::other;
+EntryKind kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return EntryKind::directory;
+  return S_ISREG(mode) ? EntryKind::file : EntryKind::other;
 }
 
-Kind kind_of(const dirent64& entry, int fd, std::string_view shown) {
+EntryKind kind_of(const dirent64& entry, int fd, std::string_view shown) {
   switch (entry.d_type) {
     case DT_REG:
-      return Kind::file;
+      return EntryKind::file;
     case DT_DIR:
-      return Kind::directory;
+      return EntryKind::directory;
     case DT_LNK:
     case DT_UNKNOWN:
       return kind_of(stat_entry(fd, &entry.d_name[0], shown).st_mode);
     default:
-      return Kind::other;
+      return EntryKind::other;
   }
 }
 
@@ -58,8 +58,8 @@ DirectoryListing::DirectoryListing(int fd, std::string_view shown) {
       at += entry->d_reclen;
       const std::string_view name(&entry->d_name[0]);
       if (name == "." || name == "..") continue;
-      const Kind kind = kind_of(*entry, fd, shown);
-      if (kind != Kind::other) add(name, kind == Kind::directory);
+      const EntryKind kind = kind_of(*entry, fd, shown);
+      if (kind != EntryKind::other) add(name, kind == EntryKind::directory);
     }
   }
   sort();

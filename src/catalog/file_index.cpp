@@ -10,6 +10,7 @@
 
 #include "catalog/files.hpp"
 #include "catalog/meter.hpp"
+#include "catalog/packing.hpp"
 #include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
@@ -20,12 +21,8 @@ namespace {
 // A part: number of files; of each its bytes; then those, each filled up to a multiple of eight.
 using Word = std::uint64_t;
 
-[[noreturn]] void fail_corrupt() {
+[[noreturn]] void fail_index() {
   throw Error(ErrorCode::corrupt, "read an index of files: it is damaged; index the files again");
-}
-
-constexpr std::size_t filled_up(std::size_t bytes) {
-  return (bytes + sizeof(Word) - 1) / sizeof(Word) * sizeof(Word);
 }
 
 /// Files of a list, one behind the other.
@@ -123,24 +120,24 @@ FileIndex::FileIndex(std::shared_ptr<const TableListing> files, mpi::SharedBytes
   std::span<const std::byte> rest = bytes_.bytes;
   const auto take_word = [&rest] {
     Word value = 0;
-    if (rest.size() < sizeof(value)) fail_corrupt();
+    if (rest.size() < sizeof(value)) fail_index();
     std::memcpy(&value, rest.data(), sizeof(value));
     rest = rest.subspan(sizeof(value));
     return value;
   };
   while (!rest.empty()) {
     const Word count = take_word();
-    if (count > size - found_.size() || count > rest.size() / sizeof(Word)) fail_corrupt();
+    if (count > size - found_.size() || count > rest.size() / sizeof(Word)) fail_index();
     std::span<const std::byte> data = rest.subspan(count * sizeof(Word));
     for (Word i = 0; i < count; ++i) {
       const Word bytes_of_file = take_word();
-      if (bytes_of_file > data.size() || filled_up(bytes_of_file) > data.size()) fail_corrupt();
+      if (bytes_of_file > data.size() || filled_up(bytes_of_file) > data.size()) fail_index();
       found_.push_back(data.first(bytes_of_file));
       data = data.subspan(filled_up(bytes_of_file));
     }
     rest = data;
   }
-  if (found_.size() != size) fail_corrupt();
+  if (found_.size() != size) fail_index();
 }
 
 KeptIndices::Map KeptIndices::all() const {

@@ -24,25 +24,26 @@ namespace {
 constexpr std::int64_t kFilesPerThread = 256;  // fewer are not worth a thread
 constexpr std::int64_t kFilesPerLook = 1024;
 
-enum class Kind { directory, file, glob };
+enum class PathKind { directory, file, glob };
 
-Kind kind_of(const std::string& path) {
+PathKind kind_of(const std::string& path) {
   struct stat status {};
   if (path.empty()) throw Error(ErrorCode::invalid_argument, "open a dataset: the path is empty");
-  if (::stat(path.c_str(), &status) == 0) return S_ISDIR(status.st_mode) ? Kind::directory : Kind::file;
+  if (::stat(path.c_str(), &status) == 0)
+    return S_ISDIR(status.st_mode) ? PathKind::directory : PathKind::file;
   const int error = errno;
   const bool may_be_glob = path.find_first_of("*?[") != std::string::npos;
-  if (may_be_glob && (error == ENOENT || error == ENOTDIR)) return Kind::glob;
+  if (may_be_glob && (error == ENOENT || error == ENOTDIR)) return PathKind::glob;
   throw system_error("open", path, error);
 }
 
-std::string directory_of(const std::string& path, Kind kind) {
+std::string directory_of(const std::string& path, PathKind kind) {
   switch (kind) {
-    case Kind::directory:
+    case PathKind::directory:
       return path.back() == '/' ? path : path + '/';
-    case Kind::glob:
+    case PathKind::glob:
       return fixed_directory(path);
-    case Kind::file:
+    case PathKind::file:
       break;
   }
   return path.substr(0, path.rfind('/') + 1);
@@ -57,7 +58,7 @@ Descriptor open_root(const std::string& directory) {
 
 // Puts the names that there are at `path`, and returns what they are relative to.
 std::string list_path(const std::string& path, const CatalogOptions& options, const NameVisitor& visit) {
-  const Kind kind = kind_of(path);
+  const PathKind kind = kind_of(path);
   std::string directory = directory_of(path, kind);
   const Descriptor root = open_root(directory);
   bool is_any = false;
@@ -65,19 +66,19 @@ std::string list_path(const std::string& path, const CatalogOptions& options, co
     is_any = true;
     visit(below, name);
   };
-  if (kind == Kind::directory) {
+  if (kind == PathKind::directory) {
     walk_directory(root.get(), {.shown = directory, .threads = options.listing_threads}, note);
   } else {
-    const auto names = kind == Kind::glob ? match_glob(path) : std::vector{path.substr(directory.size())};
+    const auto names = kind == PathKind::glob ? match_glob(path) : std::vector{path.substr(directory.size())};
     for (const std::string& name : names) {
       if (S_ISREG(stat_entry(root.get(), name.c_str(), directory).st_mode)) note("", name);
     }
   }
   if (is_any) return directory;
   throw Error(ErrorCode::not_found, fmt::format("open {}: {} no regular file; check the path", path,
-                                                kind == Kind::directory ? "the directory holds"
-                                                : kind == Kind::glob    ? "the glob matches"
-                                                                        : "it is"));
+                                                kind == PathKind::directory ? "the directory holds"
+                                                : kind == PathKind::glob    ? "the glob matches"
+                                                                            : "it is"));
 }
 
 }  // namespace

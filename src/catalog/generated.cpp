@@ -104,8 +104,8 @@ std::int64_t SeriesMaker::find_total() const {
   const auto totals = totals_in(directory_, path, first);
   if (totals.empty()) {
     fail(ErrorCode::not_found, written_,
-         fmt::format("no name tells how many files there are; mend the pattern, or set "
-                     "PatternOptions::files: {}",
+         fmt::format("no name tells how many files there are, in as many digits as {{total}} has in the "
+                     "pattern; mend it, or set PatternOptions::files: {}",
                      describe_names(directory_, path, first)));
   }
   if (totals.size() > 1) {

@@ -43,7 +43,7 @@ std::size_t blocks_of(std::size_t names) {
   return names / NameTable::kBlockNames + (names % NameTable::kBlockNames == 0 ? 0 : 1);
 }
 
-[[noreturn]] void fail_corrupt() {
+[[noreturn]] void fail_table() {
   throw Error(ErrorCode::corrupt, "read a table of file names: it is damaged; list the files again");
 }
 
@@ -90,19 +90,19 @@ NameTable::NameTable() noexcept {
 
 NameTable::NameTable(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
     : bytes_(bytes), owner_(std::move(owner)) {
-  if (bytes_.size() < sizeof(std::uint64_t)) fail_corrupt();
+  if (bytes_.size() < sizeof(std::uint64_t)) fail_table();
   size_ = last_word(bytes_, 0);
   const std::size_t most_blocks = bytes_.size() / sizeof(std::uint64_t) - 1;
-  if (size_ > most_blocks * kBlockNames) fail_corrupt();
+  if (size_ > most_blocks * kBlockNames) fail_table();
   const std::size_t blocks = blocks_of(size_);
   const std::size_t data = bytes_.size() - (1 + blocks) * sizeof(std::uint64_t);
   std::uint64_t end = 0;
   for (std::size_t b = 0; b < blocks; ++b) {
     const std::uint64_t next = last_word(bytes_, blocks - b);
-    if (next < end || next > data) fail_corrupt();
+    if (next < end || next > data) fail_table();
     end = next;
   }
-  if (end != data) fail_corrupt();
+  if (end != data) fail_table();
 }
 
 std::span<const std::byte> NameTable::block(std::size_t b) const {
@@ -248,11 +248,11 @@ void NameReader::unpack(std::size_t b) {
   const std::span<const std::byte> packed = table_->block(b);
   const std::uint64_t bytes = ZSTD_getFrameContentSize(packed.data(), packed.size());
   const std::size_t arrays = names_ * kArrays * sizeof(std::uint16_t);
-  if (bytes > kMostBlockBytes || bytes < arrays) fail_corrupt();
+  if (bytes > kMostBlockBytes || bytes < arrays) fail_table();
   raw_.resize(bytes);
   if (ZSTD_decompressDCtx(decompressor_->context, raw_.data(), raw_.size(), packed.data(), packed.size()) !=
       bytes) {
-    fail_corrupt();
+    fail_table();
   }
   block_ = b;
   next_ = 0;
@@ -286,7 +286,7 @@ void NameReader::step() {
   const std::size_t middle = number(2, next_);
   if (prefix + suffix > name_.size() || text_at_ > raw_.size() || middle > raw_.size() - text_at_) {
     block_ = kNone;
-    fail_corrupt();
+    fail_table();
   }
   name_.replace(prefix, name_.size() - prefix - suffix, reinterpret_cast<const char*>(raw_.data() + text_at_),
                 middle);

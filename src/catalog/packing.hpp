@@ -28,6 +28,9 @@ T unpack(std::span<const std::byte> bytes) {
   return from_blob<T>({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
+/// Bytes, filled up to a multiple of eight.
+constexpr std::size_t filled_up(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
+
 /// **Collective** over `crew`. What `make` returns on rank 0, on all. Throws on all what it throws.
 template <typename Make>
 auto made_on_first_rank(const Crew& crew, std::string_view phase, Make&& make) {

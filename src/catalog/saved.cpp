@@ -64,8 +64,6 @@ std::array<std::uint64_t, 2> digest_of(std::span<const std::byte> bytes) {
   return {digest.high64, digest.low64};
 }
 
-constexpr std::size_t filled_up(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
-
 void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
   to.insert(to.end(), bytes.begin(), bytes.end());
   to.resize(filled_up(to.size()));
@@ -228,6 +226,17 @@ bool would_match(const std::string& pattern, const std::filesystem::path& to) {
 }
 
 }  // namespace
+
+void refuse_irregular(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto status = std::filesystem::symlink_status(file, ignored);
+  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("save a catalog to {}: {} is there, which it would replace; name another place",
+                  file.native(),
+                  std::filesystem::is_symlink(status) ? "a symbolic link" : "what is no regular file"));
+}
 
 void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
   std::error_code ignored;

@@ -23,6 +23,9 @@ struct SavedCatalog {
 /// Whether `path` is a file that begins as a saved catalog does.
 bool is_saved_catalog(const std::string& path);
 
+/// Throws Error{invalid_argument} where `file` is there, and a link, a directory, a device or the like.
+void refuse_irregular(const std::filesystem::path& file);
+
 /// Throws Error{invalid_argument} where `file` would be among the files of `origin`, and so change them.
 void refuse_inside(const std::filesystem::path& file, const Origin& origin);
 

@@ -95,9 +95,9 @@ class Search {
         const Probe probe = probes_[place];
         probes_.write(name, probe);
         const Presence presence = look_(name, probe.kind);
-        const auto failure = failure_of(probe, presence);
-        meter_.add(1, failure ? 1 : 0);
-        if (failure) note(*failure, {.place = place, .error = presence.error});
+        const auto kind = failure_of(probe, presence);
+        meter_.add(1, kind ? 1 : 0);
+        if (kind) note(*kind, {.place = place, .error = presence.error});
         if (tells) meter_.look();
       }
     } catch (...) {

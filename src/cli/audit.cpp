@@ -105,6 +105,7 @@ void check_batch(const Phases& phases, const AuditOptions& options, Problems& pr
   std::vector<std::int64_t> sizes;
   for (const auto& [number, phase] : phases) sizes.push_back(phase.begin()->second.start.batch);
   if (std::ranges::find(sizes, *options.batch) != sizes.end()) return;
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   problems.add({.kind = ProblemKind::start,
                 .text = fmt::format("no phase has a global batch of {}; there is {}", *options.batch,
                                     fmt::join(sizes, ", "))});

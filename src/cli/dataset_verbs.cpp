@@ -17,7 +17,8 @@ constexpr const char* kPathHelp = "a file, a directory, a glob in quotes, or a s
 
 CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
   command.add_option("PATH", dataset.path, kPathHelp)->required();
-  command.add_flag("--manifest", dataset.is_manifest, "PATH is a manifest: a file's path on each line");
+  command.add_flag("--manifest", dataset.is_manifest,
+                   "PATH is a manifest: on each line a file's path, or a JSON object with one");
   return *command.add_option("--format", dataset.format, "of the files; auto looks")
               ->check(CLI::IsMember(formats()));
 }

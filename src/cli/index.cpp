@@ -79,7 +79,9 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
   how.listing_threads = options.threads;
   how.indexing_threads = options.threads;
   how.progress = [&](const Progress& progress) {
-    if (progress.task == "index files" && progress.is_over) made.looked_into += progress.done;
+    if (progress.task == "index files" && progress.is_over) {  // of arrays, once for each
+      made.looked_into = std::max(made.looked_into, progress.done);
+    }
     bar.show(progress);
   };
   const bool was_saved =
@@ -100,6 +102,7 @@ void index(const IndexOptions& options, std::FILE* out) {
   const auto start = std::chrono::steady_clock::now();
   const Origin origin = origin_of(options.dataset);
   refuse_inside(options.file, origin);
+  refuse_irregular(options.file);
   const Indexed made = make_index(options, is_update(options, origin));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::error_code ignored;

@@ -16,10 +16,13 @@ namespace {
 
 namespace cli = rota::cli;
 
-// The first word where it is no verb. The parser would only say that one is missing.
-std::string unknown_verb(const CLI::App& app) {
+// The first word where it is neither verb nor option. The parser would only say that a verb is missing.
+std::string unknown_word(const CLI::App& app) {
   const auto words = app.remaining();
   if (words.empty() || !app.get_subcommands().empty()) return "";
+  if (words.front().starts_with('-')) {
+    return fmt::format("{}: there is no such option\nRun with --help for more information.\n", words.front());
+  }
   std::vector<std::string> names;
   for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
   return fmt::format("{}: there is no such verb; there are {}\nRun with --help for more information.\n",
@@ -27,7 +30,7 @@ std::string unknown_verb(const CLI::App& app) {
 }
 
 int tell(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string unknown = error.get_exit_code() == 0 ? "" : unknown_verb(app);
+  const std::string unknown = error.get_exit_code() == 0 ? "" : unknown_word(app);
   std::ostringstream out;
   std::ostringstream err;
   const int code = unknown.empty() ? app.exit(error, out, err) : cli::kUsage;

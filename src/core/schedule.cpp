@@ -291,9 +291,9 @@ std::optional<Position> Schedule::Impl::find(const Position& at, std::int64_t si
   if (leads_to(at, size)) return find_ahead({}, size, turn);
   throw Error(
       ErrorCode::unsupported,
-      fmt::format("find the batch of turn {} of epoch {}: it came before epoch {}, sample {}, step {}, "
-                  "where batches of {} do not lead, and what they were is not known; ask where the run "
-                  "was then",
+      fmt::format("find the batch of the sample at place {} of epoch {}: it came before epoch {}, sample {}, "
+                  "step {}, where batches of {} do not lead, and what they were is not known; ask where the "
+                  "run was then",
                   turn.consumed, turn.epoch, at.epoch, at.consumed, at.step, size));
 }
 

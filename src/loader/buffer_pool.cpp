@@ -19,7 +19,7 @@ namespace {
 static_assert(std::is_nothrow_move_constructible_v<Buffer>);
 static_assert(std::is_nothrow_move_assignable_v<Buffer>);
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kAlignment{kBufferAlignment};
 constexpr std::size_t kPage = 4096;
 
 // Some room to grow, so that ragged batches of nearly one size do not ask again and again.
@@ -49,7 +49,7 @@ Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
     refuse("Allocator::allocate: an exception of unknown type");
   }
   if (data_ == nullptr) refuse("Allocator::allocate returned null; it must throw where it has none");
-  if (reinterpret_cast<std::uintptr_t>(data_) % static_cast<std::size_t>(kAlignment) == 0) return;
+  if (reinterpret_cast<std::uintptr_t>(data_) % kBufferAlignment == 0) return;
   release();
   refuse("Allocator::allocate returned an address that is no multiple of 64");
 }

@@ -10,7 +10,9 @@
 
 namespace rota::internal {
 
-/// Memory that an allocator gave, aligned to 64 bytes. Move-only.
+inline constexpr std::size_t kBufferAlignment = 64;
+
+/// Memory that an allocator gave, aligned to kBufferAlignment. Move-only.
 class Buffer {
  public:
   Buffer() noexcept = default;

@@ -9,12 +9,6 @@
 #include "source/field_check.hpp"
 
 namespace rota::internal {
-namespace {
-
-constexpr std::size_t kAlignment = 64;
-
-}  // namespace
-
 FieldStore::FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
     : fields_(std::move(fields)),
       offsets_(fields_->size()),
@@ -60,7 +54,9 @@ void FieldStore::open_fixed() { open(false, fixed_); }
 void FieldStore::open_ragged() { open(true, ragged_); }
 
 void FieldStore::open(bool ragged, Buffer& buffer) {
-  const auto aligned = [&](std::size_t f) { return (bytes(f) + kAlignment - 1) / kAlignment * kAlignment; };
+  const auto aligned = [&](std::size_t f) {
+    return (bytes(f) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  };
   std::size_t all = 0;
   for (std::size_t f = 0; f < memory_.size(); ++f) all += (*fields_)[f].ragged == ragged ? aligned(f) : 0;
   if (all > buffer.bytes()) {

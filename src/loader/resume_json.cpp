@@ -117,8 +117,9 @@ Json parse_state(std::string_view text, std::string_view kind, const Refusal& re
   if (const std::string there = StateObject(state, refusal).text("kind"); there != kind) {
     refusal.fail(
         ErrorCode::mismatch,
-        fmt::format("it has the state of a {} there, and this is a {}; restore each loader by its name",
-                    there, kind));
+        fmt::format(
+            "it has the state of a {} there, and this is a {}; restore each state into a loader of its kind",
+            there, kind));
   }
   return state;
 }

@@ -11,13 +11,13 @@
 #include <set>
 #include <utility>
 
+#include "mpi/tags.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {
 namespace {
 
 // Messages beside the operations: who is there, and that ranks have given up. The first character says which.
-constexpr int kControlTag = 7;
 constexpr std::string_view kMissing = "?";  // to rank 0: somebody is missing
 constexpr std::string_view kAreYouThere = "r";
 constexpr std::string_view kHere = "h";
@@ -25,7 +25,7 @@ constexpr char kVerdict = 'v';
 
 // How long rank 0 listens to the roll, and how long others wait for what it says.
 constexpr auto kRoll = std::chrono::milliseconds(500);
-constexpr auto kPatience = std::chrono::milliseconds(1200);
+constexpr auto kForVerdict = std::chrono::milliseconds(1200);
 
 // Of an error's message, in bytes.
 constexpr std::ptrdiff_t kMaxText = 1 << 16;
@@ -127,7 +127,7 @@ bool Exchange::answer() {
 void Exchange::give_up(std::string_view phase) {
   if (comm_->rank() == 0) call_the_roll(phase);
   send(0, std::string(kMissing));
-  for (const auto until = Clock::now() + kPatience; Clock::now() < until; sched_yield()) answer();
+  for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; sched_yield()) answer();
   std::string verdict = fmt::format("{}: rank 0 did not arrive before the deadline", phase);
   send(0, kVerdict + verdict);
   fail(std::move(verdict));

@@ -6,15 +6,14 @@
 #include <exception>
 
 #include "mpi/exchange.hpp"
+#include "mpi/tags.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {
 namespace {
 
-constexpr int kTag = 2;
-
 void send(const Communicator& comm, int rank, std::span<const std::byte> bytes) {
-  check(MPI_Send(bytes.data(), to_count(bytes.size()), MPI_BYTE, rank, kTag, comm.get()), "MPI_Send");
+  check(MPI_Send(bytes.data(), to_count(bytes.size()), MPI_BYTE, rank, kMessageTag, comm.get()), "MPI_Send");
 }
 
 // Until a message is empty; takes them all, also where they cannot be kept.
@@ -24,10 +23,11 @@ void receive_all(const Communicator& comm, const std::function<void(std::span<co
   do {
     MPI_Status status;
     int count = 0;
-    check(MPI_Probe(0, kTag, comm.get(), &status), "MPI_Probe");
+    check(MPI_Probe(0, kMessageTag, comm.get(), &status), "MPI_Probe");
     check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
     message.resize(static_cast<std::size_t>(count));
-    check(MPI_Recv(message.data(), count, MPI_BYTE, 0, kTag, comm.get(), MPI_STATUS_IGNORE), "MPI_Recv");
+    check(MPI_Recv(message.data(), count, MPI_BYTE, 0, kMessageTag, comm.get(), MPI_STATUS_IGNORE),
+          "MPI_Recv");
     if (message.empty() || error) continue;
     try {
       take(message);

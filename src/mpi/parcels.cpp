@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "mpi/tags.hpp"
+
 namespace rota::mpi {
 namespace {
-
-constexpr int kTag = 5;
 
 // For one more, so that adding it cannot fail.
 void make_place(auto& all) {
@@ -24,7 +24,7 @@ void Outbox::send(int rank, std::shared_ptr<const Bytes> parcel) {
   make_place(parcels_);
   make_place(requests_);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Isend(parcel->data(), count, MPI_BYTE, rank, kTag, comm_->get(), &request), "MPI_Isend");
+  check(MPI_Isend(parcel->data(), count, MPI_BYTE, rank, kParcelTag, comm_->get(), &request), "MPI_Isend");
   parcels_.push_back(std::move(parcel));
   requests_.push_back(request);
 }
@@ -48,13 +48,14 @@ std::shared_ptr<const Bytes> Inbox::receive() {
   for (;;) {
     int has_come = 0;
     MPI_Status status{};
-    check(MPI_Iprobe(0, kTag, comm_->get(), &has_come, &status), "MPI_Iprobe");
+    check(MPI_Iprobe(0, kParcelTag, comm_->get(), &has_come, &status), "MPI_Iprobe");
     if (has_come == 0) break;
     int count = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
     coming_.push_back({.parcel = std::make_shared<Bytes>(static_cast<std::size_t>(count))});
     Coming& last = coming_.back();
-    check(MPI_Irecv(last.parcel->data(), count, MPI_BYTE, 0, kTag, comm_->get(), &last.request), "MPI_Irecv");
+    check(MPI_Irecv(last.parcel->data(), count, MPI_BYTE, 0, kParcelTag, comm_->get(), &last.request),
+          "MPI_Irecv");
   }
   if (coming_.empty()) return nullptr;
   int is_done = 0;

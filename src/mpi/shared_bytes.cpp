@@ -14,6 +14,7 @@
 
 #include "mpi/exchange.hpp"
 #include "mpi/memory_file.hpp"
+#include "mpi/tags.hpp"
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
 
@@ -21,7 +22,6 @@ namespace rota::mpi {
 namespace {
 
 constexpr std::size_t kPieceBytes = 1 << 18;
-constexpr int kTag = 1;
 
 SharedBytes map(const MemoryFile& file) {
   auto memory = file.map();
@@ -180,7 +180,7 @@ SharedBytes join(const Nodes& nodes, std::string_view phase, std::span<const std
   Requests requests;
   for (std::size_t at = 0; all.rank() > 0 && at < mine.size(); at += kPieceBytes) {
     const auto piece = mine.subspan(at, std::min(kPieceBytes, mine.size() - at));
-    check(MPI_Isend(piece.data(), to_count(piece.size()), MPI_BYTE, 0, kTag, all.get(),
+    check(MPI_Isend(piece.data(), to_count(piece.size()), MPI_BYTE, 0, kSharedBytesTag, all.get(),
                     &requests.emplace_back()),
           "MPI_Isend");
   }
@@ -191,7 +191,8 @@ SharedBytes join(const Nodes& nodes, std::string_view phase, std::span<const std
     for (int rank = 1; rank < all.size(); ++rank) {
       for (auto left = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]); left > 0;) {
         const std::size_t count = std::min(kPieceBytes, left);
-        check(MPI_Recv(piece.data(), to_count(count), MPI_BYTE, rank, kTag, all.get(), MPI_STATUS_IGNORE),
+        check(MPI_Recv(piece.data(), to_count(count), MPI_BYTE, rank, kSharedBytesTag, all.get(),
+                       MPI_STATUS_IGNORE),
               "MPI_Recv");
         attempt(error, [&] { sink(std::span(piece).first(count)); });
         left -= count;

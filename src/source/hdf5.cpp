@@ -202,7 +202,7 @@ Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& dat
   }
 }
 
-std::string describe(const Field& field) {
+std::string type_text(const Field& field) {
   return fmt::format("{} [{}]{}", to_string(field.dtype), fmt::join(field.shape, ", "),
                      field.ragged ? ", ragged" : "");
 }
@@ -215,8 +215,8 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("open {}: field \"{}\" is {}, but {} in {}; join files whose fields are the same",
                             files.path(i), expected[f].field.name,
-                            f < found.size() ? describe(found[f].field) : "missing",
-                            describe(expected[f].field), files.path(0)));
+                            f < found.size() ? type_text(found[f].field) : "missing",
+                            type_text(expected[f].field), files.path(0)));
   }
 }
 

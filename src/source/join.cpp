@@ -13,14 +13,14 @@
 namespace rota {
 namespace {
 
-constexpr std::string_view kTask = "join datasets";
+constexpr std::string_view kJoining = "join datasets";
 
 class Joined final : public Source {
  public:
   explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
     begins_.push_back(0);
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const internal::SourceFacts facts = internal::ask_facts(*sources_[s], kTask);
+      const internal::SourceFacts facts = internal::ask_facts(*sources_[s], kJoining);
       if (s == 0) fields_ = facts.fields;
       if (facts.fields != fields_) refuse(s, facts.fields);
       if (facts.size > kMaxCount - begins_.back()) refuse_sum(s, facts.size);
@@ -71,7 +71,7 @@ class Joined final : public Source {
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
     std::vector<std::int64_t> sizes;
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const auto own = internal::ask_part_sizes(*sources_[s], size_of(s), kTask);
+      const auto own = internal::ask_part_sizes(*sources_[s], size_of(s), kJoining);
       sizes.insert(sizes.end(), own.begin(), own.end());
       if (own.empty()) sizes.push_back(size_of(s));
     }
@@ -146,14 +146,14 @@ class Joined final : public Source {
  private:
   [[noreturn]] void refuse(std::size_t s, const std::vector<Field>& fields) const {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: number 0 has {}; number {} has {}; give all the same fields", kTask,
+                fmt::format("{}: number 0 has {}; number {} has {}; give all the same fields", kJoining,
                             internal::describe(fields_), s, internal::describe(fields)));
   }
   [[noreturn]] void refuse_sum(std::size_t s, std::int64_t size) const {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("{}: number {} has {} samples, behind {} of those before; all together may have 2^62",
-                    kTask, s, size, begins_.back()));
+                    kJoining, s, size, begins_.back()));
   }
   [[nodiscard]] std::int64_t size_of(std::size_t s) const noexcept { return begins_[s + 1] - begins_[s]; }
   [[nodiscard]] std::size_t source_of(SampleId id) const noexcept {

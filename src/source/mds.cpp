@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kVersion = 2;
+constexpr std::int64_t kMdsVersion = 2;
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
 // Places in a shard are numbers of 32 bits.
 constexpr std::uint64_t kMostPackedShard = std::uint64_t{1} << 32;
@@ -100,9 +100,9 @@ std::optional<PackedFile> read_packed(const json& shard) {
 // Of the index, or of a shard.
 void require_version(const json& versioned, const std::string& where) {
   const auto version = versioned.at("version").get<std::int64_t>();
-  if (version == kVersion) return;
+  if (version == kMdsVersion) return;
   throw Error(ErrorCode::unsupported,
-              fmt::format("{}: version {} of MDS; rota knows {}", where, version, kVersion));
+              fmt::format("{}: version {} of MDS; rota knows {}", where, version, kMdsVersion));
 }
 
 Shard read_shard(const json& shard, const std::string& where) {

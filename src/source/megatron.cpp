@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -19,23 +18,16 @@ namespace {
 // the document index (uint64); of each sequence its tokens (int32), then of each its first byte in X.bin
 // (int64); the document index, which is the first sequence of each document, and the number of sequences
 // (int64); where data are multimodal, a mode (int8) of each sequence, which is not read.
-constexpr std::string_view kMagic{"MMIDIDX\0\0", 9};
+constexpr std::string_view kIndexMagic{"MMIDIDX\0\0", 9};
 constexpr std::uint64_t kSequencesAt = 9 + 8 + 1;
 constexpr std::uint64_t kEntriesAt = kSequencesAt + 8;
-constexpr std::uint64_t kHeadBytes = kEntriesAt + 8;
-constexpr std::uint64_t kVersion = 1;
-constexpr std::array<std::optional<DType>, 9> kTypes = {std::nullopt,   DType::uint8,   DType::int8,
-                                                        DType::int16,   DType::int32,   DType::int64,
-                                                        DType::float64, DType::float32, DType::uint16};
+constexpr std::uint64_t kIndexHeadBytes = kEntriesAt + 8;
+constexpr std::uint64_t kIndexVersion = 1;
+constexpr std::array<std::optional<DType>, 9> kElementTypes = {std::nullopt,   DType::uint8,   DType::int8,
+                                                               DType::int16,   DType::int32,   DType::int64,
+                                                               DType::float64, DType::float32, DType::uint16};
 
 std::string bin_name(const std::string& idx) { return idx.substr(0, idx.size() - 4) + ".bin"; }
-
-template <typename T>
-T get(std::span<const std::byte> bytes, std::size_t at) {
-  T value{};
-  std::memcpy(&value, bytes.data() + at, sizeof(value));
-  return value;
-}
 
 /// What stands first in an index.
 struct Head {
@@ -43,13 +35,13 @@ struct Head {
   std::uint64_t sequences = 0;
   std::uint64_t entries = 0;  // of the document index
 
-  [[nodiscard]] std::uint64_t places_at() const noexcept { return kHeadBytes + sequences * 4; }
+  [[nodiscard]] std::uint64_t places_at() const noexcept { return kIndexHeadBytes + sequences * 4; }
   [[nodiscard]] std::uint64_t documents_at() const noexcept { return places_at() + sequences * 8; }
 };
 
 // Parts of an index lie inside of it, and nothing else does.
 void require_sizes(const RecordFile& file, const Head& head) {
-  if (head.sequences > (file.bytes() - kHeadBytes) / 12) {
+  if (head.sequences > (file.bytes() - kIndexHeadBytes) / 12) {
     throw file.damage(kSequencesAt,
                       fmt::format("it says that there are {} sequences, more than its {} bytes can tell of",
                                   head.sequences, file.bytes()));
@@ -69,23 +61,23 @@ void require_sizes(const RecordFile& file, const Head& head) {
 }
 
 Head read_head(const RecordFile& file) {
-  std::array<std::byte, kHeadBytes> bytes{};
+  std::array<std::byte, kIndexHeadBytes> bytes{};
   if (file.bytes() < bytes.size()) throw file.damage(0, "it is no index of Megatron-LM, or was cut short");
   file.read(0, bytes);
-  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) != 0) {
     throw file.damage(0, "it is no index of Megatron-LM");
   }
-  if (const auto version = get<std::uint64_t>(bytes, 9); version != kVersion) {
+  if (const auto version = number_at<std::uint64_t>(bytes, 9); version != kIndexVersion) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("open {}: version {} of Megatron-LM's index; rota knows {}", file.path(), version,
-                            kVersion));
+                            kIndexVersion));
   }
-  const auto code = get<std::uint8_t>(bytes, 17);
-  if (code >= kTypes.size() || !kTypes.at(code))
+  const auto code = number_at<std::uint8_t>(bytes, 17);
+  if (code >= kElementTypes.size() || !kElementTypes.at(code))
     throw file.damage(17, fmt::format("type {} is not known", code));
-  const Head head{.dtype = *kTypes.at(code),
-                  .sequences = get<std::uint64_t>(bytes, kSequencesAt),
-                  .entries = get<std::uint64_t>(bytes, kEntriesAt)};
+  const Head head{.dtype = *kElementTypes.at(code),
+                  .sequences = number_at<std::uint64_t>(bytes, kSequencesAt),
+                  .entries = number_at<std::uint64_t>(bytes, kEntriesAt)};
   require_sizes(file, head);
   return head;
 }
@@ -94,7 +86,7 @@ Head read_head(const RecordFile& file) {
 std::vector<ByteRange> read_sequences(const RecordFile& file, const Head& head, const RecordFile& data) {
   std::vector<std::int32_t> lengths(head.sequences);
   std::vector<std::int64_t> places(head.sequences);
-  file.read(kHeadBytes, std::as_writable_bytes(std::span(lengths)));
+  file.read(kIndexHeadBytes, std::as_writable_bytes(std::span(lengths)));
   file.read(head.places_at(), std::as_writable_bytes(std::span(places)));
   std::vector<ByteRange> sequences;
   sequences.reserve(lengths.size());

@@ -17,7 +17,7 @@
 namespace rota {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNumpyMagic = "\x93NUMPY";
 constexpr std::size_t kMostHeaderBytes = 1 << 16;  // NumPy itself refuses more than 10,000
 
 std::optional<DType> dtype_of(std::string_view text) {
@@ -147,7 +147,8 @@ NpyHeader read_npy_header(const RecordFile& file, std::uint64_t at, std::uint64_
   std::array<char, kShortHead + 2> head{};
   if (bytes < head.size()) throw damaged("it is no NPY array, or was cut short");
   next(std::as_writable_bytes(std::span(head)).first(kShortHead));
-  if (!std::string_view(head.data(), head.size()).starts_with(kMagic)) throw damaged("it is no NPY array");
+  if (!std::string_view(head.data(), head.size()).starts_with(kNumpyMagic))
+    throw damaged("it is no NPY array");
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(head[i]));
   };

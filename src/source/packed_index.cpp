@@ -8,13 +8,13 @@ namespace rota {
 namespace {
 
 // Numbers of samples and of ranges, and how the file is packed; then come the ranges, and the keys.
-struct Head {
+struct PackedHead {
   std::int64_t samples = 0;
   std::uint64_t ranges = 0;
   std::uint64_t packing = 0;
   std::int64_t raw_bytes = 0;
 };
-static_assert(sizeof(Head) % alignof(ByteRange) == 0);
+static_assert(sizeof(PackedHead) % alignof(ByteRange) == 0);
 
 [[noreturn]] void fail() {
   throw Error(ErrorCode::corrupt, "read an index of samples: it is damaged; index the files again");
@@ -23,10 +23,10 @@ static_assert(sizeof(Head) % alignof(ByteRange) == 0);
 }  // namespace
 
 std::vector<std::byte> pack_index(const RecordIndex& index, const PackedAs& as) {
-  const Head head{.samples = index.samples,
-                  .ranges = index.ranges.size(),
-                  .packing = static_cast<std::uint64_t>(as.packing),
-                  .raw_bytes = as.raw_bytes};
+  const PackedHead head{.samples = index.samples,
+                        .ranges = index.ranges.size(),
+                        .packing = static_cast<std::uint64_t>(as.packing),
+                        .raw_bytes = as.raw_bytes};
   std::vector<std::byte> bytes;
   const auto put = [&bytes](std::span<const std::byte> part) {
     bytes.insert(bytes.end(), part.begin(), part.end());
@@ -39,7 +39,7 @@ std::vector<std::byte> pack_index(const RecordIndex& index, const PackedAs& as) 
 }
 
 PackedIndex::PackedIndex(std::span<const std::byte> bytes, std::size_t fields) {
-  Head head;
+  PackedHead head;
   if (bytes.size() < sizeof(head)) fail();
   std::memcpy(&head, bytes.data(), sizeof(head));
   bytes = bytes.subspan(sizeof(head));

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 
 #include "rota/error.hpp"
@@ -16,13 +15,6 @@ namespace {
 // A record: its length (uint64), that length's checksum (uint32), its bytes, and their checksum.
 constexpr std::size_t kHeadBytes = 12;
 constexpr std::size_t kFootBytes = 4;
-
-template <typename T>
-T get(std::span<const std::byte> bytes, std::size_t at) {
-  T value{};
-  std::memcpy(&value, bytes.data() + at, sizeof(value));
-  return value;
-}
 
 // CRC32C as TensorFlow masks it (tensorflow/core/lib/hash/crc32c.h): a checksum of data that holds checksums
 // would be weak.
@@ -53,8 +45,8 @@ class TfRecordFormat final : public RecordFormat {
     for (std::uint64_t at = 0; at < file.bytes();) {
       const auto head = scan.at(at, kHeadBytes);
       if (head.size() < kHeadBytes) throw file.damage(at, "a record's head is cut short");
-      const auto length = get<std::uint64_t>(head, 0);
-      if (masked_crc(head.first(8)) != get<std::uint32_t>(head, 8)) {
+      const auto length = number_at<std::uint64_t>(head, 0);
+      if (masked_crc(head.first(8)) != number_at<std::uint32_t>(head, 8)) {
         throw file.damage(at,
                           "the checksum of a record's length is wrong: it is damaged, or no TFRecord file");
       }
@@ -75,7 +67,7 @@ class TfRecordFormat final : public RecordFormat {
   [[nodiscard]] std::size_t foot_bytes() const override { return kFootBytes; }
   void check(const RecordFile& file, const ByteRange& range, std::span<const std::byte> bytes,
              std::span<const std::byte> foot) const override {
-    if (masked_crc(bytes) == get<std::uint32_t>(foot, 0)) return;
+    if (masked_crc(bytes) == number_at<std::uint32_t>(foot, 0)) return;
     throw file.damage(range.offset,
                       fmt::format("the checksum of a record of {} bytes is wrong", bytes.size()));
   }
@@ -91,7 +83,7 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   const Descriptor file = files.open(i);
   std::array<std::byte, kHeadBytes> head{};
   if (read_at(file.get(), head, 0) != static_cast<std::int64_t>(head.size())) return false;
-  return masked_crc(std::span(head).first(8)) == get<std::uint32_t>(head, 8);
+  return masked_crc(std::span(head).first(8)) == number_at<std::uint32_t>(head, 8);
 }
 
 std::shared_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options) {

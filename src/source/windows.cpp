@@ -17,7 +17,7 @@
 namespace rota {
 namespace {
 
-constexpr std::string_view kTask = "make windows";
+constexpr std::string_view kMakingWindows = "make windows";
 
 // How many windows `rows` rows have.
 std::int64_t count_windows(std::int64_t rows, const WindowOptions& options) noexcept {
@@ -28,9 +28,9 @@ class Windows final : public Source {
  public:
   Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
       : rows_(std::move(rows)), options_(options) {
-    const internal::SourceFacts facts = internal::ask_facts(*rows_, kTask);
+    const internal::SourceFacts facts = internal::ask_facts(*rows_, kMakingWindows);
     std::vector<std::int64_t> parts;
-    if (!options_.across_files) parts = internal::ask_part_sizes(*rows_, facts.size, kTask);
+    if (!options_.across_files) parts = internal::ask_part_sizes(*rows_, facts.size, kMakingWindows);
     if (parts.empty()) parts.push_back(facts.size);
     for (const std::int64_t part : parts) {
       row_parts_.add(part);
@@ -118,7 +118,7 @@ class Windows final : public Source {
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
     std::vector<std::int64_t> lengths =
-        internal::ask_shard_lengths(*rows_, row_parts_.total(), shards, kTask);
+        internal::ask_shard_lengths(*rows_, row_parts_.total(), shards, kMakingWindows);
     std::int64_t end = 0;
     std::int64_t done = 0;
     for (std::int64_t& length : lengths) {
@@ -148,7 +148,7 @@ class Windows final : public Source {
       field.shape.insert(field.shape.begin(), options_.length);
       fields_.push_back(std::move(field));
     }
-    internal::check_fields(fields_, kTask, "a window", ErrorCode::invalid_argument);
+    internal::check_fields(fields_, kMakingWindows, "a window", ErrorCode::invalid_argument);
   }
 
   // Rows to be read, and where in there each window begins.
@@ -226,7 +226,7 @@ class Windows final : public Source {
 }  // namespace
 
 void WindowOptions::validate() const {
-  constexpr internal::OptionCheck kCheck(kTask);
+  constexpr internal::OptionCheck kCheck(kMakingWindows);
   kCheck.in_range("length", length, 1, internal::kUnbounded, "rows");
   kCheck.in_range("stride", stride, 1, internal::kUnbounded, "rows");
 }

@@ -14,7 +14,7 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::string_view kTask = "dispatch a source";
+constexpr std::string_view kDispatching = "dispatch a source";
 
 struct FieldText {
   Field field;
@@ -75,7 +75,7 @@ void require_one_shard(const StreamFacts& facts) {
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("{}: it has {} shards, and what is read once has 1; give it to a stream loader as it is",
-                  kTask, facts.shards));
+                  kDispatching, facts.shards));
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ void check(const Dispatch& dispatch, const World& world) {
                 "dispatch a source: Dispatch::source is null on rank 0, which reads it; without "
                 "StreamLoaderOptions::comm each process is rank 0 of a world of its own");
   }
-  constexpr OptionCheck kCheck(kTask);
+  constexpr OptionCheck kCheck(kDispatching);
   kCheck.in_range("shards", dispatch.shards, 1, kMaxShards);
   kCheck.one_of("rank_split", dispatch.rank_split, {"by_sample", "by_shard"});
 }
@@ -95,7 +95,7 @@ std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi
   std::string text;
   mpi::together(comm, "ask what a dispatched source is", [&] {
     if (comm.rank() != 0) return;
-    const StreamFacts facts = ask_facts(*dispatch.source, kTask);
+    const StreamFacts facts = ask_facts(*dispatch.source, kDispatching);
     require_one_shard(facts);
     Description description{
         .fields = {}, .cursor_numbers = facts.cursor_numbers, .fingerprint = dispatch.source->fingerprint()};

@@ -14,7 +14,7 @@ namespace {
 
 using internal::SplitCursor;
 
-constexpr std::string_view kTask = "expand a stream";
+constexpr std::string_view kExpanding = "expand a stream";
 
 // What all streams of one source share.
 struct Rule {
@@ -95,7 +95,7 @@ class ExpandedStream final : public ShardStream {
 class Expansion final : public internal::StreamAdaptor {
  public:
   Expansion(std::shared_ptr<const StreamSource> source, ExpandFunction expand, ExpandOptions options)
-      : StreamAdaptor(std::move(source), 2, kTask),
+      : StreamAdaptor(std::move(source), 2, kExpanding),
         rule_{.expand = std::move(expand), .most = options.most},
         fields_(options.fields.empty() ? inner_fields() : options.fields),
         name_(std::move(options.name)) {
@@ -103,8 +103,8 @@ class Expansion final : public internal::StreamAdaptor {
       throw Error(ErrorCode::invalid_argument,
                   "expand a stream: there is no function that makes samples (it is empty)");
     }
-    internal::OptionCheck(kTask).in_range("most", rule_.most, 1);
-    internal::check_fields(fields_, kTask, "fields", ErrorCode::invalid_argument);
+    internal::OptionCheck(kExpanding).in_range("most", rule_.most, 1);
+    internal::check_fields(fields_, kExpanding, "fields", ErrorCode::invalid_argument);
   }
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }

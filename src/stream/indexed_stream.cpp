@@ -16,7 +16,7 @@
 namespace rota {
 namespace {
 
-constexpr std::string_view kTask = "make a stream";
+constexpr std::string_view kMakingStream = "make a stream";
 
 constexpr std::int64_t kMostAhead = 32;                    // samples of a shard
 constexpr std::size_t kMostBlock = std::size_t{16} << 10;  // their bytes
@@ -181,11 +181,11 @@ class IndexedStream final : public ShardStream {
 class IndexedShards final : public StreamSource {
  public:
   IndexedShards(std::shared_ptr<const Source> source, std::int64_t shards) : source_(std::move(source)) {
-    internal::SourceFacts facts = internal::ask_facts(*source_, kTask);
+    internal::SourceFacts facts = internal::ask_facts(*source_, kMakingStream);
     fields_ = std::move(facts.fields);
     begins_.reserve(static_cast<std::size_t>(shards) + 1);
     begins_.push_back(0);
-    const auto lengths = internal::ask_shard_lengths(*source_, facts.size, shards, kTask);
+    const auto lengths = internal::ask_shard_lengths(*source_, facts.size, shards, kMakingStream);
     for (std::int64_t s = 0; s < shards && lengths.empty(); ++s) {
       begins_.push_back(share(facts.size, s + 1, shards));
     }
@@ -249,9 +249,10 @@ class IndexedShards final : public StreamSource {
 
 std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> source, std::int64_t shards) {
   if (!source) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: there is no source (a null pointer)", kTask));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: there is no source (a null pointer)", kMakingStream));
   }
-  internal::OptionCheck(kTask).in_range("shards", shards, 1, kMaxShards);
+  internal::OptionCheck(kMakingStream).in_range("shards", shards, 1, kMaxShards);
   if (source->is_spread()) {
     throw Error(
         ErrorCode::unsupported,

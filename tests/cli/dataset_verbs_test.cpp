@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "irregular_file.hpp"
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
 
@@ -184,6 +185,30 @@ TEST_F(DatasetVerb, IndexNeverBecomesAFileOfTheDataset) {
     EXPECT_THAT(ended.output, HasSubstr("it would be one of the dataset's files"));
   }
   EXPECT_EQ(rota("index 'data/*.jsonl' -o data/saved").code, 0);
+}
+
+TEST_F(DatasetVerb, IndexNeverReplacesWhatIsNoRegularFile) {
+  make_lines(3);
+  write("kept", "mine");
+  for (const rota::test::IrregularKind& kind : rota::test::irregular_kinds()) {
+    kind.make(dir_ / kind.name);
+    const auto before = std::filesystem::symlink_status(dir_ / kind.name).type();
+    const Ended ended = rota("index data --force -o '" + kind.name + "'");
+    EXPECT_EQ(ended.code, 1) << kind.name;
+    EXPECT_THAT(ended.output, HasSubstr("name another")) << kind.name;
+    EXPECT_EQ(std::filesystem::symlink_status(dir_ / kind.name).type(), before) << kind.name;
+  }
+  std::filesystem::create_symlink("kept", dir_ / "link");
+  EXPECT_THAT(rota("index data --force -o link").output, HasSubstr("a symbolic link is there"));
+  EXPECT_TRUE(std::filesystem::is_symlink(dir_ / "link"));
+}
+
+TEST_F(DatasetVerb, IndexCountsAFileOnceHoweverManyArraysAreInIt) {
+  write("make.py",
+        "import numpy\n"
+        "for i in range(3): numpy.savez(f'{i}.npz', a=numpy.zeros(4), b=numpy.ones(4))\n");
+  ASSERT_EQ(run_command("cd " + dir_.path().string() + " && /usr/bin/python3 make.py").code, 0);
+  EXPECT_THAT(rota("index '*.npz' --format npz -o saved").output, HasSubstr("looked into  3 of 3 files"));
 }
 
 TEST_F(DatasetVerb, IndexThatFailsLeavesTheCatalogAsItWas) {

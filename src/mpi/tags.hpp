@@ -1,0 +1,12 @@
+#pragma once
+
+// The tags of messages between ranks: one for each kind, so that none is taken for another.
+
+namespace rota::mpi {
+
+inline constexpr int kSharedBytesTag = 1;
+inline constexpr int kMessageTag = 2;
+inline constexpr int kParcelTag = 3;
+inline constexpr int kControlTag = 4;
+
+}  // namespace rota::mpi
