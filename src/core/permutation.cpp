@@ -95,7 +95,7 @@ std::uint64_t Permutation::exchanged(std::uint64_t i) const noexcept {
 // Several at once: one waits for its multiplications, so the others are computed meanwhile.
 template <std::size_t lanes>
 void Permutation::forward(std::array<u64, lanes>& x) const noexcept {
-  std::array<Halves, lanes> at;
+  std::array<Halves, lanes> at{};
   for (std::size_t j = 0; j < lanes; ++j) at[j] = halves(x[j], b_, reciprocal_);
   for (std::size_t k = 0; k < rounds_; k += 2) {
     for (Halves& h : at) h.high = add(h.high, round_value(h.low, keys_[k], a_), a_);
@@ -113,7 +113,7 @@ std::int64_t Permutation::operator()(std::int64_t i) const noexcept {
 }
 
 void Permutation::apply(std::span<SampleId> places) const noexcept {
-  std::array<u64, 4> x;
+  std::array<u64, 4> x{};
   for (; places.size() >= x.size(); places = places.subspan(x.size())) {
     for (std::size_t j = 0; j < x.size(); ++j) x[j] = static_cast<u64>(places[j].value);
     forward(x);

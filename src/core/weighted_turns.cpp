@@ -65,21 +65,21 @@ double worst_error(std::span<const double> weights, double sum, const std::vecto
 
 }  // namespace
 
-std::vector<std::int64_t> quantise(std::span<const double> given) {
-  const std::vector<double> weights = near_one(given);
-  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<std::int64_t> quantised(weights.size());
+std::vector<std::int64_t> quantise(std::span<const double> weights) {
+  const std::vector<double> scaled = near_one(weights);
+  const double sum = std::accumulate(scaled.begin(), scaled.end(), 0.0);
+  std::vector<std::int64_t> quantised(scaled.size());
   std::vector<std::int64_t> best;
   double least = std::numeric_limits<double>::infinity();
   for (std::int64_t scale = 1; scale <= kLongestPeriod && least > kExact; ++scale) {
     std::int64_t period = 0;
-    for (std::size_t d = 0; d < weights.size(); ++d) {
-      const std::int64_t rounded = std::llround(weights[d] / sum * static_cast<double>(scale));
-      quantised[d] = weights[d] == 0 ? 0 : std::max<std::int64_t>(rounded, 1);
+    for (std::size_t d = 0; d < scaled.size(); ++d) {
+      const std::int64_t rounded = std::llround(scaled[d] / sum * static_cast<double>(scale));
+      quantised[d] = scaled[d] == 0 ? 0 : std::max<std::int64_t>(rounded, 1);
       period += quantised[d];
     }
     if (period > kLongestPeriod) break;
-    const double error = worst_error(weights, sum, quantised, period);
+    const double error = worst_error(scaled, sum, quantised, period);
     if (error >= least) continue;
     least = error;
     best = quantised;

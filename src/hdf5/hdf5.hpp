@@ -22,8 +22,8 @@ namespace rota::hdf5 {
 /// Throws Error{io} made of `what` (tried, on what) and the deepest line of HDF5's error stack.
 [[noreturn]] void fail(std::string_view what);
 
-/// An HDF5 identifier that is closed with `Close` when it dies, under the lock. Move-only.
-template <herr_t (*Close)(hid_t)>
+/// An HDF5 identifier that is closed with `close_id` when it dies, under the lock. Move-only.
+template <herr_t (*close_id)(hid_t)>
 class Handle {
  public:
   Handle() noexcept = default;
@@ -39,7 +39,7 @@ class Handle {
   ~Handle() {
     if (id_ < 0) return;
     const auto guard = lock();
-    Close(id_);
+    close_id(id_);
   }
 
   [[nodiscard]] hid_t get() const noexcept { return id_; }

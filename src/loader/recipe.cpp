@@ -32,8 +32,8 @@ void Mixture::validate() const {
   const auto refuse = [](const std::string& why) {
     throw Error(ErrorCode::invalid_argument, "mix datasets: " + why);
   };
-  constexpr internal::OptionCheck kCheck("mix datasets");
-  kCheck.one_of("end", end, {"first_exhausted", "all_exhausted", "steps"});
+  constexpr internal::OptionCheck kMixCheck("mix datasets");
+  kMixCheck.one_of("end", end, {"first_exhausted", "all_exhausted", "steps"});
   (void)quantise(weights_of(*this));
   for (std::size_t d = 0; d < datasets.size(); ++d) {
     if (!datasets[d].source) refuse(fmt::format("number {} is none (a null pointer)", d));
@@ -42,7 +42,7 @@ void Mixture::validate() const {
       refuse(fmt::format("number {} has no samples; leave it out", d));
   }
   const bool ends_by_steps = end == MixtureEnd::steps;
-  if (ends_by_steps) kCheck.in_range("steps", steps, 1);
+  if (ends_by_steps) kMixCheck.in_range("steps", steps, 1);
   if (!ends_by_steps && steps != 0) {
     refuse(fmt::format("steps is {}; leave it, or let the mixture end by MixtureEnd::steps", steps));
   }

@@ -50,9 +50,9 @@ void Relay::serve(Work&& work) {
 }
 
 bool Relay::go(Exchange& exchange) {
-  constexpr auto kPatience = std::chrono::milliseconds(100);
+  constexpr auto kLastMove = std::chrono::milliseconds(100);
   const std::scoped_lock lock(mutex_);
-  for (const auto until = Clock::now() + kPatience; Clock::now() < until; sched_yield()) {
+  for (const auto until = Clock::now() + kLastMove; Clock::now() < until; sched_yield()) {
     if (operation_ == nullptr || !operation_->is_started()) break;
     serve([&](Operation& operation) { return exchange.advance(operation); });
   }

@@ -12,10 +12,10 @@ namespace {
 
 // The shuffle filter stores the first bytes of all elements, then all second ones, and so on; bytes that make
 // no whole element follow as they are.
-template <std::size_t Size>
+template <std::size_t size>
 void gather(const std::byte* from, std::size_t count, std::byte* to) {
   for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t b = 0; b < Size; ++b) to[i * Size + b] = from[b * count + i];
+    for (std::size_t b = 0; b < size; ++b) to[i * size + b] = from[b * count + i];
   }
 }
 

@@ -37,8 +37,8 @@ StreamRing::StreamRing(const StreamSource& source, StreamBatchPool& pool, const 
       epoch_(start.epoch),
       instances_(source, start.world, static_cast<std::size_t>(std::max(options.workers, 1))),
       queues_(static_cast<std::size_t>(std::max(options.workers, 1))),
+      fixed_bytes_(fixed_bytes(pool.fields(), batch_size_)),
       stats_(queues_.size()) {
-  fixed_bytes_ = fixed_bytes(pool.fields(), batch_size_);
   begin_epoch(std::move(start.places), start.first);
   settle();
   for (int w = 0; w < options.workers; ++w) {

@@ -136,9 +136,9 @@ class StreamRing {
   bool is_assembling_ = false;
   std::deque<Item> ready_;
   std::vector<std::unique_ptr<Ticket>> unused_;
-  std::size_t queued_ = 0;        // tickets in the queue that are not void
-  std::int64_t bytes_ = 0;        // of open and ready batches, of cursors and of ragged fields
-  std::int64_t fixed_bytes_ = 0;  // of an open batch
+  std::size_t queued_ = 0;    // tickets in the queue that are not void
+  std::int64_t bytes_ = 0;    // of open and ready batches, of cursors and of ragged fields
+  std::int64_t fixed_bytes_;  // of an open batch
   std::vector<WorkerStats> stats_;
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
