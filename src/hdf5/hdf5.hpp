@@ -47,7 +47,7 @@ class Handle {
   /// Closes now, and throws where that fails: for files that were written.
   void close(std::string_view what) {
     const auto guard = lock();
-    if (id_ >= 0 && Close(std::exchange(id_, H5I_INVALID_HID)) < 0) fail(what);
+    if (id_ >= 0 && close_id(std::exchange(id_, H5I_INVALID_HID)) < 0) fail(what);
   }
 
  private:
