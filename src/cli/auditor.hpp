@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/audit.hpp"
@@ -21,8 +22,8 @@ inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max(
 /// where the steps before lead. What is in a step is for the auditors that derive from it. *One thread.*
 class Auditor {
  public:
-  Auditor(const AuditOptions& options, const TraceStart& first, Problems& problems)
-      : start_(first), options_(options), problems_(&problems) {}
+  Auditor(AuditOptions options, TraceStart first, Problems& problems)
+      : start_(std::move(first)), options_(std::move(options)), problems_(&problems) {}
   virtual ~Auditor() = default;
   Auditor(const Auditor&) = delete;
   Auditor& operator=(const Auditor&) = delete;
@@ -53,12 +54,14 @@ class Auditor {
   void add(ProblemKind kind, std::string text);  // of the phase
   [[nodiscard]] PhaseReport& phase() { return report_.phases.back(); }
 
+  // NOLINTBEGIN(misc-non-private-member-variables-in-classes): what all auditors work on
   AuditReport report_;
   Position at_;
   TraceStart start_;             // of the phase at hand
   std::optional<TraceEnd> end_;  // of the last phase whose ranks all ended in order
   AuditOptions options_;
   Problems* problems_;
+  // NOLINTEND(misc-non-private-member-variables-in-classes)
 
  private:
   void check_lockstep(const Step& step, bool counts);

@@ -105,14 +105,16 @@ class SampleBlock {
 class IndexedStream final : public ShardStream {
  public:
   // Of samples [begin, end), from number `at` on, with so many bytes of memory.
-  IndexedStream(const Source& source, std::span<const Field> fields, ShardId shard, SampleRange samples,
-                std::int64_t at, std::size_t bytes)
+  IndexedStream(const Source& source, std::shared_ptr<const std::vector<Field>> shared_fields, ShardId shard,
+                SampleRange samples, std::int64_t at, std::size_t bytes)
       : source_(source),
+        fields_(std::move(shared_fields)),
         shard_(shard),
         samples_(samples),
         next_(samples.begin + at),
         block_bytes_(bytes),
-        block_(source, fields) {
+        block_(source, *fields_) {
+    const std::vector<Field>& fields = *fields_;
     memory_.resize(fields.size());
     offsets_.resize(fields.size());
     for (std::size_t f = 0; f < memory_.size(); ++f) {
@@ -167,6 +169,7 @@ class IndexedStream final : public ShardStream {
   }
 
   const Source& source_;
+  std::shared_ptr<const std::vector<Field>> fields_;
   ShardId shard_;
   SampleRange samples_;
   std::int64_t next_;
@@ -182,7 +185,7 @@ class IndexedShards final : public StreamSource {
  public:
   IndexedShards(std::shared_ptr<const Source> source, std::int64_t shards) : source_(std::move(source)) {
     internal::SourceFacts facts = internal::ask_facts(*source_, kMakingStream);
-    fields_ = std::move(facts.fields);
+    fields_ = std::make_shared<const std::vector<Field>>(std::move(facts.fields));
     begins_.reserve(static_cast<std::size_t>(shards) + 1);
     begins_.push_back(0);
     const auto lengths = internal::ask_shard_lengths(*source_, facts.size, shards, kMakingStream);
@@ -200,7 +203,7 @@ class IndexedShards final : public StreamSource {
     auto own = internal::instance_of(*source_, worker);
     return own ? std::make_unique<IndexedShards>(*this, std::move(own)) : nullptr;
   }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return *fields_; }
   [[nodiscard]] std::int64_t shards() const override { return std::ssize(begins_) - 1; }
   [[nodiscard]] std::int64_t cursor_numbers() const override { return 1; }
 
@@ -241,7 +244,7 @@ class IndexedShards final : public StreamSource {
   }
 
   std::shared_ptr<const Source> source_;
-  std::vector<Field> fields_;
+  std::shared_ptr<const std::vector<Field>> fields_;
   std::vector<std::int64_t> begins_;  // [shards + 1]
 };
 

@@ -148,7 +148,7 @@ TEST(When, KnowsWhatLiesAheadWhateverTheBatchesAndWorldsWereBefore) {
 }
 
 TEST(When, CountsAMixturesSamplesInTheirOwnEpochs) {
-  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     LoaderOptions options = random_options(random);

@@ -179,7 +179,7 @@ TEST_F(Hdf5Storage, AsManyChunksAreFoundAsEveryKindOfIndexCounts) {
                                version);
         const Samples samples(*open_hdf5(path), ids({0, 100, 249, 6000, 7999}));
         std::vector<std::int64_t> read;
-        for (int i = 0; i < 5; ++i) read.push_back(samples.values<std::int64_t>(0, i)[0]);
+        for (std::size_t i = 0; i < 5; ++i) read.push_back(samples.values<std::int64_t>(0, i)[0]);
         EXPECT_THAT(read, ElementsAre(0, 100, 249, 6000, 0)) << version << options << chunk;
       }
     }
