@@ -19,7 +19,6 @@ namespace rota {
 using internal::BatchMaker;
 using internal::BatchMemory;
 using internal::Bringer;
-using internal::LoaderAccess;
 using internal::LoaderPlace;
 using internal::Recipe;
 using internal::Ring;
