@@ -123,7 +123,7 @@ TEST_F(EveryVerb, EndsWithoutAWordWhereNobodyReads) {
   const PipeOfNobody pipe;
   for (const std::string& line : right()) {
     for (const std::string handler : {"", "trap '' PIPE; "}) {
-      const Ended ended = run(handler + ROTA_CLI + " " + line + " >&9");
+      const Ended ended = run(fmt::format("{}{} {} >&9", handler, ROTA_CLI, line));
       EXPECT_EQ(ended.code, 128 + SIGPIPE) << handler << line;
       EXPECT_THAT(ended.output, Not(HasSubstr("error"))) << handler << line;
     }
@@ -247,7 +247,7 @@ TEST_F(EveryVerb, NamesAPathThatLeadsToSomethingElse) {
       const bool is_of_checkpoint = verb == "inspect" || verb == "verify";
       if (is_of_checkpoint && (path == "fifo" || path == "directory")) continue;
       if (verb == "verify" && path == "dangling") continue;  // damage, which it reports
-      const std::string line = verb + " " + path;
+      const std::string line = fmt::format("{} {}", verb, path);
       const Ended ended = run(rota(line));
       EXPECT_EQ(ended.code, 1) << line << ": " << ended.output;
       expect_error(line, ended.output, path);

@@ -221,14 +221,14 @@ std::vector<Edge> calls() {
           "TensorOfNoName",
           [](auto& loader) {
             const auto b = loader.next();
-            b->tensor("");
+            (void)b->tensor("");
           },
           ErrorCode::not_found, "x"),
       on_loader(
           "TensorPastTheLast",
           [](auto& loader) {
             const auto b = loader.next();
-            b->tensor(2);
+            (void)b->tensor(2);
           },
           kRange, "2"),
       on_loader("BatchesThatOutliveTheLoader",

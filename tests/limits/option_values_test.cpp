@@ -30,8 +30,9 @@ using test::told_stream;
 
 /// A row for options of `Options`, which `use` is called with.
 template <typename Options>
-auto row_of(std::string task, std::function<void(const Options&)> use) {
-  return [=](const Options& options, std::string option, std::string value, std::string range) {
+auto row_of(const std::string& task, std::function<void(const Options&)> use) {
+  return [=](const Options& options, const std::string& option, const std::string& value,
+             const std::string& range) {
     return Refusal{.what = task + ": " + option,
                    .call = [=] { use(options); },
                    .words = {task + ": " + option + " is " + value, "it must be " + range}};

@@ -16,13 +16,13 @@ namespace rota::test {
 /// A loader of any kind for a world.
 using MakeLoader = std::function<Loader(World)>;
 
-inline MakeLoader one_dataset(std::int64_t samples, LoaderOptions options) {
+inline MakeLoader one_dataset(std::int64_t samples, const LoaderOptions& options) {
   const auto source = std::make_shared<FaultySource>(samples, true);
   return [=](World world) { return Loader(source, options, world); };
 }
 
 /// Of 40 and 24 samples, 2 : 1.
-inline MakeLoader two_datasets(LoaderOptions options, MixtureEnd end = MixtureEnd::first_exhausted) {
+inline MakeLoader two_datasets(const LoaderOptions& options, MixtureEnd end = MixtureEnd::first_exhausted) {
   const auto first = std::make_shared<FaultySource>(40, true);
   const auto second = std::make_shared<FaultySource>(24, true);
   return [=](World world) {
