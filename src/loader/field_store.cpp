@@ -9,6 +9,7 @@
 #include "source/field_check.hpp"
 
 namespace rota::internal {
+
 FieldStore::FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
     : fields_(std::move(fields)),
       offsets_(fields_->size()),
