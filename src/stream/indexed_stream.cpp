@@ -52,12 +52,13 @@ class SampleBlock {
     ids.resize(lay_out(ids, most));
     if (ids.size() < 2) return;
     for (std::size_t f = 0; f < memory_.size(); ++f) {
-      const Field& field = fields_[f];
-      const auto rows = field.ragged ? static_cast<std::size_t>(offsets_[f][ids.size()]) : ids.size();
-      if (bytes_[f].size() < rows * field.row_bytes()) bytes_[f].resize(rows * field.row_bytes());
+      const bool ragged = fields_[f].ragged;
+      const std::size_t row_bytes = fields_[f].row_bytes();
+      const auto rows = ragged ? static_cast<std::size_t>(offsets_[f][ids.size()]) : ids.size();
+      if (bytes_[f].size() < rows * row_bytes) bytes_[f].resize(rows * row_bytes);
       memory_[f] = {.data = bytes_[f].data(),
-                    .row_bytes = field.row_bytes(),
-                    .offsets = field.ragged ? offsets_[f].data() : nullptr};
+                    .row_bytes = row_bytes,
+                    .offsets = ragged ? offsets_[f].data() : nullptr};
     }
     source_.read(ids, BatchView(memory_, 0, ids.size()));
     first_ = ids[0].value;
@@ -80,9 +81,8 @@ class SampleBlock {
           offsets_[f].push_back(offsets_[f].back() + more);
         }
       }
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        sizes[i] += static_cast<std::size_t>(rows[i]) * field.row_bytes();
-      }
+      const std::size_t row_bytes = field.row_bytes();
+      for (std::size_t i = 0; i < ids.size(); ++i) sizes[i] += static_cast<std::size_t>(rows[i]) * row_bytes;
     }
     std::size_t count = 0;
     for (std::size_t bytes = 0; count < ids.size() && sizes[count] <= most - bytes; ++count) {

@@ -21,6 +21,11 @@ std::size_t bytes_of(const StreamCursor& cursor) noexcept {
 
 }  // namespace
 
+void exchange(StreamCursor& a, StreamCursor& b) noexcept {
+  a.numbers.swap(b.numbers);
+  a.blob.swap(b.blob);
+}
+
 void forget_blob(StreamCursor& cursor) noexcept {
   if (cursor.blob.capacity() > kShort) cursor.blob = std::string();
 }
@@ -32,7 +37,7 @@ void ShardPlace::advance(StreamCursor* behind) noexcept {
 }
 
 void ShardPlace::take(StreamCursor& here) noexcept {
-  std::swap(cursor, here);
+  exchange(cursor, here);
   forget_blob(here);
   skip = 0;
 }

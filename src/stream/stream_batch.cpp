@@ -44,7 +44,7 @@ void StreamBatchMemory::set(std::size_t i, std::size_t shard, Reading& reading) 
   held_bytes += reading.extra_bytes(store.fields());
   advances[i].shard = shard;
   advances[i].has_cursor = reading.has_cursor;
-  if (reading.has_cursor) std::swap(advances[i].cursor, reading.cursor);
+  if (reading.has_cursor) exchange(advances[i].cursor, reading.cursor);
   forget_blob(reading.cursor);
   for (std::size_t f = 0; f < store.fields().size(); ++f) {
     const std::span<const std::byte> bytes = reading.sample.bytes(f);
