@@ -6,12 +6,12 @@
 #include <new>
 #include <utility>
 
+#include "mpi/tags.hpp"
 #include "rota/error.hpp"
 
 namespace rota::checkpoint {
 namespace {
 
-constexpr int kTag = 1;
 constexpr std::size_t kMessageBytes = std::size_t{1} << 30;
 
 mpi::Communicator duplicate(const mpi::Communicator& comm) {
@@ -269,10 +269,12 @@ void transfer(Exchanged& exchanged, int self, MPI_Comm comm, mpi::Requests& requ
   for (int r = 0; r < static_cast<int>(exchanged.outgoing.size()); ++r) {
     if (r == self) continue;
     in_messages(exchanged.incoming[static_cast<std::size_t>(r)], [&](std::byte* bytes, int count) {
-      mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, r, kTag, comm, &requests.emplace_back()), "MPI_Irecv");
+      mpi::check(MPI_Irecv(bytes, count, MPI_BYTE, r, mpi::kCheckpointTag, comm, &requests.emplace_back()),
+                 "MPI_Irecv");
     });
     in_messages(exchanged.outgoing[static_cast<std::size_t>(r)], [&](const std::byte* bytes, int count) {
-      mpi::check(MPI_Isend(bytes, count, MPI_BYTE, r, kTag, comm, &requests.emplace_back()), "MPI_Isend");
+      mpi::check(MPI_Isend(bytes, count, MPI_BYTE, r, mpi::kCheckpointTag, comm, &requests.emplace_back()),
+                 "MPI_Isend");
     });
   }
 }

@@ -190,8 +190,8 @@ void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_vie
 /// programs that keep it elsewhere: what `save` adds to a snapshot. Some 50 bytes a shard and 7 for each of
 /// its cursor's numbers, more where numbers are large, and 4/3 of the bytes of all blobs; of a dispatch, some
 /// 30 bytes a shard and a pending item and 4/3 of the items' bytes. Waits and throws as `save` does, on all
-/// ranks; throws Error{timeout} as `next` does, and Error{out_of_range} from 2 GiB on, which is for a
-/// checkpoint.
+/// ranks; throws Error{timeout} as `next` does, and Error{out_of_range} where several ranks have 2 GiB or
+/// more, which are for a checkpoint.
 std::string state(const StreamLoader& loader);
 
 /// Puts the loader where `state` says, in any world, as a checkpoint would. Not collective, but all ranks

@@ -22,7 +22,7 @@ struct ShardId {
   friend auto operator<=>(const ShardId&, const ShardId&) = default;
 };
 
-/// The most of anything that is counted: samples of a dataset, epochs, steps. Two of them can be added.
+/// The most of anything that is counted: samples of a dataset, epochs, steps. Adding one never overflows.
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 62;
 
 /// How far a run has come. The whole state of the order is in these integers, the same on every rank.

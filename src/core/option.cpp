@@ -8,7 +8,9 @@
 #include "rota/error.hpp"
 
 namespace rota::internal {
+namespace {
 
+// As people write it where it is a bound: "4096", "2^31 - 1".
 std::string bound_text(std::int64_t bound) {
   constexpr std::int64_t kLong = std::int64_t{1} << 20;
   const auto power = static_cast<std::uint64_t>(bound);
@@ -17,6 +19,8 @@ std::string bound_text(std::int64_t bound) {
     return fmt::format("2^{} - 1", std::countr_one(power));
   return std::to_string(bound);
 }
+
+}  // namespace
 
 void OptionCheck::in_range(std::string_view option, std::int64_t value, std::int64_t least, std::int64_t most,
                            std::string_view note) const {

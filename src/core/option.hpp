@@ -38,7 +38,4 @@ class OptionCheck {
   std::string_view task_;
 };
 
-/// A number as people write it where it is a bound: "4096", "2^31 - 1".
-std::string bound_text(std::int64_t bound);
-
 }  // namespace rota::internal

@@ -284,7 +284,7 @@ bool Schedule::Impl::leads_to(const Position& at, std::int64_t size) const {
 
 std::optional<Position> Schedule::Impl::find(const Position& at, std::int64_t size, const Turn& turn) const {
   check(at, size);
-  if (turn.epoch >= epochs_) return std::nullopt;
+  if (plan().samples() == 0 || turn.epoch >= epochs_) return std::nullopt;
   if (std::pair(turn.epoch, turn.consumed) >= std::pair(at.epoch, at.consumed)) {
     return find_ahead(at, size, turn);
   }

@@ -27,13 +27,16 @@ using internal::WeightedTurns;
 
 class Loader::Impl {
  public:
-  Impl(std::shared_ptr<const Source> source, Recipe recipe, LoaderOptions options, World world)
+  using Owner = std::unique_ptr<Impl, internal::DeleteWhereMade>;
+  static Owner make(std::shared_ptr<const Source> source, Recipe recipe, LoaderOptions options, World world);
+
+  Impl(std::shared_ptr<const Source> source, Recipe recipe, Tally tally, LoaderOptions options, World world)
       : source_(std::move(source)),
         recipe_(std::move(recipe)),
         options_(std::move(options)),
         world_(world),
         fetched_before_(source_->fetched()),
-        tally_(options_.bad_samples),
+        tally_(std::move(tally)),
         maker_(source_, recipe_, options_, world),
         scratch_(maker_.make_scratch(0)) {
     if (source_->is_spread()) bringer_.emplace(*source_, recipe_, options_, world_);
@@ -206,10 +209,12 @@ void Loader::Impl::check(const Position& position, const MixtureState* mixture) 
   if (mixture != nullptr) {
     const std::int64_t changed_at = mixture->changed_at;
     if (position.is_countable() && position.epoch == 0 && position.consumed >= changed_at) return;
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("seek to epoch {}, sample {}, step {} of a mixture: it stays in epoch 0, and its "
-                            "weights were set at sample {}; before that, seek with the state of then",
-                            position.epoch, position.consumed, position.step, changed_at));
+    throw Error(
+        ErrorCode::out_of_range,
+        fmt::format("seek to epoch {}, sample {}, step {} of a mixture: it stays in epoch 0, and its "
+                    "weights were set at sample {}; before that, seek with the state of then; steps go "
+                    "from 0 to 2^62",
+                    position.epoch, position.consumed, position.step, changed_at));
   }
   const std::int64_t samples = recipe_.orders.front().plan().samples();
   if (!position.is_countable() || position.consumed > samples) {
@@ -338,31 +343,45 @@ World world_alone() {
   return {};
 }
 
-// Checks what a loader is to be made of; where ranks will count bad samples together, on all of them.
-Recipe checked(const LoaderOptions& options, const World& world, const std::function<Recipe()>& make_recipe) {
-  std::optional<Recipe> recipe;
-  const auto work = [&] {
-    options.validate();
-    world.validate();
-    recipe.emplace(make_recipe());
-  };
-  const BadSamples& bad = options.bad_samples;
+// Runs `work` on this rank; where ranks will count bad samples together, on all of them, or it throws on all.
+void run_with_others(const BadSamples& bad, const std::function<void()>& work) {
   if (bad.policy == OnBadSample::skip && bad.comm != nullptr) {
     mpi::together(*bad.comm, "make a loader", work);
   } else {
     work();
   }
+}
+
+// Checks what a loader is to be made of.
+Recipe checked(const LoaderOptions& options, const World& world, const std::function<Recipe()>& make_recipe) {
+  std::optional<Recipe> recipe;
+  run_with_others(options.bad_samples, [&] {
+    options.validate();
+    world.validate();
+    recipe.emplace(make_recipe());
+  });
   return *std::move(recipe);
 }
 
 }  // namespace
+
+Loader::Impl::Owner Loader::Impl::make(std::shared_ptr<const Source> source, Recipe recipe,
+                                       LoaderOptions options, World world) {
+  const BadSamples bad = options.bad_samples;
+  Tally tally(bad);  // before what may fail on one rank alone
+  Owner impl;
+  run_with_others(bad, [&] {
+    impl.reset(new Impl(std::move(source), std::move(recipe), std::move(tally), std::move(options), world));
+  });
+  return impl;
+}
 
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world) {
   Recipe recipe = checked(options, world, [&] {
     if (source) return Recipe(*source, options);
     throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
   });
-  impl_.reset(new Impl(std::move(source), std::move(recipe), std::move(options), world));
+  impl_ = Impl::make(std::move(source), std::move(recipe), std::move(options), world);
 }
 Loader::Loader(const Mixture& mixture, LoaderOptions options, World world) {
   std::shared_ptr<const Source> source;
@@ -373,7 +392,7 @@ Loader::Loader(const Mixture& mixture, LoaderOptions options, World world) {
     require_same_size(*source, made);
     return made;
   });
-  impl_.reset(new Impl(std::move(source), std::move(recipe), std::move(options), world));
+  impl_ = Impl::make(std::move(source), std::move(recipe), std::move(options), world);
 }
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
     : Loader(std::move(source), std::move(options), world_alone()) {}

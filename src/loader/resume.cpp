@@ -155,10 +155,14 @@ std::string describe_loader(const Checkpoint& checkpoint, std::string_view name)
 
 void require_same(const Loader& loader, const mpi::Communicator& comm) {
   require_whole(loader.world(), comm);
-  const LoaderState mine = internal::state_of(loader);
-  const std::string bad_samples = describe(loader.options().bad_samples);
-  const std::string state = to_text(mine) + bad_samples;
-  const std::string text = describe(mine) + "; " + bad_samples;
+  std::string state;
+  std::string text;
+  mpi::together(comm, "compare loaders", [&] {
+    const LoaderState mine = internal::state_of(loader);
+    const std::string bad_samples = describe(loader.options().bad_samples);
+    state = to_text(mine) + bad_samples;
+    text = describe(mine) + "; " + bad_samples;
+  });
   const std::string first_state = mpi::broadcast(comm, state);
   const std::string first = mpi::broadcast(comm, text);
   mpi::together(comm, "compare loaders", [&] {

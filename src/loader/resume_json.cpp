@@ -168,7 +168,7 @@ std::int64_t StateObject::any_number_of(const Json& value, std::string_view key)
 
 std::int64_t StateObject::number_of(const Json& value, std::string_view key) const {
   const std::int64_t number = any_number_of(value, key);
-  if (number < 0 || number > kMostInState) fail(key, fmt::format("is not from 0 to {}", kMostInState));
+  if (number < 0 || number > kMaxCount) fail(key, fmt::format("is not from 0 to {}", kMaxCount));
   return number;
 }
 

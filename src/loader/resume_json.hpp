@@ -12,14 +12,12 @@
 #include <vector>
 
 #include "loader/resume_refusal.hpp"
+#include "rota/types.hpp"
 
 namespace rota::internal {
 
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;  // to be written
-
-/// No number of a state is larger, so that counting on from it cannot overflow.
-inline constexpr std::int64_t kMostInState = std::int64_t{1} << 62;
 
 /// The head of a state of `kind`.
 [[nodiscard]] OrderedJson new_state(std::string_view kind);
@@ -53,7 +51,7 @@ class StateObject {
 
   [[nodiscard]] bool has(std::string_view key) const;
   [[nodiscard]] StateObject object(std::string_view key) const;
-  /// 0 to kMostInState.
+  /// 0 to kMaxCount.
   [[nodiscard]] std::int64_t number(std::string_view key) const;
   /// Such numbers.
   [[nodiscard]] std::vector<std::int64_t> numbers(std::string_view key) const;

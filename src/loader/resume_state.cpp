@@ -34,8 +34,8 @@ OrderIdentity identity_of(const Loader& loader) {
           .interleave = order.plan().interleave(),
           .shuffle = std::string(to_string(order.shuffle())),
           .seed = std::to_string(options.seed),
-          .block = {.samples = std::min(options.block.samples, kMostInState),
-                    .blocks = std::min(options.block.blocks, kMostInState)}};
+          .block = {.samples = std::min(options.block.samples, kMaxCount),
+                    .blocks = std::min(options.block.blocks, kMaxCount)}};
 }
 
 std::string describe_dataset(const OrderIdentity& order) {
@@ -88,7 +88,7 @@ LoaderState state_of(const Loader& loader) {
   const LoaderOptions& options = loader.options();
   LoaderState state{.order = identity_of(loader),
                     .place = {.position = loader.position()},
-                    .global_batch_size = std::min(options.global_batch_size, kMostInState),
+                    .global_batch_size = options.global_batch_size,
                     .tail = std::string(to_string(options.tail)),
                     .epochs = options.epochs == kEndless ? "endless" : std::to_string(options.epochs),
                     .world_size = loader.world().size};

@@ -113,7 +113,7 @@ using Run = std::function<void(Operation&)>;
 void agree(const World& world, const Run& run, std::string_view phase, const std::exception_ptr& error);
 
 /// **Collective.** Every rank's bytes, in order of rank, on every rank. Throws Error{out_of_range} on all
-/// where they are 2 GiB or more.
+/// where those of several ranks are 2 GiB or more.
 [[nodiscard]] std::vector<std::string> all_gather(const World& world, const Run& run, std::string_view phase,
                                                   std::string mine);
 

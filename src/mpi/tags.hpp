@@ -8,5 +8,6 @@ inline constexpr int kSharedBytesTag = 1;
 inline constexpr int kMessageTag = 2;
 inline constexpr int kParcelTag = 3;
 inline constexpr int kControlTag = 4;
+inline constexpr int kCheckpointTag = 5;
 
 }  // namespace rota::mpi

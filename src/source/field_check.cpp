@@ -50,6 +50,12 @@ void check_fields(std::span<const Field> fields, std::string_view task, std::str
 void check_row_count(const Field& field, std::int64_t rows, std::int64_t before) {
   const std::size_t row_bytes = field.row_bytes();
   if (rows >= 0 && rows <= most_rows(row_bytes) - before) return;
+  if (rows >= 0 && rows <= most_rows(row_bytes)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("make a batch: field \"{}\" would have more than 2^50 bytes; lower "
+                            "global_batch_size",
+                            field.name));
+  }
   throw Error(
       ErrorCode::callback,
       fmt::format("size field \"{}\": the source says that a sample has {} rows of {} bytes; that cannot be",

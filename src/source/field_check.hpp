@@ -26,8 +26,8 @@ void check_fields(std::span<const Field> fields, std::string_view task, std::str
 [[nodiscard]] constexpr std::int64_t most_rows(std::size_t row_bytes) noexcept {
   return kMaxTensorBytes / (row_bytes == 0 ? 1 : static_cast<std::int64_t>(row_bytes));
 }
-/// Throws Error{callback} for a number of rows that ragged field `field` cannot have, or not behind `before`
-/// others in one tensor.
+/// Throws Error{callback} for a number of rows that ragged field `field` cannot have, Error{invalid_argument}
+/// where a batch has `before` of them already, and cannot have these, too.
 void check_row_count(const Field& field, std::int64_t rows, std::int64_t before = 0);
 
 /// Bytes of the fixed fields of `samples` samples. Throws Error{invalid_argument} beyond kMaxTensorBytes.

@@ -89,7 +89,8 @@ std::string_view format_by_name(std::string_view name) {
 constexpr std::string_view kWhatToDo =
     "restore it, or leave it out by a glob, or say which format it is (\"files\": each file is a sample)";
 
-// File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole.
+// File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole,
+// and Error{unsupported} where files of that format may not be compressed.
 void refuse_damaged(const FileList& files, std::size_t i, std::string_view format) {
   const Descriptor opened = files.open(i);
   const RecordFile file{.files = files, .index = i, .fd = opened.get()};
@@ -98,6 +99,12 @@ void refuse_damaged(const FileList& files, std::size_t i, std::string_view forma
     throw file.damage(0, fmt::format("it is named as {}, and does not begin so: it is damaged, cut short or "
                                      "something else; {}",
                                      format, kWhatToDo));
+  }
+  if (format != "tar" && format != "lines") {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("open {}: it is compressed, and only tar, lines and mds are unpacked as they are "
+                            "read; unpack it first",
+                            file.path()));
   }
   // All of it: a checksum stands at its end.
   unpack(file, packing, [](std::span<const std::byte>) { return true; });

@@ -284,7 +284,7 @@ std::shared_ptr<const FileIndex> index_open_files(
 
 void refuse_compressed(const RecordFile& file) {
   using namespace std::string_view_literals;
-  std::array<char, 6> head{};
+  std::array<char, 7> head{};  // one more than the longest of them
   const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
   const std::string_view text(head.data(), static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
   for (const auto& [magic, name] : {std::pair{"\x1F\x8B"sv, "gzip"},

@@ -22,7 +22,6 @@
 namespace rota {
 namespace {
 
-using internal::kMostInState;
 using internal::kStreamKind;
 using internal::SavedStream;
 using internal::ShardPlace;
@@ -60,8 +59,7 @@ std::int64_t digest_of(std::string_view blob) {
 std::int64_t remaining(const StreamSource& source, const ShardPlace& place) {
   if (place.is_done) return 0;
   const auto samples = internal::ask_remaining(source, place.shard, place.cursor);
-  return samples ? std::clamp<std::int64_t>(*samples - place.skip, 0, kMostInState)
-                 : internal::kUnknownWeight;
+  return samples ? std::clamp<std::int64_t>(*samples - place.skip, 0, kMaxCount) : internal::kUnknownWeight;
 }
 
 /// What this rank adds to the tensors, in order of its shards.
@@ -78,7 +76,7 @@ struct Rows {
 };
 
 std::size_t width_of(const StreamLoader& loader) {
-  return kColumns + static_cast<std::size_t>(loader.source().cursor_numbers());
+  return kColumns + static_cast<std::size_t>(StreamState::facts(loader).cursor_numbers);
 }
 
 Rows rows_of(const StreamLoader& loader) {
@@ -167,7 +165,7 @@ class Saved {
 };
 
 bool Saved::is_sound(const Row& row) const noexcept {
-  const auto is_count = [](std::int64_t count) { return count >= 0 && count <= kMostInState; };
+  const auto is_count = [](std::int64_t count) { return count >= 0 && count <= kMaxCount; };
   return row.epoch == head_.run.position.epoch && (row.is_done == 0 || row.is_done == 1) &&
          is_count(row.skip) && is_count(row.position) && row.position >= row.skip && row.owner >= 0 &&
          row.owner < head_.world_size &&

@@ -211,7 +211,7 @@ PendingItems Saved::read_pending() const {
   for (const ItemRow& row : rows_from<ItemRow>(saved_.rows(names_.pending, kColumns))) {
     const bool fits = row.shard >= 0 && row.shard < head_.shards && row.position >= 0 && row.bytes >= 0 &&
                       row.bytes <= std::ssize(bytes) - static_cast<std::int64_t>(at) &&
-                      row.position < kMostInState / head_.shards;
+                      row.position < kMaxCount / head_.shards;
     if (!fits) saved_.refusal().fail(fmt::format("pending item {} cannot be one", items.size()));
     items.push_back({.epoch = row.epoch,
                      .number = row.position * head_.shards + row.shard,

@@ -21,8 +21,8 @@ std::string last_part(const std::string& name) { return name.substr(name.rfind('
 StreamHead head_of(const StreamLoader& loader) {
   const std::int64_t epochs = loader.options().epochs;
   return {.dataset = to_string(loader.fingerprint()),
-          .shards = loader.source().shards(),
-          .cursor_numbers = loader.source().cursor_numbers(),
+          .shards = StreamState::facts(loader).shards,
+          .cursor_numbers = StreamState::facts(loader).cursor_numbers,
           .run = StreamState::run(loader),
           .world_size = loader.world().size,
           .global_batch_size = loader.options().global_batch_size,
@@ -76,7 +76,7 @@ StreamHead SavedStream::head() const {
                   .global_batch_size = run.number("global_batch_size"),
                   .epochs = run.text("epochs")};
   // Steps are agreed on by 2 epoch + 1.
-  const bool is_sound = head.run.position.epoch < kMostInState / 2 &&
+  const bool is_sound = head.run.position.epoch < kMaxCount / 2 &&
                         head.run.epoch_began <= head.run.position.step && head.shards >= 1 &&
                         head.cursor_numbers >= 1 && head.world_size >= 1 && head.world_size <= INT_MAX;
   if (!is_sound) {
@@ -101,9 +101,10 @@ StreamInCheckpoint::StreamInCheckpoint(std::string_view kind, const Checkpoint& 
       checkpoint_(checkpoint) {}
 
 std::vector<std::int64_t> StreamInCheckpoint::rows(const std::string& tensor, std::size_t columns) const {
-  const auto& shape = checkpoint_.tensor(tensor).shape;
-  if (shape.size() != 2 || shape[1] != static_cast<std::int64_t>(columns)) {
-    refusal().fail(fmt::format("{} is not [rows, {}]", tensor, columns));
+  const TensorInfo& info = checkpoint_.tensor(tensor);
+  if (info.dtype != DType::int64 || info.shape.size() != 2 ||
+      info.shape[1] != static_cast<std::int64_t>(columns)) {
+    refusal().fail(fmt::format("{} is not int64 [rows, {}]", tensor, columns));
   }
   return checkpoint_.read<std::int64_t>(tensor);
 }

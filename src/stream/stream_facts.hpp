@@ -19,7 +19,6 @@ struct StreamFacts {
   std::vector<Field> fields;
   std::int64_t shards = 0;
   std::int64_t cursor_numbers = 0;
-  friend bool operator==(const StreamFacts&, const StreamFacts&) = default;
 };
 
 /// Throws what the source throws, as an Error, and Error{callback} for fields, shards or cursors that cannot

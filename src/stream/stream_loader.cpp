@@ -123,6 +123,7 @@ class StreamLoader::Impl {
   [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);
   void go_on(const StreamRun& run);
   [[nodiscard]] int owner(ShardId shard) const;
+  [[nodiscard]] const internal::StreamFacts& facts() const noexcept { return facts_; }
   [[nodiscard]] LoaderStats stats() const;
 
   [[nodiscard]] const StreamRun& run() const noexcept { return run_; }
@@ -329,6 +330,7 @@ LoaderStats StreamLoader::stats() const { return impl().stats(); }
 namespace internal {
 
 const StreamRun& StreamState::run(const StreamLoader& loader) { return loader.impl().run(); }
+const internal::StreamFacts& StreamState::facts(const StreamLoader& loader) { return loader.impl().facts(); }
 ShardFeed* StreamState::shards(const StreamLoader& loader) {
   return dynamic_cast<ShardFeed*>(loader.impl().feed());
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rota/stream_loader.hpp"
+#include "stream/stream_facts.hpp"
 
 namespace rota::internal {
 
@@ -22,6 +23,8 @@ struct StreamRun {
 class StreamState {
  public:
   [[nodiscard]] static const StreamRun& run(const StreamLoader& loader);
+  /// What its source said when the loader was made.
+  [[nodiscard]] static const StreamFacts& facts(const StreamLoader& loader);
   /// What it is fed by, one of the two; null for the other.
   [[nodiscard]] static ShardFeed* shards(const StreamLoader& loader);
   [[nodiscard]] static DispatchFeed* dispatch(const StreamLoader& loader);

@@ -230,8 +230,8 @@ void TraceWriter::add(const std::string& line, std::int64_t samples) {
 void TraceWriter::require_open(bool is_stream) const {
   const char* why = !internal::owned(lines_, "a trace writer").is_open() ? "it has ended"
                     : is_stream == is_stream_                            ? nullptr
-                    : is_stream_ ? "it is of a StreamLoader, and this is a Loader's batch"
-                                 : "it is of a Loader, and this is a StreamLoader's batch";
+                    : is_stream_ ? "it is of a StreamLoader, and this is of a Loader"
+                                 : "it is of a Loader, and this is of a StreamLoader";
   if (why == nullptr) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("write trace file {}: {}", lines_->path().string(), why));

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
-#include "rota/shard_plan.hpp"
+#include "rota/types.hpp"
 #include "trace/record.hpp"
 
 namespace rota::tracing {
@@ -106,7 +106,8 @@ std::int64_t phase_in_name(const std::filesystem::path& path) {
   std::int64_t phase = -1;
   if (!name.starts_with(kPrefix)) return phase;
   const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), phase);
-  return error == std::errc() && std::string_view(end).starts_with("-rank-") ? phase : -1;
+  const bool is_name = error == std::errc() && std::string_view(end).starts_with("-rank-");
+  return is_name && phase < kMaxTraced ? phase : -1;
 }
 
 }  // namespace

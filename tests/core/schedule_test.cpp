@@ -188,6 +188,13 @@ TEST(Schedule, EndsWithoutAStepWhereThereIsNothingToTake) {
       Schedule(Order(ShardPlan::equal(3, 5), Shuffle::global, 0), Tail::partial, 0).batch({}, 4, batch));
 }
 
+TEST(Schedule, FindsNoBatchWhereThereAreNoSamples) {
+  for (const Tail tail : {Tail::partial, Tail::carry, Tail::drop, Tail::pad}) {
+    const Schedule schedule(Order(ShardPlan::equal(0, 1), Shuffle::none, 0), tail, 1);
+    EXPECT_EQ(schedule.find({}, 4, {}), std::nullopt);
+  }
+}
+
 TEST(Schedule, PadsABatchLargerThanTheDatasetWithAllOfItAgain) {
   Schedule schedule(Order(ShardPlan::equal(3, 1), Shuffle::none, 0), Tail::pad, 1);
   GlobalBatch batch;

@@ -75,6 +75,30 @@ class BadSamplesOnRanks : public ::testing::TestWithParam<int> {
                          .bad_samples = {.policy = OnBadSample::skip, .io_retries = 0, .retry_wait = {}}};
 };
 
+/// A source whose shared memory is gone on one rank, as a loader finds when it is made.
+class LostSource : public FaultySource {
+ public:
+  explicit LostSource(bool is_lost) : FaultySource(300, true), is_lost_(is_lost) {}
+  [[nodiscard]] Fetched fetched() const override {
+    if (is_lost_) throw Error(ErrorCode::io, "the memory is gone");
+    return {};
+  }
+
+ private:
+  bool is_lost_;
+};
+
+TEST_P(BadSamplesOnRanks, AreNotSkippedByLoadersOfWhichOneCannotBeMade) {
+  source_ = std::make_shared<LostSource>(everybody().rank() == everybody().size() - 1);
+  try {
+    make(everybody());
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_THAT(error.what(), HasSubstr("the memory is gone"));
+  }
+}
+
 TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
   std::mt19937 random(3);  // the same on all ranks
   for (int round = 0; round < 20; ++round) {

@@ -125,12 +125,23 @@ TEST(LoaderOptions, MustSuitTheSourceAndTheWorld) {
 
 class HugeSource : public CountingSource {
  public:
-  using CountingSource::CountingSource;
+  explicit HugeSource(std::int64_t size, std::int64_t rows = std::numeric_limits<std::int64_t>::max() / 2)
+      : CountingSource(size), rows_(rows) {}
   void rows(std::span<const SampleId> /*ids*/, std::size_t /*field*/,
             std::span<std::int64_t> out) const override {
-    std::fill(out.begin(), out.end(), std::numeric_limits<std::int64_t>::max() / 2);
+    std::fill(out.begin(), out.end(), rows_);
   }
+
+ private:
+  std::int64_t rows_;
 };
+
+TEST(Loader, RefusesABatchOfMoreThanATensorMayHave) {
+  Loader loader(std::make_shared<HugeSource>(40, std::int64_t{1} << 46),
+                {.global_batch_size = 40, .workers = 0});
+  EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::invalid_argument),
+              HasSubstr("lower global_batch_size"));
+}
 
 TEST(Loader, RefusesSizesBeyondAllMemory) {
   Loader loader(std::make_shared<HugeSource>(10), {.workers = 0});

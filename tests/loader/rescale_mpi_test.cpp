@@ -171,5 +171,31 @@ TEST(Resume, LoadersThatDifferBetweenRanksAreToldApart) {
   }
 }
 
+/// A dataset that cannot say on one rank which it is.
+class UnnamedSource : public CountingSource {
+ public:
+  explicit UnnamedSource(bool is_named) : CountingSource(100), is_named_(is_named) {}
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    if (is_named_) return CountingSource::fingerprint();
+    throw Error(ErrorCode::io, "its list is gone");
+  }
+
+ private:
+  bool is_named_;
+};
+
+TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreRefusedOnAllRanks) {
+  const mpi::Communicator& comm = mpi_session().comm();
+  const bool is_last = comm.rank() == comm.size() - 1;
+  const Loader loader(std::make_shared<UnnamedSource>(!is_last), {}, comm.world());
+  try {
+    require_same(loader, comm);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("its list is gone"));
+  }
+}
+
 }  // namespace
 }  // namespace rota

@@ -87,6 +87,13 @@ TEST(Open, DoesNotTakeACompressedFileOfAnotherFormatForDamaged) {
               is_error(ErrorCode::invalid_argument, {"a.tar.gz is named as tar", "no such file"}));
 }
 
+TEST(Open, SaysWhichFormatsMayBeCompressed) {
+  const TemporaryDirectory directory;
+  python(directory, "import gzip\nopen('a.tfrecord.gz', 'wb').write(gzip.compress(b'text'))");
+  EXPECT_THAT(error_of([&] { open(directory.path()); }),
+              is_error(ErrorCode::unsupported, {"a.tfrecord.gz", "compressed", "unpack it first"}));
+}
+
 TEST(Open, TakesTheFormatThatIsForced) {
   const TemporaryDirectory directory;
   const auto path = h5py(directory, "a.h5", "f['x'] = np.arange(5)");

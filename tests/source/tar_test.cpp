@@ -173,9 +173,12 @@ for f, format in enumerate([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]):
 }
 
 TEST_F(Tar, RefusesOneThatIsCompressedInOtherWaysOrSparse) {
-  write("import tarfile as t\nt.open('a.tbz', 'w:bz2').close()");
-  EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
-              is_error(ErrorCode::unsupported, {at("a.tbz"), "compressed (bzip2)", "unpack it"}));
+  for (const std::string packing : {"bz2", "xz"}) {
+    write(fmt::format("import tarfile as t\nt.open('a.tar.{0}', 'w:{0}').close()", packing));
+    EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
+                is_error(ErrorCode::unsupported, {at("a.tar." + packing), "compressed (", "unpack it"}));
+    std::filesystem::remove(directory_ / ("a.tar." + packing));
+  }
 }
 
 // Of two samples of one block each, and what stands behind them.

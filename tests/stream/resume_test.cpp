@@ -135,6 +135,27 @@ TEST_F(StreamResume, RefusesACheckpointWithoutSuchALoader) {
   EXPECT_THROW(restore(loader, newest(), "other"), Error);
 }
 
+TEST_F(StreamResume, RefusesCursorsOfAnotherType) {
+  StreamLoader loader(numbered(), {});
+  Snapshot whole;
+  save(loader, whole);
+  CheckpointDirectory checkpoints({}, directory_.path());
+  checkpoints.save(0, whole);
+  const Checkpoint sound = *checkpoints.latest();
+  Snapshot changed;
+  changed.blob("loader/main/state", std::string(sound.blob("loader/main/state")));
+  const std::vector<double> cursors(5 * 11);
+  changed.tensor("loader/main/cursors", {11}, 5, cursors);
+  checkpoints.save(1, changed);
+  try {
+    restore(loader, *checkpoints.latest());
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::corrupt);
+    EXPECT_THAT(error.what(), HasSubstr("cursors is not int64 [rows, 11]"));
+  }
+}
+
 // Behind a long cursor some samples are read again.
 std::shared_ptr<NumberedStream> with_long_cursors(std::int64_t length) {
   auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{length});

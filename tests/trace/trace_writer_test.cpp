@@ -124,6 +124,12 @@ TEST(TraceWriter, TakesTheNextPhaseAtEachStart) {
   EXPECT_TRUE(std::filesystem::exists(dir / "new" / "traces" / "phase-000002-rank-00000.jsonl"));
 }
 
+TEST(TraceWriter, TakesNoPhaseFromANameThatNoneCanHave) {
+  const TemporaryDirectory dir;
+  dir.write("phase-9223372036854775807-rank-0.jsonl", "");
+  EXPECT_EQ(TraceWriter(dir.path(), small_loader()).phase(), 0);
+}
+
 TEST(TraceWriter, RefusesRanksThatDoNotKnowTheirPhase) {
   const TemporaryDirectory dir;
   const Loader loader = one_dataset(10, {})({.rank = 1, .size = 2});
