@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "rota/rota.hpp"
+#include "whole_number.hpp"
 
 namespace {
 
@@ -22,7 +23,8 @@ rota::Catalog make_catalog(const std::string& what, const std::string& last,
                            const rota::CatalogOptions& options) {
   if (what == "--manifest") return rota::Catalog::from_manifest(last, options);
   if (is_pattern(what)) {
-    const std::int64_t files = last == what ? 0 : std::stoll(last);  // else {total} in the names says it
+    // None: {total} in the names says it.
+    const std::int64_t files = last == what ? 0 : whole_number("the number of files", last);
     return rota::Catalog::from_pattern(what, {.files = files}, options);
   }
   return rota::Catalog(what, options);

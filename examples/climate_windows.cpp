@@ -19,6 +19,7 @@
 #include <stdexcept>
 
 #include "rota/rota.hpp"
+#include "whole_number.hpp"
 
 namespace {
 
@@ -199,7 +200,7 @@ int run(const rota::mpi::Session& session, std::int64_t steps, const fs::path& d
 int main(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] {
-    const std::int64_t steps = argc > 1 ? std::stoll(argv[1]) : 0;
+    const std::int64_t steps = argc > 1 ? whole_number("the number of steps", argv[1]) : 0;
     return run(session, steps, argc > 2 ? fs::path(argv[2]) : fs::temp_directory_path() / "climate_windows");
   });
 }

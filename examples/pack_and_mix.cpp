@@ -16,6 +16,7 @@
 #include <string>
 
 #include "rota/rota.hpp"
+#include "whole_number.hpp"
 
 namespace {
 
@@ -155,5 +156,7 @@ int run(const rota::mpi::Communicator& comm, std::int64_t stop_after) {
 
 int main(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
-  return session.run([&] { return run(session.comm(), argc > 1 ? std::stoll(argv[1]) : rota::kEndless); });
+  return session.run([&] {
+    return run(session.comm(), argc > 1 ? whole_number("the number of steps", argv[1]) : rota::kEndless);
+  });
 }

@@ -121,9 +121,9 @@ class Catalog {
   /// The files that `manifest` lists, in its order: a path on each line, or a JSON object on each with a
   /// string `path` and, if it likes, a number `samples`, which the file must then have. Paths are relative to
   /// the manifest's directory, or absolute, and go into the fingerprint as they are written. Empty lines are
-  /// passed over. **Collective** as above. Throws as above; Error{invalid_argument} naming a line that is
-  /// wrong, or has the path of another; Error{io} naming a path that is no regular file, where sizes are
-  /// evidence.
+  /// passed over. **Collective** as above. Throws as above; Error{invalid_argument} for a manifest that is no
+  /// regular file, such as a pipe, which could not be read again, and naming a line that is wrong, or has the
+  /// path of another; Error{io} naming a path that is no regular file, where sizes are evidence.
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
 
   /// Files whose names are computed from `pattern`, a path with the fields `{index}`, `{index:08}` (filled up
@@ -168,8 +168,9 @@ class Catalog {
   /// one that was saved or recognised before, or else a look decides when it is opened. What was opened in
   /// which order makes no difference. Files are named from the place that `origin` tells. Rank 0 writes.
   /// **Collective.** Throws Error{io}, and what was there is untouched, but where only the last fsync fails;
-  /// Error{invalid_argument} for a place among the files themselves or an unknown format; Error{unsupported}
-  /// for a distributed or a generated catalog.
+  /// Error{invalid_argument} for a place among the files themselves, for one where there is a symbolic link,
+  /// a directory, a device or the like, and for an unknown format; Error{unsupported} for a distributed or a
+  /// generated catalog.
   void save(const std::filesystem::path& file, const std::string& format = "auto") const;
   /// What had become of the files when a saved catalog was loaded.
   [[nodiscard]] const CatalogChanges& changes() const noexcept;

@@ -70,8 +70,13 @@ void visit(std::span<const std::size_t> files, int threads, Meter& meter,
   {
     std::vector<std::jthread> workers;
     const auto most = std::min<std::size_t>(static_cast<std::size_t>(threads), count);
-    for (std::size_t t = 1; t < most; ++t)
-      workers.push_back(internal::start_thread("index files", take, false));
+    try {
+      for (std::size_t t = 1; t < most; ++t)
+        workers.push_back(internal::start_thread("index files", take, false));
+    } catch (...) {
+      next = count;  // or those that run would go on to the end
+      throw;
+    }
     take(true);
   }
   for (const std::exception_ptr& error : errors) {

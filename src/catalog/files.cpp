@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -181,12 +182,13 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range) c
       std::clamp<std::int64_t>(count / kFilesPerThread, 1, crew_->options.listing_threads);
   std::vector<FileStat> stats(range.last - range.first);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
+  std::atomic<bool> is_given_up = false;
   Meter meter(crew_->options.progress, "ask for sizes", count);
   const auto ask_part = [&](std::int64_t part) noexcept {
     try {
       NameReader reader(names);
       const auto end = static_cast<std::size_t>(share(count, part + 1, parts));
-      for (auto i = static_cast<std::size_t>(share(count, part, parts)); i < end; ++i) {
+      for (auto i = static_cast<std::size_t>(share(count, part, parts)); i < end && !is_given_up; ++i) {
         stats[i] = ask_stat(reader[range.first + i]);
         meter.add(1);
         if (part == 0 && i % kFilesPerLook == 0) meter.look();
@@ -197,8 +199,13 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range) c
   };
   {
     std::vector<std::jthread> workers;
-    for (std::int64_t part = 1; part < parts; ++part)
-      workers.push_back(internal::start_thread("list files", ask_part, part));
+    try {
+      for (std::int64_t part = 1; part < parts; ++part)
+        workers.push_back(internal::start_thread("list files", ask_part, part));
+    } catch (...) {
+      is_given_up = true;  // or those that run would go on to the end
+      throw;
+    }
     ask_part(0);
   }
   for (const std::exception_ptr& error : errors) {

@@ -133,20 +133,18 @@ std::string_view to_string(FolderLayout layout) noexcept {
 }
 
 void PatternOptions::validate() const {
-  const auto require = [](bool is_right, std::string_view name, auto value, std::string_view range) {
-    if (is_right) return;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a catalog of a pattern: {} is {}; use {}", name, value, range));
+  const internal::OptionCheck check("make a catalog of a pattern");
+  const auto require = [&](bool is_right, std::string_view name, auto value, std::string_view range) {
+    if (!is_right) check.refuse(name, fmt::to_string(value), range);
   };
-  const auto require_number = [&](std::string_view name, std::int64_t value, std::int64_t least) {
-    require(value >= least && value <= kMostNumber, name, value, fmt::format("{} to 10^18", least));
+  const auto require_number = [&](std::string_view name, std::int64_t value) {
+    require(value >= 0 && value <= kMostNumber, name, value, "0 to 10^18");
   };
-  internal::OptionCheck("make a catalog of a pattern")
-      .one_of("layout", layout, {"round_robin", "blocks", "restart"});
-  require_number("files", files, 0);
-  require_number("first_index", first_index, 0);
-  require_number("folders", folders, 0);
-  require_number("first_folder", first_folder, 0);
+  check.one_of("layout", layout, {"round_robin", "blocks", "restart"});
+  require_number("files", files);
+  require_number("first_index", first_index);
+  require_number("folders", folders);
+  require_number("first_folder", first_folder);
   require(confidence >= 0 && confidence <= 1, "confidence", confidence, "0 to 1");
   require(missing_fraction > 0 && missing_fraction < 1, "missing_fraction", missing_fraction,
           "more than 0 and less than 1");

@@ -17,13 +17,12 @@ class PatternReader final : public Listing::Reader {
   std::string name_;
 };
 
-// floor(a x b / c); it and c are below 2^63.
+}  // namespace
+
 std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) noexcept {
   __extension__ using Wide = __int128;
   return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c);
 }
-
-}  // namespace
 
 NameNumbers NameSeries::numbers(std::int64_t i) const noexcept {
   NameNumbers numbers{.index = first_index + i, .folder = first_folder, .total = files};

@@ -14,6 +14,10 @@
 
 namespace rota {
 
+/// floor(a x b / c) of numbers from 0 on, whatever a x b is; c is above 0, and what comes of it is below
+/// 2^63.
+std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) noexcept;
+
 /// All that makes the names of files. Their order is by index; where each folder counts anew, by folder and
 /// then by index.
 struct NameSeries {

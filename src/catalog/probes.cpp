@@ -83,7 +83,7 @@ Probe Probes::beside(std::int64_t folder, bool is_behind) const noexcept {
   std::int64_t before = -1;
   if (series_.layout == FolderLayout::blocks) {
     const auto first_of = [&](std::int64_t f) {  // ceil(f N / F), for file i lies in folder floor(i F / N)
-      return series_.files / folders * f + (series_.files % folders * f + folders - 1) / folders;
+      return series_.files - scaled(folders - f, series_.files, folders);
     };
     behind = first_of(folder + 1);
     before = first_of(folder) - 1;

@@ -76,8 +76,13 @@ class Search {
     {
       std::vector<std::jthread> workers;
       const auto most = std::clamp<std::int64_t>((end - next) / kProbesPerThread, 1, threads);
-      for (std::int64_t t = 1; t < most; ++t) {
-        workers.push_back(internal::start_thread("look for files", [&, end] { take(end, false); }));
+      try {
+        for (std::int64_t t = 1; t < most; ++t) {
+          workers.push_back(internal::start_thread("look for files", [&, end] { take(end, false); }));
+        }
+      } catch (...) {
+        next_ = end;  // or those that run would go on to the end
+        throw;
       }
       take(end, true);
     }

@@ -6,12 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <new>
-#include <stdexcept>
 #include <utility>
 
 #include "cli/auditor.hpp"
 #include "cli/steps.hpp"
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "trace/trace_file.hpp"
 
@@ -128,25 +127,23 @@ void audit_phase(Auditor& auditor, const Phase& phase, std::int64_t limit, bool 
 
 std::unique_ptr<Auditor> make_auditor(const std::filesystem::path& dir, const AuditOptions& options,
                                       const TraceStart& first, Problems& problems) {
-  const auto refuse = [&] {
-    return Error(ErrorCode::unsupported,
-                 fmt::format("audit {}: {} samples need more memory than there is, 8 bytes "
-                             "each",
-                             dir.string(), fmt::join(first.samples, " + ")));
-  };
   if (first.is_mixture() && (options.epochs || options.complete)) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("audit {}: it is of {} datasets, each of which has epochs of its own; leave out "
                             "--epochs and --complete",
                             dir.string(), first.samples.size()));
   }
-  try {
-    return make_auditor(options, first, problems);
-  } catch (const std::bad_alloc&) {
-    throw refuse();
-  } catch (const std::length_error&) {
-    throw refuse();
+  if (first.is_stream() && options.samples.size() > 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("audit {}: it is of a stream, whose epochs have one number of samples, not {}; "
+                            "give --samples one",
+                            dir.string(), options.samples.size()));
   }
+  return internal::with_memory([&] { return make_auditor(options, first, problems); },
+                               [&] {
+                                 return fmt::format("audit {}: {} samples, at 8 bytes each", dir.string(),
+                                                    fmt::join(first.samples, " + "));
+                               });
 }
 
 }  // namespace
@@ -221,6 +218,8 @@ void compare_shards(AuditReport& report, const AuditReport& other, const std::fi
 }  // namespace
 
 void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
+  if (report.phases.empty() || other.phases.empty())
+    return;  // not audited: nothing is known of what is in it
   compare_batches(report, other, other_dir);
   compare_shards(report, other, other_dir);
 }

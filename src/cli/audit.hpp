@@ -71,14 +71,17 @@ struct AuditReport {
 };
 
 /// Audits the traces in `dir`. Steps of a phase at or after the one from which a later phase resumed were
-/// rolled back: they do not count, but must hold the same bytes, and the same samples where they were run
-/// again. Memory: 8 bytes per sample, a bit per sample and open epoch, 40 bytes per global batch; of streams,
-/// 24 bytes for each sample delivered. Throws Error{not_found} for a missing directory or one without traces,
-/// Error{io}, Error{invalid_argument} for `epochs` or `complete` of a mixture, whose datasets have their own.
+/// rolled back: they do not count, but must hold the same bytes, and the same samples where a batch of the
+/// same place and size was run again. Memory: 8 bytes and a bit per sample, a bit per sample and open epoch,
+/// 56 bytes per global batch that counts, 16 per slot that was rolled back; of streams, 24 bytes for each
+/// sample delivered, 64 for each rolled back. Lists that grow take up to twice as much. Throws
+/// Error{not_found} for a missing directory or one without traces, Error{io}, also for want of memory,
+/// Error{invalid_argument} for `epochs` or `complete` of a mixture, whose datasets have their own, and for
+/// several `samples` of a stream.
 AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options);
 
 /// Adds problems to `report` unless `other`, the audit of `other_dir`, found the same global batches; of
-/// streams, the same samples of each shard in the same order.
+/// streams, the same samples of each shard in the same order. Adds none where one of them was not audited.
 void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir);
 
 }  // namespace rota::tracing

@@ -68,6 +68,17 @@ std::string reservation(const TraceStart& start, bool knows_samples) {
                "you know\n";
 }
 
+// Slices are held against equal ones but where ranks read whole shards.
+std::string verdict(const AuditReport& report) {
+  if (report.phases.front().start.is_stream())
+    return "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n";
+  const bool are_equal = std::ranges::none_of(
+      report.phases, [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; });
+  return fmt::format(
+      "passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample\n",
+      are_equal ? "equal slices, " : "");
+}
+
 }  // namespace
 
 std::string problem_text(const std::vector<Problem>& problems, std::size_t max_problems) {
@@ -95,13 +106,7 @@ std::string audit_text(const AuditReport& report, const std::filesystem::path& d
     text += fmt::format("FAILED: {}\n", counted(std::ssize(report.problems), "problem", "problems"));
     return text + problem_text(report.problems, max_problems);
   }
-  const TraceStart& start = report.phases.front().start;
-  return text + reservation(start, knows_samples) +
-         (start.is_stream()
-              ? "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n"
-              : "passed: each sample exactly once per epoch, ranks in lockstep, equal slices, one content "
-                "per "
-                "sample\n");
+  return text + reservation(report.phases.front().start, knows_samples) + verdict(report);
 }
 
 }  // namespace rota::tracing

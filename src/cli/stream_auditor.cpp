@@ -55,19 +55,34 @@ void StreamAuditor::close() {
         {.kind = ProblemKind::unfinished,
          .text = fmt::format("the run has {} complete epochs, not {}", at_.epoch, *options_.epochs)});
   }
-  for (std::int64_t epoch = 0; epoch < at_.epoch; ++epoch) check_samples(epoch);
+  check_samples();
   ledger_.close();
   report_.shards = ledger_.take_shards();
   for (const auto& [key, entries] : report_.shards) report_.samples += std::ssize(entries);
 }
 
-void StreamAuditor::check_samples(std::int64_t epoch) {
+// Of each epoch that is over. There may be any number of them that have nothing, told as one.
+void StreamAuditor::check_samples() {
   if (options_.samples.empty()) return;
-  const std::int64_t samples = ledger_.samples(epoch);
+  std::int64_t next = 0;
+  for (const auto& [epoch, samples] : ledger_.samples_by_epoch()) {
+    if (epoch >= at_.epoch) break;
+    check_samples(next, epoch - 1, 0);
+    check_samples(epoch, epoch, samples);
+    next = epoch + 1;
+  }
+  check_samples(next, at_.epoch - 1, 0);
+}
+
+void StreamAuditor::check_samples(std::int64_t first_epoch, std::int64_t last_epoch, std::int64_t samples) {
   const std::int64_t expected = options_.samples.front();
-  if (samples == expected) return;
+  if (first_epoch > last_epoch || samples == expected) return;
+  const auto epochs = first_epoch == last_epoch
+                          ? fmt::format("epoch {} has", first_epoch)
+                          : fmt::format("epochs {} to {} have", first_epoch, last_epoch);
   problems_->add({.kind = samples < expected ? ProblemKind::missing : ProblemKind::repeated,
-                  .text = fmt::format("epoch {} has {} samples, not {}", epoch, samples, expected)});
+                  .text = fmt::format("{} {} samples, not {}", epochs, samples, expected),
+                  .count = last_epoch - first_epoch + 1});
 }
 
 }  // namespace rota::tracing

@@ -26,7 +26,8 @@ class StreamAuditor : public Auditor {
 
  private:
   void check_owner(const Step& step, const Slice& slice);
-  void check_samples(std::int64_t epoch);
+  void check_samples();
+  void check_samples(std::int64_t first_epoch, std::int64_t last_epoch, std::int64_t samples);
 
   StreamLedger ledger_;
   std::map<std::int64_t, int> owners_;  // of the shards of the epoch and phase at hand

@@ -85,4 +85,10 @@ std::int64_t StreamLedger::samples(std::int64_t epoch) const {
   return sum;
 }
 
+std::map<std::int64_t, std::int64_t> StreamLedger::samples_by_epoch() const {
+  std::map<std::int64_t, std::int64_t> sums;
+  for (const auto& [key, entries] : entries_) sums[key.first] += std::ssize(entries);
+  return sums;
+}
+
 }  // namespace rota::tracing

@@ -38,6 +38,8 @@ class StreamLedger {
   [[nodiscard]] Shards take_shards() noexcept { return std::move(entries_); }
   /// Samples of an epoch.
   [[nodiscard]] std::int64_t samples(std::int64_t epoch) const;
+  /// Of each epoch of which there are any, or were to be.
+  [[nodiscard]] std::map<std::int64_t, std::int64_t> samples_by_epoch() const;
 
  private:
   struct RolledBack {

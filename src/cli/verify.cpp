@@ -123,8 +123,8 @@ class DirectoryVerifier {
       lock = file.try_lock();
       bytes = file.size();
     } catch (const Error& error) {
-      // Else it was published or dropped by now.
-      if (error.code() == ErrorCode::corrupt) fmt::print(out_, "  {}: {}\n", name, error.what());
+      const bool is_gone = error.code() == ErrorCode::not_found;  // published or dropped by now
+      if (!is_gone) fmt::print(out_, "  {}: {}\n", name, error.what());
       return;
     }
     const auto* what = lock == checkpoint::Lock::held_elsewhere ? "a save under way"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -400,6 +401,10 @@ TEST_F(Catalogs, RefuseAManifestThatIsNoTextOfPaths) {
               is_error(ErrorCode::invalid_argument, {"line 1", "path is empty"}));
   EXPECT_THAT(error_of([&] { Catalog::from_manifest(directory_.path()); }),
               is_error(ErrorCode::invalid_argument, {directory_.path().string(), "it is a directory"}));
+  ASSERT_EQ(::mkfifo((directory_ / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(
+      error_of([&] { Catalog::from_manifest(directory_ / "fifo"); }),
+      is_error(ErrorCode::invalid_argument, {"fifo: it is no regular file; write the list to a file first"}));
   EXPECT_THAT(error_of([&] { Catalog::from_manifest(directory_ / "none"); }),
               is_error(ErrorCode::not_found, {"none"}));
 }

@@ -174,6 +174,25 @@ std::string to_text(const NameSeries& series) {
                      series.first_index, series.folders, series.first_folder, to_string(series.layout));
 }
 
+TEST(Probes, AskBesideEachFolderHoweverManyThereAre) {
+  const NameSeries series{.pattern = NamePattern::parse("f{folder}/x_{index}"),
+                          .files = 999'999'999'999'999'989,
+                          .folders = 7'000'000'001,
+                          .layout = FolderLayout::blocks};
+  const Probes probes(series, kFewest);
+  int beside = 0;
+  for (std::int64_t i = 0; i < probes.size(); ++i) {
+    const auto [index, folder, total] = probes[i].numbers;
+    const bool is_file = probes[i].kind == NameKind::file && folder > 0 && folder < series.folders - 1;
+    if (!is_file) continue;
+    const bool is_behind = series.numbers(index).folder == folder + 1;
+    ASSERT_EQ(series.numbers(index).folder, is_behind ? folder + 1 : folder - 1);
+    ASSERT_EQ(series.numbers(is_behind ? index - 1 : index + 1).folder, folder);
+    ++beside;
+  }
+  EXPECT_EQ(beside, 400);
+}
+
 TEST(Probes, FindNothingWrongWithWhatIsThere) {
   for (const NameSeries& series : all_series()) {
     const auto error = finding({.series = series}, series);

@@ -66,6 +66,18 @@ TEST(Audit, NoticesABatchThatCameOutDifferentlyWhenRunAgain) {
   EXPECT_THAT(text(report), HasSubstr("rank 1 of phase 0"));
 }
 
+// Batches of another size have no place and size in common with those before, but each sample has its bytes.
+TEST(Audit, OfABatchThatWasRolledBackAndRunAtAnotherSizeComparesTheBytesAlone) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 6).back_to(0, 64).phase(3, 10);
+  FakeRecord& record = run.record(0, 1, 4);
+  std::swap(record.ids[0], record.ids[1]);
+  std::swap(record.digests[0], record.digests[1]);
+  EXPECT_THAT(audit_of(run).problems, IsEmpty());
+  record.digests[0] ^= 1;
+  EXPECT_THAT(kinds(audit_of(run)), Contains(ProblemKind::content));
+}
+
 TEST(Audit, NoticesARankThatTookOneStepLess) {
   FakeRun run = three_worlds();
   run.file(1, 1).records.pop_back();
@@ -299,6 +311,21 @@ TEST(Audit, TellsThatATraceIsOnlyTheBeginningOfAnother) {
   FakeRun shorter(100, "partial", 2);
   shorter.phase(2, 16, 5);
   EXPECT_THAT(text(compared(shorter, three_worlds())), HasSubstr("5 global batches, where other has"));
+}
+
+// Nothing is known of what is in the other, so that nothing in it differs.
+TEST(Audit, ComparesNothingWithATraceThatWasNotAudited) {
+  const TemporaryDirectory dir;
+  FakeRun smaller(99, "partial", 2);
+  smaller.phase(2, 16).write(dir.path());
+  const AuditReport other = audit(dir.path(), {.samples = {100}});
+  EXPECT_THAT(kinds(other), ElementsAre(ProblemKind::start));
+  AuditReport report = audit_of(three_worlds());
+  compare(report, other, "other");
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  AuditReport turned = other;
+  compare(turned, audit_of(three_worlds()), "other");
+  EXPECT_THAT(kinds(turned), ElementsAre(ProblemKind::start));
 }
 
 }  // namespace

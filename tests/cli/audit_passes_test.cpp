@@ -17,6 +17,7 @@ namespace {
 using rota::tracing::AuditReport;
 using rota::tracing::ProblemKind;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class AuditOfARightRun
@@ -51,6 +52,17 @@ TEST_P(AuditOfARightRun, FindsNothingWrongWhereRanksTakeTurns) {
   run.phase(4, batch, 3).interleaved().phase(3, batch + 1, 2).phase(7, batch);
   const AuditReport report = audit_of(run, {.epochs = 3, .complete = true});
   EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+}
+
+TEST(Audit, SpeaksOfEqualSlicesWhereAllOfThemWereChecked) {
+  const auto verdict = [](const FakeRun& run) {
+    return rota::tracing::audit_text(audit_of(run), "run", true);
+  };
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 16, 5).interleaved().phase(3, 16, 2);
+  EXPECT_THAT(verdict(run), HasSubstr("lockstep, equal slices, one content per sample\n"));
+  run.by_shard().phase(2, 16);
+  EXPECT_THAT(verdict(run), HasSubstr("lockstep, one content per sample\n"));
 }
 
 TEST(Audit, TellsHowFarAnUnfinishedRunCame) {

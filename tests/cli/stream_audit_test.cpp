@@ -21,7 +21,9 @@
 namespace rota::tracing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 AuditReport audit_of(const FakeStream& run, const AuditOptions& options = {}) {
@@ -37,7 +39,7 @@ TEST(StreamAudit, PassesASoundRunThatWasRolledBackAndRescaled) {
   EXPECT_TRUE(report.passed()) << text_of(report);
   EXPECT_EQ(report.samples, 20);
   EXPECT_EQ(report.phases.at(0).rolled_back, 1);
-  EXPECT_THAT(text_of(report), ::testing::HasSubstr("passed"));
+  EXPECT_THAT(text_of(report), HasSubstr("passed"));
 }
 
 TEST(StreamAudit, PassesOverAStepThatAKilledRankHasNotWritten) {
@@ -149,6 +151,34 @@ TEST(StreamAudit, TellsWhereTwoRunsDiffer) {
       "difference: epoch 0, shard 1: other samples than in other, or in another order, or with other bytes");
 }
 
+// However many they are.
+TEST(StreamAudit, TellsEpochsInARowThatHaveNothingAsOne) {
+  FakeStream run;
+  run.batches.clear();
+  run.batches[{1, 0}] = {};
+  run.ends.clear();
+  run.resumed[1] = {std::int64_t{1} << 61, 0};
+  EXPECT_EQ(audit_of(run).problems.size(), 1U);  // the gap
+  EXPECT_THAT(text_of(audit_of(run, {.samples = {10}})),
+              HasSubstr("epochs 0 to 2305843009213693951 have 0 samples, not 10"));
+  run = {};
+  run.batches[{1, 0}].back().epoch = std::int64_t{1} << 61;
+  run.ends.clear();
+  const AuditReport report = audit_of(run, {.samples = {10}});
+  EXPECT_THAT(text_of(report), AllOf(HasSubstr("epoch 1 has 8 samples, not 10"),
+                                     HasSubstr("(and 2305843009213693950 more like it)")));
+}
+
+TEST(StreamAudit, HasOneNumberOfSamples) {
+  try {
+    audit_of({}, {.samples = {4, 6}});
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.what(), HasSubstr("one number of samples, not 2"));
+  }
+}
+
 TEST(StreamAudit, SaysWhichRecordIsDamaged) {
   const test::TemporaryDirectory dir;
   FakeStream run;
@@ -161,7 +191,7 @@ TEST(StreamAudit, SaysWhichRecordIsDamaged) {
   ASSERT_FALSE(report.passed());
   EXPECT_EQ(report.problems[0].kind, ProblemKind::format);
   EXPECT_EQ(report.problems[0].count, 2);
-  EXPECT_THAT(report.problems[0].text, ::testing::HasSubstr("p1r0.jsonl:4: read a stream id"));
+  EXPECT_THAT(report.problems[0].text, HasSubstr("p1r0.jsonl:4: read a stream id"));
 }
 
 TEST(StreamAudit, OfNothingThrows) {

@@ -81,7 +81,16 @@ TEST_F(Tool, SaysWhatAnAuditTookFromTheTraceItself) {
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(ended.output, HasSubstr("how many samples there are is what the trace says"));
   EXPECT_THAT(rota("audit " + dir + " --samples 100").output, Not(HasSubstr("what the trace says")));
+  EXPECT_THAT(rota("audit " + dir + " --same-as " + dir).output, HasSubstr("what the trace says"));
   EXPECT_THAT(rota("audit " + dir + " --samples 60,40").output, HasSubstr("100 samples, not 60 + 40"));
+}
+
+TEST_F(Tool, TakesAnotherTraceOfAStreamForWhatItsShardsHold) {
+  FakeStream().write(dir().path());
+  const std::string audit = "audit " + dir().path().string();
+  EXPECT_THAT(rota(audit).output, HasSubstr("what shards hold is not known"));
+  EXPECT_THAT(rota(audit + " --same-as " + dir().path().string()).output,
+              AllOf(HasSubstr("the same samples of each shard"), Not(HasSubstr("is not known"))));
 }
 
 TEST_F(Tool, SaysWhatACheckpointHolds) {

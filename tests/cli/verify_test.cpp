@@ -22,6 +22,7 @@
 #include "run_command.hpp"
 #include "stream/numbered_stream.hpp"
 #include "temporary_directory.hpp"
+#include "unprivileged.hpp"
 
 namespace {
 
@@ -132,6 +133,26 @@ TEST_F(Verify, OfADirectoryTellsDeadSavesFromThoseUnderWay) {
   EXPECT_EQ(ended.code, 0) << ended.output;
   EXPECT_THAT(ended.output, AllOf(HasSubstr(".aa.tmp: left by a save that died"),
                                   HasSubstr(".bb.tmp: a save under way, 9 bytes")));
+}
+
+// What the verification of `directory` prints to one who may not read everything.
+std::string verified_as_nobody(const std::filesystem::path& directory) {
+  return rota::test::error_as_nobody([&] {
+    char* text = nullptr;
+    std::size_t bytes = 0;
+    std::FILE* out = ::open_memstream(&text, &bytes);
+    rota::cli::verify(directory, out);
+    std::fclose(out);
+    throw rota::Error(rota::ErrorCode::io, text);
+  });
+}
+
+TEST_F(Verify, OfADirectorySaysWhatItMayNotLookInto) {
+  save(1);
+  const auto temporary = dir_.write(".checkpoint-000000000001.aa.tmp", "dead");
+  std::filesystem::permissions(temporary, std::filesystem::perms::none);
+  EXPECT_THAT(verified_as_nobody(dir_.path()),
+              HasSubstr(".aa.tmp: open " + temporary.string() + ": Permission denied"));
 }
 
 TEST_F(Verify, LeavesADirectoryToTheJobThatUsesIt) {

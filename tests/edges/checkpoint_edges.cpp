@@ -39,7 +39,7 @@ Edge named(std::string test, std::string name, std::optional<ErrorCode> code = k
 Edge shaped(std::string test, std::vector<std::int64_t> row, std::int64_t rows,
             std::optional<ErrorCode> code = kInvalid) {
   const auto call = [row, rows] { Snapshot().tensor("t", row, rows, numbers()); };
-  return {"TensorShape" + std::move(test), call, code, code ? "t" : ""};
+  return {"TensorShape" + std::move(test), call, code, code ? "\"t\"" : ""};
 }
 
 std::vector<Edge> snapshots() {
@@ -72,29 +72,29 @@ std::vector<Edge> snapshots() {
          snapshot.tensor("t", {}, 4, numbers());
          snapshot.tensor("t", {}, 4, numbers());
        },
-       kInvalid, "t"},
+       kInvalid, "\"t\""},
       {"TensorOfUnknownType",
        [] { Snapshot().tensor("t", static_cast<DType>(99), {}, 1, std::as_bytes(std::span(numbers()))); },
-       kInvalid, "t"},
+       kInvalid, "\"t\""},
       {"TensorOfANegativeRange",
        [] {
          const std::array<RowRange, 1> rows{{{-1, 4}}};
          Snapshot().tensor("t", DType::float32, {}, rows, std::as_bytes(std::span(numbers())));
        },
-       kInvalid, "t"},
+       kInvalid, "\"t\""},
       {"TensorOfARangeThatOverflows",
        [] {
          const std::array<RowRange, 1> rows{{{kHuge, 4}}};
          Snapshot().tensor("t", DType::float32, {}, rows, std::as_bytes(std::span(numbers())));
        },
-       kInvalid, "t"},
+       kInvalid, "\"t\""},
       {"BlobTwice",
        [] {
          Snapshot snapshot;
          snapshot.blob("b", "1");
          snapshot.blob("b", "2");
        },
-       kInvalid, "b"},
+       kInvalid, "\"b\""},
       {"BlobAndRankBlobOfOneName",
        [] {
          Snapshot snapshot;
@@ -103,9 +103,11 @@ std::vector<Edge> snapshots() {
        }},
       {"BlobWithoutName", [] { Snapshot().blob("", "x"); }, kInvalid, "name"},
       {"BlobEmpty", [] { Snapshot().blob("b", ""); }},
-      {"WorkerBlobOfNoWorker", [] { Snapshot().worker_blob("b", 0, 0, ""); }, kInvalid, "0"},
-      {"WorkerBlobOfWorkerNegative", [] { Snapshot().worker_blob("b", -1, 1, ""); }, kInvalid, "-1"},
-      {"WorkerBlobOfWorkerPastTheLast", [] { Snapshot().worker_blob("b", 2, 2, ""); }, kInvalid, "2"},
+      {"WorkerBlobOfNoWorker", [] { Snapshot().worker_blob("b", 0, 0, ""); }, kInvalid, "worker 0 of 0"},
+      {"WorkerBlobOfWorkerNegative", [] { Snapshot().worker_blob("b", -1, 1, ""); }, kInvalid,
+       "worker -1 of 1"},
+      {"WorkerBlobOfWorkerPastTheLast", [] { Snapshot().worker_blob("b", 2, 2, ""); }, kInvalid,
+       "worker 2 of 2"},
   };
 }
 
@@ -159,9 +161,11 @@ std::vector<Edge> checkpoints() {
   constexpr auto kRange = ErrorCode::out_of_range;
   return {
       reading(
-          "OfNoTensor", [](auto&, auto& c) { c.template read<float>(""); }, ErrorCode::not_found, "t"),
+          "OfNoTensor", [](auto&, auto& c) { c.template read<float>(""); }, ErrorCode::not_found,
+          "it has \"t\""),
       reading(
-          "OfABlobAsTensor", [](auto&, auto& c) { c.template read<float>("b"); }, ErrorCode::not_found, "t"),
+          "OfABlobAsTensor", [](auto&, auto& c) { c.template read<float>("b"); }, ErrorCode::not_found,
+          "tensor \"b\""),
       reading(
           "AsAnotherType", [](auto&, auto& c) { c.template read<double>("t"); }, ErrorCode::mismatch,
           "float32"),
@@ -178,36 +182,36 @@ std::vector<Edge> checkpoints() {
           [](auto&, auto& c) {
             c.template read<float>("t", {3, 2});
           },
-          kRange, "t"),
+          kRange, "\"t\""),
       reading(
           "OfRowsBelowZero",
           [](auto&, auto& c) {
             c.template read<float>("t", {-1, 2});
           },
-          kRange, "t"),
+          kRange, "\"t\""),
       reading(
           "OfNegativeRows",
           [](auto&, auto& c) {
             c.template read<float>("t", {2, -1});
           },
-          kRange, "t"),
+          kRange, "\"t\""),
       reading(
           "OfRowsThatOverflow",
           [](auto&, auto& c) {
             c.template read<float>("t", {1, kHuge});
           },
-          kRange, "t"),
+          kRange, "\"t\""),
       reading(
           "IntoTooLittleMemory",
           [](auto&, auto& c) {
             std::array<std::byte, 15> memory{};
             c.read("t", {0, 4}, memory);
           },
-          kInvalid, "15"),
+          kInvalid, "room for 15"),
       reading(
-          "OfNoBlob", [](auto&, auto& c) { c.blob("x"); }, ErrorCode::not_found, "x"),
+          "OfNoBlob", [](auto&, auto& c) { c.blob("x"); }, ErrorCode::not_found, "\"x\""),
       reading(
-          "OfARankBlobAsBlob", [](auto&, auto& c) { c.blob("r"); }, ErrorCode::not_found, "r"),
+          "OfARankBlobAsBlob", [](auto&, auto& c) { c.blob("r"); }, ErrorCode::not_found, "\"r\""),
       reading("OfARankBlobInAnotherWorld",
               [](auto&, auto& c) {
                 EXPECT_FALSE(c.rank_blob("r", {0, 2}).has_value());
@@ -222,9 +226,9 @@ std::vector<Edge> checkpoints() {
       reading("DroppedInASmallerWorld", [](auto&, auto& c) { EXPECT_EQ(c.dropped(2).size(), 1U); }),
       reading("DroppedInTheSameWorld", [](auto&, auto& c) { EXPECT_TRUE(c.dropped(1).empty()); }),
       reading(
-          "DroppedInAWorldOfNone", [](auto&, auto& c) { c.dropped(0); }, kInvalid, "0"),
+          "DroppedInAWorldOfNone", [](auto&, auto& c) { c.dropped(0); }, kInvalid, "world_size is 0"),
       reading("Twice", [](auto& saved, auto&) { rota::open_checkpoint(saved.file); }),
-      {"OpenOfNoPath", [] { rota::open_checkpoint(""); }, ErrorCode::not_found, ""},
+      {"OpenOfNoPath", [] { rota::open_checkpoint(""); }, ErrorCode::not_found, "No such file"},
       {"OpenOfADirectory", [] { rota::open_checkpoint("/tmp"); }, ErrorCode::corrupt, "/tmp"},
       {"OpenOfADevice", [] { rota::open_checkpoint("/dev/null"); }, ErrorCode::corrupt, "/dev/null"},
       {"OpenOfNothing", [] { rota::open_checkpoint("/nowhere/c.h5"); }, ErrorCode::not_found,
@@ -259,18 +263,19 @@ std::vector<Edge> directories() {
     return [path] { rota::CheckpointDirectory(rota::mpi::Communicator(), path); };
   };
   return {
-      {"DirectoryWithoutName", at(""), kInvalid, ""},
+      {"DirectoryWithoutName", at(""), kInvalid, "path is empty"},
       {"DirectoryIsADevice", at("/dev/null"), ErrorCode::io, "/dev/null"},
       {"DirectoryBelowADevice", at("/dev/null/c"), ErrorCode::io, "/dev/null"},
       in_directory(
-          "IsAFile", [](auto& saved) { rota::CheckpointDirectory({}, saved.file); }, ErrorCode::io, ".h5"),
+          "IsAFile", [](auto& saved) { rota::CheckpointDirectory({}, saved.file); }, ErrorCode::io,
+          ".h5: it is a file"),
       in_directory(
           "TwiceAtOnce",
           [](auto& saved) {
             const auto first = saved.directory();
             saved.directory();
           },
-          ErrorCode::busy, "c"),
+          ErrorCode::busy, "/c: another job"),
       in_directory("TwiceInTurn",
                    [](auto& saved) {
                      saved.directory();
@@ -284,18 +289,19 @@ std::vector<Edge> directories() {
             snapshot.tensor("t", DType::float32, {}, rows, std::as_bytes(std::span(numbers())));
             saved.directory().save(8, snapshot);
           },
-          kInvalid, "t"),
+          kInvalid, "\"t\""),
       in_directory("SaveNothing", [](auto& saved) { save_step(saved, 8); }),
       in_directory("SaveTheSameStepAgain", [](auto& saved) { save_step(saved, 7); }),
       in_directory("SaveStepZero", [](auto& saved) { save_step(saved, 0); }),
       in_directory(
-          "SaveStepNegative", [](auto& saved) { save_step(saved, -1); }, kInvalid, "-1"),
+          "SaveStepNegative", [](auto& saved) { save_step(saved, -1); }, kInvalid, "step is -1"),
       in_directory("SaveStepHuge", [](auto& saved) { save_step(saved, kHuge); }),
       in_directory(
           "OpenSerialThatIsNotThere", [](auto& saved) { saved.directory().open(99); }, ErrorCode::not_found,
-          "99"),
+          "checkpoint 99"),
       in_directory(
-          "OpenSerialNegative", [](auto& saved) { saved.directory().open(-1); }, ErrorCode::not_found, "-1"),
+          "OpenSerialNegative", [](auto& saved) { saved.directory().open(-1); }, ErrorCode::not_found,
+          "checkpoint -1"),
       in_directory("WaitForNothing", [](auto& saved) { EXPECT_FALSE(saved.directory().wait().has_value()); }),
       in_directory("PollNothing", [](auto& saved) { EXPECT_TRUE(saved.directory().poll()); }),
       in_directory("WaitTwice",
@@ -319,7 +325,7 @@ std::vector<Edge> directories() {
             std::filesystem::remove_all(saved.temporary / "c");
             directory.save(8, Snapshot());
           },
-          ErrorCode::not_found, "c"),
+          ErrorCode::not_found, "/c: No such file"),
   };
 }
 

@@ -102,14 +102,14 @@ std::vector<Edge> catalogs() {
             d.write("a", "x");
             Catalog(d.path()).path(1);
           },
-          ErrorCode::out_of_range, "1"),
+          ErrorCode::out_of_range, "file 1 of"),
       in_directory(
           "FileNegative",
           [](auto& d) {
             d.write("a", "x");
             Catalog(d.path()).bytes(-1);
           },
-          ErrorCode::out_of_range, "-1"),
+          ErrorCode::out_of_range, "file -1 of"),
       in_directory(
           "BytesWhereNamesAreEvidence",
           [](auto& d) {
@@ -118,7 +118,8 @@ std::vector<Edge> catalogs() {
           },
           kInvalid, "sizes"),
       in_directory(
-          "ManifestEmpty", [](auto& d) { Catalog::from_manifest(d.write("m", "")); }, kMissing, "m"),
+          "ManifestEmpty", [](auto& d) { Catalog::from_manifest(d.write("m", "")); }, kMissing,
+          "/m: it lists no files"),
       in_directory(
           "ManifestThatIsADirectory", [](auto& d) { Catalog::from_manifest(d.path()); }, kInvalid,
           "directory"),
@@ -128,10 +129,10 @@ std::vector<Edge> catalogs() {
             d.write("a", "x");
             Catalog::from_manifest(d.write("m", "a\na\n"));
           },
-          kInvalid, "a"),
+          kInvalid, "line 2: a is listed"),
       in_directory(
           "ManifestWithAPathOfNothing", [](auto& d) { Catalog::from_manifest(d.write("m", "a\n")); },
-          ErrorCode::io, "a"),
+          ErrorCode::io, "/a: No such file"),
       in_directory(
           "ManifestOfBrokenJson", [](auto& d) { Catalog::from_manifest(d.write("m", "{\"path\": \n")); },
           kInvalid, "line 1"),
@@ -141,7 +142,7 @@ std::vector<Edge> catalogs() {
             d.write("a", "x");
             Catalog(d.path()).save(d / "a");
           },
-          kInvalid, "a"),
+          kInvalid, "/a: it would be"),
       in_directory(
           "SaveWhereNothingIs",
           [](auto& d) {
@@ -196,7 +197,7 @@ std::vector<Edge> formats() {
             d.write("a", "x");
             rota::test::Samples(*source, rota::test::all_ids(*source));
           },
-          ErrorCode::corrupt, "a"),
+          ErrorCode::corrupt, "/a: it has 1 bytes now"),
       in_directory(
           "FileThatVanishedSince",
           [](auto& d) {
@@ -204,21 +205,22 @@ std::vector<Edge> formats() {
             std::filesystem::remove(d / "a");
             rota::test::Samples(*source, rota::test::all_ids(*source));
           },
-          kMissing, "a"),
+          kMissing, "/a: No such file"),
       in_directory(
           "IdThatIsNotThere",
           [](auto& d) {
             const SourcePtr source = rota::open_files(d.write("a", "xyz"));
             rota::test::Samples(*source, rota::test::ids({1}));
           },
-          ErrorCode::out_of_range, "1"),
+          ErrorCode::out_of_range, "sample 1:"),
   };
   const std::vector<std::pair<std::string, bool>> takes_empty = {
       {"files", true}, {"hdf5", false}, {"tar", false},   {"tfrecord", true}, {"lines", true},
       {"npy", false},  {"npz", false},  {"tokens", true}, {"mds", false}};
   for (const auto& [format, is_right] : takes_empty) {
     edges.push_back(opened("EmptyFileAs" + format, format == "mds" ? "index.json" : "a", "", format,
-                           is_right ? std::nullopt : std::optional(ErrorCode::corrupt), ""));
+                           is_right ? std::nullopt : std::optional(ErrorCode::corrupt),
+                           is_right ? "" : "it is no"));
   }
   return edges;
 }
@@ -240,13 +242,13 @@ std::vector<Edge> adaptors() {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   return {
       adapted(
-          "JoinNone", [] { return rota::join({}); }, kInvalid),
+          "JoinNone", [] { return rota::join({}); }, kInvalid, "one or more"),
       adapted(
           "JoinNull",
           [] {
             return rota::join({rows(1), nullptr});
           },
-          kInvalid),
+          kInvalid, "null pointer"),
       adapted("JoinOne", [] { return rota::join({rows(1)}); }, {}),
       adapted("JoinEmptyOnes",
               [] {
@@ -260,14 +262,14 @@ std::vector<Edge> adaptors() {
               },
               {}),
       adapted(
-          "SplitNull", [] { return first_part(nullptr, {1}); }, kInvalid),
+          "SplitNull", [] { return first_part(nullptr, {1}); }, kInvalid, "null"),
       adapted(
           "SplitIntoNone",
           [] {
             rota::split(rows(2), {}, 0);
             return rows(1);
           },
-          kInvalid, "1"),
+          kInvalid, "sum to 0"),
       adapted("SplitIntoOne", [] { return first_part(rows(2), {1}); }, {}),
       adapted("SplitOfNothing",
               [] {
@@ -290,18 +292,19 @@ std::vector<Edge> adaptors() {
           [] {
             return first_part(rows(2), {0.9, 0.2});
           },
-          kInvalid, "1.1"),
+          kInvalid, "sum to 1.1"),
       adapted(
-          "SplitNaN", [] { return first_part(rows(2), {kNaN}); }, kInvalid, "nan"),
+          "SplitNaN", [] { return first_part(rows(2), {kNaN}); }, kInvalid, "fraction is nan"),
       adapted(
-          "WindowsOfNull", [] { return rota::windows(nullptr, {.length = 1}); }, kInvalid),
+          "WindowsOfNull", [] { return rota::windows(nullptr, {.length = 1}); }, kInvalid, "null"),
       adapted(
           "WindowsOfNoLength", [] { return rota::windows(rows(2), {}); }, kInvalid, "length"),
       adapted(
           "WindowsOfNegativeLength", [] { return rota::windows(rows(2), {.length = -1}); }, kInvalid,
           "length"),
       adapted(
-          "WindowsOfHugeLength", [] { return rota::windows(rows(2), {.length = kHuge}); }, kInvalid, ""),
+          "WindowsOfHugeLength", [] { return rota::windows(rows(2), {.length = kHuge}); }, kInvalid,
+          "length"),
       adapted(
           "WindowsOfNoStride", [] { return rota::windows(rows(2), {.length = 1, .stride = 0}); }, kInvalid,
           "stride"),
@@ -309,11 +312,12 @@ std::vector<Edge> adaptors() {
               {}),
       adapted("WindowsOfNothing", [] { return rota::windows(rows(0), {.length = 1}); }, {}),
       adapted(
-          "WindowsLongerThanAll", [] { return rota::windows(rows(2), {.length = 3}); }, kInvalid, "3"),
+          "WindowsLongerThanAll", [] { return rota::windows(rows(2), {.length = 3}); }, kInvalid,
+          "length is 3"),
       adapted(
-          "PackNull", [] { return rota::pack(nullptr, {}); }, kInvalid),
+          "PackNull", [] { return rota::pack(nullptr, {}); }, kInvalid, "null"),
       adapted(
-          "PackWhatIsNotRagged", [] { return rota::pack(rows(2), {}); }, kInvalid),
+          "PackWhatIsNotRagged", [] { return rota::pack(rows(2), {}); }, kInvalid, "ragged"),
       adapted(
           "PackWithoutLength", [] { return rota::pack(rows(2), {.length = 0}); }, kInvalid, "length"),
       adapted(
@@ -321,7 +325,7 @@ std::vector<Edge> adaptors() {
       adapted(
           "PackWithNoThreads", [] { return rota::pack(rows(2), {.threads = 0}); }, kInvalid, "threads"),
       adapted(
-          "PackAFieldThatIsNotThere", [] { return rota::pack(rows(2), {.field = "z"}); }, kMissing, "z"),
+          "PackAFieldThatIsNotThere", [] { return rota::pack(rows(2), {.field = "z"}); }, kMissing, "\"z\""),
   };
 }
 

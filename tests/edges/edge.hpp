@@ -20,7 +20,7 @@ struct Edge {
   std::string name;  ///< of the test: letters and digits
   std::function<void()> call;
   std::optional<rota::ErrorCode> code = {};  ///< none: the call returns
-  std::string says = {};                     ///< what the error's message must contain
+  std::string says = {};                     ///< what the error's message must contain, more than a letter
 };
 
 inline void PrintTo(const Edge& edge, std::ostream* out) { *out << edge.name; }
@@ -37,6 +37,7 @@ class Edges : public testing::TestWithParam<Edge> {
     } catch (const rota::Error& error) {
       ASSERT_TRUE(edge.code.has_value()) << "threw " << rota::to_string(error.code()) << ": " << error.what();
       EXPECT_EQ(error.code(), *edge.code) << error.what();
+      EXPECT_GT(edge.says.size(), 1U) << "any message has that: " << error.what();
       EXPECT_NE(std::string(error.what()).find(edge.says), std::string::npos) << error.what();
     }
   }

@@ -122,24 +122,27 @@ std::vector<Edge> calls() {
       seek("ToTheMiddle", {1, 8, 4}, {}),
       seek("ToTheEnd", {2, 0, 6}, {}),
       seek("BeyondTheEnd", {99, 0, 6}, {}),
-      seek("ToANegativeEpoch", {-1, 0, 0}, kRange, "-1"),
-      seek("ToANegativePlace", {0, -1, 0}, kRange, "-1"),
-      seek("PastTheEpoch", {0, 21, 0}, kRange, "21"),
-      seek("ToANegativeStep", {0, 0, -1}, kRange, "-1"),
+      seek("ToANegativeEpoch", {-1, 0, 0}, kRange, "epoch -1"),
+      seek("ToANegativePlace", {0, -1, 0}, kRange, "sample -1"),
+      seek("PastTheEpoch", {0, 21, 0}, kRange, "sample 21"),
+      seek("ToANegativeStep", {0, 0, -1}, kRange, "step -1"),
       seek("ToTheLastStepOfAll", {0, 0, kHuge}, kRange, "step"),
       seek("ToTheLastEpochOfAll", {kHuge, 0, 0}, kRange, "epoch"),
       on_loader(
-          "OrderOfADatasetThatIsNotThere", [](auto& loader) { std::ignore = loader.order(1); }, kRange, "1"),
+          "OrderOfADatasetThatIsNotThere", [](auto& loader) { std::ignore = loader.order(1); }, kRange,
+          "dataset 1:"),
       on_loader(
           "FirstIdOfADatasetBelowZero", [](auto& loader) { std::ignore = loader.first_id(-1); }, kRange,
-          "-1"),
+          "dataset -1:"),
       on_loader(
           "WhenOfASampleThatIsNotThere", [](auto& loader) { std::ignore = loader.when({20}, 0); }, kRange,
-          "20"),
+          "sample 20 in"),
       on_loader(
-          "WhenOfASampleBelowZero", [](auto& loader) { std::ignore = loader.when({-1}, 0); }, kRange, "-1"),
+          "WhenOfASampleBelowZero", [](auto& loader) { std::ignore = loader.when({-1}, 0); }, kRange,
+          "sample -1 in"),
       on_loader(
-          "WhenOfAnEpochBelowZero", [](auto& loader) { std::ignore = loader.when({0}, -1); }, kRange, "-1"),
+          "WhenOfAnEpochBelowZero", [](auto& loader) { std::ignore = loader.when({0}, -1); }, kRange,
+          "epoch -1"),
       on_loader("WhenOfAnEpochThatIsNotRead",
                 [](auto& loader) { EXPECT_FALSE(loader.when({0}, 2).has_value()); }),
       on_loader("WhenOfTheLastEpochOfAll",
@@ -165,13 +168,13 @@ std::vector<Edge> calls() {
           [](auto& loader) {
             loader.rescale({0, 0});
           },
-          kInvalid, "0"),
+          kInvalid, "rank 0 of 0"),
       on_loader(
           "RescaleToARankThatIsNotThere",
           [](auto& loader) {
             loader.rescale({2, 2});
           },
-          kInvalid, "2"),
+          kInvalid, "rank 2 of 2"),
       on_loader("RescaleToMoreRanksThanSamples",
                 [](auto& loader) {
                   loader.rescale({999, 1000});
@@ -190,7 +193,8 @@ std::vector<Edge> calls() {
           },
           {}, ""),
       on_loader(
-          "BatchOfNone", [](auto& loader) { loader.set_global_batch_size(0); }, kInvalid, "0"),
+          "BatchOfNone", [](auto& loader) { loader.set_global_batch_size(0); }, kInvalid,
+          "global_batch_size is 0"),
       on_loader(
           "BatchNegative", [](auto& loader) { loader.set_global_batch_size(-8); }, kInvalid, "-8"),
       on_loader(
@@ -198,10 +202,10 @@ std::vector<Edge> calls() {
           "1099511627776"),
       on_loader(
           "WeightsWhereNothingIsMixed", [](auto& loader) { loader.set_weights(std::array{1.0}); }, kInvalid,
-          "mix"),
+          "mixes none"),
       on_loader(
           "SeekOfAMixtureWhereNothingIsMixed",
-          [](auto& loader) { loader.seek({}, {.weights = {1}, .counts = {0}}); }, kInvalid, ""),
+          [](auto& loader) { loader.seek({}, {.weights = {1}, .counts = {0}}); }, kInvalid, "mixes none"),
       on_loader("CursorsOfNoShards", [](auto& loader) { loader.cursors(4, {}); }),
       on_loader(
           "CursorsPastTheLast",
@@ -209,28 +213,28 @@ std::vector<Edge> calls() {
             std::array<std::int64_t, 4> out{};
             loader.cursors(3, out);
           },
-          kRange, "3"),
+          kRange, "from 3 on"),
       on_loader(
           "CursorsBelowTheFirst",
           [](auto& loader) {
             std::array<std::int64_t, 2> out{};
             loader.cursors(-1, out);
           },
-          kRange, "-1"),
+          kRange, "from -1 on"),
       on_loader(
           "TensorOfNoName",
           [](auto& loader) {
             const auto b = loader.next();
             (void)b->tensor("");
           },
-          ErrorCode::not_found, "x"),
+          ErrorCode::not_found, "it has \"x\""),
       on_loader(
           "TensorPastTheLast",
           [](auto& loader) {
             const auto b = loader.next();
             (void)b->tensor(2);
           },
-          kRange, "2"),
+          kRange, "field 2:"),
       on_loader("BatchesThatOutliveTheLoader",
                 [](auto& loader) {
                   auto batch = loader.next();
@@ -252,21 +256,21 @@ std::vector<Edge> calls() {
        [] {
          Loader(std::make_shared<CountingSource>(20, std::vector<std::int64_t>{7, 7}), {.shards = 2});
        },
-       ErrorCode::callback, "14"},
+       ErrorCode::callback, "have 14"},
       {"LengthsOfAnotherNumberOfShards",
        [] { Loader(std::make_shared<CountingSource>(20, std::vector<std::int64_t>{20}), {.shards = 2}); },
-       ErrorCode::callback, "2"},
+       ErrorCode::callback, "asked for 2"},
       {"LengthsNegative",
        [] {
          Loader(std::make_shared<CountingSource>(20, std::vector<std::int64_t>{-1, 21}), {.shards = 2});
        },
-       ErrorCode::callback, "-1"},
-      {"MixtureOfNone", [] { Loader(rota::Mixture{}, {}); }, kInvalid, ""},
+       ErrorCode::callback, "one has -1"},
+      {"MixtureOfNone", [] { Loader(rota::Mixture{}, {}); }, kInvalid, "1 to 4096"},
       {"MixtureOfNull",
        [] {
          Loader(rota::Mixture{.datasets = {{nullptr, 1}}}, {});
        },
-       kInvalid, ""},
+       kInvalid, "number 0 is none"},
       {"MixtureOfAnEmptyOne",
        [] {
          Loader(rota::Mixture{.datasets = {{std::make_shared<CountingSource>(0), 1}}}, {});

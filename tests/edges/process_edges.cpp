@@ -116,8 +116,9 @@ std::vector<Edge> moves() {
                 },
                 kInvalid, "moved from"};
   };
-  const auto batch = [](std::string test, auto use, std::optional<ErrorCode> code = {}) {
-    return Edge{"Batch" + std::move(test), [use] { use(rota::Batch()); }, code, ""};
+  const auto batch = [](std::string test, auto use, std::optional<ErrorCode> code = {},
+                        std::string says = {}) {
+    return Edge{"Batch" + std::move(test), [use] { use(rota::Batch()); }, code, std::move(says)};
   };
   return {
       loader("Next", [](Loader& l) { l.next(); }),
@@ -149,7 +150,7 @@ std::vector<Edge> moves() {
       batch("Fields", [](const rota::Batch& b) { EXPECT_TRUE(b.fields().empty()); }),
       batch("Real", [](const rota::Batch& b) { EXPECT_EQ(b.real(), 0); }),
       batch(
-          "TensorOfAName", [](const rota::Batch& b) { b.tensor("x"); }, kInvalid),
+          "TensorOfAName", [](const rota::Batch& b) { b.tensor("x"); }, kInvalid, "it is empty"),
   };
 }
 
@@ -161,7 +162,8 @@ std::vector<Edge> states() {
     };
     return Edge{std::move(test), call, code, std::move(says)};
   };
-  const auto changed = [](std::string test, std::string from, std::string to, ErrorCode code) {
+  const auto changed = [](std::string test, std::string from, std::string to, ErrorCode code,
+                          std::string says) {
     const auto call = [from, to] {
       Loader loader = make_loader();
       std::string text = rota::state(loader);
@@ -169,27 +171,29 @@ std::vector<Edge> states() {
       if (at == std::string::npos) throw std::logic_error(text);
       rota::restore(loader, text.replace(at, from.size(), to));
     };
-    return Edge{std::move(test), call, code, ""};
+    return Edge{std::move(test), call, code, std::move(says)};
   };
   constexpr auto kCorrupt = ErrorCode::corrupt;
   return {
       restore("Empty", "", kCorrupt, "JSON"),
       restore("NoJson", "hello", kCorrupt, "JSON"),
-      restore("Null", "null", kCorrupt),
+      restore("Null", "null", kCorrupt, "no object"),
       restore("EmptyObject", "{}", kCorrupt, "rota_state"),
-      restore("Array", "[1,2]", kCorrupt),
+      restore("Array", "[1,2]", kCorrupt, "no object"),
       restore("Deep", std::string(100'000, '['), kCorrupt, "nested"),
       restore("NewerVersion", R"({"rota_state": 99, "kind": "Loader"})", ErrorCode::unsupported, "99"),
       restore("KeyTwice", R"({"rota_state": 1, "rota_state": 1})", kCorrupt, "twice"),
       restore("OfAStream", rota::state(make_stream()), ErrorCode::mismatch, "StreamLoader"),
-      changed("AnotherSeed", R"("seed":"0")", R"("seed":"1")", ErrorCode::mismatch),
-      changed("AnotherShuffle", R"("global")", R"("none")", ErrorCode::mismatch),
-      changed("AnotherNumberOfShards", R"("shards":256)", R"("shards":255)", ErrorCode::mismatch),
-      changed("NegativeEpoch", R"("epoch":0)", R"("epoch":-1)", kCorrupt),
-      changed("EpochAsText", R"("epoch":0)", R"("epoch":"0")", kCorrupt),
-      changed("PlaceBeyondTheEpoch", R"("consumed":0)", R"("consumed":21)", kCorrupt),
-      changed("StepBeyondAllNumbers", R"("step":0)", R"("step":9223372036854775808)", kCorrupt),
-      changed("BytesBehind", R"({"rota)", R"({} {"rota)", kCorrupt),
+      changed("AnotherSeed", R"("seed":"0")", R"("seed":"1")", ErrorCode::mismatch, "the seed differs"),
+      changed("AnotherShuffle", R"("global")", R"("none")", ErrorCode::mismatch, "the shuffle differs"),
+      changed("AnotherNumberOfShards", R"("shards":256)", R"("shards":255)", ErrorCode::mismatch,
+              "the text has 255"),
+      changed("NegativeEpoch", R"("epoch":0)", R"("epoch":-1)", kCorrupt, "\"position.epoch\""),
+      changed("EpochAsText", R"("epoch":0)", R"("epoch":"0")", kCorrupt, "\"position.epoch\""),
+      changed("PlaceBeyondTheEpoch", R"("consumed":0)", R"("consumed":21)", kCorrupt, "sample 21"),
+      changed("StepBeyondAllNumbers", R"("step":0)", R"("step":9223372036854775808)", kCorrupt,
+              "\"position.step\""),
+      changed("BytesBehind", R"({"rota)", R"({} {"rota)", kCorrupt, "JSON"),
   };
 }
 

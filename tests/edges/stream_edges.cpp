@@ -123,12 +123,12 @@ std::vector<Edge> sources() {
       {"ExpandByNothing", [] { rota::expand(numbers(), nullptr); }, kInvalid, "function"},
       {"ExpandToNone", [] { rota::expand(numbers(), make_two, {.most = 0}); }, kInvalid, "most"},
       {"ExpandToMoreThanAllowed", [] { samples_of(rota::expand(numbers(), make_two, {.most = 1})); },
-       ErrorCode::callback, "1"},
+       ErrorCode::callback, "no more than 1 may be"},
       loads(
           "ExpandToTwo", [] { return samples_of(rota::expand(numbers(), make_two)); }, 24),
       {"BufferNull", [] { rota::shuffle_buffer(nullptr, 5, 0); }, kInvalid, "source"},
-      {"BufferOfNone", [] { rota::shuffle_buffer(numbers(), 0, 0); }, kInvalid, "0"},
-      {"BufferNegative", [] { rota::shuffle_buffer(numbers(), -5, 0); }, kInvalid, "-5"},
+      {"BufferOfNone", [] { rota::shuffle_buffer(numbers(), 0, 0); }, kInvalid, "size is 0"},
+      {"BufferNegative", [] { rota::shuffle_buffer(numbers(), -5, 0); }, kInvalid, "size is -5"},
       loads(
           "BufferOfOne", [] { return samples_of(rota::shuffle_buffer(numbers(), 1, 0)); }, 12),
       loads(
@@ -167,25 +167,27 @@ std::vector<Edge> samples_and_ids() {
   static const std::vector<rota::Field> kFields = {{"x", rota::DType::int64, {2}},
                                                    {"text", rota::DType::uint8, {3}, true}};
   return {
-      {"IdOfNothing", [] { rota::parse_stream_id(""); }, kInvalid, ""},
-      {"IdOfTwoNumbers", [] { rota::parse_stream_id("1:2"); }, kInvalid, "1:2"},
+      {"IdOfNothing", [] { rota::parse_stream_id(""); }, kInvalid, "id \"\""},
+      {"IdOfTwoNumbers", [] { rota::parse_stream_id("1:2"); }, kInvalid, "id \"1:2\""},
       {"IdOfFourNumbers", [] { rota::parse_stream_id("1:2:3:4"); }, kInvalid, "1:2:3:4"},
       {"IdNegative", [] { rota::parse_stream_id("-1:0:0"); }, kInvalid, "-1:0:0"},
       {"IdBeyondAllNumbers", [] { rota::parse_stream_id("9223372036854775808:0:0"); }, kInvalid, "9223"},
-      {"IdWithSpaces", [] { rota::parse_stream_id(" 1:2:3"); }, kInvalid, ""},
+      {"IdWithSpaces", [] { rota::parse_stream_id(" 1:2:3"); }, kInvalid, "id \" 1:2:3\""},
       {"IdLargest", [] { rota::parse_stream_id("9223372036854775807:0:0"); }},
       {"SampleOfNoFields", [] { EXPECT_EQ(StreamSample({}).size(), 0U); }},
-      {"SampleRowsNegative", [] { StreamSample(kFields).resize(1, -1); }, ErrorCode::callback, "-1"},
-      {"SampleRowsHuge", [] { StreamSample(kFields).resize(1, kHuge); }, ErrorCode::callback, ""},
+      {"SampleRowsNegative", [] { StreamSample(kFields).resize(1, -1); }, ErrorCode::callback, "-1 rows"},
+      {"SampleRowsHuge", [] { StreamSample(kFields).resize(1, kHuge); }, ErrorCode::callback,
+       "9223372036854775807 rows"},
       {"SampleRowsNone", [] { EXPECT_TRUE(StreamSample(kFields).resize(1, 0).empty()); }},
-      {"SampleRowsOfAFixedField", [] { StreamSample(kFields).resize(0, 2); }, ErrorCode::callback, "x"},
+      {"SampleRowsOfAFixedField", [] { StreamSample(kFields).resize(0, 2); }, ErrorCode::callback, "\"x\""},
       {"SampleBytesPastTheLast", [] { std::ignore = StreamSample(kFields).bytes(2); },
-       ErrorCode::out_of_range, "2"},
+       ErrorCode::out_of_range, "field 2:"},
       {"SampleRowsPastTheLast", [] { std::ignore = StreamSample(kFields).rows(2); }, ErrorCode::out_of_range,
-       "2"},
-      {"SampleResizePastTheLast", [] { StreamSample(kFields).resize(2, 1); }, ErrorCode::out_of_range, "2"},
-      {"SampleSetPastTheLast", [] { StreamSample(kFields).set(2, {}); }, ErrorCode::out_of_range, "2"},
-      {"SampleSetTooLittle", [] { StreamSample(kFields).set(0, {}); }, ErrorCode::callback, "x"},
+       "field 2:"},
+      {"SampleResizePastTheLast", [] { StreamSample(kFields).resize(2, 1); }, ErrorCode::out_of_range,
+       "field 2:"},
+      {"SampleSetPastTheLast", [] { StreamSample(kFields).set(2, {}); }, ErrorCode::out_of_range, "field 2:"},
+      {"SampleSetTooLittle", [] { StreamSample(kFields).set(0, {}); }, ErrorCode::callback, "\"x\""},
       {"SampleSetHalfARow",
        [] {
          const std::array<std::byte, 4> bytes{};
@@ -197,7 +199,7 @@ std::vector<Edge> samples_and_ids() {
          StreamSample sample(kFields);
          sample.copy(StreamSample(std::span(kFields).first(1)));
        },
-       ErrorCode::out_of_range, ""},
+       ErrorCode::out_of_range, "field 1:"},
   };
 }
 
@@ -219,9 +221,9 @@ std::vector<Edge> calls() {
                 }),
       on_loader(
           "OwnerOfAShardThatIsNotThere", [](auto& loader) { loader.owner({3}); }, ErrorCode::out_of_range,
-          "3"),
+          "shard 3:"),
       on_loader(
-          "OwnerNegative", [](auto& loader) { loader.owner({-1}); }, ErrorCode::out_of_range, "-1"),
+          "OwnerNegative", [](auto& loader) { loader.owner({-1}); }, ErrorCode::out_of_range, "shard -1:"),
       on_loader("OwnerAfterTheEnd",
                 [](auto& loader) {
                   samples(loader);
@@ -232,7 +234,7 @@ std::vector<Edge> calls() {
          const StreamLoader loader(Dispatch{.source = numbers({5})});
          std::ignore = loader.owner({0});
        },
-       ErrorCode::unsupported, ""},
+       ErrorCode::unsupported, "dispatched by sample"},
       on_loader("BatchesThatOutliveTheLoader",
                 [](auto& loader) {
                   const auto batch = loader.next();
@@ -252,7 +254,7 @@ std::vector<Edge> calls() {
             const auto batch = loader.next();
             batch->tensor(2);
           },
-          ErrorCode::out_of_range, "2"),
+          ErrorCode::out_of_range, "field 2:"),
   };
 }
 

@@ -30,31 +30,31 @@ std::vector<Edge> values() {
       weights("OfManyMagnitudes", {1e-300, 1e300}),
       weights("Smallest", {std::numeric_limits<double>::denorm_min()}),
       weights("WithASumBeyondDouble", {1e308, 1e308, 1e308}, kInvalid, "finite"),
-      weights("Negative", {1, -1}, kInvalid, "-1"),
-      weights("Infinite", {1, kInfinity}, kInvalid, "inf"),
-      weights("NoNumber", {kNaN}, kInvalid, "nan"),
-      weights("AllZero", {0, 0}, kInvalid, ""),
+      weights("Negative", {1, -1}, kInvalid, "1, -1:"),
+      weights("Infinite", {1, kInfinity}, kInvalid, "1, inf:"),
+      weights("NoNumber", {kNaN}, kInvalid, "to nan:"),
+      weights("AllZero", {0, 0}, kInvalid, "above 0"),
       weights("TooMany", std::vector<double>(4097, 1.0), kInvalid, "4097"),
       {"WorldOfNone",
        [] {
          rota::World{0, 0}.validate();
        },
-       kInvalid, "0"},
+       kInvalid, "rank 0 of 0"},
       {"WorldRankNegative",
        [] {
          rota::World{-1, 4}.validate();
        },
-       kInvalid, "-1"},
+       kInvalid, "rank -1 of 4"},
       {"WorldRankOfSize",
        [] {
          rota::World{4, 4}.validate();
        },
-       kInvalid, "4"},
+       kInvalid, "rank 4 of 4"},
       {"WorldReplicaNegative",
        [] {
          rota::World{0, 1, -1}.validate();
        },
-       kInvalid, "-1"},
+       kInvalid, "replica -1"},
       {"WorldLargest",
        [] {
          const int most = std::numeric_limits<int>::max();

@@ -216,11 +216,18 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
       tokens({.length = kMost}, "length", "92", "1 to 2^40"),
       tokens({.stride = -1}, "stride", "-1", "0 to 2^40"),
   });
-  PatternOptions pattern;
-  pattern.layout = FolderLayout(9);
-  expect_refused({.what = "layout",
-                  .call = [&] { pattern.validate(); },
-                  .words = {"layout is number 9", "one of round_robin, blocks, restart"}});
+  const auto pattern = row_of<PatternOptions>("make a catalog of a pattern",
+                                              [](const PatternOptions& options) { options.validate(); });
+  expect_refused({
+      pattern({.files = -1}, "files", "-1", "0 to 10^18"),
+      pattern({.first_index = kMost}, "first_index", "92", "0 to 10^18"),
+      pattern({.folders = kLeast}, "folders", "-92", "0 to 10^18"),
+      pattern({.first_folder = -1}, "first_folder", "-1", "0 to 10^18"),
+      pattern({.layout = FolderLayout(9)}, "layout", "number 9", "one of round_robin, blocks, restart"),
+      pattern({.confidence = 1.5}, "confidence", "1.5", "0 to 1"),
+      pattern({.confidence = std::nan("")}, "confidence", "nan", "0 to 1"),
+      pattern({.missing_fraction = 1}, "missing_fraction", "1", "more than 0 and less than 1"),
+  });
   const Catalog lavish(directory.path(),
                        {.max_open_files = std::numeric_limits<int>::max(), .shared_bytes = kMost});
   EXPECT_EQ(open_files(lavish)->size(), 1);

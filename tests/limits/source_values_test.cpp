@@ -179,8 +179,7 @@ TEST(SourceValues, RowsOfManySamplesDoNotOverflow) {
   source->row_count = std::int64_t{1} << 46;  // of 8 bytes each: 2^49
   expect_refused({.what = "a batch of three",
                   .call = [&] { Loader(source, {.workers = 0}).next(); },
-                  .code = ErrorCode::callback,
-                  .words = {"rows of 8 bytes"}});
+                  .words = {"field \"t\"", "more than 2^50 bytes", "global_batch_size"}});
 }
 
 TEST(SourceValues, ASizeThatChangesIsAskedOnceOrRefused) {
