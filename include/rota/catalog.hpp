@@ -31,19 +31,9 @@ enum class Evidence {
 
 std::string_view to_string(Evidence evidence) noexcept;
 
-/// Where the names of files are kept.
-enum class Placement {
-  /// All of them once on each node, in memory that its ranks share.
-  node_shared,
-  /// Each rank keeps its part of them, and gets those that it reads next from the others. For datasets whose
-  /// samples are files, read by a Loader; see Source::bring.
-  distributed,
-};
-
 /// How a catalog is made.
 struct CatalogOptions {
   Evidence evidence = Evidence::sizes;
-  Placement placement = Placement::node_shared;
   int listing_threads = 8;   ///< of a rank, up to 4,096, that read directories, and ask for sizes
   int indexing_threads = 8;  ///< of a rank, up to 4,096, that look into files, each into one of its own
   /// Of a rank and list of files, kept open for reading; those that are being read may come on top.
@@ -153,12 +143,11 @@ class Catalog {
 
   /// Files.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// Where file i is, as a user would write it. Not for a distributed catalog. Throws Error{out_of_range} for
-  /// a file that there is not.
+  /// Where file i is, as a user would write it. Throws Error{out_of_range} for a file that there is not.
   [[nodiscard]] std::string path(std::int64_t i) const;
   [[nodiscard]] Evidence evidence() const noexcept;
-  /// How many bytes file i had when it was listed; not for a distributed catalog. Throws as `path` does, and
-  /// Error{invalid_argument} where names are evidence.
+  /// How many bytes file i had when it was listed. Throws as `path` does, and Error{invalid_argument} where
+  /// names are evidence.
   [[nodiscard]] std::int64_t bytes(std::int64_t i) const;
   /// Of names, and of sizes where they are evidence.
   [[nodiscard]] Fingerprint fingerprint() const;
@@ -169,8 +158,8 @@ class Catalog {
   /// which order makes no difference. Files are named from the place that `origin` tells. Rank 0 writes.
   /// **Collective.** Throws Error{io}, and what was there is untouched, but where only the last fsync fails;
   /// Error{invalid_argument} for a place among the files themselves, for one where there is a symbolic link,
-  /// a directory, a device or the like, and for an unknown format; Error{unsupported} for a distributed or a
-  /// generated catalog.
+  /// a directory, a device or the like, and for an unknown format; Error{unsupported} for a generated
+  /// catalog.
   void save(const std::filesystem::path& file, const std::string& format = "auto") const;
   /// What had become of the files when a saved catalog was loaded.
   [[nodiscard]] const CatalogChanges& changes() const noexcept;

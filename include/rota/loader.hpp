@@ -124,15 +124,11 @@ struct LoaderOptions {
 /// One that was moved from throws Error{invalid_argument} from every method, one in a forked child
 /// Error{unsupported}.
 ///
-/// Over a source that is spread over ranks (Source::is_spread), `next` and `warm_up` are **collective**: they
-/// bring what many steps need, every now and then. All ranks that opened the source then go on calling, and
-/// seek, rescale or change the batch size at the same step.
-///
-/// The same holds of `next` and the ranks of BadSamples::comm where bad samples are skipped. It waits for
-/// none of them but those that are more than a step behind, and no longer than BadSamples::deadline. When
-/// that is over it throws Error{timeout} that names the missing ranks, now and from then on: end the job.
-/// What it throws on one rank for that rank's own batch, it throws on the others one step later, as an Error
-/// that names the rank; they may call again, too.
+/// Where bad samples are skipped, `next` is **collective** over BadSamples::comm. It waits for
+/// none of its ranks but those that are more than a step behind, and no longer than BadSamples::deadline.
+/// When that is over it throws Error{timeout} that names the missing ranks, now and from then on: end the
+/// job. What it throws on one rank for that rank's own batch, it throws on the others one step later, as an
+/// Error that names the rank; they may call again, too.
 class Loader {
  public:
   /// Starts the workers. `source`, options that define the order and `world.size` must be the same on all
@@ -162,8 +158,7 @@ class Loader {
   NextBatch<Batch> next();
 
   /// Reads ahead as far as the options allow, and returns when that is done, so that the first step waits for
-  /// nothing. What fails then is thrown by next() in its turn. Without workers there is nothing to do, but
-  /// for a source that is spread over ranks.
+  /// nothing. What fails then is thrown by next() in its turn. Without workers there is nothing to do.
   void warm_up();
 
   /// Where the run is: after the last batch handed over.

@@ -189,7 +189,7 @@ std::string find_format(const Catalog& catalog);
 /// Opens a catalog with the source that suits what is there: `mds` where there is an index.json beside *.mds;
 /// by signature `hdf5`, `tfrecord`, `tar` (compressed ones, too) or `npy`, where all files carry it; `lines`
 /// where all are named *.jsonl or *.ndjson, and .gz, .zst or .zstd behind that if they like; `files`
-/// otherwise, and where names are distributed. `format` forces one of these, or `npz`, `tokens` (with their
+/// otherwise. `format` forces one of these, or `npz`, `tokens` (with their
 /// default options) or `megatron`; "auto" looks. Throws what that source throws, Error{corrupt} for a file
 /// that is named as one of these formats and does not begin so, Error{invalid_argument} for others among such
 /// files, and for an unknown format.

@@ -52,13 +52,12 @@ struct PackOptions {
 /// each document, by several threads. The fingerprint is of that of `documents`, the options and the number
 /// of tokens; `where` names the first document of a sequence.
 ///
-/// **Collective** over `options.comm`, of which all ranks give the same. Documents whose source is spread
-/// over ranks need `comm`, the communicator that opened them. Throws on all ranks what it throws on one: as
-/// `options.validate()` and Source::rows do; Error{invalid_argument} for null `documents`, a token that the
-/// type of the field does not hold, a field that is not one of integers and ragged, or where it is not clear
-/// which, and for documents or options that differ from rank to rank; Error{not_found} for a field that there
-/// is not, Error{out_of_range} for more than 2^62 tokens, Error{callback} for a size or fields that cannot
-/// be, and Error{io} where there is no memory for where documents end.
+/// **Collective** over `options.comm`, of which all ranks give the same. Throws on all ranks what it throws
+/// on one: as `options.validate()` and Source::rows do; Error{invalid_argument} for null `documents`, a token
+/// that the type of the field does not hold, a field that is not one of integers and ragged, or where it is
+/// not clear which, and for documents or options that differ from rank to rank; Error{not_found} for a field
+/// that there is not, Error{out_of_range} for more than 2^62 tokens, Error{callback} for a size or fields
+/// that cannot be, and Error{io} where there is no memory for where documents end.
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options);
 
 }  // namespace rota

@@ -144,14 +144,6 @@ class Source {
   /// What it throws reaches Loader::next as a failed read does.
   [[nodiscard]] virtual std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const;
 
-  /// Whether what reading needs is spread over ranks, and has to be brought first; a Loader does so.
-  [[nodiscard]] virtual bool is_spread() const { return false; }
-
-  /// **Collective** over the ranks that opened a source that is spread. Brings here what `rows`, `read` and
-  /// `where` need for `ids`; it is here for as long as what this returns is kept. *One thread.* Throws on all
-  /// ranks what it throws on one: Error{out_of_range} for an id >= size().
-  [[nodiscard]] virtual std::shared_ptr<const void> bring(std::span<const SampleId> ids) const;
-
   /// Whether files are fetched into memory that the ranks of a node share, to be read from there; a Loader
   /// then says which are needed, and takes only orders that need few of them at a time.
   [[nodiscard]] virtual bool is_shared() const { return false; }

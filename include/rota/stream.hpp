@@ -186,7 +186,7 @@ class StreamSource {
 /// Samples of up to 8 KiB are read a few at a time, in memory of 16 KiB a shard and 4 MiB in all. Shards take
 /// turns, so that of a source whose files are shared in memory (Source::is_shared) all are wanted at a time.
 /// Throws Error{invalid_argument} for no source and unless `shards` is 1 to 2^24, Error{callback} for a size,
-/// fields or shard lengths that cannot be, Error{unsupported} for a source that is spread over ranks.
+/// fields or shard lengths that cannot be.
 std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> source, std::int64_t shards);
 
 // ---- transforms ----

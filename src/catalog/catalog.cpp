@@ -62,13 +62,6 @@ void require_same_path(const Crew& crew, const std::string& path) {
   });
 }
 
-void refuse_distributed(const Crew& crew, std::string_view what) {
-  if (crew.options.placement == Placement::node_shared) return;
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("{}: a distributed catalog cannot be saved or loaded; use Placement::node_shared", what));
-}
-
 }  // namespace
 
 Catalog::Catalog(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
@@ -81,7 +74,6 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
     if (!is_saved_catalog(path.native())) {
       return Way{.origin = {.path = absolute_or_empty(path)}, .evidence = crew->options.evidence};
     }
-    refuse_distributed(*crew, fmt::format("load the catalog {}", path.native()));
     saved = read_catalog(path.native());
     return Way{.is_saved = true, .origin = saved.origin, .evidence = saved.evidence};
   });
@@ -112,9 +104,7 @@ Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const Cata
 
 Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& pattern_options,
                               const CatalogOptions& options) {
-  CatalogOptions here = options;
-  here.placement = Placement::node_shared;  // of no names at all
-  const auto crew = std::make_shared<const Crew>(here);
+  const auto crew = std::make_shared<const Crew>(options);
   require_same_path(*crew, pattern);
   const auto origin = made_on_first_rank(*crew, "make a catalog of a pattern",
                                          [&] { return Origin{.path = absolute_or_empty(pattern)}; });
@@ -152,7 +142,6 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
   mpi::together(files.crew().nodes.all(), "save a catalog", [&] {
     const std::string attempt = fmt::format("save a catalog to {}", file.native());
     require_format(attempt, format);
-    refuse_distributed(files.crew(), attempt);
     if (files.listing().is_computed()) {
       throw Error(ErrorCode::unsupported,
                   attempt + ": it was made of a pattern, and is as quickly made of it again");

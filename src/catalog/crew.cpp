@@ -12,7 +12,6 @@ namespace rota {
 void CatalogOptions::validate() const {
   constexpr internal::OptionCheck kCheck("make a catalog");
   kCheck.one_of("evidence", evidence, {"sizes", "names"});
-  kCheck.one_of("placement", placement, {"node_shared", "distributed"});
   kCheck.in_range("listing_threads", listing_threads, 1, internal::kMaxThreads);
   kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
   kCheck.in_range("max_open_files", max_open_files, 1);
@@ -25,13 +24,11 @@ Crew::Crew(const CatalogOptions& how) : options(how) {
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
   struct {
     Evidence evidence;
-    Placement placement;
     bool share_files;
     std::int64_t shared_bytes;
-  } what{options.evidence, options.placement, options.share_files, options.shared_bytes};
+  } what{options.evidence, options.share_files, options.shared_bytes};
   mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&what, 1)));
   options.evidence = what.evidence;
-  options.placement = what.placement;
   options.share_files = what.share_files;
   options.shared_bytes = what.shared_bytes;
 }

@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "catalog/meter.hpp"
-#include "catalog/spread_listing.hpp"
 #include "core/scarce.hpp"
 #include "rota/types.hpp"
 
@@ -90,21 +89,11 @@ std::string_view to_string(Evidence evidence) noexcept {
 
 FileList::FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Lister& list)
     : crew_(std::move(crew)), evidence_(evidence) {
-  const mpi::Nodes& nodes = crew_->nodes;
-  const bool is_spread = crew_->options.placement == Placement::distributed;
-  const auto [files, names] = hand_out_names(list, is_spread);
+  NameTable names = hand_out_names(list);
   open_directory();
-  const SpreadPlan plan{.world = nodes.all().world(), .files = files};
-  if (is_spread) {
-    auto stats = ask_stats(names, {.first = 0, .last = names.size()}, [&](auto i) { return plan.file(i); });
-    listing_ = std::make_shared<SpreadListing>(nodes.all(), plan, names, std::move(stats));
-  } else {
-    const Range range{.first = share_of(files, plan.world.rank),
-                      .last = share_of(files, plan.world.rank + 1)};
-    const auto stats = ask_stats(names, range, [&](auto i) { return range.first + i; });
-    listing_ = std::make_shared<TableListing>(
-        names, mpi::join(nodes, "hand out sizes", std::as_bytes(std::span(stats))));
-  }
+  const auto stats = ask_stats(names);
+  listing_ = std::make_shared<TableListing>(
+      std::move(names), mpi::join(crew_->nodes, "hand out sizes", std::as_bytes(std::span(stats))));
 }
 
 FileList::FileList(std::shared_ptr<const Crew> crew, std::string directory,
@@ -117,8 +106,8 @@ FileList::FileList(std::shared_ptr<const Crew> crew, std::string directory,
   open_directory();
 }
 
-// All ranks get the names while they are found: all of them, or their own.
-FileList::Names FileList::hand_out_names(const Lister& list, bool is_spread) {
+// All ranks get the names while they are found.
+NameTable FileList::hand_out_names(const Lister& list) {
   const mpi::Nodes& nodes = crew_->nodes;
   const auto put_names = [&](NameTableBuilder& names) {
     Meter meter(crew_->options.progress, "list files", 0);
@@ -130,21 +119,14 @@ FileList::Names FileList::hand_out_names(const Lister& list, bool is_spread) {
     meter.end();
     names_ = names.digest();
   };
-  Names names;
-  if (is_spread) {
-    names.table = hand_out_blocks(nodes.all(), "list files", put_names, names.files);
-  } else {
-    const auto shared = mpi::hand_out(nodes, "list files", [&](const mpi::ByteSink& sink) {
-      NameTableBuilder builder(sink);
-      put_names(builder);
-      sink(builder.end());
-    });
-    names.table = NameTable(shared.bytes, shared.owner);
-    names.files = names.table.size();
-  }
+  const auto shared = mpi::hand_out(nodes, "list files", [&](const mpi::ByteSink& sink) {
+    NameTableBuilder builder(sink);
+    put_names(builder);
+    sink(builder.end());
+  });
   directory_ = mpi::broadcast(nodes.all(), std::move(directory_));
   mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&names_, 1)));
-  return names;
+  return {shared.bytes, shared.owner};
 }
 
 void FileList::open_directory() {
@@ -157,15 +139,17 @@ std::size_t FileList::share_of(std::size_t files, int rank) const {
   return static_cast<std::size_t>(share(static_cast<std::int64_t>(files), rank, ranks));
 }
 
-// Of those names of a table that this rank is to ask for; `number` says which files they are. Collective.
-std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range, const FileNumber& number) {
+// Of this rank's share of the files. Collective.
+std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
   std::vector<FileStat> stats;
   if (evidence_ == Evidence::names) return stats;
   const mpi::Communicator& all = crew_->nodes.all();
+  const Range range{.first = share_of(names.size(), all.rank()),
+                    .last = share_of(names.size(), all.rank() + 1)};
   mpi::together(all, "ask for sizes", [&] { stats = ask_stats(names, range); });
   std::array<std::int64_t, 2> sum{};
   for (std::size_t i = 0; i < stats.size(); ++i) {
-    const std::array words = {static_cast<std::int64_t>(number(i)), stats[i].bytes};
+    const std::array words = {static_cast<std::int64_t>(range.first + i), stats[i].bytes};
     const XXH128_hash_t digest = XXH3_128bits(words.data(), sizeof(words));
     sum[0] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[0]) + digest.high64);
     sum[1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[1]) + digest.low64);
@@ -258,7 +242,6 @@ FileList FileList::beside(std::span<const std::string> names) const {
 }
 
 FileList FileList::only(NameFilter passes) const {
-  if (listing_->is_spread()) return with_sizes();
   std::vector<std::int64_t> expected;
   std::size_t count = 0;
   const auto visit_passing = [&](const NameVisitor& visit) {
@@ -281,13 +264,6 @@ FileList FileList::only(NameFilter passes) const {
 }
 
 FileList FileList::with_sizes() const {
-  if (listing_->is_spread()) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("open the {} files of {}: only names of files that are samples can be distributed; "
-                    "use Placement::node_shared",
-                    size(), directory_));
-  }
   if (evidence_ == Evidence::sizes) return *this;
   FileList files = derive([&](const NameVisitor& visit) {
     const auto names = read_names();

@@ -50,21 +50,20 @@ class FileList {
   [[nodiscard]] FileList beside(std::span<const std::string> names) const;
   /// Those whose last names pass, with sizes as evidence; all, where none does.
   [[nodiscard]] FileList only(NameFilter passes) const;
-  /// These files with sizes as evidence, for formats that look into files. Throws Error{unsupported} where
-  /// the catalog is distributed.
+  /// These files with sizes as evidence, for formats that look into files.
   [[nodiscard]] FileList with_sizes() const;
 
   [[nodiscard]] std::size_t size() const noexcept { return listing_->size(); }
   [[nodiscard]] const Crew& crew() const noexcept { return *crew_; }
   [[nodiscard]] const std::shared_ptr<const Crew>& shared_crew() const noexcept { return crew_; }
   [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
-  /// The listing of one that is not distributed, and whose names are not computed.
+  /// The listing of one whose names are not computed.
   [[nodiscard]] std::shared_ptr<const TableListing> shared_table() const noexcept {
-    assert(!listing_->is_spread() && !listing_->is_computed());
+    assert(!listing_->is_computed());
     return std::static_pointer_cast<const TableListing>(listing_);
   }
   [[nodiscard]] const TableListing& table() const noexcept {
-    assert(!listing_->is_spread() && !listing_->is_computed());
+    assert(!listing_->is_computed());
     return static_cast<const TableListing&>(*listing_);
   }
   [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
@@ -104,21 +103,15 @@ class FileList {
   [[nodiscard]] KeptIndices& kept() const noexcept { return *kept_; }
 
  private:
-  struct Names {
-    std::size_t files = 0;  // that there are
-    NameTable table;        // of all, or of this rank's
-  };
   struct Range {
     std::size_t first = 0;
     std::size_t last = 0;
   };
-  using FileNumber = std::function<std::size_t(std::size_t)>;
   [[nodiscard]] FileList derive(const Lister& list) const;
-  [[nodiscard]] Names hand_out_names(const Lister& list, bool is_spread);
+  [[nodiscard]] NameTable hand_out_names(const Lister& list);
   void open_directory();
   [[nodiscard]] std::size_t share_of(std::size_t files, int rank) const;
-  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names, Range range,
-                                                const FileNumber& number);
+  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names);
   [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names, Range range) const;
   [[nodiscard]] FileStat ask_stat(const std::string& name) const;
 

@@ -20,7 +20,7 @@ struct FileStat {
   friend bool operator==(const FileStat&, const FileStat&) = default;
 };
 
-/// Files by number. *Immutable*, but for what `bring` brings.
+/// Files by number. *Immutable.*
 class Listing {
  public:
   /// Reads names. Of a listing that is no table, it must not outlive it. *One thread.*
@@ -31,7 +31,7 @@ class Listing {
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
     /// Name i, which ends in a zero byte, until the next call. Fast where i follows the one before. Throws
-    /// Error{corrupt}; Error{invalid_argument} where it is not here.
+    /// Error{corrupt}.
     virtual const std::string& operator[](std::size_t i) = 0;
   };
 
@@ -45,14 +45,8 @@ class Listing {
   /// Only where sizes are evidence. Any thread.
   [[nodiscard]] virtual FileStat stat(std::size_t i) const = 0;
 
-  /// Whether names are to be brought before they are read.
-  [[nodiscard]] virtual bool is_spread() const noexcept { return false; }
   /// Whether names are computed, and in no table.
   [[nodiscard]] virtual bool is_computed() const noexcept { return false; }
-  /// **Collective** for a spread one: see Source::bring.
-  [[nodiscard]] virtual std::shared_ptr<const void> bring(std::span<const std::size_t> /*files*/) const {
-    return nullptr;
-  }
 };
 
 /// All names in a table, and what is known of each file, or nothing at all.

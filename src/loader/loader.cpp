@@ -6,7 +6,6 @@
 
 #include "core/owned.hpp"
 #include "loader/access.hpp"
-#include "loader/bringer.hpp"
 #include "loader/planner.hpp"
 #include "loader/recipe.hpp"
 #include "loader/ring.hpp"
@@ -18,7 +17,6 @@ namespace rota {
 
 using internal::BatchMaker;
 using internal::BatchMemory;
-using internal::Bringer;
 using internal::LoaderPlace;
 using internal::Recipe;
 using internal::Ring;
@@ -39,8 +37,7 @@ class Loader::Impl {
         tally_(std::move(tally)),
         maker_(source_, recipe_, options_, world),
         scratch_(maker_.make_scratch(0)) {
-    if (source_->is_spread()) bringer_.emplace(*source_, recipe_, options_, world_);
-    if (options_.workers > 0) ring_.emplace(maker_, options_, position_, bringer_.has_value());
+    if (options_.workers > 0) ring_.emplace(maker_, options_, position_);
   }
 
   NextBatch<Batch> next();
@@ -78,7 +75,6 @@ class Loader::Impl {
  private:
   std::unique_ptr<BatchMemory> make();
   std::unique_ptr<BatchMemory> make_inline();
-  void bring();
   void check(const Position& position, const MixtureState* mixture) const;
   void require_mixture(std::string_view verb, std::size_t datasets) const;
   template <typename Change>
@@ -99,8 +95,6 @@ class Loader::Impl {
   BatchMaker maker_;
   internal::Scratch scratch_;  // of the caller's thread, where there are no workers
   WorkerStats inline_stats_;
-  std::optional<Bringer> bringer_;  // of a source that is spread over ranks
-  std::int64_t ring_began_ = 0;     // at this step, as the bringer counts
   std::optional<Ring> ring_;
 };
 
@@ -108,7 +102,6 @@ NextBatch<Batch> Loader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
   if (has_failed_) restart([] {});  // only now: what the caller did since may have mended it
   tally_.begin_step();
-  bring();
   std::unique_ptr<BatchMemory> batch = make();
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!batch) {
@@ -117,7 +110,6 @@ NextBatch<Batch> Loader::Impl::next() {
   }
   position_ = batch->global.next;
   batch->held.clear();
-  if (bringer_) bringer_->count_step();
   ++stats_.batches;
   stats_.samples += std::ssize(batch->ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
@@ -139,7 +131,6 @@ std::unique_ptr<BatchMemory> Loader::Impl::make() {
 
 void Loader::Impl::warm_up() {
   if (has_failed_) restart([] {});
-  bring();
   if (ring_) ring_->warm_up();
 }
 
@@ -156,15 +147,6 @@ std::optional<BatchSlot> Loader::Impl::when(SampleId id, std::int64_t epoch) con
   return internal::Planner(recipe_, options_, world_).when(position_, id, epoch);
 }
 
-// Has what the next steps read brought here, where it lies with other ranks.
-void Loader::Impl::bring() {
-  if (!bringer_) return;
-  bringer_->bring();
-  // At the end of the run the ring may look for a batch more, to see that there is none.
-  const std::int64_t allowed = bringer_->is_over() ? kEndless : bringer_->brought() - ring_began_;
-  if (ring_) ring_->allow(allowed);
-}
-
 std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
   auto batch = maker_.pool()->take();
   if (!maker_.plan(position_, *batch)) return nullptr;
@@ -178,10 +160,8 @@ std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
   return batch;
 }
 
-// What was brought stays: other ranks need not do the same.
 template <typename Change>
 void Loader::Impl::restart(Change change) {
-  if (bringer_) ring_began_ = bringer_->delivered();
   if (ring_) {
     ring_->restart(position_, change);
   } else {
@@ -193,10 +173,6 @@ void Loader::Impl::restart(Change change) {
 // As all ranks do, at the same step.
 template <typename Change>
 void Loader::Impl::go_on_elsewhere(Change change) {
-  if (bringer_) {
-    bringer_->restart(position_);
-    change(bringer_->planner());
-  }
   tally_.go_elsewhere();
   restart([&] {
     maker_.let_go();

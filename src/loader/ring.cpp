@@ -7,13 +7,11 @@
 
 namespace rota::internal {
 
-Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, bool is_held)
+Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at)
     : maker_(maker),
       max_bytes_(options.read_ahead_bytes),
       places_(static_cast<std::size_t>(options.read_ahead_batches)),
       plan_at_(at),
-      is_held_(is_held),
-      allowed_(is_held ? 0 : kEndless),
       stats_(static_cast<std::size_t>(options.workers)) {
   for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch(w));
   for (int w = 0; w < options.workers; ++w) {
@@ -42,12 +40,6 @@ std::unique_ptr<BatchMemory> Ring::next() {
   lock.unlock();
   worker_wakes_.notify_all();
   return batch;
-}
-
-void Ring::allow(std::int64_t number) {
-  const Lock lock(mutex_);
-  allowed_ = number;
-  worker_wakes_.notify_all();
 }
 
 void Ring::warm_up() {
@@ -84,7 +76,6 @@ void Ring::park() {
 void Ring::unpark(const Position& at) {
   const Lock lock(mutex_);
   handed_ = opened_ = planned_ = bytes_ = 0;
-  allowed_ = is_held_ ? 0 : kEndless;
   end_.reset();
   plan_at_ = at;
   is_parking_ = false;
@@ -138,8 +129,7 @@ void Ring::work(const std::stop_token& stop, int worker) {
 }
 
 bool Ring::can_plan() const noexcept {
-  return !is_planning_ && !end_ && planned_ < allowed_ &&
-         planned_ - handed_ < static_cast<std::int64_t>(places_.size());
+  return !is_planning_ && !end_ && planned_ - handed_ < static_cast<std::int64_t>(places_.size());
 }
 
 void Ring::plan(Lock& lock) {

@@ -23,7 +23,7 @@ namespace rota::internal {
 /// The threads live as long as the ring; `restart` parks them and goes on elsewhere.
 class Ring {
  public:
-  Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at, bool is_held);
+  Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at);
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -32,9 +32,6 @@ class Ring {
   /// follow.
   std::unique_ptr<BatchMemory> next();
 
-  /// Lets batches before number `number`, counted from the last restart, be planned; none is at first, if it
-  /// `is_held`.
-  void allow(std::int64_t number);
   /// Blocks until nothing more can be read ahead.
   void warm_up();
 
@@ -100,9 +97,7 @@ class Ring {
   std::int64_t bytes_ = 0;  // of open batches not handed over
   bool is_parking_ = false;
   bool is_warming_ = false;  // the caller waits for each step
-  const bool is_held_;
-  std::int64_t allowed_;   // batches that may be planned
-  std::int64_t runs_ = 0;  // how often the workers were let loose
+  std::int64_t runs_ = 0;    // how often the workers were let loose
   int parked_ = 0;
   std::vector<Scratch> scratch_;  // per worker
   std::vector<WorkerStats> stats_;

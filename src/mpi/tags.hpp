@@ -5,9 +5,8 @@
 namespace rota::mpi {
 
 inline constexpr int kSharedBytesTag = 1;
-inline constexpr int kMessageTag = 2;
-inline constexpr int kParcelTag = 3;
-inline constexpr int kControlTag = 4;
-inline constexpr int kCheckpointTag = 5;
+inline constexpr int kParcelTag = 2;
+inline constexpr int kControlTag = 3;
+inline constexpr int kCheckpointTag = 4;
 
 }  // namespace rota::mpi

@@ -85,26 +85,6 @@ class LengthReader {
   std::int64_t added_;
 };
 
-// The lengths at places [first, first + out.size()), of which a rank's `most` are the most.
-void read_lengths(const Source& documents, const LengthReader& lengths, std::int64_t first,
-                  std::span<std::int64_t> out, std::int64_t most, int threads) {
-  if (!documents.is_spread()) return lengths.read(first, out, threads);
-  std::exception_ptr error;  // whatever happens, all ranks bring as often
-  const std::int64_t at_once = kDocumentsAtOnce * threads;
-  for (std::int64_t at = 0; at < most; at += at_once) {
-    const std::int64_t begin = std::min(at, std::ssize(out));
-    const std::int64_t count = std::min(at_once, std::ssize(out) - begin);
-    const auto here = documents.bring(lengths.ids(first + begin, count));
-    try {
-      const auto part = out.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
-      if (!error) lengths.read(first + begin, part, threads);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  }
-  if (error) std::rethrow_exception(error);
-}
-
 std::int64_t sum(std::span<const std::int64_t> lengths) {
   std::int64_t total = 0;
   for (const std::int64_t length : lengths) {
@@ -129,8 +109,7 @@ DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::
   mpi::together(all, "ask for the lengths of documents", [&] {
     internal::with_memory([&] { ends->resize(static_cast<std::size_t>(count)); },
                           [&] { return fmt::format("pack documents: keep where {} of them end", count); });
-    read_lengths(documents, {documents, field, order_, options.added}, first, *ends,
-                 size / all.size() + (size % all.size() == 0 ? 0 : 1), options.threads);
+    LengthReader(documents, field, order_, options.added).read(first, *ends, options.threads);
     before = sum(*ends);
   });
   std::vector<std::int64_t> of_ranks = mpi::gather(all, before);

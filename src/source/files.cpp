@@ -43,13 +43,6 @@ class FilesSource final : public Source {
     for (std::size_t i = 0; i < ids.size(); ++i) read_file((*names)[index(ids[i])], out.bytes(0, i));
   }
 
-  [[nodiscard]] bool is_spread() const override { return files_.listing().is_spread(); }
-  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    std::vector<std::size_t> files(ids.size());
-    std::transform(ids.begin(), ids.end(), files.begin(), index);
-    return files_.listing().bring(files);
-  }
-
   [[nodiscard]] std::string where(SampleId id) const override {
     return id.value >= 0 && id.value < size() ? files_.path(index(id)) : std::string();
   }

@@ -78,28 +78,6 @@ class Joined final : public Source {
     return sizes;
   }
 
-  [[nodiscard]] bool is_spread() const override {
-    return std::ranges::any_of(sources_, [](const auto& source) { return source->is_spread(); });
-  }
-  // Every rank calls each source that is spread, with none of its samples if need be.
-  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    if (!is_spread()) check_ids(*this, ids);
-    std::vector<std::vector<SampleId>> own(sources_.size());
-    for (const SampleId id : ids) {
-      if (id.value < 0 || id.value >= size()) {  // refused by all ranks together
-        for (std::size_t s = 0; s < sources_.size(); ++s) own[s].push_back({size_of(s)});
-        continue;
-      }
-      const std::size_t s = source_of(id);
-      own[s].push_back({id.value - begins_[s]});
-    }
-    auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      if (sources_[s]->is_spread()) kept->push_back(sources_[s]->bring(own[s]));
-    }
-    return kept;
-  }
-
   [[nodiscard]] bool is_shared() const override {
     return std::ranges::any_of(sources_, [](const auto& source) { return source->is_shared(); });
   }

@@ -176,7 +176,6 @@ std::vector<std::string> formats() { return {format_names().begin(), format_name
 
 std::string find_format(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
-  if (files.listing().is_spread()) return "files";
   return files.crew().on_first_rank("look which format it is", [&] {
     std::string format = files.kept().format();
     if (!format.empty()) return format;

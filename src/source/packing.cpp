@@ -199,20 +199,6 @@ class PackedSource final : public Source {
   [[nodiscard]] bool is_shared() const override { return plan_.documents->is_shared(); }
   [[nodiscard]] Fetched fetched() const override { return plan_.documents->fetched(); }
 
-  [[nodiscard]] bool is_spread() const override { return plan_.documents->is_spread(); }
-  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    std::vector<SampleId> documents;
-    for (const SampleId id : ids) {
-      // One that there is not is refused by all ranks together.
-      if (id.value < 0 || id.value >= size()) {
-        documents.push_back({plan_.size});
-      } else {
-        visit(id, [&](const DocumentStream::Piece& piece) { documents.push_back(piece.document); });
-      }
-    }
-    return plan_.documents->bring(documents);
-  }
-
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
     std::optional<SampleId> document;
@@ -302,9 +288,6 @@ std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, cons
   mpi::together(nodes.all(), "pack documents", [&] {
     options.validate();
     if (documents == nullptr) throw refusal("there are none (a null pointer)");
-    if (documents->is_spread() && options.comm == nullptr) {
-      throw refusal("they are spread over ranks; give PackOptions::comm, the communicator that opened them");
-    }
     plan.emplace(std::move(documents), options);
   });
   require_same(nodes.all(), plan->fingerprint);

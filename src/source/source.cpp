@@ -86,8 +86,6 @@ void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) co
 
 std::unique_ptr<const Source> Source::for_worker(const WorkerInfo& /*worker*/) const { return nullptr; }
 
-std::shared_ptr<const void> Source::bring(std::span<const SampleId> /*ids*/) const { return nullptr; }
-
 std::shared_ptr<const void> Source::hold(SampleRange samples, bool /*reads*/) const {
   check_ids(*this, samples);
   if (!is_shared()) return nullptr;

@@ -57,17 +57,6 @@ class Part final : public Source {
     return whole ? std::make_unique<Part>(*this, std::move(whole)) : nullptr;
   }
 
-  [[nodiscard]] bool is_spread() const override { return whole_->is_spread(); }
-  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    // One that there is not is refused by all ranks together.
-    std::vector<SampleId> translated;
-    for (const SampleId id : ids) {
-      translated.push_back(id.value >= 0 && id.value < size() ? translate(id)
-                                                              : SampleId{permutation_.size()});
-    }
-    return whole_->bring(translated);
-  }
-
   // Its samples lie all over the files: `hold` refuses.
   [[nodiscard]] bool is_shared() const override { return whole_->is_shared(); }
   [[nodiscard]] Fetched fetched() const override { return whole_->fetched(); }

@@ -77,11 +77,6 @@ class Windows final : public Source {
     return rows ? std::make_unique<Windows>(*this, std::move(rows)) : nullptr;
   }
 
-  [[nodiscard]] bool is_spread() const override { return rows_->is_spread(); }
-  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    return rows_->bring(gather(ids).rows);
-  }
-
   [[nodiscard]] bool is_shared() const override { return rows_->is_shared(); }
   [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
     check_ids(*this, samples);

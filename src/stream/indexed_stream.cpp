@@ -56,9 +56,8 @@ class SampleBlock {
       const std::size_t row_bytes = fields_[f].row_bytes();
       const auto rows = ragged ? static_cast<std::size_t>(offsets_[f][ids.size()]) : ids.size();
       if (bytes_[f].size() < rows * row_bytes) bytes_[f].resize(rows * row_bytes);
-      memory_[f] = {.data = bytes_[f].data(),
-                    .row_bytes = row_bytes,
-                    .offsets = ragged ? offsets_[f].data() : nullptr};
+      memory_[f] = {
+          .data = bytes_[f].data(), .row_bytes = row_bytes, .offsets = ragged ? offsets_[f].data() : nullptr};
     }
     source_.read(ids, BatchView(memory_, 0, ids.size()));
     first_ = ids[0].value;
@@ -256,12 +255,6 @@ std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> sour
                 fmt::format("{}: there is no source (a null pointer)", kMakingStream));
   }
   internal::OptionCheck(kMakingStream).in_range("shards", shards, 1, kMaxShards);
-  if (source->is_spread()) {
-    throw Error(
-        ErrorCode::unsupported,
-        "make a stream: the source is spread over ranks, which must meet to read it; open its catalog "
-        "with Placement::node_shared");
-  }
   return std::make_shared<IndexedShards>(std::move(source), shards);
 }
 

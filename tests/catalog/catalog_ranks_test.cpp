@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "catalog/files.hpp"
-#include "catalog/spread_listing.hpp"
-#include "mpi/messages.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
@@ -47,9 +45,8 @@ class Together : public ::testing::Test {
     }
     wait();
   }
-  [[nodiscard]] Catalog together(Placement placement = Placement::node_shared,
-                                 Evidence evidence = Evidence::sizes) const {
-    return Catalog(data_, {.evidence = evidence, .placement = placement, .comm = &comm()});
+  [[nodiscard]] Catalog together(Evidence evidence = Evidence::sizes) const {
+    return Catalog(data_, {.evidence = evidence, .comm = &comm()});
   }
   /// How many files each rank looks into to open the dataset.
   [[nodiscard]] std::vector<std::int64_t> looked_into_by_each() const {
@@ -81,14 +78,13 @@ TEST_F(Together, KnowTheSameFilesAsOneProcess) {
   write(2500, 7);
   for (const Evidence evidence : {Evidence::sizes, Evidence::names}) {
     const Catalog alone(data_, {.evidence = evidence});
-    const Catalog shared = together(Placement::node_shared, evidence);
+    const Catalog shared = together(evidence);
     ASSERT_EQ(shared.size(), 2500);
     EXPECT_EQ(shared.fingerprint(), alone.fingerprint());
     for (std::int64_t i = 0; i < shared.size(); i += 97) {
       EXPECT_EQ(shared.path(i), alone.path(i));
       EXPECT_TRUE(evidence == Evidence::names || shared.bytes(i) == alone.bytes(i));
     }
-    EXPECT_EQ(together(Placement::distributed, evidence).fingerprint(), alone.fingerprint());
   }
 }
 
@@ -167,8 +163,6 @@ TEST_F(Together, ThrowTheSameOnAllRanks) {
   EXPECT_THAT(error_of_all([&] { Catalog(data_, {.listing_threads = threads, .comm = &comm()}); }),
               HasSubstr("listing_threads is 0"));
   EXPECT_THAT(error_of_all([&] { together().save("/no/such/place"); }), HasSubstr("save a catalog"));
-  const CatalogOptions distributed{.placement = Placement::distributed, .comm = &comm()};
-  EXPECT_THAT(error_of_all([&] { Catalog("/no/such/place", distributed); }), HasSubstr("/no/such/place"));
 }
 
 TEST_F(Together, RefuseToOpenDifferentPaths) {
@@ -197,61 +191,6 @@ TEST_F(Together, ThrowOnAllRanksWhatOneCannotOpen) {
   EXPECT_THAT(error_of_all([&] { open(catalog, "lines"); }), HasSubstr("raise the limit of open files"));
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(open(catalog, "lines")->size(), open(data_, "lines")->size());
-}
-
-// ---- distributed ----
-
-TEST_F(Together, KeepAPartOfTheNamesEach) {
-  constexpr std::int64_t kFiles = 9000;
-  if (directory_) {
-    std::string list;
-    for (int i = 0; i < kFiles; ++i) list += fmt::format("{}/{:06}\n", i % 10, i);
-    directory_->write("list.txt", list);
-  }
-  wait();
-  const auto catalog = Catalog::from_manifest(
-      data_ + "/list.txt",
-      {.evidence = Evidence::names, .placement = Placement::distributed, .comm = &comm()});
-  const auto& spread = dynamic_cast<const SpreadListing&>(files_of(catalog).listing());
-  const auto bytes = mpi::gather(comm(), static_cast<std::int64_t>(spread.memory_bytes()));
-  const auto all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
-  EXPECT_LE(*std::max_element(bytes.begin(), bytes.end()), 3 * all / (2 * comm().size()) + 4000);
-  // Whichever a rank asks for, it gets.
-  std::mt19937_64 random(static_cast<std::uint64_t>(comm().rank()));
-  std::vector<std::size_t> wanted(static_cast<std::size_t>(100 * comm().rank()));
-  for (std::size_t& file : wanted) file = random() % kFiles;
-  const auto here = files_of(catalog).listing().bring(wanted);
-  const auto names = files_of(catalog).read_names();
-  for (const std::size_t file : wanted) EXPECT_EQ((*names)[file], fmt::format("{}/{:06}", file % 10, file));
-}
-
-TEST_F(Together, SayThatANameWasNotBrought) {
-  write(10, 1);
-  const auto source = open(together(Placement::distributed));
-  EXPECT_TRUE(source->is_spread());
-  const auto error = error_of_all([&] { Samples(*source, ids({3})); });
-  EXPECT_THAT(error, HasSubstr("read a distributed dataset with a Loader"));
-  const auto here = source->bring(ids({3}));
-  EXPECT_EQ(Samples(*source, ids({3})).sample(0, 0).substr(0, 2), "3\n");
-  EXPECT_THAT(source->where({3}), HasSubstr("file_000003.txt"));
-}
-
-TEST_F(Together, RefuseToBringWhatThereIsNot) {
-  write(10, 1);
-  const auto source = open(together(Placement::distributed));
-  const auto error = error_of_all([&] { (void)source->bring(ids({10})); });
-  EXPECT_THAT(error, HasSubstr("there are 10"));
-}
-
-TEST_F(Together, KeepWhatWasBroughtForAsLongAsItIsWanted) {
-  write(10, 1);
-  const auto source = open(together(Placement::distributed));
-  auto one = source->bring(ids({1}));
-  const auto others = source->bring(ids({2, 3}));
-  EXPECT_EQ(Samples(*source, ids({1, 2, 3})).sample(0, 0).substr(0, 2), "1\n");
-  one.reset();
-  EXPECT_THROW(Samples(*source, ids({1})), Error);
-  EXPECT_EQ(Samples(*source, ids({2})).sample(0, 0).substr(0, 2), "2\n");
 }
 
 }  // namespace

@@ -446,20 +446,5 @@ TEST_F(Catalogs, EndWhereProgressThrows) {
   }
 }
 
-TEST_F(Catalogs, ThatAreDistributedAreForFilesThatAreSamples) {
-  write_lines(3);
-  const Catalog catalog(data(), {.placement = Placement::distributed});
-  EXPECT_EQ(open(catalog)->fingerprint(), open(Catalog(data()), "files")->fingerprint());
-  EXPECT_THAT(error_of([&] { open(catalog, "lines"); }),
-              is_error(ErrorCode::unsupported, {"3 files", "Placement::node_shared"}));
-  EXPECT_THAT(error_of([&] { catalog.save(saved()); }), is_error(ErrorCode::unsupported, {saved()}));
-  save();
-  EXPECT_THAT(error_of([&] { Catalog(saved(), {.placement = Placement::distributed}); }),
-              is_error(ErrorCode::unsupported, {saved(), "Placement::node_shared"}));
-  const auto manifest = directory_.write("list.jsonl", "{\"path\": \"data/000.jsonl\", \"samples\": 1}\n");
-  EXPECT_THAT(error_of([&] { Catalog::from_manifest(manifest, {.placement = Placement::distributed}); }),
-              is_error(ErrorCode::unsupported, {"list.jsonl", "numbers of samples"}));
-}
-
 }  // namespace
 }  // namespace rota::test

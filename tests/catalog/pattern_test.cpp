@@ -226,14 +226,6 @@ TEST_F(Pattern, CatalogIsReadAsOneThatWasListed) {
   EXPECT_EQ(sized.fingerprint(), files_of(listed).fingerprint());
 }
 
-TEST_F(Pattern, PlacementHasNothingToPlace) {
-  write_images(0, 20);
-  const Catalog catalog =
-      Catalog::from_pattern(at("img_{index}.x"), {.files = 20}, {.placement = Placement::distributed});
-  EXPECT_EQ(names_of(catalog).back(), "img_19.x");
-  EXPECT_EQ(files_of(catalog).with_sizes().table().size(), 20);
-}
-
 TEST_F(Pattern, GeneratedCatalogIsNotSaved) {
   write_images(0, 2);
   const Catalog catalog = Catalog::from_pattern(at("img_{index}.x"), {.files = 2});

@@ -1,6 +1,6 @@
 // Lists, indexes or reads a dataset with all ranks until each of them is killed by itself, as by kill -9,
 // after a number of milliseconds.
-//   victim list|index|read|distributed DATA MILLISECONDS
+//   victim list|index|read DATA MILLISECONDS
 
 #include <unistd.h>
 #include <chrono>
@@ -25,8 +25,8 @@ using rota::mpi::Communicator;
   for (;;) rota::open(rota::Catalog(data, {.comm = &comm}), "lines");
 }
 
-[[noreturn]] void read(const std::string& data, const Communicator& comm, rota::Placement placement) {
-  const rota::Catalog catalog(data, {.placement = placement, .comm = &comm});
+[[noreturn]] void read(const std::string& data, const Communicator& comm) {
+  const rota::Catalog catalog(data, {.comm = &comm});
   rota::Loader loader(rota::open(catalog, "files"),
                       {.global_batch_size = 64, .epochs = rota::kEndless, .workers = 2}, comm.world());
   for (;;) loader.next();
@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
     }).detach();
     if (what == "list") list(data, session.comm());
     if (what == "index") index(data, session.comm());
-    read(data, session.comm(), what == "read" ? rota::Placement::node_shared : rota::Placement::distributed);
+    read(data, session.comm());
     return 0;
   });
 }

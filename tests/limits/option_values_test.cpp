@@ -206,7 +206,6 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
       "open token files", [&](const TokensOptions& options) { open_tokens(directory.path(), options); });
   expect_refused({
       listing({.evidence = Evidence(2)}, "evidence", "number 2", "one of sizes, names"),
-      listing({.placement = Placement(-1)}, "placement", "number -1", "one of node_shared, distributed"),
       listing({.listing_threads = 0}, "listing_threads", "0", "1 to 4096"),
       listing({.listing_threads = 1'000'000'000}, "listing_threads", "1000000000", "1 to 4096"),
       listing({.indexing_threads = 4097}, "indexing_threads", "4097", "1 to 4096"),

@@ -14,8 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "catalog/spread_listing.hpp"
-#include "mpi/messages.hpp"
 #include "mpi/scarce_memory.hpp"
 #include "mpi/shared_bytes.hpp"
 #include "mpi_main.hpp"
@@ -24,7 +22,6 @@
 namespace {
 
 std::int64_t broadcasts = 0;
-std::int64_t sends = 0;
 bool is_damaging = false;
 
 }  // namespace
@@ -37,10 +34,6 @@ extern "C" int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI
   return status;
 }
 
-extern "C" int MPI_Send(const void* data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
-  ++sends;
-  return PMPI_Send(data, count, type, to, tag, comm);
-}
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 namespace rota::mpi {
@@ -138,25 +131,6 @@ TEST_F(HandOutFaults, WhateverRankLacksMemoryForACopyAllThrowAndGoOn) {
   }
 }
 
-// Each large request for memory of each rank fails in turn.
-TEST_F(HandOutFaults, WhateverRankLacksMemoryForNamesAllThrowAndGoOn) {
-  SpreadPlan plan{.world = comm().world()};
-  const auto put = [](NameTableBuilder& names) {
-    for (int i = 0; i < 3000; ++i) names.add("", std::string(i % 1000 == 0 ? 2 * rota_test::kLarge : 3, 'x'));
-  };
-  const SpreadListing listing(comm(), plan, hand_out_blocks(comm(), "test", put, plan.files), {});
-  for (int lacking = 0; lacking < comm().size(); ++lacking) {
-    std::int64_t errors = 0;
-    for (bool is_lacking = true; is_lacking; errors += is_lacking ? 1 : 0) {
-      if (comm().rank() == lacking) rota_test::grant_large(errors);
-      const auto error = error_of_all([&] { (void)listing.bring(std::vector<std::size_t>{0, 1000, 2000}); });
-      rota_test::grant_all();
-      is_lacking = error != "nothing was thrown";
-    }
-    EXPECT_GE(errors, 3);
-  }
-}
-
 TEST_F(HandOutFaults, WhatIsJoinedInVainIsNotLeftForTheNextOne) {
   const Bytes mine(500'000, static_cast<std::byte>(comm().rank()));
   EXPECT_THAT(error_of_all([&] {
@@ -179,20 +153,6 @@ TEST_F(HandOutFaults, BytesGoToOtherNodesWhileTheyAreMade) {
     EXPECT_GE(broadcasts - before, 2 * (kBytes >> 18U));
   });
   EXPECT_EQ(shared.bytes.size(), kBytes);
-}
-
-TEST_F(HandOutFaults, WhatIsDealtGoesOutWhileMoreIsDealt) {
-  const int last = comm().size() - 1;
-  std::int64_t got = 0;
-  deal_out(
-      comm(), "test",
-      [&](const Deal& deal) {
-        const std::int64_t before = sends;
-        for (int i = 0; i < 50; ++i) deal(last, std::as_bytes(std::span(&i, 1)));
-        EXPECT_EQ(sends - before, last == 0 ? 0 : 50);
-      },
-      [&](std::span<const std::byte>) { ++got; });
-  EXPECT_EQ(got, comm().rank() == last ? 50 : 0);
 }
 
 TEST_F(HandOutFaults, NothingIsLeftOfBytesThatNobodyKeeps) {

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "mapped_file.hpp"
-#include "mpi/messages.hpp"
 #include "mpi/shared_bytes.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
@@ -133,67 +132,6 @@ TEST(Digests, OfRanksThatHaveOtherBytesAreAnErrorOnAll) {
   if (comm.rank() == comm.size() - 1) bytes[500] ^= std::byte{1};
   const std::string error = error_of([&] { require_same_bytes(comm, "test", bytes); });
   EXPECT_THAT(error, ::testing::HasSubstr(comm.size() == 1 ? "nothing" : "did not get the same 1000 bytes"));
-}
-
-TEST(Messages, GoFromEachRankToEach) {
-  const Communicator& comm = mpi_session().comm();
-  const auto message = [](int from, int to) {
-    const auto sender = static_cast<std::size_t>(from);
-    const auto receiver = static_cast<std::size_t>(to);
-    return some_bytes(1000 * sender + receiver, sender + 100 * receiver);
-  };
-  Messages outgoing;
-  for (int to = 0; to < comm.size(); ++to) outgoing.push_back(message(comm.rank(), to));
-  const Messages got = mpi::exchange(comm, outgoing);
-  ASSERT_EQ(std::ssize(got), comm.size());
-  for (int from = 0; from < comm.size(); ++from) {
-    EXPECT_EQ(got[static_cast<std::size_t>(from)], message(from, comm.rank()));
-  }
-}
-
-TEST(Deals, ReachTheirRanksInOrder) {
-  const Communicator& comm = mpi_session().comm();
-  constexpr int kRounds = 500;
-  std::vector<int> got;
-  deal_out(
-      comm, "test",
-      [&](const Deal& deal) {
-        for (int i = 0; i < kRounds; ++i) deal(i % comm.size(), std::as_bytes(std::span(&i, 1)));
-      },
-      [&](std::span<const std::byte> bytes) {
-        int value = 0;
-        std::memcpy(&value, bytes.data(), sizeof(value));
-        got.push_back(value);
-      });
-  std::vector<int> expected;
-  for (int i = comm.rank(); i < kRounds; i += comm.size()) expected.push_back(i);
-  EXPECT_EQ(got, expected);
-}
-
-TEST(Deals, ThrowOnAllRanksWhatOneThrowsWhoTakesThem) {
-  const Communicator& comm = mpi_session().comm();
-  const auto produce = [&](const Deal& deal) {
-    for (int i = 0; i < 100; ++i) deal(i % comm.size(), std::as_bytes(std::span(&i, 1)));
-  };
-  const auto take = [&](std::span<const std::byte>) {
-    if (comm.rank() == comm.size() - 1) throw Error(ErrorCode::io, "no memory");
-  };
-  EXPECT_THAT(error_of([&] { deal_out(comm, "test", produce, take); }), ::testing::HasSubstr("no memory"));
-  std::int64_t taken = 0;
-  deal_out(comm, "test", produce, [&](std::span<const std::byte>) { ++taken; });
-  mpi::sum(comm, std::span(&taken, 1));
-  EXPECT_EQ(taken, 100);
-}
-
-TEST(Deals, ThrowOnAllRanksWhatIsThrownHalfWay) {
-  const Communicator& comm = mpi_session().comm();
-  const auto fail = [&](const Deal& deal) {
-    for (int i = 0; i < 10; ++i) deal(i % comm.size(), std::as_bytes(std::span(&i, 1)));
-    throw Error(ErrorCode::io, "the directory is gone");
-  };
-  const auto take = [](std::span<const std::byte>) {};
-  EXPECT_THAT(error_of([&] { deal_out(comm, "test", fail, take); }),
-              ::testing::HasSubstr("the directory is gone"));
 }
 
 }  // namespace

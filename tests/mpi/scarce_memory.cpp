@@ -7,21 +7,14 @@
 namespace {
 
 constexpr auto kNoLimit = std::numeric_limits<std::size_t>::max();
-constexpr auto kAlways = std::numeric_limits<std::int64_t>::max();
 
 // Of each thread alone: others, such as MPI's, take their own.
 thread_local std::size_t most_bytes = kNoLimit;
-thread_local std::int64_t large_left = kAlways;
-
-bool is_granted(std::size_t bytes) {
-  if (bytes > most_bytes) return false;
-  return bytes < rota_test::kLarge || large_left == kAlways || large_left-- > 0;
-}
 
 }  // namespace
 
 void* operator new(std::size_t bytes) {
-  void* const memory = is_granted(bytes) ? std::malloc(bytes) : nullptr;
+  void* const memory = bytes <= most_bytes ? std::malloc(bytes) : nullptr;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -31,7 +24,6 @@ void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(m
 namespace rota_test {
 
 void grant_no_more_than(std::size_t bytes) { most_bytes = bytes; }
-void grant_large(std::int64_t requests) { large_left = requests; }
-void grant_all() { most_bytes = kNoLimit, large_left = kAlways; }
+void grant_all() { most_bytes = kNoLimit; }
 
 }  // namespace rota_test

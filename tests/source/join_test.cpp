@@ -12,7 +12,6 @@
 namespace rota {
 namespace {
 
-using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -80,43 +79,6 @@ TEST(Join, RefusesIdsThatThereAreNot) {
   const auto ids = ids_of({3, 30});
   std::vector<std::int64_t> rows(ids.size());
   EXPECT_THROW(source->rows(ids, 1, rows), Error);
-  EXPECT_THROW((void)source->bring(ids), Error);
-}
-
-/// Tells what it is asked to bring.
-class Spread final : public CountingSource {
- public:
-  using CountingSource::CountingSource;
-  [[nodiscard]] bool is_spread() const override { return true; }
-  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    ++calls;
-    for (const SampleId id : ids) brought.push_back(id.value);
-    return std::make_shared<int>(0);
-  }
-  mutable int calls = 0;
-  mutable std::vector<std::int64_t> brought;
-};
-
-// A rank that refused them alone would leave the others in `bring`.
-TEST(Join, LeavesIdsThatThereAreNotToTheSourcesThatAreSpread) {
-  const auto spread = std::make_shared<Spread>(5);
-  (void)join({std::make_shared<CountingSource>(5), spread})->bring(ids_of({6, 10}));
-  EXPECT_THAT(spread->brought, ElementsAre(1, 5));
-  const auto whole = std::make_shared<Spread>(5);
-  (void)split(whole, std::vector<double>{1.0}, 0).front()->bring(ids_of({-1, 5}));
-  EXPECT_THAT(whole->brought, ElementsAre(5, 5));
-}
-
-TEST(Join, BringsFromEverySourceThatIsSpreadEvenNothing) {
-  const auto first = std::make_shared<Spread>(5);
-  const auto second = std::make_shared<Spread>(5);
-  const auto source = join({first, std::make_shared<CountingSource>(5), second});
-  EXPECT_TRUE(source->is_spread());
-  EXPECT_NE(source->bring(ids_of({12, 7, 10})), nullptr);
-  EXPECT_THAT(second->brought, ElementsAre(2, 0));
-  EXPECT_THAT(first->brought, IsEmpty());
-  EXPECT_THAT((std::vector<int>{first->calls, second->calls}), Each(1));
-  EXPECT_FALSE(joined()->is_spread());
 }
 
 }  // namespace

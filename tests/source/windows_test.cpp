@@ -110,11 +110,6 @@ class Watched final : public NumberedRows {
     data = out.all(0).data();
     NumberedRows::read(ids, out);
   }
-  [[nodiscard]] bool is_spread() const override { return true; }
-  [[nodiscard]] std::shared_ptr<const void> bring(std::span<const SampleId> ids) const override {
-    check_ids(*this, ids);
-    return std::make_shared<Ids>(ids.begin(), ids.end());
-  }
   [[nodiscard]] Numbers shard_lengths(std::int64_t /*shards*/) const override { return lengths_; }
 
   mutable std::vector<Ids> calls;
@@ -146,18 +141,6 @@ TEST(Windows, ReadWhatSuccessiveOnesShareOnce) {
   expect_content(*source, ids({0, 1, 2, 2, 4, 8, 9, 5, 4, 5}), firsts, 4);
   EXPECT_THAT(rows->calls, ElementsAre(ids({0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 16, 17, 18,
                                             19, 20, 21, 22, 23, 10, 11, 12, 13, 8, 9,  10, 11, 12, 13})));
-}
-
-TEST(Windows, BringTheRowsThatTheyAreMadeOf) {
-  const auto source =
-      windows(std::make_shared<Watched>(Numbers{7, 7}, Numbers{}), {.length = 3, .stride = 2});
-  EXPECT_TRUE(source->is_spread());
-  const auto brought = std::static_pointer_cast<const Ids>(source->bring(ids({4, 0, 1})));
-  EXPECT_EQ(*brought, ids({9, 10, 11, 0, 1, 2, 3, 4}));
-  // By the source itself, which throws on all ranks then.
-  EXPECT_THAT(error_of([&] { static_cast<void>(source->bring(ids({6}))); }),
-              is_error(ErrorCode::out_of_range, {"14 samples"}));
-  EXPECT_FALSE(over({7}, {.length = 3})->is_spread());
 }
 
 TEST(Windows, BelongToTheShardThatTheirFirstRowIsIn) {
