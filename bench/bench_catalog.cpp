@@ -124,7 +124,7 @@ void list(benchmark::State& state) {
     const double one = seconds_of([&] {
       const auto files = rota::Catalog(path, {.evidence = rota::Evidence::names});
       if (files.size() != kFiles) throw std::runtime_error("files are missing");
-      bytes = files_of(files).table().names().bytes().size();
+      bytes = rota::internal::files_of(files).table().names().bytes().size();
     });
     rota += one;
     naive += seconds_of([&] { benchmark::DoNotOptimize(naive_list(path)); });
@@ -140,8 +140,8 @@ void list(benchmark::State& state) {
 }
 BENCHMARK(list)->ArgName("directories")->Arg(1)->Arg(200)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-rota::NameTable numbered_names(std::int64_t count) {
-  rota::NameTableBuilder builder;
+rota::internal::NameTable numbered_names(std::int64_t count) {
+  rota::internal::NameTableBuilder builder;
   for (std::int64_t i = 0; i < count; ++i) {
     builder.add(fmt::format("train/{:04}/", i / 10'000), fmt::format("img_{:08}_of_{:08}.npz", i, count));
   }
@@ -150,9 +150,9 @@ rota::NameTable numbered_names(std::int64_t count) {
 
 void names(benchmark::State& state) {
   const std::int64_t count = state.range(0);
-  const rota::NameTable table = numbered_names(count);
+  const rota::internal::NameTable table = numbered_names(count);
   const auto asked = std::min<std::int64_t>(count, 1'000'000);
-  rota::NameReader reader(table);
+  rota::internal::NameReader reader(table);
   std::mt19937_64 random(1);
   double in_order = 0;
   double at_random = 0;

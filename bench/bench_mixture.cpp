@@ -5,23 +5,23 @@
 #include <random>
 #include <vector>
 
-#include "core/mixture_schedule.hpp"
-#include "rota/schedule.hpp"
+#include "order/mixture_schedule.hpp"
+#include "order/schedule.hpp"
 
 namespace {
 
-using rota::GlobalBatch;
 using rota::MixtureEnd;
 using rota::MixtureState;
-using rota::Order;
 using rota::Position;
 using rota::SampleId;
-using rota::Schedule;
-using rota::ShardPlan;
 using rota::Shuffle;
-using rota::Span;
 using rota::Tail;
+using rota::internal::GlobalBatch;
 using rota::internal::MixtureSchedule;
+using rota::internal::Order;
+using rota::internal::Schedule;
+using rota::internal::ShardPlan;
+using rota::internal::Span;
 using rota::internal::WeightedTurns;
 
 constexpr std::int64_t kRanks = 64;
@@ -47,7 +47,7 @@ std::vector<double> weights_of(std::int64_t datasets) {
 }
 
 MixtureSchedule mixture(const std::vector<Order>& orders) {
-  MixtureState state{.weights = rota::quantise(weights_of(std::ssize(orders))),
+  MixtureState state{.weights = rota::internal::quantise(weights_of(std::ssize(orders))),
                      .counts = std::vector<std::int64_t>(orders.size())};
   return {orders, {.end = MixtureEnd::steps, .steps = 1'000'000'000}, WeightedTurns(std::move(state))};
 }
@@ -55,7 +55,7 @@ MixtureSchedule mixture(const std::vector<Order>& orders) {
 /// Steps of the middle rank, 32 samples each, ids and all.
 template <typename AnySchedule>
 void step(benchmark::State& state, AnySchedule& schedule, const std::vector<Order>& orders) {
-  std::vector<rota::EpochOrder> epochs;
+  std::vector<rota::internal::EpochOrder> epochs;
   epochs.reserve(orders.size());
   for (const Order& order : orders) epochs.push_back(order.epoch(0));
   GlobalBatch batch;

@@ -8,14 +8,14 @@
 #include <random>
 #include <vector>
 
-#include "rota/order.hpp"
+#include "order/order.hpp"
 
 namespace {
 
-using rota::Order;
 using rota::SampleId;
-using rota::ShardPlan;
 using rota::Shuffle;
+using rota::internal::Order;
+using rota::internal::ShardPlan;
 
 constexpr std::int64_t kShards = 256;
 constexpr std::int64_t kRun = 64;  // consecutive positions asked for at once
@@ -25,7 +25,7 @@ void samples(benchmark::State& state, Shuffle shuffle) {
   const auto order = Order(ShardPlan::equal(n, kShards), shuffle, 42).epoch(0);
   std::vector<SampleId> ids(kRun);
   const std::int64_t shard_length = n / kShards;
-  rota::Span span{.count = kRun};
+  rota::internal::Span span{.count = kRun};
   for (auto _ : state) {
     order.samples(std::span(&span, 1), ids.data());
     benchmark::DoNotOptimize(ids.data());

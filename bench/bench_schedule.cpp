@@ -5,19 +5,19 @@
 #include <numeric>
 #include <vector>
 
-#include "rota/schedule.hpp"
+#include "order/schedule.hpp"
 
 namespace {
 
-using rota::GlobalBatch;
-using rota::Order;
 using rota::Position;
 using rota::SampleId;
-using rota::Schedule;
-using rota::ShardPlan;
 using rota::Shuffle;
-using rota::Span;
 using rota::Tail;
+using rota::internal::GlobalBatch;
+using rota::internal::Order;
+using rota::internal::Schedule;
+using rota::internal::ShardPlan;
+using rota::internal::Span;
 
 constexpr std::int64_t kPerRank = 32;
 constexpr std::int64_t kMeanLength = 1'000'000;

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "mpi/memory_file.hpp"
+#include "formats/file_memory.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
-#include "source/file_memory.hpp"
+#include "storage/memory_file.hpp"
 
 namespace {
 
@@ -109,7 +109,7 @@ void read(benchmark::State& state) {
                                                    .shuffle = rota::Shuffle::within,
                                                    .epochs = rota::kEndless,
                                                    .workers = 0});
-  rota::mpi::MemoryFile file;
+  rota::internal::MemoryFile file;
   file.append(std::as_bytes(std::span(data.text)));
   const auto size = static_cast<std::size_t>(bytes - 1);
   std::string memory(static_cast<std::size_t>(kBatchBytes), '\0');
@@ -159,15 +159,16 @@ void unpack_with_library(Data& data, bool is_zstd, std::string& raw) {
 // The library has its memory ready.
 void unpack(benchmark::State& state, bool is_zstd) {
   Data data("a", 10 << 10, is_zstd ? zstd_of : gzip_of);
-  const rota::FileList files = rota::files_of(rota::Catalog(data.directory));
-  const rota::PackedAs as{.packing = is_zstd ? rota::Packing::zstd : rota::Packing::gzip,
-                          .raw_bytes = std::ssize(data.text)};
+  const rota::internal::FileList files = rota::internal::files_of(rota::Catalog(data.directory));
+  const rota::internal::FileEncoding as{
+      .compression = is_zstd ? rota::internal::Compression::zstd : rota::internal::Compression::gzip,
+      .raw_bytes = std::ssize(data.text)};
   std::string raw(data.text.size(), 'x');
   double shared = 0;
   double library = 0;
   for (auto _ : state) {
-    std::shared_ptr<const rota::FileMemory> memory;
-    const double one = seconds_of([&] { memory = rota::fetch_file(files, 0, as); });
+    std::shared_ptr<const rota::internal::FileMemory> memory;
+    const double one = seconds_of([&] { memory = rota::internal::fetch_file(files, 0, as); });
     shared += one;
     library += seconds_of([&] { unpack_with_library(data, is_zstd, raw); });
     state.SetIterationTime(one);

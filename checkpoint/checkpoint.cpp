@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "blob_pack.hpp"
-#include "core/option.hpp"
-#include "core/owned.hpp"
 #include "file_system.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
 #include "snapshot_data.hpp"
+#include "values/option.hpp"
+#include "values/owned.hpp"
 
 namespace rota {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/owned.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "snapshot_data.hpp"
+#include "values/owned.hpp"
 
 namespace rota {
 namespace checkpoint {

@@ -26,7 +26,7 @@ namespace {
 
 using rota::Error;
 using rota::ErrorCode;
-using rota::tracing::AuditReport;
+using rota::trace::AuditReport;
 
 // Where a demo keeps its files. What it made itself goes with it, unless kept.
 class Work {
@@ -108,10 +108,10 @@ void run_phases(const DriverOptions& options, const Work& work) {
 
 // The audit of the run, of the reference, and of one against the other.
 AuditReport audit_all(const DriverOptions& options, const Work& work, std::int64_t samples) {
-  rota::tracing::AuditOptions audit_options{.samples = {samples}};
+  rota::trace::AuditOptions audit_options{.samples = {samples}};
   if (!options.worlds.back().steps) audit_options.epochs = options.run.loader.epochs;
-  AuditReport run = rota::tracing::audit(work.trace(), audit_options);
-  const AuditReport reference = rota::tracing::audit(work.reference(), audit_options);
+  AuditReport run = rota::trace::audit(work.trace(), audit_options);
+  const AuditReport reference = rota::trace::audit(work.reference(), audit_options);
   for (auto problem : reference.problems) {
     problem.text += " (in the reference run)";
     run.problems.push_back(std::move(problem));
@@ -137,7 +137,7 @@ int run_in(const DriverOptions& options, const Work& work) {
   const AuditReport report = audit_all(options, work, samples);
   show(reference_row(steps, report.samples + report.padded) + "\n");
   if (!report.passed()) {
-    show("FAILED:\n" + rota::tracing::problem_text(report.problems));
+    show("FAILED:\n" + rota::trace::problem_text(report.problems));
     return 1;
   }
   show(proven(options, report, samples));

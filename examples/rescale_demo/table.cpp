@@ -11,7 +11,7 @@
 namespace rescale_demo {
 namespace {
 
-using rota::tracing::grouped;
+using rota::trace::grouped;
 
 constexpr const char* kRow = "{:>9}  {:>15}  {:>7}  {:>8}  {:>12}  {:>10}  {:>10}\n";
 
@@ -24,7 +24,7 @@ std::string plural(std::int64_t count, const char* word) {
 }
 
 // What was left out or is missing to the whole, where there is any.
-std::string exceptions(const rota::tracing::AuditReport& run, std::int64_t samples) {
+std::string exceptions(const rota::trace::AuditReport& run, std::int64_t samples) {
   std::string text;
   if (run.end.consumed > 0) {
     text += fmt::format(", and {} of {} samples of epoch {}, where it was to stop", grouped(run.end.consumed),
@@ -58,8 +58,7 @@ std::string reference_row(std::int64_t steps, std::int64_t samples) {
                      "-");
 }
 
-std::string proven(const DriverOptions& options, const rota::tracing::AuditReport& run,
-                   std::int64_t samples) {
+std::string proven(const DriverOptions& options, const rota::trace::AuditReport& run, std::int64_t samples) {
   std::vector<int> ranks;
   for (const WorldOptions& world : options.worlds) ranks.push_back(world.ranks);
   const bool is_single = ranks.size() == 1 && ranks.front() == 1;

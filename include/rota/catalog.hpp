@@ -1,23 +1,37 @@
 #pragma once
 
 // Which files make a dataset. A Catalog is made once, by one process or by all ranks together, and then
-// opened by a source. Next: worker.hpp.
+// opened by a source. Next: open.hpp.
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "rota/fingerprint.hpp"
-#include "rota/progress.hpp"
 
 namespace rota {
 
 namespace mpi {
 class Communicator;
 }
+
+/// How far a task has come, on the rank that is told.
+struct Progress {
+  std::string_view task;    ///< "list files", "index files", ...
+  std::int64_t done = 0;    ///< files dealt with by this rank
+  std::int64_t total = 0;   ///< files there are for it; 0: not known yet
+  std::int64_t failed = 0;  ///< of those done
+  double seconds = 0;       ///< since the task began
+  bool is_over = false;     ///< the last call for this task
+};
+
+/// Called about ten times a second, and once at the end of a task, on the thread that called the function
+/// which takes long. What it throws ends the task as an error.
+using ProgressFunction = std::function<void(const Progress& progress)>;
 
 /// What the files of a dataset are known by, in its fingerprint and when they are read.
 enum class Evidence {
@@ -90,7 +104,11 @@ struct CatalogChanges {
   [[nodiscard]] bool any() const noexcept { return changed + vanished + appeared > 0; }
 };
 
+class Catalog;
+namespace internal {
 class FileList;
+const FileList& files_of(const Catalog& catalog) noexcept;
+}  // namespace internal
 
 /// The regular files of a dataset, in order. *Immutable*; copies are cheap and share it, and to move one is
 /// to copy it. What sources find in the files is kept with it, by format and options: a cache, that spares
@@ -168,7 +186,7 @@ class Catalog {
 
  private:
   struct Contents;
-  friend const FileList& files_of(const Catalog& catalog) noexcept;
+  friend const internal::FileList& internal::files_of(const Catalog& catalog) noexcept;
   explicit Catalog(std::shared_ptr<const Contents> contents);
   std::shared_ptr<const Contents> contents_;
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-// Blobs of anything that cereal can serialise. Next: resume.hpp.
+// Blobs of anything that cereal can serialise. Next: checkpoint.hpp.
 
 #include <algorithm>
 #include <bit>

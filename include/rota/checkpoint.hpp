@@ -1,7 +1,7 @@
 #pragma once
 
 // A checkpoint that is open: distributed tensors and blobs in one HDF5 file, verified, read at any world
-// size. Next: checkpoint_directory.hpp.
+// size. Next: verify.hpp.
 
 #include <cstddef>
 #include <cstdint>

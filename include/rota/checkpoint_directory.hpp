@@ -1,7 +1,7 @@
 #pragma once
 
 // A directory of checkpoints: saved by all ranks together, published atomically, the newest good one found
-// again. Of use without the loader. Next: cereal.hpp, verify.hpp, resume.hpp.
+// again. Of use without the loader. Next: resume.hpp.
 
 #include <chrono>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Element types of tensors, as they lie in memory and in files. Next: shard_plan.hpp.
+// Element types of tensors, as they lie in memory and in files. Next: source.hpp.
 
 #include <cstddef>
 #include <cstdint>

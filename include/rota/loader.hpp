@@ -1,24 +1,17 @@
 #pragma once
 
 // The loader: reads ahead with worker threads and hands out this rank's slice of each global batch, in order.
-// Next: stream.hpp.
+// Next: loader_options.hpp.
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
-#include <limits>
 #include <memory>
+#include <optional>
 #include <span>
-#include <vector>
 
-#include "rota/bad_samples.hpp"
 #include "rota/batch.hpp"
-#include "rota/loader_stats.hpp"
-#include "rota/mixture.hpp"
-#include "rota/order.hpp"
-#include "rota/schedule.hpp"
-#include "rota/source.hpp"
+#include "rota/loader_options.hpp"
 #include "rota/types.hpp"
 #include "rota/world.hpp"
 
@@ -28,95 +21,12 @@ namespace internal {
 class LoaderAccess;
 }
 
-/// What a transform is told about the sample at hand. `key` is a hash of seed, epoch and id: random
-/// augmentation that draws from it repeats at any world size and after any resume.
-struct TransformContext {
-  std::int64_t epoch = 0;
-  SampleId id = {};
-  std::uint64_t key = 0;
-};
-
-/// One sample: its fields, and the bytes of each.
-struct SampleView {
-  std::span<const Field> fields;
-  std::span<const std::span<std::byte>> bytes;
-  /// Field f as elements of T, which must be its type, as for Tensor::as. Throws Error{mismatch} where it is
-  /// not, Error{out_of_range} for a field that there is not.
-  template <typename T>
-  [[nodiscard]] std::span<T> as(std::size_t f) const {
-    if (f >= fields.size()) [[unlikely]]
-      internal::refuse_field(f, fields.size());
-    return Tensor{.field = &fields[f], .bytes = bytes[f]}.as<T>();
-  }
-};
-
-/// A callable run on every sample, in the worker that read it; any thread, so it must not share state
-/// unguarded. With `fields` empty it changes the source's fields in place (`in` and `out` are the same
-/// memory). Otherwise it makes these, all of fixed shape and as a source's may be, from `in`; `out` is
-/// unspecified before. What it throws reaches `next()`, unless BadSamples has the sample skipped.
-struct Transform {
-  std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply =
-      {};
-  std::vector<Field> fields = {};
-};
-
-/// One dataset of a mixture.
-struct WeightedSource {
-  std::shared_ptr<const Source> source = nullptr;
-  double weight = 1;  ///< of its samples among those of all; 0: none of them
-};
-
-/// Datasets with the same fields that take turns by weight.
-///
-/// Each goes through epochs of its own, cut into LoaderOptions::shards shards of its own. Which of them has a
-/// turn depends on nothing but the weights: of n samples since they were set, dataset d has had n w_d /
-/// (w_0 + ... + w_last), give or take less than one, where w are quantised weights. The order in a batch is
-/// (dataset, epoch, shard, position). Under Tail::pad, samples that would come next fill up the last one.
-struct Mixture {
-  std::vector<WeightedSource> datasets = {};
-  MixtureEnd end = MixtureEnd::first_exhausted;
-  std::int64_t steps = 0;  ///< of the run, where it ends by them
-
-  /// Throws Error{invalid_argument} for a dataset that is null or empty, for weights as `quantise` does, and
-  /// for `steps` without MixtureEnd::steps or the other way round, and an `end` that there is not.
-  void validate() const;
-};
-
-/// No last epoch.
-inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
-
-/// What a loader is to do. The dataset, `shards`, `interleave`, `shuffle`, `seed` and `block` define the
-/// order, and must be the same on resume; all else is free to change then, the world included.
-struct LoaderOptions {
-  std::int64_t global_batch_size = 32;  ///< B: samples per step over all ranks together; 1 to 2^31 - 1
-  /// L: logical shards. It does not limit ranks or workers. More of them mix better under Shuffle::none and
-  /// within, fewer read more in sequence. Fixed for a run. 1 to 2^24, those of all datasets of a mixture
-  /// together.
-  std::int64_t shards = 256;
-  std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0 = all
-  Shuffle shuffle = Shuffle::global;
-  std::uint64_t seed = 0;
-  BlockShape block = {};  ///< of Shuffle::block
-  Tail tail = Tail::partial;
-  /// Which rank reads what of a batch. Under by_shard, shard s goes to rank s % R, and ranks without a shard
-  /// in a batch have none of its samples; have several shards for each rank.
-  Split rank_split = Split::by_sample;
-  /// The same for the workers of a rank, whose parts of its batch are then side by side (by_sample), or dealt
-  /// out in turn (interleaved), each sample a read of its own. Under by_shard, shard s goes to worker s % W,
-  /// or to s / R % W where ranks are split by shard, too.
-  Split worker_split = Split::by_sample;
-  std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
-  int workers = 1;  ///< reading threads of this rank, up to 4,096; 0 = the caller's own, inside next()
-  std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
-  /// And this many bytes, or one batch if it is larger. All tensors' memory, that of batches which the caller
-  /// has not dropped apart, stays under 5/4 of it and of five batches.
-  std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
-  Transform transform = {};
-  Allocator allocator = {};
-  BadSamples bad_samples = {};
-
-  /// Throws Error{invalid_argument} naming the option, its value and what it may be.
-  void validate() const;
+/// Where a sample is read: which batch it is in, who reads it, and where it stands there.
+struct BatchSlot {
+  std::int64_t step = 0;  ///< of the batch: Batch::start().step
+  int rank = 0;           ///< whose part of it the sample is in
+  std::int64_t slot = 0;  ///< of the global batch, as in Batch::slots()
+  friend bool operator==(const BatchSlot&, const BatchSlot&) = default;
 };
 
 /// Feeds one rank. The position moves when `next()` hands a batch over; batches read ahead are not state.
@@ -191,7 +101,8 @@ class Loader {
   void set_global_batch_size(std::int64_t size);
 
   /// Goes on with other weights of a mixture, which every rank must set at the same step. Throws
-  /// Error{invalid_argument} as `quantise` does, for another number of them, and where nothing is mixed.
+  /// Error{invalid_argument} as Mixture::validate does, for another number of them, and where nothing is
+  /// mixed.
   void set_weights(std::span<const double> weights);
   /// Where the mixture stands; null where nothing is mixed. Valid until it changes.
   [[nodiscard]] const MixtureState* mixture() const;
@@ -207,9 +118,8 @@ class Loader {
   [[nodiscard]] Fingerprint fingerprint() const;
   /// Datasets that are mixed, or 1.
   [[nodiscard]] std::int64_t datasets() const;
-  /// Throws Error{out_of_range} for a dataset that there is not, as first_id does.
-  [[nodiscard]] const Order& order(std::int64_t dataset = 0) const;
-  /// The id, in batches, of a dataset's first sample.
+  /// The id, in batches, of a dataset's first sample. Throws Error{out_of_range} for a dataset that there is
+  /// not.
   [[nodiscard]] SampleId first_id(std::int64_t dataset) const;
   /// The cursors at position() of shards [first, first + out.size() / 2), as pairs (epoch, position). Those
   /// of a mixture are numbered one dataset after the other.

@@ -1,7 +1,7 @@
 #pragma once
 
 // MPI for rota: a communicator of its own, collective errors, a guard for programs and an orderly stop.
-// The library calls MPI only through these, on the caller's thread. Next: snapshot.hpp.
+// The library calls MPI only through these, on the caller's thread. Next: catalog.hpp.
 
 #include <mpi.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The formats that rota reads by itself. Next: packing.hpp.
+// The formats that rota reads by itself. Next: loader.hpp.
 
 #include <filesystem>
 #include <memory>

@@ -1,6 +1,6 @@
 #pragma once
 
-// The loader's state in a checkpoint, or as a text: where embedding ends. Next: trace.hpp.
+// The loader's state in a checkpoint, or as a text: where embedding ends. Next: mpi.hpp.
 
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@
 namespace rota {
 
 /// Adds the loader's state, as "loader/<name>/...": its cursors, int64 [L, 2] (epoch, position), of which
-/// this rank writes its share of the rows, and all else as a blob of JSON; src/loader/STATE.md describes it.
+/// this rank writes its share of the rows, and all else as a blob of JSON; src/resume/STATE.md describes it.
 /// Throws Error{invalid_argument} where the snapshot has a loader of this name, whatever its kind. Of
 /// replicas, which share a place, number 0 writes: the save throws Error{invalid_argument} where two say that
 /// they are.

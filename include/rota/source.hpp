@@ -1,7 +1,7 @@
 #pragma once
 
 // Where samples come from: the interface that every format, and a user's own source, implements. Next:
-// open.hpp.
+// packing.hpp, windows.hpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
 // Data that cannot be indexed: logical shards that are read from their beginning on, and transforms that
-// live inside a shard's stream, so that all state belongs to a shard. Next: dispatch.hpp.
+// live inside a shard's stream, so that all state belongs to a shard. Next: stream_loader.hpp.
 
 #include <compare>
 #include <cstddef>

@@ -15,7 +15,7 @@
 
 namespace rota {
 
-namespace tracing {
+namespace trace {
 class LineWriter;
 }
 
@@ -71,7 +71,7 @@ class TraceWriter {
   void require_open(bool is_stream) const;
   void end(const Position& position);
 
-  std::unique_ptr<tracing::LineWriter> lines_;  // null on replicas
+  std::unique_ptr<trace::LineWriter> lines_;  // null on replicas
   std::int64_t phase_ = 0;
   World world_;
   Split split_ = Split::by_sample;

@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace rota {
 
@@ -25,6 +26,11 @@ struct ShardId {
 /// The most of anything that is counted: samples of a dataset, epochs, steps. Adding one never overflows.
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 62;
 
+/// The most logical shards of a run. What is known of each, and saved, takes 16 to 100 bytes.
+inline constexpr std::int64_t kMaxShards = std::int64_t{1} << 24;
+/// The most slots of a global batch.
+inline constexpr std::int64_t kMaxBatchSize = (std::int64_t{1} << 31) - 1;
+
 /// How far a run has come. The whole state of the order is in these integers, the same on every rank.
 struct Position {
   std::int64_t epoch = 0;     ///< passes over the dataset that are complete
@@ -39,7 +45,7 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/// How the samples of an epoch are ordered; see order.hpp.
+/// How the samples of an epoch are ordered.
 enum class Shuffle {
   none,    ///< dataset order, the shards taking turns
   within,  ///< shuffled inside each shard; a shard keeps its samples
@@ -47,7 +53,15 @@ enum class Shuffle {
   block,   ///< blocks of neighbours shuffled, and mixed inside a window of several blocks
 };
 
-/// What happens at the end of an epoch when the batch size does not divide it; see schedule.hpp.
+/// The shape of Shuffle::block: blocks of `samples` neighbours are shuffled as wholes, then samples are
+/// shuffled inside windows of `blocks` such blocks. Both are at least 1. Part of the order.
+struct BlockShape {
+  std::int64_t samples = 256;
+  std::int64_t blocks = 16;
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+};
+
+/// What happens at the end of an epoch when the batch size does not divide it.
 enum class Tail {
   partial,  ///< a short last batch
   carry,    ///< the batch goes on into the next epoch; the last epoch ends short
@@ -66,7 +80,25 @@ enum class Split {
 enum class Mark : std::uint8_t {
   real = 0,     ///< a sample of the epoch
   pad = 1,      ///< a repeated sample that fills up the last batch; not counted
-  skipped = 2,  ///< a sample of the epoch that is bad and was passed over; counted; see bad_samples.hpp
+  skipped = 2,  ///< a sample of the epoch that is bad and was passed over; counted; see BadSamples
+};
+
+/// When a mixture is over. A dataset is exhausted when LoaderOptions::epochs passes over it are complete; one
+/// that is exhausted before the mixture is over begins anew. Datasets of weight 0 are not looked at.
+enum class MixtureEnd {
+  first_exhausted,  ///< with the last sample of the first dataset that is exhausted
+  all_exhausted,    ///< with the last sample of the last one
+  steps,            ///< after Mixture::steps steps
+};
+
+/// Where a mixture stands: what it knows besides the Position, which is in epoch 0 throughout and counts the
+/// samples of the run.
+struct MixtureState {
+  std::vector<std::int64_t> weights =
+      {};                                 ///< quantised: of as many samples as their sum, weights[d] are of d
+  std::int64_t changed_at = 0;            ///< samples of the run before weights were last set
+  std::vector<std::int64_t> counts = {};  ///< samples of each dataset among those
+  friend bool operator==(const MixtureState&, const MixtureState&) = default;
 };
 
 /// The name as written in the enumeration; "unknown" for a value that has none.

@@ -1,7 +1,7 @@
 #pragma once
 
 // Samples that are stretches of a time axis, which may overlap without lying on disk more than once. Next:
-// batch.hpp.
+// stream.hpp.
 
 #include <cstdint>
 #include <memory>

@@ -4,34 +4,24 @@
 
 #include <utility>
 
-#include "catalog/descriptor.hpp"
 #include "catalog/files.hpp"
 #include "catalog/format_names.hpp"
 #include "catalog/generated.hpp"
-#include "catalog/packing.hpp"
 #include "catalog/saved.hpp"
+#include "catalog/serialize.hpp"
 #include "rota/error.hpp"
+#include "storage/descriptor.hpp"
 
 namespace rota {
-
-struct Catalog::Contents {
-  FileList files;
-  Origin origin;
-  CatalogChanges changes;
-
-  void require(std::int64_t i) const {
-    const auto size = static_cast<std::int64_t>(files.size());
-    if (i >= 0 && i < size) return;
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("look up file {} of a catalog: it has {}, numbered from 0 on", i, size));
-  }
-};
 
 template <typename Archive>
 void serialize(Archive& archive, CatalogChanges& changes) {
   archive(changes.changed, changes.vanished, changes.appeared, changes.first);
 }
 
+}  // namespace rota
+
+namespace rota::internal {
 namespace {
 
 std::string absolute_or_empty(const std::filesystem::path& path) {
@@ -64,26 +54,44 @@ void require_same_path(const Crew& crew, const std::string& path) {
 
 }  // namespace
 
+}  // namespace rota::internal
+
+namespace rota {
+
+struct Catalog::Contents {
+  internal::FileList files;
+  internal::Origin origin;
+  CatalogChanges changes;
+
+  void require(std::int64_t i) const {
+    const auto size = static_cast<std::int64_t>(files.size());
+    if (i >= 0 && i < size) return;
+    throw Error(ErrorCode::out_of_range,
+                fmt::format("look up file {} of a catalog: it has {}, numbered from 0 on", i, size));
+  }
+};
+
 Catalog::Catalog(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
 
 Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& options) {
-  const auto crew = std::make_shared<const Crew>(options);
-  require_same_path(*crew, path.native());
-  SavedCatalog saved;  // on rank 0
-  const Way way = made_on_first_rank(*crew, "open a dataset", [&] {
-    if (!is_saved_catalog(path.native())) {
-      return Way{.origin = {.path = absolute_or_empty(path)}, .evidence = crew->options.evidence};
+  const auto crew = std::make_shared<const internal::Crew>(options);
+  internal::require_same_path(*crew, path.native());
+  internal::SavedCatalog saved;  // on rank 0
+  const internal::Way way = internal::made_on_first_rank(*crew, "open a dataset", [&] {
+    if (!internal::is_saved_catalog(path.native())) {
+      return internal::Way{.origin = {.path = internal::absolute_or_empty(path)},
+                           .evidence = crew->options.evidence};
     }
-    saved = read_catalog(path.native());
-    return Way{.is_saved = true, .origin = saved.origin, .evidence = saved.evidence};
+    saved = internal::read_catalog(path.native());
+    return internal::Way{.is_saved = true, .origin = saved.origin, .evidence = saved.evidence};
   });
-  FileList files =
-      list_origin(crew, way.origin, way.evidence, way.is_saved ? way.origin.path : path.native());
+  internal::FileList files =
+      internal::list_origin(crew, way.origin, way.evidence, way.is_saved ? way.origin.path : path.native());
   CatalogChanges changes;
   if (way.is_saved) {
-    changes =
-        made_on_first_rank(*crew, "load a catalog", [&] { return compare(*saved.files, files.table()); });
-    hand_out_indices(*crew, saved.indices, files.kept());
+    changes = internal::made_on_first_rank(*crew, "load a catalog",
+                                           [&] { return internal::compare(*saved.files, files.table()); });
+    internal::broadcast_indices(*crew, saved.indices, files.kept());
     files.kept().set_format(saved.format);
   }
   contents_ = std::make_shared<const Contents>(
@@ -91,25 +99,27 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
 }
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
-  const auto crew = std::make_shared<const Crew>(options);
-  require_same_path(*crew, manifest.native());
-  const auto origin = made_on_first_rank(*crew, "open a manifest", [&] {
-    return Origin{.kind = Origin::Kind::manifest, .path = absolute_or_empty(manifest)};
+  const auto crew = std::make_shared<const internal::Crew>(options);
+  internal::require_same_path(*crew, manifest.native());
+  const auto origin = internal::made_on_first_rank(*crew, "open a manifest", [&] {
+    return internal::Origin{.kind = internal::Origin::Kind::manifest,
+                            .path = internal::absolute_or_empty(manifest)};
   });
   return Catalog(std::make_shared<const Contents>(
-      Contents{.files = list_origin(crew, origin, crew->options.evidence, manifest.native()),
+      Contents{.files = internal::list_origin(crew, origin, crew->options.evidence, manifest.native()),
                .origin = origin,
                .changes = {}}));
 }
 
 Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& pattern_options,
                               const CatalogOptions& options) {
-  const auto crew = std::make_shared<const Crew>(options);
-  require_same_path(*crew, pattern);
-  const auto origin = made_on_first_rank(*crew, "make a catalog of a pattern",
-                                         [&] { return Origin{.path = absolute_or_empty(pattern)}; });
-  return Catalog(std::make_shared<const Contents>(
-      Contents{.files = generate_files(crew, pattern, pattern_options), .origin = origin, .changes = {}}));
+  const auto crew = std::make_shared<const internal::Crew>(options);
+  internal::require_same_path(*crew, pattern);
+  const auto origin = internal::made_on_first_rank(*crew, "make a catalog of a pattern", [&] {
+    return internal::Origin{.path = internal::absolute_or_empty(pattern)};
+  });
+  return Catalog(std::make_shared<const Contents>(Contents{
+      .files = internal::generate_files(crew, pattern, pattern_options), .origin = origin, .changes = {}}));
 }
 
 std::int64_t Catalog::size() const noexcept { return static_cast<std::int64_t>(contents_->files.size()); }
@@ -138,26 +148,29 @@ const CatalogChanges& Catalog::changes() const noexcept { return contents_->chan
 const std::string& Catalog::origin() const noexcept { return contents_->origin.path; }
 
 void Catalog::save(const std::filesystem::path& file, const std::string& format) const {
-  const FileList& files = contents_->files;
+  const internal::FileList& files = contents_->files;
   mpi::together(files.crew().nodes.all(), "save a catalog", [&] {
     const std::string attempt = fmt::format("save a catalog to {}", file.native());
-    require_format(attempt, format);
+    internal::require_format(attempt, format);
     if (files.listing().is_computed()) {
       throw Error(ErrorCode::unsupported,
                   attempt + ": it was made of a pattern, and is as quickly made of it again");
     }
     if (files.crew().nodes.all().rank() > 0) return;
-    refuse_inside(file, contents_->origin);
-    refuse_irregular(file);
-    refuse_in_place_of(file, files);
-    write_catalog(file, {.origin = contents_->origin,
-                         .evidence = files.evidence(),
-                         .files = files.shared_table(),
-                         .indices = files.kept().all(),
-                         .format = format == "auto" ? files.kept().format() : format});
+    internal::refuse_inside(file, contents_->origin);
+    internal::refuse_irregular(file);
+    internal::refuse_in_place_of(file, files);
+    internal::write_catalog(file, {.origin = contents_->origin,
+                                   .evidence = files.evidence(),
+                                   .files = files.shared_table(),
+                                   .indices = files.kept().all(),
+                                   .format = format == "auto" ? files.kept().format() : format});
   });
 }
 
+}  // namespace rota
+
+namespace rota::internal {
 const FileList& files_of(const Catalog& catalog) noexcept { return catalog.contents_->files; }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -5,18 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "core/option.hpp"
+#include "values/option.hpp"
 
-namespace rota {
-
-void CatalogOptions::validate() const {
-  constexpr internal::OptionCheck kCheck("make a catalog");
-  kCheck.one_of("evidence", evidence, {"sizes", "names"});
-  kCheck.in_range("listing_threads", listing_threads, 1, internal::kMaxThreads);
-  kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
-  kCheck.in_range("max_open_files", max_open_files, 1);
-  kCheck.in_range("shared_bytes", shared_bytes, 0);
-}
+namespace rota::internal {
 
 Crew::Crew(const CatalogOptions& how) : options(how) {
   if (how.comm != nullptr) nodes = mpi::Nodes(*how.comm);
@@ -40,6 +31,19 @@ std::string Crew::on_first_rank(std::string_view phase, const std::function<std:
     if (all.rank() == 0) made = make();
   });
   return mpi::broadcast(all, std::move(made));
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+void CatalogOptions::validate() const {
+  constexpr internal::OptionCheck kCheck("make a catalog");
+  kCheck.one_of("evidence", evidence, {"sizes", "names"});
+  kCheck.in_range("listing_threads", listing_threads, 1, internal::kMaxThreads);
+  kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
+  kCheck.in_range("max_open_files", max_open_files, 1);
+  kCheck.in_range("shared_bytes", shared_bytes, 0);
 }
 
 }  // namespace rota

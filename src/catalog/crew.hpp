@@ -11,7 +11,7 @@
 #include "mpi/nodes.hpp"
 #include "rota/catalog.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// The ranks that open a dataset together, with how many threads each, and whom they tell.
 struct Crew {
@@ -34,4 +34,4 @@ auto made_together(const Crew& crew, std::string_view phase, Make&& make) {
   return std::move(*made);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

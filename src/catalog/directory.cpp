@@ -10,9 +10,9 @@
 #include <cstring>
 #include <memory>
 
-#include "catalog/descriptor.hpp"
+#include "storage/descriptor.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 18;
@@ -90,4 +90,4 @@ void DirectoryListing::sort() {
   });
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rota {
+namespace rota::internal {
 
 /// The regular files of a directory, and its directories; symbolic links are what they lead to. Sorted
 /// by their bytes as unsigned numbers, a directory as if its name ended in a slash: so that the files below
@@ -56,4 +56,4 @@ class DirectoryListing {
   std::vector<Place> places_;
 };
 
-}  // namespace rota
+}  // namespace rota::internal

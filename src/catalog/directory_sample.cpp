@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "catalog/descriptor.hpp"
+#include "storage/descriptor.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::size_t kMostNames = 10'000;
@@ -110,4 +110,4 @@ std::string describe_names(const std::string& directory, const NamePattern& patt
                      names.back());
 }
 
-}  // namespace rota
+}  // namespace rota::internal

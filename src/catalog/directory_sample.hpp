@@ -8,7 +8,7 @@
 
 #include "catalog/name_pattern.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// Looks at up to 10,000 names of the directory that has the last component of `directory` + `pattern`, for
 /// these numbers of what goes before. Returns what `{total}` is in those of the pattern, with a name for
@@ -21,4 +21,4 @@ std::map<std::int64_t, std::string> totals_in(const std::string& directory, cons
 std::string describe_names(const std::string& directory, const NamePattern& pattern,
                            const NameNumbers& numbers);
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -10,12 +10,12 @@
 
 #include "catalog/files.hpp"
 #include "catalog/meter.hpp"
-#include "catalog/packing.hpp"
-#include "core/scarce.hpp"
+#include "catalog/serialize.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "values/scarce.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 // A part: number of files; of each its bytes; then those, each filled up to a multiple of eight.
@@ -119,7 +119,7 @@ std::vector<std::byte> pack_part(std::span<const std::vector<std::byte>> files) 
   return part;
 }
 
-FileIndex::FileIndex(std::shared_ptr<const TableListing> files, mpi::SharedBytes bytes)
+FileIndex::FileIndex(std::shared_ptr<const TableListing> files, NodeBuffer bytes)
     : files_(std::move(files)), bytes_(std::move(bytes)) {
   const std::size_t size = files_->size();
   std::span<const std::byte> rest = bytes_.bytes;
@@ -196,9 +196,9 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
     meter.end();
   });
   auto index = std::make_shared<const FileIndex>(
-      files.shared_table(), mpi::join(crew.nodes, "hand out the index", pack_part(found)));
+      files.shared_table(), all_gather_to_nodes(crew.nodes, "hand out the index", pack_part(found)));
   if (!signature.empty()) files.kept().keep(signature, index);
   return index;
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "catalog/listing.hpp"
-#include "mpi/shared_bytes.hpp"
+#include "storage/node_buffer.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 class FileList;
 
@@ -24,7 +24,7 @@ class FileList;
 class FileIndex {
  public:
   /// `bytes` are one or more packed parts, of all `files` together. Throws Error{corrupt} where they are not.
-  FileIndex(std::shared_ptr<const TableListing> files, mpi::SharedBytes bytes);
+  FileIndex(std::shared_ptr<const TableListing> files, NodeBuffer bytes);
 
   [[nodiscard]] std::span<const std::byte> operator[](std::size_t file) const noexcept {
     return found_[file];
@@ -35,7 +35,7 @@ class FileIndex {
 
  private:
   std::shared_ptr<const TableListing> files_;
-  mpi::SharedBytes bytes_;
+  NodeBuffer bytes_;
   std::vector<std::span<const std::byte>> found_;
 };
 
@@ -74,4 +74,4 @@ using LookIntoFile = std::function<std::vector<std::byte>(std::size_t file)>;
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
                                              const LookIntoFile& look);
 
-}  // namespace rota
+}  // namespace rota::internal

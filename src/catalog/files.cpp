@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "catalog/meter.hpp"
-#include "core/scarce.hpp"
 #include "rota/types.hpp"
+#include "values/scarce.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::int64_t kFilesPerThread = 256;  // fewer are not worth a thread
@@ -83,17 +83,13 @@ std::string list_path(const std::string& path, const CatalogOptions& options, co
 
 }  // namespace
 
-std::string_view to_string(Evidence evidence) noexcept {
-  return evidence == Evidence::sizes ? "sizes" : "names";
-}
-
 FileList::FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Lister& list)
     : crew_(std::move(crew)), evidence_(evidence) {
-  NameTable names = hand_out_names(list);
+  NameTable names = broadcast_names(list);
   open_directory();
   const auto stats = ask_stats(names);
   listing_ = std::make_shared<TableListing>(
-      std::move(names), mpi::join(crew_->nodes, "hand out sizes", std::as_bytes(std::span(stats))));
+      std::move(names), all_gather_to_nodes(crew_->nodes, "hand out sizes", std::as_bytes(std::span(stats))));
 }
 
 FileList::FileList(std::shared_ptr<const Crew> crew, std::string directory,
@@ -107,7 +103,7 @@ FileList::FileList(std::shared_ptr<const Crew> crew, std::string directory,
 }
 
 // All ranks get the names while they are found.
-NameTable FileList::hand_out_names(const Lister& list) {
+NameTable FileList::broadcast_names(const Lister& list) {
   const mpi::Nodes& nodes = crew_->nodes;
   const auto put_names = [&](NameTableBuilder& names) {
     Meter meter(crew_->options.progress, "list files", 0);
@@ -119,7 +115,7 @@ NameTable FileList::hand_out_names(const Lister& list) {
     meter.end();
     names_ = names.digest();
   };
-  const auto shared = mpi::hand_out(nodes, "list files", [&](const mpi::ByteSink& sink) {
+  const auto shared = broadcast_to_nodes(nodes, "list files", [&](const ByteSink& sink) {
     NameTableBuilder builder(sink);
     put_names(builder);
     sink(builder.end());
@@ -216,8 +212,8 @@ FileList FileList::list(const std::shared_ptr<const Crew>& crew, Evidence eviden
 }
 
 void FileList::expect(const std::vector<std::int64_t>& samples) {
-  expected_ = mpi::hand_out(crew_->nodes, "hand out numbers of samples",
-                            [&](const mpi::ByteSink& sink) { sink(std::as_bytes(std::span(samples))); });
+  expected_ = broadcast_to_nodes(crew_->nodes, "hand out numbers of samples",
+                                 [&](const ByteSink& sink) { sink(std::as_bytes(std::span(samples))); });
 }
 
 std::int64_t FileList::expected_samples(std::size_t i) const noexcept {
@@ -300,5 +296,13 @@ Descriptor FileList::open(const std::string& name) const {
 }
 
 std::int64_t FileList::ask_bytes(const std::string& name) const { return ask_stat(name).bytes; }
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::string_view to_string(Evidence evidence) noexcept {
+  return evidence == Evidence::sizes ? "sizes" : "names";
+}
 
 }  // namespace rota

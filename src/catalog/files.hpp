@@ -13,14 +13,14 @@
 #include <vector>
 
 #include "catalog/crew.hpp"
-#include "catalog/descriptor.hpp"
 #include "catalog/file_index.hpp"
 #include "catalog/listing.hpp"
 #include "catalog/walk.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
+#include "storage/descriptor.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// Says whether a file with this last name passes.
 using NameFilter = bool (*)(std::string_view name);
@@ -108,7 +108,7 @@ class FileList {
     std::size_t last = 0;
   };
   [[nodiscard]] FileList derive(const Lister& list) const;
-  [[nodiscard]] NameTable hand_out_names(const Lister& list);
+  [[nodiscard]] NameTable broadcast_names(const Lister& list);
   void open_directory();
   [[nodiscard]] std::size_t share_of(std::size_t files, int rank) const;
   [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names);
@@ -120,13 +120,13 @@ class FileList {
   std::shared_ptr<const Descriptor> root_;
   std::string directory_;  // what goes before a name to make a path
   std::shared_ptr<const Listing> listing_;
-  mpi::SharedBytes expected_;  // samples of each file, where they are known
-  Fingerprint names_;          // of all names
-  Fingerprint sizes_;          // of all sizes, where they are evidence
+  NodeBuffer expected_;  // samples of each file, where they are known
+  Fingerprint names_;    // of all names
+  Fingerprint sizes_;    // of all sizes, where they are evidence
   std::shared_ptr<KeptIndices> kept_ = std::make_shared<KeptIndices>();
 };
 
 /// The files of a catalog.
 const FileList& files_of(const Catalog& catalog) noexcept;
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -8,7 +8,7 @@
 
 #include "rota/error.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::array<std::string_view, 11> kFormats = {"auto", "files", "hdf5",   "tfrecord", "tar", "lines",
@@ -24,4 +24,4 @@ void require_format(std::string_view attempt, std::string_view format) {
                                                        attempt, format, fmt::join(kFormats, "\", \"")));
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace rota {
+namespace rota::internal {
 
 /// All names, "auto" first.
 std::span<const std::string_view> format_names() noexcept;
@@ -14,4 +14,4 @@ std::span<const std::string_view> format_names() noexcept;
 /// Throws Error{invalid_argument} for a format of another name; `attempt` is what is tried ("open data").
 void require_format(std::string_view attempt, std::string_view format);
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -6,13 +6,13 @@
 #include <string_view>
 
 #include "catalog/directory_sample.hpp"
-#include "catalog/packing.hpp"
 #include "catalog/pattern_listing.hpp"
+#include "catalog/serialize.hpp"
 #include "catalog/validation.hpp"
-#include "core/option.hpp"
 #include "rota/error.hpp"
+#include "values/option.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::int64_t kMostNumber = 1'000'000'000'000'000'000;
@@ -120,6 +120,24 @@ std::int64_t SeriesMaker::find_total() const {
 
 }  // namespace
 
+FileList generate_files(const std::shared_ptr<const Crew>& crew, const std::string& pattern,
+                        const PatternOptions& options) {
+  mpi::together(crew->nodes.all(), "make a catalog of a pattern", [&] { options.validate(); });
+  const Generated found = made_on_first_rank(*crew, "make a catalog of a pattern",
+                                             [&] { return SeriesMaker(pattern, options).make(); });
+  FileList files(crew, found.directory, std::make_shared<PatternListing>(found.series),
+                 found.series.fingerprint());
+  const auto look = [&](const std::string& name, NameKind kind) {
+    return look_for(files.root().get(), name.c_str(), kind);
+  };
+  validate_files(*crew, Probes(found.series, found.probes), look, found.directory);
+  return files;
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
 std::string_view to_string(FolderLayout layout) noexcept {
   switch (layout) {
     case FolderLayout::round_robin:
@@ -138,7 +156,7 @@ void PatternOptions::validate() const {
     if (!is_right) check.refuse(name, fmt::to_string(value), range);
   };
   const auto require_number = [&](std::string_view name, std::int64_t value) {
-    require(value >= 0 && value <= kMostNumber, name, value, "0 to 10^18");
+    require(value >= 0 && value <= internal::kMostNumber, name, value, "0 to 10^18");
   };
   check.one_of("layout", layout, {"round_robin", "blocks", "restart"});
   require_number("files", files);
@@ -148,20 +166,6 @@ void PatternOptions::validate() const {
   require(confidence >= 0 && confidence <= 1, "confidence", confidence, "0 to 1");
   require(missing_fraction > 0 && missing_fraction < 1, "missing_fraction", missing_fraction,
           "more than 0 and less than 1");
-}
-
-FileList generate_files(const std::shared_ptr<const Crew>& crew, const std::string& pattern,
-                        const PatternOptions& options) {
-  mpi::together(crew->nodes.all(), "make a catalog of a pattern", [&] { options.validate(); });
-  const Generated found = made_on_first_rank(*crew, "make a catalog of a pattern",
-                                             [&] { return SeriesMaker(pattern, options).make(); });
-  FileList files(crew, found.directory, std::make_shared<PatternListing>(found.series),
-                 found.series.fingerprint());
-  const auto look = [&](const std::string& name, NameKind kind) {
-    return look_for(files.root().get(), name.c_str(), kind);
-  };
-  validate_files(*crew, Probes(found.series, found.probes), look, found.directory);
-  return files;
 }
 
 }  // namespace rota

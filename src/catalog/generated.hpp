@@ -7,10 +7,10 @@
 
 #include "catalog/files.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// **Collective** over `crew`. The files of `pattern`. Throws as Catalog::from_pattern does.
 FileList generate_files(const std::shared_ptr<const Crew>& crew, const std::string& pattern,
                         const PatternOptions& options);
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -5,10 +5,10 @@
 #include <memory>
 #include <new>
 
-#include "catalog/descriptor.hpp"
 #include "catalog/walk.hpp"
+#include "storage/descriptor.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 struct FreeGlob {
@@ -52,4 +52,4 @@ std::vector<std::string> match_glob(const std::string& pattern) {
   return names;
 }
 
-}  // namespace rota
+}  // namespace rota::internal

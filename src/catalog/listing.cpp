@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::size_t kMostUnused = 16;
@@ -57,7 +57,7 @@ class TableListing::Readers : public std::enable_shared_from_this<Readers> {
   std::vector<std::unique_ptr<NameReader>> unused_;
 };
 
-TableListing::TableListing(NameTable names, mpi::SharedBytes stats)
+TableListing::TableListing(NameTable names, NodeBuffer stats)
     : names_(std::move(names)), stats_(std::move(stats)), readers_(std::make_shared<Readers>(names_)) {}
 
 std::unique_ptr<Listing::Reader> TableListing::read_names() const { return readers_->take(); }
@@ -72,4 +72,4 @@ bool operator==(const TableListing& a, const TableListing& b) noexcept {
   return std::ranges::equal(a.names_.bytes(), b.names_.bytes()) && std::ranges::equal(a.stats(), b.stats());
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "catalog/name_table.hpp"
-#include "mpi/shared_bytes.hpp"
+#include "storage/node_buffer.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// A file when it was listed.
 struct FileStat {
@@ -52,7 +52,7 @@ class Listing {
 /// All names in a table, and what is known of each file, or nothing at all.
 class TableListing final : public Listing {
  public:
-  TableListing(NameTable names, mpi::SharedBytes stats);
+  TableListing(NameTable names, NodeBuffer stats);
 
   [[nodiscard]] std::size_t size() const noexcept override { return names_.size(); }
   [[nodiscard]] std::unique_ptr<Reader> read_names() const override;
@@ -67,8 +67,8 @@ class TableListing final : public Listing {
   NameTable names_;
   class Readers;
 
-  mpi::SharedBytes stats_;  // a FileStat each
+  NodeBuffer stats_;  // a FileStat each
   std::shared_ptr<Readers> readers_;
 };
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "catalog/descriptor.hpp"
+#include "storage/descriptor.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 using nlohmann::json;
@@ -94,4 +94,4 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit,
   return path.substr(0, path.rfind('/') + 1);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

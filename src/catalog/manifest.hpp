@@ -8,7 +8,7 @@
 
 #include "catalog/walk.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// How many samples a manifest says that a file has, where it does not say.
 inline constexpr std::int64_t kNotSaid = -1;
@@ -19,4 +19,4 @@ inline constexpr std::int64_t kNotSaid = -1;
 std::string list_manifest(const std::string& path, const NameVisitor& visit,
                           std::vector<std::int64_t>& samples);
 
-}  // namespace rota
+}  // namespace rota::internal

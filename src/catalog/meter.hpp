@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "rota/progress.hpp"
+#include "rota/catalog.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// One task's progress. Any thread counts, the caller's tells.
 class Meter {
@@ -54,4 +54,4 @@ class Meter {
   Clock::time_point next_ = start_ + kBetween;
 };
 
-}  // namespace rota
+}  // namespace rota::internal

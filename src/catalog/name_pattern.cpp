@@ -9,7 +9,7 @@
 
 #include "rota/error.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::array<std::pair<NameField, std::string_view>, 3> kFieldNames = {
@@ -179,4 +179,4 @@ std::string NamePattern::name(const NameNumbers& numbers) const {
   return name;
 }
 
-}  // namespace rota
+}  // namespace rota::internal

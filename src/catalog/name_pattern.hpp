@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace rota {
+namespace rota::internal {
 
 /// Of which number a field is.
 enum class NameField : std::uint8_t { none, index, folder, total };
@@ -81,4 +81,4 @@ class NamePattern {
   std::vector<Part> parts_;  // what is behind the last field has no field of its own
 };
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -16,7 +16,7 @@
 
 #include "rota/error.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 // The bytes of a table: the blocks; where each ends, counted from the first; the number of names. A block,
@@ -237,12 +237,12 @@ NameReader& NameReader::operator=(NameReader&&) noexcept = default;
 
 const std::string& NameReader::operator[](std::size_t i) {
   assert(i < table_->size());
-  if (const std::size_t b = i / NameTable::kBlockNames; b != block_) unpack(b);
+  if (const std::size_t b = i / NameTable::kBlockNames; b != block_) decode_block(b);
   go_to(i % NameTable::kBlockNames);
   return name_;
 }
 
-void NameReader::unpack(std::size_t b) {
+void NameReader::decode_block(std::size_t b) {
   block_ = kNone;
   names_ = std::min(NameTable::kBlockNames, table_->size() - b * NameTable::kBlockNames);
   const std::span<const std::byte> packed = table_->block(b);
@@ -294,4 +294,4 @@ void NameReader::step() {
   ++next_;
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -13,7 +13,7 @@
 
 #include "rota/fingerprint.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// Names in a fixed order, packed into one stretch of bytes that can be sent, shared, saved and mapped as it
 /// is. Numbered names take well under a byte each. *Immutable.*
@@ -99,7 +99,7 @@ class NameReader {
 
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
-  void unpack(std::size_t b);
+  void decode_block(std::size_t b);
   void go_to(std::size_t i);
   void step();
   [[nodiscard]] std::size_t number(std::size_t array, std::size_t i) const noexcept;
@@ -115,4 +115,4 @@ class NameReader {
   std::string name_;
 };
 
-}  // namespace rota
+}  // namespace rota::internal

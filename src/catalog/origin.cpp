@@ -2,7 +2,7 @@
 
 #include "catalog/manifest.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 FileList list_files_of_manifest(const std::shared_ptr<const Crew>& crew, Evidence evidence,
@@ -22,4 +22,4 @@ FileList list_origin(const std::shared_ptr<const Crew>& crew, const Origin& orig
   return FileList::list(crew, evidence, shown);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

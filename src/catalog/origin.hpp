@@ -8,7 +8,7 @@
 
 #include "catalog/files.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// What a catalog was made of.
 struct Origin {
@@ -27,4 +27,4 @@ struct Origin {
 FileList list_origin(const std::shared_ptr<const Crew>& crew, const Origin& origin, Evidence evidence,
                      const std::string& shown);
 
-}  // namespace rota
+}  // namespace rota::internal

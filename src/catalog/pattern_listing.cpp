@@ -1,6 +1,6 @@
 #include "catalog/pattern_listing.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 class PatternReader final : public Listing::Reader {
@@ -57,4 +57,4 @@ std::unique_ptr<Listing::Reader> PatternListing::read_names() const {
   return std::make_unique<PatternReader>(series_);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

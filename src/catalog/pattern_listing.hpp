@@ -12,7 +12,7 @@
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// floor(a x b / c) of numbers from 0 on, whatever a x b is; c is above 0, and what comes of it is below
 /// 2^63.
@@ -55,4 +55,4 @@ class PatternListing final : public Listing {
   NameSeries series_;
 };
 
-}  // namespace rota
+}  // namespace rota::internal

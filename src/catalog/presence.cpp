@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 Presence presence_of(int error) noexcept {
@@ -41,4 +41,4 @@ Presence look_for(int at, const char* name, NameKind kind) noexcept {
   return result == 0 ? Presence{} : presence_of(errno);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

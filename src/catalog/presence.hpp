@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-namespace rota {
+namespace rota::internal {
 
 /// What came of asking for a name.
 struct Presence {
@@ -33,4 +33,4 @@ Presence look_for(int at, const char* name, NameKind kind) noexcept;
 /// Asks so in one directory. Any thread.
 using LookForName = std::function<Presence(const std::string& name, NameKind kind)>;
 
-}  // namespace rota
+}  // namespace rota::internal

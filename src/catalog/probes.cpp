@@ -7,7 +7,7 @@
 
 #include "rota/types.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr double kFewest = 200;
@@ -113,4 +113,4 @@ void Probes::write(std::string& to, const Probe& probe) const {
   (probe.kind == NameKind::directory ? folder_name_ : series_.pattern).write(to, probe.numbers);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -9,7 +9,7 @@
 #include "catalog/pattern_listing.hpp"
 #include "catalog/presence.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// How sure one is to be, see PatternOptions.
 struct ProbeOptions {
@@ -79,4 +79,4 @@ class Probes {
   std::vector<Probe> beyond_;
 };
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -16,10 +16,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "catalog/descriptor.hpp"
-#include "catalog/packing.hpp"
+#include "catalog/serialize.hpp"
+#include "storage/descriptor.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 // The file: magic; size and checksum of what follows; the head, packed; then what it says that there is, one
@@ -89,7 +89,7 @@ std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
     sizes.index = index->bytes().size();
     head.indices.emplace(signature, sizes);
   }
-  std::vector<std::byte> packed_head = pack(head);
+  std::vector<std::byte> packed_head = serialize(head);
   Preamble preamble{.head_bytes = packed_head.size()};
   std::copy(kMagic.begin(), kMagic.end(), preamble.magic.begin());
   packed_head.resize(filled_up(packed_head.size()));
@@ -175,14 +175,14 @@ class Parts {
   Parts(std::string path, std::span<const std::byte> rest, std::shared_ptr<const void> owner)
       : path_(std::move(path)), rest_(rest), owner_(std::move(owner)) {}
 
-  mpi::SharedBytes take(std::uint64_t bytes) {
+  NodeBuffer take(std::uint64_t bytes) {
     if (bytes > rest_.size() || filled_up(bytes) > rest_.size()) fail_damaged(path_);
     const auto part = rest_.first(bytes);
     rest_ = rest_.subspan(filled_up(bytes));
     return {.bytes = part, .owner = owner_};
   }
   std::shared_ptr<const TableListing> take_files(const Sizes& sizes, bool has_stats) {
-    const mpi::SharedBytes names = take(sizes.names);
+    const NodeBuffer names = take(sizes.names);
     NameTable table(names.bytes, names.owner);
     if (sizes.stats != (has_stats ? table.size() * sizeof(FileStat) : 0)) fail_damaged(path_);
     return std::make_shared<TableListing>(std::move(table), take(sizes.stats));
@@ -285,7 +285,7 @@ SavedCatalog read_catalog(const std::string& path) {
   const auto content = std::span<const std::byte>(*whole).subspan(sizeof(preamble));
   if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
   Parts parts(path, content, whole);
-  const auto head = unpack<Head>(parts.take(preamble.head_bytes).bytes);
+  const auto head = deserialize<Head>(parts.take(preamble.head_bytes).bytes);
   SavedCatalog catalog{
       .origin = head.origin, .evidence = head.evidence, .files = {}, .indices = {}, .format = head.format};
   catalog.files = parts.take_files(head.files, head.evidence == Evidence::sizes);
@@ -322,7 +322,7 @@ CatalogChanges compare(const TableListing& before, const TableListing& now) {
   return changes;
 }
 
-void hand_out_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to) {
+void broadcast_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to) {
   if (crew.nodes.all().size() == 1) {
     for (const auto& [signature, index] : indices) to.keep(signature, index);
     return;
@@ -333,16 +333,16 @@ void hand_out_indices(const Crew& crew, const KeptIndices::Map& indices, KeptInd
     return names;
   });
   for (const std::string& signature : signatures) {
-    const auto hand_out = [&](const auto& bytes_of) {
-      return mpi::hand_out(crew.nodes, "load a catalog",
-                           [&](const mpi::ByteSink& sink) { sink(bytes_of(*indices.at(signature))); });
+    const auto broadcast = [&](const auto& bytes_of) {
+      return broadcast_to_nodes(crew.nodes, "load a catalog",
+                                [&](const ByteSink& sink) { sink(bytes_of(*indices.at(signature))); });
     };
-    const auto names = hand_out([](const FileIndex& index) { return index.files().names().bytes(); });
-    const auto stats = hand_out([](const FileIndex& index) { return index.files().stats(); });
-    const auto found = hand_out([](const FileIndex& index) { return index.bytes(); });
+    const auto names = broadcast([](const FileIndex& index) { return index.files().names().bytes(); });
+    const auto stats = broadcast([](const FileIndex& index) { return index.files().stats(); });
+    const auto found = broadcast([](const FileIndex& index) { return index.bytes(); });
     auto files = std::make_shared<TableListing>(NameTable(names.bytes, names.owner), stats);
     to.keep(signature, std::make_shared<FileIndex>(std::move(files), found));
   }
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -9,7 +9,7 @@
 
 #include "catalog/origin.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// What a file keeps of a catalog.
 struct SavedCatalog {
@@ -44,6 +44,6 @@ SavedCatalog read_catalog(const std::string& path);
 CatalogChanges compare(const TableListing& before, const TableListing& now);
 
 /// **Collective** over `crew`. Has all ranks know the indices that rank 0 has.
-void hand_out_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to);
+void broadcast_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to);
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -15,11 +15,11 @@
 
 #include "catalog/directory_sample.hpp"
 #include "catalog/meter.hpp"
-#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "values/scarce.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::size_t kMostShown = 3;
@@ -216,4 +216,4 @@ void validate_files(const Crew& crew, const Probes& probes, const LookForName& l
   throw failed(failures, probes, shown, seen);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -7,7 +7,7 @@
 #include "catalog/crew.hpp"
 #include "catalog/probes.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// **Collective** over `crew`, whose ranks and threads share the work. Asks for the names of `probes` by
 /// `look`, in the directory `shown`: empty, or ending in a slash. Throws on all ranks Error{not_found} where
@@ -16,4 +16,4 @@ namespace rota {
 void validate_files(const Crew& crew, const Probes& probes, const LookForName& look,
                     const std::string& shown);
 
-}  // namespace rota
+}  // namespace rota::internal

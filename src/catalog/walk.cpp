@@ -13,10 +13,10 @@
 #include <thread>
 #include <utility>
 
-#include "catalog/descriptor.hpp"
-#include "core/scarce.hpp"
+#include "storage/descriptor.hpp"
+#include "values/scarce.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 // Of listings that were read and not visited, before threads wait with the next.
@@ -170,4 +170,4 @@ void walk_directory(int root, const WalkOptions& options, const NameVisitor& vis
   Walk(root, options, visit).run();
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -9,7 +9,7 @@
 
 #include "catalog/directory.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 struct WalkOptions {
   std::string shown;  ///< goes before a name in messages
@@ -32,4 +32,4 @@ std::string fixed_directory(const std::string& pattern);
 /// Throws Error{io} naming a directory that cannot be read.
 std::vector<std::string> match_glob(const std::string& pattern);
 
-}  // namespace rota
+}  // namespace rota::internal

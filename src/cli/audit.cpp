@@ -10,11 +10,11 @@
 
 #include "cli/auditor.hpp"
 #include "cli/steps.hpp"
-#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "trace/trace_file.hpp"
+#include "values/scarce.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 constexpr std::size_t kNamedRanks = 8;
@@ -224,4 +224,4 @@ void compare(AuditReport& report, const AuditReport& other, const std::filesyste
   compare_shards(report, other, other_dir);
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -14,7 +14,7 @@
 #include "cli/stream_ledger.hpp"
 #include "trace/trace_file.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// How strictly is to be audited.
 struct AuditOptions {
@@ -84,4 +84,4 @@ AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options)
 /// streams, the same samples of each shard in the same order. Adds none where one of them was not audited.
 void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir);
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

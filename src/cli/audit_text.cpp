@@ -6,7 +6,7 @@
 
 #include "cli/text_table.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 std::string counted(std::int64_t count, const char* one, const char* many) {
@@ -109,4 +109,4 @@ std::string audit_text(const AuditReport& report, const std::filesystem::path& d
   return text + reservation(report.phases.front().start, knows_samples) + verdict(report);
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

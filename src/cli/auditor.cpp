@@ -8,7 +8,7 @@
 #include "cli/sample_auditor.hpp"
 #include "cli/stream_auditor.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 void Auditor::begin_phase(const TraceStart& start, std::int64_t limit, bool may_run) {
   start_ = start;
@@ -115,4 +115,4 @@ std::unique_ptr<Auditor> make_auditor(const AuditOptions& options, const TraceSt
   return std::make_unique<SampleAuditor>(options, first, problems);
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -13,7 +13,7 @@
 #include "cli/audit.hpp"
 #include "cli/steps.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// No step is rolled back.
 inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
@@ -75,4 +75,4 @@ class Auditor {
 std::unique_ptr<Auditor> make_auditor(const AuditOptions& options, const TraceStart& first,
                                       Problems& problems);
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

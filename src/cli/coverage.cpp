@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 constexpr std::size_t kNamedIds = 5;
 }  // namespace
@@ -61,4 +61,4 @@ std::optional<std::uint64_t> Contents::differing(std::int64_t id, std::uint64_t 
   return digests_[i] == digest ? std::nullopt : std::optional(digests_[i]);
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

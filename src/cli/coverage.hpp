@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// Samples that epochs [first_epoch, last_epoch] each lack.
 struct Missing {
@@ -59,4 +59,4 @@ class Contents {
   std::vector<bool> known_;
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

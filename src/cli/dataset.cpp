@@ -9,8 +9,8 @@ namespace rota::cli {
 
 std::string changes_text(const CatalogChanges& changes) {
   if (!changes.any()) return "nothing";
-  return fmt::format("{} changed, {} vanished, {} appeared, among them {}", tracing::grouped(changes.changed),
-                     tracing::grouped(changes.vanished), tracing::grouped(changes.appeared),
+  return fmt::format("{} changed, {} vanished, {} appeared, among them {}", trace::grouped(changes.changed),
+                     trace::grouped(changes.vanished), trace::grouped(changes.appeared),
                      shown(changes.first));
 }
 

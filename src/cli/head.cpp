@@ -28,7 +28,7 @@ std::string shape_text(const Field& field, const std::string& rows) {
 }
 
 std::string field_table(const Source& source) {
-  tracing::TextTable table({"field", "type", "shape", "rows"}, 4);
+  trace::TextTable table({"field", "type", "shape", "rows"}, 4);
   for (const Field& field : source.fields()) {
     table.add({shown(field.name), std::string(to_string(field.dtype)), shape_text(field, "*"),
                field.ragged ? "ragged" : "fixed"});

@@ -9,13 +9,13 @@
 #include <string>
 #include <system_error>
 
-#include "catalog/descriptor.hpp"
 #include "catalog/saved.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/text_table.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
+#include "storage/descriptor.hpp"
 
 namespace rota::cli {
 namespace {
@@ -25,35 +25,38 @@ using Path = std::filesystem::path;
 // Absolute, without what changes nothing. Links are left alone, and with them "..".
 Path plain(const Path& path) {
   Path plain;
-  for (const Path& part : Path(absolute_path(path.native()))) {
+  for (const Path& part : Path(internal::absolute_path(path.native()))) {
     if (!part.empty() && part != ".") plain /= part;
   }
   return plain;
 }
 
 // What a catalog of the dataset says that it was made of.
-Origin origin_of(const DatasetOptions& dataset) {
-  if (dataset.is_manifest) return {.kind = Origin::Kind::manifest, .path = plain(dataset.path)};
-  if (is_saved_catalog(dataset.path.native())) return read_catalog(dataset.path.native()).origin;
-  return {.kind = Origin::Kind::path, .path = plain(dataset.path)};
+internal::Origin origin_of(const DatasetOptions& dataset) {
+  if (dataset.is_manifest) return {.kind = internal::Origin::Kind::manifest, .path = plain(dataset.path)};
+  if (internal::is_saved_catalog(dataset.path.native()))
+    return internal::read_catalog(dataset.path.native()).origin;
+  return {.kind = internal::Origin::Kind::path, .path = plain(dataset.path)};
 }
 
-bool is_same(const Origin& a, const Origin& b) { return a.kind == b.kind && plain(a.path) == plain(b.path); }
+bool is_same(const internal::Origin& a, const internal::Origin& b) {
+  return a.kind == b.kind && plain(a.path) == plain(b.path);
+}
 
 Error refusal(const Path& file, std::string_view why) {
   return {ErrorCode::invalid_argument, fmt::format("index to {}: {}", file.string(), why)};
 }
 
 // Whether the file is to be brought up to date.
-bool is_update(const IndexOptions& options, const Origin& origin) {
+bool is_update(const IndexOptions& options, const internal::Origin& origin) {
   std::error_code failure;
   const bool is_there = std::filesystem::exists(options.file, failure);
-  if (failure) throw write_error("index to", options.file.native(), failure.value());
+  if (failure) throw internal::write_error("index to", options.file.native(), failure.value());
   if (!is_there) return false;
   std::string why = "it is there, and no saved catalog";
-  if (is_saved_catalog(options.file.native())) {
+  if (internal::is_saved_catalog(options.file.native())) {
     try {
-      const Origin other = read_catalog(options.file.native()).origin;
+      const internal::Origin other = internal::read_catalog(options.file.native()).origin;
       if (is_same(other, origin)) return true;
       why = fmt::format("it is the catalog of {}, and not of {}", other.path, origin.path);
     } catch (const Error& error) {
@@ -84,8 +87,8 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
     }
     bar.show(progress);
   };
-  const bool was_saved =
-      is_update || (!options.dataset.is_manifest && is_saved_catalog(options.dataset.path.native()));
+  const bool was_saved = is_update || (!options.dataset.is_manifest &&
+                                       internal::is_saved_catalog(options.dataset.path.native()));
   const Catalog catalog = is_update ? Catalog(options.file, how) : make_catalog(options.dataset, how);
   if (was_saved) made.changes = catalog.changes();
   made.files = catalog.size();
@@ -98,11 +101,11 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
 }  // namespace
 
 void index(const IndexOptions& options, std::FILE* out) {
-  using tracing::grouped;
+  using trace::grouped;
   const auto start = std::chrono::steady_clock::now();
-  const Origin origin = origin_of(options.dataset);
+  const internal::Origin origin = origin_of(options.dataset);
   refuse_inside(options.file, origin);
-  refuse_irregular(options.file);
+  internal::refuse_irregular(options.file);
   const Indexed made = make_index(options, is_update(options, origin));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   std::error_code ignored;

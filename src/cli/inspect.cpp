@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli/text_table.hpp"
-#include "loader/resume_json.hpp"
-#include "loader/resume_state.hpp"
+#include "resume/json.hpp"
+#include "resume/loader_state.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/resume.hpp"
@@ -18,8 +18,8 @@
 namespace rota::cli {
 namespace {
 
-using tracing::grouped;
-using tracing::TextTable;
+using trace::grouped;
+using trace::TextTable;
 
 std::string info_text(const CheckpointInfo& info) {
   std::string text = fmt::format("{}: a good checkpoint, format {}, {} bytes\n", info.path.string(),

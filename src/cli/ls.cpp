@@ -15,7 +15,7 @@
 namespace rota::cli {
 namespace {
 
-using tracing::grouped;
+using trace::grouped;
 
 bool has_sizes(const Catalog& catalog) { return catalog.evidence() == Evidence::sizes; }
 
@@ -47,7 +47,7 @@ std::string source_text(const Catalog& catalog, const std::string& wanted) {
 
 // One line a file, with its size before its name, which may be of any length.
 void print_files(const Catalog& catalog, std::int64_t limit, std::FILE* out) {
-  const FileList& files = files_of(catalog);
+  const internal::FileList& files = internal::files_of(catalog);
   const auto names = files.read_names();
   const std::int64_t count = limit == 0 ? catalog.size() : std::min(limit, catalog.size());
   std::int64_t most = 0;
@@ -69,7 +69,8 @@ void ls(const LsOptions& options, std::FILE* out) {
   CatalogOptions how;
   how.evidence = options.names ? Evidence::names : Evidence::sizes;
   how.progress = bar.function();
-  const bool is_saved = !options.dataset.is_manifest && is_saved_catalog(options.dataset.path.native());
+  const bool is_saved =
+      !options.dataset.is_manifest && internal::is_saved_catalog(options.dataset.path.native());
   const Catalog catalog = make_catalog(options.dataset, how);
   fmt::print(out, "{}", catalog_text(options, catalog, is_saved));
   if (options.opens) {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace rota::tracing {
+namespace rota::trace {
 
 std::string_view to_string(ProblemKind kind) noexcept {
   switch (kind) {
@@ -65,4 +65,4 @@ void Problems::add(Problem problem) {
   }
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

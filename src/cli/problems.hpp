@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// Which promise is broken.
 enum class ProblemKind {
@@ -55,4 +55,4 @@ class Problems {
   std::vector<Problem> problems_;
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -13,7 +13,7 @@
 namespace rota::cli {
 namespace {
 
-using tracing::grouped;
+using trace::grouped;
 
 constexpr double kShownAfter = 0.3;    // seconds; what is faster needs no bar
 constexpr double kLogEvery = 2;        // seconds

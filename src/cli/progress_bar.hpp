@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "rota/progress.hpp"
+#include "rota/catalog.hpp"
 
 namespace rota::cli {
 

@@ -31,7 +31,7 @@ constexpr const char* kAuditHelp =
 struct AuditCommand {
   std::filesystem::path dir;
   std::optional<std::filesystem::path> same_as;
-  rota::tracing::AuditOptions options;
+  rota::trace::AuditOptions options;
 };
 
 CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
@@ -71,11 +71,11 @@ CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
 }
 
 // An audit, compared with that of another trace, where there is one.
-rota::tracing::AuditReport compared(const AuditCommand& command) {
-  auto report = rota::tracing::audit(command.dir, command.options);
+rota::trace::AuditReport compared(const AuditCommand& command) {
+  auto report = rota::trace::audit(command.dir, command.options);
   if (!command.same_as) return report;
-  const auto other = rota::tracing::audit(*command.same_as, command.options);
-  for (rota::tracing::Problem problem : other.problems) {
+  const auto other = rota::trace::audit(*command.same_as, command.options);
+  for (rota::trace::Problem problem : other.problems) {
     problem.text += fmt::format(" (in {})", command.same_as->string());
     report.problems.push_back(std::move(problem));
   }

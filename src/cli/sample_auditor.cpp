@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 constexpr std::int64_t kNoEnd = std::int64_t{1} << 61;
@@ -176,4 +176,4 @@ SampleAuditor::PieceKey SampleAuditor::key_of(const Step& step) const {
   return {step.start.epoch, step.start.consumed, step.n, straddles ? static_cast<int>(start_.tail) : -1};
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -13,7 +13,7 @@
 #include "cli/auditor.hpp"
 #include "cli/coverage.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// Ticks off the samples of one dataset, or of each of a mixture: there, an epoch is a dataset's own, and the
 /// run's place counts samples of the run.
@@ -85,4 +85,4 @@ class SampleAuditor : public Auditor {
   std::map<PieceKey, std::vector<Piece>> rolled_back_;
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

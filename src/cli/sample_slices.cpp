@@ -8,7 +8,7 @@
 
 #include "cli/sample_auditor.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 void SampleAuditor::check_share(const Step& step, const Slice& slice) {
   if (start_.split == Split::interleaved) return check_turns(step, slice);
@@ -171,4 +171,4 @@ void SampleAuditor::assemble(const Step& step) {
   }
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -82,7 +82,7 @@ std::string human_bytes(std::int64_t bytes) {
 }
 
 std::string counted(std::int64_t n, std::string_view thing) {
-  return fmt::format("{} {}{}", tracing::grouped(n), thing, n == 1 ? "" : "s");
+  return fmt::format("{} {}{}", trace::grouped(n), thing, n == 1 ? "" : "s");
 }
 
 }  // namespace rota::cli

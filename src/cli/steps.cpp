@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 std::size_t count(const Step& step, Slice::State state) {
@@ -74,4 +74,4 @@ void PhaseSteps::advance(Reader& reader) {
   }
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -9,7 +9,7 @@
 #include "cli/problems.hpp"
 #include "trace/trace_file.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// What one rank has for one global batch.
 struct Slice {
@@ -62,4 +62,4 @@ class PhaseSteps {
   std::vector<std::size_t> taken_;  // readers whose batch the last step handed out
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace rota::tracing {
+namespace rota::trace {
 
 // Nobody knows that an epoch is over before the next step is.
 bool StreamAuditor::follows(const Position& start) const {
@@ -85,4 +85,4 @@ void StreamAuditor::check_samples(std::int64_t first_epoch, std::int64_t last_ep
                   .count = last_epoch - first_epoch + 1});
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

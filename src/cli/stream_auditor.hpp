@@ -8,7 +8,7 @@
 #include "cli/auditor.hpp"
 #include "cli/stream_ledger.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// Ticks off the samples of each shard, which come in the order of its stream. An epoch is over with the
 /// first step of the next one, or when the run has ended.
@@ -34,4 +34,4 @@ class StreamAuditor : public Auditor {
   std::int64_t owned_in_ = -1;          // that phase
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

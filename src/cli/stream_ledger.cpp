@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 std::string name(const StreamLedger::Key& key, const StreamEntry& entry) {
@@ -91,4 +91,4 @@ std::map<std::int64_t, std::int64_t> StreamLedger::samples_by_epoch() const {
   return sums;
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -10,7 +10,7 @@
 #include "cli/problems.hpp"
 #include "trace/trace_file.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// A sample at its place in its shard's stream.
 struct StreamEntry {
@@ -59,4 +59,4 @@ class StreamLedger {
   std::vector<RolledBack> rolled_back_;
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace rota::tracing {
+namespace rota::trace {
 
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value);
@@ -31,4 +31,4 @@ std::string TextTable::text() const {
   return text;
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// 1234567 as "1,234,567".
 std::string grouped(std::int64_t value);
@@ -30,4 +30,4 @@ class TextTable {
   std::size_t left_columns_;
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

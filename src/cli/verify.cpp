@@ -22,7 +22,7 @@
 namespace rota::cli {
 namespace {
 
-using tracing::grouped;
+using trace::grouped;
 
 std::string count(std::size_t n, std::string_view thing) {
   return fmt::format("{} {}{}", grouped(static_cast<std::int64_t>(n)), thing, n == 1 ? "" : "s");

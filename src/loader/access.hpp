@@ -5,6 +5,7 @@
 #include <span>
 
 #include "loader/tally.hpp"
+#include "order/order.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::internal {
@@ -20,6 +21,8 @@ class LoaderAccess {
  public:
   [[nodiscard]] static Tally& tally(Loader& loader);
   [[nodiscard]] static const Tally& tally(const Loader& loader);
+  /// Of dataset `dataset`. Throws as Loader::first_id does.
+  [[nodiscard]] static const Order& order(const Loader& loader, std::int64_t dataset = 0);
   /// Throws as Loader::seek where that would refuse to go to `place`. Goes nowhere.
   static void require_place(const Loader& loader, const LoaderPlace& place);
   /// As Loader::cursors, of a place that the loader may go to.

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <new>
 
-#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "source/instance.hpp"
+#include "values/scarce.hpp"
 
 namespace rota::internal {
 namespace {

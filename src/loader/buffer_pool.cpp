@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/scarce.hpp"
 #include "rota/error.hpp"
+#include "values/scarce.hpp"
 
 namespace rota::internal {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "loader/recipe.hpp"
+#include "order/schedule.hpp"
 #include "rota/loader.hpp"
-#include "rota/schedule.hpp"
 #include "rota/source.hpp"
 
 namespace rota::internal {

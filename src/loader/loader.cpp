@@ -4,7 +4,6 @@
 
 #include <chrono>
 
-#include "core/owned.hpp"
 #include "loader/access.hpp"
 #include "loader/planner.hpp"
 #include "loader/recipe.hpp"
@@ -12,14 +11,18 @@
 #include "loader/tally.hpp"
 #include "mpi/job.hpp"
 #include "rota/error.hpp"
+#include "values/owned.hpp"
 
 namespace rota {
 
 using internal::BatchMaker;
 using internal::BatchMemory;
 using internal::LoaderPlace;
+using internal::Order;
+using internal::quantise;
 using internal::Recipe;
 using internal::Ring;
+using internal::Schedule;
 using internal::Tally;
 using internal::WeightedTurns;
 
@@ -398,9 +401,6 @@ const LoaderOptions& Loader::options() const { return impl().options(); }
 const Source& Loader::source() const { return impl().source(); }
 Fingerprint Loader::fingerprint() const { return impl().fingerprint(); }
 std::int64_t Loader::datasets() const { return std::ssize(impl().recipe().orders); }
-const Order& Loader::order(std::int64_t dataset) const {
-  return impl().recipe().orders[dataset_index(*this, dataset)];
-}
 SampleId Loader::first_id(std::int64_t dataset) const {
   return {impl().recipe().first_id(dataset_index(*this, dataset))};
 }
@@ -414,6 +414,9 @@ namespace internal {
 
 Tally& LoaderAccess::tally(Loader& loader) { return loader.impl().tally(); }
 const Tally& LoaderAccess::tally(const Loader& loader) { return loader.impl().tally(); }
+const Order& LoaderAccess::order(const Loader& loader, std::int64_t dataset) {
+  return loader.impl().recipe().orders[dataset_index(loader, dataset)];
+}
 void LoaderAccess::require_place(const Loader& loader, const LoaderPlace& place) {
   loader.impl().require_place(place);
 }

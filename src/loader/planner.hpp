@@ -5,11 +5,11 @@
 #include <variant>
 #include <vector>
 
-#include "core/mixture_schedule.hpp"
 #include "loader/recipe.hpp"
+#include "order/mixture_schedule.hpp"
+#include "order/order.hpp"
+#include "order/schedule.hpp"
 #include "rota/loader.hpp"
-#include "rota/order.hpp"
-#include "rota/schedule.hpp"
 
 namespace rota::internal {
 

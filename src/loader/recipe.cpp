@@ -4,20 +4,20 @@
 
 #include <string_view>
 
-#include "core/option.hpp"
+#include "order/permutation.hpp"
 #include "rota/error.hpp"
-#include "rota/permutation.hpp"
 #include "source/source_facts.hpp"
+#include "values/option.hpp"
 
 namespace rota {
 namespace {
 
 constexpr std::string_view kTask = "make a loader";
 
-ShardPlan make_plan(const Source& source, std::int64_t size, const LoaderOptions& options) {
+internal::ShardPlan make_plan(const Source& source, std::int64_t size, const LoaderOptions& options) {
   const auto lengths = internal::ask_shard_lengths(source, size, options.shards, kTask);
-  if (lengths.empty()) return ShardPlan::equal(size, options.shards, options.interleave);
-  return ShardPlan::ragged(lengths, options.interleave);
+  if (lengths.empty()) return internal::ShardPlan::equal(size, options.shards, options.interleave);
+  return internal::ShardPlan::ragged(lengths, options.interleave);
 }
 
 std::vector<double> weights_of(const Mixture& mixture) {
@@ -34,7 +34,7 @@ void Mixture::validate() const {
   };
   constexpr internal::OptionCheck kMixCheck("mix datasets");
   kMixCheck.one_of("end", end, {"first_exhausted", "all_exhausted", "steps"});
-  (void)quantise(weights_of(*this));
+  (void)internal::quantise(weights_of(*this));
   for (std::size_t d = 0; d < datasets.size(); ++d) {
     if (!datasets[d].source) refuse(fmt::format("number {} is none (a null pointer)", d));
     const Source& source = *datasets[d].source;

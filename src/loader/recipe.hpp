@@ -4,9 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "core/mixture_schedule.hpp"
+#include "order/mixture_schedule.hpp"
+#include "order/order.hpp"
 #include "rota/loader.hpp"
-#include "rota/order.hpp"
 
 namespace rota::internal {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/scarce.hpp"
+#include "values/scarce.hpp"
 
 namespace rota::internal {
 

@@ -9,8 +9,8 @@
 
 #include "loader/batch_memory.hpp"
 #include "mpi/deferred_reduction.hpp"
-#include "rota/bad_samples.hpp"
 #include "rota/loader.hpp"
+#include "rota/loader_options.hpp"
 
 namespace rota::internal {
 

@@ -4,7 +4,7 @@
 
 namespace rota::mpi {
 
-inline constexpr int kSharedBytesTag = 1;
+inline constexpr int kNodeBufferTag = 1;
 inline constexpr int kParcelTag = 2;
 inline constexpr int kControlTag = 3;
 inline constexpr int kCheckpointTag = 4;

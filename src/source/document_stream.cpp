@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "values/scarce.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 62;
@@ -117,8 +117,8 @@ DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::
   before = sum(std::span(of_ranks).first(static_cast<std::size_t>(all.rank())));
   for (std::int64_t& end : *ends) end = before += end;
   const auto mine = std::as_bytes(std::span(*ends));
-  shared_ = all.size() == 1 ? mpi::SharedBytes{.bytes = mine, .owner = ends}
-                            : mpi::join(nodes, "hand out where documents end", mine);
+  shared_ = all.size() == 1 ? NodeBuffer{.bytes = mine, .owner = ends}
+                            : all_gather_to_nodes(nodes, "hand out where documents end", mine);
   ends_ = {reinterpret_cast<const std::int64_t*>(shared_.bytes.data()), static_cast<std::size_t>(size)};
 }
 
@@ -154,4 +154,4 @@ std::size_t DocumentStream::place_of(std::int64_t token) const noexcept {
   return static_cast<std::size_t>(found - ends_.begin());
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -9,11 +9,11 @@
 #include <span>
 
 #include "mpi/nodes.hpp"
-#include "mpi/shared_bytes.hpp"
-#include "rota/permutation.hpp"
+#include "order/permutation.hpp"
 #include "rota/source.hpp"
+#include "storage/node_buffer.hpp"
 
-namespace rota {
+namespace rota::internal {
 
 /// How a stream is made.
 struct StreamOptions {
@@ -73,8 +73,8 @@ class DocumentStream {
   [[nodiscard]] std::size_t place_of(std::int64_t token) const noexcept;
 
   std::optional<Permutation> order_;
-  mpi::SharedBytes shared_;
+  NodeBuffer shared_;
   std::span<const std::int64_t> ends_;  // in there: the first token behind the document at each place
 };
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -10,7 +10,7 @@
 #include "source/instance.hpp"
 #include "source/source_facts.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::string_view kJoining = "join datasets";
@@ -162,12 +162,16 @@ class Joined final : public Source {
 
 }  // namespace
 
+}  // namespace rota::internal
+
+namespace rota {
+
 std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources) {
   if (sources.empty() || std::ranges::find(sources, nullptr) != sources.end()) {
     throw Error(ErrorCode::invalid_argument,
                 "join datasets: there must be one or more, and none may be missing (a null pointer)");
   }
-  return std::make_shared<Joined>(std::move(sources));
+  return std::make_shared<internal::Joined>(std::move(sources));
 }
 
 }  // namespace rota

@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/option.hpp"
 #include "mpi/nodes.hpp"
 #include "rota/error.hpp"
 #include "source/document_stream.hpp"
 #include "source/instance.hpp"
 #include "source/source_facts.hpp"
+#include "values/option.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr const char* kSegmentField = "segment_ids";
@@ -276,6 +276,10 @@ void require_same(const mpi::Communicator& comm, const Fingerprint& fingerprint)
 
 }  // namespace
 
+}  // namespace rota::internal
+
+namespace rota {
+
 void PackOptions::validate() const {
   constexpr internal::OptionCheck kCheck("pack documents");
   kCheck.in_range("length", length, 1, std::numeric_limits<std::int32_t>::max(), "tokens");
@@ -284,19 +288,19 @@ void PackOptions::validate() const {
 
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options) {
   const mpi::Nodes nodes = options.comm == nullptr ? mpi::Nodes() : mpi::Nodes(*options.comm);
-  std::optional<Plan> plan;
+  std::optional<internal::Plan> plan;
   mpi::together(nodes.all(), "pack documents", [&] {
     options.validate();
-    if (documents == nullptr) throw refusal("there are none (a null pointer)");
+    if (documents == nullptr) throw internal::refusal("there are none (a null pointer)");
     plan.emplace(std::move(documents), options);
   });
-  require_same(nodes.all(), plan->fingerprint);
-  auto stream = std::make_shared<const DocumentStream>(
+  internal::require_same(nodes.all(), plan->fingerprint);
+  auto stream = std::make_shared<const internal::DocumentStream>(
       *plan->documents, plan->size, plan->field,
-      StreamOptions{
+      internal::StreamOptions{
           .added = (plan->bos ? 1 : 0) + (plan->eos ? 1 : 0), .seed = plan->seed, .threads = options.threads},
       nodes);
-  return std::make_shared<PackedSource>(std::move(*plan), std::move(stream));
+  return std::make_shared<internal::PackedSource>(std::move(*plan), std::move(stream));
 }
 
 }  // namespace rota

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <array>
 
-#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
+#include "values/scarce.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 Error no_sample(SampleId id, std::int64_t size) {
@@ -55,6 +55,10 @@ class WholeSample {
 
 }  // namespace
 
+}  // namespace rota::internal
+
+namespace rota {
+
 std::size_t Field::row_bytes() const noexcept {
   std::size_t bytes = size_of(dtype);
   for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
@@ -73,7 +77,7 @@ void Source::rows(std::span<const SampleId> /*ids*/, std::size_t field,
 void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) const {
   check_ids(*this, wanted);
   const std::size_t row_bytes = fields()[field].row_bytes();
-  WholeSample sample(*this);
+  internal::WholeSample sample(*this);
   std::span<const std::byte> bytes;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const SampleRows& part = wanted[i];
@@ -114,21 +118,21 @@ std::vector<std::int64_t> Source::shard_lengths(std::int64_t /*shards*/) const {
 void check_ids(const Source& source, std::span<const SampleId> ids) {
   const std::int64_t size = source.size();
   for (const SampleId id : ids) {
-    if (id.value < 0 || id.value >= size) throw no_sample(id, size);
+    if (id.value < 0 || id.value >= size) throw internal::no_sample(id, size);
   }
 }
 
 void check_ids(const Source& source, std::span<const SampleRows> wanted) {
   const std::int64_t size = source.size();
   for (const SampleRows& part : wanted) {
-    if (part.id.value < 0 || part.id.value >= size) throw no_sample(part.id, size);
+    if (part.id.value < 0 || part.id.value >= size) throw internal::no_sample(part.id, size);
   }
 }
 
 void check_ids(const Source& source, SampleRange samples) {
   const std::int64_t size = source.size();
-  if (samples.begin < 0 || samples.begin > size) throw no_sample({samples.begin}, size);
-  if (samples.end < samples.begin || samples.end > size) throw no_sample({samples.end}, size);
+  if (samples.begin < 0 || samples.begin > size) throw internal::no_sample({samples.begin}, size);
+  if (samples.end < samples.begin || samples.end > size) throw internal::no_sample({samples.end}, size);
 }
 
 void check_rows(const SampleRows& wanted, std::int64_t rows) {

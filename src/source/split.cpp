@@ -4,13 +4,13 @@
 #include <cmath>
 #include <utility>
 
+#include "order/permutation.hpp"
 #include "rota/error.hpp"
-#include "rota/permutation.hpp"
 #include "rota/source.hpp"
 #include "source/instance.hpp"
 #include "source/source_facts.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 // The samples that a permutation of a dataset sends to the places [first, last).
@@ -111,12 +111,16 @@ void check_fractions(std::span<const double> fractions) {
 
 }  // namespace
 
+}  // namespace rota::internal
+
+namespace rota {
+
 std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
                                                  std::span<const double> fractions, std::uint64_t seed) {
   if (source == nullptr) {
     throw Error(ErrorCode::invalid_argument, "split a dataset: there is none (a null pointer)");
   }
-  check_fractions(fractions);
+  internal::check_fractions(fractions);
   const internal::SourceFacts facts = internal::ask_facts(*source, "split a dataset");
   const std::int64_t size = facts.size;
   std::vector<std::shared_ptr<const Source>> parts;
@@ -126,7 +130,7 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
     sum += fractions[k];
     const auto rounded = static_cast<std::int64_t>(std::llround(sum * static_cast<long double>(size)));
     const std::int64_t last = k + 1 == fractions.size() ? size : std::clamp(rounded, first, size);
-    parts.push_back(std::make_shared<Part>(source, facts, seed, first, last));
+    parts.push_back(std::make_shared<internal::Part>(source, facts, seed, first, last));
     first = last;
   }
   return parts;

@@ -7,14 +7,14 @@
 #include <cstring>
 #include <utility>
 
-#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
+#include "source/file_samples.hpp"
 #include "source/instance.hpp"
-#include "source/open_files.hpp"
 #include "source/source_facts.hpp"
+#include "values/option.hpp"
 
-namespace rota {
+namespace rota::internal {
 namespace {
 
 constexpr std::string_view kMakingWindows = "make windows";
@@ -220,8 +220,12 @@ class Windows final : public Source {
 
 }  // namespace
 
+}  // namespace rota::internal
+
+namespace rota {
+
 void WindowOptions::validate() const {
-  constexpr internal::OptionCheck kCheck(kMakingWindows);
+  constexpr internal::OptionCheck kCheck(internal::kMakingWindows);
   kCheck.in_range("length", length, 1, internal::kUnbounded, "rows");
   kCheck.in_range("stride", stride, 1, internal::kUnbounded, "rows");
 }
@@ -231,7 +235,7 @@ std::shared_ptr<const Source> windows(std::shared_ptr<const Source> rows, const 
     throw Error(ErrorCode::invalid_argument, "make windows: there are no rows (a null pointer)");
   }
   options.validate();
-  return std::make_unique<Windows>(std::move(rows), options);
+  return std::make_unique<internal::Windows>(std::move(rows), options);
 }
 
 }  // namespace rota

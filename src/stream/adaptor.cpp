@@ -75,7 +75,7 @@ SplitCursor StreamAdaptor::split(ShardId shard, const StreamCursor& cursor) cons
                           shard.value, cursor.numbers.size(), cursor.blob.size(), cursor_numbers()));
 }
 
-void pack(const StreamSample& sample, std::string& out) {
+void append_sample(const StreamSample& sample, std::string& out) {
   append(sample.id().shard.value, out);
   append(sample.id().input, out);
   append(sample.id().output, out);
@@ -86,11 +86,11 @@ void pack(const StreamSample& sample, std::string& out) {
   }
 }
 
-std::size_t packed_bytes(const StreamSample& sample) noexcept {
+std::size_t sample_bytes(const StreamSample& sample) noexcept {
   return (3 + sample.size()) * sizeof(std::int64_t) + sample.total_bytes();
 }
 
-void unpack(std::string_view& bytes, std::span<const Field> fields, StreamSample& out) {
+void take_sample(std::string_view& bytes, std::span<const Field> fields, StreamSample& out) {
   StreamId id;
   id.shard.value = take_number(bytes);
   id.input = take_number(bytes);

@@ -52,9 +52,9 @@ class StreamAdaptor : public StreamSource {
 
 /// Samples one after the other in bytes, little-endian on any machine: shard, input, output and rows of each
 /// field, 8 bytes each, then the fields' bytes.
-void pack(const StreamSample& sample, std::string& out);
-[[nodiscard]] std::size_t packed_bytes(const StreamSample& sample) noexcept;
+void append_sample(const StreamSample& sample, std::string& out);
+[[nodiscard]] std::size_t sample_bytes(const StreamSample& sample) noexcept;
 /// Takes the first sample off `bytes`, which may be anything. Throws Error{corrupt}.
-void unpack(std::string_view& bytes, std::span<const Field> fields, StreamSample& out);
+void take_sample(std::string_view& bytes, std::span<const Field> fields, StreamSample& out);
 
 }  // namespace rota::internal

@@ -56,7 +56,7 @@ FeedHead DispatchFeed::open(const Arrival& arrival) {
     next.count = head.count;
   }
   try {
-    if (!next.error && next.head.kind == FeedHead::Kind::batch) next.batch = unpack(arrival.parcel);
+    if (!next.error && next.head.kind == FeedHead::Kind::batch) next.batch = decode(arrival.parcel);
   } catch (...) {
     next.error = std::current_exception();
     next.is_kept = true;
@@ -65,7 +65,7 @@ FeedHead DispatchFeed::open(const Arrival& arrival) {
   return next.head;
 }
 
-std::unique_ptr<StreamBatchMemory> DispatchFeed::unpack(const Parcel& parcel) const {
+std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const Parcel& parcel) const {
   const ParcelHead head = head_of(parcel);
   std::vector<std::int64_t> items;
   std::vector<ByteSpan> records;
@@ -83,7 +83,7 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::unpack(const Parcel& parcel) co
     batch->ids[i] = {.shard = plan_.shard_of(items[i]), .input = position};
     batch->positions[i] = position;
   }
-  layout_.unpack(records, *batch);
+  layout_.decode(records, *batch);
   return batch;
 }
 

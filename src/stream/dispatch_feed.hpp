@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "mpi/deferred_reduction.hpp"
-#include "rota/dispatch.hpp"
+#include "rota/stream_loader.hpp"
 #include "stream/dispatcher.hpp"
 #include "stream/feed.hpp"
 #include "stream/receiver.hpp"
@@ -57,7 +57,7 @@ class DispatchFeed final : public Feed {
  private:
   [[nodiscard]] ParcelLine& line() noexcept;
   FeedHead open(const Arrival& arrival);
-  [[nodiscard]] std::unique_ptr<StreamBatchMemory> unpack(const Parcel& parcel) const;
+  [[nodiscard]] std::unique_ptr<StreamBatchMemory> decode(const Parcel& parcel) const;
 
   StreamBatchPool* pool_;
   RecordLayout layout_;

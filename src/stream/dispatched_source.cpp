@@ -5,11 +5,11 @@
 #include <string_view>
 #include <utility>
 
-#include "core/option.hpp"
+#include "order/shard_plan.hpp"
 #include "rota/cereal.hpp"
 #include "rota/error.hpp"
-#include "rota/shard_plan.hpp"
 #include "stream/stream_facts.hpp"
+#include "values/option.hpp"
 
 namespace rota::internal {
 namespace {

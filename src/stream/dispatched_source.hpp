@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "rota/dispatch.hpp"
 #include "rota/mpi.hpp"
+#include "rota/stream_loader.hpp"
 
 namespace rota::internal {
 

@@ -3,11 +3,11 @@
 #include <limits>
 #include <utility>
 
-#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
 #include "stream/adaptor.hpp"
 #include "stream/instance.hpp"
+#include "values/option.hpp"
 
 namespace rota {
 namespace {
@@ -34,7 +34,7 @@ class ExpandedStream final : public ShardStream {
   void restore(const SplitCursor& cursor, std::span<const Field> inner_fields) {
     if (cursor.numbers.empty() || cursor.numbers[0] == 0) return;
     std::string_view bytes = cursor.blob;
-    internal::unpack(bytes, inner_fields, input_);
+    internal::take_sample(bytes, inner_fields, input_);
     make();
     given_ = cursor.numbers[0];
     if (given_ > 0 && given_ <= outputs_.size()) return;
@@ -59,7 +59,7 @@ class ExpandedStream final : public ShardStream {
     inner_->cursor(out);
     const std::size_t inner_bytes = out.blob.size();
     const bool is_midst = given_ < outputs_.size();
-    if (is_midst) internal::pack(input_, out.blob);
+    if (is_midst) internal::append_sample(input_, out.blob);
     out.numbers.push_back(is_midst ? given_ : 0);
     out.numbers.push_back(static_cast<std::int64_t>(out.blob.size() - inner_bytes));
   }

@@ -1,5 +1,5 @@
-#include "core/option.hpp"
 #include "rota/stream_loader.hpp"
+#include "values/option.hpp"
 
 namespace rota {
 

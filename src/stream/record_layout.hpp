@@ -24,7 +24,7 @@ class RecordLayout {
   /// The record that `bytes` begin with. Throws Error{corrupt} where they are too few.
   [[nodiscard]] ByteSpan first(ByteSpan bytes) const;
   /// Fills `batch` with the tensors of such records.
-  void unpack(std::span<const ByteSpan> records, StreamBatchMemory& batch) const;
+  void decode(std::span<const ByteSpan> records, StreamBatchMemory& batch) const;
 
  private:
   std::vector<Field> fields_;

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <utility>
 
-#include "core/scarce.hpp"
 #include "source/field_check.hpp"
+#include "values/scarce.hpp"
 
 namespace rota::internal {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "core/option.hpp"
+#include "order/permutation.hpp"
 #include "rota/error.hpp"
-#include "rota/permutation.hpp"
 #include "stream/adaptor.hpp"
 #include "stream/instance.hpp"
+#include "values/option.hpp"
 
 namespace rota {
 namespace {
@@ -17,7 +17,7 @@ using internal::SplitCursor;
 // those samples, in order of their places.
 class BufferedStream final : public ShardStream {
  public:
-  BufferedStream(std::unique_ptr<ShardStream> inner, std::int64_t size, Key key,
+  BufferedStream(std::unique_ptr<ShardStream> inner, std::int64_t size, internal::Key key,
                  std::span<const Field> fields)
       : inner_(std::move(inner)), size_(size), key_(key), fields_(fields) {}
 
@@ -27,7 +27,7 @@ class BufferedStream final : public ShardStream {
     std::string_view bytes = cursor.blob;
     while (!bytes.empty()) {
       buffer_.push_back(std::make_unique<StreamSample>(fields_));
-      internal::unpack(bytes, fields_, *buffer_.back());
+      internal::take_sample(bytes, fields_, *buffer_.back());
     }
     if (draws_ >= 0 && std::ssize(buffer_) == cursor.numbers[1] && std::ssize(buffer_) <= size_) return;
     throw Error(
@@ -40,7 +40,8 @@ class BufferedStream final : public ShardStream {
   bool next(StreamSample& out) override {
     fill();
     if (buffer_.empty()) return false;
-    const Key drawn = derive_key(key_.low, draws_++, Purpose::buffer, static_cast<std::int64_t>(key_.high));
+    const internal::Key drawn = internal::derive_key(key_.low, draws_++, internal::Purpose::buffer,
+                                                     static_cast<std::int64_t>(key_.high));
     std::unique_ptr<StreamSample>& chosen = buffer_[static_cast<std::size_t>(drawn.low % buffer_.size())];
     out.copy(*chosen);
     std::swap(chosen, buffer_.back());
@@ -53,9 +54,9 @@ class BufferedStream final : public ShardStream {
     inner_->cursor(out);
     const std::size_t inner_bytes = out.blob.size();
     std::size_t room = inner_bytes;
-    for (const auto& sample : buffer_) room += internal::packed_bytes(*sample);
+    for (const auto& sample : buffer_) room += internal::sample_bytes(*sample);
     out.blob.reserve(room);
-    for (const auto& sample : buffer_) internal::pack(*sample, out.blob);
+    for (const auto& sample : buffer_) internal::append_sample(*sample, out.blob);
     out.numbers.push_back(draws_);
     out.numbers.push_back(std::ssize(buffer_));
     out.numbers.push_back(static_cast<std::int64_t>(out.blob.size() - inner_bytes));
@@ -76,7 +77,7 @@ class BufferedStream final : public ShardStream {
 
   std::unique_ptr<ShardStream> inner_;
   std::int64_t size_;
-  Key key_;
+  internal::Key key_;
   std::span<const Field> fields_;
   std::vector<std::unique_ptr<StreamSample>> buffer_;
   std::vector<std::unique_ptr<StreamSample>> spare_;  // memory for those to come
@@ -94,9 +95,9 @@ class ShuffleBuffer final : public internal::StreamAdaptor {
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     const SplitCursor parts = split(shard, cursor);
-    auto stream =
-        std::make_unique<BufferedStream>(open_inner(shard, epoch, parts.inner), size_,
-                                         derive_key(seed_, epoch, Purpose::buffer, shard.value), fields());
+    auto stream = std::make_unique<BufferedStream>(
+        open_inner(shard, epoch, parts.inner), size_,
+        internal::derive_key(seed_, epoch, internal::Purpose::buffer, shard.value), fields());
     stream->restore(parts);
     return stream;
   }

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/owned.hpp"
+#include "values/owned.hpp"
 
 namespace rota {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rota/shard_plan.hpp"
+#include "order/shard_plan.hpp"
 #include "source/field_check.hpp"
 #include "source/source_facts.hpp"
 

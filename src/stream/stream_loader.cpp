@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "core/owned.hpp"
 #include "mpi/deferred_reduction.hpp"
 #include "mpi/job.hpp"
 #include "rota/error.hpp"
@@ -16,6 +15,7 @@
 #include "stream/shard_feed.hpp"
 #include "stream/stream_facts.hpp"
 #include "stream/stream_state.hpp"
+#include "values/owned.hpp"
 
 namespace rota {
 

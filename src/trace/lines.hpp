@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
-#include "catalog/descriptor.hpp"
+#include "storage/descriptor.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// Writes a file of lines. Each is in the operating system's hands when the call returns, so that a killed
 /// process loses at most the one it was writing. Move-only; *one thread*.
@@ -32,7 +32,7 @@ class LineWriter {
 
  private:
   std::filesystem::path path_;
-  Descriptor file_;
+  internal::Descriptor file_;
   std::int64_t bytes_ = 0;  // of whole lines
 };
 
@@ -57,4 +57,4 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

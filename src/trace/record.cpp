@@ -5,7 +5,7 @@
 #include <charconv>
 #include <limits>
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 std::uint64_t to_digest(const Json& value) {
@@ -97,4 +97,4 @@ std::int64_t to_integer(const Json& value, const char* what) {
   return value.get<std::int64_t>();
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

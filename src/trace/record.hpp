@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace rota::tracing {
+namespace rota::trace {
 
 using Json = nlohmann::json;
 
@@ -47,4 +47,4 @@ void read_digests(const Json& record, std::vector<std::uint64_t>& out);
 /// An integer, found in the list called `what`.
 [[nodiscard]] std::int64_t to_integer(const Json& value, const char* what);
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

@@ -13,11 +13,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/owned.hpp"
+#include "loader/access.hpp"
 #include "rota/error.hpp"
 #include "trace/lines.hpp"
 #include "trace/record.hpp"
 #include "trace/trace_file.hpp"
+#include "values/owned.hpp"
 
 namespace rota {
 namespace {
@@ -76,7 +77,8 @@ std::string start_line(const Loader& loader) {
   const LoaderOptions& options = loader.options();
   const Position at = loader.position();
   std::vector<std::int64_t> samples;
-  for (std::int64_t d = 0; d < loader.datasets(); ++d) samples.push_back(loader.order(d).plan().samples());
+  for (std::int64_t d = 0; d < loader.datasets(); ++d)
+    samples.push_back(internal::LoaderAccess::order(loader, d).plan().samples());
   std::string line = fmt::format(
       R"("workers":{},"batch":{},"split":"{}","tail":"{}","epoch":{},"consumed":{},"step":{},"fingerprint":"{}")",
       options.workers, options.global_batch_size, to_string(options.rank_split), to_string(options.tail),
@@ -105,9 +107,10 @@ void require_known_phase(const std::filesystem::path& directory, World world, co
 std::int64_t prepare(const std::filesystem::path& directory, const std::optional<std::int64_t>& wanted) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error) throw write_error("create the directory of a trace,", directory.native(), error.value());
-  const std::int64_t phase = wanted ? *wanted : tracing::highest_phase(directory) + 1;
-  if (phase >= 0 && phase < tracing::kMaxTraced) return phase;
+  if (error)
+    throw internal::write_error("create the directory of a trace,", directory.native(), error.value());
+  const std::int64_t phase = wanted ? *wanted : trace::highest_phase(directory) + 1;
+  if (phase >= 0 && phase < trace::kMaxTraced) return phase;
   throw Error(
       ErrorCode::invalid_argument,
       fmt::format("begin a trace in {}: phase {} is not from 0 to 2^61 - 1", directory.string(), phase));
@@ -115,7 +118,7 @@ std::int64_t prepare(const std::filesystem::path& directory, const std::optional
 
 struct Begun {
   std::int64_t phase = 0;
-  std::unique_ptr<tracing::LineWriter> lines = nullptr;
+  std::unique_ptr<trace::LineWriter> lines = nullptr;
 };
 
 template <typename AnyLoader>
@@ -132,7 +135,7 @@ Begun begin(const std::filesystem::path& directory, const AnyLoader& loader, con
   const auto write_start = [&] {
     if (world.replica > 0) return;
     begun.lines =
-        std::make_unique<tracing::LineWriter>(directory / tracing::trace_file_name(begun.phase, world.rank));
+        std::make_unique<trace::LineWriter>(directory / trace::trace_file_name(begun.phase, world.rank));
     begun.lines->append(fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})",
                                     begun.phase, world.size, world.rank, start_line(loader)));
   };

@@ -13,7 +13,7 @@
 #include "rota/types.hpp"
 #include "trace/record.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 Position to_position(const Json& record, bool is_stream) {
@@ -138,7 +138,7 @@ std::vector<std::filesystem::path> trace_files(const std::filesystem::path& dir)
        entry.increment(error)) {
     if (entry->path().extension() == ".jsonl") files.push_back(entry->path());
   }
-  if (error) throw system_error("read traces in", dir.native(), error.value());
+  if (error) throw internal::system_error("read traces in", dir.native(), error.value());
   std::ranges::sort(files);
   return files;
 }
@@ -206,4 +206,4 @@ bool TraceFile::take(TraceBatch& batch) {
   return true;
 }
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

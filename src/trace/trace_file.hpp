@@ -13,7 +13,7 @@
 #include "rota/world.hpp"
 #include "trace/lines.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 
 /// "epoch 1, sample 640, step 12"; of a stream, whose places count no samples, "epoch 1, step 12".
 std::string to_string(const Position& place, bool is_stream = false);
@@ -102,4 +102,4 @@ class TraceFile {
   TraceEnd read_;  // so far
 };
 
-}  // namespace rota::tracing
+}  // namespace rota::trace

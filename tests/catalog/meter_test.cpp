@@ -1,4 +1,5 @@
 #include "catalog/meter.hpp"
+#include "internal_names.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "catalog/pattern_listing.hpp"
+#include "internal_names.hpp"
 #include "source/reading.hpp"
 
 namespace rota::test {

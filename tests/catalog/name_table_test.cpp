@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "internal_names.hpp"
 #include "rota/error.hpp"
 
 namespace rota::test {

@@ -11,6 +11,7 @@
 
 #include "catalog/files.hpp"
 #include "catalog/probes.hpp"
+#include "internal_names.hpp"
 #include "rota/open.hpp"
 #include "source/reading.hpp"
 #include "temporary_directory.hpp"

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "catalog/validation.hpp"
+#include "internal_names.hpp"
 #include "source/reading.hpp"
 
 namespace rota::test {

@@ -11,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "catalog/descriptor.hpp"
+#include "internal_names.hpp"
+#include "storage/descriptor.hpp"
 #include "temporary_directory.hpp"
 
 namespace rota::test {

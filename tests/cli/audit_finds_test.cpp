@@ -11,9 +11,9 @@
 namespace {
 
 using rota::test::TemporaryDirectory;
-using rota::tracing::audit;
-using rota::tracing::AuditReport;
-using rota::tracing::ProblemKind;
+using rota::trace::audit;
+using rota::trace::AuditReport;
+using rota::trace::ProblemKind;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -10,21 +10,21 @@
 #include "cli/fake_run.hpp"
 #include "temporary_directory.hpp"
 
-inline std::vector<rota::tracing::ProblemKind> kinds(const rota::tracing::AuditReport& report) {
-  std::vector<rota::tracing::ProblemKind> kinds;
+inline std::vector<rota::trace::ProblemKind> kinds(const rota::trace::AuditReport& report) {
+  std::vector<rota::trace::ProblemKind> kinds;
   for (const auto& problem : report.problems) kinds.push_back(problem.kind);
   return kinds;
 }
 
-inline std::string text(const rota::tracing::AuditReport& report) {
-  return rota::tracing::problem_text(report.problems);
+inline std::string text(const rota::trace::AuditReport& report) {
+  return rota::trace::problem_text(report.problems);
 }
 
-inline rota::tracing::AuditReport audit_of(const FakeRun& run, rota::tracing::AuditOptions options = {}) {
+inline rota::trace::AuditReport audit_of(const FakeRun& run, rota::trace::AuditOptions options = {}) {
   const rota::test::TemporaryDirectory dir;
   run.write(dir.path());
   options.samples = {run.samples()};
-  return rota::tracing::audit(dir.path(), options);
+  return rota::trace::audit(dir.path(), options);
 }
 
 // 100 samples, two epochs, three phases of 2, 3 and 1 ranks; the batch size changes once.

@@ -21,8 +21,8 @@ namespace {
 
 using nlohmann::json;
 using rota::test::TemporaryDirectory;
-using rota::tracing::audit;
-using rota::tracing::AuditOptions;
+using rota::trace::audit;
+using rota::trace::AuditOptions;
 
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
@@ -119,7 +119,7 @@ TEST_P(EveryChange, OfATraceIsFound) {
   const TemporaryDirectory dir;
   GetParam().write(dir.path());
   const auto report = audit(dir.path(), GetParam().options);
-  ASSERT_TRUE(report.passed()) << rota::tracing::audit_text(report, "run", true);
+  ASSERT_TRUE(report.passed()) << rota::trace::audit_text(report, "run", true);
   EXPECT_THAT(unnoticed(dir.path(), GetParam().options), ::testing::IsEmpty());
   EXPECT_THAT(lost_unnoticed(dir.path(), GetParam().options), ::testing::IsEmpty());
 }

@@ -18,7 +18,7 @@
 #include "rota/error.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota::tracing {
+namespace rota::trace {
 namespace {
 
 using ::testing::AllOf;
@@ -201,4 +201,4 @@ TEST(StreamAudit, OfNothingThrows) {
 }
 
 }  // namespace
-}  // namespace rota::tracing
+}  // namespace rota::trace

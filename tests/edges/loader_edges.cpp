@@ -129,7 +129,7 @@ std::vector<Edge> calls() {
       seek("ToTheLastStepOfAll", {0, 0, kHuge}, kRange, "step"),
       seek("ToTheLastEpochOfAll", {kHuge, 0, 0}, kRange, "epoch"),
       on_loader(
-          "OrderOfADatasetThatIsNotThere", [](auto& loader) { std::ignore = loader.order(1); }, kRange,
+          "FirstIdOfADatasetThatIsNotThere", [](auto& loader) { std::ignore = loader.first_id(1); }, kRange,
           "dataset 1:"),
       on_loader(
           "FirstIdOfADatasetBelowZero", [](auto& loader) { std::ignore = loader.first_id(-1); }, kRange,

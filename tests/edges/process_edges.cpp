@@ -129,7 +129,6 @@ std::vector<Edge> moves() {
       loader("When", [](Loader& l) { std::ignore = l.when({}, 0); }),
       loader("State", [](Loader& l) { std::ignore = rota::state(l); }),
       loader("Restore", [](Loader& l) { rota::restore(l, rota::state(make_loader())); }),
-      loader("Order", [](Loader& l) { std::ignore = l.order(); }),
       {"LoaderToItself",
        [] {
          Loader one = make_loader();

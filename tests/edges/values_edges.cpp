@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "edges/edge.hpp"
+#include "order/weighted_turns.hpp"
 #include "rota/dtype.hpp"
-#include "rota/mixture.hpp"
 #include "rota/types.hpp"
 #include "rota/world.hpp"
 
@@ -18,7 +18,9 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Edge weights(std::string name, std::vector<double> values, std::optional<ErrorCode> code = {},
              std::string says = {}) {
-  const auto call = [values = std::move(values)] { EXPECT_EQ(rota::quantise(values).size(), values.size()); };
+  const auto call = [values = std::move(values)] {
+    EXPECT_EQ(rota::internal::quantise(values).size(), values.size());
+  };
   return {"Weights" + std::move(name), call, code, std::move(says)};
 }
 

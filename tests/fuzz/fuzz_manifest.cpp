@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<std::int64_t> samples;
   std::size_t names = 0;
   try {
-    rota::list_manifest(
+    rota::internal::list_manifest(
         path.native(),
         [&](std::string_view directory, std::string_view name) {
           ROTA_FUZZ_EXPECT(directory.empty() && !name.empty() && name.find('\0') == name.npos);

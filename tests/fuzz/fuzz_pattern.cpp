@@ -10,10 +10,11 @@ std::vector<std::string> rota_test::seeds() {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const auto pattern = rota::NamePattern::parse(rota_test::to_text(rota_test::as_bytes(data, size)));
-    ROTA_FUZZ_EXPECT(rota::NamePattern::parse(pattern.text()).parts() == pattern.parts());
+    const auto pattern =
+        rota::internal::NamePattern::parse(rota_test::to_text(rota_test::as_bytes(data, size)));
+    ROTA_FUZZ_EXPECT(rota::internal::NamePattern::parse(pattern.text()).parts() == pattern.parts());
     pattern.require_names();
-    ROTA_FUZZ_EXPECT(pattern.has(rota::NameField::index));
+    ROTA_FUZZ_EXPECT(pattern.has(rota::internal::NameField::index));
   } catch (const rota::Error& error) {
     ROTA_FUZZ_EXPECT(error.code() == rota::ErrorCode::invalid_argument);
   }

@@ -8,7 +8,6 @@
 #include "limits/told_source.hpp"
 #include "rota/catalog.hpp"
 #include "rota/checkpoint_directory.hpp"
-#include "rota/dispatch.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
 #include "rota/packing.hpp"

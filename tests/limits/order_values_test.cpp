@@ -1,14 +1,16 @@
 #include <cmath>
 #include <limits>
 
+#include "internal_names.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
+#include "order/order.hpp"
+#include "order/schedule.hpp"
+#include "order/weighted_turns.hpp"
 #include "rota/loader.hpp"
-#include "rota/mixture.hpp"
-#include "rota/order.hpp"
-#include "rota/schedule.hpp"
+#include "rota/types.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::expect_refused;
@@ -164,4 +166,4 @@ TEST(OrderValues, WeightsThatAreNoneAreRefused) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -13,6 +13,7 @@
 #include "catalog/file_index.hpp"
 #include "catalog/files.hpp"
 #include "catalog/validation.hpp"
+#include "internal_names.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
 #include "rota/catalog.hpp"
@@ -21,7 +22,7 @@
 #include "rota/stream_loader.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::expect_refused;
@@ -199,4 +200,4 @@ TEST(Scarce, MemoryIsAnErrorThatNamesWhatItWasFor) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -1,14 +1,16 @@
 #include <memory>
 
+#include "internal_names.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
+#include "loader/access.hpp"
 #include "rota/loader.hpp"
 #include "rota/packing.hpp"
 #include "rota/stream.hpp"
 #include "rota/stream_loader.hpp"
 #include "rota/windows.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::expect_refused;
@@ -192,7 +194,7 @@ TEST(SourceValues, ASizeThatChangesIsAskedOnceOrRefused) {
   EXPECT_EQ(parts[0]->size() + parts[1]->size(), 10);
   EXPECT_EQ(join({growing()})->size(), 10);
   EXPECT_EQ(windows(growing(), {.length = 3})->size(), 8);
-  EXPECT_EQ(Loader(growing(), {.workers = 0}).order().plan().samples(), 10);
+  EXPECT_EQ(LoaderAccess::order(Loader(growing(), {.workers = 0})).plan().samples(), 10);
   const auto source = growing();
   expect_refused({.what = "a mixture, which asks twice",
                   .call = [&] { Loader(Mixture{.datasets = {{.source = source}}}, {.workers = 0}); },
@@ -210,4 +212,4 @@ TEST(SourceValues, ManyDocumentsAreNoAllocationBeyondAllMemory) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -7,7 +7,6 @@
 
 #include "loader/counting_source.hpp"
 #include "loader/faulty_source.hpp"
-#include "rota/dispatch.hpp"
 #include "rota/loader.hpp"
 #include "rota/mpi.hpp"
 #include "rota/stream_loader.hpp"

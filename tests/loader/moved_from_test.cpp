@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "internal_names.hpp"
 #include "loader/counting_source.hpp"
 #include "moved_from.hpp"
 #include "rota/checkpoint_directory.hpp"
@@ -12,7 +13,7 @@
 #include "rota/resume.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::expect_refused;
@@ -70,7 +71,6 @@ std::vector<std::function<void()>> calls_of(Loader& loader, Snapshot& snapshot) 
           [&] { static_cast<void>(loader.source()); },
           [&] { static_cast<void>(loader.fingerprint()); },
           [&] { static_cast<void>(loader.datasets()); },
-          [&] { static_cast<void>(loader.order()); },
           [&] { static_cast<void>(loader.first_id(0)); },
           [&] { loader.cursors(0, {}); },
           [&] { static_cast<void>(loader.stats()); },
@@ -156,4 +156,4 @@ TEST(MovedFrom, CheckpointRefusesEveryCall) {
 // NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -11,8 +11,8 @@
 
 #include "loader/counting_source.hpp"
 #include "rota/checkpoint_directory.hpp"
-#include "rota/dispatch.hpp"
 #include "rota/resume.hpp"
+#include "rota/stream_loader.hpp"
 #include "stream/numbered_stream.hpp"
 #include "temporary_directory.hpp"
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "internal_names.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/resume.hpp"
 #include "temporary_directory.hpp"
@@ -38,7 +39,7 @@ inline std::string saved_state(const Loader& loader) {
 
 inline std::vector<std::int64_t> cursors_of(const Loader& loader) {
   std::vector<std::int64_t> cursors(
-      static_cast<std::size_t>(2 * loader.datasets() * loader.order().plan().shards()));
+      static_cast<std::size_t>(2 * loader.datasets() * loader.options().shards));
   loader.cursors(0, cursors);
   return cursors;
 }

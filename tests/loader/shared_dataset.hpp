@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "formats/formats.hpp"
+#include "internal_names.hpp"
 #include "mpi_main.hpp"
 #include "rota/batch.hpp"
-#include "source/formats.hpp"
 #include "temporary_directory.hpp"
 
 namespace rota::test {

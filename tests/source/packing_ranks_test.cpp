@@ -10,6 +10,7 @@
 #include <random>
 #include <string>
 
+#include "internal_names.hpp"
 #include "mapped_file.hpp"
 #include "mpi_main.hpp"
 #include "rota/loader.hpp"

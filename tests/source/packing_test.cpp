@@ -11,7 +11,8 @@
 #include <set>
 #include <string>
 
-#include "rota/permutation.hpp"
+#include "internal_names.hpp"
+#include "order/permutation.hpp"
 #include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"

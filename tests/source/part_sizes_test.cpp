@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "formats/h5py.hpp"
+#include "formats/python.hpp"
 #include "rota/open.hpp"
-#include "source/h5py.hpp"
 #include "source/numbered_rows.hpp"
-#include "source/python.hpp"
 
 namespace rota::test {
 namespace {

@@ -9,9 +9,9 @@
 #include <random>
 #include <utility>
 
+#include "formats/python.hpp"
 #include "rota/open.hpp"
 #include "source/numbered_rows.hpp"
-#include "source/python.hpp"
 #include "source/reading.hpp"
 
 namespace rota::test {

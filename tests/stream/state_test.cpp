@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "loader/resume_json.hpp"
+#include "resume/json.hpp"
 #include "stream/dispatched.hpp"
 #include "stream/stream_run.hpp"
 

@@ -31,8 +31,8 @@ class StreamKilled : public ::testing::Test {
     const Ended ended = start(run, ranks, batch, victim);
     EXPECT_THAT(ended.output, ::testing::HasSubstr("signal 9")) << ended.code;
   }
-  static tracing::AuditReport audit(const Run& run) {
-    return tracing::audit(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
+  static trace::AuditReport audit(const Run& run) {
+    return trace::audit(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
   }
 
   std::string mode_;
@@ -54,7 +54,7 @@ TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   expect_killed(broken, 32, 16, "31 6");
   EXPECT_EQ(start(broken, 5, 12).code, 0);
 
-  tracing::AuditReport report = audit(broken);
+  trace::AuditReport report = audit(broken);
   compare(report, audit(unbroken), unbroken.traces.path());
   EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
   EXPECT_EQ(report.phases.size(), 6U);
@@ -67,7 +67,7 @@ TEST_F(StreamKilled, BeforeItsFirstSaveBeginsAnew) {
   expect_killed(run, 3, 16, "2 2");
   expect_killed(run, 2, 16, "0 1");
   EXPECT_EQ(start(run, 4, 16).code, 0);
-  const tracing::AuditReport report = audit(run);
+  const trace::AuditReport report = audit(run);
   EXPECT_TRUE(report.passed()) << audit_text(report, run.traces.path(), true);
 }
 
@@ -82,7 +82,7 @@ TEST_F(DispatchKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   expect_killed(broken, 32, 16, "0 6");
   EXPECT_EQ(start(broken, 5, 16).code, 0);
 
-  tracing::AuditReport report = audit(broken);
+  trace::AuditReport report = audit(broken);
   compare(report, audit(unbroken), unbroken.traces.path());
   EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
   EXPECT_EQ(report.phases.size(), 6U);

@@ -57,8 +57,8 @@ TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
   }
   mpi::together(comm(), "finish", [] {});  // all have written
   mpi::together(comm(), "audit", [&] {
-    const auto report = tracing::audit(dir.path() / "traces", {.samples = {40}, .epochs = 1});
-    EXPECT_TRUE(report.passed()) << tracing::audit_text(report, "traces", true);
+    const auto report = trace::audit(dir.path() / "traces", {.samples = {40}, .epochs = 1});
+    EXPECT_TRUE(report.passed()) << trace::audit_text(report, "traces", true);
   });
 }
 

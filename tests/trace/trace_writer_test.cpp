@@ -29,12 +29,12 @@ using rota::test::run_in_three_worlds;
 using rota::test::run_phase;
 using rota::test::TemporaryDirectory;
 using rota::test::two_datasets;
-using rota::tracing::audit;
-using rota::tracing::AuditReport;
+using rota::trace::audit;
+using rota::trace::AuditReport;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string text(const AuditReport& report) { return rota::tracing::audit_text(report, "run", true); }
+std::string text(const AuditReport& report) { return rota::trace::audit_text(report, "run", true); }
 
 Loader small_loader() { return one_dataset(10, {.global_batch_size = 4})({}); }
 

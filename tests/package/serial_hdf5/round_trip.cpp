@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "formats/hdf5/file.hpp"
 #include "hdf5/hdf5.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
-#include "source/hdf5_file.hpp"
 
 #ifdef H5_HAVE_PARALLEL
 #error "this is to be built with a serial HDF5"
@@ -37,10 +37,10 @@ Values read_at(const std::filesystem::path& file, std::uint64_t address, std::si
   return values;
 }
 
-rota::Hdf5Dataset ask(const std::filesystem::path& file, const std::string& dataset) {
+rota::internal::Hdf5Dataset ask(const std::filesystem::path& file, const std::string& dataset) {
   std::vector<std::string> names{dataset};
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(file));
-  return rota::ask_file(file.string(), bytes, names, false).fields.at(0).values;
+  return rota::internal::ask_file(file.string(), bytes, names, false).fields.at(0).values;
 }
 
 std::filesystem::path save_and_restore(const std::filesystem::path& path) {

@@ -1,0 +1,405 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "background.hpp"
+#include "collective_writer.hpp"
+#include "directory_access.hpp"
+#include "file_name.hpp"
+#include "file_system.hpp"
+#include "hdf5/hdf5.hpp"
+#include "new_directory.hpp"
+#include "old_checkpoints.hpp"
+#include "ranks.hpp"
+#include "reader.hpp"
+#include "rota/checkpoint_directory.hpp"
+#include "rota/error.hpp"
+#include "save.hpp"
+#include "snapshot_data.hpp"
+#include "values/option.hpp"
+#include "values/owned.hpp"
+
+namespace rota {
+
+using checkpoint::CommitPage;
+using checkpoint::File;
+using checkpoint::FileSystem;
+
+namespace {
+
+checkpoint::RunId random_run_id() {
+  std::random_device random;
+  std::array<unsigned, sizeof(checkpoint::RunId) / sizeof(unsigned)> words{};
+  for (unsigned& word : words) word = random();
+  return std::bit_cast<checkpoint::RunId>(words);
+}
+
+template <typename T>
+std::string to_bytes(std::span<const T> values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+template <typename T>
+std::vector<T> from_bytes(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+}  // namespace
+
+void CheckpointPolicy::validate() const {
+  constexpr internal::OptionCheck kCheck("set a checkpoint policy");
+  kCheck.in_range("keep_last", keep_last, 1);
+  kCheck.in_range("keep_every", keep_every, 0, internal::kUnbounded, "0 = none");
+  kCheck.in_range("deadline", deadline.count(), 0, internal::kUnbounded, "milliseconds; 0 = never");
+  kCheck.one_of("writer", writer, {"direct", "collective"});
+}
+
+struct CheckpointDirectory::Impl {
+  /// What a save in the background works on.
+  struct InBackground {
+    checkpoint::Staging staging;
+    Snapshot snapshot;
+  };
+
+  Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
+       const FileSystem& files)
+      : system(files),
+        ranks(comm, rules.deadline),
+        path(std::move(directory)),
+        policy(rules),
+        old(files, path) {
+    const bool has_mpi = comm.get() != MPI_COMM_NULL;
+    if (!has_mpi) policy.writer = Writer::direct;
+    ranks.together("open a checkpoint directory", [&] {
+      rules.validate();
+      if (policy.writer == Writer::collective) checkpoint::require_romio();
+      if (ranks.is_root()) open_directory();
+    });
+    if (policy.writer == Writer::collective) ranks.allow_blocking();
+    const auto shared = from_bytes<std::byte>(
+        ranks.broadcast(to_bytes(std::span<const std::byte>(run_id)) + (is_locked ? '1' : '0')));
+    std::copy_n(shared.begin(), run_id.size(), run_id.begin());
+    is_locked = shared.back() == std::byte{'1'};
+  }
+
+  // Rank 0 makes and locks it, and draws the number of this run.
+  void open_directory() {
+    checkpoint::make_directory(system, path);
+    if (system.access(path.c_str(), W_OK | X_OK) != 0) {
+      checkpoint::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
+    }
+    directory_file = File(system, path.string(), O_RDONLY | O_DIRECTORY);
+    const checkpoint::Lock lock = lock_patiently();
+    if (lock == checkpoint::Lock::held_elsewhere) {
+      throw Error(ErrorCode::busy,
+                  fmt::format("lock checkpoint directory {}: another job holds it; wait for it "
+                              "to end, or give each job a directory of its own",
+                              path.string()));
+    }
+    is_locked = lock == checkpoint::Lock::taken;
+    run_id = random_run_id();
+    // HDF5's first use calls MPI, and is not to be left to a thread in the background.
+    static_cast<void>(hdf5::lock());
+  }
+
+  // A job that was killed holds the lock until the kernel has cleared it away.
+  [[nodiscard]] checkpoint::Lock lock_patiently() {
+    constexpr auto kPatience = std::chrono::milliseconds(250);
+    constexpr auto kLook = std::chrono::milliseconds(5);
+    for (const auto until = std::chrono::steady_clock::now() + kPatience;;) {
+      const checkpoint::Lock lock = directory_file.try_lock();
+      if (lock != checkpoint::Lock::held_elsewhere || std::chrono::steady_clock::now() > until) return lock;
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+
+  [[nodiscard]] std::filesystem::path file_path(std::int64_t serial) const {
+    return path / checkpoint::checkpoint_name(serial);
+  }
+
+  // What is there, newest first, on this rank alone.
+  [[nodiscard]] std::vector<std::int64_t> present_serials() const {
+    std::vector<std::int64_t> serials;
+    for (const std::string& name : checkpoint::list_names(system, path)) {
+      if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
+    }
+    std::ranges::sort(serials, std::greater());
+    return serials;
+  }
+
+  // Collective: the same as rank 0 sees it.
+  std::vector<std::int64_t> serials() {
+    std::string found;
+    ranks.at_root("list checkpoints",
+                  [&] { found = to_bytes(std::span<const std::int64_t>(present_serials())); });
+    return from_bytes<std::int64_t>(ranks.broadcast(std::move(found)));
+  }
+
+  // Collective: opens and verifies, each rank its share.
+  Checkpoint open(std::int64_t serial) {
+    const World world{.rank = ranks.rank(), .size = ranks.size()};
+    std::optional<CheckpointReader> reader;
+    ranks.together("open a checkpoint", [&] {
+      reader.emplace(system, file_path(serial));
+      if (reader->page().serial == serial) return;
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("open {}: its commit page says serial {}; the file was renamed",
+                              file_path(serial).string(), reader->page().serial));
+    });
+    checkpoint::Digest seen_by_root = reader->page().contents_digest;
+    ranks.broadcast(seen_by_root);
+    std::vector<std::uint64_t> sums;
+    ranks.together("verify a checkpoint", [&] {
+      if (reader->page().contents_digest != seen_by_root) {
+        throw Error(ErrorCode::io,
+                    fmt::format("open {}: this rank sees another file than rank 0 does; wait until the "
+                                "file system has brought the change to all nodes",
+                                file_path(serial).string()));
+      }
+      sums = reader->verify_extents(world);
+    });
+    ranks.sum(sums);
+    reader->require_row_digests(sums);
+    verified = serial;
+    parent = serial;
+    return std::move(*reader).finish();
+  }
+
+  std::optional<Checkpoint> latest() {
+    wait();
+    passed_over.clear();
+    for (const std::int64_t serial : serials()) {
+      try {
+        return open(serial);
+      } catch (const Error& error) {
+        // A file that cannot be read now may be good, and an older state is no answer to that.
+        if (error.code() != ErrorCode::corrupt) throw;
+        passed_over.push_back({.path = file_path(serial), .reason = error.what()});
+      }
+    }
+    if (!passed_over.empty()) fail_all_bad();
+    return std::nullopt;
+  }
+
+  [[noreturn]] void fail_all_bad() const {
+    std::string reasons;
+    for (const PassedOver& bad : passed_over) {
+      reasons += fmt::format("\n  {}: {}", bad.path.filename().string(), bad.reason);
+    }
+    throw Error(ErrorCode::corrupt,
+                fmt::format("restore from {}: it has checkpoints, and none is good; move them away to start "
+                            "anew, or bring back a good one:{}",
+                            path.string(), reasons));
+  }
+
+  // Collective. On whatever thread.
+  CommitPage write(std::int64_t step, const checkpoint::SnapshotData& data, const std::exception_ptr& error) {
+    const checkpoint::SaveTarget target{.system = system,
+                                        .ranks = ranks,
+                                        .directory = path,
+                                        .directory_file = directory_file,
+                                        .run_id = run_id,
+                                        .parent = parent,
+                                        .above = highest,
+                                        .step = step,
+                                        .writer = policy.writer,
+                                        .memory = in_background};
+    old.wait();  // its space may be needed
+    const CommitPage page = checkpoint::save(target, data, error);
+    if (ranks.is_root()) drop_old();
+    took = std::chrono::steady_clock::now() - began;
+    return page;
+  }
+
+  SaveReport report(const CommitPage& page) {
+    parent = highest = page.serial;
+    return {.info = checkpoint::to_info(page, file_path(page.serial)), .seconds = took.count()};
+  }
+
+  static void require_step(std::int64_t step) {
+    internal::OptionCheck("save a checkpoint").in_range("step", step, 0);
+  }
+
+  SaveReport save(std::int64_t step, const Snapshot& snapshot, std::exception_ptr error) {
+    wait();
+    began = std::chrono::steady_clock::now();
+    if (!error)
+      error = internal::error_of([&] {
+        require_step(step);
+        SnapshotAccess::data(snapshot);
+      });
+    const Snapshot none;
+    return report(write(step, SnapshotAccess::data(error ? none : snapshot), error));
+  }
+
+  void save_async(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
+    wait();
+    began = std::chrono::steady_clock::now();
+    const auto failed = internal::error_of([&] {
+      require_step(step);
+      SnapshotAccess::data(snapshot).copy_views(in_background->staging);
+    });
+    if (!error) error = failed;
+    in_background->snapshot = failed ? Snapshot() : std::move(snapshot);
+    background.emplace(ranks, [this, step, error] {
+      return write(step, SnapshotAccess::data(std::as_const(in_background->snapshot)), error);
+    });
+  }
+
+  bool poll() { return !background || background->poll(); }
+
+  // Collective: the end of a save in the background, if there is one.
+  std::optional<SaveReport> wait() {
+    if (!background) return std::nullopt;
+    const auto finish = [&] {
+      try {
+        return background->finish();
+      } catch (...) {
+        forget();
+        throw;
+      }
+    };
+    const CommitPage page = finish();
+    forget();
+    return report(page);
+  }
+
+  // The end of a save in the background, and of what it owned.
+  void forget() {
+    background.reset();
+    in_background->snapshot = Snapshot();
+  }
+
+  void drop_old() noexcept {
+    try {
+      old.drop(present_serials(), policy, verified, passed_over);
+    } catch (...) {
+      return;  // the save is done, and other ranks have heard so
+    }
+  }
+
+  // Nothing where it does not verify, or belongs to another file.
+  [[nodiscard]] std::optional<CommitPage> read_page(std::int64_t serial) const {
+    try {
+      CommitPage page = checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY));
+      return page.serial == serial ? std::optional(page) : std::nullopt;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  std::vector<CheckpointInfo> list() {
+    wait();
+    std::string found;
+    ranks.at_root("list checkpoints", [&] {
+      std::vector<CommitPage> pages;
+      for (const std::int64_t serial : present_serials()) {
+        if (const auto page = read_page(serial)) pages.push_back(*page);
+      }
+      found = to_bytes(std::span<const CommitPage>(pages));
+    });
+    std::vector<CheckpointInfo> infos;
+    for (const CommitPage& page : from_bytes<CommitPage>(ranks.broadcast(std::move(found)))) {
+      infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
+    }
+    std::ranges::reverse(infos);
+    return infos;
+  }
+
+  const FileSystem& system;
+  checkpoint::Ranks ranks;
+  std::filesystem::path path;
+  CheckpointPolicy policy;
+  checkpoint::OldCheckpoints old;  // rank 0 drops them
+  File directory_file;             // rank 0: holds the lock
+  bool is_locked = false;
+  checkpoint::RunId run_id{};
+  std::int64_t parent = -1;
+  std::int64_t verified = -1;  // the last that was read and verified as a whole
+  std::int64_t highest = -1;   // that was saved here
+  std::vector<PassedOver> passed_over;
+
+  std::chrono::steady_clock::time_point began;  // of the last save
+  std::chrono::duration<double> took{};
+  // Shared with blocking calls that a save may leave behind.
+  std::shared_ptr<InBackground> in_background = std::make_shared<InBackground>();
+  std::optional<checkpoint::Background> background;  // dies first: it uses all of the above
+};
+
+CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
+                                         CheckpointPolicy policy)
+    : impl_(new Impl(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
+CheckpointDirectory::CheckpointDirectory(Impl* impl) noexcept : impl_(impl) {}
+CheckpointDirectory::~CheckpointDirectory() = default;
+CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&&) noexcept = default;
+CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&&) noexcept = default;
+
+CheckpointDirectory::Impl& CheckpointDirectory::impl() const {
+  return internal::owned(impl_, "a directory of checkpoints");
+}
+
+SaveReport CheckpointDirectory::save(std::int64_t step, const Snapshot& snapshot) {
+  return impl().save(step, snapshot, nullptr);
+}
+
+SaveReport CheckpointDirectory::save_or_agree(std::int64_t step, const Snapshot& snapshot,
+                                              std::exception_ptr error) {
+  return impl().save(step, snapshot, error);
+}
+
+void CheckpointDirectory::save_async(std::int64_t step, Snapshot snapshot) {
+  impl().save_async(step, std::move(snapshot), nullptr);
+}
+
+void CheckpointDirectory::start_save(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
+  impl().save_async(step, std::move(snapshot), std::move(error));
+}
+
+bool CheckpointDirectory::poll() noexcept {
+  return !impl_ || !impl_.get_deleter().is_here() || impl_->poll();
+}
+
+std::optional<SaveReport> CheckpointDirectory::wait() { return impl().wait(); }
+
+void CheckpointDirectory::agree_on_restore(std::exception_ptr error) {
+  impl().ranks.agree("restore states", std::move(error));
+}
+
+std::optional<Checkpoint> CheckpointDirectory::latest() { return impl().latest(); }
+
+std::span<const PassedOver> CheckpointDirectory::passed_over() const { return impl().passed_over; }
+
+Checkpoint CheckpointDirectory::open(std::int64_t serial) {
+  impl().wait();
+  const std::vector<std::int64_t> present = impl().serials();
+  if (std::ranges::find(present, serial) == present.end()) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("open checkpoint {} of {}: it has {}", serial, path().string(),
+                            present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", "))));
+  }
+  return impl().open(serial);
+}
+
+std::vector<CheckpointInfo> CheckpointDirectory::list() { return impl().list(); }
+
+const std::filesystem::path& CheckpointDirectory::path() const { return impl().path; }
+
+bool CheckpointDirectory::is_locked() const { return impl().is_locked; }
+
+CheckpointDirectory CheckpointDirectoryAccess::open(const mpi::Communicator& comm, std::filesystem::path path,
+                                                    const CheckpointPolicy& policy,
+                                                    const FileSystem& system) {
+  return CheckpointDirectory(new CheckpointDirectory::Impl(comm, std::move(path), policy, system));
+}
+
+}  // namespace rota

@@ -1,0 +1,65 @@
+#pragma once
+
+// Files that are held in memory, unpacked where they are compressed as a whole.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "storage/memory_file.hpp"
+
+namespace rota::internal {
+
+/// How a file is compressed as a whole.
+enum class Compression : std::uint32_t { none, gzip, zstd };
+
+/// How a file is compressed, and how many bytes it unpacks to; negative where that is not known.
+struct FileEncoding {
+  Compression compression = Compression::none;
+  std::int64_t raw_bytes = -1;
+};
+
+/// Of files that are not compressed.
+std::vector<FileEncoding> as_they_are(const FileList& files);
+
+/// What a file unpacks to, or a copy of it, in memory that nobody can change and other processes can open.
+/// *Immutable*, any thread.
+class FileMemory {
+ public:
+  /// Its pages are there. Throws Error{io}.
+  explicit FileMemory(MemoryFile file)
+      : file_(std::move(file)), bytes_(file_.bytes()), memory_(file_.map(true)) {}
+  /// Of another process's, which takes no descriptor.
+  explicit FileMemory(const MemoryFile::Address& address) : FileMemory(MemoryFile(address)) { file_.close(); }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {memory_.get(), bytes_}; }
+  /// As rota::read_at.
+  [[nodiscard]] std::int64_t read_at(std::span<std::byte> to, std::uint64_t offset) const noexcept {
+    const std::span<const std::byte> all = bytes();
+    const std::size_t begin = std::min<std::uint64_t>(offset, all.size());
+    const std::size_t count = std::min(to.size(), all.size() - begin);
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(begin), count, to.begin());
+    return static_cast<std::int64_t>(count);
+  }
+  /// Where the same bytes can be read, too; negative where they cannot.
+  [[nodiscard]] int fd() const noexcept { return file_.get(); }
+  /// For other processes. Throws Error{io}.
+  [[nodiscard]] MemoryFile::Address address() const { return file_.address(); }
+
+ private:
+  MemoryFile file_;
+  std::size_t bytes_;
+  std::shared_ptr<const std::byte> memory_;
+};
+
+/// File `i`, unpacked or copied. Blocks on storage. Memory is taken as data come. Throws Error{corrupt}
+/// naming the file and a byte of it where it cannot be unpacked, unpacks to other than `as.raw_bytes`, or has
+/// changed its size since it was listed; Error{io}, Error{not_found}.
+std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as);
+
+}  // namespace rota::internal

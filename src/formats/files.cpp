@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <utility>
+
+#include "formats/formats.hpp"
+#include "formats/open_files.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+class FilesSource final : public Source {
+ public:
+  explicit FilesSource(FileList files)
+      : files_(std::move(files)),
+        fingerprint_(FingerprintBuilder().add("files").add(to_string(files_.fingerprint())).finish()) {}
+
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+
+  void rows(std::span<const SampleId> ids, [[maybe_unused]] std::size_t field,
+            std::span<std::int64_t> out) const override {
+    assert(field == 0 && out.size() == ids.size());
+    check_ids(*this, ids);
+    if (files_.evidence() == Evidence::sizes) {
+      std::transform(ids.begin(), ids.end(), out.begin(),
+                     [this](SampleId id) { return files_.bytes(index(id)); });
+      return;
+    }
+    const auto names = files_.read_names();
+    std::transform(ids.begin(), ids.end(), out.begin(),
+                   [&](SampleId id) { return files_.ask_bytes((*names)[index(id)]); });
+  }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    const auto names = files_.read_names();
+    for (std::size_t i = 0; i < ids.size(); ++i) read_file((*names)[index(ids[i])], out.bytes(0, i));
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    return id.value >= 0 && id.value < size() ? files_.path(index(id)) : std::string();
+  }
+
+ private:
+  static std::size_t index(SampleId id) noexcept { return static_cast<std::size_t>(id.value); }
+
+  // Asks for one byte more than there should be, which tells a file that grew without another call.
+  void read_file(const std::string& name, std::span<std::byte> to) const {
+    const Descriptor descriptor = files_.open(name);
+    std::byte excess{};
+    std::size_t done = 0;
+    for (;;) {
+      const std::span<std::byte> rest = to.subspan(std::min(done, to.size()));
+      const iovec parts[] = {{rest.data(), rest.size()}, {&excess, 1}};
+      const ssize_t got = ::readv(descriptor.get(), &parts[0], 2);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw Error(ErrorCode::io, system_error("read", files_.path(name), errno).what());
+      done += static_cast<std::size_t>(got);
+      if (got == 0 || done > to.size()) break;
+    }
+    if (done != to.size()) throw changed(name, to.size(), descriptor.get());
+  }
+
+  [[nodiscard]] Error changed(const std::string& name, std::size_t expected, int fd) const {
+    const std::string what =
+        fmt::format("read {}: it has {} bytes now and had {}", files_.path(name), size_of_open(fd), expected);
+    if (files_.evidence() == Evidence::names) {
+      return {ErrorCode::corrupt,
+              what + " just before: somebody writes to it; write to files of other names"};
+    }
+    return {ErrorCode::corrupt,
+            what + " when it was listed; restore the file, or open the dataset anew as another one"};
+  }
+
+  FileList files_;
+  Fingerprint fingerprint_;
+  std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
+};
+
+}  // namespace
+
+std::shared_ptr<const Source> make_files_source(FileList files) {
+  if (files.crew().options.share_files) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("open files of {}: each is one sample, which one rank reads once, and "
+                            "CatalogOptions::share_files is for files of many; leave it false",
+                            files.directory()));
+  }
+  FileSamples samples;
+  for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
+  require_expected(samples, files);
+  return std::make_unique<FilesSource>(std::move(files));
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Source> open_files(const Catalog& catalog) {
+  return internal::make_files_source(internal::files_of(catalog));
+}
+
+}  // namespace rota

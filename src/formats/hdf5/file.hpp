@@ -1,0 +1,58 @@
+#pragma once
+
+// What one HDF5 file of a dataset holds: its fields, and how many samples.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/hdf5/layout.hpp"
+#include "rota/source.hpp"
+
+namespace rota::internal {
+
+/// Another file, into which an external link leads.
+struct Hdf5Target {
+  std::string link;  ///< its name, as the link has it
+  std::string path;
+  std::int64_t bytes = 0;
+  std::size_t index = 0;  ///< among all that the source reads; not of ask_file
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(link, path, bytes);
+  }
+};
+
+/// A field as one file stores it.
+struct Hdf5Field {
+  Field field;
+  Hdf5Dataset values;
+  std::optional<Hdf5Target> target;   ///< the file of `values`, if it is another
+  std::vector<std::int64_t> offsets;  ///< ragged: sample i has the rows [offsets[i], offsets[i + 1])
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(field.name, field.dtype, field.shape, field.ragged, values, target, offsets);
+  }
+};
+
+struct Hdf5File {
+  std::int64_t samples = 0;
+  std::vector<Hdf5Field> fields;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(samples, fields);
+  }
+};
+
+/// Asks the file `path` of `bytes` bytes for `datasets`; where that is empty, it becomes the names of all
+/// datasets of numbers in the file, by name. External links are followed where it `may_leave` the file.
+/// Throws as open_hdf5 does. Blocks on storage, under HDF5's lock.
+Hdf5File ask_file(const std::string& path, std::int64_t bytes, std::vector<std::string>& datasets,
+                  bool may_leave);
+
+}  // namespace rota::internal

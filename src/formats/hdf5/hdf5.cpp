@@ -1,0 +1,323 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cassert>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "catalog/serialize.hpp"
+#include "formats/formats.hpp"
+#include "formats/hdf5/file.hpp"
+#include "formats/hdf5/reader.hpp"
+#include "formats/open_files.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+// Rows that one file holds.
+struct FileRange {
+  std::size_t file;
+  PlacedRows rows;
+};
+
+class Hdf5Source final : public Source {
+ public:
+  Hdf5Source(FileList files, std::shared_ptr<SharedFiles> shared, std::optional<FileList> targets,
+             std::vector<Hdf5File> contents)
+      : files_(std::move(files), std::move(shared)), contents_(std::move(contents)) {
+    if (targets) targets_.emplace(std::move(*targets));
+    for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
+    for (const Hdf5File& file : contents_) samples_.add(file.samples);
+    require_expected(samples_, files_.list());
+    fingerprint_ = digest();
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
+
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    assert(fields_[field].ragged && out.size() == ids.size());
+    check_ids(*this, ids);
+    FileSamples::Place place;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = samples_.find(ids[i].value, place.file);
+      const auto& offsets = contents_[place.file].fields[field].offsets;
+      const auto local = static_cast<std::size_t>(place.sample);
+      out[i] = offsets[local + 1] - offsets[local];
+    }
+  }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    Unfilter unfilter;
+    std::vector<FileRange> ranges;
+    ranges.reserve(ids.size());
+    for (std::size_t field = 0; field < fields_.size(); ++field) {
+      find_ranges(ids, field, out, ranges);
+      read_ranges(field, ranges, unfilter);
+    }
+  }
+
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    assert(fields_[field].ragged);
+    check_ids(*this, wanted);
+    std::vector<FileRange> ranges;
+    ranges.reserve(wanted.size());
+    FileSamples::Place place;
+    for (const SampleRows& part : wanted) {
+      place = samples_.find(part.id.value, place.file);
+      const auto& offsets = contents_[place.file].fields[field].offsets;
+      const auto local = static_cast<std::size_t>(place.sample);
+      check_rows(part, offsets[local + 1] - offsets[local]);
+      append(ranges, {place.file, {offsets[local] + part.first, part.count, part.to}},
+             fields_[field].row_bytes());
+    }
+    Unfilter unfilter;
+    read_ranges(field, ranges, unfilter);
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    if (id.value < 0 || id.value >= size()) return {};
+    const auto [file, row] = samples_.find(id.value);
+    return fmt::format("{}, row {}", files_.list().path(file), row);
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
+    return is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
+  }
+  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    return files_.hold(samples_, samples, reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+
+ private:
+  void find_ranges(std::span<const SampleId> ids, std::size_t field, const BatchView& out,
+                   std::vector<FileRange>& ranges) const {
+    ranges.clear();
+    FileSamples::Place place;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = samples_.find(ids[i].value, place.file);
+      const std::size_t file = place.file;
+      const Hdf5Field& stored = contents_[file].fields[field];
+      PlacedRows rows{place.sample, 1, out.bytes(field, i).data()};
+      if (stored.field.ragged) {
+        const auto local = static_cast<std::size_t>(rows.first);
+        rows.first = stored.offsets[local];
+        rows.count = stored.offsets[local + 1] - rows.first;
+      }
+      assert(out.bytes(field, i).size() == static_cast<std::size_t>(rows.count) * stored.values.row_bytes());
+      append(ranges, {file, rows}, stored.values.row_bytes());
+    }
+  }
+
+  // Rows that follow one another in a file and in memory make one range.
+  static void append(std::vector<FileRange>& ranges, const FileRange& range, std::size_t row_bytes) {
+    if (range.rows.count == 0) return;
+    if (!ranges.empty() && ranges.back().file == range.file) {
+      PlacedRows& last = ranges.back().rows;
+      if (last.first + last.count == range.rows.first &&
+          last.to + static_cast<std::size_t>(last.count) * row_bytes == range.rows.to) {
+        last.count += range.rows.count;
+        return;
+      }
+    }
+    ranges.push_back(range);
+  }
+
+  void read_ranges(std::size_t field, std::vector<FileRange>& ranges, Unfilter& unfilter) const {
+    if (fields_[field].row_bytes() == 0) return;
+    if (files_.list().size() > 1) {
+      std::stable_sort(ranges.begin(), ranges.end(),
+                       [](const FileRange& a, const FileRange& b) { return a.file < b.file; });
+    }
+    std::vector<PlacedRows> rows;
+    for (std::size_t i = 0; i < ranges.size();) {
+      const std::size_t file = ranges[i].file;
+      rows.clear();
+      for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
+      const Hdf5Field& stored = contents_[file].fields[field];
+      const OpenFiles& files = stored.target ? *targets_ : files_;
+      const std::size_t index = stored.target ? stored.target->index : file;
+      const OpenFiles::Handle opened = files.open(index);
+      internal::read_rows({opened.get(), opened.memory(), files.list(), index}, stored.values, rows,
+                          unfilter);
+    }
+  }
+
+  [[nodiscard]] Fingerprint digest() const {
+    FingerprintBuilder builder;
+    builder.add("hdf5").add(to_string(files_.list().fingerprint()));
+    for (const Field& field : fields_)
+      builder.add(field.name).add(to_string(field.dtype)).add(field.ragged ? 1 : 0);
+    for (const Hdf5File& file : contents_) {
+      builder.add(file.samples);
+      for (const Hdf5Field& field : file.fields) {
+        builder.add(field.values.extent);
+        if (field.target) builder.add(field.target->link).add(field.target->bytes);
+      }
+    }
+    return builder.finish();
+  }
+
+  OpenFiles files_;
+  std::optional<OpenFiles> targets_;  // of external links
+  std::vector<Hdf5File> contents_;
+  std::vector<Field> fields_;
+  FileSamples samples_;
+  Fingerprint fingerprint_;
+};
+
+// "x" and "/x" are the same dataset.
+std::vector<std::string> absolute_names(std::vector<std::string> names) {
+  for (std::string& name : names) {
+    if (!name.starts_with('/')) name.insert(0, "/");
+  }
+  return names;
+}
+
+// What HDF5 itself cannot make sense of in a file that can be read is damage.
+Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& datasets, bool may_leave) {
+  const std::string path = files.path(i);
+  if (!has_hdf5_signature(files, i)) {
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or use open_files",
+                    path));
+  }
+  try {
+    return ask_file(path, files.bytes(i), datasets, may_leave);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) throw;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("{}; it is truncated, damaged or still being written: fetch or write it again",
+                            error.what()));
+  }
+}
+
+std::string type_text(const Field& field) {
+  return fmt::format("{} [{}]{}", to_string(field.dtype), fmt::join(field.shape, ", "),
+                     field.ragged ? ", ragged" : "");
+}
+
+void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {
+  const std::vector<Hdf5Field>& expected = contents[0].fields;
+  const std::vector<Hdf5Field>& found = contents[i].fields;
+  for (std::size_t f = 0; f < expected.size(); ++f) {
+    if (f < found.size() && found[f].field == expected[f].field) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: field \"{}\" is {}, but {} in {}; join files whose fields are the same",
+                            files.path(i), expected[f].field.name,
+                            f < found.size() ? type_text(found[f].field) : "missing",
+                            type_text(expected[f].field), files.path(0)));
+  }
+}
+
+// From the directory that `files` are in, for FileList::beside.
+std::string relative_name(const FileList& files, const std::string& path) {
+  const std::string& directory = files.directory();
+  if (path.starts_with(directory)) return path.substr(directory.size());
+  // From where the directory really is: symbolic links may lead there.
+  const std::filesystem::path target(path);
+  std::error_code error;
+  const auto from = std::filesystem::canonical(directory.empty() ? "." : directory, error);
+  const auto to = error ? from : std::filesystem::canonical(target.parent_path(), error);
+  if (error) throw system_error("open", path, error.value());
+  return (to / target.filename()).lexically_relative(from).native();
+}
+
+// The files that external links lead into, and their numbers among them.
+FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
+  std::map<std::string, std::size_t> numbers;  // by path
+  std::vector<std::string> paths;
+  std::vector<std::int64_t> bytes;
+  for (Hdf5File& file : contents) {
+    for (Hdf5Field& field : file.fields) {
+      if (!field.target) continue;
+      const auto [number, is_new] = numbers.try_emplace(field.target->path, paths.size());
+      field.target->index = number->second;
+      if (!is_new) continue;
+      paths.push_back(field.target->path);
+      bytes.push_back(field.target->bytes);
+    }
+  }
+  const auto names = made_on_first_rank(files.crew(), "look for files that links lead to", [&] {
+    std::vector<std::string> relative(paths.size());
+    std::transform(paths.begin(), paths.end(), relative.begin(),
+                   [&](const std::string& path) { return relative_name(files, path); });
+    return relative;
+  });
+  FileList targets = files.beside(names);
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets.bytes(i) == bytes[i]) continue;
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format(
+            "open {}: it has {} bytes now and had {} before; open the dataset when nobody writes to it",
+            targets.path(i), targets.bytes(i), bytes[i]));
+  }
+  return targets;
+}
+
+bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
+
+}  // namespace
+
+std::shared_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options) {
+  files = files.only(is_hdf5_name);
+  std::vector<std::string> datasets = absolute_names(options.datasets);
+  if (datasets.empty()) {
+    datasets = made_on_first_rank(files.crew(), "look into the first file", [&] {
+      (void)ask(files, 0, datasets, options.allow_external_links);
+      return datasets;
+    });
+  }
+  // What lies in other files may change without these.
+  const std::string signature = options.allow_external_links ? "" : fmt::format("hdf5 {}", datasets);
+  const auto index = index_files(files, signature, [&](std::size_t i) {
+    std::vector<std::string> names = datasets;
+    return serialize(ask(files, i, names, options.allow_external_links));
+  });
+  std::vector<Hdf5File> contents(files.size());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    contents[i] = deserialize<Hdf5File>((*index)[i]);
+    check_alike(files, contents, i);
+  }
+  const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
+    return std::any_of(file.fields.begin(), file.fields.end(),
+                       [](const Hdf5Field& field) { return field.target.has_value(); });
+  });
+  std::optional<FileList> targets;
+  if (has_targets) targets = list_targets(files, contents);
+  auto shared = SharedFiles::make(files, as_they_are(files));
+  const auto crew = files.shared_crew();
+  return made_together(*crew, "open files", [&] {
+    return std::make_unique<Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
+                                        std::move(contents));
+  });
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+void Hdf5Options::validate() const {
+  std::vector<std::string> names = internal::absolute_names(datasets);
+  for (std::string& name : names) name.erase(0, 1);
+  internal::require_distinct("Hdf5Options::datasets", names);
+}
+
+std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
+  mpi::together(internal::files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
+  return internal::make_hdf5_source(internal::files_of(catalog), options);
+}
+
+}  // namespace rota

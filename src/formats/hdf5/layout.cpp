@@ -1,0 +1,314 @@
+#include "formats/hdf5/layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string_view>
+
+#include "formats/hdf5/type.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::string_view kRewriteAdvice = "rewrite it, in h5py with f.create_dataset(name, data=...)";
+
+// One dataset being asked about.
+struct Question {
+  const Hdf5Subject& subject;
+  std::string what;
+  hdf5::Dataset dataset;
+  hdf5::Properties properties;  // those of its creation
+};
+
+Error unsupported(const Question& question, std::string_view reason, std::string_view advice) {
+  return {ErrorCode::unsupported, fmt::format("{} {}; {}", question.what, reason, advice)};
+}
+
+std::size_t product(const std::vector<std::int64_t>& extents, std::size_t from, std::size_t start) {
+  return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(from), extents.end(), start,
+                         [](std::size_t a, std::int64_t b) { return a * static_cast<std::size_t>(b); });
+}
+
+std::vector<std::int64_t> ask_extent(const Question& question) {
+  const hdf5::Dataspace space(H5Dget_space(question.dataset.get()), question.what);
+  const int rank =
+      H5Sget_simple_extent_type(space.get()) == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space.get()) : 0;
+  if (rank < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} is a scalar and has no rows; leave it out of the datasets", question.what));
+  }
+  std::vector<hsize_t> extent(static_cast<std::size_t>(rank));
+  hdf5::check(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr), question.what);
+  return {extent.begin(), extent.end()};
+}
+
+DType ask_dtype(const Question& question) {
+  const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
+  if (const auto dtype = dtype_of(type.get())) return *dtype;
+  throw unsupported(
+      question, fmt::format("holds {}, which rota does not read", describe(type.get())),
+      "rewrite it as native integers, floats or booleans (in h5py, data.astype('<f4') and such), "
+      "or leave it out of the datasets");
+}
+
+// Extents come from the file: their product must be believable before it is computed with.
+void check_size(const Question& question, const Hdf5Dataset& dataset) {
+  std::uint64_t bytes = size_of(dataset.dtype);
+  bool is_absurd = false;
+  for (const std::int64_t extent : dataset.extent) {
+    if (extent == 0) return;
+    is_absurd |= extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes);
+  }
+  if (!is_absurd && bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("{} claims extents [{}], more bytes than there can be; fetch or "
+                          "write the file again",
+                          question.what, fmt::join(dataset.extent, ", ")));
+}
+
+void check_inside(const Question& question, std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t end = question.subject.bytes;
+  if (address <= end && bytes <= end - address) return;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("{} has {} bytes at byte {}, past the end of the file at {}: it was truncated; fetch or "
+                  "write it again",
+                  question.what, bytes, address, end));
+}
+
+std::vector<std::byte> ask_fill(const Question& question, DType dtype) {
+  std::vector<std::byte> fill(size_of(dtype));
+  H5D_fill_value_t status = H5D_FILL_VALUE_UNDEFINED;
+  hdf5::check(H5Pfill_value_defined(question.properties.get(), &status), question.what);
+  if (status != H5D_FILL_VALUE_USER_DEFINED) return fill;
+  const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
+  hdf5::check(H5Pget_fill_value(question.properties.get(), type.get(), fill.data()), question.what);
+  return fill;
+}
+
+void ask_contiguous(const Question& question, Hdf5Dataset& dataset) {
+  if (H5Pget_external_count(question.properties.get()) > 0) {
+    throw unsupported(question, "keeps its data in other files", kRewriteAdvice);
+  }
+  const haddr_t address = H5Dget_offset(question.dataset.get());
+  if (address == HADDR_UNDEF) {
+    H5Eclear2(H5E_DEFAULT);
+    return;  // never written
+  }
+  check_inside(question, address, product(dataset.extent, 0, size_of(dataset.dtype)));
+  dataset.storage = Hdf5Storage::contiguous;
+  dataset.address = address;
+}
+
+void ask_compact(const Question& question, Hdf5Dataset& dataset) {
+  const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
+  const std::size_t bytes = product(dataset.extent, 0, size_of(dataset.dtype));
+  check_inside(question, 0, bytes);
+  dataset.contents.resize(bytes);
+  hdf5::check(
+      H5Dread(question.dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.contents.data()),
+      question.what);
+  dataset.storage = Hdf5Storage::memory;
+}
+
+std::optional<Hdf5Filter> known_filter(H5Z_filter_t id) {
+  constexpr H5Z_filter_t kZstd = 32015;  // as registered with The HDF Group
+  switch (id) {
+    case H5Z_FILTER_DEFLATE:
+      return Hdf5Filter::deflate;
+    case H5Z_FILTER_SHUFFLE:
+      return Hdf5Filter::shuffle;
+    case kZstd:
+      return Hdf5Filter::zstd;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::vector<Hdf5Filter> ask_filters(const Question& question) {
+  std::vector<Hdf5Filter> filters;
+  const int count = hdf5::check(H5Pget_nfilters(question.properties.get()), question.what);
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0;
+    std::size_t values = 0;
+    char name[64] = "";
+    const H5Z_filter_t id = H5Pget_filter2(question.properties.get(), static_cast<unsigned>(i), &flags,
+                                           &values, nullptr, sizeof(name), &name[0], nullptr);
+    hdf5::check(id, question.what);
+    const auto filter = known_filter(id);
+    if (!filter) {
+      throw unsupported(
+          question, fmt::format("uses filter {} \"{}\", which rota does not read", id, &name[0]),
+          "rewrite it with zstd, deflate (gzip), shuffle or no filter, e.g. h5repack -f GZIP=4");
+    }
+    filters.push_back(*filter);
+  }
+  if (filters.size() -
+          static_cast<std::size_t>(std::count(filters.begin(), filters.end(), Hdf5Filter::shuffle)) >
+      1) {
+    throw unsupported(question, "is compressed twice",
+                      "rewrite it with one such filter, e.g. h5repack -f GZIP=4");
+  }
+  return filters;
+}
+
+// Goes through the grid of chunks in the order of their numbers.
+class ChunkGrid {
+ public:
+  explicit ChunkGrid(const Hdf5Dataset& dataset) : dataset_(dataset), origin_(dataset.extent.size()) {}
+
+  [[nodiscard]] const hsize_t* origin() const noexcept { return origin_.data(); }
+
+  // False once all were seen.
+  bool advance() {
+    for (std::size_t d = origin_.size(); d-- > 0;) {
+      origin_[d] += static_cast<hsize_t>(dataset_.chunk[d]);
+      if (origin_[d] < static_cast<hsize_t>(dataset_.extent[d])) return true;
+      origin_[d] = 0;
+    }
+    return false;
+  }
+
+  // Whether the chunk sticks out over the dataset's edge.
+  [[nodiscard]] bool is_partial() const noexcept {
+    for (std::size_t d = 0; d < origin_.size(); ++d) {
+      if (origin_[d] + static_cast<hsize_t>(dataset_.chunk[d]) > static_cast<hsize_t>(dataset_.extent[d])) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  const Hdf5Dataset& dataset_;
+  std::vector<hsize_t> origin_;
+};
+
+// How many bytes a filter makes of one at most: deflate by zlib's technical notes, zstd of blocks that are
+// one byte repeated (RFC 8878, 3.1.1.2).
+std::uint64_t most_ratio(const Hdf5Dataset& dataset, std::uint32_t filter_mask) {
+  std::uint64_t ratio = 1;
+  for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
+    if ((filter_mask >> i & 1U) != 0) continue;
+    if (dataset.filters[i] == Hdf5Filter::deflate) ratio = 1032;
+    if (dataset.filters[i] == Hdf5Filter::zstd) ratio = 32768;
+  }
+  return ratio;
+}
+
+void check_chunk(const Question& question, const Hdf5Dataset& dataset, const StoredChunk& chunk) {
+  check_inside(question, chunk.address, chunk.bytes);
+  if (dataset.chunk_bytes() / most_ratio(dataset, chunk.filter_mask) <= chunk.bytes) return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("{} claims that the {} bytes at byte {} are a chunk of {}; fetch or write the file "
+                          "again",
+                          question.what, chunk.bytes, chunk.address, dataset.chunk_bytes()));
+}
+
+// Each chunk of the grid is asked about, written or not.
+void check_grid(const Question& question, const Hdf5Dataset& dataset) {
+  const std::int64_t slabs = (dataset.extent[0] - 1) / dataset.chunk[0] + 1;
+  const std::int64_t chunks = slabs * dataset.chunks_per_slab;
+  if (static_cast<std::uint64_t>(chunks) / 1024 <= question.subject.bytes + 4096) return;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("{} claims {} chunks, in a file of {} bytes; fetch or write it again, in larger chunks",
+                  question.what, chunks, question.subject.bytes));
+}
+
+void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
+  unsigned options = 0;
+  hdf5::check(H5Pget_chunk_opts(question.properties.get(), &options), question.what);
+  const bool has_plain_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
+  const std::uint64_t stored = question.subject.file.stored_chunks(question.dataset.get(), question.what);
+  ChunkGrid grid(dataset);
+  std::int64_t number = 0;
+  do {
+    const auto place = question.subject.file.chunk(question.dataset.get(), grid.origin(), question.what);
+    if (place) {
+      const bool is_plain = has_plain_edges && grid.is_partial();
+      dataset.chunks.push_back({number, place->address, static_cast<std::uint32_t>(place->bytes),
+                                is_plain ? ~std::uint32_t{0} : place->filter_mask});
+      check_chunk(question, dataset, dataset.chunks.back());
+    }
+    ++number;
+  } while (grid.advance());
+  dataset.chunks.shrink_to_fit();
+  if (dataset.chunks.size() == stored) return;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("{} has {} chunks, of which HDF5 finds {}: its index is damaged; fetch or write the file "
+                  "again",
+                  question.what, stored, dataset.chunks.size()));
+}
+
+void ask_chunked(const Question& question, Hdf5Dataset& dataset) {
+  std::vector<hsize_t> chunk(dataset.extent.size());
+  hdf5::check(H5Pget_chunk(question.properties.get(), static_cast<int>(chunk.size()), chunk.data()),
+              question.what);
+  dataset.chunk.assign(chunk.begin(), chunk.end());
+  dataset.filters = ask_filters(question);
+  for (std::size_t d = 1; d < chunk.size(); ++d) {
+    dataset.chunks_per_slab *= (dataset.extent[d] + dataset.chunk[d] - 1) / dataset.chunk[d];
+  }
+  H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
+  hdf5::check(H5Dget_space_status(question.dataset.get(), &status), question.what);
+  if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) return;  // never written
+  check_grid(question, dataset);
+  ask_chunks(question, dataset);
+  if (!dataset.chunks.empty()) dataset.storage = Hdf5Storage::chunked;
+}
+
+}  // namespace
+
+std::size_t Hdf5Dataset::row_bytes() const noexcept { return product(extent, 1, size_of(dtype)); }
+
+std::size_t Hdf5Dataset::chunk_bytes() const noexcept { return product(chunk, 0, size_of(dtype)); }
+
+const StoredChunk* Hdf5Dataset::find(std::int64_t number) const noexcept {
+  const auto guess = static_cast<std::size_t>(number);
+  if (guess < chunks.size() && chunks[guess].number == number) return &chunks[guess];
+  const auto found =
+      std::lower_bound(chunks.begin(), chunks.end(), number,
+                       [](const StoredChunk& stored, std::int64_t n) { return stored.number < n; });
+  return found != chunks.end() && found->number == number ? &*found : nullptr;
+}
+
+std::string Hdf5Subject::what(const std::string& name) const {
+  return fmt::format("open {}: dataset \"{}\"", path, name);
+}
+
+Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name) {
+  const auto guard = hdf5::lock();
+  const std::string what = subject.what(name);
+  Question question{subject, what, {H5Dopen2(subject.file.get(), name.c_str(), H5P_DEFAULT), what}, {}};
+  question.properties = {H5Dget_create_plist(question.dataset.get()), what};
+  Hdf5Dataset dataset;
+  dataset.name = name;
+  dataset.dtype = ask_dtype(question);
+  dataset.extent = ask_extent(question);
+  dataset.fill = ask_fill(question, dataset.dtype);
+  check_size(question, dataset);
+  if (std::find(dataset.extent.begin(), dataset.extent.end(), 0) != dataset.extent.end()) return dataset;
+  switch (H5Pget_layout(question.properties.get())) {
+    case H5D_CONTIGUOUS:
+      ask_contiguous(question, dataset);
+      break;
+    case H5D_COMPACT:
+      ask_compact(question, dataset);
+      break;
+    case H5D_CHUNKED:
+      ask_chunked(question, dataset);
+      break;
+    default:
+      throw unsupported(question, "is a virtual dataset, a view of others",
+                        "open the files that it points to");
+  }
+  return dataset;
+}
+
+}  // namespace rota::internal

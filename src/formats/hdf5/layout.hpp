@@ -1,0 +1,79 @@
+#pragma once
+
+// Where the rows of an HDF5 dataset lie in its file, and in what form. Asked of HDF5 once, at open.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hdf5/address_file.hpp"
+#include "rota/dtype.hpp"
+
+namespace rota::internal {
+
+enum class Hdf5Storage {
+  contiguous,  ///< one stretch of the file
+  chunked,     ///< chunks, by number
+  memory,      ///< kept in the file's header; read at open
+  absent,      ///< never written: the fill value
+};
+
+enum class Hdf5Filter : std::uint8_t { deflate, shuffle, zstd };
+
+/// A chunk as it is stored. Chunks are numbered row-major over the grid of chunks.
+struct StoredChunk {
+  std::int64_t number = 0;
+  std::uint64_t address = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t filter_mask = 0;  ///< bit i set: filters[i] was left out
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(number, address, bytes, filter_mask);
+  }
+};
+static_assert(sizeof(StoredChunk) <= 24);
+
+/// One dataset of numbers, [rows, row shape...]. *Immutable.*
+struct Hdf5Dataset {
+  std::string name;  ///< from the root, with a leading slash
+  DType dtype = DType::uint8;
+  std::vector<std::int64_t> extent;  ///< of every dimension; at least one
+  Hdf5Storage storage = Hdf5Storage::absent;
+  std::vector<std::byte> fill;       ///< one element
+  std::uint64_t address = 0;         ///< contiguous: of row 0
+  std::vector<std::byte> contents;   ///< memory: all rows
+  std::vector<std::int64_t> chunk;   ///< chunked: extent of a chunk, of every dimension
+  std::vector<Hdf5Filter> filters;   ///< chunked: as applied when writing
+  std::vector<StoredChunk> chunks;   ///< chunked: those that were written, by number
+  std::int64_t chunks_per_slab = 1;  ///< chunked: chunks side by side that hold the same rows
+
+  [[nodiscard]] std::int64_t rows() const noexcept { return extent[0]; }
+  [[nodiscard]] std::vector<std::int64_t> row_shape() const { return {extent.begin() + 1, extent.end()}; }
+  [[nodiscard]] std::size_t row_bytes() const noexcept;
+  [[nodiscard]] std::size_t chunk_bytes() const noexcept;
+  /// The stored chunk `number`, or null where it was never written. O(1) where all were, else O(log chunks).
+  [[nodiscard]] const StoredChunk* find(std::int64_t number) const noexcept;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(name, dtype, extent, storage, fill, address, contents, chunk, filters, chunks, chunks_per_slab);
+  }
+};
+
+/// The file that a dataset is asked about.
+struct Hdf5Subject {
+  hdf5::AddressFile& file;
+  const std::string& path;
+  std::uint64_t bytes;  ///< of the whole file
+
+  /// "open PATH: dataset "NAME"", for messages.
+  [[nodiscard]] std::string what(const std::string& name) const;
+};
+
+/// Asks where dataset `name` lies. Throws Error{unsupported} for a type, filter or storage that rota does not
+/// read, Error{corrupt} for bytes past the end of the file, Error{invalid_argument} for a scalar.
+Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name);
+
+}  // namespace rota::internal

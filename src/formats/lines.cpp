@@ -1,0 +1,80 @@
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "formats/decompression.hpp"
+#include "formats/formats.hpp"
+#include "formats/records.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+bool is_named_packed(std::string_view path) {
+  return path.ends_with(".gz") || path.ends_with(".zst") || path.ends_with(".zstd");
+}
+
+class LinesFormat final : public RecordFormat {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "lines"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] FileEncoding encoding(const RecordFile& file) const override {
+    const FileEncoding as{.compression = compression_of(file)};
+    if (as.compression == Compression::none && is_named_packed(file.path())) {
+      throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes begin otherwise: it is "
+                                       "damaged or was cut short, restore it; or it was unpacked, rename it",
+                                       file.bytes()));
+    }
+    return as;
+  }
+
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    constexpr std::size_t kBlockBytes = 1 << 20;
+    refuse_compressed(file);
+    RecordIndex index;
+    Scan scan(file);
+    std::uint64_t begin = 0;  // of the line
+    char before = 0;          // the last byte of the block before
+    for (std::uint64_t at = 0; at < file.bytes();) {
+      const auto block = scan.at(at, kBlockBytes);
+      if (block.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
+      const auto* text = reinterpret_cast<const char*>(block.data());
+      for (std::size_t i = 0; i < block.size();) {
+        const auto* end = static_cast<const char*>(std::memchr(text + i, '\n', block.size() - i));
+        if (end == nullptr) break;
+        i = static_cast<std::size_t>(end - text);
+        const char last = i > 0 ? text[i - 1] : before;
+        const std::uint64_t bytes = at + i - begin;
+        index.ranges.push_back({.offset = begin, .bytes = bytes - (bytes > 0 && last == '\r' ? 1U : 0U)});
+        begin = at + ++i;
+      }
+      before = text[block.size() - 1];
+      at += block.size();
+    }
+    if (begin < file.bytes()) index.ranges.push_back({.offset = begin, .bytes = file.bytes() - begin});
+    index.samples = std::ssize(index.ranges);
+    return index;
+  }
+
+ private:
+  std::vector<Field> fields_ = {{.name = "text", .dtype = DType::uint8, .shape = {}, .ragged = true}};
+};
+
+}  // namespace
+
+std::shared_ptr<const Source> make_lines_source(FileList files) {
+  return make_record_source(std::move(files), std::make_unique<LinesFormat>(), "lines");
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Source> open_lines(const Catalog& catalog) {
+  return internal::make_lines_source(internal::files_of(catalog).with_sizes());
+}
+
+}  // namespace rota

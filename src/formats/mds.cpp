@@ -1,0 +1,356 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "catalog/serialize.hpp"
+#include "formats/formats.hpp"
+#include "formats/mds_columns.hpp"
+#include "formats/records.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMdsVersion = 2;
+constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
+// Places in a shard are numbers of 32 bits.
+constexpr std::uint64_t kMostPackedShard = std::uint64_t{1} << 32;
+
+/// A shard's file that is compressed as a whole.
+struct PackedFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string compression;  ///< as index.json has it
+};
+
+/// What index.json says of a shard.
+struct Shard {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::int64_t samples = 0;
+  std::optional<PackedFile> packed;  ///< read in place of the file `name`
+};
+
+struct Index {
+  std::vector<Shard> shards;
+  std::vector<MdsColumn> columns;
+};
+
+// Below the directory of index.json, and nowhere else.
+bool is_inside(std::string_view name) {
+  if (name.empty() || name.front() == '/') return false;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    if (name.substr(begin, end - begin) == "..") return false;
+    begin = end + 1;
+  }
+  return name.find('\0') == std::string_view::npos;
+}
+
+// Of a column, in bytes; nothing where it differs.
+std::optional<std::uint32_t> read_size(const json& size, const std::string& where) {
+  if (size.is_null()) return std::nullopt;
+  const auto bytes = size.get<std::uint64_t>();
+  if (bytes <= std::numeric_limits<std::uint32_t>::max()) return static_cast<std::uint32_t>(bytes);
+  throw Error(ErrorCode::corrupt, fmt::format("{}: a column of {} bytes cannot be", where, bytes));
+}
+
+std::vector<MdsColumn> read_columns(const json& shard, const std::string& where) {
+  const auto& names = shard.at("column_names");
+  const auto& encodings = shard.at("column_encodings");
+  const auto& sizes = shard.at("column_sizes");
+  if (names.size() != encodings.size() || names.size() != sizes.size() || names.empty()) {
+    throw Error(ErrorCode::corrupt, fmt::format("{}: it has {} columns, {} encodings and {} sizes", where,
+                                                names.size(), encodings.size(), sizes.size()));
+  }
+  std::vector<MdsColumn> columns;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto name = names[i].get<std::string>();
+    if (std::any_of(columns.begin(), columns.end(), [&](const MdsColumn& c) { return c.name == name; })) {
+      throw Error(ErrorCode::corrupt, fmt::format("{}: it has two columns \"{}\"", where, name));
+    }
+    columns.push_back(
+        make_mds_column(name, encodings[i].get<std::string>(), read_size(sizes[i], where), where));
+  }
+  return columns;
+}
+
+// ALGORITHM or ALGORITHM:LEVEL.
+bool is_zstd(std::string_view compression) { return compression.substr(0, compression.find(':')) == "zstd"; }
+
+std::optional<PackedFile> read_packed(const json& shard) {
+  const json zip = shard.value("zip_data", json());
+  if (zip.is_null()) return std::nullopt;
+  const json compression = shard.value("compression", json());
+  return PackedFile{
+      .name = zip.at("basename").get<std::string>(),
+      .bytes = zip.at("bytes").get<std::uint64_t>(),
+      .compression = compression.is_null() ? std::string("nothing known") : compression.get<std::string>()};
+}
+
+// Of the index, or of a shard.
+void require_version(const json& versioned, const std::string& where) {
+  const auto version = versioned.at("version").get<std::int64_t>();
+  if (version == kMdsVersion) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{}: version {} of MDS; rota knows {}", where, version, kMdsVersion));
+}
+
+Shard read_shard(const json& shard, const std::string& where) {
+  if (const auto format = shard.at("format").get<std::string>(); format != "mds") {
+    throw Error(ErrorCode::unsupported, fmt::format("{}: its format is {}, and not mds", where, format));
+  }
+  require_version(shard, where);
+  const json& raw = shard.at("raw_data");
+  Shard result{.name = raw.at("basename").get<std::string>(),
+               .bytes = raw.at("bytes").get<std::uint64_t>(),
+               .samples = shard.at("samples").get<std::int64_t>(),
+               .packed = read_packed(shard)};
+  if (!is_inside(result.name) || result.samples < 0) {
+    throw Error(ErrorCode::corrupt, fmt::format("{}: a file \"{}\" with {} samples cannot be", where,
+                                                result.name, result.samples));
+  }
+  if (result.packed && (!is_inside(result.packed->name) || result.bytes > kMostPackedShard)) {
+    throw Error(ErrorCode::corrupt, fmt::format("{}: a file \"{}\" that unpacks to {} bytes cannot be", where,
+                                                result.packed->name, result.bytes));
+  }
+  return result;
+}
+
+bool are_same(const std::vector<MdsColumn>& a, const std::vector<MdsColumn>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const MdsColumn& x, const MdsColumn& y) {
+    return x.name == y.name && x.encoding == y.encoding && x.size == y.size;
+  });
+}
+
+std::string read_text(const FileList& files) {
+  const Descriptor opened = files.open(std::size_t{0});
+  const RecordFile file{.files = files, .index = 0, .fd = opened.get()};
+  if (file.bytes() > kMostIndexBytes) throw file.damage(0, "it is too large for an index of shards");
+  std::string text(file.bytes(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+Index read_index(const std::string& text, const std::string& path) {
+  Index index;
+  try {
+    const json root = json::parse(text);
+    require_version(root, fmt::format("open {}", path));
+    for (const json& shard : root.at("shards")) {
+      const std::string where = fmt::format("open {}: shard {}", path, index.shards.size());
+      index.shards.push_back(read_shard(shard, where));
+      std::vector<MdsColumn> columns = read_columns(shard, where);
+      if (index.columns.empty())
+        index.columns = std::move(columns);
+      else if (!are_same(index.columns, columns)) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("{}: its columns are not those of the first", where));
+      }
+    }
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("open {}: it is no index of MDS shards ({})", path, error.what()));
+  }
+  if (index.shards.empty())
+    throw Error(ErrorCode::not_found, fmt::format("open {}: it names no shards", path));
+  return index;
+}
+
+// A shard that was unpacked beside needs no unpacking.
+void choose_files(Index& index, const FileList& index_file) {
+  const std::string path = index_file.path(0);
+  const std::filesystem::path directory = std::filesystem::path(path).parent_path();
+  const auto is_packed = made_on_first_rank(index_file.crew(), "look for shards", [&] {
+    std::vector<std::uint8_t> packed;
+    for (const Shard& shard : index.shards) {
+      std::error_code error;
+      packed.push_back(shard.packed && !std::filesystem::is_regular_file(directory / shard.name, error) ? 1
+                                                                                                        : 0);
+      if (packed.back() == 0 || is_zstd(shard.packed->compression)) continue;
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("open {}: shard {}: {} is compressed by {}, and rota unpacks zstd alone; write "
+                      "it with zstd or without compression, or unpack it beside, as {}",
+                      path, packed.size() - 1, shard.packed->name, shard.packed->compression, shard.name));
+    }
+    return packed;
+  });
+  for (std::size_t i = 0; i < is_packed.size(); ++i) {
+    if (is_packed[i] == 0) index.shards[i].packed.reset();
+  }
+}
+
+// The columns that are wanted, as numbers, in order.
+std::vector<std::size_t> choose(const std::vector<MdsColumn>& columns, const MdsOptions& options,
+                                const std::string& path) {
+  std::vector<std::size_t> chosen;
+  const auto add = [&](std::size_t i) {
+    if (!columns[i].field) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("open {}: column \"{}\" is {}{}; name the columns to read with MdsOptions::columns",
+                      path, columns[i].name, columns[i].encoding,
+                      columns[i].encoding == "pkl" ? ", and unpickling can run anything" : ""));
+    }
+    chosen.push_back(i);
+  };
+  for (std::size_t i = 0; options.columns.empty() && i < columns.size(); ++i) add(i);
+  for (const std::string& name : options.columns) {
+    const auto found =
+        std::find_if(columns.begin(), columns.end(), [&](const auto& c) { return c.name == name; });
+    if (found == columns.end()) {
+      std::string names;
+      for (const MdsColumn& column : columns) names += (names.empty() ? "\"" : ", \"") + column.name + '"';
+      throw Error(ErrorCode::not_found,
+                  fmt::format("open {}: no column \"{}\"; it has {}", path, name, names));
+    }
+    add(static_cast<std::size_t>(found - columns.begin()));
+  }
+  return chosen;
+}
+
+class MdsFormat final : public RecordFormat {
+ public:
+  MdsFormat(Index index, std::vector<std::size_t> chosen)
+      : index_(std::move(index)), chosen_(std::move(chosen)) {
+    for (const std::size_t i : chosen_) fields_.push_back(*index_.columns[i].field);
+    for (const MdsColumn& column : index_.columns) head_bytes_ += column.size ? 0 : sizeof(std::uint32_t);
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "mds"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] FileEncoding encoding(const RecordFile& file) const override {
+    const Shard& shard = index_.shards[file.index];
+    const std::uint64_t expected = shard.packed ? shard.packed->bytes : shard.bytes;
+    if (file.bytes() != expected) {
+      throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), expected));
+    }
+    return {.compression = shard.packed ? Compression::zstd : Compression::none,
+            .raw_bytes = static_cast<std::int64_t>(shard.bytes)};
+  }
+
+  // As if none were packed: whether they are may change without the samples changing.
+  [[nodiscard]] std::optional<Fingerprint> identity() const override {
+    FingerprintBuilder builder;
+    for (const Shard& shard : index_.shards) {
+      builder.add(shard.name).add(static_cast<std::int64_t>(shard.bytes));
+    }
+    return builder.finish();
+  }
+
+  // A shard: how many samples; where each begins, and the last ends; a copy of its part of index.json;
+  // samples.
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    const std::vector<std::uint32_t> offsets = read_offsets(file);
+    RecordIndex result{.samples = std::ssize(offsets) - 1, .ranges = {}, .keys = {}};
+    Scan scan(file);
+    std::vector<ByteRange> columns;
+    for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+      find_columns(file, {.offset = offsets[i], .bytes = offsets[i + 1] - offsets[i]}, scan, columns);
+      for (const std::size_t c : chosen_) {
+        const MdsColumn& column = index_.columns[c];
+        result.ranges.push_back(column.has_shape ? skip_mds_shape(file, column, columns[c], scan)
+                                                 : columns[c]);
+      }
+    }
+    return result;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::uint32_t> read_offsets(const RecordFile& file) const {
+    const Shard& shard = index_.shards[file.index];
+    std::uint32_t samples = 0;
+    if (shard.bytes < sizeof(samples)) throw file.damage(0, "it is no shard");
+    file.read(0, std::as_writable_bytes(std::span(&samples, 1)));
+    if (samples != static_cast<std::uint64_t>(shard.samples) ||
+        shard.bytes / sizeof(samples) < samples + 2ULL) {
+      throw file.damage(
+          0, fmt::format("it says that it has {} samples, and index.json {}", samples, shard.samples));
+    }
+    std::vector<std::uint32_t> offsets(samples + std::size_t{1});
+    file.read(sizeof(samples), std::as_writable_bytes(std::span(offsets)));
+    const auto fall = std::adjacent_find(offsets.begin(), offsets.end(), std::greater<>());
+    if (fall != offsets.end() || offsets.back() > shard.bytes) {
+      throw file.damage(sizeof(samples), "its samples are not one behind the other inside of it");
+    }
+    return offsets;
+  }
+
+  // A sample: the sizes of columns that differ, then the columns.
+  void find_columns(const RecordFile& file, ByteRange sample, Scan& scan,
+                    std::vector<ByteRange>& columns) const {
+    const auto head = scan.at(sample.offset, head_bytes_);
+    if (sample.bytes < head_bytes_ || head.size() < head_bytes_) {
+      throw file.damage(sample.offset, "a sample is too short for its columns");
+    }
+    columns.clear();
+    std::uint64_t at = sample.offset + head_bytes_;
+    std::size_t size_at = 0;
+    for (const MdsColumn& column : index_.columns) {
+      std::uint32_t size = 0;
+      if (column.size) {
+        size = *column.size;
+      } else {
+        std::memcpy(&size, head.data() + size_at, sizeof(size));
+        size_at += sizeof(size);
+      }
+      columns.push_back({.offset = at, .bytes = size});
+      at += size;
+    }
+    if (at == sample.offset + sample.bytes) return;
+    throw file.damage(sample.offset, fmt::format("the columns of a sample take {} bytes, and the sample {}",
+                                                 at - sample.offset, sample.bytes));
+  }
+
+  Index index_;
+  std::vector<std::size_t> chosen_;
+  std::vector<Field> fields_;
+  std::size_t head_bytes_ = 0;
+};
+
+}  // namespace
+
+}  // namespace rota::internal
+
+namespace rota {
+
+void MdsOptions::validate() const { internal::require_distinct("MdsOptions::columns", columns); }
+
+std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
+  mpi::together(internal::files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
+  const internal::FileList index_file =
+      internal::files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
+  const std::string path = index_file.path(0);
+  const std::string text = index_file.crew().on_first_rank("read the index of shards", [&] {
+    if (index_file.size() == 1) return internal::read_text(index_file);
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("open {}: it is one of {} files, and MDS has one index.json", path, index_file.size()));
+  });
+  internal::Index index = internal::read_index(text, path);
+  std::vector<std::size_t> chosen = internal::choose(index.columns, options, path);
+  internal::choose_files(index, index_file);
+  std::vector<std::string> names;
+  for (const internal::Shard& shard : index.shards)
+    names.push_back(shard.packed ? shard.packed->name : shard.name);
+  internal::FileList shards = index_file.beside(names);
+  std::vector<std::string> columns;
+  columns.reserve(chosen.size());
+  for (const std::size_t i : chosen) columns.push_back(index.columns[i].name);
+  return internal::make_record_source(
+      std::move(shards), std::make_unique<internal::MdsFormat>(std::move(index), std::move(chosen)),
+      fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));
+}
+
+}  // namespace rota

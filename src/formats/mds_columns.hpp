@@ -1,0 +1,36 @@
+#pragma once
+
+// The columns of MosaicML's shards (MDS): how their encodings lie in a sample, and as what fields they are
+// read.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/records.hpp"
+#include "rota/source.hpp"
+
+namespace rota::internal {
+
+/// One column of a sample.
+struct MdsColumn {
+  std::string name;
+  std::string encoding;               ///< as index.json has it
+  std::optional<std::uint32_t> size;  ///< in bytes; nothing: it differs, and stands before the columns
+  std::optional<Field> field;         ///< nothing: rota cannot read it
+  bool has_shape = false;             ///< an array, with its shape before its values
+};
+
+/// The column `name` of this encoding and size. Throws Error{corrupt}, headed by `where`, where the two
+/// disagree.
+MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<std::uint32_t> size,
+                          const std::string& where);
+
+/// The values of an array whose shape stands before them, in `range` of `file`. Throws Error{corrupt}, and
+/// Error{unsupported} for more than one dimension.
+ByteRange skip_mds_shape(const RecordFile& file, const MdsColumn& column, ByteRange range, Scan& scan);
+
+}  // namespace rota::internal

@@ -1,0 +1,226 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "catalog/serialize.hpp"
+#include "formats/formats.hpp"
+#include "formats/records.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+// X.idx: nine bytes of magic; version (uint64) and type (uint8); how many sequences, and how many entries of
+// the document index (uint64); of each sequence its tokens (int32), then of each its first byte in X.bin
+// (int64); the document index, which is the first sequence of each document, and the number of sequences
+// (int64); where data are multimodal, a mode (int8) of each sequence, which is not read.
+constexpr std::string_view kIndexMagic{"MMIDIDX\0\0", 9};
+constexpr std::uint64_t kSequencesAt = 9 + 8 + 1;
+constexpr std::uint64_t kEntriesAt = kSequencesAt + 8;
+constexpr std::uint64_t kIndexHeadBytes = kEntriesAt + 8;
+constexpr std::uint64_t kIndexVersion = 1;
+constexpr std::array<std::optional<DType>, 9> kElementTypes = {std::nullopt,   DType::uint8,   DType::int8,
+                                                               DType::int16,   DType::int32,   DType::int64,
+                                                               DType::float64, DType::float32, DType::uint16};
+
+std::string bin_name(const std::string& idx) { return idx.substr(0, idx.size() - 4) + ".bin"; }
+
+/// What stands first in an index.
+struct Head {
+  DType dtype = DType::uint8;
+  std::uint64_t sequences = 0;
+  std::uint64_t entries = 0;  // of the document index
+
+  [[nodiscard]] std::uint64_t places_at() const noexcept { return kIndexHeadBytes + sequences * 4; }
+  [[nodiscard]] std::uint64_t documents_at() const noexcept { return places_at() + sequences * 8; }
+};
+
+// Parts of an index lie inside of it, and nothing else does.
+void require_sizes(const RecordFile& file, const Head& head) {
+  if (head.sequences > (file.bytes() - kIndexHeadBytes) / 12) {
+    throw file.damage(kSequencesAt,
+                      fmt::format("it says that there are {} sequences, more than its {} bytes can tell of",
+                                  head.sequences, file.bytes()));
+  }
+  const std::uint64_t rest = file.bytes() - head.documents_at();
+  if (head.entries > rest / 8) {
+    throw file.damage(kEntriesAt, fmt::format("it says that its document index has {} entries, and {} bytes "
+                                              "are left for it; it was cut short: restore it",
+                                              head.entries, rest));
+  }
+  const std::uint64_t modes = rest - head.entries * 8;
+  if (modes == 0 || modes == head.sequences) return;
+  throw file.damage(file.bytes() - modes,
+                    fmt::format("{} bytes follow the document index, and none or one for "
+                                "each of {} sequences were to: restore it",
+                                modes, head.sequences));
+}
+
+Head read_head(const RecordFile& file) {
+  std::array<std::byte, kIndexHeadBytes> bytes{};
+  if (file.bytes() < bytes.size()) throw file.damage(0, "it is no index of Megatron-LM, or was cut short");
+  file.read(0, bytes);
+  if (std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) != 0) {
+    throw file.damage(0, "it is no index of Megatron-LM");
+  }
+  if (const auto version = number_at<std::uint64_t>(bytes, 9); version != kIndexVersion) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("open {}: version {} of Megatron-LM's index; rota knows {}", file.path(), version,
+                            kIndexVersion));
+  }
+  const auto code = number_at<std::uint8_t>(bytes, 17);
+  if (code >= kElementTypes.size() || !kElementTypes.at(code))
+    throw file.damage(17, fmt::format("type {} is not known", code));
+  const Head head{.dtype = *kElementTypes.at(code),
+                  .sequences = number_at<std::uint64_t>(bytes, kSequencesAt),
+                  .entries = number_at<std::uint64_t>(bytes, kEntriesAt)};
+  require_sizes(file, head);
+  return head;
+}
+
+// Of X.idx, where the sequences lie in `data`, X.bin.
+std::vector<ByteRange> read_sequences(const RecordFile& file, const Head& head, const RecordFile& data) {
+  std::vector<std::int32_t> lengths(head.sequences);
+  std::vector<std::int64_t> places(head.sequences);
+  file.read(kIndexHeadBytes, std::as_writable_bytes(std::span(lengths)));
+  file.read(head.places_at(), std::as_writable_bytes(std::span(places)));
+  std::vector<ByteRange> sequences;
+  sequences.reserve(lengths.size());
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const auto offset = static_cast<std::uint64_t>(places[i]);
+    const auto bytes = static_cast<std::uint64_t>(lengths[i]) * size_of(head.dtype);
+    if (places[i] < 0 || lengths[i] < 0 || offset > data.bytes() || bytes > data.bytes() - offset) {
+      throw file.damage(head.places_at() + i * 8,
+                        fmt::format("sequence {} is {} tokens at byte {} of {}, which has {} bytes", i,
+                                    lengths[i], places[i], data.path(), data.bytes()));
+    }
+    sequences.push_back({.offset = offset, .bytes = bytes});
+  }
+  return sequences;
+}
+
+// The first sequence of each document, and behind the last.
+std::vector<std::int64_t> read_documents(const RecordFile& file, const Head& head) {
+  const auto damaged = [&](std::size_t entry, const std::string& what) {
+    return file.damage(head.documents_at() + entry * 8,
+                       fmt::format("its document index {}; restore it, or take each sequence for a sample "
+                                   "(MegatronOptions::sequence_is_sample)",
+                                   what));
+  };
+  std::vector<std::int64_t> begins(head.entries);
+  file.read(head.documents_at(), std::as_writable_bytes(std::span(begins)));
+  if (begins.empty()) throw damaged(0, "has no entry, and one is the least");
+  if (begins.front() != 0) throw damaged(0, fmt::format("begins with {}, and not with 0", begins.front()));
+  const auto fall = std::adjacent_find(begins.begin(), begins.end(), std::greater<>());
+  if (fall != begins.end()) {
+    throw damaged(static_cast<std::size_t>(fall - begins.begin()) + 1,
+                  fmt::format("falls from {} to {}", *fall, fall[1]));
+  }
+  if (begins.back() != static_cast<std::int64_t>(head.sequences)) {
+    throw damaged(begins.size() - 1,
+                  fmt::format("ends with {}, and there are {} sequences", begins.back(), head.sequences));
+  }
+  return begins;
+}
+
+// The sequences of each document as one.
+std::vector<ByteRange> join_documents(const RecordFile& file, const Head& head,
+                                      std::span<const ByteRange> sequences) {
+  const std::vector<std::int64_t> begins = read_documents(file, head);
+  std::vector<ByteRange> documents;
+  documents.reserve(begins.size() - 1);
+  std::uint64_t end = 0;  // of the document before: where one without sequences is said to be
+  for (std::size_t i = 0; i + 1 < begins.size(); ++i) {
+    const auto first = static_cast<std::size_t>(begins[i]);
+    const auto last = static_cast<std::size_t>(begins[i + 1]);
+    ByteRange document{.offset = first < last ? sequences[first].offset : end, .bytes = 0};
+    for (std::size_t k = first; k < last; ++k) {
+      if (sequences[k].offset != document.offset + document.bytes) {
+        throw Error(
+            ErrorCode::unsupported,
+            fmt::format("open {}: byte {}: sequence {} does not follow the one before it, of the same "
+                        "document ({}), in the file of tokens; take each sequence for a sample "
+                        "(MegatronOptions::sequence_is_sample)",
+                        file.path(), head.places_at() + k * 8, k, i));
+      }
+      document.bytes += sequences[k].bytes;
+    }
+    end = document.offset + document.bytes;
+    documents.push_back(document);
+  }
+  return documents;
+}
+
+class MegatronFormat final : public RecordFormat {
+ public:
+  // `indices` are the files X.idx; this format is one of the files X.bin, in the same order.
+  MegatronFormat(FileList indices, DType dtype, const MegatronOptions& options)
+      : indices_(std::move(indices)),
+        options_(options),
+        fields_{{.name = "tokens", .dtype = dtype, .shape = {}, .ragged = true}} {}
+
+  [[nodiscard]] std::string_view name() const override {
+    return options_.sequence_is_sample ? "sequences of megatron" : "megatron";
+  }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] RecordIndex index(const RecordFile& data) const override {
+    const Descriptor opened = indices_.open(data.index);
+    const RecordFile file{.files = indices_, .index = data.index, .fd = opened.get()};
+    const Head head = read_head(file);
+    if (head.dtype != fields_[0].dtype) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("open {}: its tokens are {}, and {} in {}; join files of one type", file.path(),
+                              to_string(head.dtype), to_string(fields_[0].dtype), indices_.path(0)));
+    }
+    RecordIndex index{.samples = 0, .ranges = read_sequences(file, head, data), .keys = {}};
+    if (!options_.sequence_is_sample) index.ranges = join_documents(file, head, index.ranges);
+    index.samples = std::ssize(index.ranges);
+    return index;
+  }
+
+ private:
+  FileList indices_;
+  MegatronOptions options_;
+  std::vector<Field> fields_;
+};
+
+bool is_idx_name(std::string_view name) { return name.ends_with(".idx"); }
+
+}  // namespace
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const MegatronOptions& options) {
+  internal::FileList indices = internal::files_of(catalog).only(internal::is_idx_name);
+  std::vector<std::string> names;
+  const auto reader = indices.read_names();
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    const std::string& name = (*reader)[i];
+    if (!internal::is_idx_name(name)) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("open {}: an index of Megatron-LM is named *.idx", indices.path(i)));
+    }
+    names.push_back(internal::bin_name(name));
+  }
+  internal::FileList data = indices.beside(names);
+  data.expect_as(indices);
+  const auto dtype = internal::made_on_first_rank(indices.crew(), "look into the first index", [&] {
+    const internal::Descriptor opened = indices.open(std::size_t{0});
+    return internal::read_head({.files = indices, .index = 0, .fd = opened.get()}).dtype;
+  });
+  // All that is found in X.bin comes from X.idx.
+  const std::string signature =
+      fmt::format("{} of megatron {}", options.sequence_is_sample ? "sequences" : "documents",
+                  to_string(indices.fingerprint_with_times()));
+  auto format = std::make_unique<internal::MegatronFormat>(std::move(indices), dtype, options);
+  return internal::make_record_source(std::move(data), std::move(format), signature);
+}
+
+}  // namespace rota

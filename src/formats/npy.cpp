@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "catalog/serialize.hpp"
+#include "formats/formats.hpp"
+#include "formats/npy_header.hpp"
+#include "formats/records.hpp"
+#include "formats/strided.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+std::vector<NpyHeader> read_headers(const FileList& files) {
+  const auto index = index_open_files(files, "npy", [](const RecordFile& file) {
+    std::uint64_t at = 0;
+    return serialize(read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
+      file.read(at, to);
+      at += to.size();
+    }));
+  });
+  std::vector<NpyHeader> headers(files.size());
+  for (std::size_t i = 0; i < headers.size(); ++i) headers[i] = deserialize<NpyHeader>((*index)[i]);
+  return headers;
+}
+
+void require_alike(const FileList& files, const std::vector<NpyHeader>& headers) {
+  for (std::size_t i = 1; i < headers.size(); ++i) {
+    if (are_alike(headers[i], headers[0])) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: the array is {}, and {} in {}; only leading extents may differ",
+                            files.path(i), describe(headers[i]), describe(headers[0]), files.path(0)));
+  }
+}
+
+std::shared_ptr<const Source> make_rows(FileList files, const std::vector<NpyHeader>& headers) {
+  StridedLayout layout{.format = "npy",
+                       .field = {.name = "data", .dtype = headers[0].dtype, .shape = row_shape(headers[0])},
+                       .files = {}};
+  layout.stride_bytes = layout.field.row_bytes();
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const NpyHeader& header = headers[i];
+    if (header.shape.empty() || header.has_columns()) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format(
+              "open {}: the array {}; set NpyOptions::file_is_sample, or write it again", files.path(i),
+              header.shape.empty() ? "has no rows" : "is in Fortran order, in which rows are scattered"));
+    }
+    layout.files.push_back({.first = header.data_at, .samples = header.shape[0]});
+  }
+  return make_strided_source(std::move(files), std::move(layout));
+}
+
+/// Each file is one record.
+class NpyFiles final : public RecordFormat {
+ public:
+  explicit NpyFiles(std::vector<NpyHeader> headers) : headers_(std::move(headers)) {
+    const NpyHeader& first = headers_[0];
+    const bool is_ragged = std::any_of(headers_.begin(), headers_.end(),
+                                       [&](const auto& other) { return other.shape != first.shape; });
+    fields_ = {{.name = "data",
+                .dtype = first.dtype,
+                .shape = is_ragged ? row_shape(first) : first.shape,
+                .ragged = is_ragged}};
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "npy files"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    const NpyHeader& header = headers_[file.index];
+    return {.samples = 1, .ranges = {{.offset = header.data_at, .bytes = header.data_bytes()}}, .keys = {}};
+  }
+  [[nodiscard]] bool has_plain_ranges(const RecordFile& file) const override {
+    return !headers_[file.index].has_columns();
+  }
+  void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
+            std::span<std::byte> to) const override {
+    const NpyHeader& header = headers_[file.index];
+    if (!header.has_columns()) return file.read(range.offset, to);
+    std::vector<std::byte> columns(to.size());
+    file.read(range.offset, columns);
+    to_c_order(header, columns, to);
+  }
+
+ private:
+  std::vector<NpyHeader> headers_;
+  std::vector<Field> fields_;
+};
+
+}  // namespace
+
+bool is_npy(const FileList& files, std::size_t i) {
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  const Descriptor file = files.open(i);
+  std::array<char, kMagic.size()> found{};
+  const std::int64_t got = read_at(file.get(), std::as_writable_bytes(std::span(found)), 0);
+  return got == std::ssize(found) && std::string_view(found.data(), found.size()) == kMagic;
+}
+
+std::shared_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options) {
+  std::vector<NpyHeader> headers = read_headers(files);
+  require_alike(files, headers);
+  if (!options.file_is_sample) return make_rows(std::move(files), headers);
+  return make_record_source(std::move(files), std::make_unique<NpyFiles>(std::move(headers)), "npy files");
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
+  return internal::make_npy_source(internal::files_of(catalog).with_sizes(), options);
+}
+
+}  // namespace rota

@@ -1,0 +1,251 @@
+#include "rota/open.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "catalog/format_names.hpp"
+#include "formats/decompression.hpp"
+#include "formats/formats.hpp"
+#include "formats/records.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+
+// Such a directory has other files, too.
+bool is_mds(const FileList& files) {
+  if (files.listing().is_computed()) return false;  // index.json is of no pattern
+  bool has_index = false;
+  bool has_shard = false;
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size() && !(has_index && has_shard); ++i) {
+    const std::string& name = (*names)[i];
+    if (name == "index.json") has_index = true;
+    if (name.ends_with(".mds") || name.ends_with(".mds.zstd")) has_shard = true;
+  }
+  return has_index && has_shard;
+}
+
+template <typename Test>
+bool all_of(const FileList& files, Test&& test) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!test(files, i)) return false;
+  }
+  return true;
+}
+
+// Behind which there may be another suffix.
+std::string_view without_packing(std::string_view name) {
+  for (const std::string_view suffix : {".gz", ".zst", ".zstd"}) {
+    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  }
+  return name;
+}
+
+bool are_json_lines(const FileList& files) {
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string whole = (*names)[i];
+    const std::string_view name = without_packing(whole);
+    if (!name.ends_with(".jsonl") && !name.ends_with(".ndjson")) return false;
+  }
+  return true;
+}
+
+bool is_empty(const FileList& files, std::size_t i) { return size_of_open(files.open(i).get()) == 0; }
+
+// A TFRecord file without records is empty.
+bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
+  return is_empty(files, i) || is_tfrecord(files, i);
+}
+
+// Of the formats that are found, that of files with such names; "" for others.
+std::string_view format_by_name(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSuffixes = {
+      {{".tar", "tar"},
+       {".tgz", "tar"},
+       {".h5", "hdf5"},
+       {".hdf5", "hdf5"},
+       {".tfrecord", "tfrecord"},
+       {".tfrecords", "tfrecord"},
+       {".npy", "npy"},
+       {".jsonl", "lines"},
+       {".ndjson", "lines"}}};
+  const std::string_view bare = without_packing(name);
+  for (const auto& [suffix, format] : kSuffixes) {
+    if (bare.ends_with(suffix)) return format;
+  }
+  return {};
+}
+
+constexpr std::string_view kWhatToDo =
+    "restore it, or leave it out by a glob, or say which format it is (\"files\": each file is a sample)";
+
+// File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole,
+// and Error{unsupported} where files of that format may not be compressed.
+void refuse_damaged(const FileList& files, std::size_t i, std::string_view format) {
+  const Descriptor opened = files.open(i);
+  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  const Compression compression = compression_of(file);
+  if (compression == Compression::none) {
+    throw file.damage(0, fmt::format("it is named as {}, and does not begin so: it is damaged, cut short or "
+                                     "something else; {}",
+                                     format, kWhatToDo));
+  }
+  if (format != "tar" && format != "lines") {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("open {}: it is compressed, and only tar, lines and mds are unpacked as they are "
+                            "read; unpack it first",
+                            file.path()));
+  }
+  // All of it: a checksum stands at its end.
+  decompress(file, compression, [](std::span<const std::byte>) { return true; });
+}
+
+bool is_of(std::string_view format, const FileList& files, std::size_t i, const std::string& name) {
+  if (format == "tar") return is_tar(files, i);
+  if (format == "hdf5") return has_hdf5_signature(files, i);
+  if (format == "tfrecord") return is_tfrecord_or_empty(files, i);
+  return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
+}
+
+// A directory with one damaged or foreign file among others is not to become a dataset of raw bytes. Names
+// that are computed end alike, and may be beyond number: one is looked at.
+void refuse_mixed(const FileList& files) {
+  const auto names = files.read_names();
+  const std::size_t looked_at =
+      files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
+  for (std::size_t i = 0; i < looked_at; ++i) {
+    const std::string name = (*names)[i];
+    const std::string_view format = format_by_name(name);
+    if (format.empty()) continue;
+    std::size_t other = 0;
+    while (other + 1 < files.size() && is_of(format, files, other, (*names)[other])) ++other;
+    const std::string other_name = (*names)[other];
+    if (format_by_name(other_name) == format) refuse_damaged(files, other, format);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.directory(), name,
+                            format, files.path(other), kWhatToDo));
+  }
+}
+
+std::string format_of(const FileList& files) {
+  if (is_mds(files)) return "mds";
+  if (all_of(files, has_hdf5_signature)) return "hdf5";
+  if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
+  if (all_of(files, is_tar)) return "tar";
+  if (all_of(files, is_npy)) return "npy";
+  if (are_json_lines(files)) return "lines";
+  refuse_mixed(files);
+  return "files";
+}
+
+}  // namespace
+
+void require_distinct(std::string_view option, std::span<const std::string> names) {
+  std::set<std::string_view> seen;
+  for (const std::string& name : names) {
+    if (!name.empty() && seen.insert(name).second) continue;
+    throw Error(ErrorCode::invalid_argument, fmt::format("{}: \"{}\" is {}; name each once", option, name,
+                                                         name.empty() ? "no name" : "named twice"));
+  }
+}
+
+bool has_hdf5_signature(const FileList& files, std::size_t i) {
+  const Descriptor file = files.open(i);
+  const auto end = static_cast<std::uint64_t>(std::max<std::int64_t>(size_of_open(file.get()), 0));
+  for (std::uint64_t offset = 0; offset + kSignature.size() <= end; offset = offset == 0 ? 512 : offset * 2) {
+    std::array<char, kSignature.size()> found{};
+    if (read_at(file.get(), std::as_writable_bytes(std::span(found)), offset) < 0) {
+      throw system_error("read", files.path(i), errno);
+    }
+    if (std::string_view(found.data(), found.size()) == kSignature) return true;
+  }
+  return false;
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::vector<std::string> formats() {
+  return {internal::format_names().begin(), internal::format_names().end()};
+}
+
+std::string find_format(const Catalog& catalog) {
+  const internal::FileList& files = internal::files_of(catalog);
+  return files.crew().on_first_rank("look which format it is", [&] {
+    std::string format = files.kept().format();
+    if (!format.empty()) return format;
+    format = internal::format_of(files);
+    files.kept().set_format(format);
+    return format;
+  });
+}
+
+std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
+  const std::string known = format == "auto" ? find_format(catalog) : format;
+  internal::require_format("open " + internal::files_of(catalog).directory(), known);
+  if (known == "hdf5") return open_hdf5(catalog);
+  if (known == "tfrecord") return open_tfrecord(catalog);
+  if (known == "tar") return open_tar(catalog);
+  if (known == "lines") return open_lines(catalog);
+  if (known == "npy") return open_npy(catalog);
+  if (known == "npz") return open_npz(catalog);
+  if (known == "tokens") return open_tokens(catalog);
+  if (known == "megatron") return open_megatron(catalog);
+  if (known == "mds") return open_mds(catalog);
+  return open_files(catalog);
+}
+
+std::shared_ptr<const Source> open(const std::filesystem::path& path, const std::string& format) {
+  internal::require_format("open " + path.native(), format);
+  return open(Catalog(path), format);
+}
+std::shared_ptr<const Source> open_files(const std::filesystem::path& path) {
+  return open_files(Catalog(path));
+}
+std::shared_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options) {
+  options.validate();
+  return open_hdf5(Catalog(path), options);
+}
+std::shared_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
+                                            const TfRecordOptions& options) {
+  return open_tfrecord(Catalog(path), options);
+}
+std::shared_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options) {
+  options.validate();
+  return open_tar(Catalog(path), options);
+}
+std::shared_ptr<const Source> open_lines(const std::filesystem::path& path) {
+  return open_lines(Catalog(path));
+}
+std::shared_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options) {
+  return open_npy(Catalog(path), options);
+}
+std::shared_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options) {
+  options.validate();
+  return open_npz(Catalog(path), options);
+}
+std::shared_ptr<const Source> open_tokens(const std::filesystem::path& path, const TokensOptions& options) {
+  options.validate();
+  return open_tokens(Catalog(path), options);
+}
+std::shared_ptr<const Source> open_megatron(const std::filesystem::path& path,
+                                            const MegatronOptions& options) {
+  return open_megatron(Catalog(path), options);
+}
+std::shared_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options) {
+  options.validate();
+  return open_mds(Catalog(path), options);
+}
+
+}  // namespace rota

@@ -1,0 +1,115 @@
+#include "formats/open_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+
+#include "rota/types.hpp"
+
+namespace rota::internal {
+
+void require_expected(const FileSamples& samples, const FileList& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::int64_t expected = files.expected_samples(i);
+    if (expected < 0 || expected == samples.count(i)) continue;
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("open {}: it has {} samples, and the manifest says {}; restore the file, or mend the "
+                    "manifest",
+                    files.path(i), samples.count(i), expected));
+  }
+}
+
+Descriptor open_unchanged(const FileList& files, std::size_t i) {
+  Descriptor descriptor = files.open(i);
+  const std::int64_t now = size_of_open(descriptor.get());
+  if (now == files.bytes(i)) return descriptor;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
+                  "the dataset anew as another one",
+                  files.path(i), now, files.bytes(i)));
+}
+
+OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
+    : files_(std::move(files)),
+      shared_(std::move(shared)),
+      most_kept_(static_cast<std::size_t>(files_.crew().options.max_open_files)) {
+  if (files_.size() > most_kept_) return;
+  all_.resize(files_.size());
+  for (std::size_t i = 0; i < files_.size(); ++i) {
+    if (!is_shared() || !shared_->has(i)) all_[i] = open_unchanged(files_, i);
+  }
+}
+
+OpenFiles::Handle OpenFiles::open(std::size_t i) const {
+  if (is_shared() && shared_->has(i)) return Handle(shared_->open(i));
+  return all_.empty() ? Handle(open_one_of_many(i)) : Handle(all_[i].get());
+}
+
+OpenFiles::Held OpenFiles::open_one_of_many(std::size_t i) const {
+  std::unique_lock lock(mutex_);
+  Slot& slot = slots_[i];
+  opened_.wait(lock, [&] { return !slot.is_being_opened; });
+  Held held = slot.held.lock();
+  if (slot.kept) {
+    kept_.splice(kept_.begin(), kept_, *slot.kept);
+    return held;
+  }
+  if (held == nullptr) return open_anew(i, slot, lock);
+  const Kept surplus = make_place();
+  kept_.emplace_front(i, held);
+  slot.kept = kept_.begin();
+  lock.unlock();  // before what was kept is closed
+  return held;
+}
+
+// The lock is given back meanwhile.
+OpenFiles::Held OpenFiles::open_anew(std::size_t i, Slot& slot, std::unique_lock<std::mutex>& lock) const {
+  slot.is_being_opened = true;
+  Kept surplus = make_place();
+  ++being_opened_;
+  lock.unlock();
+  Held held;
+  std::exception_ptr error;
+  try {
+    surplus.clear();
+    held = std::make_shared<const Descriptor>(open_unchanged(files_, i));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  --being_opened_;
+  slot.is_being_opened = false;
+  opened_.notify_all();
+  if (error) std::rethrow_exception(error);
+  kept_.emplace_front(i, held);
+  slot.kept = kept_.begin();
+  slot.held = held;
+  return held;
+}
+
+// Returns what has to go for one more.
+OpenFiles::Kept OpenFiles::make_place() const {
+  Kept surplus;
+  while (!kept_.empty() && kept_.size() + being_opened_ >= most_kept_) {
+    slots_[kept_.back().first].kept.reset();
+    surplus.splice(surplus.end(), kept_, std::prev(kept_.end()));
+  }
+  return surplus;
+}
+
+std::shared_ptr<const void> OpenFiles::hold(const FileSamples& samples, SampleRange range, bool reads) const {
+  if (!is_shared() || range.begin == range.end) return nullptr;
+  const std::size_t first = samples.find(range.begin).file;
+  const std::size_t last = samples.find(range.end - 1).file;
+  return shared_->hold({.first = first,
+                        .last = last + 1,
+                        .has_all_of_first = samples.first(first) == range.begin,
+                        .has_all_of_last = samples.first(last) + samples.count(last) == range.end},
+                       reads);
+}
+
+}  // namespace rota::internal

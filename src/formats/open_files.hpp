@@ -1,0 +1,92 @@
+#pragma once
+
+// The files of a dataset whose samples are parts of files, open for reading.
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "formats/shared_files.hpp"
+#include "rota/source.hpp"
+#include "source/file_samples.hpp"
+
+namespace rota::internal {
+
+/// Throws Error{mismatch} naming a file that has another number of samples than was said when it was listed.
+void require_expected(const FileSamples& samples, const FileList& files);
+
+/// The descriptor of file `i`. Throws Error{corrupt} for one whose size is not the one it had when it was
+/// listed: where its data lie is no longer known; Error{not_found}, Error{io}.
+Descriptor open_unchanged(const FileList& files, std::size_t i);
+
+/// Files that are open for reading, one descriptor each for all threads: all of them where they are few
+/// (CatalogOptions::max_open_files), else those that were read last; those that are being read may come on
+/// top. Files that are shared are read from memory. Any thread.
+class OpenFiles {
+ public:
+  /// An open file. It must not outlive the OpenFiles.
+  class Handle {
+   public:
+    explicit Handle(int fd) noexcept : fd_(fd) {}
+    explicit Handle(std::shared_ptr<const Descriptor> held) noexcept
+        : fd_(held->get()), held_(std::move(held)) {}
+    explicit Handle(std::shared_ptr<const FileMemory> memory) noexcept
+        : fd_(memory->fd()), memory_(memory.get()), held_(std::move(memory)) {}
+    [[nodiscard]] int get() const noexcept { return fd_; }
+    /// What to read in place of the file; null where that is the file.
+    [[nodiscard]] const FileMemory* memory() const noexcept { return memory_; }
+
+   private:
+    int fd_;
+    const FileMemory* memory_ = nullptr;
+    std::shared_ptr<const void> held_;
+  };
+
+  /// Opens them, if they are few, but for those that are `shared`. Throws as `open` does.
+  explicit OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared = nullptr);
+
+  [[nodiscard]] const FileList& list() const noexcept { return files_; }
+  /// Throws as open_unchanged does; of shared files, as fetch_file does.
+  [[nodiscard]] Handle open(std::size_t i) const;
+
+  /// For the virtuals of Source that have these names.
+  [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }
+  [[nodiscard]] bool unpacks(std::size_t i) const noexcept { return is_shared() && shared_->unpacks(i); }
+  [[nodiscard]] std::shared_ptr<const void> hold(const FileSamples& samples, SampleRange range,
+                                                 bool reads) const;
+  [[nodiscard]] Fetched fetched() const { return is_shared() ? shared_->fetched() : Fetched(); }
+
+ private:
+  using Held = std::shared_ptr<const Descriptor>;
+  using Kept = std::list<std::pair<std::size_t, Held>>;
+  struct Slot {
+    bool is_being_opened = false;
+    std::weak_ptr<const Descriptor> held;  // kept, or being read
+    std::optional<Kept::iterator> kept;
+  };
+
+  [[nodiscard]] Held open_one_of_many(std::size_t i) const;
+  [[nodiscard]] Held open_anew(std::size_t i, Slot& slot, std::unique_lock<std::mutex>& lock) const;
+  [[nodiscard]] Kept make_place() const;
+
+  FileList files_;
+  std::shared_ptr<SharedFiles> shared_;
+  std::vector<Descriptor> all_;  // of each file, or empty where there are too many
+  std::size_t most_kept_;
+  mutable std::mutex mutex_;  // of all that follows
+  mutable std::condition_variable opened_;
+  mutable std::unordered_map<std::size_t, Slot> slots_;  // of files that were opened
+  mutable Kept kept_;                                    // the one used last first
+  mutable std::size_t being_opened_ = 0;
+};
+
+}  // namespace rota::internal

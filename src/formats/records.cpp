@@ -1,0 +1,346 @@
+#include "formats/records.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <functional>
+#include <utility>
+
+#include "formats/encoded_index.hpp"
+#include "formats/merged_reads.hpp"
+#include "formats/open_files.hpp"
+#include "rota/error.hpp"
+#include "rota/types.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::size_t kLeastWindow = 4 << 10;
+constexpr std::size_t kMostWindow = 1 << 20;
+
+// Looks into `file`, or into what it unpacks to.
+std::vector<std::byte> index_file(const RecordFormat& format, const RecordFile& file) {
+  FileEncoding as = format.encoding(file);
+  if (as.compression == Compression::none) {
+    as.raw_bytes = static_cast<std::int64_t>(file.bytes());
+    return pack_index(format.index(file), as);
+  }
+  const auto memory = fetch_file(file.files, file.index, as);
+  as.raw_bytes = std::ssize(memory->bytes());
+  const RecordFile unpacked{.files = file.files,
+                            .index = file.index,
+                            .fd = memory->fd(),
+                            .memory = memory.get(),
+                            .is_unpacked = true};
+  return pack_index(format.index(unpacked), as);
+}
+
+class RecordSource final : public Source {
+ public:
+  RecordSource(FileList files, std::shared_ptr<SharedFiles> shared,
+               std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index)
+      : files_(std::move(files), std::move(shared)),
+        format_(std::move(format)),
+        index_(std::move(index)),
+        fields_(format_->fields()) {
+    for (std::size_t i = 0; i < files_.list().size(); ++i) {
+      samples_.add(indices_.emplace_back((*index_)[i], fields_.size()).samples);
+    }
+    if (format_->has_key_field()) fields_.push_back({.name = std::string(kKeyField), .ragged = true});
+    require_expected(samples_, files_.list());
+    fingerprint_ = digest();
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
+
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    assert(fields_[field].ragged && out.size() == ids.size());
+    check_ids(*this, ids);
+    const std::size_t row_bytes = fields_[field].row_bytes();
+    FileSamples::Place place;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = samples_.find(ids[i].value, place.file);
+      const std::size_t bytes = is_key(field) ? key(place).size() : range(place, field).bytes;
+      out[i] = static_cast<std::int64_t>(bytes / row_bytes);
+    }
+  }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    const std::size_t stored = format_->fields().size();
+    std::vector<Part> parts;
+    parts.reserve(ids.size() * stored);
+    FileSamples::Place place;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = samples_.find(ids[i].value, place.file);
+      for (std::size_t field = 0; field < stored; ++field) {
+        const ByteRange& record = range(place, field);
+        assert(out.bytes(field, i).size() == record.bytes);
+        parts.push_back({place.file, field, record, 0, out.bytes(field, i)});
+      }
+      if (format_->has_key_field()) copy_key(place, 0, out.bytes(stored, i));
+    }
+    read_parts(parts);
+  }
+
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    assert(fields_[field].ragged);
+    check_ids(*this, wanted);
+    std::vector<Part> parts;
+    parts.reserve(wanted.size());
+    const std::size_t row_bytes = fields_[field].row_bytes();
+    FileSamples::Place place;
+    for (const SampleRows& rows : wanted) {
+      place = samples_.find(rows.id.value, place.file);
+      const ByteRange record = is_key(field) ? ByteRange{0, key(place).size()} : range(place, field);
+      check_rows(rows, static_cast<std::int64_t>(record.bytes / row_bytes));
+      const std::size_t skipped = static_cast<std::size_t>(rows.first) * row_bytes;
+      const std::span to(rows.to, static_cast<std::size_t>(rows.count) * row_bytes);
+      if (is_key(field)) {
+        copy_key(place, skipped, to);
+      } else if (!to.empty()) {
+        parts.push_back({place.file, field, record, skipped, to});
+      }
+    }
+    read_parts(parts);
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    if (id.value < 0 || id.value >= size()) return {};
+    const FileSamples::Place place = samples_.find(id.value);
+    const std::string text = fmt::format("{}, record {} at byte {}", files_.list().path(place.file),
+                                         place.sample, range(place, 0).offset);
+    return indices_[place.file].keys.size() == 0 ? text : fmt::format("{}, \"{}\"", text, key(place));
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
+    return samples_.shard_lengths(shards);
+  }
+
+  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    return files_.hold(samples_, samples, reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+
+ private:
+  [[nodiscard]] RecordFile as_record_file(std::size_t file, const OpenFiles::Handle& opened) const {
+    return {.files = files_.list(),
+            .index = file,
+            .fd = opened.get(),
+            .memory = opened.memory(),
+            .is_unpacked = files_.unpacks(file)};
+  }
+  [[nodiscard]] bool is_key(std::size_t field) const noexcept { return field == format_->fields().size(); }
+  [[nodiscard]] std::string key(const FileSamples::Place& place) const {
+    return indices_[place.file].keys[static_cast<std::size_t>(place.sample)];
+  }
+
+  /// A part of one field of a sample, and where it belongs.
+  struct Part {
+    std::size_t file;
+    std::size_t field;
+    ByteRange record;
+    std::size_t skipped;  // bytes of the record
+    std::span<std::byte> to;
+
+    [[nodiscard]] std::uint64_t offset() const noexcept { return record.offset + skipped; }
+    [[nodiscard]] bool is_whole() const noexcept { return to.size() == record.bytes; }
+    friend bool operator<(const Part& a, const Part& b) noexcept {
+      return a.file != b.file ? a.file < b.file : a.offset() < b.offset();
+    }
+  };
+
+  /// A record that had to be read as a whole; the next part may be of the same.
+  struct LastRecord {
+    std::uint64_t offset = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  // In the order in which they lie on disk. All are looked up before: looking up one waits for memory, and
+  // the processor looks up several meanwhile.
+  void read_parts(std::vector<Part>& parts) const {
+    std::sort(parts.begin(), parts.end());
+    std::vector<WantedBytes> wanted;
+    for (auto first = parts.begin(); first != parts.end();) {
+      const auto last =
+          std::find_if(first, parts.end(), [&](const Part& part) { return part.file != first->file; });
+      const OpenFiles::Handle opened = files_.open(first->file);
+      const RecordFile file = as_record_file(first->file, opened);
+      if (format_->has_plain_ranges(file)) {
+        wanted.clear();
+        for (; first != last; ++first) wanted.push_back({.offset = first->offset(), .to = first->to});
+        read_merged(file, wanted);
+      } else if (format_->foot_bytes() > 0 && std::all_of(first, last, std::mem_fn(&Part::is_whole))) {
+        read_checked(file, {first, last}, wanted);
+        first = last;
+      } else {
+        LastRecord record;
+        for (; first != last; ++first) read_part(file, *first, record);
+      }
+    }
+  }
+
+  // Whole records, and what tells that they are as they were written.
+  void read_checked(const RecordFile& file, std::span<const Part> parts,
+                    std::vector<WantedBytes>& wanted) const {
+    const std::size_t foot_bytes = format_->foot_bytes();
+    std::vector<std::byte> feet(parts.size() * foot_bytes);
+    const auto foot = [&](std::size_t i) { return std::span(feet).subspan(i * foot_bytes, foot_bytes); };
+    wanted.clear();
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const ByteRange& record = parts[i].record;
+      wanted.push_back({.offset = record.offset, .to = parts[i].to});
+      wanted.push_back({.offset = record.offset + record.bytes, .to = foot(i)});
+    }
+    std::ranges::sort(wanted, {}, &WantedBytes::offset);  // some may be wanted twice
+    read_merged(file, wanted);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      format_->check(file, parts[i].record, parts[i].to, foot(i));
+    }
+  }
+
+  void read_whole(const RecordFile& file, const Part& part) const {
+    if (format_->foot_bytes() == 0) return format_->read(file, part.field, part.record, part.to);
+    std::vector<WantedBytes> wanted;
+    read_checked(file, {&part, 1}, wanted);
+  }
+
+  void read_part(const RecordFile& file, const Part& part, LastRecord& last) const {
+    if (part.is_whole()) return read_whole(file, part);
+    if (last.offset != part.record.offset || last.bytes.size() != part.record.bytes) {
+      last.bytes.assign(part.record.bytes, {});
+      read_whole(file, {part.file, part.field, part.record, 0, last.bytes});
+      last.offset = part.record.offset;
+    }
+    std::copy_n(last.bytes.begin() + static_cast<std::ptrdiff_t>(part.skipped), part.to.size(),
+                part.to.begin());
+  }
+
+  // From byte `skipped` of the key on.
+  void copy_key(const FileSamples::Place& place, std::size_t skipped, std::span<std::byte> to) const {
+    const std::string text = key(place);
+    assert(skipped + to.size() <= text.size());
+    std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<std::ptrdiff_t>(skipped), to.size(),
+                to.begin());
+  }
+
+  [[nodiscard]] const ByteRange& range(const FileSamples::Place& place, std::size_t field) const noexcept {
+    const std::size_t fields = format_->fields().size();
+    return indices_[place.file].ranges[static_cast<std::size_t>(place.sample) * fields + field];
+  }
+
+  [[nodiscard]] Fingerprint digest() const {
+    FingerprintBuilder builder;
+    builder.add(format_->name()).add(to_string(format_->identity().value_or(files_.list().fingerprint())));
+    for (const Field& field : fields_) {
+      builder.add(field.name).add(to_string(field.dtype)).add(field.shape).add(field.ragged ? 1 : 0);
+    }
+    for (const EncodedIndex& index : indices_) builder.add(index.samples);
+    return builder.finish();
+  }
+
+  OpenFiles files_;
+  std::unique_ptr<const RecordFormat> format_;
+  std::shared_ptr<const FileIndex> index_;
+  std::vector<EncodedIndex> indices_;  // of each file, in there
+  std::vector<Field> fields_;
+  FileSamples samples_;
+  Fingerprint fingerprint_;
+};
+
+}  // namespace
+
+Error RecordFile::damage(std::uint64_t offset, std::string_view what) const {
+  return {ErrorCode::corrupt, fmt::format("read {}: byte {}{}: {}", path(), offset,
+                                          is_unpacked ? " of what it unpacks to" : "", what)};
+}
+
+void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
+  const std::int64_t got = memory == nullptr ? read_at(fd, to, offset) : memory->read_at(to, offset);
+  if (got < 0) throw Error(ErrorCode::io, system_error("read", path(), errno).what());
+  if (static_cast<std::size_t>(got) == to.size()) return;
+  throw damage(
+      offset + static_cast<std::uint64_t>(got),
+      fmt::format("the file ends here, and {} more bytes were to follow; it was cut short: restore it",
+                  to.size() - static_cast<std::size_t>(got)));
+}
+
+std::shared_ptr<const FileIndex> index_open_files(
+    const FileList& files, const std::string& signature,
+    const std::function<std::vector<std::byte>(const RecordFile&)>& look) {
+  return index_files(files, signature, [&](std::size_t i) {
+    const Descriptor opened = files.open(i);
+    return look({.files = files, .index = i, .fd = opened.get()});
+  });
+}
+
+void refuse_compressed(const RecordFile& file) {
+  using namespace std::string_view_literals;
+  std::array<char, 7> head{};  // one more than the longest of them
+  const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
+  const std::string_view text(head.data(), static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
+  for (const auto& [magic, name] : {std::pair{"\x1F\x8B"sv, "gzip"},
+                                    {"BZh"sv, "bzip2"},
+                                    {"\xFD"
+                                     "7zXZ\0"sv,
+                                     "xz"},
+                                    {"\x28\xB5\x2F\xFD"sv, "zstd"},
+                                    {"\x04\x22\x4D\x18"sv, "LZ4"}}) {
+    if (!text.starts_with(magic)) continue;
+    if (text.size() == magic.size())
+      throw file.damage(0, fmt::format("it begins as {} does, and was cut short: restore it", name));
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("open {}: it is compressed ({}), and samples cannot be read from its middle; unpack "
+                    "it first, or compress it by gzip or zstd, which are unpacked as it is read",
+                    file.path(), name));
+  }
+}
+
+void RecordFormat::read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
+                        std::span<std::byte> to) const {
+  file.read(range.offset, to);
+}
+
+std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
+                                                 const std::string& signature) {
+  // Of what is kept since files may be packed.
+  const std::string kept_as = signature.empty() ? signature : signature + ", packed or not";
+  auto index =
+      index_open_files(files, kept_as, [&](const RecordFile& file) { return index_file(*format, file); });
+  std::vector<FileEncoding> packed;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    packed.push_back(EncodedIndex((*index)[i], format->fields().size()).encoding);
+  }
+  auto shared = SharedFiles::make(files, std::move(packed));
+  const auto crew = files.shared_crew();
+  return made_together(*crew, "open files", [&] {
+    return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
+                                          std::move(index));
+  });
+}
+
+std::span<const std::byte> Scan::at(std::uint64_t offset, std::size_t count) {
+  if (offset < begin_ || offset + count > begin_ + size_) {
+    const bool is_near = offset >= begin_ && offset <= begin_ + size_;
+    next_bytes_ = std::clamp(is_near ? 2 * next_bytes_ : 0, kLeastWindow, kMostWindow);
+    window_.resize(std::max(count, next_bytes_));
+    begin_ = offset;
+    size_ = 0;
+    const std::int64_t got = read_at(file_.fd, window_, offset);
+    if (got < 0) throw Error(ErrorCode::io, system_error("read", file_.path(), errno).what());
+    size_ = static_cast<std::size_t>(got);
+  }
+  const std::size_t skipped = offset - begin_;
+  return std::span<const std::byte>(window_).subspan(skipped, std::min(count, size_ - skipped));
+}
+
+}  // namespace rota::internal

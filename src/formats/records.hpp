@@ -1,0 +1,130 @@
+#pragma once
+
+// Formats whose samples are stretches of bytes in files: what a format says, and a source over it.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/file_index.hpp"
+#include "catalog/files.hpp"
+#include "formats/file_memory.hpp"
+#include "rota/source.hpp"
+
+namespace rota::internal {
+
+/// Bytes of a file.
+struct ByteRange {
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// The number at `at` among bytes, as little-endian machines have it.
+template <typename T>
+T number_at(std::span<const std::byte> bytes, std::size_t at) {
+  T value{};
+  std::memcpy(&value, bytes.data() + at, sizeof(value));
+  return value;
+}
+
+/// Where the samples of one file lie: for each sample, one range per field, side by side; and their keys,
+/// where the format has some.
+struct RecordIndex {
+  std::int64_t samples = 0;
+  std::vector<ByteRange> ranges;
+  NameTable keys;
+};
+
+/// A file that is being indexed or read.
+struct RecordFile {
+  const FileList& files;
+  std::size_t index = 0;
+  int fd = -1;
+  const FileMemory* memory = nullptr;  ///< what `fd` has, where that is in memory
+  bool is_unpacked = false;            ///< that is what the file unpacks to
+
+  [[nodiscard]] std::string path() const { return files.path(index); }
+  /// Of what `fd` has.
+  [[nodiscard]] std::uint64_t bytes() const {
+    return memory == nullptr ? static_cast<std::uint64_t>(files.bytes(index)) : memory->bytes().size();
+  }
+  /// Error{corrupt}: `what` is wrong at `offset`.
+  [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
+  /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before.
+  void read(std::uint64_t offset, std::span<std::byte> to) const;
+};
+
+/// Finds and reads the records of a file. *Immutable*, any thread.
+class RecordFormat {
+ public:
+  RecordFormat() = default;
+  virtual ~RecordFormat() = default;
+  RecordFormat(const RecordFormat&) = delete;
+  RecordFormat& operator=(const RecordFormat&) = delete;
+
+  /// As `open` names it.
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
+  /// Whether one more field follows these: the key of each sample.
+  [[nodiscard]] virtual bool has_key_field() const { return false; }
+  /// How `file` is compressed as a whole; what it unpacks to is then indexed and read in its place. Throws as
+  /// `index` does.
+  [[nodiscard]] virtual FileEncoding encoding(const RecordFile& /*file*/) const { return {}; }
+  /// What the files are known by in the fingerprint, if not by their names and sizes.
+  [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
+  /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.
+  [[nodiscard]] virtual RecordIndex index(const RecordFile& file) const = 0;
+  /// Whether a range of `file` is a field as it lies there: all of it, or a part, is then read without
+  /// `read`, and several ranges in one call.
+  [[nodiscard]] virtual bool has_plain_ranges(const RecordFile& /*file*/) const { return true; }
+  /// How many bytes behind a range tell whether it is as it was written, where that is all that keeps ranges
+  /// from being plain; 0 where it is not.
+  [[nodiscard]] virtual std::size_t foot_bytes() const { return 0; }
+  /// Throws Error{corrupt} naming file and offset where `foot` does not belong to `bytes`, those of `range`.
+  virtual void check(const RecordFile& /*file*/, const ByteRange& /*range*/,
+                     std::span<const std::byte> /*bytes*/, std::span<const std::byte> /*foot*/) const {}
+  /// Reads one field of one sample, all of `range`, which `index` gave, where ranges are not plain. Throws as
+  /// RecordFile::read does.
+  virtual void read(const RecordFile& file, std::size_t field, const ByteRange& range,
+                    std::span<std::byte> to) const;
+};
+
+/// As index_files, with each file open.
+std::shared_ptr<const FileIndex> index_open_files(
+    const FileList& files, const std::string& signature,
+    const std::function<std::vector<std::byte>(const RecordFile&)>& look);
+/// Throws Error{unsupported} where `file` begins as gzip, bzip2, xz, zstd and LZ4 do.
+void refuse_compressed(const RecordFile& file);
+
+/// The field of keys.
+inline constexpr std::string_view kKeyField = "__key__";
+
+/// The records of `files`, in order; a logical shard is a group of whole files where there are enough.
+/// `signature` names all that the index depends on. **Collective** over the crew of `files`.
+std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
+                                                 const std::string& signature);
+
+/// A window over a file that is looked at from its beginning to its end, here and there: reads little where
+/// steps are wide, and much where they are short. *One thread.*
+class Scan {
+ public:
+  explicit Scan(const RecordFile& file) : file_(file) {}
+  /// Bytes [offset, offset + count), or fewer at the end of the file, until the next call. Throws Error{io}.
+  [[nodiscard]] std::span<const std::byte> at(std::uint64_t offset, std::size_t count);
+
+ private:
+  const RecordFile& file_;
+  std::vector<std::byte> window_;
+  std::uint64_t begin_ = 0;
+  std::size_t size_ = 0;
+  std::size_t next_bytes_ = 0;
+};
+
+}  // namespace rota::internal

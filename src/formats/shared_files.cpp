@@ -1,0 +1,222 @@
+#include "formats/shared_files.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "values/scarce.hpp"
+
+namespace rota::internal {
+
+/// What Source::hold gives.
+class SharedFiles::Hold {
+ public:
+  Hold(std::shared_ptr<SharedFiles> files, const Range& range, bool reads)
+      : files_(std::move(files)), range_(range) {
+    files_->begin_use(range_, reads);
+  }
+  ~Hold() { files_->end_use(range_); }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+ private:
+  std::shared_ptr<SharedFiles> files_;
+  Range range_;
+};
+
+std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> packed) {
+  const bool is_any_packed =
+      std::ranges::any_of(packed, [](const FileEncoding& as) { return as.compression != Compression::none; });
+  if (!is_any_packed && !files.crew().options.share_files) return nullptr;
+  return std::make_shared<SharedFiles>(Private{}, files, std::move(packed));
+}
+
+SharedFiles::SharedFiles(Private /*of make*/, FileList files, std::vector<FileEncoding> packed)
+    : files_(std::move(files)),
+      packed_(std::move(packed)),
+      shares_all_(files_.crew().options.share_files),
+      table_(files_.crew().nodes, files_.size(), files_.crew().options.shared_bytes),
+      slots_(files_.size()) {}
+
+// Nobody reads or holds any more. What is here is gone with this process's descriptor.
+SharedFiles::~SharedFiles() {
+  thread_.request_stop();
+  table_.wake();
+  if (thread_.joinable()) thread_.join();
+  for (const std::size_t file : open_) {
+    if (slots_[file].is_own) table_.forget(file, slots_[file].version);
+  }
+}
+
+std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
+  if (Memory memory = find(file)) return memory;
+  for (;;) {
+    const std::uint32_t seen = table_.changes();
+    const SharedTable::Found found = claim(file);
+    if (found.state == SharedTable::State::absent) return fetch(file);
+    if (Memory memory = find(file)) return memory;
+    if (found.state == SharedTable::State::here) {
+      if (Memory memory = open_other(file, found)) return memory;
+      table_.forget(file, found.version);
+    } else {
+      table_.wait(seen);
+      table_.forget_if_dead(file, found.version);
+    }
+  }
+}
+
+// Whatever has become of it since: its bytes are the same.
+SharedFiles::Memory SharedFiles::find(std::size_t file) {
+  const std::scoped_lock lock(mutex_);
+  if (slots_[file].memory != nullptr) table_.touch(file);
+  return slots_[file].memory;
+}
+
+// What this process has claimed.
+SharedFiles::Memory SharedFiles::fetch(std::size_t file) {
+  Memory memory;
+  SharedTable::Address address;
+  try {
+    free_what_was_let_go();
+    memory = fetch_file(files_, file, packed_[file]);
+    address = memory->address();
+  } catch (...) {
+    table_.give_up(file, self_);
+    throw;
+  }
+  {
+    const std::scoped_lock lock(mutex_);
+    ++fetched_.files;
+    fetched_.bytes += std::ssize(memory->bytes());
+    if (const auto version = table_.publish(file, address, self_)) keep(file, memory, *version, true);
+  }
+  free_what_was_let_go();
+  return memory;
+}
+
+// Null where its process has let it go, or does not let this one open it.
+SharedFiles::Memory SharedFiles::open_other(std::size_t file, const SharedTable::Found& found) {
+  Memory memory;
+  try {
+    memory = std::make_shared<const FileMemory>(found.address);
+  } catch (const Error&) {
+    return nullptr;
+  }
+  const std::scoped_lock lock(mutex_);
+  table_.touch(file);
+  if (slots_[file].memory != nullptr) return slots_[file].memory;
+  keep(file, memory, found.version, false);
+  return memory;
+}
+
+void SharedFiles::keep(std::size_t file, Memory memory, std::uint32_t version, bool is_own) {
+  if (files_.crew().nodes.node().size() > 1) start();  // others may drop it
+  Slot& slot = slots_[file];
+  let_go(file);
+  open_.reserve(open_.size() + 1);
+  let_go_.reserve(let_go_.size() + open_.size() + 1);
+  slot.memory = std::move(memory);
+  slot.version = version;
+  slot.is_own = is_own;
+  open_.push_back(file);
+  let_dropped_go();
+}
+
+void SharedFiles::let_go(std::size_t file) {
+  if (slots_[file].memory == nullptr) return;
+  let_go_.push_back(std::exchange(slots_[file].memory, nullptr));
+  std::erase(open_, file);
+}
+
+// What is held here stays: nobody else needs to have it.
+void SharedFiles::let_dropped_go() {
+  const std::vector<std::size_t> open = open_;
+  for (const std::size_t file : open) {
+    const Slot& slot = slots_[file];
+    if (slot.holds == 0 && slot.version != table_.version(file)) let_go(file);
+  }
+}
+
+// Whoever fetches more waits for whoever frees.
+void SharedFiles::free_what_was_let_go() {
+  const std::scoped_lock freeing(freeing_);
+  std::vector<Memory> garbage;
+  const std::scoped_lock lock(mutex_);
+  let_dropped_go();
+  garbage.reserve(open_.size());
+  std::swap(garbage, let_go_);
+}
+
+std::shared_ptr<const void> SharedFiles::hold(const Range& files, bool reads) {
+  return std::make_shared<Hold>(shared_from_this(), files, reads);
+}
+
+void SharedFiles::begin_use(const Range& files, bool reads) {
+  const std::scoped_lock lock(mutex_);
+  start();
+  for (std::size_t file = files.first; file < files.last && reads; ++file) {
+    if (has(file) && slots_[file].memory == nullptr) to_fetch_.push_back(file);
+  }
+  for (std::size_t file = files.first; file < files.last; ++file) {  // nothing throws from here on
+    Slot& slot = slots_[file];
+    if (has(file) && slot.holds++ == 0) table_.begin_use(file, slot.round);
+  }
+  if (!to_fetch_.empty()) table_.wake();
+}
+
+void SharedFiles::end_use(const Range& files) noexcept {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t file = files.first; file < files.last; ++file) {
+    if (!has(file)) continue;
+    Slot& slot = slots_[file];
+    if (--slot.holds > 0) continue;
+    const bool had_all =
+        (file != files.first || files.has_all_of_first) && (file + 1 != files.last || files.has_all_of_last);
+    slot.round = table_.end_use(file, had_all);
+    if (!slot.is_own || slot.version != table_.version(file)) let_go(file);
+  }
+  table_.wake();
+}
+
+Fetched SharedFiles::fetched() const {
+  const std::scoped_lock lock(mutex_);
+  return fetched_;
+}
+
+void SharedFiles::start() {
+  if (thread_.joinable()) return;
+  thread_ = internal::start_thread("fetch shared files", [this](const std::stop_token& stop) { work(stop); });
+}
+
+// The thread.
+void SharedFiles::work(const std::stop_token& stop) {
+  for (;;) {
+    const std::uint32_t seen = table_.changes();
+    if (stop.stop_requested()) return;
+    try {
+      free_what_was_let_go();
+      if (const auto file = claim_next()) {
+        fetch(*file);
+        continue;
+      }
+    } catch (...) {
+      // It is an error for those who read the file.
+    }
+    table_.wait(seen);
+  }
+}
+
+// While somebody holds it here, lest it comes when all have passed.
+std::optional<std::size_t> SharedFiles::claim_next() {
+  const std::scoped_lock lock(mutex_);
+  while (!to_fetch_.empty()) {
+    const std::size_t file = to_fetch_.front();
+    to_fetch_.pop_front();
+    const bool is_wanted = slots_[file].holds > 0 && slots_[file].memory == nullptr;
+    if (is_wanted && claim(file).state == SharedTable::State::absent) return file;
+  }
+  return std::nullopt;
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,229 @@
+#include "formats/shared_table.hpp"
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <ctime>
+
+#include "storage/node_memory.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::int64_t kMostIdle = 256;  // so that small files do not use up a process's descriptors
+constexpr std::int64_t kWaitNanoseconds = 100'000'000;
+
+}  // namespace
+
+struct SharedTable::Head {
+  pthread_mutex_t mutex;  // of all but what is atomic
+  std::atomic<std::uint32_t> changes;
+  std::atomic<std::uint64_t> clock;
+  std::int32_t ranks;
+  Usage usage;
+  std::int64_t idle;  // files that are here, and not used
+  std::int64_t idle_bytes;
+};
+
+struct SharedTable::Entry {
+  State state;
+  bool is_passed;  // all ranks had it while it was coming
+  std::atomic<std::uint32_t> version;
+  std::uint32_t round;  // of uses: changes when all ranks have had it
+  std::int32_t users;   // ranks that use it
+  std::int32_t done;    // ranks that used it in this round, and do no more
+  std::int64_t bytes;
+  Process owner;
+  Address address;
+  std::atomic<std::uint64_t> read_at;  // by the head's clock
+};
+
+/// Holds the table's lock. Where its last holder has died, puts things in order.
+class SharedTable::Lock {
+ public:
+  explicit Lock(SharedTable& table) : mutex_(table.head_->mutex) {
+    if (::pthread_mutex_lock(&mutex_) != EOWNERDEAD) return;
+    table.repair();
+    ::pthread_mutex_consistent(&mutex_);
+  }
+  ~Lock() { ::pthread_mutex_unlock(&mutex_); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  pthread_mutex_t& mutex_;
+};
+
+SharedTable::SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes)
+    : SharedTable(make_node_memory(nodes, sizeof(Head) + files * sizeof(Entry)), nodes, files, most_bytes) {}
+
+SharedTable::SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::size_t files,
+                         std::int64_t most_bytes)
+    : memory_(room.memory),
+      head_(reinterpret_cast<Head*>(memory_.get())),
+      entries_(reinterpret_cast<Entry*>(memory_.get() + sizeof(Head)), files),
+      most_bytes_(most_bytes) {
+  static_assert(sizeof(Head) % alignof(Entry) == 0 && std::atomic<std::uint64_t>::is_always_lock_free);
+  mpi::together(nodes.all(), "share files", [&] {
+    if (!room.is_first) return;
+    head_->ranks = room.ranks;
+    pthread_mutexattr_t attributes;
+    ::pthread_mutexattr_init(&attributes);
+    ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+    const int error = ::pthread_mutex_init(&head_->mutex, &attributes);
+    ::pthread_mutexattr_destroy(&attributes);
+    if (error != 0) throw sharing_failed("make a mutex", error);
+  });
+}
+
+SharedTable::Found SharedTable::claim(std::size_t file, std::int64_t bytes, const Process& self) {
+  const Lock lock(*this);
+  Entry& entry = entries_[file];
+  Found found{.state = entry.state, .address = entry.address, .version = entry.version};
+  if (entry.state != State::absent) return found;
+  entry.bytes = bytes;
+  entry.owner = self;
+  entry.state = State::coming;
+  entry.is_passed = false;
+  head_->usage.bytes += bytes;
+  drop_surplus(&entry, entry.users == 0 ? bytes : 0);
+  head_->usage.peak_bytes = std::max(head_->usage.peak_bytes, head_->usage.bytes);
+  return found;
+}
+
+std::optional<std::uint32_t> SharedTable::publish(std::size_t file, const Address& address,
+                                                  const Process& self) {
+  const Lock lock(*this);
+  Entry& entry = entries_[file];
+  if (entry.state != State::coming || entry.owner != self) return std::nullopt;
+  entry.address = address;
+  entry.state = State::here;
+  if (entry.users == 0) count_idle(entry, 1);
+  touch(file);
+  const std::uint32_t version = entry.version;
+  if (entry.is_passed && entry.users == 0) drop(entry);
+  drop_surplus(&entry, 0);
+  wake();
+  return version;
+}
+
+void SharedTable::give_up(std::size_t file, const Process& self) {
+  const Lock lock(*this);
+  Entry& entry = entries_[file];
+  if (entry.state == State::coming && entry.owner == self) drop(entry);
+}
+
+void SharedTable::forget(std::size_t file, std::uint32_t version) {
+  const Lock lock(*this);
+  if (entries_[file].version == version) drop(entries_[file]);
+}
+
+void SharedTable::forget_if_dead(std::size_t file, std::uint32_t version) {
+  Process owner;
+  {
+    const Lock lock(*this);
+    const Entry& entry = entries_[file];
+    if (entry.state != State::coming || entry.version != version) return;
+    owner = entry.owner;
+  }
+  if (!owner.is_alive()) forget(file, version);
+}
+
+void SharedTable::begin_use(std::size_t file, std::uint32_t round) {
+  const Lock lock(*this);
+  Entry& entry = entries_[file];
+  if (entry.state == State::here && entry.users == 0) count_idle(entry, -1);
+  ++entry.users;
+  if (round == entry.round) --entry.done;
+}
+
+std::uint32_t SharedTable::end_use(std::size_t file, bool was_all) {
+  const Lock lock(*this);
+  Entry& entry = entries_[file];
+  const std::uint32_t round = entry.round;
+  --entry.users;
+  ++entry.done;
+  if (entry.users > 0) return round;
+  if (entry.state == State::here) count_idle(entry, 1);
+  if (entry.done >= head_->ranks) {
+    entry.done = 0;
+    ++entry.round;
+    entry.is_passed = was_all;
+    if (was_all && entry.state == State::here) drop(entry);
+  }
+  drop_surplus(nullptr, 0);
+  return round;
+}
+
+// Of one that is coming or here.
+void SharedTable::drop(Entry& entry) noexcept {
+  if (entry.state == State::absent) return;
+  if (entry.state == State::here && entry.users == 0) count_idle(entry, -1);
+  entry.state = State::absent;
+  head_->usage.bytes -= entry.bytes;
+  ++entry.version;
+  wake();
+}
+
+void SharedTable::count_idle(const Entry& entry, int files) noexcept {
+  head_->idle += files;
+  head_->idle_bytes += files * entry.bytes;
+}
+
+// So that `more` bytes can be idle, too.
+void SharedTable::drop_surplus(const Entry* kept, std::int64_t more) noexcept {
+  while (head_->idle > 0 && (head_->idle_bytes + more > most_bytes_ || head_->idle > kMostIdle)) {
+    Entry* oldest = nullptr;
+    for (Entry& entry : entries_) {
+      if (entry.state != State::here || entry.users > 0 || &entry == kept) continue;
+      if (oldest == nullptr || entry.read_at < oldest->read_at) oldest = &entry;
+    }
+    if (oldest == nullptr) return;
+    drop(*oldest);
+  }
+}
+
+// Whoever held the lock may have died anywhere.
+void SharedTable::repair() noexcept {
+  head_->usage.bytes = 0;
+  head_->idle = 0;
+  head_->idle_bytes = 0;
+  for (const Entry& entry : entries_) {
+    if (entry.state != State::absent) head_->usage.bytes += entry.bytes;
+    if (entry.state == State::here && entry.users == 0) count_idle(entry, 1);
+  }
+}
+
+void SharedTable::touch(std::size_t file) noexcept {
+  entries_[file].read_at.store(head_->clock.fetch_add(1, std::memory_order_relaxed) + 1,
+                               std::memory_order_relaxed);
+}
+
+std::uint32_t SharedTable::version(std::size_t file) const noexcept { return entries_[file].version; }
+
+SharedTable::Usage SharedTable::usage() {
+  const Lock lock(*this);
+  return head_->usage;
+}
+
+std::uint32_t SharedTable::changes() const noexcept { return head_->changes; }
+
+// No condition variable: those do not outlive a process that is killed while it waits.
+void SharedTable::wake() noexcept {
+  ++head_->changes;
+  ::syscall(SYS_futex, &head_->changes, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void SharedTable::wait(std::uint32_t seen) const noexcept {
+  const timespec most{.tv_sec = 0, .tv_nsec = kWaitNanoseconds};
+  ::syscall(SYS_futex, &head_->changes, FUTEX_WAIT, seen, &most, nullptr, 0);
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,95 @@
+#pragma once
+
+// What the processes of a node know of the files that they share.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "formats/process.hpp"
+#include "mpi/nodes.hpp"
+#include "storage/memory_file.hpp"
+
+namespace rota::internal {
+
+struct NodeMemory;
+
+/// For each file of a dataset: whether it is in memory, who has it there, and who needs it. One table for a
+/// node, in memory that its ranks share. Any thread of any of them; one may be killed at any time, and the
+/// others go on.
+///
+/// A file is absent, coming (one process makes it), or here (that process has it open for the others to
+/// open). Ranks begin and end to use it; when none uses it, and all ranks of the node have, since it was
+/// dropped last, it is dropped, unless they used a part of it. Files that nobody uses, of which that is not
+/// so, stay while they have no more than `most_bytes`; the one that was read longest ago goes first.
+class SharedTable {
+ public:
+  using Address = MemoryFile::Address;
+  enum class State : std::uint32_t { absent, coming, here };
+
+  /// What a rank is told of a file.
+  struct Found {
+    State state = State::absent;  ///< absent: it is now for this process to make it
+    Address address;              ///< where it is, if it is here
+    std::uint32_t version = 0;    ///< changes whenever it is dropped, or comes from somebody else
+  };
+  static constexpr std::uint32_t kNoRound = 0xFFFFFFFF;
+  struct Usage {
+    std::int64_t bytes = 0;       ///< of files that are here or coming
+    std::int64_t peak_bytes = 0;  ///< that there ever were
+  };
+
+  /// **Collective.** Throws as make_node_memory does.
+  SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes);
+
+  /// Says where `file`, of `bytes` bytes, is; or that process `self` is to make it, which must then publish
+  /// it or give it up.
+  Found claim(std::size_t file, std::int64_t bytes, const Process& self);
+  /// Tells where it is, and returns its version; nothing where it has been taken from this process. It must
+  /// stay open there until it has another version; that may be at once, where all ranks have used it
+  /// meanwhile.
+  std::optional<std::uint32_t> publish(std::size_t file, const Address& address, const Process& self);
+  void give_up(std::size_t file, const Process& self);
+  /// What was found cannot be had: the file is absent, if this is still its version.
+  void forget(std::size_t file, std::uint32_t version);
+  /// The same of a file that is coming from a process that has died.
+  void forget_if_dead(std::size_t file, std::uint32_t version);
+
+  /// This process begins to use a file. `round` is what `end_use` returned last, or kNoRound.
+  void begin_use(std::size_t file, std::uint32_t round);
+  /// It uses it no more; `was_all`: it used all that is in it. Returns a number for the next `begin_use`.
+  std::uint32_t end_use(std::size_t file, bool was_all);
+
+  /// Somebody reads a file that is here.
+  void touch(std::size_t file) noexcept;
+  [[nodiscard]] std::uint32_t version(std::size_t file) const noexcept;
+  [[nodiscard]] Usage usage();
+
+  /// A number that differs when something has changed.
+  [[nodiscard]] std::uint32_t changes() const noexcept;
+  /// Has all who wait look again.
+  void wake() noexcept;
+  /// Blocks until `changes` is another than `seen`, for a tenth of a second at most.
+  void wait(std::uint32_t seen) const noexcept;
+
+ private:
+  struct Head;
+  struct Entry;
+  class Lock;
+
+  SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes);
+  void drop(Entry& entry) noexcept;
+  void count_idle(const Entry& entry, int files) noexcept;
+  void drop_surplus(const Entry* kept, std::int64_t more) noexcept;
+  void repair() noexcept;
+
+  std::shared_ptr<std::byte> memory_;
+  Head* head_;
+  std::span<Entry> entries_;  // one per file
+  std::int64_t most_bytes_;
+};
+
+}  // namespace rota::internal

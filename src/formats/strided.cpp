@@ -1,0 +1,129 @@
+#include "formats/strided.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "formats/merged_reads.hpp"
+#include "formats/open_files.hpp"
+#include "formats/records.hpp"
+
+namespace rota::internal {
+namespace {
+
+class StridedSource final : public Source {
+ public:
+  StridedSource(FileList files, std::shared_ptr<SharedFiles> shared, StridedLayout layout)
+      : files_(std::move(files), std::move(shared)), layout_(std::move(layout)), fields_{layout_.field} {
+    for (const StridedFile& file : layout_.files) samples_.add(file.samples);
+    require_expected(samples_, files_.list());
+    fingerprint_ = digest();
+  }
+
+  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    const std::size_t row_bytes = fields_[0].row_bytes();
+    if (row_bytes == 0) return;
+    std::vector<Stretch> stretches;
+    FileSamples::Place place;
+    for (std::size_t i = 0; i < ids.size();) {
+      place = samples_.find(ids[i].value, place.file);
+      const std::size_t count = count_neighbours(ids.subspan(i), place);
+      stretches.push_back({place.file, {.offset = offset(place), .to = out.part(i, count).all(0)}});
+      i += count;
+    }
+    read_stretches(stretches);
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    if (id.value < 0 || id.value >= size()) return {};
+    const FileSamples::Place place = samples_.find(id.value);
+    return fmt::format("{}, sample {} at byte {}", files_.list().path(place.file), place.sample,
+                       offset(place));
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
+    return is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
+  }
+  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
+  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+    check_ids(*this, samples);
+    return files_.hold(samples_, samples, reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+
+ private:
+  [[nodiscard]] std::uint64_t offset(const FileSamples::Place& place) const noexcept {
+    return layout_.files[place.file].first + static_cast<std::uint64_t>(place.sample) * layout_.stride_bytes;
+  }
+
+  /// Samples side by side in a file, and where they belong.
+  struct Stretch {
+    std::size_t file;
+    WantedBytes bytes;
+    friend bool operator<(const Stretch& a, const Stretch& b) noexcept {
+      return a.file != b.file ? a.file < b.file : a.bytes.offset < b.bytes.offset;
+    }
+  };
+
+  // In the order in which they lie on disk.
+  void read_stretches(std::vector<Stretch>& stretches) const {
+    std::sort(stretches.begin(), stretches.end());
+    std::vector<WantedBytes> wanted;
+    for (auto first = stretches.begin(); first != stretches.end();) {
+      const std::size_t index = first->file;
+      wanted.clear();
+      for (; first != stretches.end() && first->file == index; ++first) wanted.push_back(first->bytes);
+      const OpenFiles::Handle opened = files_.open(index);
+      read_merged({.files = files_.list(), .index = index, .fd = opened.get(), .memory = opened.memory()},
+                  wanted);
+    }
+  }
+
+  // How many of `ids`, of which `first` is the place of the first, follow one another in the file without
+  // gaps.
+  [[nodiscard]] std::size_t count_neighbours(std::span<const SampleId> ids,
+                                             const FileSamples::Place& first) const noexcept {
+    if (layout_.stride_bytes != fields_[0].row_bytes()) return 1;
+    const std::int64_t most = samples_.count(first.file) - first.sample;
+    std::size_t count = 1;
+    while (count < ids.size() && static_cast<std::int64_t>(count) < most &&
+           ids[count].value == ids[0].value + static_cast<std::int64_t>(count)) {
+      ++count;
+    }
+    return count;
+  }
+
+  [[nodiscard]] Fingerprint digest() const {
+    FingerprintBuilder builder;
+    builder.add(layout_.format).add(to_string(files_.list().fingerprint()));
+    builder.add(to_string(fields_[0].dtype)).add(fields_[0].shape);
+    builder.add(static_cast<std::int64_t>(layout_.stride_bytes));
+    for (const StridedFile& file : layout_.files) builder.add(file.samples);
+    return builder.finish();
+  }
+
+  OpenFiles files_;
+  StridedLayout layout_;
+  std::vector<Field> fields_;
+  FileSamples samples_;
+  Fingerprint fingerprint_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
+  auto shared = SharedFiles::make(files, as_they_are(files));
+  const auto crew = files.shared_crew();
+  return made_together(*crew, "open files", [&] {
+    return std::make_unique<StridedSource>(std::move(files), std::move(shared), std::move(layout));
+  });
+}
+
+}  // namespace rota::internal

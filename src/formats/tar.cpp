@@ -1,0 +1,345 @@
+#include <archive.h>
+#include <archive_entry.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "catalog/serialize.hpp"
+#include "formats/decompression.hpp"
+#include "formats/formats.hpp"
+#include "formats/records.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+/// A regular file in a tar file.
+struct Member {
+  std::string name;
+  ByteRange range;
+};
+
+/// The members of one tar file, by libarchive, which is asked for heads and never for data. *One thread.*
+///
+/// The end is two blocks of zeros, without which a file that was cut between two members would pass for
+/// whole. As GNU tar does, it passes over what follows them; but a second archive is an error. One block of
+/// zeros at the end of the file will do, for no member can be missing then; GNU tar warns where something
+/// follows that, and leaves it unread, and here it is an error.
+class TarMembers {
+ public:
+  TarMembers(const RecordFile& file, bool allow_missing_end)
+      : file_(file), allow_missing_end_(allow_missing_end), archive_(::archive_read_new()) {
+    if (archive_ == nullptr) throw std::bad_alloc();
+    require(::archive_read_support_format_tar(archive_.get()));
+    ::archive_read_set_callback_data(archive_.get(), this);
+    ::archive_read_set_read_callback(archive_.get(), read);
+    ::archive_read_set_skip_callback(archive_.get(), skip);
+    require(::archive_read_open1(archive_.get()));
+  }
+
+  /// The next regular file; false at the end.
+  bool next(Member& member) {
+    for (;;) {
+      if (has_entry_) require(::archive_read_data_skip(archive_.get()));
+      const std::uint64_t head = position();
+      archive_entry* entry = nullptr;
+      const int result = ::archive_read_next_header(archive_.get(), &entry);
+      if (result == ARCHIVE_EOF) {
+        require_end(head);
+        return false;
+      }
+      has_entry_ = true;
+      // A name that is not in UTF-8 is still a name. Other warnings are of what is malformed.
+      if (result != ARCHIVE_WARN || ::archive_errno(archive_.get()) == kMalformed) require(result);
+      if (::archive_entry_filetype(entry) != AE_IFREG || ::archive_entry_hardlink(entry) != nullptr) continue;
+      if (::archive_entry_sparse_reset(entry) > 0) {
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("read {}: byte {}: \"{}\" is stored as a sparse file; "
+                                "make the tar file without --sparse",
+                                file_.path(), head, name_of(entry)));
+      }
+      member.name = name_of(entry);
+      member.range = {.offset = position(), .bytes = static_cast<std::uint64_t>(::archive_entry_size(entry))};
+      const std::uint64_t end = file_.bytes();
+      if (member.range.offset > end || member.range.bytes > end - member.range.offset) {
+        throw file_.damage(
+            head, fmt::format("\"{}\" has {} bytes, and the file ends {} bytes after its head: "
+                              "it was cut short, or is damaged",
+                              member.name, member.range.bytes, end - std::min(end, member.range.offset)));
+      }
+      return true;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kBlockBytes = 1 << 14;
+  static constexpr std::uint64_t kTarBlock = 512;
+  static constexpr int kMalformed = -1;  // libarchive's own error number, which has no public name
+  struct Free {
+    void operator()(archive* tar) const noexcept { ::archive_read_free(tar); }
+  };
+
+  // `head` is where the next one would be. libarchive has read on: through the one or two blocks of zeros
+  // that it took for the end, or to the end of the file.
+  void require_end(std::uint64_t head) const {
+    const std::uint64_t end = position();
+    if (end == file_.bytes() && allow_missing_end_) return;
+    if (end < head + kTarBlock || !has_zeros(end - kTarBlock, end)) {
+      throw file_.damage(end,
+                         "the file ends here, without the two blocks of zeros that end a tar file: it was "
+                         "cut short; restore it, or set TarOptions::allow_missing_end where its writer "
+                         "leaves them out");
+    }
+    if (end >= head + 2 * kTarBlock && has_zeros(end - 2 * kTarBlock, end - kTarBlock)) {
+      return refuse_second(end);
+    }
+    if (has_zeros(end, std::min(end + kTarBlock, file_.bytes()))) return;
+    throw file_.damage(end - kTarBlock,
+                       "one block of zeros stands before something else, and two end a tar "
+                       "file: it is damaged; restore it");
+  }
+
+  // Of an archive behind the end, as `cat` joins them, nothing would be read.
+  void refuse_second(std::uint64_t end) const {
+    constexpr std::uint64_t kMagicAt = 257;
+    constexpr std::string_view kMagic = "ustar";
+    while (end + kTarBlock <= file_.bytes() && has_zeros(end, end + kTarBlock)) end += kTarBlock;
+    if (end + kTarBlock > file_.bytes()) return;
+    std::array<char, kMagic.size()> magic{};
+    file_.read(end + kMagicAt, std::as_writable_bytes(std::span(magic)));
+    if (std::string_view(magic.data(), magic.size()) != kMagic) return;
+    throw file_.damage(
+        end,
+        "another archive begins here, behind the end of the first, as where files were joined by "
+        "cat: none of its samples would be read; keep them in files of their own");
+  }
+
+  // Of bytes [first, last), at most a block.
+  [[nodiscard]] bool has_zeros(std::uint64_t first, std::uint64_t last) const {
+    std::array<std::byte, kTarBlock> bytes{};
+    file_.read(first, std::span(bytes).first(last - first));
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  }
+
+  // In the file, of what libarchive has taken.
+  [[nodiscard]] std::uint64_t position() const {
+    return static_cast<std::uint64_t>(::archive_filter_bytes(archive_.get(), 0));
+  }
+
+  static std::string name_of(archive_entry* entry) {
+    const char* name = ::archive_entry_pathname(entry);
+    if (name == nullptr) name = ::archive_entry_pathname_utf8(entry);
+    return name == nullptr ? std::string() : name;
+  }
+
+  // Callbacks of C: nothing may be thrown through them.
+  static la_ssize_t read(archive* tar, void* self, const void** bytes) noexcept {
+    auto& members = *static_cast<TarMembers*>(self);
+    const std::int64_t got = read_at(members.file_.fd, members.block_, members.next_);
+    if (got < 0) ::archive_set_error(tar, errno, "cannot read");
+    if (got > 0) members.next_ += static_cast<std::uint64_t>(got);
+    *bytes = members.block_.data();
+    return got;
+  }
+  static la_int64_t skip(archive* /*tar*/, void* self, la_int64_t bytes) noexcept {
+    auto& members = *static_cast<TarMembers*>(self);
+    const std::uint64_t end = members.file_.bytes();
+    const auto skipped = std::min(static_cast<std::uint64_t>(bytes), end - std::min(end, members.next_));
+    members.next_ += skipped;
+    return static_cast<la_int64_t>(skipped);
+  }
+
+  void require(int result) const {
+    if (result == ARCHIVE_OK) return;
+    const char* text = ::archive_error_string(archive_.get());
+    throw file_.damage(position(),
+                       fmt::format("it is no tar file, or is damaged ({})", text == nullptr ? "?" : text));
+  }
+
+  const RecordFile& file_;
+  bool allow_missing_end_;
+  bool has_entry_ = false;  // whose data is to be skipped
+  std::array<std::byte, kBlockBytes> block_{};
+  std::uint64_t next_ = 0;
+  std::unique_ptr<archive, Free> archive_;
+};
+
+/// What WebDataset makes of a member's name.
+struct Key {
+  std::string_view sample;
+  std::string extension;  // in lower case; empty: of no sample
+};
+
+Key key_of(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
+  const std::string_view last = name.substr(begin);
+  const std::size_t dot = last.find('.');
+  const bool is_hidden = dot == 0 || (last.starts_with("__") && last.ends_with("__"));
+  if (dot == std::string_view::npos || is_hidden) return {};
+  Key key{.sample = name.substr(0, begin + dot), .extension = std::string(last.substr(dot + 1))};
+  std::ranges::transform(key.extension, key.extension.begin(), [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+  return key;
+}
+
+class TarFormat final : public RecordFormat {
+ public:
+  TarFormat(const std::vector<std::string>& extensions, const TarOptions& options)
+      : is_open_(options.fields.empty()), keys_(options.keys), allow_missing_end_(options.allow_missing_end) {
+    for (const std::string& extension : extensions) {
+      numbers_.emplace(extension, fields_.size());
+      fields_.push_back({.name = extension, .dtype = DType::uint8, .shape = {}, .ragged = true});
+    }
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "tar"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] bool has_key_field() const override { return keys_; }
+
+  [[nodiscard]] FileEncoding encoding(const RecordFile& file) const override {
+    return {.compression = compression_of(file)};
+  }
+
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    refuse_compressed(file);
+    RecordIndex index;
+    NameTableBuilder keys;
+    std::string sample;
+    std::set<std::string, std::less<>> seen;  // extensions of the sample
+    TarMembers members(file, allow_missing_end_);
+    for (Member member; members.next(member);) {
+      const Key key = key_of(member.name);
+      if (key.extension.empty()) continue;
+      if (index.samples == 0 || key.sample != sample) {
+        sample = key.sample;
+        seen.clear();
+        keys.add("", sample);
+        ++index.samples;
+        index.ranges.resize(index.ranges.size() + fields_.size(),
+                            {.offset = member.range.offset, .bytes = 0});
+      }
+      if (!seen.insert(key.extension).second) {
+        throw file.damage(member.range.offset,
+                          fmt::format("sample \"{}\" has \"{}\" twice; give each sample a name of its own",
+                                      sample, key.extension));
+      }
+      const auto field = numbers_.find(key.extension);
+      if (field != numbers_.end()) {
+        index.ranges[index.ranges.size() - fields_.size() + field->second] = member.range;
+      } else if (is_open_) {
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("open {}: \"{}\" has the extension \"{}\", and the first file has only {}; "
+                                "name those to read with TarOptions::fields",
+                                file.path(), member.name, key.extension, fmt::join(names(), ", ")));
+      }
+    }
+    index.keys = keys.finish();
+    return index;
+  }
+
+ private:
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const Field& field : fields_) names.push_back(field.name);
+    return names;
+  }
+
+  bool is_open_;  // the fields are those of the first file
+  bool keys_;
+  bool allow_missing_end_;
+  std::vector<Field> fields_;
+  std::map<std::string, std::size_t, std::less<>> numbers_;
+};
+
+// Of the first file, in order.
+std::vector<std::string> extensions_of(const FileList& files, const TarOptions& options) {
+  const Descriptor opened = files.open(std::size_t{0});
+  RecordFile file{.files = files, .index = 0, .fd = opened.get()};
+  std::shared_ptr<const FileMemory> memory;
+  if (const FileEncoding as{.compression = compression_of(file)}; as.compression != Compression::none) {
+    memory = fetch_file(files, 0, as);
+    file.fd = memory->fd();
+    file.memory = memory.get();
+    file.is_unpacked = true;
+  }
+  refuse_compressed(file);
+  std::set<std::string> extensions;
+  TarMembers members(file, options.allow_missing_end);
+  for (Member member; members.next(member);) {
+    if (Key key = key_of(member.name); !key.extension.empty()) extensions.insert(std::move(key.extension));
+  }
+  if (options.keys && extensions.contains(std::string(kKeyField))) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("open {}: it has an extension \"{}\", which is the name of the field of keys; name "
+                    "those to read with TarOptions::fields, or do without TarOptions::keys",
+                    file.path(), kKeyField));
+  }
+  if (!extensions.empty()) return {extensions.begin(), extensions.end()};
+  throw Error(ErrorCode::not_found,
+              fmt::format("open {}: no member is named as one of a sample, such as 000001.jpg; name those to "
+                          "read with TarOptions::fields if other files have some",
+                          file.path()));
+}
+
+}  // namespace
+
+bool is_tar(const FileList& files, std::size_t i) {
+  constexpr std::string_view kMagic = "ustar";
+  constexpr std::size_t kMagicAt = 257;
+  const Descriptor opened = files.open(i);
+  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  try {
+    const std::string head = decompress_head(file, compression_of(file), kMagicAt + kMagic.size());
+    return head.size() > kMagicAt && head.substr(kMagicAt) == kMagic;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt) throw;
+    return false;  // what is not as it was listed, or begins as if it were packed
+  }
+}
+
+std::shared_ptr<const Source> make_tar_source(FileList files, const TarOptions& options) {
+  const bool is_open = options.fields.empty();
+  std::vector<std::string> fields = options.fields;
+  if (is_open) {
+    fields = made_on_first_rank(files.crew(), "look into the first tar file",
+                                [&] { return extensions_of(files, options); });
+  }
+  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
+                                            options.allow_missing_end ? ", with or without an end" : "");
+  return make_record_source(std::move(files), std::make_unique<TarFormat>(fields, options), signature);
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+void TarOptions::validate() const {
+  internal::require_distinct("TarOptions::fields", fields);
+  for (const std::string& field : fields) {
+    const bool has_capitals =
+        std::any_of(field.begin(), field.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+    if (field != internal::kKeyField && !has_capitals) continue;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("TarOptions::fields: \"{}\" {}", field,
+                            has_capitals ? "has capitals, and extensions are taken in lower case; name it so"
+                                         : "is the field of keys; set TarOptions::keys for that"));
+  }
+}
+
+std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
+  mpi::together(internal::files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
+  return internal::make_tar_source(internal::files_of(catalog).with_sizes(), options);
+}
+
+}  // namespace rota

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "formats/formats.hpp"
+#include "formats/records.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+// A record: its length (uint64), that length's checksum (uint32), its bytes, and their checksum.
+constexpr std::size_t kHeadBytes = 12;
+constexpr std::size_t kFootBytes = 4;
+
+// CRC32C as TensorFlow masks it (tensorflow/core/lib/hash/crc32c.h): a checksum of data that holds checksums
+// would be weak.
+std::uint32_t masked_crc(std::span<const std::byte> bytes) {
+  constexpr std::size_t kMostAtOnce = std::numeric_limits<int>::max() / 2;
+  std::uint32_t crc = ~0U;
+  while (!bytes.empty()) {
+    const auto part = bytes.first(std::min(bytes.size(), kMostAtOnce));
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): ISA-L only reads it
+    auto* data = const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(part.data()));
+    crc = crc32_iscsi(data, static_cast<int>(part.size()), crc);
+    bytes = bytes.subspan(part.size());
+  }
+  crc = ~crc;
+  return ((crc >> 15U) | (crc << 17U)) + 0xA282EAD8U;
+}
+
+class TfRecordFormat final : public RecordFormat {
+ public:
+  explicit TfRecordFormat(bool verifies) : verifies_(verifies) {}
+
+  [[nodiscard]] std::string_view name() const override { return "tfrecord"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+    RecordIndex index;
+    Scan scan(file);
+    for (std::uint64_t at = 0; at < file.bytes();) {
+      const auto head = scan.at(at, kHeadBytes);
+      if (head.size() < kHeadBytes) throw file.damage(at, "a record's head is cut short");
+      const auto length = number_at<std::uint64_t>(head, 0);
+      if (masked_crc(head.first(8)) != number_at<std::uint32_t>(head, 8)) {
+        throw file.damage(at,
+                          "the checksum of a record's length is wrong: it is damaged, or no TFRecord file");
+      }
+      const std::uint64_t rest = file.bytes() - at - kHeadBytes;
+      if (rest < kFootBytes || length > rest - kFootBytes) {
+        throw file.damage(at, fmt::format("a record of {} bytes begins, and the file ends {} bytes later: it "
+                                          "was cut short or is still being written",
+                                          length, rest));
+      }
+      index.ranges.push_back({.offset = at + kHeadBytes, .bytes = length});
+      at += kHeadBytes + length + kFootBytes;
+    }
+    index.samples = std::ssize(index.ranges);
+    return index;
+  }
+
+  [[nodiscard]] bool has_plain_ranges(const RecordFile& /*file*/) const override { return !verifies_; }
+  [[nodiscard]] std::size_t foot_bytes() const override { return kFootBytes; }
+  void check(const RecordFile& file, const ByteRange& range, std::span<const std::byte> bytes,
+             std::span<const std::byte> foot) const override {
+    if (masked_crc(bytes) == number_at<std::uint32_t>(foot, 0)) return;
+    throw file.damage(range.offset,
+                      fmt::format("the checksum of a record of {} bytes is wrong", bytes.size()));
+  }
+
+ private:
+  bool verifies_;
+  std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
+};
+
+}  // namespace
+
+bool is_tfrecord(const FileList& files, std::size_t i) {
+  const Descriptor file = files.open(i);
+  std::array<std::byte, kHeadBytes> head{};
+  if (read_at(file.get(), head, 0) != static_cast<std::int64_t>(head.size())) return false;
+  return masked_crc(std::span(head).first(8)) == number_at<std::uint32_t>(head, 8);
+}
+
+std::shared_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options) {
+  return make_record_source(std::move(files), std::make_unique<TfRecordFormat>(options.verify), "tfrecord");
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
+  return internal::make_tfrecord_source(internal::files_of(catalog).with_sizes(), options);
+}
+
+}  // namespace rota

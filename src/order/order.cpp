@@ -1,0 +1,145 @@
+#include "order/order.hpp"
+
+#include "values/option.hpp"
+
+namespace rota::internal {
+namespace {
+
+BlockShape clamp(BlockShape shape, std::int64_t samples) {
+  shape.samples = std::clamp<std::int64_t>(shape.samples, 1, std::max<std::int64_t>(samples, 1));
+  const std::int64_t blocks = (samples + shape.samples - 1) / shape.samples;
+  shape.blocks = std::clamp<std::int64_t>(shape.blocks, 1, std::max<std::int64_t>(blocks, 1));
+  return shape;
+}
+
+Permutation whole(Shuffle shuffle, std::int64_t samples, BlockShape shape, std::uint64_t seed,
+                  std::int64_t epoch) {
+  switch (shuffle) {
+    case Shuffle::global:
+      return {samples, derive_key(seed, epoch, Purpose::global, 0)};
+    case Shuffle::block:
+      return {(samples + shape.samples - 1) / shape.samples, derive_key(seed, epoch, Purpose::blocks, 0)};
+    default:
+      return {0, {}};
+  }
+}
+
+}  // namespace
+
+EpochOrder::EpochOrder(const ShardPlan& plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape,
+                       std::int64_t epoch)
+    : plan_(plan),
+      shuffle_(shuffle),
+      seed_(seed),
+      shape_(clamp(shape, plan.samples())),
+      epoch_(epoch),
+      whole_(whole(shuffle, plan.samples(), shape_, seed, epoch)) {
+  if (shuffle != Shuffle::block || plan.samples() == 0) return;
+  blocks_ = whole_.size();
+  missing_ = blocks_ * shape_.samples - plan.samples();
+  short_slot_ = whole_.inverse(blocks_ - 1);
+}
+
+Permutation EpochOrder::within(std::int64_t shard) const noexcept {
+  return {plan_.length(shard), derive_key(seed_, epoch_, Purpose::within, shard)};
+}
+
+SampleId EpochOrder::sample(ShardId shard, std::int64_t position) const noexcept {
+  const Span span{.epoch = epoch_, .shard = shard, .position = position, .count = 1};
+  SampleId id;
+  samples(std::span(&span, 1), &id);
+  return id;
+}
+
+void EpochOrder::samples(std::span<const Span> spans, SampleId* out) const noexcept {
+  SampleId* at = out;
+  for (const Span& span : spans) {
+    const std::int64_t ground = plan_.begin(span.shard.value) + span.position;
+    switch (shuffle_) {
+      case Shuffle::none:
+      case Shuffle::global:
+        for (std::int64_t i = 0; i < span.count; ++i) at[i].value = ground + i;
+        break;
+      case Shuffle::within:
+        within_samples(span, at);
+        break;
+      case Shuffle::block:
+        block_samples(ground, span.count, at);
+        break;
+    }
+    at += span.count;
+  }
+  if (shuffle_ != Shuffle::global) return;
+  whole_.apply(std::span(out, at));  // all at once, whatever the spans
+}
+
+void EpochOrder::within_samples(const Span& span, SampleId* out) const noexcept {
+  const std::int64_t begin = plan_.begin(span.shard.value);
+  const Permutation permutation = within(span.shard.value);
+  for (std::int64_t i = 0; i < span.count; ++i) out[i].value = span.position + i;
+  permutation.apply(std::span(out, static_cast<std::size_t>(span.count)));
+  for (std::int64_t i = 0; i < span.count; ++i) out[i].value += begin;
+}
+
+Seat EpochOrder::seat(SampleId id) const noexcept {
+  std::int64_t ground = id.value;
+  if (shuffle_ == Shuffle::global) ground = whole_.inverse(id.value);
+  if (shuffle_ == Shuffle::block) ground = block_ground(id);
+  const ShardId shard = plan_.shard_at(ground);
+  const std::int64_t position = ground - plan_.begin(shard.value);
+  return {shard, shuffle_ == Shuffle::within ? within(shard.value).inverse(position) : position};
+}
+
+std::int64_t EpochOrder::slot_begin(std::int64_t slot) const noexcept {
+  return slot * shape_.samples - (slot > short_slot_ ? missing_ : 0);
+}
+
+std::int64_t EpochOrder::slot_at(std::int64_t ground) const noexcept {
+  const std::int64_t slot = std::min(ground / shape_.samples, short_slot_);
+  return ground < slot_begin(slot + 1) ? slot : (ground + missing_) / shape_.samples;
+}
+
+std::int64_t EpochOrder::window_begin(std::int64_t window) const noexcept {
+  return slot_begin(std::min(window * shape_.blocks, blocks_));
+}
+
+Permutation EpochOrder::window(std::int64_t window) const noexcept {
+  return {window_begin(window + 1) - window_begin(window),
+          derive_key(seed_, epoch_, Purpose::window, window)};
+}
+
+void EpochOrder::block_samples(std::int64_t ground, std::int64_t count, SampleId* out) const noexcept {
+  while (count > 0) {
+    const std::int64_t w = slot_at(ground) / shape_.blocks;
+    const std::int64_t begin = window_begin(w);
+    const Permutation mix = window(w);
+    const std::int64_t end = std::min(ground + count, window_begin(w + 1));
+    for (; ground < end; ++ground, --count) {
+      const std::int64_t place = begin + mix(ground - begin);
+      const std::int64_t slot = slot_at(place);
+      (out++)->value = whole_(slot) * shape_.samples + (place - slot_begin(slot));
+    }
+  }
+}
+
+std::int64_t EpochOrder::block_ground(SampleId id) const noexcept {
+  const std::int64_t slot = whole_.inverse(id.value / shape_.samples);
+  const std::int64_t w = slot / shape_.blocks;
+  const std::int64_t begin = window_begin(w);
+  return begin + window(w).inverse(slot_begin(slot) + id.value % shape_.samples - begin);
+}
+
+Order::Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape)
+    : plan_(std::move(plan)), shuffle_(shuffle), seed_(seed), shape_(shape) {
+  constexpr internal::OptionCheck kCheck("make an order");
+  kCheck.one_of("shuffle", shuffle, {"none", "within", "global", "block"});
+  kCheck.in_range("block.samples", shape.samples, 1);
+  kCheck.in_range("block.blocks", shape.blocks, 1);
+}
+
+std::optional<Permutation> Order::groups(std::int64_t epoch) const noexcept {
+  if (shuffle_ == Shuffle::none || plan_.groups() == 1) return std::nullopt;
+  return Permutation(plan_.groups(), derive_key(seed_, epoch, Purpose::groups, 0));
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,99 @@
+#pragma once
+
+// The order of the samples: (epoch, shard, position) <-> sample id, a pure function. Next: schedule.hpp.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "order/permutation.hpp"
+#include "order/shard_plan.hpp"
+#include "rota/types.hpp"
+
+namespace rota::internal {
+
+/// The version of the arithmetic behind every order. A checkpoint of another version is refused.
+inline constexpr std::int64_t kOrderVersion = 1;
+
+/// Consecutive positions of one shard in one epoch.
+struct Span {
+  std::int64_t epoch = 0;
+  ShardId shard = {};
+  std::int64_t position = 0;
+  std::int64_t count = 0;
+  Mark mark = Mark::real;    ///< real or pad
+  std::int32_t dataset = 0;  ///< of a mixture
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+/// Where a sample stands in an epoch.
+struct Seat {
+  ShardId shard = {};
+  std::int64_t position = 0;
+  friend bool operator==(const Seat&, const Seat&) = default;
+};
+
+/// The order of one epoch, keys ready. *Immutable.*
+class EpochOrder {
+ public:
+  /// The sample at `position` of `shard`, 0 <= position < plan.length(shard).
+  [[nodiscard]] SampleId sample(ShardId shard, std::int64_t position) const noexcept;
+  /// The samples of `spans`, whose epoch is not looked at, one after the other into out[0, sum of counts).
+  void samples(std::span<const Span> spans, SampleId* out) const noexcept;
+  /// The inverse: where sample `id` of [0, N) stands.
+  [[nodiscard]] Seat seat(SampleId id) const noexcept;
+
+  [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
+
+ private:
+  friend class Order;
+  EpochOrder(const ShardPlan& plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape,
+             std::int64_t epoch);
+  [[nodiscard]] Permutation within(std::int64_t shard) const noexcept;
+  void within_samples(const Span& span, SampleId* out) const noexcept;
+
+  // Shuffle::block. A slot is the place of a block in this epoch; the one with the short last block shifts
+  // those after.
+  [[nodiscard]] std::int64_t slot_begin(std::int64_t slot) const noexcept;
+  [[nodiscard]] std::int64_t slot_at(std::int64_t ground) const noexcept;
+  [[nodiscard]] std::int64_t window_begin(std::int64_t window) const noexcept;
+  [[nodiscard]] Permutation window(std::int64_t window) const noexcept;
+  void block_samples(std::int64_t ground, std::int64_t count, SampleId* out) const noexcept;
+  [[nodiscard]] std::int64_t block_ground(SampleId id) const noexcept;
+
+  ShardPlan plan_;
+  Shuffle shuffle_;
+  std::uint64_t seed_;
+  BlockShape shape_;  // clamped to the dataset
+  std::int64_t epoch_;
+  Permutation whole_;            // of all samples (global) or of the blocks (block)
+  std::int64_t blocks_ = 0;      // how many there are
+  std::int64_t missing_ = 0;     // samples by which the last block is short
+  std::int64_t short_slot_ = 0;  // where the last block is
+};
+
+/// The order of every epoch: a plan, a kind of shuffle and a seed. *Immutable.*
+class Order {
+ public:
+  /// Throws Error{invalid_argument} for a shuffle that there is not, and a block shape below 1 x 1.
+  Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape = {});
+
+  [[nodiscard]] EpochOrder epoch(std::int64_t epoch) const { return {plan_, shuffle_, seed_, shape_, epoch}; }
+
+  /// The order of the interleave groups in `epoch`: the k-th to be consumed is group p(k). Nothing where they
+  /// are consumed in plain order: under Shuffle::none, or where there is only one.
+  [[nodiscard]] std::optional<Permutation> groups(std::int64_t epoch) const noexcept;
+
+  [[nodiscard]] const ShardPlan& plan() const noexcept { return plan_; }
+  [[nodiscard]] Shuffle shuffle() const noexcept { return shuffle_; }
+  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
+  [[nodiscard]] BlockShape shape() const noexcept { return shape_; }
+
+ private:
+  ShardPlan plan_;
+  Shuffle shuffle_;
+  std::uint64_t seed_;
+  BlockShape shape_;
+};
+
+}  // namespace rota::internal

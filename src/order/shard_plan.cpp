@@ -1,0 +1,100 @@
+#include "order/shard_plan.hpp"
+
+#include <numeric>
+
+#include "rota/error.hpp"
+#include "values/option.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr internal::OptionCheck kCheck("plan logical shards");
+
+}  // namespace
+
+ShardPlan::ShardPlan(std::int64_t samples, std::int64_t shards, std::int64_t interleave)
+    : samples_(samples), shards_(shards), interleave_(interleave) {
+  kCheck.in_range("the number of samples", samples, 0, kMaxCount);
+  kCheck.in_range("the number of shards", shards, 1, kMaxShards);
+  kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
+  if (interleave == 0 || interleave > shards) interleave_ = shards;
+  short_length_ = samples / shards;
+  long_shards_ = samples % shards;
+  reciprocal_ = ~std::uint64_t{0} / static_cast<std::uint64_t>(shards);
+}
+
+ShardPlan ShardPlan::equal(std::int64_t samples, std::int64_t shards, std::int64_t interleave) {
+  return {samples, shards, interleave};
+}
+
+ShardPlan ShardPlan::ragged(std::span<const std::int64_t> lengths, std::int64_t interleave) {
+  auto ragged = std::make_shared<Ragged>();
+  ragged->begins.reserve(lengths.size() + 1);
+  ragged->begins.push_back(0);
+  for (const std::int64_t length : lengths) {
+    kCheck.in_range("a shard's length", length, 0, kMaxCount - ragged->begins.back(),
+                    "all together have at most 2^62");
+    ragged->begins.push_back(ragged->begins.back() + length);
+  }
+  ShardPlan plan(ragged->begins.back(), static_cast<std::int64_t>(lengths.size()), interleave);
+  ragged->by_length.resize(lengths.size());
+  for (std::int64_t g = 0; g < plan.groups(); ++g) {
+    const auto first = static_cast<std::size_t>(plan.group_first(g));
+    const auto block =
+        std::span(ragged->by_length).subspan(first, static_cast<std::size_t>(plan.group_last(g)) - first);
+    std::iota(block.begin(), block.end(), 0);
+    std::sort(block.begin(), block.end(), [&](std::int32_t a, std::int32_t b) {
+      const auto length = [&](std::int32_t s) { return lengths[first + static_cast<std::size_t>(s)]; };
+      return length(a) != length(b) ? length(a) < length(b) : a < b;
+    });
+  }
+  plan.ragged_ = std::move(ragged);
+  return plan;
+}
+
+ShardId ShardPlan::shard_at(std::int64_t ground) const noexcept {
+  if (ragged_) {
+    const auto& begins = ragged_->begins;
+    return {std::upper_bound(begins.begin(), begins.end(), ground) - begins.begin() - 1};
+  }
+  // Between where it would be if all shards were long and if all were short; then by bisection.
+  std::int64_t low = std::min(shards_ - 1, ground / (short_length_ + 1));
+  std::int64_t high = short_length_ == 0 ? shards_ - 1 : std::min(shards_ - 1, ground / short_length_);
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (begin(middle) <= ground) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return {low};
+}
+
+std::int64_t ShardPlan::long_shard(std::int64_t k) const noexcept {
+  if (k >= long_shards_) return shards_;
+  // The first s with floor((s + 1) r / L) > k.
+  return ((k + 1) * shards_ + long_shards_ - 1) / long_shards_ - 1;
+}
+
+std::span<const std::int32_t> ShardPlan::by_length(std::int64_t group) const noexcept {
+  const auto first = static_cast<std::size_t>(group_first(group));
+  return std::span(ragged_->by_length).subspan(first, static_cast<std::size_t>(group_last(group)) - first);
+}
+
+std::size_t ShardPlan::memory_bytes() const noexcept {
+  if (!ragged_) return 0;
+  return ragged_->begins.size() * sizeof(std::int64_t) + ragged_->by_length.size() * sizeof(std::int32_t);
+}
+
+bool operator==(const ShardPlan& a, const ShardPlan& b) noexcept {
+  if (a.samples_ != b.samples_ || a.shards_ != b.shards_ || a.interleave_ != b.interleave_) return false;
+  if (a.is_equal() && b.is_equal()) return true;
+  if (a.ragged_ == b.ragged_) return true;
+  for (std::int64_t s = 0; s < a.shards_; ++s) {
+    if (a.begin(s) != b.begin(s)) return false;
+  }
+  return true;
+}
+
+}  // namespace rota::internal

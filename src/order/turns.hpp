@@ -1,0 +1,122 @@
+#pragma once
+
+// The turns inside one interleave group. Round p takes position p of every shard that still has one; a
+// Frontier is the edge between the turns that were taken and those that were not. EqualTurns and RaggedTurns
+// answer the same questions, one by closed formulas, one with a set of the shards still alive.
+
+#include <cstdint>
+#include <vector>
+
+#include "order/alive_set.hpp"
+#include "order/order.hpp"
+#include "order/shard_plan.hpp"
+
+namespace rota::internal {
+
+/// All rounds below `round` are over; in round `round`, the shards below `shard` have had their turn.
+struct Frontier {
+  std::int64_t round = 0;
+  std::int64_t shard = 0;
+
+  /// The cursor of shard `s` of `length` samples.
+  [[nodiscard]] std::int64_t cursor(std::int64_t s, std::int64_t length) const noexcept {
+    return length <= round ? length : round + (s < shard ? 1 : 0);
+  }
+};
+
+/// What a stretch of turns takes of one shard: positions [begin, end).
+struct Take {
+  std::int64_t shard = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// The stretch of turns [begin, end) of one group, in canonical order: by shard, then by position. Made by
+/// `load`. Shards are numbered in the whole plan.
+class EqualTurns {
+ public:
+  explicit EqualTurns(const ShardPlan& plan) : plan_(plan) {}
+  void load(std::int64_t group, std::int64_t begin, std::int64_t end);
+
+  [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
+  [[nodiscard]] const Frontier& end() const noexcept { return end_; }
+  /// From slot `slot` of the stretch on, 0 <= slot < end - begin: the rest of what it takes of that slot's
+  /// shard.
+  [[nodiscard]] Take find(std::int64_t slot) const noexcept;
+  /// What it takes of the next shard after `shard` of which it takes anything.
+  [[nodiscard]] Take next(std::int64_t shard) const noexcept;
+  /// How many turns of `group` come before that of `position` of `shard`.
+  [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
+                                          std::int64_t position) const noexcept;
+  [[nodiscard]] std::size_t memory_bytes() const noexcept { return 0; }
+
+ private:
+  [[nodiscard]] Frontier locate(std::int64_t turns) const noexcept;
+  [[nodiscard]] std::int64_t cursor(const Frontier& frontier, std::int64_t shard) const noexcept;
+  [[nodiscard]] std::int64_t next_shard(std::int64_t shard) const noexcept;
+  [[nodiscard]] std::int64_t taken_before(const Frontier& frontier, std::int64_t shard) const noexcept;
+
+  const ShardPlan& plan_;
+  std::int64_t first_ = 0;
+  std::int64_t last_ = 0;
+  Frontier begin_;
+  Frontier end_;
+};
+
+/// The same for any lengths. Going forward costs O(log L) for every shard that ends; `load` of another group
+/// or of an earlier turn costs O(shards of the group).
+class RaggedTurns {
+ public:
+  explicit RaggedTurns(const ShardPlan& plan) : plan_(plan) {}
+  void load(std::int64_t group, std::int64_t begin, std::int64_t end);
+
+  [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
+  [[nodiscard]] const Frontier& end() const noexcept { return end_; }
+  [[nodiscard]] Take find(std::int64_t slot) const noexcept;
+  [[nodiscard]] Take next(std::int64_t shard) const noexcept;
+  [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
+                                          std::int64_t position) const noexcept;
+  [[nodiscard]] std::size_t memory_bytes() const noexcept {
+    return alive_.memory_bytes() + ending_.capacity() * sizeof(std::int32_t);
+  }
+
+ private:
+  // How far the rounds have come: the shards of by_length [0, dead) have ended, with `dead_samples` in all.
+  struct Rounds {
+    std::int64_t dead = 0;
+    std::int64_t dead_samples = 0;
+    std::int64_t round = 0;
+    std::int64_t turn = 0;  // turns taken in this round
+  };
+  [[nodiscard]] std::int64_t length(std::int64_t offset) const noexcept {
+    return plan_.length(first_ + offset);
+  }
+  void advance(Rounds& rounds, std::int64_t turns) const noexcept;
+  void enter(std::int64_t group, std::int64_t turns);
+  [[nodiscard]] std::int64_t select_at_end(std::int64_t rank) const noexcept;
+  [[nodiscard]] Take take(std::int64_t offset) const noexcept;
+
+  const ShardPlan& plan_;
+  std::int64_t group_ = -1;
+  std::int64_t first_ = 0;
+  std::int64_t size_ = 0;
+  Rounds now_;                        // at the begin of the stretch
+  AliveSet alive_;                    // shards that have a turn in or after round now_.round, as offsets
+  std::vector<std::int32_t> ending_;  // shards that end inside the stretch, as ascending offsets
+  std::int64_t begin_turns_ = 0;
+  std::int64_t end_turns_ = -1;
+  Frontier begin_;
+  Frontier end_;
+};
+
+/// Appends slots [slot, slot + count) of the stretch that `turns` has loaded, as spans of the epoch and mark
+/// of `like`.
+template <typename Turns>
+void append_spans(const Turns& turns, const Span& like, std::int64_t slot, std::int64_t count,
+                  std::vector<Span>& out);
+extern template void append_spans(const EqualTurns&, const Span&, std::int64_t, std::int64_t,
+                                  std::vector<Span>&);
+extern template void append_spans(const RaggedTurns&, const Span&, std::int64_t, std::int64_t,
+                                  std::vector<Span>&);
+
+}  // namespace rota::internal

@@ -1,0 +1,216 @@
+#include "resume/json.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "rota/fingerprint.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kDeepest = 8;
+constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// Refuses what the parser would take: keys that come twice, and any depth.
+class Watch {
+ public:
+  explicit Watch(const Refusal& refusal) : refusal_(refusal) {}
+
+  void operator()(Json::parse_event_t event, const Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start || event == Event::array_start) keys_.emplace_back();
+    if (event == Event::object_end || event == Event::array_end) keys_.pop_back();
+    if (keys_.size() > kDeepest) {
+      refusal_.fail(fmt::format("its JSON is nested deeper than {} levels", kDeepest));
+    }
+    if (event != Event::key) return;
+    const auto& key = parsed.get_ref<const std::string&>();
+    if (!keys_.back().insert(key).second) refusal_.fail(fmt::format("its key \"{}\" comes twice", key));
+  }
+
+ private:
+  const Refusal& refusal_;
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+};
+
+Json parse(std::string_view text, const Refusal& refusal) {
+  Watch watch(refusal);
+  try {
+    return Json::parse(text, [&](int, Json::parse_event_t event, const Json& parsed) {
+      watch(event, parsed);
+      return true;
+    });
+  } catch (const Json::exception& error) {
+    refusal.fail(fmt::format("it is no JSON ({})", error.what()));
+  }
+}
+
+// Of what JSON calls a number: one that is whole and fits.
+std::optional<std::int64_t> integer_of(const Json& value) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (!value.is_number_unsigned()) return value.get<std::int64_t>();
+  const auto number = value.get<std::uint64_t>();
+  if (number > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
+  if (text.size() % 4 != 0) return std::nullopt;
+  std::string bytes;
+  bytes.reserve(text.size() / 4 * 3);
+  for (std::size_t at = 0; at < text.size(); at += 4) {
+    const bool is_last = at + 4 == text.size();
+    const int padding = !is_last || text[at + 3] != '=' ? 0 : text[at + 2] != '=' ? 1 : 2;
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      const std::size_t digit = i + static_cast<std::size_t>(padding) >= 4 ? 0 : kDigits.find(text[at + i]);
+      if (digit == std::string_view::npos) return std::nullopt;
+      word = word << 6 | static_cast<std::uint32_t>(digit);
+    }
+    for (int i = 0; i < 3 - padding; ++i) bytes.push_back(static_cast<char>(word >> (16 - 8 * i)));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::string to_base64(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::string_view part = bytes.substr(at, 3);
+    std::uint32_t word = 0;
+    for (std::size_t i = 0; i < 3; ++i) {
+      word = word << 8 | (i < part.size() ? static_cast<unsigned char>(part[i]) : 0U);
+    }
+    for (std::size_t i = 0; i < 4; ++i) {
+      text.push_back(i <= part.size() ? kDigits[word >> (18 - 6 * i) & 63U] : '=');
+    }
+  }
+  return text;
+}
+
+OrderedJson new_state(std::string_view kind) { return {{"rota_state", kVersion}, {"kind", kind}}; }
+
+std::string part_of_loader(std::string_view name, std::string_view part) {
+  return fmt::format("loader/{}/{}", name, part);
+}
+
+Json parse_state(std::string_view text, const Refusal& refusal) {
+  Json state = parse(text, refusal);
+  const StateObject head(state, refusal);
+  if (const std::int64_t version = head.number("rota_state"); version != kVersion) {
+    refusal.fail(version > kVersion ? ErrorCode::unsupported : ErrorCode::corrupt,
+                 fmt::format("its state is of version {}, and this rota reads up to {}", version, kVersion));
+  }
+  return state;
+}
+
+Json parse_state(std::string_view text, std::string_view kind, const Refusal& refusal) {
+  Json state = parse_state(text, refusal);
+  if (const std::string there = StateObject(state, refusal).text("kind"); there != kind) {
+    refusal.fail(
+        ErrorCode::mismatch,
+        fmt::format(
+            "it has the state of a {} there, and this is a {}; restore each state into a loader of its kind",
+            there, kind));
+  }
+  return state;
+}
+
+std::string digest_of(Json state) {
+  state.erase("digest");
+  return to_string(FingerprintBuilder().add(state.dump()).finish());
+}
+
+std::string sealed(OrderedJson state) {
+  state["digest"] = digest_of(Json(state));
+  return state.dump();
+}
+
+void require_digest(const Json& state, const Refusal& refusal) {
+  if (StateObject(state, refusal).text("digest") == digest_of(state)) return;
+  refusal.fail("it was changed: its digest is not that of what it says");
+}
+
+StateObject::StateObject(const Json& object, const Refusal& refusal, std::string path)
+    : object_(&object), refusal_(&refusal), path_(std::move(path)) {
+  if (!object.is_object()) refusal.fail(fmt::format("it is no state: \"{}\" is no object", path_));
+}
+
+void StateObject::fail(std::string_view key, std::string_view why) const {
+  refusal_->fail(fmt::format("\"{}{}\" of its state {}", path_, key, why));
+}
+
+bool StateObject::has(std::string_view key) const { return object_->contains(key); }
+
+const Json& StateObject::at(std::string_view key) const {
+  const auto found = object_->find(key);
+  if (found == object_->end()) fail(key, "is missing");
+  return *found;
+}
+
+StateObject StateObject::object(std::string_view key) const {
+  return {at(key), *refusal_, fmt::format("{}{}.", path_, key)};
+}
+
+std::int64_t StateObject::any_number_of(const Json& value, std::string_view key) const {
+  const auto number = integer_of(value);
+  if (!number) fail(key, "is no whole number of 64 bits");
+  return *number;
+}
+
+std::int64_t StateObject::number_of(const Json& value, std::string_view key) const {
+  const std::int64_t number = any_number_of(value, key);
+  if (number < 0 || number > kMaxCount) fail(key, fmt::format("is not from 0 to {}", kMaxCount));
+  return number;
+}
+
+std::int64_t StateObject::number(std::string_view key) const { return number_of(at(key), key); }
+
+const Json& StateObject::array(std::string_view key) const {
+  const Json& array = at(key);
+  if (!array.is_array()) fail(key, "is no array");
+  return array;
+}
+
+std::vector<std::int64_t> StateObject::numbers(std::string_view key) const {
+  std::vector<std::int64_t> numbers;
+  for (const Json& value : array(key)) numbers.push_back(number_of(value, key));
+  return numbers;
+}
+
+std::vector<std::int64_t> StateObject::any_numbers(std::string_view key) const {
+  std::vector<std::int64_t> numbers;
+  for (const Json& value : array(key)) numbers.push_back(any_number_of(value, key));
+  return numbers;
+}
+
+std::vector<std::int64_t> StateObject::rows(std::string_view key, std::size_t columns) const {
+  std::vector<std::int64_t> numbers;
+  for (const Json& row : array(key)) {
+    if (!row.is_array() || row.size() != columns) fail(key, fmt::format("is not [rows, {}]", columns));
+    for (const Json& value : row) numbers.push_back(any_number_of(value, key));
+  }
+  return numbers;
+}
+
+std::string StateObject::text(std::string_view key) const {
+  const Json& text = at(key);
+  if (!text.is_string()) fail(key, "is no text");
+  return text.get<std::string>();
+}
+
+std::string StateObject::bytes(std::string_view key) const {
+  auto bytes = from_base64(text(key));
+  if (!bytes) fail(key, "is no base64");
+  return *std::move(bytes);
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,178 @@
+#include "rota/resume.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <utility>
+
+#include "loader/access.hpp"
+#include "resume/json.hpp"
+#include "resume/loader_state.hpp"
+#include "resume/refusal.hpp"
+#include "resume/skipped.hpp"
+#include "resume/stream_description.hpp"
+
+namespace rota {
+namespace {
+
+using internal::LoaderAccess;
+using internal::LoaderPlace;
+using internal::LoaderState;
+using internal::Refusal;
+
+Refusal refusal_of(std::string from, std::string_view saved) {
+  return {.what = "a loader",
+          .from = std::move(from),
+          .saved = saved,
+          .rule = "a run can only go on in the order that it began"};
+}
+Refusal refusal_of(const Checkpoint& checkpoint) {
+  return refusal_of(checkpoint.info().path.string(), "the checkpoint");
+}
+
+/// Shards of all datasets.
+std::int64_t shards_of(const Loader& loader) {
+  return loader.datasets() * LoaderAccess::order(loader).plan().shards();
+}
+
+// What ranks that read together must have in common of it.
+std::string describe(const BadSamples& bad) {
+  if (bad.policy == OnBadSample::fail) return "bad samples fail";
+  return fmt::format("up to {} bad samples are skipped{}", bad.max_skipped,
+                     bad.comm == nullptr ? "" : ", counted together");
+}
+
+/// The shards whose cursors this place writes, and checks.
+RowRange cursor_rows(const Loader& loader) {
+  const std::int64_t shards = shards_of(loader);
+  const World world = loader.world();
+  const std::int64_t first = share(shards, world.rank, world.size);
+  return {first, share(shards, world.rank + 1, world.size) - first};
+}
+
+std::vector<std::int64_t> cursors_of(const Loader& loader, const LoaderPlace& place, RowRange rows) {
+  std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
+  LoaderAccess::cursors(loader, place, rows.first, cursors);
+  return cursors;
+}
+
+void check_cursors(const Loader& loader, const LoaderPlace& place, const Checkpoint& checkpoint,
+                   std::string_view name) {
+  const auto tensor = internal::cursors_name(name);
+  const RowRange rows = cursor_rows(loader);
+  const std::vector<std::int64_t> shape{shards_of(loader), 2};
+  const bool is_same = checkpoint.has_tensor(tensor) && checkpoint.tensor(tensor).dtype == DType::int64 &&
+                       checkpoint.tensor(tensor).shape == shape &&
+                       checkpoint.read<std::int64_t>(tensor, rows) == cursors_of(loader, place, rows);
+  if (is_same) return;
+  refusal_of(checkpoint)
+      .fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
+                        place.position.consumed));
+}
+
+// All that could be refused was looked at.
+void go_to(Loader& loader, const LoaderPlace& place, internal::SavedSkips skipped) {
+  if (place.mixture) {
+    loader.seek(place.position, *place.mixture);
+  } else {
+    loader.seek(place.position);
+  }
+  LoaderAccess::tally(loader).restore(skipped.count, std::move(skipped.samples));
+}
+
+/// Each place of the loaders' world is taken by as many ranks, each a replica of its own.
+void require_whole(const World& mine, const mpi::Communicator& comm) {
+  const auto ranks = mpi::gather(comm, mine.rank);
+  const auto sizes = mpi::gather(comm, mine.size);
+  const auto replicas = mpi::gather(comm, mine.replica);
+  std::map<std::pair<std::int64_t, std::int64_t>, int> places;
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    if (++places[{ranks[r], replicas[r]}] == 1 && sizes[r] == sizes[0] && comm.size() % sizes[0] == 0)
+      continue;
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("compare loaders: of {} ranks, number {} is rank {} of {}, replica {}, as another one "
+                    "is, or in another world; make each loader with comm.world(), or with "
+                    "mpi::data_parallel",
+                    comm.size(), r, ranks[r], sizes[r], replicas[r]));
+  }
+}
+
+}  // namespace
+
+std::string internal::kind_of_loader(const Checkpoint& checkpoint, std::string_view name) {
+  const Refusal refusal = refusal_of(checkpoint);
+  const Json state = parse_state(checkpoint.blob(internal::state_name(name)), refusal);
+  return StateObject(state, refusal).text("kind");
+}
+
+void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
+  const LoaderState state = internal::state_of(loader);
+  RowRange rows = cursor_rows(loader);
+  if (loader.world().replica > 0) rows.count = 0;
+  const auto cursors = cursors_of(loader, state.place, rows);
+  const auto bytes = std::as_bytes(std::span(cursors));
+  // Named by their numbers, so that two that take themselves for one place are an error and not a longer
+  // tensor.
+  snapshot.tensor(internal::cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
+                  std::vector<std::byte>(bytes.begin(), bytes.end()));
+  snapshot.blob(internal::state_name(name), to_text(state));
+  internal::save_skipped(loader, snapshot, name);
+}
+
+void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
+  const Refusal refusal = refusal_of(checkpoint);
+  const LoaderState saved = internal::loader_state(checkpoint.blob(internal::state_name(name)), refusal);
+  require_fits(loader, saved, refusal);
+  check_cursors(loader, saved.place, checkpoint, name);
+  go_to(loader, saved.place, internal::read_skipped(checkpoint, name, loader.world(), saved.order.samples));
+}
+
+std::string state(const Loader& loader) {
+  LoaderState state = internal::state_of(loader);
+  state.skipped = LoaderAccess::tally(loader).known(loader.world());
+  return internal::sealed(internal::OrderedJson::parse(to_text(state)));
+}
+
+void restore(Loader& loader, std::string_view state) {
+  const Refusal refusal = refusal_of("a text", "the text");
+  const LoaderState saved = internal::loader_state(state, refusal);
+  require_fits(loader, saved, refusal);
+  require_digest(internal::parse_state(state, refusal), refusal);
+  go_to(loader, saved.place, {.count = saved.skipped.value_or(0), .samples = {}});
+}
+
+std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
+  const std::string kind = internal::kind_of_loader(checkpoint, name);
+  if (kind == internal::kStreamKind) return internal::describe_stream(checkpoint, name);
+  if (kind == internal::kDispatchKind) return internal::describe_dispatch(checkpoint, name);
+  const LoaderState state =
+      internal::loader_state(checkpoint.blob(internal::state_name(name)), refusal_of(checkpoint));
+  const std::string text = describe(state);
+  const std::int64_t skipped = internal::count_skipped(checkpoint, name);
+  return skipped == 0 ? text : fmt::format("{}; bad samples skipped: {}", text, skipped);
+}
+
+void require_same(const Loader& loader, const mpi::Communicator& comm) {
+  require_whole(loader.world(), comm);
+  std::string state;
+  std::string text;
+  mpi::together(comm, "compare loaders", [&] {
+    const LoaderState mine = internal::state_of(loader);
+    const std::string bad_samples = describe(loader.options().bad_samples);
+    state = to_text(mine) + bad_samples;
+    text = describe(mine) + "; " + bad_samples;
+  });
+  const std::string first_state = mpi::broadcast(comm, state);
+  const std::string first = mpi::broadcast(comm, text);
+  mpi::together(comm, "compare loaders", [&] {
+    if (state == first_state) return;
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("compare loaders: rank 0 has {}; this rank has {}; give all ranks the same dataset "
+                    "and options",
+                    first, text));
+  });
+}
+
+}  // namespace rota

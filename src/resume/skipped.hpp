@@ -1,0 +1,32 @@
+#pragma once
+
+// What a loader has skipped, in a checkpoint: STATE.md says in which tensors.
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "rota/checkpoint.hpp"
+#include "rota/loader.hpp"
+#include "rota/loader_options.hpp"
+#include "rota/world.hpp"
+
+namespace rota::internal {
+
+void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name);
+
+/// What was skipped in a run, of which `samples` are the listed ones that `world`'s rank has its equal share
+/// of.
+struct SavedSkips {
+  std::int64_t count = 0;
+  std::vector<SkippedSample> samples;
+};
+
+/// Nothing skipped where the checkpoint does not say. Throws Error{corrupt} where it cannot be so of a
+/// dataset of `size` samples.
+SavedSkips read_skipped(const Checkpoint& checkpoint, std::string_view name, World world, std::int64_t size);
+
+/// The count alone.
+std::int64_t count_skipped(const Checkpoint& checkpoint, std::string_view name);
+
+}  // namespace rota::internal

@@ -1,0 +1,66 @@
+#pragma once
+
+// A file descriptor that closes itself, whole reads from it, and the system's errors as ours.
+
+#include <sys/stat.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+
+/// An open file or directory. Move-only.
+class Descriptor {
+ public:
+  Descriptor() noexcept = default;
+  explicit Descriptor(int fd) noexcept : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor();
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+static_assert(std::is_nothrow_move_constructible_v<Descriptor> &&
+              std::is_nothrow_move_assignable_v<Descriptor>);
+
+/// Opens `name`, relative to directory `at`, for reading; never waits for the other end of a pipe. Not open,
+/// and errno set, where that fails.
+Descriptor open_for_reading(int at, const char* name) noexcept;
+
+/// Reads from byte `offset` until `to` is full or the file ends. Returns the bytes read, or -1 with errno.
+std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept;
+
+/// How many bytes the open file has, or -1 with errno.
+std::int64_t size_of_open(int fd) noexcept;
+
+/// What entry `name` of the directory open as `at` is, or what it links to. Throws Error{io} naming it, after
+/// `directory`, where it cannot be asked or links to nothing; Error{unsupported} for a cycle of symbolic
+/// links.
+struct stat stat_entry(int at, const char* name, std::string_view directory);
+
+/// The system's error number `error`, met by `what` ("open") on `path`: Error{not_found} where nothing has
+/// that name, else Error{io}, with advice on reading where there is some.
+Error system_error(std::string_view what, std::string_view path, int error);
+
+/// The same of what is written, which is always Error{io}, with advice on writing.
+Error write_error(std::string_view what, std::string_view path, int error);
+
+/// `path` from the root. Throws Error{io} where the working directory is gone.
+std::string absolute_path(const std::string& path);
+
+}  // namespace rota::internal

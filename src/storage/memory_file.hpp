@@ -1,0 +1,70 @@
+#pragma once
+
+// Memory that other processes of the node can open: a file without a name.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+
+/// Error{io}: sharing memory has met the system's error number `error` at `what`.
+Error sharing_failed(std::string_view what, int error);
+
+/// A file in memory (memfd_create) that no file system knows. It is gone with the last process that has it
+/// open or mapped, however that ends. Move-only. All throws Error{io}.
+class MemoryFile {
+ public:
+  /// What another process needs to find it.
+  struct Address {
+    std::int64_t process = 0;
+    std::int64_t descriptor = -1;
+    std::int64_t device = 0;
+    std::int64_t inode = 0;
+    std::int64_t bytes = 0;
+  };
+  enum class Access { read, write };
+
+  /// `name` is what /proc/<pid>/maps calls it.
+  explicit MemoryFile(const char* name = "rota");
+  /// Another process's. Throws where it cannot be opened, or is another file.
+  explicit MemoryFile(const Address& address, Access access = Access::read);
+  MemoryFile(MemoryFile&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), bytes_(std::exchange(other.bytes_, 0)) {}
+  MemoryFile& operator=(MemoryFile&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MemoryFile() { close(); }
+
+  /// Gives the descriptor back; what is mapped stays.
+  void close() noexcept;
+  void append(std::span<const std::byte> piece);
+  /// Makes it `bytes` bytes, zeros where nothing was.
+  void resize(std::size_t bytes);
+  /// From here on nobody can change it.
+  void seal() const;
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] Address address() const;
+  /// All of it, to be read; null for none. It lives on without the file. `is_ready`: with its pages.
+  [[nodiscard]] std::shared_ptr<const std::byte> map(bool is_ready = false) const;
+  /// All of one that is not sealed, for all who have it to write to.
+  [[nodiscard]] std::shared_ptr<std::byte> map_to_write() const;
+
+ private:
+  int fd_ = -1;
+  std::size_t bytes_ = 0;
+};
+static_assert(std::is_nothrow_move_constructible_v<MemoryFile> &&
+              std::is_nothrow_move_assignable_v<MemoryFile>);
+
+}  // namespace rota::internal

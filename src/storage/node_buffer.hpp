@@ -1,0 +1,40 @@
+#pragma once
+
+// Bytes that all ranks need and none changes: one copy for each node, handed out while they are made.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "mpi/nodes.hpp"
+
+namespace rota::internal {
+
+/// Bytes in memory that the ranks of a node have in common, for as long as any of them keeps `owner`. It has
+/// no name in any file system, and is gone with its ranks, however they end. *Immutable.*
+struct NodeBuffer {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
+};
+
+/// Takes the bytes that follow those of the call before.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
+/// **Collective.** What rank 0's `produce` puts into its sink; it is sent to the other nodes in pieces while
+/// it is made. The ranks compare digests of what they got. Throws on all ranks what `produce` throws,
+/// Error{io} where memory is lacking, Error{corrupt} where a rank got something else.
+NodeBuffer broadcast_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
+                              const std::function<void(const ByteSink&)>& produce);
+
+/// **Collective.** What each rank has, one behind the other in the order of ranks. Throws as
+/// broadcast_to_nodes does.
+NodeBuffer all_gather_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
+                               std::span<const std::byte> mine);
+
+/// **Collective.** Throws Error{corrupt} on all ranks unless all have the same `bytes`.
+void require_same_bytes(const mpi::Communicator& comm, std::string_view phase,
+                        std::span<const std::byte> bytes);
+
+}  // namespace rota::internal

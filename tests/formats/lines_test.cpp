@@ -1,0 +1,87 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "formats/python.hpp"
+#include "rota/open.hpp"
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+class Lines : public testing::Test {
+ protected:
+  [[nodiscard]] std::vector<std::string> lines() const {
+    const auto source = open_lines(directory_.path());
+    const Samples samples(*source, all_ids(*source));
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(source->size()); ++i) {
+      lines.push_back(samples.sample(0, i));
+    }
+    return lines;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(Lines, EndInANewlineOrWithTheFile) {
+  directory_.write("a.txt", "one\n\nthree");
+  directory_.write("b.txt", "");
+  directory_.write("c.txt", "\r\nfive\r\nsi\rx\n\r");
+  EXPECT_THAT(lines(), testing::ElementsAre("one", "", "three", "", "five", "si\rx", "\r"));
+}
+
+// As Python splits them, over the edges of blocks.
+TEST_F(Lines, AreThoseThatPythonReads) {
+  const auto expected = python(directory_, R"(
+random.seed(1)
+for f in range(3):
+    ends = [b'\n', b'\r\n']
+    data = b''.join(random.randbytes(random.choice([0, 1, 30, 3000])).translate(None, b'\r\n') + random.choice(ends)
+                    for _ in range(2000))
+    if f == 1:
+        data = b'x' * (1 << 20) + b'\n' + b'y' * ((1 << 20) - 2) + b'\r\n' + data
+    open(f'{f}.txt', 'wb').write(data)
+    tell(*open(f'{f}.txt', 'rb').read().replace(b'\r\n', b'\n').split(b'\n')[:-1])
+)");
+  EXPECT_EQ(lines(), expected);
+}
+
+TEST_F(Lines, AreWhatJsonLinesFilesHold) {
+  directory_.write("a.jsonl", "{\"text\": \"a\"}\n{}\n");
+  EXPECT_EQ(open(directory_.path())->size(), 2);
+  EXPECT_EQ(open(directory_.path())->fields()[0].name, "text");
+}
+
+// As they are left where a copy was broken off, or the first byte is damaged: not the lines of plain text.
+TEST_F(Lines, OfFilesThatAreNamedAsCompressedAndAreNotAreRefused) {
+  directory_.write("a.jsonl", "1\n");
+  for (const char* name : {"b.jsonl.gz", "b.jsonl.zst"}) {
+    for (const char* text : {"", "\x28\xB5", "\x1E\x8B\b and much more", "{\"text\": 1}\n"}) {
+      directory_.write(name, text);
+      EXPECT_THAT(
+          error_of([&] { open(directory_.path()); }),
+          is_error(ErrorCode::corrupt, {name, "byte 0", "named as compressed", "cut short", "rename"}));
+      std::filesystem::remove(directory_ / name);
+    }
+  }
+}
+
+// An empty frame with a window of 2^28 bytes (RFC 8878, 3.1.1.1.2).
+TEST_F(Lines, OfZstdWithLargerWindowsThanAnybodyNeedsAreNotDamaged) {
+  directory_.write("a.jsonl.zst", std::string("\x28\xB5\x2F\xFD\x00\x90\x01\x00\x00", 9));
+  EXPECT_THAT(error_of([&] { open(directory_.path()); }),
+              is_error(ErrorCode::unsupported, {"a.jsonl.zst", "128 MiB", "--long=27"}));
+}
+
+TEST_F(Lines, OfFilesCompressedInOtherWaysAreRefused) {
+  python(directory_, "import bz2\nbz2.open('a.txt', 'w').write(b'text')");
+  EXPECT_THAT(error_of([&] { open_lines(directory_.path()); }),
+              is_error(ErrorCode::unsupported, {"a.txt", "bzip2"}));
+}
+
+}  // namespace
+}  // namespace rota::test

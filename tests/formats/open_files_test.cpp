@@ -1,0 +1,142 @@
+// How many descriptors the files of a dataset take.
+
+#include "formats/open_files.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "internal_names.hpp"
+#include "rota/open.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFiles = 40;
+
+// Files of a line each, which says which they are.
+class OpenFilesTest : public testing::Test {
+ protected:
+  OpenFilesTest() {
+    for (int i = 0; i < kFiles; ++i)
+      directory_.write(fmt::format("{:03}.txt", i), fmt::format("file {}\n", i));
+  }
+  [[nodiscard]] FileList list(int most) const {
+    return files_of(Catalog(directory_.path(), {.max_open_files = most}));
+  }
+  // How often this process has files of the directory open.
+  [[nodiscard]] std::int64_t descriptors() const {
+    std::int64_t count = 0;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
+      std::error_code error;
+      const fs::path target = fs::read_symlink(entry.path(), error);
+      if (!error && target.extension() == ".txt" && target.parent_path() == directory_.path()) ++count;
+    }
+    return count;
+  }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(OpenFilesTest, FewFilesAreAllKeptOpen) {
+  const OpenFiles files(list(kFiles));
+  EXPECT_EQ(descriptors(), kFiles);
+  for (std::size_t i = 0; i < kFiles; ++i) (void)files.open(i);
+  EXPECT_EQ(descriptors(), kFiles);
+}
+
+TEST_F(OpenFilesTest, OfManyFilesThoseReadLastAreKept) {
+  for (const int most : {1, 2, 7, kFiles - 1}) {
+    const OpenFiles files(list(most));
+    EXPECT_EQ(descriptors(), 0);
+    for (int i = 0; i < 3 * kFiles; ++i) {
+      (void)files.open(static_cast<std::size_t>(i * 7 % kFiles));
+      EXPECT_EQ(descriptors(), std::min(i + 1, most));
+    }
+    const int kept = files.open(5).get();
+    for (int i = 1; i < most; ++i) (void)files.open(static_cast<std::size_t>((5 + i) % kFiles));
+    EXPECT_EQ(files.open(5).get(), kept);
+  }
+}
+
+TEST_F(OpenFilesTest, WhatIsBeingReadIsOpenedOnce) {
+  const OpenFiles files(list(1));
+  const OpenFiles::Handle held = files.open(3);
+  for (std::size_t i = 10; i < 20; ++i) (void)files.open(i);
+  EXPECT_EQ(descriptors(), 2);
+  EXPECT_EQ(files.open(3).get(), held.get());
+  EXPECT_EQ(descriptors(), 1);
+}
+
+TEST_F(OpenFilesTest, ThreadsThatWantAFileTogetherShareADescriptor) {
+  constexpr std::size_t kThreads = 8;
+  const OpenFiles files(list(2));
+  for (std::size_t file = 0; file < kFiles; ++file) {
+    std::vector<int> found(kThreads);
+    std::barrier start(kThreads);
+    std::barrier end(kThreads, [&]() noexcept { EXPECT_LE(descriptors(), 2); });
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        start.arrive_and_wait();
+        const OpenFiles::Handle held = files.open(file);
+        found[t] = held.get();
+        end.arrive_and_wait();
+      });
+    }
+    threads.clear();
+    EXPECT_THAT(found, testing::Each(found[0]));
+  }
+}
+
+TEST_F(OpenFilesTest, ThreadsThatReadAtRandomReadTheSame) {
+  for (const int most : {1, 3, kFiles}) {
+    const auto source = open_lines(Catalog(directory_.path(), {.max_open_files = most}));
+    const auto read_some = [&](std::uint64_t seed) {
+      std::mt19937_64 random(seed);
+      for (int i = 0; i < 50; ++i) {
+        const Ids wanted = random_ids(*source, 8, random);
+        const Samples samples(*source, wanted);
+        for (std::size_t k = 0; k < wanted.size(); ++k) {
+          EXPECT_EQ(samples.sample(0, k), fmt::format("file {}", wanted[k].value));
+        }
+      }
+    };
+    std::vector<std::jthread> threads;
+    for (std::uint64_t seed = 0; seed < 4; ++seed) threads.emplace_back(read_some, seed);
+    threads.clear();
+    EXPECT_LE(descriptors(), most);
+  }
+}
+
+TEST_F(OpenFilesTest, AFileThatCannotBeOpenedCanBeLater) {
+  const OpenFiles files(list(2));
+  fs::rename(directory_ / "007.txt", directory_ / "gone");
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THAT(error_of([&] { (void)files.open(7); }), is_error(ErrorCode::not_found, {"007.txt"}));
+  fs::rename(directory_ / "gone", directory_ / "007.txt");
+  EXPECT_FALSE(error_of([&] { (void)files.open(7); }));
+}
+
+TEST_F(OpenFilesTest, NoFilesAtAllAndLessAreRefused) {
+  for (const int most : {0, -1}) {
+    EXPECT_THAT(error_of([&] { (void)list(most); }),
+                is_error(ErrorCode::invalid_argument, {fmt::format("max_open_files is {}", most)}));
+  }
+  EXPECT_THAT(error_of([&] { (void)Catalog(directory_.path(), {.shared_bytes = -1}); }),
+              is_error(ErrorCode::invalid_argument, {"shared_bytes is -1"}));
+}
+
+}  // namespace
+}  // namespace rota::test

@@ -1,0 +1,279 @@
+// Files that the ranks of a node hold in memory together: here, one process and its threads.
+
+#include "formats/shared_files.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catalog/files.hpp"
+#include "internal_names.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+constexpr std::int64_t kRawBytes = 1 << 20;
+constexpr int kThreads = 8;
+
+using Memory = std::shared_ptr<const FileMemory>;
+
+std::string packed(const std::string& raw) {
+  std::string result(ZSTD_compressBound(raw.size()), '\0');
+  result.resize(ZSTD_compress(result.data(), result.size(), raw.data(), raw.size(), 1));
+  return result;
+}
+
+std::string contents(const Memory& memory) {
+  return {reinterpret_cast<const char*>(memory->bytes().data()), memory->bytes().size()};
+}
+
+// Four files, of a letter each.
+class SharedFilesTest : public testing::Test {
+ protected:
+  SharedFilesTest() {
+    for (const char letter : {'a', 'b', 'c', 'd'}) {
+      directory_.write(std::string(1, letter), packed(std::string(kRawBytes, letter)));
+    }
+  }
+  [[nodiscard]] std::shared_ptr<SharedFiles> share(std::int64_t kept_bytes) {
+    list_ = files_of(Catalog(directory_.path(), {.shared_bytes = kept_bytes}));
+    return SharedFiles::make(
+        *list_, std::vector<FileEncoding>(4, {.compression = Compression::zstd, .raw_bytes = kRawBytes}));
+  }
+
+  TemporaryDirectory directory_;
+  std::optional<FileList> list_;
+};
+
+TEST_F(SharedFilesTest, ThreadsThatWantTheSameFileUnpackItOnce) {
+  for (int round = 0; round < 20; ++round) {
+    const auto files = share(4 * kRawBytes);
+    std::vector<Memory> found(kThreads);
+    std::barrier start(kThreads);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+          start.arrive_and_wait();
+          found[t] = files->open(2);
+        });
+      }
+    }
+    EXPECT_THAT(found, testing::Each(found[0]));
+    EXPECT_EQ(contents(found[0]), std::string(kRawBytes, 'c'));
+    EXPECT_EQ(files->fetched().files, 1);
+    EXPECT_EQ(files->fetched().bytes, kRawBytes);
+  }
+}
+
+TEST_F(SharedFilesTest, ThoseReadLastAreKept) {
+  const auto files = share(2 * kRawBytes);
+  std::vector<std::weak_ptr<const FileMemory>> seen;
+  for (const std::size_t i : {0U, 1U, 0U, 2U}) seen.emplace_back(files->open(i));
+  EXPECT_EQ(seen[0].lock(), seen[2].lock());
+  EXPECT_FALSE(seen[0].expired());
+  EXPECT_TRUE(seen[1].expired());
+  EXPECT_FALSE(seen[3].expired());
+  EXPECT_EQ(files->usage().bytes, 2 * kRawBytes);
+  EXPECT_EQ(files->usage().peak_bytes, 2 * kRawBytes);
+}
+
+TEST_F(SharedFilesTest, WhatIsReadStaysThereForItsReader) {
+  const auto files = share(0);
+  const Memory held = files->open(0);
+  const std::weak_ptr<const FileMemory> other = files->open(1);
+  (void)files->open(2);
+  EXPECT_TRUE(other.expired());
+  EXPECT_EQ(contents(held), std::string(kRawBytes, 'a'));
+}
+
+TEST_F(SharedFilesTest, WhatIsHeldIsFetchedAheadAndStaysUntilItIsLetGo) {
+  const auto files = share(0);
+  auto hold = files->hold({.first = 0, .last = 3}, true);
+  for (const std::size_t i : {0U, 1U, 2U}) (void)files->open(i);
+  EXPECT_EQ(files->usage().bytes, 3 * kRawBytes);
+  (void)files->open(3);
+  for (const std::size_t i : {0U, 1U, 2U}) (void)files->open(i);
+  EXPECT_EQ(files->fetched().files, 4);
+  hold.reset();
+  EXPECT_LE(files->usage().bytes, kRawBytes);
+}
+
+TEST_F(SharedFilesTest, AllThatHoldersReadIsFetchedWithoutAnybodyReading) {
+  const auto files = share(0);
+  const auto hold = files->hold({.first = 1, .last = 4}, true);
+  while (files->fetched().files < 3) std::this_thread::yield();
+  EXPECT_EQ(files->usage().bytes, 3 * kRawBytes);
+}
+
+TEST_F(SharedFilesTest, WhatIsHeldAndNotReadIsNotFetched) {
+  const auto files = share(0);
+  const auto held = files->hold({.first = 0, .last = 3}, false);
+  const auto read = files->hold({.first = 3, .last = 4}, true);
+  while (files->fetched().files < 1) std::this_thread::yield();
+  (void)files->open(3);
+  EXPECT_EQ(files->fetched().files, 1);
+}
+
+TEST_F(SharedFilesTest, WhatAllHaveLetGoIsDroppedHoweverMuchMayStay) {
+  const auto files = share(4 * kRawBytes);
+  auto one = files->hold({.first = 0, .last = 2}, true);
+  auto other = files->hold({.first = 1, .last = 2}, true);
+  (void)files->open(0);
+  std::weak_ptr<const FileMemory> memory = files->open(1);
+  one.reset();
+  EXPECT_FALSE(memory.expired());
+  EXPECT_EQ(files->usage().bytes, kRawBytes);
+  other.reset();
+  EXPECT_EQ(files->usage().bytes, 0);
+}
+
+TEST_F(SharedFilesTest, NobodyWritesToTheMemory) {
+  const auto files = share(0);
+  const Memory memory = files->open(0);
+  EXPECT_EQ(::pwrite(memory->fd(), "x", 1, 0), -1);
+  EXPECT_EQ(::ftruncate(memory->fd(), 0), -1);
+  EXPECT_EQ(::ftruncate(memory->fd(), 2 * kRawBytes), -1);
+}
+
+// All of them get the error, and none waits for ever.
+TEST_F(SharedFilesTest, AFileThatCannotBeUnpackedIsAnErrorForAllWhoWantIt) {
+  const auto files = share(kRawBytes);
+  const auto hold = files->hold({.first = 0, .last = 4}, true);
+  const Memory held = files->open(0);
+  directory_.write("b", std::string(static_cast<std::size_t>(list_->bytes(1)), 'x'));
+  const auto others = share(kRawBytes);
+  std::atomic<int> failed = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] { failed += error_of([&] { (void)others->open(1); }) ? 1 : 0; });
+    }
+  }
+  EXPECT_EQ(failed, kThreads);
+  EXPECT_EQ(others->usage().bytes, 0);
+  directory_.write("b", packed(std::string(kRawBytes, 'b')));
+  EXPECT_EQ(contents(others->open(1)), std::string(kRawBytes, 'b'));
+}
+
+// A quarter of a gigabyte of zeros, where a megabyte was to come.
+TEST_F(SharedFilesTest, AFileThatUnpacksToMoreThanWasToComeTakesNoMoreMemoryThanThat) {
+  directory_.write("a", packed(std::string(std::size_t{256} << 20, '\0')));
+  const auto files = share(kRawBytes);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit least{.rlim_cur = kRawBytes, .rlim_max = before.rlim_max};  // files in memory are files
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &least), 0);
+  const auto error = error_of([&] { (void)files->open(0); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(error, is_error(ErrorCode::corrupt, {"unpacks to more than the 1048576 bytes"}));
+  EXPECT_EQ(files->usage().bytes, 0);
+}
+
+TEST_F(SharedFilesTest, NothingIsLeftOfAProcessThatIsKilled) {
+  const auto entries = [] {
+    std::set<std::string> names;
+    for (const char* directory : {"/dev/shm", "/tmp"}) {
+      for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+        const std::string& path = entry.path().native();
+        const bool is_of_a_test = path.find("rota-test-") != std::string::npos;  // others may run meanwhile
+        if (path.find("rota") != std::string::npos && !is_of_a_test) names.insert(path);
+      }
+    }
+    return names;
+  };
+  const auto before = entries();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto files = share(kRawBytes);
+    const auto hold = files->hold({.first = 0, .last = 4}, true);
+    (void)files->open(2);
+    ::kill(::getpid(), SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(entries(), before);
+}
+
+// It has some open and makes another; a second process that shares them reads on.
+TEST_F(SharedFilesTest, FilesOfAProcessThatIsKilledAreMadeByTheNext) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  for (int round = 0; round < 10; ++round) {
+    const pid_t maker = ::fork();
+    ASSERT_GE(maker, 0);
+    if (maker == 0) {
+      const auto files = share(2 * kRawBytes);
+      const Process self = Process::self();
+      const pid_t reader = ::fork();
+      if (reader > 0) {
+        for (std::size_t i = 0;; ++i) (void)files->open(i % 4);  // until it is killed
+      }
+      ::alarm(20);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2 + round));
+      ::kill(::getppid(), SIGKILL);
+      while (self.is_alive()) std::this_thread::yield();
+      const auto read_all = [&]() noexcept {  // an error ends this process, which is not to run other tests
+        bool is_right = true;
+        for (const std::size_t i : {0U, 1U, 2U, 3U}) {
+          is_right = is_right && contents(files->open(i)) == std::string(kRawBytes, "abcd"[i]);
+        }
+        return is_right;
+      };
+      ::_exit(::write(pipe[1], read_all() ? "y" : "n", 1) == 1 ? 0 : 1);
+    }
+    ASSERT_EQ(::waitpid(maker, nullptr, 0), maker);
+  }
+  ::close(pipe[1]);
+  std::array<char, 11> answers{};
+  std::size_t count = 0;
+  while (::read(pipe[0], &answers[count], 1) == 1) ++count;
+  ::close(pipe[0]);
+  EXPECT_STREQ(answers.data(), "yyyyyyyyyy");
+}
+
+TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
+  const auto files = share(kRawBytes);
+  const auto work = [&](std::size_t seed) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 100; ++i) {
+      const std::size_t first = random() % 4;
+      const auto hold =
+          files->hold({.first = first, .last = first + 1 + random() % (4 - first)}, random() % 2 == 0);
+      const std::size_t file = random() % 4;
+      const Memory memory = files->open(file);
+      EXPECT_EQ(memory->bytes().size(), kRawBytes);
+      EXPECT_EQ(std::to_integer<char>(memory->bytes()[random() % kRawBytes]), "abcd"[file]);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < 4; ++t) threads.emplace_back(work, t);
+  }
+  // One that was wanted a moment ago may still be coming.
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (files->usage().bytes > kRawBytes && std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_LE(files->usage().bytes, kRawBytes);
+}
+
+}  // namespace
+}  // namespace rota::test

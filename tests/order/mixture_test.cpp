@@ -1,0 +1,357 @@
+#include "order/weighted_turns.hpp"
+#include "rota/types.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "internal_names.hpp"
+#include "order/mixture_schedule.hpp"
+#include "order/naive_epoch.hpp"
+#include "order/weighted_turns.hpp"
+#include "rota/error.hpp"
+
+namespace rota::test {
+namespace {
+
+using internal::MixtureRules;
+using internal::MixtureSchedule;
+using internal::WeightedTurns;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
+/// Weights from 0.001 to 0.9.
+std::vector<double> random_weights(std::mt19937_64& random, std::int64_t datasets) {
+  std::vector<double> weights;
+  for (std::int64_t d = 0; d < datasets; ++d) {
+    weights.push_back(0.001 * std::pow(900.0, std::uniform_real_distribution<double>()(random)));
+  }
+  return weights;
+}
+
+MixtureState fresh(std::vector<std::int64_t> weights) {
+  const std::size_t datasets = weights.size();
+  return {.weights = std::move(weights), .counts = std::vector<std::int64_t>(datasets)};
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+}
+
+std::string refusal(const std::vector<double>& weights) {
+  try {
+    (void)quantise(weights);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Weights, ThatAreRatiosOfSmallIntegersBecomeThese) {
+  EXPECT_THAT(quantise(std::vector<double>{0.5, 0.3, 0.2}), ElementsAre(5, 3, 2));
+  EXPECT_THAT(quantise(std::vector<double>{3, 5}), ElementsAre(3, 5));
+  EXPECT_THAT(quantise(std::vector<double>{0.1, 0, 0.1}), ElementsAre(1, 0, 1));
+  EXPECT_THAT(quantise(std::vector<double>{0.9}), ElementsAre(1));
+  EXPECT_THAT(quantise(std::vector<double>{1e-300, 2e-300}), ElementsAre(1, 2));
+}
+
+TEST(Weights, ThatAreNotAreRoundedByLittleAndNeverToNothing) {
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 20; ++round) {
+    const auto weights = random_weights(random, draw(random, 2, 10));
+    const auto integers = quantise(weights);
+    const auto period = static_cast<double>(sum(integers));
+    const double whole = std::accumulate(weights.begin(), weights.end(), 0.0);
+    EXPECT_LE(period, 65'536);
+    const double least = *std::ranges::min_element(weights) / whole * 65'536;
+    for (std::size_t d = 0; d < weights.size(); ++d) {
+      const double share = static_cast<double>(integers[d]) / period;
+      EXPECT_LE(std::abs(share * whole / weights[d] - 1), 0.6 / least);
+    }
+  }
+  EXPECT_THAT(quantise(std::vector<double>{1, 1e-12}), ElementsAre(65'535, 1));
+}
+
+TEST(Weights, ThatAreNoneAreRefused) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(refusal({}), HasSubstr("0 weights"));
+  EXPECT_THAT(refusal({1, -0.5}), HasSubstr("1, -0.5: each must be 0 or more"));
+  EXPECT_THAT(refusal({1, std::numeric_limits<double>::quiet_NaN()}), HasSubstr("nan"));
+  EXPECT_THAT(refusal({0, 0}), HasSubstr("one of them must be above 0"));
+  EXPECT_THAT(refusal({1, infinity}), HasSubstr("finite"));
+  EXPECT_THAT(refusal(std::vector<double>(4097, 1.0)), HasSubstr("4097 weights"));
+}
+
+// |n w_d - P x_d| < P, in integers.
+void expect_fair(const WeightedTurns& turns, std::int64_t taken) {
+  const std::vector<std::int64_t>& weights = turns.state().weights;
+  const std::int64_t period = sum(weights);
+  const std::int64_t since = taken - turns.state().changed_at;
+  for (std::size_t d = 0; d < weights.size(); ++d) {
+    const std::int64_t had = turns.count(d, taken) - turns.state().counts[d];
+    ASSERT_LT(std::abs(since * weights[d] - period * had), period) << "dataset " << d << " after " << taken;
+  }
+}
+
+TEST(WeightedTurns, GiveEachDatasetItsShareWithinOneAfterAnyNumberOfSamples) {
+  std::mt19937_64 random(5);
+  for (const std::int64_t datasets : {1, 2, 3, 10}) {
+    for (int round = 0; round < 4; ++round) {
+      const WeightedTurns turns(fresh(quantise(random_weights(random, datasets))));
+      const std::int64_t period = sum(turns.state().weights);
+      for (std::int64_t taken = 0; taken <= period + 100; ++taken)
+        ASSERT_NO_FATAL_FAILURE(expect_fair(turns, taken));
+      ASSERT_NO_FATAL_FAILURE(expect_fair(turns, 1'000'000'007));
+    }
+  }
+}
+
+TEST(WeightedTurns, GiveEveryTurnToOneDatasetAndNoneToThoseWithoutWeight) {
+  const WeightedTurns turns(fresh({5, 0, 3, 1}));
+  for (std::int64_t taken = 0; taken < 50; ++taken) {
+    std::int64_t given = 0;
+    for (std::size_t d = 0; d < 4; ++d) given += turns.count(d, taken + 1) - turns.count(d, taken);
+    EXPECT_EQ(given, 1);
+  }
+  EXPECT_EQ(turns.count(1, 1000), 0);
+  EXPECT_EQ(turns.reach(1, 1), WeightedTurns::kNever);
+}
+
+TEST(WeightedTurns, KnowWhenACountIsReached) {
+  const WeightedTurns turns({.weights = {7, 2, 4}, .changed_at = 10, .counts = {4, 5, 1}});
+  for (std::size_t d = 0; d < 3; ++d) {
+    for (std::int64_t count = turns.state().counts[d] + 1; count < 60; ++count) {
+      const std::int64_t taken = turns.reach(d, count);
+      EXPECT_EQ(turns.count(d, taken), count);
+      EXPECT_EQ(turns.count(d, taken - 1), count - 1);
+    }
+    EXPECT_EQ(turns.reach(d, turns.state().counts[d]), 10);
+    EXPECT_EQ(turns.reach(d, WeightedTurns::kNever), WeightedTurns::kNever);
+  }
+}
+
+TEST(WeightedTurns, GoOnFromTheCountsWhereWeightsChange) {
+  const WeightedTurns before(fresh({3, 1}));
+  const WeightedTurns after(before.changed({1, 1}, 17));
+  EXPECT_EQ(after.state().changed_at, 17);
+  for (std::size_t d = 0; d < 2; ++d) EXPECT_EQ(after.count(d, 17), before.count(d, 17));
+  for (std::int64_t taken = 17; taken < 60; ++taken) expect_fair(after, taken);
+}
+
+TEST(WeightedTurns, RefuseAStateThatNoMixtureHas) {
+  EXPECT_THROW(WeightedTurns({.weights = {}, .counts = {}}), Error);
+  EXPECT_THROW(WeightedTurns(fresh({0, 0})), Error);
+  EXPECT_THROW(WeightedTurns(fresh({-1, 2})), Error);
+  EXPECT_THROW(WeightedTurns(fresh({65'536, 1})), Error);
+  EXPECT_THROW(WeightedTurns({.weights = {1, 1}, .counts = {0}}), Error);
+  EXPECT_THROW(WeightedTurns({.weights = {1, 1}, .changed_at = 5, .counts = {3, 3}}), Error);
+  EXPECT_THROW(WeightedTurns({.weights = {1, 1}, .changed_at = 0, .counts = {3, -3}}), Error);
+}
+
+struct Place {
+  std::int64_t dataset;
+  std::int64_t epoch;
+  naive::Place place;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in the defaulted operator
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// A mixture as the documentation tells it: turn after turn, in lists.
+class NaiveMixture {
+ public:
+  NaiveMixture(const std::vector<Order>& orders, const WeightedTurns& turns)
+      : orders_(orders), turns_(turns) {}
+
+  /// Turns [begin, end) of the run in canonical order: dataset, epoch, sample.
+  std::vector<std::vector<std::int64_t>> batch(std::int64_t begin, std::int64_t end) {
+    std::vector<Place> places;
+    for (std::int64_t taken = begin; taken < end; ++taken) {
+      for (std::size_t d = 0; d < orders_.size(); ++d) {
+        if (turns_.count(d, taken + 1) > turns_.count(d, taken))
+          places.push_back(place(d, turns_.count(d, taken)));
+      }
+    }
+    std::ranges::sort(places);
+    std::vector<std::vector<std::int64_t>> out;
+    for (const Place& p : places) {
+      const EpochOrder order = orders_[static_cast<std::size_t>(p.dataset)].epoch(p.epoch);
+      out.push_back({p.dataset, p.epoch, order.sample({p.place.shard}, p.place.position).value});
+    }
+    return out;
+  }
+
+ private:
+  Place place(std::size_t d, std::int64_t turn) {
+    const std::int64_t samples = orders_[d].plan().samples();
+    const std::int64_t epoch = turn / samples;
+    auto& turns = epochs_[{d, epoch}];
+    if (turns.empty()) turns = naive::turns(orders_[d], epoch);
+    return {static_cast<std::int64_t>(d), epoch, turns[static_cast<std::size_t>(turn % samples)]};
+  }
+
+  const std::vector<Order>& orders_;
+  const WeightedTurns& turns_;
+  std::map<std::pair<std::size_t, std::int64_t>, std::vector<naive::Place>> epochs_;
+};
+
+std::vector<Order> random_orders(std::mt19937_64& random, std::int64_t datasets) {
+  std::vector<Order> orders;
+  for (std::int64_t d = 0; d < datasets; ++d) {
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(draw(random, 1, 12)));
+    for (auto& length : lengths) length = draw(random, 0, 9);
+    lengths.front() += 1;
+    const auto shards = std::ssize(lengths);
+    const std::int64_t interleave = draw(random, 0, shards);
+    orders.emplace_back(draw(random, 0, 1) == 0 ? ShardPlan::ragged(lengths, interleave)
+                                                : ShardPlan::equal(draw(random, 1, 70), shards, interleave),
+                        static_cast<Shuffle>(draw(random, 0, 3)), random(),
+                        BlockShape{.samples = 4, .blocks = 2});
+  }
+  return orders;
+}
+
+std::vector<std::vector<std::int64_t>> samples_of(const std::vector<Order>& orders,
+                                                  const std::vector<Span>& spans) {
+  std::vector<std::vector<std::int64_t>> out;
+  for (const Span& span : spans) {
+    std::vector<SampleId> ids(static_cast<std::size_t>(span.count));
+    orders[static_cast<std::size_t>(span.dataset)].epoch(span.epoch).samples(std::span(&span, 1), ids.data());
+    for (const SampleId id : ids) out.push_back({span.dataset, span.epoch, id.value});
+  }
+  return out;
+}
+
+TEST(MixtureSchedule, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const std::int64_t datasets = draw(random, 1, 5);
+    const auto orders = random_orders(random, datasets);
+    const WeightedTurns turns(fresh(quantise(random_weights(random, datasets))));
+    MixtureSchedule schedule(orders, {.end = MixtureEnd::steps, .steps = 40}, turns);
+    NaiveMixture naive(orders, turns);
+    Position at;
+    GlobalBatch batch;
+    std::vector<Span> spans;
+    while (schedule.batch(at, draw(random, 1, 60), batch)) {
+      std::vector<std::vector<std::int64_t>> seen;
+      const std::int64_t parts = draw(random, 1, 9);
+      for (std::int64_t r = 0; r < parts; ++r) {
+        schedule.slice(batch, share(batch.size, r, parts), share(batch.size, r + 1, parts), spans);
+        const auto slice = samples_of(orders, spans);
+        seen.insert(seen.end(), slice.begin(), slice.end());
+      }
+      ASSERT_EQ(seen, naive.batch(at.consumed, at.consumed + batch.size));
+      at = batch.next;
+    }
+    EXPECT_EQ(at.step, 40);
+  }
+}
+
+/// What the batches of a run count, and pad.
+struct Tally {
+  std::int64_t real = 0;
+  std::int64_t slots = 0;
+  std::int64_t unmarked = 0;  // slots that are not marked as padding
+  std::int64_t last = 0;      // slots of the last batch
+};
+
+Tally run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
+          std::int64_t size) {
+  const MixtureSchedule schedule(orders, rules, turns);
+  Tally result;
+  GlobalBatch batch;
+  for (Position at; schedule.batch(at, size, batch) && at.step < 10'000; at = batch.next) {
+    result.real += batch.real;
+    result.slots += batch.size;
+    result.last = batch.size;
+    for (const Stretch& stretch : batch.stretches) {
+      if (stretch.mark == Mark::real) result.unmarked += stretch.end - stretch.begin;
+    }
+  }
+  return result;
+}
+
+TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhausted) {
+  const std::vector<Order> orders{Order(ShardPlan::equal(30, 4), Shuffle::global, 1),
+                                  Order(ShardPlan::equal(50, 4), Shuffle::global, 2)};
+  const WeightedTurns turns(fresh({3, 1}));
+  const std::int64_t first = turns.reach(0, 2 * 30);
+  const std::int64_t last = turns.reach(1, 2 * 50);
+  EXPECT_NEAR(static_cast<double>(first), 80, 2);
+  EXPECT_NEAR(static_cast<double>(last), 400, 4);
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::first_exhausted, .passes = 2}, turns, 7).real, first);
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::all_exhausted, .passes = 2}, turns, 7).real, last);
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::steps, .steps = 13}, turns, 7).real, 13 * 7);
+  EXPECT_EQ(run(orders, {.passes = 0}, turns, 7).real, 0);
+}
+
+TEST(MixtureSchedule, WaitsForNoDatasetWithoutWeight) {
+  const std::vector<Order> orders{Order(ShardPlan::equal(30, 4), Shuffle::global, 1),
+                                  Order(ShardPlan::equal(50, 4), Shuffle::global, 2)};
+  const WeightedTurns turns(fresh({1, 0}));
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::all_exhausted}, turns, 7).real, 30);
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::first_exhausted}, turns, 7).real, 30);
+}
+
+TEST(MixtureSchedule, EndsAsTheTailSays) {
+  const std::vector<Order> orders{Order(ShardPlan::equal(20, 4), Shuffle::global, 1),
+                                  Order(ShardPlan::equal(9, 4), Shuffle::global, 2)};
+  const WeightedTurns turns(fresh({1, 1}));
+  const std::int64_t samples = turns.reach(1, 9);
+  ASSERT_NE(samples % 7, 0);
+  EXPECT_EQ(run(orders, {.tail = Tail::partial}, turns, 7).last, samples % 7);
+  EXPECT_EQ(run(orders, {.tail = Tail::drop}, turns, 7).slots, samples / 7 * 7);
+  const Tally padded = run(orders, {.tail = Tail::pad}, turns, 7);
+  EXPECT_EQ(padded.real, samples);
+  EXPECT_EQ(padded.last, 7);
+  EXPECT_EQ(padded.unmarked, samples);
+}
+
+TEST(MixtureSchedule, CountsTheCursorsOfEachDatasetInItsOwnEpochs) {
+  std::mt19937_64 random(11);
+  const auto orders = random_orders(random, 3);
+  const WeightedTurns turns(fresh({4, 3, 2}));
+  MixtureSchedule schedule(orders, {.end = MixtureEnd::steps, .steps = 1}, turns);
+  for (std::int64_t taken = 0; taken < 200; taken += 7) {
+    std::vector<std::int64_t> expected;
+    for (std::size_t d = 0; d < 3; ++d) {
+      const std::int64_t samples = orders[d].plan().samples();
+      std::vector<std::int64_t> own(static_cast<std::size_t>(2 * orders[d].plan().shards()));
+      Schedule(orders[d], Tail::carry, 1'000'000)
+          .cursors({.epoch = turns.count(d, taken) / samples, .consumed = turns.count(d, taken) % samples}, 0,
+                   own);
+      expected.insert(expected.end(), own.begin(), own.end());
+    }
+    std::vector<std::int64_t> cursors(expected.size());
+    schedule.cursors({.consumed = taken}, 0, cursors);
+    EXPECT_EQ(cursors, expected);
+    std::vector<std::int64_t> part(cursors.size() - 6);  // all shards but the first two and the last
+    schedule.cursors({.consumed = taken}, 2, part);
+    EXPECT_EQ(part, std::vector<std::int64_t>(expected.begin() + 4, expected.end() - 2));
+  }
+}
+
+TEST(MixtureSchedule, RefusesPlacesBeforeTheWeightsWereSet) {
+  const std::vector<Order> orders{Order(ShardPlan::equal(20, 4), Shuffle::global, 1)};
+  const MixtureSchedule schedule(orders, {}, WeightedTurns({.weights = {1}, .changed_at = 5, .counts = {5}}));
+  GlobalBatch batch;
+  EXPECT_THROW((void)schedule.batch({.consumed = 4}, 3, batch), Error);
+  EXPECT_THROW((void)schedule.batch({.epoch = 1, .consumed = 9}, 3, batch), Error);
+  EXPECT_TRUE(schedule.batch({.consumed = 5}, 3, batch));
+}
+
+}  // namespace
+}  // namespace rota::test

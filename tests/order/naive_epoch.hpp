@@ -1,0 +1,51 @@
+#pragma once
+
+// The schedule as the documentation tells it, with lists instead of arithmetic: what the real one is held
+// against.
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "internal_names.hpp"
+#include "order/order.hpp"
+
+namespace rota::test::naive {
+
+struct Place {
+  std::int64_t group;  // when its group comes
+  std::int64_t shard;
+  std::int64_t position;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in the defaulted operator
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// All turns of `epoch`: group after group, round after round, every shard that still has a sample.
+inline std::vector<Place> turns(const Order& order, std::int64_t epoch) {
+  const ShardPlan& plan = order.plan();
+  const auto groups = order.groups(epoch);
+  std::vector<Place> all;
+  for (std::int64_t k = 0; k < plan.groups(); ++k) {
+    const std::int64_t group = groups ? (*groups)(k) : k;
+    const std::size_t goal = all.size() + static_cast<std::size_t>(plan.group_samples(group));
+    for (std::int64_t round = 0; all.size() < goal; ++round) {
+      for (std::int64_t s = plan.group_first(group); s < plan.group_last(group); ++s) {
+        if (plan.length(s) > round) all.push_back({k, s, round});
+      }
+    }
+  }
+  return all;
+}
+
+/// Turns [begin, end) in canonical order, as sample ids.
+inline std::vector<std::int64_t> ids(const Order& order, std::int64_t epoch, const std::vector<Place>& turns,
+                                     std::int64_t begin, std::int64_t end) {
+  std::vector<Place> part(turns.begin() + begin, turns.begin() + end);
+  std::sort(part.begin(), part.end());
+  const EpochOrder in_epoch = order.epoch(epoch);
+  std::vector<std::int64_t> out;
+  for (const Place& place : part) out.push_back(in_epoch.sample({place.shard}, place.position).value);
+  return out;
+}
+
+}  // namespace rota::test::naive

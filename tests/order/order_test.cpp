@@ -1,0 +1,151 @@
+#include "order/order.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "internal_names.hpp"
+#include "rota/error.hpp"
+
+namespace rota::test {
+namespace {
+
+constexpr Shuffle kShuffles[] = {Shuffle::none, Shuffle::within, Shuffle::global, Shuffle::block};
+
+std::vector<std::int64_t> random_lengths(std::mt19937_64& random, std::int64_t shards, std::int64_t longest) {
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
+  for (auto& length : lengths)
+    length = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(longest + 1));
+  return lengths;
+}
+
+std::vector<ShardPlan> plans() {
+  std::mt19937_64 random(11);
+  std::vector<ShardPlan> plans;
+  for (const std::int64_t n : {0, 1, 2, 7, 100, 1000, 1021}) {
+    for (const std::int64_t shards : {1, 2, 7, 64, 2000})
+      plans.push_back(ShardPlan::equal(n, shards, shards / 3));
+  }
+  for (const std::int64_t shards : {1, 5, 40}) {
+    plans.push_back(ShardPlan::ragged(random_lengths(random, shards, 50), shards / 4));
+  }
+  return plans;
+}
+
+/// The ids of all seats of an epoch, shard by shard.
+std::vector<std::int64_t> all_ids(const EpochOrder& order, const ShardPlan& plan) {
+  std::vector<std::int64_t> ids;
+  for (std::int64_t s = 0; s < plan.shards(); ++s) {
+    std::vector<SampleId> shard(static_cast<std::size_t>(plan.length(s)));
+    const Span span{.shard = {s}, .count = plan.length(s)};
+    order.samples(std::span(&span, 1), shard.data());
+    for (const SampleId id : shard) ids.push_back(id.value);
+  }
+  return ids;
+}
+
+TEST(Order, EveryEpochIsABijectionOfSeatsAndSamples) {
+  for (const ShardPlan& plan : plans()) {
+    for (const Shuffle shuffle : kShuffles) {
+      for (const std::int64_t epoch : {0, 3}) {
+        const EpochOrder order = Order(plan, shuffle, 42, {.samples = 16, .blocks = 4}).epoch(epoch);
+        auto ids = all_ids(order, plan);
+        std::sort(ids.begin(), ids.end());
+        for (std::size_t i = 0; i < ids.size(); ++i)
+          ASSERT_EQ(ids[i], static_cast<std::int64_t>(i)) << to_string(shuffle);
+      }
+    }
+  }
+}
+
+TEST(Order, SeatIsTheInverseOfSample) {
+  for (const ShardPlan& plan : plans()) {
+    for (const Shuffle shuffle : kShuffles) {
+      const EpochOrder order = Order(plan, shuffle, 43, {.samples = 10, .blocks = 3}).epoch(1);
+      for (std::int64_t s = 0; s < plan.shards(); ++s) {
+        for (std::int64_t p = 0; p < plan.length(s); ++p) {
+          ASSERT_EQ(order.seat(order.sample({s}, p)), (Seat{.shard = {s}, .position = p}))
+              << to_string(shuffle);
+        }
+      }
+    }
+  }
+}
+
+TEST(Order, ShardsKeepTheirSamplesWithinAndGetNewOnesGlobally) {
+  const ShardPlan plan = ShardPlan::equal(1000, 8);
+  const auto shard_0 = [&](Shuffle shuffle, std::int64_t epoch) {
+    const auto ids = all_ids(Order(plan, shuffle, 1).epoch(epoch), plan);
+    return std::set<std::int64_t>(ids.begin(), ids.begin() + plan.length(0));
+  };
+  EXPECT_EQ(shard_0(Shuffle::within, 0), shard_0(Shuffle::within, 1));
+  EXPECT_NE(shard_0(Shuffle::global, 0), shard_0(Shuffle::global, 1));
+}
+
+TEST(Order, EpochsAndSeedsDiffer) {
+  const ShardPlan plan = ShardPlan::equal(1000, 8);
+  for (const Shuffle shuffle : {Shuffle::within, Shuffle::global, Shuffle::block}) {
+    const auto ids = [&](std::uint64_t seed, std::int64_t epoch) {
+      return all_ids(Order(plan, shuffle, seed, {.samples = 16, .blocks = 4}).epoch(epoch), plan);
+    };
+    EXPECT_NE(ids(7, 0), ids(7, 1)) << to_string(shuffle);
+    EXPECT_NE(ids(7, 1), ids(8, 0)) << to_string(shuffle);
+  }
+}
+
+TEST(Order, ABlockWindowTouchesNoMoreBlocksThanItHas) {
+  constexpr std::int64_t kSamples = 10'000;
+  const BlockShape shape{.samples = 64, .blocks = 8};
+  const ShardPlan plan = ShardPlan::equal(kSamples, 1);
+  const auto ids = all_ids(Order(plan, Shuffle::block, 5, shape).epoch(0), plan);
+  std::map<std::int64_t, std::set<std::int64_t>> windows_of_block;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    // The short block makes windows after it start up to a block early.
+    windows_of_block[ids[i] / shape.samples].insert(static_cast<std::int64_t>(i) /
+                                                    (shape.samples * shape.blocks));
+  }
+  for (const auto& [block, windows] : windows_of_block) EXPECT_LE(windows.size(), 2U) << block;
+  EXPECT_FALSE(std::is_sorted(ids.begin(), ids.end()));
+}
+
+TEST(Order, RefusesABlockWithoutSamples) {
+  EXPECT_THROW(Order(ShardPlan::equal(10, 1), Shuffle::block, 0, {.samples = 0, .blocks = 1}), Error);
+  EXPECT_THROW(Order(ShardPlan::equal(10, 1), Shuffle::block, 0, {.samples = 1, .blocks = 0}), Error);
+}
+
+TEST(ShardPlan, EqualPartsDifferByAtMostOneAndFollowTheFormula) {
+  for (const std::int64_t n : {0, 1, 5, 100, 1021}) {
+    for (const std::int64_t shards : {1, 2, 7, 1000}) {
+      const ShardPlan plan = ShardPlan::equal(n, shards);
+      for (std::int64_t s = 0; s <= shards; ++s) ASSERT_EQ(plan.begin(s), s * n / shards);
+      for (std::int64_t g = 0; g < n; ++g) {
+        const std::int64_t s = plan.shard_at(g).value;
+        ASSERT_LE(plan.begin(s), g);
+        ASSERT_GT(plan.begin(s + 1), g);
+      }
+    }
+  }
+}
+
+TEST(ShardPlan, HoldsTheLargestDatasetWithoutOverflow) {
+  const std::int64_t n = std::int64_t{1} << 62;
+  const ShardPlan plan = ShardPlan::equal(n, kMaxShards - 1);
+  EXPECT_EQ(plan.begin(plan.shards()), n);
+  EXPECT_EQ(plan.shard_at(n - 1).value, plan.shards() - 1);
+}
+
+TEST(ShardPlan, RefusesWhatCannotBeASplit) {
+  EXPECT_THROW(ShardPlan::equal(-1, 1), Error);
+  EXPECT_THROW(ShardPlan::equal(1, 0), Error);
+  EXPECT_THROW(ShardPlan::equal(1, 1, -1), Error);
+  EXPECT_THROW(ShardPlan::ragged(std::vector<std::int64_t>{3, -1}), Error);
+  EXPECT_THROW(ShardPlan::ragged(std::vector<std::int64_t>{}), Error);
+}
+
+}  // namespace
+}  // namespace rota::test
