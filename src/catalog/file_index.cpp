@@ -1,10 +1,7 @@
 #include "catalog/file_index.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <exception>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 
@@ -13,7 +10,7 @@
 #include "catalog/serialize.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "values/scarce.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -48,40 +45,14 @@ Range share_of_rank(const FileList& files) {
   return range;
 }
 
-// Threads take one file after the other, so that none waits for one that has larger ones. The caller's is one
-// of them.
+// Threads take one file after the other, so that none waits for one that has larger ones.
 void visit(std::span<const std::size_t> files, int threads, Meter& meter,
            const std::function<void(std::size_t)>& work) {
-  const std::size_t count = files.size();
-  std::vector<std::exception_ptr> errors(count);
-  std::atomic<std::size_t> next = 0;
-  const auto take = [&](bool tells) noexcept {
-    for (std::size_t i = 0; (i = next++) < count;) {
-      try {
-        work(files[i]);
-        meter.add(1);
-        if (tells) meter.look();
-      } catch (...) {
-        errors[i] = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> workers;
-    const auto most = std::min<std::size_t>(static_cast<std::size_t>(threads), count);
-    try {
-      for (std::size_t t = 1; t < most; ++t)
-        workers.push_back(internal::start_thread("index files", take, false));
-    } catch (...) {
-      next = count;  // or those that run would go on to the end
-      throw;
-    }
-    take(true);
-  }
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  parallel_for("index files", std::ssize(files), 1, threads, [&](const LoopPart& part) {
+    work(files[static_cast<std::size_t>(part.begin)]);
+    meter.add(1);
+    if (part.is_callers) meter.look();
+  });
 }
 
 // Of each of `files`, which of `known` it is, or -1 where it is none, or not as it was.

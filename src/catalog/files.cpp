@@ -7,21 +7,18 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <exception>
-#include <thread>
 #include <utility>
 
 #include "catalog/meter.hpp"
 #include "rota/types.hpp"
-#include "values/scarce.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
 
-constexpr std::int64_t kFilesPerThread = 256;  // fewer are not worth a thread
+constexpr std::int64_t kFilesAtOnce = 256;  // that a thread takes
 constexpr std::int64_t kFilesPerLook = 1024;
 
 enum class PathKind { directory, file, glob };
@@ -155,42 +152,19 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
   return stats;
 }
 
-// Shared out over threads; the error of the first file that has one is thrown.
+// The error of the first file that has one is thrown.
 std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range) const {
-  const auto count = static_cast<std::int64_t>(range.last - range.first);
-  const std::int64_t parts =
-      std::clamp<std::int64_t>(count / kFilesPerThread, 1, crew_->options.listing_threads);
   std::vector<FileStat> stats(range.last - range.first);
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
-  std::atomic<bool> is_given_up = false;
-  Meter meter(crew_->options.progress, "ask for sizes", count);
-  const auto ask_part = [&](std::int64_t part) noexcept {
-    try {
-      NameReader reader(names);
-      const auto end = static_cast<std::size_t>(share(count, part + 1, parts));
-      for (auto i = static_cast<std::size_t>(share(count, part, parts)); i < end && !is_given_up; ++i) {
-        stats[i] = ask_stat(reader[range.first + i]);
-        meter.add(1);
-        if (part == 0 && i % kFilesPerLook == 0) meter.look();
-      }
-    } catch (...) {
-      errors[static_cast<std::size_t>(part)] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> workers;
-    try {
-      for (std::int64_t part = 1; part < parts; ++part)
-        workers.push_back(internal::start_thread("list files", ask_part, part));
-    } catch (...) {
-      is_given_up = true;  // or those that run would go on to the end
-      throw;
-    }
-    ask_part(0);
-  }
-  for (const std::exception_ptr& error : errors) {
-    if (error != nullptr) std::rethrow_exception(error);
-  }
+  Meter meter(crew_->options.progress, "ask for sizes", std::ssize(stats));
+  parallel_for("list files", std::ssize(stats), kFilesAtOnce, crew_->options.listing_threads,
+               [&](const LoopPart& part) {
+                 NameReader reader(names);
+                 for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
+                   stats[i] = ask_stat(reader[range.first + i]);
+                 }
+                 meter.add(part.end - part.begin);
+                 if (part.is_callers) meter.look();
+               });
   meter.end();
   return stats;
 }

@@ -4,26 +4,23 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <exception>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "catalog/directory_sample.hpp"
 #include "catalog/meter.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "values/scarce.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
 
 constexpr std::size_t kMostShown = 3;
-constexpr std::int64_t kProbesPerThread = 16;  // fewer are not worth a thread
+constexpr std::int64_t kProbesAtOnce = 16;  // that a thread takes
 
 /// Probes whose answer is wrong, and the first of them.
 struct Failures {
@@ -64,66 +61,33 @@ std::optional<Failures::Kind> failure_of(const Probe& probe, const Presence& pre
   return Failures::Kind::unreachable;
 }
 
-/// One rank's part of the probes, which its threads share.
-class Search {
- public:
-  Search(const Probes& probes, const LookForName& look, Meter& meter)
-      : probes_(probes), look_(look), meter_(meter) {}
-
-  // Places [next, end), by so many threads, of which the caller's is one. Throws what the meter throws.
-  Failures run(std::int64_t next, std::int64_t end, int threads) {
-    next_ = next;
-    {
-      std::vector<std::jthread> workers;
-      const auto most = std::clamp<std::int64_t>((end - next) / kProbesPerThread, 1, threads);
-      try {
-        for (std::int64_t t = 1; t < most; ++t) {
-          workers.push_back(internal::start_thread("look for files", [&, end] { take(end, false); }));
-        }
-      } catch (...) {
-        next_ = end;  // or those that run would go on to the end
-        throw;
-      }
-      take(end, true);
-    }
-    if (error_) std::rethrow_exception(error_);
-    meter_.end();
-    return std::move(failures_);
-  }
-
- private:
-  void take(std::int64_t end, bool tells) noexcept {
-    try {
-      std::string name;
-      for (std::int64_t place = 0; (place = next_++) < end;) {
-        name.clear();
-        const Probe probe = probes_[place];
-        probes_.write(name, probe);
-        const Presence presence = look_(name, probe.kind);
-        const auto kind = failure_of(probe, presence);
-        meter_.add(1, kind ? 1 : 0);
-        if (kind) note(*kind, {.place = place, .error = presence.error});
-        if (tells) meter_.look();
-      }
-    } catch (...) {
-      const std::scoped_lock lock(mutex_);
-      error_ = std::current_exception();
-      next_ = end;
-    }
-  }
-  void note(Failures::Kind kind, const Failures::Place& place) {
-    const std::scoped_lock lock(mutex_);
-    failures_.add(kind, place);
-  }
-
-  const Probes& probes_;
-  const LookForName& look_;
-  Meter& meter_;
-  std::atomic<std::int64_t> next_ = 0;
-  std::mutex mutex_;
-  Failures failures_;
-  std::exception_ptr error_;
-};
+// Of probes [begin, end), this rank's.
+Failures look_for(const Probes& probes, std::int64_t begin, std::int64_t end, const LookForName& look,
+                  const CatalogOptions& options) {
+  Failures failures;
+  std::mutex mutex;  // of them
+  Meter meter(options.progress, "look for files", end - begin);
+  const auto ask = [&](std::int64_t place, std::string& name) {
+    name.clear();
+    const Probe probe = probes[place];
+    probes.write(name, probe);
+    const Presence presence = look(name, probe.kind);
+    const auto kind = failure_of(probe, presence);
+    meter.add(1, kind ? 1 : 0);
+    const std::scoped_lock lock(mutex);
+    if (kind) failures.add(*kind, {.place = place, .error = presence.error});
+  };
+  parallel_for("look for files", end - begin, kProbesAtOnce, options.listing_threads,
+               [&](const LoopPart& part) {
+                 std::string name;
+                 for (std::int64_t place = begin + part.begin; place < begin + part.end; ++place) {
+                   ask(place, name);
+                   if (part.is_callers) meter.look();
+                 }
+               });
+  meter.end();
+  return failures;
+}
 
 // Of all ranks. Collective.
 Failures gather_failures(const mpi::Communicator& comm, const Failures& mine) {
@@ -204,10 +168,7 @@ void validate_files(const Crew& crew, const Probes& probes, const LookForName& l
   const auto first = [&](int rank) { return share(probes.size(), rank, all.size()); };
   Failures failures;
   mpi::together(all, "look for files", [&] {
-    const std::int64_t begin = first(all.rank());
-    const std::int64_t end = first(all.rank() + 1);
-    Meter meter(crew.options.progress, "look for files", end - begin);
-    failures = Search(probes, look, meter).run(begin, end, crew.options.listing_threads);
+    failures = look_for(probes, first(all.rank()), first(all.rank() + 1), look, crew.options);
   });
   failures = gather_failures(all, failures);
   if (failures.total() == 0) return;

@@ -47,8 +47,8 @@ class Walk {
     std::vector<std::jthread> threads;
     if (!root.children.empty()) {
       for (int t = 0; t < options_.threads; ++t) {
-        threads.push_back(internal::start_thread("list directories",
-                                                 [this](const std::stop_token& stop) { read_ahead(stop); }));
+        threads.push_back(
+            start_thread("list directories", [this](const std::stop_token& stop) { read_ahead(stop); }));
       }
     }
     visit(root);

@@ -186,7 +186,7 @@ Fetched SharedFiles::fetched() const {
 
 void SharedFiles::start() {
   if (thread_.joinable()) return;
-  thread_ = internal::start_thread("fetch shared files", [this](const std::stop_token& stop) { work(stop); });
+  thread_ = start_thread("fetch shared files", [this](const std::stop_token& stop) { work(stop); });
 }
 
 // The thread.

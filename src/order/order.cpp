@@ -131,7 +131,7 @@ std::int64_t EpochOrder::block_ground(SampleId id) const noexcept {
 
 Order::Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape)
     : plan_(std::move(plan)), shuffle_(shuffle), seed_(seed), shape_(shape) {
-  constexpr internal::OptionCheck kCheck("make an order");
+  constexpr OptionCheck kCheck("make an order");
   kCheck.one_of("shuffle", shuffle, {"none", "within", "global", "block"});
   kCheck.in_range("block.samples", shape.samples, 1);
   kCheck.in_range("block.blocks", shape.blocks, 1);

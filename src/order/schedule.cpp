@@ -14,10 +14,6 @@
 namespace rota::internal {
 namespace {
 
-using internal::EqualTurns;
-using internal::Frontier;
-using internal::RaggedTurns;
-
 __extension__ using i128 = __int128;
 
 using Turns = std::variant<EqualTurns, RaggedTurns>;
@@ -33,7 +29,7 @@ class Schedule::Impl {
  public:
   Impl(Order order, Tail tail, std::int64_t epochs)
       : order_(std::move(order)), tail_(tail), epochs_(epochs), turns_(turns_of(order_.plan())) {
-    constexpr internal::OptionCheck kCheck("make a schedule");
+    constexpr OptionCheck kCheck("make a schedule");
     kCheck.one_of("tail", tail, {"partial", "carry", "drop", "pad"});
     kCheck.in_range("epochs", epochs, 0);
   }
@@ -82,7 +78,7 @@ class Schedule::Impl {
 };
 
 void Schedule::Impl::check(const Position& at, std::int64_t batch_size) const {
-  internal::OptionCheck("plan a global batch").in_range("its size", batch_size, 1, kMaxBatchSize);
+  OptionCheck("plan a global batch").in_range("its size", batch_size, 1, kMaxBatchSize);
   if (!at.is_countable() || at.consumed > plan().samples()) {
     throw Error(
         ErrorCode::out_of_range,
@@ -170,7 +166,7 @@ void Schedule::Impl::append(const Stretch& stretch, std::int64_t begin, std::int
     std::visit(
         [&](auto& turns) {
           turns.load(group_of(place), from - group_begin, to - group_begin);
-          internal::append_spans(turns, span, at - from, count, out);
+          append_spans(turns, span, at - from, count, out);
         },
         turns_);
     at += count;

@@ -8,7 +8,7 @@
 namespace rota::internal {
 namespace {
 
-constexpr internal::OptionCheck kCheck("plan logical shards");
+constexpr OptionCheck kCheck("plan logical shards");
 
 }  // namespace
 
@@ -16,7 +16,7 @@ ShardPlan::ShardPlan(std::int64_t samples, std::int64_t shards, std::int64_t int
     : samples_(samples), shards_(shards), interleave_(interleave) {
   kCheck.in_range("the number of samples", samples, 0, kMaxCount);
   kCheck.in_range("the number of shards", shards, 1, kMaxShards);
-  kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
+  kCheck.in_range("interleave", interleave, 0, kUnbounded, "0 = all shards");
   if (interleave == 0 || interleave > shards) interleave_ = shards;
   short_length_ = samples / shards;
   long_shards_ = samples % shards;

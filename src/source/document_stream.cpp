@@ -3,14 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "values/parallel.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -26,7 +25,19 @@ class LengthReader {
                std::int64_t added)
       : documents_(documents), field_(field), order_(order), added_(added) {}
 
-  /// The documents at places [first, first + count).
+  /// Those at places [first, first + out.size()), by several threads.
+  void read(std::int64_t first, std::span<std::int64_t> out, int threads) const {
+    parallel_for("ask for the lengths of documents", std::ssize(out), kDocumentsAtOnce, threads,
+                 [&](const LoopPart& part) {
+                   const std::vector<SampleId> wanted = ids(first + part.begin, part.end - part.begin);
+                   const auto lengths = out.subspan(static_cast<std::size_t>(part.begin), wanted.size());
+                   documents_.rows(wanted, field_, lengths);
+                   for (std::size_t i = 0; i < lengths.size(); ++i) add_to(lengths[i], wanted[i]);
+                 });
+  }
+
+ private:
+  // The documents at places [first, first + count).
   [[nodiscard]] std::vector<SampleId> ids(std::int64_t first, std::int64_t count) const {
     std::vector<SampleId> ids(static_cast<std::size_t>(count));
     for (SampleId& id : ids) {
@@ -34,40 +45,6 @@ class LengthReader {
       ++first;
     }
     return ids;
-  }
-
-  /// Those at places [first, first + out.size()), by several threads.
-  void read(std::int64_t first, std::span<std::int64_t> out, int threads) const {
-    const auto parts = std::min<std::int64_t>(threads, std::ssize(out) / kDocumentsAtOnce + 1);
-    std::vector<std::exception_ptr> errors(static_cast<std::size_t>(parts));
-    const auto take = [&](std::int64_t part) noexcept {
-      try {
-        read(first, out, share(std::ssize(out), part, parts), share(std::ssize(out), part + 1, parts));
-      } catch (...) {
-        errors[static_cast<std::size_t>(part)] = std::current_exception();
-      }
-    };
-    {
-      std::vector<std::jthread> others;
-      for (std::int64_t part = 1; part < parts; ++part) {
-        others.push_back(internal::start_thread("ask for the lengths of documents", take, part));
-      }
-      take(0);
-    }
-    for (const std::exception_ptr& error : errors) {
-      if (error) std::rethrow_exception(error);
-    }
-  }
-
- private:
-  void read(std::int64_t first, std::span<std::int64_t> out, std::int64_t begin, std::int64_t end) const {
-    for (std::int64_t at = begin; at < end; at += kDocumentsAtOnce) {
-      const std::int64_t count = std::min(kDocumentsAtOnce, end - at);
-      const std::vector<SampleId> wanted = ids(first + at, count);
-      const auto lengths = out.subspan(static_cast<std::size_t>(at), wanted.size());
-      documents_.rows(wanted, field_, lengths);
-      for (std::size_t i = 0; i < lengths.size(); ++i) add_to(lengths[i], wanted[i]);
-    }
   }
 
   void add_to(std::int64_t& length, SampleId id) const {
@@ -107,8 +84,8 @@ DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::
   const auto ends = std::make_shared<std::vector<std::int64_t>>();
   std::int64_t before = 0;
   mpi::together(all, "ask for the lengths of documents", [&] {
-    internal::with_memory([&] { ends->resize(static_cast<std::size_t>(count)); },
-                          [&] { return fmt::format("pack documents: keep where {} of them end", count); });
+    with_memory([&] { ends->resize(static_cast<std::size_t>(count)); },
+                [&] { return fmt::format("pack documents: keep where {} of them end", count); });
     LengthReader(documents, field, order_, options.added).read(first, *ends, options.threads);
     before = sum(*ends);
   });

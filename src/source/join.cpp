@@ -20,7 +20,7 @@ class Joined final : public Source {
   explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
     begins_.push_back(0);
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const internal::SourceFacts facts = internal::ask_facts(*sources_[s], kJoining);
+      const SourceFacts facts = ask_facts(*sources_[s], kJoining);
       if (s == 0) fields_ = facts.fields;
       if (facts.fields != fields_) refuse(s, facts.fields);
       if (facts.size > kMaxCount - begins_.back()) refuse_sum(s, facts.size);
@@ -63,7 +63,7 @@ class Joined final : public Source {
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
     auto sources = sources_;
     for (auto& source : sources) {
-      if (auto own = internal::instance_of(*source, worker)) source = std::move(own);
+      if (auto own = instance_of(*source, worker)) source = std::move(own);
     }
     return sources == sources_ ? nullptr : std::make_unique<Joined>(*this, std::move(sources));
   }
@@ -71,7 +71,7 @@ class Joined final : public Source {
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
     std::vector<std::int64_t> sizes;
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const auto own = internal::ask_part_sizes(*sources_[s], size_of(s), kJoining);
+      const auto own = ask_part_sizes(*sources_[s], size_of(s), kJoining);
       sizes.insert(sizes.end(), own.begin(), own.end());
       if (own.empty()) sizes.push_back(size_of(s));
     }
@@ -125,7 +125,7 @@ class Joined final : public Source {
   [[noreturn]] void refuse(std::size_t s, const std::vector<Field>& fields) const {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: number 0 has {}; number {} has {}; give all the same fields", kJoining,
-                            internal::describe(fields_), s, internal::describe(fields)));
+                            describe(fields_), s, describe(fields)));
   }
   [[noreturn]] void refuse_sum(std::size_t s, std::int64_t size) const {
     throw Error(

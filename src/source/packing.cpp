@@ -129,8 +129,8 @@ std::optional<Token> make_token(const char* option, std::optional<std::int64_t> 
 /// What is packed, and how.
 struct Plan {
   Plan(std::shared_ptr<const Source> source, const PackOptions& options)
-      : Plan(source, internal::ask_facts(*source, "pack documents"), options) {}
-  Plan(std::shared_ptr<const Source> source, const internal::SourceFacts& facts, const PackOptions& options)
+      : Plan(source, ask_facts(*source, "pack documents"), options) {}
+  Plan(std::shared_ptr<const Source> source, const SourceFacts& facts, const PackOptions& options)
       : documents(std::move(source)),
         size(facts.size),
         field(find_tokens(facts.fields, options.field)),
@@ -191,7 +191,7 @@ class PackedSource final : public Source {
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
     Plan plan = plan_;
-    plan.documents = internal::instance_of(*plan_.documents, worker);
+    plan.documents = instance_of(*plan_.documents, worker);
     return plan.documents ? std::make_unique<PackedSource>(std::move(plan), stream_) : nullptr;
   }
 

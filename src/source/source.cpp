@@ -29,8 +29,8 @@ class WholeSample {
     for (std::size_t i = 0; i < fields.size(); ++i) {
       FieldOfSample& field = fields_[i];
       if (fields[i].ragged) source_.rows({&id, 1}, i, {&field.offsets.back(), 1});
-      internal::check_row_count(fields[i], field.offsets.back());
-      internal::with_memory(
+      check_row_count(fields[i], field.offsets.back());
+      with_memory(
           [&] { field.bytes.resize(static_cast<std::size_t>(field.offsets.back()) * fields[i].row_bytes()); },
           [&] { return fmt::format("read sample {}", id.value); });
     }

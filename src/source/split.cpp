@@ -17,8 +17,8 @@ namespace {
 class Part final : public Source {
  public:
   // Of a `whole` that has said what it has.
-  Part(std::shared_ptr<const Source> whole, const internal::SourceFacts& facts, std::uint64_t seed,
-       std::int64_t first, std::int64_t last)
+  Part(std::shared_ptr<const Source> whole, const SourceFacts& facts, std::uint64_t seed, std::int64_t first,
+       std::int64_t last)
       : whole_(std::move(whole)),
         fields_(facts.fields),
         permutation_(facts.size, derive_key(seed, 0, Purpose::split, 0)),
@@ -53,7 +53,7 @@ class Part final : public Source {
   }
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
-    auto whole = internal::instance_of(*whole_, worker);
+    auto whole = instance_of(*whole_, worker);
     return whole ? std::make_unique<Part>(*this, std::move(whole)) : nullptr;
   }
 

@@ -28,9 +28,9 @@ class Windows final : public Source {
  public:
   Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
       : rows_(std::move(rows)), options_(options) {
-    const internal::SourceFacts facts = internal::ask_facts(*rows_, kMakingWindows);
+    const SourceFacts facts = ask_facts(*rows_, kMakingWindows);
     std::vector<std::int64_t> parts;
-    if (!options_.across_files) parts = internal::ask_part_sizes(*rows_, facts.size, kMakingWindows);
+    if (!options_.across_files) parts = ask_part_sizes(*rows_, facts.size, kMakingWindows);
     if (parts.empty()) parts.push_back(facts.size);
     for (const std::int64_t part : parts) {
       row_parts_.add(part);
@@ -73,7 +73,7 @@ class Windows final : public Source {
   }
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
-    auto rows = internal::instance_of(*rows_, worker);
+    auto rows = instance_of(*rows_, worker);
     return rows ? std::make_unique<Windows>(*this, std::move(rows)) : nullptr;
   }
 
@@ -112,8 +112,7 @@ class Windows final : public Source {
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    std::vector<std::int64_t> lengths =
-        internal::ask_shard_lengths(*rows_, row_parts_.total(), shards, kMakingWindows);
+    std::vector<std::int64_t> lengths = ask_shard_lengths(*rows_, row_parts_.total(), shards, kMakingWindows);
     std::int64_t end = 0;
     std::int64_t done = 0;
     for (std::int64_t& length : lengths) {
@@ -134,7 +133,7 @@ class Windows final : public Source {
                         "leave it out, or write it with one shape",
                         field.name));
       }
-      if (options_.length > internal::most_rows(field.row_bytes())) {
+      if (options_.length > most_rows(field.row_bytes())) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("make windows: length is {} rows, of {} bytes each in field \"{}\"; a window "
                                 "may have 2^50 bytes",
@@ -143,7 +142,7 @@ class Windows final : public Source {
       field.shape.insert(field.shape.begin(), options_.length);
       fields_.push_back(std::move(field));
     }
-    internal::check_fields(fields_, kMakingWindows, "a window", ErrorCode::invalid_argument);
+    check_fields(fields_, kMakingWindows, "a window", ErrorCode::invalid_argument);
   }
 
   // Rows to be read, and where in there each window begins.

@@ -1,0 +1,52 @@
+#include "values/parallel.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "values/scarce.hpp"
+
+namespace rota::internal {
+
+void parallel_for(std::string_view task, std::int64_t count, std::int64_t part_size, int threads,
+                  const std::function<void(const LoopPart&)>& work) {
+  const std::int64_t parts = count / part_size + (count % part_size == 0 ? 0 : 1);
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;  // of the two that follow
+  std::int64_t first_failed = std::numeric_limits<std::int64_t>::max();
+  std::exception_ptr error;
+  const auto take = [&](bool is_callers) noexcept {
+    for (std::int64_t part = 0; (part = next++) < parts;) {
+      const std::int64_t begin = part * part_size;
+      try {
+        work({.begin = begin, .end = std::min(begin + part_size, count), .is_callers = is_callers});
+      } catch (...) {
+        next = parts;  // all parts before this one were begun
+        const std::scoped_lock lock(mutex);
+        if (part < first_failed) {
+          first_failed = part;
+          error = std::current_exception();
+        }
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    try {
+      for (std::int64_t t = 1; t < std::min<std::int64_t>(threads, parts); ++t) {
+        others.push_back(start_thread(task, take, false));
+      }
+    } catch (...) {
+      next = parts;
+      throw;
+    }
+    take(true);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace rota::internal
