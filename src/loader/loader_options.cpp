@@ -1,6 +1,7 @@
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "source/field_check.hpp"
+#include "values/enumerators.hpp"
 #include "values/option.hpp"
 
 namespace rota {
@@ -40,12 +41,12 @@ void LoaderOptions::validate() const {
   kCheck.in_range("global_batch_size", global_batch_size, 1, kMaxBatchSize);
   kCheck.in_range("shards", shards, 1, kMaxShards);
   kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
-  kCheck.one_of("shuffle", shuffle, {"none", "within", "global", "block"});
+  kCheck.one_of("shuffle", shuffle, internal::kShuffles);
   kCheck.in_range("block.samples", block.samples, 1);
   kCheck.in_range("block.blocks", block.blocks, 1);
-  kCheck.one_of("tail", tail, {"partial", "carry", "drop", "pad"});
-  kCheck.one_of("rank_split", rank_split, {"by_sample", "by_shard", "interleaved"});
-  kCheck.one_of("worker_split", worker_split, {"by_sample", "by_shard", "interleaved"});
+  kCheck.one_of("tail", tail, internal::kTails);
+  kCheck.one_of("rank_split", rank_split, internal::kSplits);
+  kCheck.one_of("worker_split", worker_split, internal::kSplits);
   kCheck.in_range("epochs", epochs, 0);
   kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);

@@ -1,5 +1,6 @@
 #include "order/order.hpp"
 
+#include "values/enumerators.hpp"
 #include "values/option.hpp"
 
 namespace rota::internal {
@@ -132,7 +133,7 @@ std::int64_t EpochOrder::block_ground(SampleId id) const noexcept {
 Order::Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape)
     : plan_(std::move(plan)), shuffle_(shuffle), seed_(seed), shape_(shape) {
   constexpr OptionCheck kCheck("make an order");
-  kCheck.one_of("shuffle", shuffle, {"none", "within", "global", "block"});
+  kCheck.one_of("shuffle", shuffle, kShuffles);
   kCheck.in_range("block.samples", shape.samples, 1);
   kCheck.in_range("block.blocks", shape.blocks, 1);
 }

@@ -9,6 +9,7 @@
 
 #include "order/turns.hpp"
 #include "rota/error.hpp"
+#include "values/enumerators.hpp"
 #include "values/option.hpp"
 
 namespace rota::internal {
@@ -30,7 +31,7 @@ class Schedule::Impl {
   Impl(Order order, Tail tail, std::int64_t epochs)
       : order_(std::move(order)), tail_(tail), epochs_(epochs), turns_(turns_of(order_.plan())) {
     constexpr OptionCheck kCheck("make a schedule");
-    kCheck.one_of("tail", tail, {"partial", "carry", "drop", "pad"});
+    kCheck.one_of("tail", tail, kTails);
     kCheck.in_range("epochs", epochs, 0);
   }
 

@@ -30,8 +30,8 @@ void OptionCheck::in_range(std::string_view option, std::int64_t value, std::int
          fmt::format("{} {}{}", least, last, note.empty() ? "" : fmt::format(" ({})", note)));
 }
 
-void OptionCheck::one_of(std::string_view option, std::int64_t value,
-                         std::initializer_list<std::string_view> names) const {
+void OptionCheck::refuse_unless_one_of(std::string_view option, std::int64_t value,
+                                       std::span<const std::string_view> names) const {
   if (value >= 0 && value < std::ssize(names)) return;
   refuse(option, fmt::format("number {}", value), fmt::format("one of {}", fmt::join(names, ", ")));
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,14 +27,18 @@ class OptionCheck {
                 std::int64_t most = kUnbounded, std::string_view note = {}) const;
   /// `names` are those of all enumerators, in order from 0 on.
   template <typename Enum>
+  void one_of(std::string_view option, Enum value, std::span<const std::string_view> names) const {
+    refuse_unless_one_of(option, static_cast<std::int64_t>(value), names);
+  }
+  template <typename Enum>
   void one_of(std::string_view option, Enum value, std::initializer_list<std::string_view> names) const {
-    one_of(option, static_cast<std::int64_t>(value), names);
+    one_of(option, value, std::span(names.begin(), names.size()));
   }
   [[noreturn]] void refuse(std::string_view option, std::string_view value, std::string_view range) const;
 
  private:
-  void one_of(std::string_view option, std::int64_t value,
-              std::initializer_list<std::string_view> names) const;
+  void refuse_unless_one_of(std::string_view option, std::int64_t value,
+                            std::span<const std::string_view> names) const;
 
   std::string_view task_;
 };

@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <span>
 
 #include "rota/error.hpp"
+#include "values/enumerators.hpp"
 
 namespace rota {
 namespace {
 
-constexpr std::array<std::string_view, 4> kShuffles{"none", "within", "global", "block"};
-constexpr std::array<std::string_view, 4> kTails{"partial", "carry", "drop", "pad"};
-constexpr std::array<std::string_view, 3> kSplits{"by_sample", "by_shard", "interleaved"};
+using internal::kShuffles;
+using internal::kSplits;
+using internal::kTails;
 
 template <typename Enum>
 std::string_view name_of(std::span<const std::string_view> names, Enum value) noexcept {
