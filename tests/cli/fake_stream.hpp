@@ -27,6 +27,7 @@ struct FakeStreamBatch {
 
 /// Two epochs of two shards of 4 and 6 samples, two of each a step where there are, by two ranks that own one
 /// each; then, from step 1 of the second epoch on, by one rank.
+// NOLINTNEXTLINE(readability-identifier-naming): what it sees is the loop by which the compiler copies arrays
 class FakeStream {
  public:
   FakeStream() {

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -161,14 +162,14 @@ std::vector<Edge> checkpoints() {
   constexpr auto kRange = ErrorCode::out_of_range;
   return {
       reading(
-          "OfNoTensor", [](auto&, auto& c) { c.template read<float>(""); }, ErrorCode::not_found,
-          "it has \"t\""),
+          "OfNoTensor", [](auto&, auto& c) { std::ignore = c.template read<float>(""); },
+          ErrorCode::not_found, "it has \"t\""),
       reading(
-          "OfABlobAsTensor", [](auto&, auto& c) { c.template read<float>("b"); }, ErrorCode::not_found,
-          "tensor \"b\""),
+          "OfABlobAsTensor", [](auto&, auto& c) { std::ignore = c.template read<float>("b"); },
+          ErrorCode::not_found, "tensor \"b\""),
       reading(
-          "AsAnotherType", [](auto&, auto& c) { c.template read<double>("t"); }, ErrorCode::mismatch,
-          "float32"),
+          "AsAnotherType", [](auto&, auto& c) { std::ignore = c.template read<double>("t"); },
+          ErrorCode::mismatch, "float32"),
       reading("OfNoRows",
               [](auto&, auto& c) {
                 EXPECT_TRUE(c.template read<float>("t", {0, 0}).empty());
@@ -180,25 +181,25 @@ std::vector<Edge> checkpoints() {
       reading(
           "OfRowsPastTheEnd",
           [](auto&, auto& c) {
-            c.template read<float>("t", {3, 2});
+            std::ignore = c.template read<float>("t", {3, 2});
           },
           kRange, "\"t\""),
       reading(
           "OfRowsBelowZero",
           [](auto&, auto& c) {
-            c.template read<float>("t", {-1, 2});
+            std::ignore = c.template read<float>("t", {-1, 2});
           },
           kRange, "\"t\""),
       reading(
           "OfNegativeRows",
           [](auto&, auto& c) {
-            c.template read<float>("t", {2, -1});
+            std::ignore = c.template read<float>("t", {2, -1});
           },
           kRange, "\"t\""),
       reading(
           "OfRowsThatOverflow",
           [](auto&, auto& c) {
-            c.template read<float>("t", {1, kHuge});
+            std::ignore = c.template read<float>("t", {1, kHuge});
           },
           kRange, "\"t\""),
       reading(
@@ -209,9 +210,10 @@ std::vector<Edge> checkpoints() {
           },
           kInvalid, "room for 15"),
       reading(
-          "OfNoBlob", [](auto&, auto& c) { c.blob("x"); }, ErrorCode::not_found, "\"x\""),
+          "OfNoBlob", [](auto&, auto& c) { std::ignore = c.blob("x"); }, ErrorCode::not_found, "\"x\""),
       reading(
-          "OfARankBlobAsBlob", [](auto&, auto& c) { c.blob("r"); }, ErrorCode::not_found, "\"r\""),
+          "OfARankBlobAsBlob", [](auto&, auto& c) { std::ignore = c.blob("r"); }, ErrorCode::not_found,
+          "\"r\""),
       reading("OfARankBlobInAnotherWorld",
               [](auto&, auto& c) {
                 EXPECT_FALSE(c.rank_blob("r", {0, 2}).has_value());
@@ -226,7 +228,8 @@ std::vector<Edge> checkpoints() {
       reading("DroppedInASmallerWorld", [](auto&, auto& c) { EXPECT_EQ(c.dropped(2).size(), 1U); }),
       reading("DroppedInTheSameWorld", [](auto&, auto& c) { EXPECT_TRUE(c.dropped(1).empty()); }),
       reading(
-          "DroppedInAWorldOfNone", [](auto&, auto& c) { c.dropped(0); }, kInvalid, "world_size is 0"),
+          "DroppedInAWorldOfNone", [](auto&, auto& c) { std::ignore = c.dropped(0); }, kInvalid,
+          "world_size is 0"),
       reading("Twice", [](auto& saved, auto&) { rota::open_checkpoint(saved.file); }),
       {"OpenOfNoPath", [] { rota::open_checkpoint(""); }, ErrorCode::not_found, "No such file"},
       {"OpenOfADirectory", [] { rota::open_checkpoint("/tmp"); }, ErrorCode::corrupt, "/tmp"},
@@ -273,12 +276,12 @@ std::vector<Edge> directories() {
           "TwiceAtOnce",
           [](auto& saved) {
             const auto first = saved.directory();
-            saved.directory();
+            std::ignore = saved.directory();
           },
           ErrorCode::busy, "/c: another job"),
       in_directory("TwiceInTurn",
                    [](auto& saved) {
-                     saved.directory();
+                     std::ignore = saved.directory();
                      EXPECT_EQ(saved.directory().list().size(), 1U);
                    }),
       in_directory(

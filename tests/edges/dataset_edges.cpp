@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -100,21 +101,21 @@ std::vector<Edge> catalogs() {
           "FileThatIsNotThere",
           [](auto& d) {
             d.write("a", "x");
-            Catalog(d.path()).path(1);
+            std::ignore = Catalog(d.path()).path(1);
           },
           ErrorCode::out_of_range, "file 1 of"),
       in_directory(
           "FileNegative",
           [](auto& d) {
             d.write("a", "x");
-            Catalog(d.path()).bytes(-1);
+            std::ignore = Catalog(d.path()).bytes(-1);
           },
           ErrorCode::out_of_range, "file -1 of"),
       in_directory(
           "BytesWhereNamesAreEvidence",
           [](auto& d) {
             d.write("a", "x");
-            Catalog(d.path(), {.evidence = rota::Evidence::names}).bytes(0);
+            std::ignore = Catalog(d.path(), {.evidence = rota::Evidence::names}).bytes(0);
           },
           kInvalid, "sizes"),
       in_directory(

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -149,7 +150,8 @@ std::vector<Edge> moves() {
       batch("Fields", [](const rota::Batch& b) { EXPECT_TRUE(b.fields().empty()); }),
       batch("Real", [](const rota::Batch& b) { EXPECT_EQ(b.real(), 0); }),
       batch(
-          "TensorOfAName", [](const rota::Batch& b) { b.tensor("x"); }, kInvalid, "it is empty"),
+          "TensorOfAName", [](const rota::Batch& b) { std::ignore = b.tensor("x"); }, kInvalid,
+          "it is empty"),
   };
 }
 

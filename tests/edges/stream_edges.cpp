@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -220,10 +221,11 @@ std::vector<Edge> calls() {
                   EXPECT_FALSE(loader.next().has_value());
                 }),
       on_loader(
-          "OwnerOfAShardThatIsNotThere", [](auto& loader) { loader.owner({3}); }, ErrorCode::out_of_range,
-          "shard 3:"),
+          "OwnerOfAShardThatIsNotThere", [](auto& loader) { std::ignore = loader.owner({3}); },
+          ErrorCode::out_of_range, "shard 3:"),
       on_loader(
-          "OwnerNegative", [](auto& loader) { loader.owner({-1}); }, ErrorCode::out_of_range, "shard -1:"),
+          "OwnerNegative", [](auto& loader) { std::ignore = loader.owner({-1}); }, ErrorCode::out_of_range,
+          "shard -1:"),
       on_loader("OwnerAfterTheEnd",
                 [](auto& loader) {
                   samples(loader);
@@ -245,14 +247,14 @@ std::vector<Edge> calls() {
           "TensorOfNoName",
           [](auto& loader) {
             const auto batch = loader.next();
-            batch->tensor("z");
+            std::ignore = batch->tensor("z");
           },
           ErrorCode::not_found, "text"),
       on_loader(
           "TensorPastTheLast",
           [](auto& loader) {
             const auto batch = loader.next();
-            batch->tensor(2);
+            std::ignore = batch->tensor(2);
           },
           ErrorCode::out_of_range, "field 2:"),
   };
