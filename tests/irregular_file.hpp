@@ -12,6 +12,7 @@
 #include <functional>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace rota::test {
@@ -29,7 +30,7 @@ inline void make_socket(const std::filesystem::path& path) {
   address.sun_family = AF_UNIX;
   std::strncpy(&address.sun_path[0], path.c_str(), sizeof(address.sun_path) - 1);
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  std::ignore = ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
   ::close(fd);
 }
 

@@ -177,7 +177,7 @@ TEST_F(Tar, RefusesOneThatIsCompressedInOtherWaysOrSparse) {
     write(fmt::format("import tarfile as t\nt.open('a.tar.{0}', 'w:{0}').close()", packing));
     EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }),
                 is_error(ErrorCode::unsupported, {at("a.tar." + packing), "compressed (", "unpack it"}));
-    std::filesystem::remove(directory_ / ("a.tar." + packing));
+    fs::remove(directory_ / ("a.tar." + packing));
   }
 }
 

@@ -15,7 +15,6 @@
 #include "internal_names.hpp"
 #include "order/mixture_schedule.hpp"
 #include "order/naive_epoch.hpp"
-#include "order/weighted_turns.hpp"
 #include "rota/error.hpp"
 
 namespace rota::test {

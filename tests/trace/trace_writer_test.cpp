@@ -81,6 +81,7 @@ TEST(TraceWriter, ThatWasMovedFromIsRefused) {
   TraceWriter from(dir.path(), loader);
   const TraceWriter to = std::move(from);
   const auto batch = loader.next();
+  // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
   EXPECT_THAT(rota::test::error_of([&] { from.write(*batch); }),
               is_error(ErrorCode::invalid_argument, {"trace writer", "moved from"}));
   EXPECT_THAT(rota::test::error_of([&] { from.end(loader); }),
@@ -181,11 +182,10 @@ TEST(TraceWriter, RefusesWhatComesBehindTheEndAndBatchesOfAnotherLoader) {
 // No file of this process grows beyond so many bytes while this lives.
 class FullDisk {
  public:
-  explicit FullDisk(rlim_t bytes) {
+  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
   }
   FullDisk(const FullDisk&) = delete;
   FullDisk& operator=(const FullDisk&) = delete;
@@ -196,7 +196,7 @@ class FullDisk {
 
  private:
   rlimit before_{};
-  void (*handler_)(int) = SIG_DFL;
+  void (*handler_)(int);
 };
 
 TEST(TraceWriter, ThatFailsInTheMidstOfALineWritesItWholeWhenTriedAgain) {

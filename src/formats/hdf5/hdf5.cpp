@@ -148,7 +148,8 @@ class Hdf5Source final : public Source {
       const OpenFiles& files = stored.target ? *targets_ : files_;
       const std::size_t index = stored.target ? stored.target->index : file;
       const OpenFiles::Handle opened = files.open(index);
-      internal::read_rows({opened.get(), opened.memory(), files.list(), index}, stored.values, rows, unfilter);
+      internal::read_rows({opened.get(), opened.memory(), files.list(), index}, stored.values, rows,
+                          unfilter);
     }
   }
 
