@@ -3,16 +3,11 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <new>
-#include <thread>
 
-#include "catalog/file_index.hpp"
-#include "catalog/files.hpp"
-#include "catalog/validation.hpp"
 #include "internal_names.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
@@ -20,7 +15,7 @@
 #include "rota/loader.hpp"
 #include "rota/packing.hpp"
 #include "rota/stream_loader.hpp"
-#include "temporary_directory.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::test {
 namespace {
@@ -138,49 +133,22 @@ TEST(Scarce, ThreadsAreAnErrorThatNamesWhatTheyWereFor) {
                 "^io: ask for the lengths of documents: .*no more threads");
 }
 
-/// Threads are scarce while `work` asks what it is given over and over, `most` times if nothing stops it.
-void expect_few_calls(const std::function<void(const std::function<void()>&)>& work, int most,
-                      const std::string& words) {
+// Those that there were would be at it for hours.
+TEST(Scarce, ThreadsForALoopEndItForThoseThatThereAre) {
+  constexpr std::int64_t kMany = 400'000'000;
   expect_scarce(
-      [&] {
-        std::atomic<int> calls = 0;
+      [] {
+        std::atomic<std::int64_t> calls = 0;
         try {
-          work([&] {
-            ++calls;
-            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          parallel_for("go round", std::int64_t{1} << 40, 1, 4096, [&](const LoopPart& /*part*/) {
+            if (++calls > kMany) throw std::runtime_error("enough");
           });
         } catch (const Error&) {
-          if (calls > most / 2) throw std::runtime_error("the threads that there were went on");
+          if (calls > kMany) throw std::runtime_error("the threads that there were went on");
           throw;
         }
       },
-      words);
-}
-
-TEST(Scarce, ThreadsForFilesAreAnErrorBeforeAllFilesWereLookedInto) {
-  constexpr int kFiles = 1000;
-  const test::TemporaryDirectory directory;
-  for (int i = 0; i < kFiles; ++i) directory.write(std::to_string(i), "");
-  const Catalog catalog(directory.path(), {.indexing_threads = 4096});
-  expect_few_calls(
-      [&](const auto& call) {
-        index_files(files_of(catalog), "", [&](std::size_t /*file*/) {
-          call();
-          return std::vector<std::byte>();
-        });
-      },
-      kFiles, "^io: index files: .*no more threads");
-  const Crew crew({.listing_threads = 4096});
-  const Probes probes({.pattern = NamePattern::parse("{index}"), .files = kFiles}, {.confidence = 1});
-  expect_few_calls(
-      [&](const auto& call) {
-        const auto look = [&](const std::string& /*name*/, NameKind /*kind*/) {
-          call();
-          return Presence();
-        };
-        validate_files(crew, probes, look, "");
-      },
-      kFiles, "^io: look for files: .*no more threads");
+      "^io: go round: .*no more threads");
 }
 
 TEST(Scarce, MemoryIsAnErrorThatNamesWhatItWasFor) {
