@@ -1,6 +1,7 @@
 // How long does it take to know what is there? 200,000 files, flat and in 200 directories, listed by rota
-// with names as evidence and, in the same run, by the limit (a bare loop of getdents64), by the naive way
-// (std::filesystem, and a sort) and by find. And what names cost when they are many: bytes a name, and time.
+// with changes detected by name and, in the same run, by the limit (a bare loop of getdents64), by the naive
+// way (std::filesystem, and a sort) and by find. And what names cost when they are many: bytes a name, and
+// time.
 
 #include <benchmark/benchmark.h>
 #include <dirent.h>
@@ -122,7 +123,7 @@ void list(benchmark::State& state) {
         throw std::runtime_error("files are missing");
     });
     const double one = seconds_of([&] {
-      const auto files = rota::Catalog(path, {.evidence = rota::Evidence::names});
+      const auto files = rota::Catalog(path, {.change_detection = rota::ChangeDetection::by_name});
       if (files.size() != kFiles) throw std::runtime_error("files are missing");
       bytes = rota::internal::files_of(files).table().names().bytes().size();
     });

@@ -1,4 +1,5 @@
-// What does mixing datasets cost a rank's step, beside one dataset alone? And to find a place in a long run?
+// What does mix_plan datasets cost a rank's step, beside one dataset alone? And to find a place in a long
+// run?
 
 #include <benchmark/benchmark.h>
 
@@ -21,7 +22,7 @@ using rota::internal::MixtureSchedule;
 using rota::internal::Order;
 using rota::internal::Schedule;
 using rota::internal::ShardPlan;
-using rota::internal::Span;
+using rota::internal::ShardSpan;
 using rota::internal::WeightedTurns;
 
 constexpr std::int64_t kRanks = 64;
@@ -59,14 +60,14 @@ void step(benchmark::State& state, AnySchedule& schedule, const std::vector<Orde
   epochs.reserve(orders.size());
   for (const Order& order : orders) epochs.push_back(order.epoch(0));
   GlobalBatch batch;
-  std::vector<Span> spans;
+  std::vector<ShardSpan> spans;
   std::vector<SampleId> ids(kPerRank);
   Position at;
   for (auto _ : state) {
     if (!schedule.batch(at, kRanks * kPerRank, batch)) at = {};
     schedule.slice(batch, kRanks / 2 * kPerRank, (kRanks / 2 + 1) * kPerRank, spans);
     std::size_t slot = 0;
-    for (const Span& span : spans) {
+    for (const ShardSpan& span : spans) {
       epochs[static_cast<std::size_t>(span.dataset)].samples(std::span(&span, 1), ids.data() + slot);
       slot += static_cast<std::size_t>(span.count);
     }
@@ -96,7 +97,7 @@ void restore(benchmark::State& state) {
   const Position at{.consumed = 1'000'000'000};
   std::vector<std::int64_t> cursors(static_cast<std::size_t>(state.range(0) * 512));
   GlobalBatch batch;
-  std::vector<Span> spans;
+  std::vector<ShardSpan> spans;
   for (auto _ : state) {
     MixtureSchedule schedule = mixture(orders);
     schedule.cursors(at, 0, cursors);

@@ -25,7 +25,7 @@ void samples(benchmark::State& state, Shuffle shuffle) {
   const auto order = Order(ShardPlan::equal(n, kShards), shuffle, 42).epoch(0);
   std::vector<SampleId> ids(kRun);
   const std::int64_t shard_length = n / kShards;
-  rota::internal::Span span{.count = kRun};
+  rota::internal::ShardSpan span{.count = kRun};
   for (auto _ : state) {
     order.samples(std::span(&span, 1), ids.data());
     benchmark::DoNotOptimize(ids.data());
@@ -53,7 +53,7 @@ void inverse(benchmark::State& state) {
   const auto order = Order(ShardPlan::equal(n, kShards), Shuffle::global, 42).epoch(0);
   std::int64_t id = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(order.seat({id}));
+    benchmark::DoNotOptimize(order.locate({id}));
     id = (id + 7919) % n;
   }
   state.SetItemsProcessed(state.iterations());

@@ -17,7 +17,7 @@ using rota::internal::GlobalBatch;
 using rota::internal::Order;
 using rota::internal::Schedule;
 using rota::internal::ShardPlan;
-using rota::internal::Span;
+using rota::internal::ShardSpan;
 
 constexpr std::int64_t kPerRank = 32;
 constexpr std::int64_t kMeanLength = 1'000'000;
@@ -45,7 +45,7 @@ void step(benchmark::State& state, Shuffle shuffle, bool is_ragged) {
   Schedule schedule(order, Tail::partial, 1);
   const auto epoch = order.epoch(0);
   GlobalBatch batch;
-  std::vector<Span> spans;
+  std::vector<ShardSpan> spans;
   std::vector<SampleId> ids(kPerRank);
   // From the middle of the epoch on, where shards end.
   const Position start{.epoch = 0, .consumed = order.plan().samples() / 2, .step = 0};
@@ -92,7 +92,7 @@ void restore(benchmark::State& state, bool is_ragged) {
   const Position at{.epoch = 3, .consumed = plan.samples() / 100 * state.range(0), .step = 0};
   std::vector<std::int64_t> cursors(2 * kShards);
   GlobalBatch batch;
-  std::vector<Span> spans;
+  std::vector<ShardSpan> spans;
   for (auto _ : state) {
     Schedule schedule(order, Tail::partial, 10);
     schedule.cursors(at, 0, cursors);

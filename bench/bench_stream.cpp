@@ -78,7 +78,7 @@ void measure(benchmark::State& state, const std::function<Pipeline(Pipeline)>& t
   const auto source = data_file(row_bytes).open();
   const std::int64_t batches =
       (std::int64_t{256} << 20) / (kBatch * std::max<std::int64_t>(row_bytes, 2 << 10));
-  rota::StreamLoader streams(transformed(rota::stream_of(source, kShards)),
+  rota::StreamLoader streams(transformed(rota::as_stream(source, kShards)),
                              {.global_batch_size = kBatch, .epochs = rota::kEndless, .workers = workers});
   rota::Loader indexed(source, {.global_batch_size = kBatch,
                                 .shards = kShards,

@@ -4,17 +4,17 @@
 
 namespace rota::checkpoint {
 
-Background::Background(Ranks& ranks, std::function<CommitPage()> save)
+Background::Background(Collectives& ranks, std::function<CommitPage()> save)
     : ranks_(&ranks), save_(std::move(save)) {
   try {
-    ranks.go_through(&relay_);
+    ranks.go_through(&caller_);
     thread_ = std::jthread([this] {
       try {
         page_ = save_();
       } catch (...) {
         error_ = std::current_exception();
       }
-      relay_.end();
+      caller_.end();
     });
   } catch (...) {  // too many threads, or no memory: other ranks have begun, and wait for this one
     ranks.go_through(nullptr);
@@ -23,7 +23,7 @@ Background::Background(Ranks& ranks, std::function<CommitPage()> save)
 
 Background::~Background() {
   if (thread_.joinable()) {
-    if (!relay_.go(ranks_->operations())) {
+    if (!caller_.go(ranks_->operations())) {
       ranks_->operations().break_off("a save in the background was given up");
     }
     thread_.join();
@@ -31,11 +31,11 @@ Background::~Background() {
   ranks_->go_through(nullptr);
 }
 
-bool Background::poll() { return thread_.joinable() && relay_.poll(ranks_->operations()); }
+bool Background::poll() { return thread_.joinable() && caller_.poll(ranks_->operations()); }
 
 CommitPage Background::finish() {
   if (!thread_.joinable()) return save_();
-  relay_.finish(ranks_->operations(), "wait for a save");
+  caller_.finish(ranks_->operations(), "wait for a save");
   if (error_) std::rethrow_exception(error_);
   return page_;
 }

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "commit_page.hpp"
-#include "mpi/relay.hpp"
-#include "ranks.hpp"
+#include "mpi/caller_thread.hpp"
+#include "collectives.hpp"
 
 namespace rota::checkpoint {
 
@@ -18,7 +18,7 @@ class Background {
  public:
   /// Starts `save`, whose operations of `ranks` go through the caller's thread until this dies. Where
   /// there can be no thread, `finish` runs it.
-  Background(Ranks& ranks, std::function<CommitPage()> save);
+  Background(Collectives& ranks, std::function<CommitPage()> save);
   /// Gives up what is not finished: the save fails at its next operation. Waits for calls that block in MPI,
   /// until the deadline.
   ~Background();
@@ -31,8 +31,8 @@ class Background {
   CommitPage finish();
 
  private:
-  Ranks* ranks_;
-  mpi::Relay relay_;
+  Collectives* ranks_;
+  mpi::CallerThread caller_;
   CommitPage page_;
   std::exception_ptr error_;
   std::function<CommitPage()> save_;

@@ -17,7 +17,7 @@
 #include "hdf5/hdf5.hpp"
 #include "new_directory.hpp"
 #include "old_checkpoints.hpp"
-#include "ranks.hpp"
+#include "collectives.hpp"
 #include "reader.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
@@ -177,23 +177,23 @@ struct CheckpointDirectory::Impl {
 
   std::optional<Checkpoint> latest() {
     wait();
-    passed_over.clear();
+    rejected.clear();
     for (const std::int64_t serial : serials()) {
       try {
         return open(serial);
       } catch (const Error& error) {
         // A file that cannot be read now may be good, and an older state is no answer to that.
         if (error.code() != ErrorCode::corrupt) throw;
-        passed_over.push_back({.path = file_path(serial), .reason = error.what()});
+        rejected.push_back({.path = file_path(serial), .reason = error.what()});
       }
     }
-    if (!passed_over.empty()) fail_all_bad();
+    if (!rejected.empty()) fail_all_bad();
     return std::nullopt;
   }
 
   [[noreturn]] void fail_all_bad() const {
     std::string reasons;
-    for (const PassedOver& bad : passed_over) {
+    for (const RejectedCheckpoint& bad : rejected) {
       reasons += fmt::format("\n  {}: {}", bad.path.filename().string(), bad.reason);
     }
     throw Error(ErrorCode::corrupt,
@@ -282,7 +282,7 @@ struct CheckpointDirectory::Impl {
 
   void drop_old() noexcept {
     try {
-      old.drop(present_serials(), policy, verified, passed_over);
+      old.drop(present_serials(), policy, verified, rejected);
     } catch (...) {
       return;  // the save is done, and other ranks have heard so
     }
@@ -317,7 +317,7 @@ struct CheckpointDirectory::Impl {
   }
 
   const FileSystem& system;
-  checkpoint::Ranks ranks;
+  checkpoint::Collectives ranks;
   std::filesystem::path path;
   CheckpointPolicy policy;
   checkpoint::OldCheckpoints old;  // rank 0 drops them
@@ -327,7 +327,7 @@ struct CheckpointDirectory::Impl {
   std::int64_t parent = -1;
   std::int64_t verified = -1;  // the last that was read and verified as a whole
   std::int64_t highest = -1;   // that was saved here
-  std::vector<PassedOver> passed_over;
+  std::vector<RejectedCheckpoint> rejected;
 
   std::chrono::steady_clock::time_point began;  // of the last save
   std::chrono::duration<double> took{};
@@ -377,7 +377,7 @@ void CheckpointDirectory::agree_on_restore(std::exception_ptr error) {
 
 std::optional<Checkpoint> CheckpointDirectory::latest() { return impl().latest(); }
 
-std::span<const PassedOver> CheckpointDirectory::passed_over() const { return impl().passed_over; }
+std::span<const RejectedCheckpoint> CheckpointDirectory::rejected() const { return impl().rejected; }
 
 Checkpoint CheckpointDirectory::open(std::int64_t serial) {
   impl().wait();

@@ -19,8 +19,8 @@ constexpr std::uint64_t kLargeFile = 8 << 20;
 
 // What retention is to know of a file; nothing where it is of a newer format, not for this version to judge.
 std::optional<Present> judge(const FileSystem& system, const std::filesystem::path& path, std::int64_t serial,
-                             std::span<const PassedOver> passed_over) {
-  const bool was_bad = std::ranges::find(passed_over, path, &PassedOver::path) != passed_over.end();
+                             std::span<const RejectedCheckpoint> rejected) {
+  const bool was_bad = std::ranges::find(rejected, path, &RejectedCheckpoint::path) != rejected.end();
   try {
     const bool is_own = read_page(File(system, path.string(), O_RDONLY)).serial == serial;
     return Present{.serial = serial, .is_good = !was_bad && is_own};
@@ -33,10 +33,10 @@ std::optional<Present> judge(const FileSystem& system, const std::filesystem::pa
 }  // namespace
 
 void OldCheckpoints::drop(std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
-                          std::int64_t verified, std::span<const PassedOver> passed_over) {
+                          std::int64_t verified, std::span<const RejectedCheckpoint> rejected) {
   std::vector<Present> present;
   for (const std::int64_t serial : serials_newest_first) {
-    const auto file = judge(*system_, directory_ / checkpoint_name(serial), serial, passed_over);
+    const auto file = judge(*system_, directory_ / checkpoint_name(serial), serial, rejected);
     if (file) present.push_back(*file);
   }
   std::vector<File> large;

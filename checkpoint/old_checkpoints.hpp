@@ -19,11 +19,11 @@ class OldCheckpoints {
   OldCheckpoints(const FileSystem& system, std::filesystem::path directory)
       : system_(&system), directory_(std::move(directory)) {}
 
-  /// Removes those of `serials_newest_first` that `policy` does not keep. `passed_over` are known to be
+  /// Removes those of `serials_newest_first` that `policy` does not keep. `rejected` are known to be
   /// damaged; `verified` as for to_drop. What cannot be dropped now is dropped by the next call; files of a
   /// newer format never are.
   void drop(std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
-            std::int64_t verified, std::span<const PassedOver> passed_over);
+            std::int64_t verified, std::span<const RejectedCheckpoint> rejected);
   /// Waits until all bytes are free.
   void wait() {
     if (freeing_.joinable()) freeing_.join();

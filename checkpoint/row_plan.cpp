@@ -19,8 +19,9 @@ namespace {
 }
 
 [[noreturn]] void reject_row(const LocalTensor& tensor, std::int64_t row, bool is_missing) {
-  reject(tensor, fmt::format("row {} is held by {}; over all ranks the row ranges must hold every row once",
-                             row, is_missing ? "no rank" : "two ranges"));
+  reject(tensor,
+         fmt::format("row {} is held by {}; over all ranks the row ranges must hold every row once", row,
+                     is_missing ? "no rank" : "two ranges"));
 }
 
 std::int64_t total_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) {
@@ -97,14 +98,14 @@ std::vector<std::byte> to_message(const OutgoingRows& rows, std::int64_t row_byt
   return message;
 }
 
-// Puts the rows of `message` in their places in `slab`, and their ranges among `held`.
+// Puts the rows of `message` in their places in `slab`, and their ranges among `covered`.
 void place(std::span<const std::byte> message, std::int64_t row_bytes, RowRange slab_rows,
-           std::span<std::byte> slab, std::vector<RowRange>& held) {
+           std::span<std::byte> slab, std::vector<RowRange>& covered) {
   const auto runs = static_cast<std::size_t>(get<std::int64_t>(message, 0));
   std::size_t data_at = sizeof(std::int64_t) + runs * kRangeBytes;
   for (std::size_t i = 0; i < runs; ++i) {
     const auto run = get<RowRange>(message, sizeof(std::int64_t) + i * kRangeBytes);
-    held.push_back(run);
+    covered.push_back(run);
     const auto bytes = static_cast<std::size_t>(run.count * row_bytes);
     const auto at = static_cast<std::size_t>((run.first - slab_rows.first) * row_bytes);
     assert(at + bytes <= slab.size());
@@ -113,10 +114,10 @@ void place(std::span<const std::byte> message, std::int64_t row_bytes, RowRange 
   }
 }
 
-void require_every_row_once(const LocalTensor& tensor, RowRange slab, std::vector<RowRange>& held) {
-  std::ranges::sort(held, {}, &RowRange::first);
+void require_every_row_once(const LocalTensor& tensor, RowRange slab, std::vector<RowRange>& covered) {
+  std::ranges::sort(covered, {}, &RowRange::first);
   std::int64_t next = slab.first;
-  for (const RowRange& run : held) {
+  for (const RowRange& run : covered) {
     if (run.first != next) reject_row(tensor, std::min(run.first, next), run.first > next);
     next += run.count;
   }
@@ -152,9 +153,9 @@ RowPlan plan_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) 
   return plan;
 }
 
-std::vector<std::byte> move_rows(Ranks& ranks, const LocalTensor& tensor, const RowPlan& plan) {
+std::vector<std::byte> move_rows(Collectives& ranks, const LocalTensor& tensor, const RowPlan& plan) {
   const std::string phase = fmt::format("move the rows of tensor \"{}\"", tensor.name);
-  const auto received = ranks.exchange(phase, [&](Ranks::Messages& messages) {
+  const auto received = ranks.exchange(phase, [&](Collectives::Messages& messages) {
     std::ranges::transform(divide(tensor, plan), messages.begin(),
                            [&](const OutgoingRows& rows) { return to_message(rows, tensor.row_bytes); });
   });
@@ -162,9 +163,9 @@ std::vector<std::byte> move_rows(Ranks& ranks, const LocalTensor& tensor, const 
   ranks.together(phase, [&] {
     const RowRange rows = plan.slabs[static_cast<std::size_t>(ranks.rank())];
     slab.resize(static_cast<std::size_t>(rows.count * tensor.row_bytes));
-    std::vector<RowRange> held;
-    for (const auto& message : received) place(message, tensor.row_bytes, rows, slab, held);
-    require_every_row_once(tensor, rows, held);
+    std::vector<RowRange> covered;
+    for (const auto& message : received) place(message, tensor.row_bytes, rows, slab, covered);
+    require_every_row_once(tensor, rows, covered);
   });
   return slab;
 }

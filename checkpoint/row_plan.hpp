@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ranks.hpp"
+#include "collectives.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
@@ -37,6 +37,7 @@ struct RowPlan {
 
 /// **Collective.** The bytes of this rank's slab, put together from those who hold its rows. Throws
 /// Error{invalid_argument} naming a row that two ranges hold, or none.
-[[nodiscard]] std::vector<std::byte> move_rows(Ranks& ranks, const LocalTensor& tensor, const RowPlan& plan);
+[[nodiscard]] std::vector<std::byte> move_rows(Collectives& ranks, const LocalTensor& tensor,
+                                               const RowPlan& plan);
 
 }  // namespace rota::checkpoint

@@ -143,7 +143,7 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   void collect_blobs() {
-    const auto received = target_.ranks.exchange("pack rank blobs", [&](Ranks::Messages& messages) {
+    const auto received = target_.ranks.exchange("pack rank blobs", [&](Collectives::Messages& messages) {
       if (!is_root()) messages.front() = to_message(rank_blobs_);
     });
     target_.ranks.at_root("collect rank blobs", [&] {
@@ -287,7 +287,7 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   void commit() {
-    const auto received = target_.ranks.exchange("commit a checkpoint", [&](Ranks::Messages& messages) {
+    const auto received = target_.ranks.exchange("commit a checkpoint", [&](Collectives::Messages& messages) {
       messages.front() = encode_extents(extents_);
     });
     target_.ranks.at_root("commit a checkpoint", [&] {

@@ -9,7 +9,7 @@
 
 #include "commit_page.hpp"
 #include "file_system.hpp"
-#include "ranks.hpp"
+#include "collectives.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "snapshot_data.hpp"
 
@@ -18,7 +18,7 @@ namespace rota::checkpoint {
 /// Where and as what to save.
 struct SaveTarget {
   const FileSystem& system;
-  Ranks& ranks;
+  Collectives& ranks;
   const std::filesystem::path& directory;
   const File& directory_file;  ///< open on rank 0
   const RunId& run_id;

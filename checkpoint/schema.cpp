@@ -42,7 +42,7 @@ void compare(std::string_view own, std::string_view root) {
 
 }  // namespace
 
-void require_same_schema(Ranks& ranks, std::span<const LocalTensor> tensors, std::int64_t step) {
+void require_same_schema(Collectives& ranks, std::span<const LocalTensor> tensors, std::int64_t step) {
   const std::string own = describe(tensors, step);
   const std::uint64_t hash = short_digest(std::as_bytes(std::span(own)));
   const std::vector<std::uint64_t> hashes = ranks.gather<std::uint64_t>({&hash, 1});

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <span>
 
-#include "ranks.hpp"
+#include "collectives.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
 
 /// **Collective.** Throws Error{invalid_argument} on all ranks, naming the first difference, unless they all
 /// have the same `step` and the same tensors but for their rows.
-void require_same_schema(Ranks& ranks, std::span<const LocalTensor> tensors, std::int64_t step);
+void require_same_schema(Collectives& ranks, std::span<const LocalTensor> tensors, std::int64_t step);
 
 }  // namespace rota::checkpoint

@@ -41,9 +41,9 @@ int main(int argc, char** argv) {
     const auto tell = [&](const rota::Progress& progress) {
       if (is_first) fmt::print("{}: {} files, {:.1f} s\n", progress.task, progress.done, progress.seconds);
     };
-    const rota::Catalog catalog =
-        make_catalog(what, arguments.empty() ? "" : arguments.back(),
-                     {.evidence = rota::Evidence::names, .progress = tell, .comm = &session.comm()});
+    const rota::Catalog catalog = make_catalog(
+        what, arguments.empty() ? "" : arguments.back(),
+        {.change_detection = rota::ChangeDetection::by_name, .progress = tell, .comm = &session.comm()});
     rota::Loader loader(rota::open(catalog), {.global_batch_size = 64, .workers = 2}, session.world());
     loader.warm_up();
     std::int64_t samples = 0;

@@ -239,7 +239,7 @@ double train(const rota::Batch& batch, CharModel& model, std::vector<double>& gr
   const auto contexts = batch.tensor("context").as<std::uint8_t>();
   const auto nexts = batch.tensor("next").as<std::uint8_t>();
   for (std::size_t i = 0; i < nexts.size(); ++i) {
-    if (batch.marks()[i] == rota::Mark::real)
+    if (batch.kinds()[i] == rota::SlotKind::sample)
       loss += model.backward(&contexts[i * kContext], nexts[i], gradient);
   }
   rota::mpi::sum(session.comm(), gradient);

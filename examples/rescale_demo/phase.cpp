@@ -99,7 +99,7 @@ void Phase::restore() {
   const auto start = Clock::now();
   const auto checkpoint = directory_->latest();
   if (is_first()) {
-    for (const rota::PassedOver& other : directory_->passed_over()) {
+    for (const rota::RejectedCheckpoint& other : directory_->rejected()) {
       fmt::print(stderr, "warning: passed over {}: {}\n", other.path.string(), other.reason);
     }
   }

@@ -98,7 +98,8 @@ class Batch {
   /// Slots of this rank; may be 0 in an epoch's last batch, or where there are more ranks than samples in a
   /// batch.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// Slots of Mark::real, of this rank. Summed over ranks: what a mean over the global batch divides by.
+  /// Slots of SlotKind::sample, of this rank. Summed over ranks: what a mean over the global batch divides
+  /// by.
   [[nodiscard]] std::int64_t real() const noexcept;
 
   /// Where the global batch starts: its epoch, the samples consumed in it before this batch, its step.
@@ -112,8 +113,8 @@ class Batch {
   /// The sample in each slot, in canonical order: [size]. Of a Mixture, numbered as `join` does; see
   /// Loader::first_id.
   [[nodiscard]] std::span<const SampleId> ids() const& noexcept;
-  /// What each slot holds: [size]. The mask of a loss: only Mark::real is to be trained on.
-  [[nodiscard]] std::span<const Mark> marks() const& noexcept;
+  /// What each slot holds: [size]. The mask of a loss: only SlotKind::sample is to be trained on.
+  [[nodiscard]] std::span<const SlotKind> kinds() const& noexcept;
   /// The epoch of each slot: [size]. All the same but where Tail::carry crosses into the next epoch,
   /// and of a Mixture, whose datasets have their own.
   [[nodiscard]] std::span<const std::int64_t> epochs() const& noexcept;
@@ -131,7 +132,7 @@ class Batch {
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const&;
 
   void ids() const&& = delete;
-  void marks() const&& = delete;
+  void kinds() const&& = delete;
   void epochs() const&& = delete;
   void datasets() const&& = delete;
   void slots() const&& = delete;

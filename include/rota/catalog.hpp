@@ -34,20 +34,20 @@ struct Progress {
 using ProgressFunction = std::function<void(const Progress& progress)>;
 
 /// What the files of a dataset are known by, in its fingerprint and when they are read.
-enum class Evidence {
+enum class ChangeDetection {
   /// Names and sizes: each file is asked for its size when it is listed, and one that has changed it since
   /// is an error.
-  sizes,
+  by_size,
   /// Names alone: listing asks the files nothing, which is several times faster. A file is asked for its size
   /// when it is read; that it was cut short or has grown goes unnoticed.
-  names,
+  by_name,
 };
 
-std::string_view to_string(Evidence evidence) noexcept;
+std::string_view to_string(ChangeDetection change_detection) noexcept;
 
 /// How a catalog is made.
 struct CatalogOptions {
-  Evidence evidence = Evidence::sizes;
+  ChangeDetection change_detection = ChangeDetection::by_size;
   int listing_threads = 8;   ///< of a rank, up to 4,096, that read directories, and ask for sizes
   int indexing_threads = 8;  ///< of a rank, up to 4,096, that look into files, each into one of its own
   /// Of a rank and list of files, kept open for reading; those that are being read may come on top.
@@ -58,7 +58,7 @@ struct CatalogOptions {
   bool share_files = false;
   /// Memory of a node that keeps shared files of this dataset which no loader needs now, or one if it is
   /// larger; those that are needed come on top. What all ranks are done with is dropped anyhow.
-  std::int64_t shared_bytes = std::int64_t{1} << 30;
+  std::int64_t shared_memory_limit = std::int64_t{1} << 30;
   /// Told, on each rank, how far its part of listing and indexing is; null: nobody is. Kept by the catalog,
   /// for when it is opened.
   ProgressFunction progress = {};
@@ -96,7 +96,7 @@ struct PatternOptions {
 
 /// What has become of the files of a saved catalog since.
 struct CatalogChanges {
-  std::int64_t changed = 0;   ///< other sizes, or written to; not known where names are evidence
+  std::int64_t changed = 0;   ///< other sizes, or written to; not known where changes are detected by name
   std::int64_t vanished = 0;  ///< there no more
   std::int64_t appeared = 0;  ///< new
   std::string first;          ///< the name of one of them
@@ -118,8 +118,9 @@ class Catalog {
  public:
   /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
   /// `[...]`, as in a shell), in the byte-wise order of their names relative to the directory. Symbolic links
-  /// are followed. A file that `save` wrote is loaded instead, with the evidence that it was saved with: what
-  /// it holds is compared with what is there, and what has changed since is listed, and later indexed, anew.
+  /// are followed. A file that `save` wrote is loaded instead, with the `change_detection` that it was saved
+  /// with: what it holds is compared with what is there, and what has changed since is listed, and later
+  /// indexed, anew.
   ///
   /// **Collective** over `options.comm`. Blocks on storage. Throws Error{not_found} for a missing path or
   /// nothing there, Error{io} naming an entry that cannot be read, Error{unsupported} for a cycle of symbolic
@@ -131,7 +132,7 @@ class Catalog {
   /// the manifest's directory, or absolute, and go into the fingerprint as they are written. Empty lines are
   /// passed over. **Collective** as above. Throws as above; Error{invalid_argument} for a manifest that is no
   /// regular file, such as a pipe, which could not be read again, and naming a line that is wrong, or has the
-  /// path of another; Error{io} naming a path that is no regular file, where sizes are evidence.
+  /// path of another; Error{io} naming a path that is no regular file, where changes are detected by size.
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
 
   /// Files whose names are computed from `pattern`, a path with the fields `{index}`, `{index:08}` (filled up
@@ -139,19 +140,20 @@ class Catalog {
   /// "train/{folder:02}/img_{index:08}_of_{total}.npz". How many files there are is never guessed: it is
   /// PatternOptions::files, or stands in their names. No directory is listed: up to 10,000 names of one are
   /// looked at for {total}, and for the text of an error. Names take no memory. Their order is by index;
-  /// where each folder counts anew, by folder, then by index. Evidence is names, whatever `options` say, and
-  /// neither is there anything to place. The fingerprint is of the pattern and its numbers, and not that of
-  /// the same files listed. Formats that look into files ask each for its size, and so make a table of them.
+  /// where each folder counts anew, by folder, then by index. ChangeDetection is names, whatever `options`
+  /// say, and neither is there anything to place. The fingerprint is of the pattern and its numbers, and not
+  /// that of the same files listed. Formats that look into files ask each for its size, and so make a table
+  /// of them.
   ///
-  /// The first and the last file are asked for, and one at random in each of k equal stretches of the others,
-  /// k = ceil(log(1 - confidence) / log(1 - missing_fraction)), but at least 200; all files, where there are
-  /// no more. So files that are missing one behind the other are noticed for certain from 2 / k of all on, or
-  /// 1 %; others as PatternOptions say. One that is missing and was not asked for is an error when it is
-  /// read. As many folders are asked for, and the names just behind and before theirs; and further ones, up
-  /// to a distance of 8 one by one, then in doubling steps. More files than that are noticed unless all of
-  /// them lie between those names. **Collective** as above. Throws Error{invalid_argument} for a pattern or
-  /// options that are not clear, and where there are more files, Error{not_found} where files are missing,
-  /// Error{io} where they are forbidden or unreachable.
+  /// The first and the last file are asked for, and one at random in each of k equal turn_ranges of the
+  /// others, k = ceil(log(1 - confidence) / log(1 - missing_fraction)), but at least 200; all files, where
+  /// there are no more. So files that are missing one behind the other are noticed for certain from 2 / k of
+  /// all on, or 1 %; others as PatternOptions say. One that is missing and was not asked for is an error when
+  /// it is read. As many folders are asked for, and the names just behind and before theirs; and further
+  /// ones, up to a distance of 8 one by one, then in doubling steps. More files than that are noticed unless
+  /// all of them lie between those names. **Collective** as above. Throws Error{invalid_argument} for a
+  /// pattern or options that are not clear, and where there are more files, Error{not_found} where files are
+  /// missing, Error{io} where they are forbidden or unreachable.
   static Catalog from_pattern(const std::string& pattern, const PatternOptions& pattern_options = {},
                               const CatalogOptions& options = {});
 
@@ -163,11 +165,11 @@ class Catalog {
   [[nodiscard]] std::int64_t size() const noexcept;
   /// Where file i is, as a user would write it. Throws Error{out_of_range} for a file that there is not.
   [[nodiscard]] std::string path(std::int64_t i) const;
-  [[nodiscard]] Evidence evidence() const noexcept;
+  [[nodiscard]] ChangeDetection change_detection() const noexcept;
   /// How many bytes file i had when it was listed. Throws as `path` does, and Error{invalid_argument} where
-  /// names are evidence.
+  /// changes are detected by name.
   [[nodiscard]] std::int64_t bytes(std::int64_t i) const;
-  /// Of names, and of sizes where they are evidence.
+  /// Of names, and of sizes where changes are detected by size.
   [[nodiscard]] Fingerprint fingerprint() const;
 
   /// Writes what is known of the files into one file, in the place of one that is there: with all that

@@ -55,7 +55,7 @@ struct SaveReport {
 };
 
 /// A damaged candidate, which `latest` did not take.
-struct PassedOver {
+struct RejectedCheckpoint {
   std::filesystem::path path;
   std::string reason;
 };
@@ -119,7 +119,7 @@ class CheckpointDirectory {
   template <typename... States>
   std::optional<Checkpoint> restore_all(States&... states);
   /// What the last `latest` did not take, and why.
-  [[nodiscard]] std::span<const PassedOver> passed_over() const;
+  [[nodiscard]] std::span<const RejectedCheckpoint> rejected() const;
 
   /// The checkpoint of that serial. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
   Checkpoint open(std::int64_t serial);

@@ -46,7 +46,7 @@ class Loader {
   /// Error{invalid_argument} from `options.validate()`, `world.validate()`, for a null source, and for an
   /// order that needs all shared files at all times (not Shuffle::none or within, or interleave 0);
   /// Error{callback} for a size, fields or shard lengths of the source's own that cannot be; Error{io} where
-  /// the system starts no more threads; and what Source::hold throws.
+  /// the system starts no more threads; and what Source::pin throws.
   Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world);
   /// Over several datasets. The same, and Error{invalid_argument} from `mixture.validate()` and for fields
   /// that differ.

@@ -80,7 +80,7 @@ struct Mixture {
 /// What a loader does with a bad sample.
 enum class OnBadSample {
   fail,  ///< `next()` throws
-  skip,  ///< its place in the batch stays, marked Mark::skipped
+  skip,  ///< its place in the batch stays, marked SlotKind::skipped
 };
 
 /// What a loader does about samples that cannot be used. *Bad* is a sample of which Source::rows or read
@@ -128,7 +128,7 @@ struct SkippedSamples {
   /// other ranks skipped in the last step is known after the next.
   std::int64_t count = 0;
   /// By this rank, since the loader was made or restored.
-  std::int64_t here = 0;
+  std::int64_t by_this_rank = 0;
   /// In order of delivery: this rank's part of what a restored checkpoint lists, then what it skipped itself,
   /// until the list has 1,000 entries. The lists of all ranks together are that of the run.
   std::vector<SkippedSample> samples = {};
@@ -182,7 +182,7 @@ struct WorkerStats {
 struct LoaderStats {
   std::int64_t batches = 0;        ///< handed out
   std::int64_t samples = 0;        ///< slots in them
-  std::int64_t skipped = 0;        ///< those of Mark::skipped
+  std::int64_t skipped = 0;        ///< those of SlotKind::skipped
   std::int64_t bytes = 0;          ///< of their tensors
   double wait_seconds = 0;         ///< in which next() had to wait for data
   std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now

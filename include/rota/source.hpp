@@ -152,7 +152,7 @@ class Source {
   /// kept; where it `reads` them, they are fetched in the background, too. Files that all ranks of the node
   /// have kept and let go are dropped. Does not block. Any thread. Throws Error{out_of_range} for samples
   /// that there are not, Error{unsupported} where a range of samples lies all over the files (split, pack).
-  [[nodiscard]] virtual std::shared_ptr<const void> hold(SampleRange samples, bool reads) const;
+  [[nodiscard]] virtual std::shared_ptr<const void> pin(SampleRange samples, bool reads) const;
 
   /// What this process has fetched into shared memory so far. Any thread.
   [[nodiscard]] virtual Fetched fetched() const { return {}; }

@@ -65,7 +65,7 @@ class StreamSample {
   /// Field f as elements of T. Throws as Tensor::as does.
   template <typename T>
   [[nodiscard]] std::span<const T> as(std::size_t f) const {
-    const Slot& from = slot(f);
+    const FieldSlot& from = slot(f);
     if (!internal::is_viewable_as<T>(from.dtype)) [[unlikely]] {
       internal::refuse_view(from.name, from.dtype, kDTypeOf<T>);
     }
@@ -85,7 +85,7 @@ class StreamSample {
 
  private:
   friend class internal::SampleMemory;
-  struct Slot {
+  struct FieldSlot {
     std::string name;
     std::size_t row_bytes = 0;
     DType dtype = DType::uint8;
@@ -97,13 +97,13 @@ class StreamSample {
     [[nodiscard]] std::size_t used() const noexcept { return static_cast<std::size_t>(rows) * row_bytes; }
     void reserve(std::size_t bytes);
   };
-  [[nodiscard]] const Slot& slot(std::size_t f) const {
+  [[nodiscard]] const FieldSlot& slot(std::size_t f) const {
     if (f >= slots_.size()) [[unlikely]]
       internal::refuse_field(f, slots_.size());
     return slots_[f];
   }
   StreamId id_;
-  std::vector<Slot> slots_;
+  std::vector<FieldSlot> slots_;
 };
 
 /// A place in a shard's stream, between two samples: numbers that go into a tensor, and bytes that do not.
@@ -147,8 +147,8 @@ class StreamSource {
   /// The fields of every sample, in declared order; the same for the life of the source.
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
 
-  /// L, fixed for a run: 1 to 2^24. Ranks own whole shards: with fewer than ranks x workers some have nothing
-  /// to do. What takes a source asks it once for fields, shards and cursor numbers, and throws
+  /// L, fixed for a run: 1 to 2^24. Collectives own whole shards: with fewer than ranks x workers some have
+  /// nothing to do. What takes a source asks it once for fields, shards and cursor numbers, and throws
   /// Error{callback} for those that cannot be.
   [[nodiscard]] virtual std::int64_t shards() const = 0;
 
@@ -187,7 +187,7 @@ class StreamSource {
 /// turns, so that of a source whose files are shared in memory (Source::is_shared) all are wanted at a time.
 /// Throws Error{invalid_argument} for no source and unless `shards` is 1 to 2^24, Error{callback} for a size,
 /// fields or shard lengths that cannot be.
-std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> source, std::int64_t shards);
+std::shared_ptr<const StreamSource> as_stream(std::shared_ptr<const Source> source, std::int64_t shards);
 
 // ---- transforms ----
 //
@@ -226,23 +226,23 @@ class StreamOutputs {
 };
 
 /// Makes any number of samples of one.
-using ExpandFunction =
+using FlatMapFunction =
     std::function<void(std::int64_t epoch, const StreamSample& sample, StreamOutputs& outputs)>;
 
 /// How samples are made of samples.
-struct ExpandOptions {
+struct FlatMapOptions {
   std::vector<Field> fields = {};  ///< of what is made, as a source's may be; none: those of the source
   std::string name = {};
   /// Of one sample no more than so many may be made. Output k of what is itself output j of its input has the
-  /// number j x `most` + k, so that ids stay apart however often samples are expanded.
+  /// number j x `most` + k, so that ids stay apart however often `flat_map` is applied.
   std::int64_t most = std::int64_t{1} << 20;
 };
 
-/// What `expand` makes of each sample of `source`, one after the other. Saved in the midst of a sample, its
+/// What `make` makes of each sample of `source`, one after the other. Saved in the midst of a sample, its
 /// state holds that sample. Throws Error{invalid_argument} for no source, no function or `most` below 1; its
 /// streams throw Error{callback} for a sample of which more than `most` are made.
-std::shared_ptr<const StreamSource> expand(std::shared_ptr<const StreamSource> source, ExpandFunction expand,
-                                           ExpandOptions options = {});
+std::shared_ptr<const StreamSource> flat_map(std::shared_ptr<const StreamSource> source, FlatMapFunction make,
+                                             FlatMapOptions options = {});
 
 /// The samples of each shard of `source`, mixed by a buffer of `size` samples: it is filled, then one of it,
 /// drawn by a hash of (seed, epoch, shard, number of the draw), is handed out and replaced by the next. The

@@ -77,8 +77,8 @@ enum class Split {
 };
 
 /// What a slot of a batch holds.
-enum class Mark : std::uint8_t {
-  real = 0,     ///< a sample of the epoch
+enum class SlotKind : std::uint8_t {
+  sample = 0,   ///< a sample of the epoch
   pad = 1,      ///< a repeated sample that fills up the last batch; not counted
   skipped = 2,  ///< a sample of the epoch that is bad and was passed over; counted; see BadSamples
 };

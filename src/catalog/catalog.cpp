@@ -29,21 +29,21 @@ std::string absolute_or_empty(const std::filesystem::path& path) {
 }
 
 // How rank 0 is to find the files of `path`: as a saved catalog says, or by listing it.
-struct Way {
+struct OpenPlan {
   bool is_saved = false;
   Origin origin;
-  Evidence evidence = Evidence::sizes;
+  ChangeDetection change_detection = ChangeDetection::by_size;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(is_saved, origin, evidence);
+    archive(is_saved, origin, change_detection);
   }
 };
 
 // What is to be opened must be the same on all ranks, although rank 0 alone looks for it.
-void require_same_path(const Crew& crew, const std::string& path) {
-  const std::string first = mpi::broadcast(crew.nodes.all(), path);
-  mpi::together(crew.nodes.all(), "open a dataset", [&] {
+void require_same_path(const OpenContext& context, const std::string& path) {
+  const std::string first = mpi::broadcast(context.nodes.all(), path);
+  mpi::together(context.nodes.all(), "open a dataset", [&] {
     if (path == first) return;
     throw Error(ErrorCode::mismatch,
                 fmt::format("open a dataset with all ranks: rank 0 gives \"{}\", this rank \"{}\"; give all "
@@ -74,52 +74,55 @@ struct Catalog::Contents {
 Catalog::Catalog(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
 
 Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& options) {
-  const auto crew = std::make_shared<const internal::Crew>(options);
-  internal::require_same_path(*crew, path.native());
+  const auto context = std::make_shared<const internal::OpenContext>(options);
+  internal::require_same_path(*context, path.native());
   internal::SavedCatalog saved;  // on rank 0
-  const internal::Way way = internal::made_on_first_rank(*crew, "open a dataset", [&] {
+  const internal::OpenPlan plan = internal::made_on_first_rank(*context, "open a dataset", [&] {
     if (!internal::is_saved_catalog(path.native())) {
-      return internal::Way{.origin = {.path = internal::absolute_or_empty(path)},
-                           .evidence = crew->options.evidence};
+      return internal::OpenPlan{.origin = {.path = internal::absolute_or_empty(path)},
+                                .change_detection = context->options.change_detection};
     }
     saved = internal::read_catalog(path.native());
-    return internal::Way{.is_saved = true, .origin = saved.origin, .evidence = saved.evidence};
+    return internal::OpenPlan{
+        .is_saved = true, .origin = saved.origin, .change_detection = saved.change_detection};
   });
-  internal::FileList files =
-      internal::list_origin(crew, way.origin, way.evidence, way.is_saved ? way.origin.path : path.native());
+  internal::FileList files = internal::list_origin(context, plan.origin, plan.change_detection,
+                                                   plan.is_saved ? plan.origin.path : path.native());
   CatalogChanges changes;
-  if (way.is_saved) {
-    changes = internal::made_on_first_rank(*crew, "load a catalog",
+  if (plan.is_saved) {
+    changes = internal::made_on_first_rank(*context, "load a catalog",
                                            [&] { return internal::compare(*saved.files, files.table()); });
-    internal::broadcast_indices(*crew, saved.indices, files.kept());
+    internal::broadcast_indices(*context, saved.indices, files.kept());
     files.kept().set_format(saved.format);
   }
   contents_ = std::make_shared<const Contents>(
-      Contents{.files = std::move(files), .origin = way.origin, .changes = std::move(changes)});
+      Contents{.files = std::move(files), .origin = plan.origin, .changes = std::move(changes)});
 }
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
-  const auto crew = std::make_shared<const internal::Crew>(options);
-  internal::require_same_path(*crew, manifest.native());
-  const auto origin = internal::made_on_first_rank(*crew, "open a manifest", [&] {
+  const auto context = std::make_shared<const internal::OpenContext>(options);
+  internal::require_same_path(*context, manifest.native());
+  const auto origin = internal::made_on_first_rank(*context, "open a manifest", [&] {
     return internal::Origin{.kind = internal::Origin::Kind::manifest,
                             .path = internal::absolute_or_empty(manifest)};
   });
-  return Catalog(std::make_shared<const Contents>(
-      Contents{.files = internal::list_origin(crew, origin, crew->options.evidence, manifest.native()),
-               .origin = origin,
-               .changes = {}}));
+  return Catalog(std::make_shared<const Contents>(Contents{
+      .files = internal::list_origin(context, origin, context->options.change_detection, manifest.native()),
+      .origin = origin,
+      .changes = {}}));
 }
 
 Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& pattern_options,
                               const CatalogOptions& options) {
-  const auto crew = std::make_shared<const internal::Crew>(options);
-  internal::require_same_path(*crew, pattern);
-  const auto origin = internal::made_on_first_rank(*crew, "make a catalog of a pattern", [&] {
+  const auto context = std::make_shared<const internal::OpenContext>(options);
+  internal::require_same_path(*context, pattern);
+  const auto origin = internal::made_on_first_rank(*context, "make a catalog of a pattern", [&] {
     return internal::Origin{.path = internal::absolute_or_empty(pattern)};
   });
-  return Catalog(std::make_shared<const Contents>(Contents{
-      .files = internal::generate_files(crew, pattern, pattern_options), .origin = origin, .changes = {}}));
+  return Catalog(std::make_shared<const Contents>(
+      Contents{.files = internal::generate_files(context, pattern, pattern_options),
+               .origin = origin,
+               .changes = {}}));
 }
 
 std::int64_t Catalog::size() const noexcept { return static_cast<std::int64_t>(contents_->files.size()); }
@@ -129,13 +132,13 @@ std::string Catalog::path(std::int64_t i) const {
   return contents_->files.path(static_cast<std::size_t>(i));
 }
 
-Evidence Catalog::evidence() const noexcept { return contents_->files.evidence(); }
+ChangeDetection Catalog::change_detection() const noexcept { return contents_->files.change_detection(); }
 
 std::int64_t Catalog::bytes(std::int64_t i) const {
   contents_->require(i);
-  if (evidence() == Evidence::names) {
+  if (change_detection() == ChangeDetection::by_name) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("tell the size of {}: sizes are not known where names are evidence",
+                fmt::format("tell the size of {}: sizes are not known where changes are detected by name",
                             contents_->files.path(static_cast<std::size_t>(i))));
   }
   return contents_->files.bytes(static_cast<std::size_t>(i));
@@ -149,19 +152,19 @@ const std::string& Catalog::origin() const noexcept { return contents_->origin.p
 
 void Catalog::save(const std::filesystem::path& file, const std::string& format) const {
   const internal::FileList& files = contents_->files;
-  mpi::together(files.crew().nodes.all(), "save a catalog", [&] {
+  mpi::together(files.context().nodes.all(), "save a catalog", [&] {
     const std::string attempt = fmt::format("save a catalog to {}", file.native());
     internal::require_format(attempt, format);
     if (files.listing().is_computed()) {
       throw Error(ErrorCode::unsupported,
                   attempt + ": it was made of a pattern, and is as quickly made of it again");
     }
-    if (files.crew().nodes.all().rank() > 0) return;
+    if (files.context().nodes.all().rank() > 0) return;
     internal::refuse_inside(file, contents_->origin);
     internal::refuse_irregular(file);
     internal::refuse_in_place_of(file, files);
     internal::write_catalog(file, {.origin = contents_->origin,
-                                   .evidence = files.evidence(),
+                                   .change_detection = files.change_detection(),
                                    .files = files.shared_table(),
                                    .indices = files.kept().all(),
                                    .format = format == "auto" ? files.kept().format() : format});

@@ -73,7 +73,7 @@ void DirectoryListing::add(std::string_view name, bool is_directory) {
 void DirectoryListing::sort() {
   if (places_.empty()) return;
   std::string_view common = sorted_name(places_.front());
-  for (const Place& place : places_) {
+  for (const SortedName& place : places_) {
     const std::string_view name = sorted_name(place);
     const std::size_t most = std::min(name.size(), common.size());
     if (std::memcmp(name.data(), common.data(), most) == 0 && most == common.size()) continue;
@@ -83,8 +83,8 @@ void DirectoryListing::sort() {
                    .first -
                common.begin()));
   }
-  for (Place& place : places_) place.key = key_of(sorted_name(place).substr(common.size()));
-  std::sort(places_.begin(), places_.end(), [this, &common](const Place& a, const Place& b) {
+  for (SortedName& place : places_) place.key = key_of(sorted_name(place).substr(common.size()));
+  std::sort(places_.begin(), places_.end(), [this, &common](const SortedName& a, const SortedName& b) {
     if (a.key != b.key) return a.key < b.key;
     return sorted_name(a).substr(common.size()) < sorted_name(b).substr(common.size());
   });

@@ -15,7 +15,7 @@ namespace rota::internal {
 /// it stand where their paths do. *Immutable.*
 class DirectoryListing {
  public:
-  struct Entry {
+  struct DirectoryEntry {
     std::string_view name;
     bool is_directory;
   };
@@ -27,33 +27,33 @@ class DirectoryListing {
   DirectoryListing(int fd, std::string_view shown);
 
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
-  [[nodiscard]] Entry operator[](std::size_t i) const noexcept { return entry(places_[i]); }
+  [[nodiscard]] DirectoryEntry operator[](std::size_t i) const noexcept { return entry(places_[i]); }
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
-    return text_.capacity() + places_.capacity() * sizeof(Place);
+    return text_.capacity() + places_.capacity() * sizeof(SortedName);
   }
 
  private:
   // Where a name lies in text_, and the eight bytes of it behind what all have in common.
-  struct Place {
+  struct SortedName {
     std::uint64_t key = 0;
     std::uint64_t packed = 0;  // offset, 16 bits of length, one of being a directory
     [[nodiscard]] std::size_t offset() const noexcept { return packed >> 17U; }
     [[nodiscard]] std::size_t length() const noexcept { return (packed >> 1U) & 0xFFFFU; }
     [[nodiscard]] bool is_directory() const noexcept { return (packed & 1U) != 0; }
   };
-  [[nodiscard]] Entry entry(const Place& place) const noexcept {
+  [[nodiscard]] DirectoryEntry entry(const SortedName& place) const noexcept {
     return {.name = std::string_view(text_).substr(place.offset(), place.length()),
             .is_directory = place.is_directory()};
   }
   // With the slash of a directory.
-  [[nodiscard]] std::string_view sorted_name(const Place& place) const noexcept {
+  [[nodiscard]] std::string_view sorted_name(const SortedName& place) const noexcept {
     return std::string_view(text_).substr(place.offset(), place.length() + (place.is_directory() ? 1U : 0U));
   }
   void add(std::string_view name, bool is_directory);
   void sort();
 
   std::string text_;
-  std::vector<Place> places_;
+  std::vector<SortedName> places_;
 };
 
 }  // namespace rota::internal

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "catalog/files.hpp"
-#include "catalog/meter.hpp"
+#include "catalog/progress_reporter.hpp"
 #include "catalog/serialize.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
@@ -23,18 +23,18 @@ using Word = std::uint64_t;
 }
 
 /// Files of a list, one behind the other.
-struct Range {
+struct FileRange {
   std::size_t first = 0;
   std::size_t last = 0;
 };
 
 // This rank's files: about as many bytes as the others'.
-Range share_of_rank(const FileList& files) {
-  const World world = files.crew().nodes.all().world();
+FileRange share_of_rank(const FileList& files) {
+  const World world = files.context().nodes.all().world();
   if (world.size == 1) return {.first = 0, .last = files.size()};
   double total = 0;
   for (std::size_t i = 0; i < files.size(); ++i) total += 1 + static_cast<double>(files.bytes(i));
-  Range range{.first = files.size(), .last = files.size()};
+  FileRange range{.first = files.size(), .last = files.size()};
   double before = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto rank = static_cast<int>(before / total * world.size);
@@ -46,12 +46,12 @@ Range share_of_rank(const FileList& files) {
 }
 
 // Threads take one file after the other, so that none waits for one that has larger ones.
-void visit(std::span<const std::size_t> files, int threads, Meter& meter,
+void visit(std::span<const std::size_t> files, int threads, ProgressReporter& reporter,
            const std::function<void(std::size_t)>& work) {
   parallel_for("index files", std::ssize(files), 1, threads, [&](const LoopPart& part) {
     work(files[static_cast<std::size_t>(part.begin)]);
-    meter.add(1);
-    if (part.is_callers) meter.look();
+    reporter.add(1);
+    if (part.is_callers) reporter.look();
   });
 }
 
@@ -148,10 +148,10 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   if (known && known->files() == files.table()) return known;
   const std::vector<std::int64_t> known_as =
       known ? places_in(known->files(), files.table()) : std::vector<std::int64_t>(files.size(), -1);
-  const Crew& crew = files.crew();
-  const Range range = share_of_rank(files);
+  const OpenContext& context = files.context();
+  const FileRange range = share_of_rank(files);
   std::vector<std::vector<std::byte>> found(range.last - range.first);
-  mpi::together(crew.nodes.all(), "index files", [&] {
+  mpi::together(context.nodes.all(), "index files", [&] {
     std::vector<std::size_t> unknown;
     for (std::size_t i = range.first; i < range.last; ++i) {
       if (known_as[i] < 0) {
@@ -161,13 +161,13 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
         found[i - range.first].assign(bytes.begin(), bytes.end());
       }
     }
-    Meter meter(crew.options.progress, "index files", std::ssize(unknown));
-    visit(unknown, crew.options.indexing_threads, meter,
+    ProgressReporter reporter(context.options.progress, "index files", std::ssize(unknown));
+    visit(unknown, context.options.indexing_threads, reporter,
           [&](std::size_t i) { found[i - range.first] = look(i); });
-    meter.end();
+    reporter.end();
   });
   auto index = std::make_shared<const FileIndex>(
-      files.shared_table(), all_gather_to_nodes(crew.nodes, "hand out the index", pack_part(found)));
+      files.shared_table(), all_gather_to_nodes(context.nodes, "hand out the index", pack_part(found)));
   if (!signature.empty()) files.kept().keep(signature, index);
   return index;
 }

@@ -67,10 +67,10 @@ class KeptIndices {
 /// Looks into a file; what it returns is kept.
 using LookIntoFile = std::function<std::vector<std::byte>(std::size_t file)>;
 
-/// **Collective** over the crew of `files`, whose sizes are known. What `look` finds in each of them; ranks
-/// and threads share the work, and files that an index of this signature has, and that are as they were then,
-/// are not looked into, nor counted as progress. An empty signature: the index is not kept. Throws on all
-/// ranks what `look` threw for the first file of those for which it threw.
+/// **Collective** over the context of `files`, whose sizes are known. What `look` finds in each of them;
+/// ranks and threads share the work, and files that an index of this signature has, and that are as they were
+/// then, are not looked into, nor counted as progress. An empty signature: the index is not kept. Throws on
+/// all ranks what `look` threw for the first file of those for which it threw.
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
                                              const LookIntoFile& look);
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "catalog/meter.hpp"
+#include "catalog/progress_reporter.hpp"
 #include "rota/types.hpp"
 #include "values/parallel.hpp"
 
@@ -80,19 +80,21 @@ std::string list_path(const std::string& path, const CatalogOptions& options, co
 
 }  // namespace
 
-FileList::FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Lister& list)
-    : crew_(std::move(crew)), evidence_(evidence) {
+FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
+                   const Lister& list)
+    : context_(std::move(context)), change_detection_(change_detection) {
   NameTable names = broadcast_names(list);
   open_directory();
   const auto stats = ask_stats(names);
   listing_ = std::make_shared<TableListing>(
-      std::move(names), all_gather_to_nodes(crew_->nodes, "hand out sizes", std::as_bytes(std::span(stats))));
+      std::move(names),
+      all_gather_to_nodes(context_->nodes, "hand out sizes", std::as_bytes(std::span(stats))));
 }
 
-FileList::FileList(std::shared_ptr<const Crew> crew, std::string directory,
+FileList::FileList(std::shared_ptr<const OpenContext> context, std::string directory,
                    std::shared_ptr<const Listing> listing, const Fingerprint& names)
-    : crew_(std::move(crew)),
-      evidence_(Evidence::names),
+    : context_(std::move(context)),
+      change_detection_(ChangeDetection::by_name),
       directory_(std::move(directory)),
       listing_(std::move(listing)),
       names_(names) {
@@ -101,15 +103,15 @@ FileList::FileList(std::shared_ptr<const Crew> crew, std::string directory,
 
 // All ranks get the names while they are found.
 NameTable FileList::broadcast_names(const Lister& list) {
-  const mpi::Nodes& nodes = crew_->nodes;
+  const mpi::Nodes& nodes = context_->nodes;
   const auto put_names = [&](NameTableBuilder& names) {
-    Meter meter(crew_->options.progress, "list files", 0);
+    ProgressReporter reporter(context_->options.progress, "list files", 0);
     directory_ = list([&](std::string_view below, std::string_view name) {
       names.add(below, name);
-      meter.add(1);
-      if (names.size() % kFilesPerLook == 0) meter.look();
+      reporter.add(1);
+      if (names.size() % kFilesPerLook == 0) reporter.look();
     });
-    meter.end();
+    reporter.end();
     names_ = names.digest();
   };
   const auto shared = broadcast_to_nodes(nodes, "list files", [&](const ByteSink& sink) {
@@ -123,22 +125,22 @@ NameTable FileList::broadcast_names(const Lister& list) {
 }
 
 void FileList::open_directory() {
-  mpi::together(crew_->nodes.all(), "open the dataset's directory",
+  mpi::together(context_->nodes.all(), "open the dataset's directory",
                 [&] { root_ = std::make_shared<const Descriptor>(open_root(directory_)); });
 }
 
 std::size_t FileList::share_of(std::size_t files, int rank) const {
-  const int ranks = crew_->nodes.all().size();
+  const int ranks = context_->nodes.all().size();
   return static_cast<std::size_t>(share(static_cast<std::int64_t>(files), rank, ranks));
 }
 
 // Of this rank's share of the files. Collective.
 std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
   std::vector<FileStat> stats;
-  if (evidence_ == Evidence::names) return stats;
-  const mpi::Communicator& all = crew_->nodes.all();
-  const Range range{.first = share_of(names.size(), all.rank()),
-                    .last = share_of(names.size(), all.rank() + 1)};
+  if (change_detection_ == ChangeDetection::by_name) return stats;
+  const mpi::Communicator& all = context_->nodes.all();
+  const FileRange range{.first = share_of(names.size(), all.rank()),
+                        .last = share_of(names.size(), all.rank() + 1)};
   mpi::together(all, "ask for sizes", [&] { stats = ask_stats(names, range); });
   std::array<std::int64_t, 2> sum{};
   for (std::size_t i = 0; i < stats.size(); ++i) {
@@ -153,19 +155,19 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
 }
 
 // The error of the first file that has one is thrown.
-std::vector<FileStat> FileList::ask_stats(const NameTable& names, Range range) const {
+std::vector<FileStat> FileList::ask_stats(const NameTable& names, FileRange range) const {
   std::vector<FileStat> stats(range.last - range.first);
-  Meter meter(crew_->options.progress, "ask for sizes", std::ssize(stats));
-  parallel_for("list files", std::ssize(stats), kFilesAtOnce, crew_->options.listing_threads,
+  ProgressReporter reporter(context_->options.progress, "ask for sizes", std::ssize(stats));
+  parallel_for("list files", std::ssize(stats), kFilesAtOnce, context_->options.listing_threads,
                [&](const LoopPart& part) {
                  NameReader reader(names);
                  for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
                    stats[i] = ask_stat(reader[range.first + i]);
                  }
-                 meter.add(part.end - part.begin);
-                 if (part.is_callers) meter.look();
+                 reporter.add(part.end - part.begin);
+                 if (part.is_callers) reporter.look();
                });
-  meter.end();
+  reporter.end();
   return stats;
 }
 
@@ -181,12 +183,14 @@ FileStat FileList::ask_stat(const std::string& name) const {
               fmt::format("read {}: it is no regular file; restore it, or leave it out", path(name)));
 }
 
-FileList FileList::list(const std::shared_ptr<const Crew>& crew, Evidence evidence, const std::string& path) {
-  return {crew, evidence, [&](const NameVisitor& visit) { return list_path(path, crew->options, visit); }};
+FileList FileList::list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
+                        const std::string& path) {
+  return {context, change_detection,
+          [&](const NameVisitor& visit) { return list_path(path, context->options, visit); }};
 }
 
 void FileList::expect(const std::vector<std::int64_t>& samples) {
-  expected_ = broadcast_to_nodes(crew_->nodes, "hand out numbers of samples",
+  expected_ = broadcast_to_nodes(context_->nodes, "hand out numbers of samples",
                                  [&](const ByteSink& sink) { sink(std::as_bytes(std::span(samples))); });
 }
 
@@ -197,9 +201,9 @@ std::int64_t FileList::expected_samples(std::size_t i) const noexcept {
   return samples;
 }
 
-// A list of files in the same directory, whose sizes are evidence, with what is known of files.
+// A list of files in the same directory, with changes detected by size, with what is known of files.
 FileList FileList::derive(const Lister& list) const {
-  FileList files(crew_, Evidence::sizes, list);
+  FileList files(context_, ChangeDetection::by_size, list);
   files.kept_ = kept_;
   return files;
 }
@@ -234,7 +238,7 @@ FileList FileList::only(NameFilter passes) const {
 }
 
 FileList FileList::with_sizes() const {
-  if (evidence_ == Evidence::sizes) return *this;
+  if (change_detection_ == ChangeDetection::by_size) return *this;
   FileList files = derive([&](const NameVisitor& visit) {
     const auto names = read_names();
     for (std::size_t i = 0; i < size(); ++i) visit("", (*names)[i]);
@@ -250,8 +254,8 @@ std::string FileList::path(const std::string& name) const {
 
 Fingerprint FileList::fingerprint() const {
   FingerprintBuilder builder;
-  builder.add(to_string(evidence_)).add(static_cast<std::int64_t>(size())).add(to_string(names_));
-  if (evidence_ == Evidence::sizes) builder.add(to_string(sizes_));
+  builder.add(to_string(change_detection_)).add(static_cast<std::int64_t>(size())).add(to_string(names_));
+  if (change_detection_ == ChangeDetection::by_size) builder.add(to_string(sizes_));
   return builder.finish();
 }
 
@@ -275,8 +279,8 @@ std::int64_t FileList::ask_bytes(const std::string& name) const { return ask_sta
 
 namespace rota {
 
-std::string_view to_string(Evidence evidence) noexcept {
-  return evidence == Evidence::sizes ? "sizes" : "names";
+std::string_view to_string(ChangeDetection change_detection) noexcept {
+  return change_detection == ChangeDetection::by_size ? "by_size" : "by_name";
 }
 
 }  // namespace rota

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/crew.hpp"
 #include "catalog/file_index.hpp"
 #include "catalog/listing.hpp"
+#include "catalog/open_context.hpp"
 #include "catalog/walk.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
@@ -26,7 +26,7 @@ namespace rota::internal {
 using NameFilter = bool (*)(std::string_view name);
 
 /// Regular files, in order, by their names relative to one directory that is kept open. *Immutable.* All that
-/// makes one is **collective** over its crew.
+/// makes one is **collective** over its context.
 class FileList {
  public:
   /// Puts names in order, and returns the directory that they are relative to, as a user would write it:
@@ -34,28 +34,29 @@ class FileList {
   using Lister = std::function<std::string(const NameVisitor&)>;
 
   /// What `list` lists. Throws what that does, Error{io} naming a file that cannot be asked for its size.
-  FileList(std::shared_ptr<const Crew> crew, Evidence evidence, const Lister& list);
+  FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection, const Lister& list);
   /// Files of `directory` that are not listed: `listing` is the same on all ranks, and knows their names, of
-  /// which `names` is the fingerprint. Names are evidence. Throws Error{not_found}, Error{io} naming the
-  /// directory.
-  FileList(std::shared_ptr<const Crew> crew, std::string directory, std::shared_ptr<const Listing> listing,
-           const Fingerprint& names);
+  /// which `names` is the fingerprint. changes are detected by name. Throws Error{not_found}, Error{io}
+  /// naming the directory.
+  FileList(std::shared_ptr<const OpenContext> context, std::string directory,
+           std::shared_ptr<const Listing> listing, const Fingerprint& names);
   /// The file `path`, the files under directory `path`, or those that the glob `path` matches. Blocks on
   /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
   /// empty path, and what walk_directory and match_glob throw.
-  static FileList list(const std::shared_ptr<const Crew>& crew, Evidence evidence, const std::string& path);
+  static FileList list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
+                       const std::string& path);
 
   /// Files of these names, in this order, in the same directory. Throws Error{not_found}, Error{io} naming
   /// one that is not there or is no regular file.
   [[nodiscard]] FileList beside(std::span<const std::string> names) const;
-  /// Those whose last names pass, with sizes as evidence; all, where none does.
+  /// Those whose last names pass, with changes detected by size; all, where none does.
   [[nodiscard]] FileList only(NameFilter passes) const;
-  /// These files with sizes as evidence, for formats that look into files.
+  /// These files with changes detected by size, for formats that look into files.
   [[nodiscard]] FileList with_sizes() const;
 
   [[nodiscard]] std::size_t size() const noexcept { return listing_->size(); }
-  [[nodiscard]] const Crew& crew() const noexcept { return *crew_; }
-  [[nodiscard]] const std::shared_ptr<const Crew>& shared_crew() const noexcept { return crew_; }
+  [[nodiscard]] const OpenContext& context() const noexcept { return *context_; }
+  [[nodiscard]] const std::shared_ptr<const OpenContext>& shared_context() const noexcept { return context_; }
   [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
   /// The listing of one whose names are not computed.
   [[nodiscard]] std::shared_ptr<const TableListing> shared_table() const noexcept {
@@ -74,14 +75,14 @@ class FileList {
   /// The path of file i, or of that name, as a user would write it.
   [[nodiscard]] std::string path(std::size_t i) const { return path((*read_names())[i]); }
   [[nodiscard]] std::string path(const std::string& name) const;
-  [[nodiscard]] Evidence evidence() const noexcept { return evidence_; }
-  /// How many bytes file i had when it was listed. Only where the evidence is sizes.
+  [[nodiscard]] ChangeDetection change_detection() const noexcept { return change_detection_; }
+  /// How many bytes file i had when it was listed. Only where changes are detected by size.
   [[nodiscard]] std::int64_t bytes(std::size_t i) const { return listing_->stat(i).bytes; }
-  /// Of names, and of sizes where they are evidence: the same wherever they are kept, but where names are
-  /// computed, another.
+  /// Of names, and of sizes where changes are detected by size: the same wherever they are kept, but where
+  /// names are computed, another.
   [[nodiscard]] Fingerprint fingerprint() const;
 
-  /// Of all that listing tells of files whose sizes are evidence, times included.
+  /// Of all that listing tells of files with changes detected by size, times included.
   [[nodiscard]] Fingerprint fingerprint_with_times() const;
 
   /// How many bytes the file of this name has now. Throws Error{io} naming it. Any thread.
@@ -103,7 +104,7 @@ class FileList {
   [[nodiscard]] KeptIndices& kept() const noexcept { return *kept_; }
 
  private:
-  struct Range {
+  struct FileRange {
     std::size_t first = 0;
     std::size_t last = 0;
   };
@@ -112,17 +113,17 @@ class FileList {
   void open_directory();
   [[nodiscard]] std::size_t share_of(std::size_t files, int rank) const;
   [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names);
-  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names, Range range) const;
+  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names, FileRange range) const;
   [[nodiscard]] FileStat ask_stat(const std::string& name) const;
 
-  std::shared_ptr<const Crew> crew_;
-  Evidence evidence_;
+  std::shared_ptr<const OpenContext> context_;
+  ChangeDetection change_detection_;
   std::shared_ptr<const Descriptor> root_;
   std::string directory_;  // what goes before a name to make a path
   std::shared_ptr<const Listing> listing_;
   NodeBuffer expected_;  // samples of each file, where they are known
   Fingerprint names_;    // of all names
-  Fingerprint sizes_;    // of all sizes, where they are evidence
+  Fingerprint sizes_;    // of all sizes, where changes are detected by size
   std::shared_ptr<KeptIndices> kept_ = std::make_shared<KeptIndices>();
 };
 

@@ -120,17 +120,17 @@ std::int64_t SeriesMaker::find_total() const {
 
 }  // namespace
 
-FileList generate_files(const std::shared_ptr<const Crew>& crew, const std::string& pattern,
+FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,
                         const PatternOptions& options) {
-  mpi::together(crew->nodes.all(), "make a catalog of a pattern", [&] { options.validate(); });
-  const Generated found = made_on_first_rank(*crew, "make a catalog of a pattern",
+  mpi::together(context->nodes.all(), "make a catalog of a pattern", [&] { options.validate(); });
+  const Generated found = made_on_first_rank(*context, "make a catalog of a pattern",
                                              [&] { return SeriesMaker(pattern, options).make(); });
-  FileList files(crew, found.directory, std::make_shared<PatternListing>(found.series),
+  FileList files(context, found.directory, std::make_shared<PatternListing>(found.series),
                  found.series.fingerprint());
   const auto look = [&](const std::string& name, NameKind kind) {
     return look_for(files.root().get(), name.c_str(), kind);
   };
-  validate_files(*crew, Probes(found.series, found.probes), look, found.directory);
+  validate_files(*context, Probes(found.series, found.probes), look, found.directory);
   return files;
 }
 

@@ -9,8 +9,8 @@
 
 namespace rota::internal {
 
-/// **Collective** over `crew`. The files of `pattern`. Throws as Catalog::from_pattern does.
-FileList generate_files(const std::shared_ptr<const Crew>& crew, const std::string& pattern,
+/// **Collective** over `context`. The files of `pattern`. Throws as Catalog::from_pattern does.
+FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,
                         const PatternOptions& options);
 
 }  // namespace rota::internal

@@ -42,7 +42,7 @@ class Listing {
 
   [[nodiscard]] virtual std::size_t size() const noexcept = 0;
   [[nodiscard]] virtual std::unique_ptr<Reader> read_names() const = 0;
-  /// Only where sizes are evidence. Any thread.
+  /// Only where changes are detected by size. Any thread.
   [[nodiscard]] virtual FileStat stat(std::size_t i) const = 0;
 
   /// Whether names are computed, and in no table.

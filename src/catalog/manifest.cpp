@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Entry {
+struct ManifestEntry {
   std::string path;
   std::int64_t samples = kNotSaid;
 };
@@ -33,8 +33,8 @@ struct Line {
   }
 };
 
-Entry parse_json(const std::string& text, const Line& line) {
-  Entry entry;
+ManifestEntry parse_json(const std::string& text, const Line& line) {
+  ManifestEntry entry;
   try {
     const json object = json::parse(text);
     entry.path = object.at("path").get<std::string>();
@@ -50,8 +50,8 @@ Entry parse_json(const std::string& text, const Line& line) {
   return entry;
 }
 
-Entry parse(const std::string& text, const Line& line) {
-  Entry entry = text.starts_with('{') ? parse_json(text, line) : Entry{.path = text};
+ManifestEntry parse(const std::string& text, const Line& line) {
+  ManifestEntry entry = text.starts_with('{') ? parse_json(text, line) : ManifestEntry{.path = text};
   if (entry.path.empty()) throw line.wrong("the path is empty");
   if (entry.path.find('\0') != std::string::npos) throw line.wrong("the path has a zero byte in it");
   return entry;
@@ -80,7 +80,7 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit,
     if (text.ends_with('\r')) text.pop_back();
     if (text.empty()) continue;
     const Line line{.manifest = path, .number = number};
-    const Entry entry = parse(text, line);
+    const ManifestEntry entry = parse(text, line);
     const auto [known, is_new] = lines.emplace(entry.path, number);
     if (!is_new) throw line.wrong(fmt::format("{} is listed on line {} already", entry.path, known->second));
     visit("", entry.path);

@@ -23,8 +23,8 @@ struct Origin {
   }
 };
 
-/// **Collective** over `crew`. Lists the files of `origin`; `shown` is its path as the user wrote it.
-FileList list_origin(const std::shared_ptr<const Crew>& crew, const Origin& origin, Evidence evidence,
-                     const std::string& shown);
+/// **Collective** over `context`. Lists the files of `origin`; `shown` is its path as the user wrote it.
+FileList list_origin(const std::shared_ptr<const OpenContext>& context, const Origin& origin,
+                     ChangeDetection change_detection, const std::string& shown);
 
 }  // namespace rota::internal

@@ -46,16 +46,16 @@ struct Sizes {
   }
 };
 
-struct Head {
+struct SavedHead {
   Origin origin;
-  Evidence evidence = Evidence::sizes;
+  ChangeDetection change_detection = ChangeDetection::by_size;
   Sizes files;
   std::map<std::string, Sizes> indices;
   std::string format;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(origin, evidence, files, indices, format);
+    archive(origin, change_detection, files, indices, format);
   }
 };
 
@@ -76,11 +76,11 @@ Sizes append(std::vector<std::byte>& to, const TableListing& files) {
 }
 
 std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
-  Head head{.origin = catalog.origin,
-            .evidence = catalog.evidence,
-            .files = {},
-            .indices = {},
-            .format = catalog.format};
+  SavedHead head{.origin = catalog.origin,
+                 .change_detection = catalog.change_detection,
+                 .files = {},
+                 .indices = {},
+                 .format = catalog.format};
   std::vector<std::byte> body;
   head.files = append(body, *catalog.files);
   for (const auto& [signature, index] : catalog.indices) {
@@ -285,10 +285,13 @@ SavedCatalog read_catalog(const std::string& path) {
   const auto content = std::span<const std::byte>(*whole).subspan(sizeof(preamble));
   if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
   Parts parts(path, content, whole);
-  const auto head = deserialize<Head>(parts.take(preamble.head_bytes).bytes);
-  SavedCatalog catalog{
-      .origin = head.origin, .evidence = head.evidence, .files = {}, .indices = {}, .format = head.format};
-  catalog.files = parts.take_files(head.files, head.evidence == Evidence::sizes);
+  const auto head = deserialize<SavedHead>(parts.take(preamble.head_bytes).bytes);
+  SavedCatalog catalog{.origin = head.origin,
+                       .change_detection = head.change_detection,
+                       .files = {},
+                       .indices = {},
+                       .format = head.format};
+  catalog.files = parts.take_files(head.files, head.change_detection == ChangeDetection::by_size);
   for (const auto& [signature, sizes] : head.indices) {
     auto files = parts.take_files(sizes, true);
     catalog.indices.emplace(signature,
@@ -322,19 +325,19 @@ CatalogChanges compare(const TableListing& before, const TableListing& now) {
   return changes;
 }
 
-void broadcast_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to) {
-  if (crew.nodes.all().size() == 1) {
+void broadcast_indices(const OpenContext& context, const KeptIndices::Map& indices, KeptIndices& to) {
+  if (context.nodes.all().size() == 1) {
     for (const auto& [signature, index] : indices) to.keep(signature, index);
     return;
   }
-  const auto signatures = made_on_first_rank(crew, "load a catalog", [&] {
+  const auto signatures = made_on_first_rank(context, "load a catalog", [&] {
     std::vector<std::string> names;
     for (const auto& [signature, index] : indices) names.push_back(signature);
     return names;
   });
   for (const std::string& signature : signatures) {
     const auto broadcast = [&](const auto& bytes_of) {
-      return broadcast_to_nodes(crew.nodes, "load a catalog",
+      return broadcast_to_nodes(context.nodes, "load a catalog",
                                 [&](const ByteSink& sink) { sink(bytes_of(*indices.at(signature))); });
     };
     const auto names = broadcast([](const FileIndex& index) { return index.files().names().bytes(); });

@@ -14,7 +14,7 @@ namespace rota::internal {
 /// What a file keeps of a catalog.
 struct SavedCatalog {
   Origin origin;
-  Evidence evidence = Evidence::sizes;
+  ChangeDetection change_detection = ChangeDetection::by_size;
   std::shared_ptr<const TableListing> files;
   KeptIndices::Map indices;
   std::string format;  ///< that the files are of; empty: to be found by a look
@@ -43,7 +43,7 @@ SavedCatalog read_catalog(const std::string& path);
 /// What has become of the files of `before`.
 CatalogChanges compare(const TableListing& before, const TableListing& now);
 
-/// **Collective** over `crew`. Has all ranks know the indices that rank 0 has.
-void broadcast_indices(const Crew& crew, const KeptIndices::Map& indices, KeptIndices& to);
+/// **Collective** over `context`. Has all ranks know the indices that rank 0 has.
+void broadcast_indices(const OpenContext& context, const KeptIndices::Map& indices, KeptIndices& to);
 
 }  // namespace rota::internal

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/crew.hpp"
+#include "catalog/open_context.hpp"
 #include "rota/cereal.hpp"
 
 namespace rota::internal {
@@ -31,10 +31,10 @@ T deserialize(std::span<const std::byte> bytes) {
 /// Bytes, filled up to a multiple of eight.
 constexpr std::size_t filled_up(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/// **Collective** over `crew`. What `make` returns on rank 0, on all. Throws on all what it throws.
+/// **Collective** over `context`. What `make` returns on rank 0, on all. Throws on all what it throws.
 template <typename Make>
-auto made_on_first_rank(const Crew& crew, std::string_view phase, Make&& make) {
-  return from_blob<decltype(make())>(crew.on_first_rank(phase, [&] { return to_blob(make()); }));
+auto made_on_first_rank(const OpenContext& context, std::string_view phase, Make&& make) {
+  return from_blob<decltype(make())>(context.on_first_rank(phase, [&] { return to_blob(make()); }));
 }
 
 }  // namespace rota::internal

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "catalog/directory_sample.hpp"
-#include "catalog/meter.hpp"
+#include "catalog/progress_reporter.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "values/parallel.hpp"
@@ -25,21 +25,21 @@ constexpr std::int64_t kProbesAtOnce = 16;  // that a thread takes
 /// Probes whose answer is wrong, and the first of them.
 struct Failures {
   enum class Kind : std::uint8_t { missing, forbidden, unreachable, beyond };
-  struct Place {
+  struct FailedName {
     std::int64_t place = 0;  // of the probe
     int error = 0;
-    friend bool operator<(const Place& a, const Place& b) { return a.place < b.place; }
+    friend bool operator<(const FailedName& a, const FailedName& b) { return a.place < b.place; }
   };
 
   std::array<std::int64_t, 4> counts{};  // by kind
-  std::vector<Place> first;              // in order, at most kMostShown
+  std::vector<FailedName> first;         // in order, at most kMostShown
 
   [[nodiscard]] std::int64_t count(Kind kind) const { return counts[static_cast<std::size_t>(kind)]; }
-  void add(Kind kind, const Place& place) {
+  void add(Kind kind, const FailedName& place) {
     ++counts[static_cast<std::size_t>(kind)];
     keep(place);
   }
-  void keep(const Place& place) {
+  void keep(const FailedName& place) {
     first.insert(std::upper_bound(first.begin(), first.end(), place), place);
     if (first.size() > kMostShown) first.pop_back();
   }
@@ -47,15 +47,15 @@ struct Failures {
 };
 
 // What is wrong with an answer, if anything.
-std::optional<Failures::Kind> failure_of(const Probe& probe, const Presence& presence) {
-  switch (presence.kind) {
-    case Presence::Kind::there:
+std::optional<Failures::Kind> failure_of(const Probe& probe, const Existence& existence) {
+  switch (existence.kind) {
+    case Existence::Kind::there:
       return probe.is_wanted ? std::nullopt : std::optional(Failures::Kind::beyond);
-    case Presence::Kind::missing:
+    case Existence::Kind::missing:
       return probe.is_wanted ? std::optional(Failures::Kind::missing) : std::nullopt;
-    case Presence::Kind::forbidden:
+    case Existence::Kind::forbidden:
       return Failures::Kind::forbidden;
-    case Presence::Kind::unreachable:
+    case Existence::Kind::unreachable:
       break;
   }
   return Failures::Kind::unreachable;
@@ -66,26 +66,26 @@ Failures look_for(const Probes& probes, std::int64_t begin, std::int64_t end, co
                   const CatalogOptions& options) {
   Failures failures;
   std::mutex mutex;  // of them
-  Meter meter(options.progress, "look for files", end - begin);
+  ProgressReporter reporter(options.progress, "look for files", end - begin);
   const auto ask = [&](std::int64_t place, std::string& name) {
     name.clear();
     const Probe probe = probes[place];
     probes.write(name, probe);
-    const Presence presence = look(name, probe.kind);
-    const auto kind = failure_of(probe, presence);
-    meter.add(1, kind ? 1 : 0);
+    const Existence existence = look(name, probe.kind);
+    const auto kind = failure_of(probe, existence);
+    reporter.add(1, kind ? 1 : 0);
     const std::scoped_lock lock(mutex);
-    if (kind) failures.add(*kind, {.place = place, .error = presence.error});
+    if (kind) failures.add(*kind, {.place = place, .error = existence.error});
   };
   parallel_for("look for files", end - begin, kProbesAtOnce, options.listing_threads,
                [&](const LoopPart& part) {
                  std::string name;
                  for (std::int64_t place = begin + part.begin; place < begin + part.end; ++place) {
                    ask(place, name);
-                   if (part.is_callers) meter.look();
+                   if (part.is_callers) reporter.look();
                  }
                });
-  meter.end();
+  reporter.end();
   return failures;
 }
 
@@ -162,18 +162,18 @@ Error failed(const Failures& failures, const Probes& probes, const std::string& 
 
 }  // namespace
 
-void validate_files(const Crew& crew, const Probes& probes, const LookForName& look,
+void validate_files(const OpenContext& context, const Probes& probes, const LookForName& look,
                     const std::string& shown) {
-  const mpi::Communicator& all = crew.nodes.all();
+  const mpi::Communicator& all = context.nodes.all();
   const auto first = [&](int rank) { return share(probes.size(), rank, all.size()); };
   Failures failures;
   mpi::together(all, "look for files", [&] {
-    failures = look_for(probes, first(all.rank()), first(all.rank() + 1), look, crew.options);
+    failures = look_for(probes, first(all.rank()), first(all.rank() + 1), look, context.options);
   });
   failures = gather_failures(all, failures);
   if (failures.total() == 0) return;
   const std::string seen =
-      crew.on_first_rank("look for files", [&] { return look_near(failures, probes, shown); });
+      context.on_first_rank("look for files", [&] { return look_near(failures, probes, shown); });
   throw failed(failures, probes, shown, seen);
 }
 

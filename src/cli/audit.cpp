@@ -194,7 +194,7 @@ void compare_batches(AuditReport& report, const AuditReport& other, const std::f
     problem.where = to_string(mine->start);
     const char* what = mine->start != yours->start || mine->n != yours->n ? "another place or size"
                        : mine->ids != yours->ids                          ? "other samples"
-                       : mine->marks != yours->marks                      ? "another mask"
+                       : mine->kinds != yours->kinds                      ? "another mask"
                                                                           : "other bytes";
     problem.text =
         fmt::format("global batch {} has {} than in {}", mine - ours.begin(), what, other_dir.string());

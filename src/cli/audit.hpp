@@ -42,7 +42,7 @@ struct BatchPrint {
   Position start;
   std::int64_t n = 0;
   std::uint64_t ids = 0;      ///< hash of the ids in canonical order
-  std::uint64_t marks = 0;    ///< of what each slot holds
+  std::uint64_t kinds = 0;    ///< of what each slot holds
   std::uint64_t digests = 0;  ///< of the samples' digests
   friend bool operator==(const BatchPrint&, const BatchPrint&) = default;
 };

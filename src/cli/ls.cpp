@@ -17,7 +17,7 @@ namespace {
 
 using trace::grouped;
 
-bool has_sizes(const Catalog& catalog) { return catalog.evidence() == Evidence::sizes; }
+bool has_sizes(const Catalog& catalog) { return catalog.change_detection() == ChangeDetection::by_size; }
 
 std::string total_text(const Catalog& catalog) {
   if (!has_sizes(catalog)) return "";
@@ -67,7 +67,7 @@ void print_files(const Catalog& catalog, std::int64_t limit, std::FILE* out) {
 void ls(const LsOptions& options, std::FILE* out) {
   ProgressBar bar;
   CatalogOptions how;
-  how.evidence = options.names ? Evidence::names : Evidence::sizes;
+  how.change_detection = options.names ? ChangeDetection::by_name : ChangeDetection::by_size;
   how.progress = bar.function();
   const bool is_saved =
       !options.dataset.is_manifest && internal::is_saved_catalog(options.dataset.path.native());

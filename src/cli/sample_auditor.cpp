@@ -21,7 +21,7 @@ std::uint64_t hash(const std::vector<T>& values) {
 std::int64_t padding(const Step& step) {
   std::int64_t sum = 0;
   for (const Slice& slice : step.slices) {
-    if (slice.batch != nullptr) sum += std::ranges::count(slice.batch->marks, Mark::pad);
+    if (slice.batch != nullptr) sum += std::ranges::count(slice.batch->kinds, SlotKind::pad);
   }
   return sum;
 }
@@ -84,7 +84,7 @@ void SampleAuditor::check(const Step& step, bool counts, bool moves) {
   assemble(step);
   check_rerun(step);
   report_.batches.push_back(
-      {step.start, step.n, hash(canonical_.ids), hash(canonical_.marks), hash(canonical_.digests)});
+      {step.start, step.n, hash(canonical_.ids), hash(canonical_.kinds), hash(canonical_.digests)});
   const bool drops = start_.tail == Tail::drop && after(step).consumed == 0;
   dropped_ = drops ? std::max<std::int64_t>(samples_ - step.start.consumed - step.n, 0) : 0;
   if (!is_mixture()) return;

@@ -42,7 +42,7 @@ class SampleAuditor : public Auditor {
   // A global batch in canonical order.
   struct Canonical {
     std::vector<std::int64_t> ids;
-    std::vector<Mark> marks;
+    std::vector<SlotKind> kinds;
     std::vector<std::uint64_t> digests;
   };
 

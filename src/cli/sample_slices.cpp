@@ -50,12 +50,12 @@ void SampleAuditor::check_slot(const Step& step, const Slice& slice, std::size_t
         fmt::format("sample {} is said to be of dataset {}, and is of {}", id, slice.batch->datasets[i],
                     dataset - datasets_.data()));
   }
-  const Mark mark = slice.batch->marks[i];
-  if (mark != Mark::skipped) check_content(step, slice, i);
-  if (mark == Mark::pad || !counts) return;
+  const SlotKind mark = slice.batch->kinds[i];
+  if (mark != SlotKind::skipped) check_content(step, slice, i);
+  if (mark == SlotKind::pad || !counts) return;
   ++report_.samples;
   ++phase().samples;
-  if (mark == Mark::skipped) ++report_.skipped;
+  if (mark == SlotKind::skipped) ++report_.skipped;
   const std::int64_t epoch = epoch_of(step, slice, i);
   if (slice.batch->epochs[i] != epoch) {
     add(ProblemKind::range, step, slice.rank,
@@ -73,7 +73,7 @@ void SampleAuditor::check_slot(const Step& step, const Slice& slice, std::size_t
 void SampleAuditor::check_padding(const Step& step, const Slice& slice, std::size_t i, bool counts) {
   const std::int64_t id = slice.batch->ids[i];
   if (dataset_of(id) == nullptr) return;  // said before
-  const bool is_pad = slice.batch->marks[i] == Mark::pad;
+  const bool is_pad = slice.batch->kinds[i] == SlotKind::pad;
   const bool is_past_end = step.start.consumed + slice.batch->slots[i] >= samples_;
   const bool may_be = start_.tail == Tail::pad && (is_past_end || (is_mixture() && is_pad));
   if (is_pad != may_be) {
@@ -164,10 +164,10 @@ void SampleAuditor::assemble(const Step& step) {
   }
   canonical_ = {};
   for (const Entry& entry : entries) {
-    const Mark mark = entry.batch->marks[entry.i];
+    const SlotKind mark = entry.batch->kinds[entry.i];
     canonical_.ids.push_back(entry.batch->ids[entry.i]);
-    canonical_.marks.push_back(mark);
-    canonical_.digests.push_back(mark == Mark::skipped ? 0 : entry.batch->digests[entry.i]);
+    canonical_.kinds.push_back(mark);
+    canonical_.digests.push_back(mark == SlotKind::skipped ? 0 : entry.batch->digests[entry.i]);
   }
 }
 

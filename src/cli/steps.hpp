@@ -35,8 +35,8 @@ struct Step {
   [[nodiscard]] bool is_complete() const noexcept;
 };
 
-/// Walks through the steps of one phase, all ranks side by side. Ranks are matched by the numbers of their
-/// steps, so that one record too few or too many does not shift all that follows. *One thread.*
+/// Walks through the steps of one phase, all ranks side by side. Collectives are matched by the numbers of
+/// their steps, so that one record too few or too many does not shift all that follows. *One thread.*
 class PhaseSteps {
  public:
   /// Opens `files`, one per rank, in order of rank. Damaged records are added to `problems`.

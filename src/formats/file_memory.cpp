@@ -34,7 +34,7 @@ auto in_memory(const RecordFile& file, const auto& work) {
         error.code(),
         fmt::format(
             "fetch {} into memory: {}; where memory or descriptors are short, have fewer shards there "
-            "at a time (LoaderOptions::interleave), or less kept (CatalogOptions::shared_bytes)",
+            "at a time (LoaderOptions::interleave), or less kept (CatalogOptions::shared_memory_limit)",
             file.path(), error.what()));
   }
 }

@@ -27,7 +27,7 @@ class FilesSource final : public Source {
             std::span<std::int64_t> out) const override {
     assert(field == 0 && out.size() == ids.size());
     check_ids(*this, ids);
-    if (files_.evidence() == Evidence::sizes) {
+    if (files_.change_detection() == ChangeDetection::by_size) {
       std::transform(ids.begin(), ids.end(), out.begin(),
                      [this](SampleId id) { return files_.bytes(index(id)); });
       return;
@@ -70,7 +70,7 @@ class FilesSource final : public Source {
   [[nodiscard]] Error changed(const std::string& name, std::size_t expected, int fd) const {
     const std::string what =
         fmt::format("read {}: it has {} bytes now and had {}", files_.path(name), size_of_open(fd), expected);
-    if (files_.evidence() == Evidence::names) {
+    if (files_.change_detection() == ChangeDetection::by_name) {
       return {ErrorCode::corrupt,
               what + " just before: somebody writes to it; write to files of other names"};
     }
@@ -86,7 +86,7 @@ class FilesSource final : public Source {
 }  // namespace
 
 std::shared_ptr<const Source> make_files_source(FileList files) {
-  if (files.crew().options.share_files) {
+  if (files.context().options.share_files) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("open files of {}: each is one sample, which one rank reads once, and "
                             "CatalogOptions::share_files is for files of many; leave it false",

@@ -170,7 +170,7 @@ Index read_index(const std::string& text, const std::string& path) {
 void choose_files(Index& index, const FileList& index_file) {
   const std::string path = index_file.path(0);
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  const auto is_packed = made_on_first_rank(index_file.crew(), "look for shards", [&] {
+  const auto is_packed = made_on_first_rank(index_file.context(), "look for shards", [&] {
     std::vector<std::uint8_t> packed;
     for (const Shard& shard : index.shards) {
       std::error_code error;
@@ -328,11 +328,11 @@ namespace rota {
 void MdsOptions::validate() const { internal::require_distinct("MdsOptions::columns", columns); }
 
 std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
-  mpi::together(internal::files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
+  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
   const internal::FileList index_file =
       internal::files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string path = index_file.path(0);
-  const std::string text = index_file.crew().on_first_rank("read the index of shards", [&] {
+  const std::string text = index_file.context().on_first_rank("read the index of shards", [&] {
     if (index_file.size() == 1) return internal::read_text(index_file);
     throw Error(
         ErrorCode::invalid_argument,

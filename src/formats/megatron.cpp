@@ -30,7 +30,7 @@ constexpr std::array<std::optional<DType>, 9> kElementTypes = {std::nullopt,   D
 std::string bin_name(const std::string& idx) { return idx.substr(0, idx.size() - 4) + ".bin"; }
 
 /// What stands first in an index.
-struct Head {
+struct IndexHead {
   DType dtype = DType::uint8;
   std::uint64_t sequences = 0;
   std::uint64_t entries = 0;  // of the document index
@@ -40,7 +40,7 @@ struct Head {
 };
 
 // Parts of an index lie inside of it, and nothing else does.
-void require_sizes(const RecordFile& file, const Head& head) {
+void require_sizes(const RecordFile& file, const IndexHead& head) {
   if (head.sequences > (file.bytes() - kIndexHeadBytes) / 12) {
     throw file.damage(kSequencesAt,
                       fmt::format("it says that there are {} sequences, more than its {} bytes can tell of",
@@ -60,7 +60,7 @@ void require_sizes(const RecordFile& file, const Head& head) {
                                 modes, head.sequences));
 }
 
-Head read_head(const RecordFile& file) {
+IndexHead read_head(const RecordFile& file) {
   std::array<std::byte, kIndexHeadBytes> bytes{};
   if (file.bytes() < bytes.size()) throw file.damage(0, "it is no index of Megatron-LM, or was cut short");
   file.read(0, bytes);
@@ -75,15 +75,15 @@ Head read_head(const RecordFile& file) {
   const auto code = number_at<std::uint8_t>(bytes, 17);
   if (code >= kElementTypes.size() || !kElementTypes.at(code))
     throw file.damage(17, fmt::format("type {} is not known", code));
-  const Head head{.dtype = *kElementTypes.at(code),
-                  .sequences = number_at<std::uint64_t>(bytes, kSequencesAt),
-                  .entries = number_at<std::uint64_t>(bytes, kEntriesAt)};
+  const IndexHead head{.dtype = *kElementTypes.at(code),
+                       .sequences = number_at<std::uint64_t>(bytes, kSequencesAt),
+                       .entries = number_at<std::uint64_t>(bytes, kEntriesAt)};
   require_sizes(file, head);
   return head;
 }
 
 // Of X.idx, where the sequences lie in `data`, X.bin.
-std::vector<ByteRange> read_sequences(const RecordFile& file, const Head& head, const RecordFile& data) {
+std::vector<ByteRange> read_sequences(const RecordFile& file, const IndexHead& head, const RecordFile& data) {
   std::vector<std::int32_t> lengths(head.sequences);
   std::vector<std::int64_t> places(head.sequences);
   file.read(kIndexHeadBytes, std::as_writable_bytes(std::span(lengths)));
@@ -104,7 +104,7 @@ std::vector<ByteRange> read_sequences(const RecordFile& file, const Head& head, 
 }
 
 // The first sequence of each document, and behind the last.
-std::vector<std::int64_t> read_documents(const RecordFile& file, const Head& head) {
+std::vector<std::int64_t> read_documents(const RecordFile& file, const IndexHead& head) {
   const auto damaged = [&](std::size_t entry, const std::string& what) {
     return file.damage(head.documents_at() + entry * 8,
                        fmt::format("its document index {}; restore it, or take each sequence for a sample "
@@ -128,7 +128,7 @@ std::vector<std::int64_t> read_documents(const RecordFile& file, const Head& hea
 }
 
 // The sequences of each document as one.
-std::vector<ByteRange> join_documents(const RecordFile& file, const Head& head,
+std::vector<ByteRange> join_documents(const RecordFile& file, const IndexHead& head,
                                       std::span<const ByteRange> sequences) {
   const std::vector<std::int64_t> begins = read_documents(file, head);
   std::vector<ByteRange> documents;
@@ -171,7 +171,7 @@ class MegatronFormat final : public RecordFormat {
   [[nodiscard]] RecordIndex index(const RecordFile& data) const override {
     const Descriptor opened = indices_.open(data.index);
     const RecordFile file{.files = indices_, .index = data.index, .fd = opened.get()};
-    const Head head = read_head(file);
+    const IndexHead head = read_head(file);
     if (head.dtype != fields_[0].dtype) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("open {}: its tokens are {}, and {} in {}; join files of one type", file.path(),
@@ -211,7 +211,7 @@ std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const Megatr
   }
   internal::FileList data = indices.beside(names);
   data.expect_as(indices);
-  const auto dtype = internal::made_on_first_rank(indices.crew(), "look into the first index", [&] {
+  const auto dtype = internal::made_on_first_rank(indices.context(), "look into the first index", [&] {
     const internal::Descriptor opened = indices.open(std::size_t{0});
     return internal::read_head({.files = indices, .index = 0, .fd = opened.get()}).dtype;
   });

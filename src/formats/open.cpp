@@ -182,7 +182,7 @@ std::vector<std::string> formats() {
 
 std::string find_format(const Catalog& catalog) {
   const internal::FileList& files = internal::files_of(catalog);
-  return files.crew().on_first_rank("look which format it is", [&] {
+  return files.context().on_first_rank("look which format it is", [&] {
     std::string format = files.kept().format();
     if (!format.empty()) return format;
     format = internal::format_of(files);

@@ -36,7 +36,7 @@ Descriptor open_unchanged(const FileList& files, std::size_t i) {
 OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
     : files_(std::move(files)),
       shared_(std::move(shared)),
-      most_kept_(static_cast<std::size_t>(files_.crew().options.max_open_files)) {
+      most_kept_(static_cast<std::size_t>(files_.context().options.max_open_files)) {
   if (files_.size() > most_kept_) return;
   all_.resize(files_.size());
   for (std::size_t i = 0; i < files_.size(); ++i) {
@@ -49,34 +49,35 @@ OpenFiles::Handle OpenFiles::open(std::size_t i) const {
   return all_.empty() ? Handle(open_one_of_many(i)) : Handle(all_[i].get());
 }
 
-OpenFiles::Held OpenFiles::open_one_of_many(std::size_t i) const {
+OpenFiles::SharedDescriptor OpenFiles::open_one_of_many(std::size_t i) const {
   std::unique_lock lock(mutex_);
   Slot& slot = slots_[i];
   opened_.wait(lock, [&] { return !slot.is_being_opened; });
-  Held held = slot.held.lock();
+  SharedDescriptor descriptor = slot.descriptor.lock();
   if (slot.kept) {
     kept_.splice(kept_.begin(), kept_, *slot.kept);
-    return held;
+    return descriptor;
   }
-  if (held == nullptr) return open_anew(i, slot, lock);
+  if (descriptor == nullptr) return open_anew(i, slot, lock);
   const Kept surplus = make_place();
-  kept_.emplace_front(i, held);
+  kept_.emplace_front(i, descriptor);
   slot.kept = kept_.begin();
   lock.unlock();  // before what was kept is closed
-  return held;
+  return descriptor;
 }
 
 // The lock is given back meanwhile.
-OpenFiles::Held OpenFiles::open_anew(std::size_t i, Slot& slot, std::unique_lock<std::mutex>& lock) const {
+OpenFiles::SharedDescriptor OpenFiles::open_anew(std::size_t i, Slot& slot,
+                                                 std::unique_lock<std::mutex>& lock) const {
   slot.is_being_opened = true;
   Kept surplus = make_place();
   ++being_opened_;
   lock.unlock();
-  Held held;
+  SharedDescriptor descriptor;
   std::exception_ptr error;
   try {
     surplus.clear();
-    held = std::make_shared<const Descriptor>(open_unchanged(files_, i));
+    descriptor = std::make_shared<const Descriptor>(open_unchanged(files_, i));
   } catch (...) {
     error = std::current_exception();
   }
@@ -85,10 +86,10 @@ OpenFiles::Held OpenFiles::open_anew(std::size_t i, Slot& slot, std::unique_lock
   slot.is_being_opened = false;
   opened_.notify_all();
   if (error) std::rethrow_exception(error);
-  kept_.emplace_front(i, held);
+  kept_.emplace_front(i, descriptor);
   slot.kept = kept_.begin();
-  slot.held = held;
-  return held;
+  slot.descriptor = descriptor;
+  return descriptor;
 }
 
 // Returns what has to go for one more.
@@ -101,15 +102,15 @@ OpenFiles::Kept OpenFiles::make_place() const {
   return surplus;
 }
 
-std::shared_ptr<const void> OpenFiles::hold(const FileSamples& samples, SampleRange range, bool reads) const {
+std::shared_ptr<const void> OpenFiles::pin(const FileSamples& samples, SampleRange range, bool reads) const {
   if (!is_shared() || range.begin == range.end) return nullptr;
   const std::size_t first = samples.find(range.begin).file;
   const std::size_t last = samples.find(range.end - 1).file;
-  return shared_->hold({.first = first,
-                        .last = last + 1,
-                        .has_all_of_first = samples.first(first) == range.begin,
-                        .has_all_of_last = samples.first(last) + samples.count(last) == range.end},
-                       reads);
+  return shared_->pin({.first = first,
+                       .last = last + 1,
+                       .has_all_of_first = samples.first(first) == range.begin,
+                       .has_all_of_last = samples.first(last) + samples.count(last) == range.end},
+                      reads);
 }
 
 }  // namespace rota::internal

@@ -37,10 +37,10 @@ class OpenFiles {
   class Handle {
    public:
     explicit Handle(int fd) noexcept : fd_(fd) {}
-    explicit Handle(std::shared_ptr<const Descriptor> held) noexcept
-        : fd_(held->get()), held_(std::move(held)) {}
+    explicit Handle(std::shared_ptr<const Descriptor> descriptor) noexcept
+        : fd_(descriptor->get()), descriptor_(std::move(descriptor)) {}
     explicit Handle(std::shared_ptr<const FileMemory> memory) noexcept
-        : fd_(memory->fd()), memory_(memory.get()), held_(std::move(memory)) {}
+        : fd_(memory->fd()), memory_(memory.get()), descriptor_(std::move(memory)) {}
     [[nodiscard]] int get() const noexcept { return fd_; }
     /// What to read in place of the file; null where that is the file.
     [[nodiscard]] const FileMemory* memory() const noexcept { return memory_; }
@@ -48,7 +48,7 @@ class OpenFiles {
    private:
     int fd_;
     const FileMemory* memory_ = nullptr;
-    std::shared_ptr<const void> held_;
+    std::shared_ptr<const void> descriptor_;
   };
 
   /// Opens them, if they are few, but for those that are `shared`. Throws as `open` does.
@@ -61,21 +61,22 @@ class OpenFiles {
   /// For the virtuals of Source that have these names.
   [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }
   [[nodiscard]] bool unpacks(std::size_t i) const noexcept { return is_shared() && shared_->unpacks(i); }
-  [[nodiscard]] std::shared_ptr<const void> hold(const FileSamples& samples, SampleRange range,
-                                                 bool reads) const;
+  [[nodiscard]] std::shared_ptr<const void> pin(const FileSamples& samples, SampleRange range,
+                                                bool reads) const;
   [[nodiscard]] Fetched fetched() const { return is_shared() ? shared_->fetched() : Fetched(); }
 
  private:
-  using Held = std::shared_ptr<const Descriptor>;
-  using Kept = std::list<std::pair<std::size_t, Held>>;
+  using SharedDescriptor = std::shared_ptr<const Descriptor>;
+  using Kept = std::list<std::pair<std::size_t, SharedDescriptor>>;
   struct Slot {
     bool is_being_opened = false;
-    std::weak_ptr<const Descriptor> held;  // kept, or being read
+    std::weak_ptr<const Descriptor> descriptor;  // kept, or being read
     std::optional<Kept::iterator> kept;
   };
 
-  [[nodiscard]] Held open_one_of_many(std::size_t i) const;
-  [[nodiscard]] Held open_anew(std::size_t i, Slot& slot, std::unique_lock<std::mutex>& lock) const;
+  [[nodiscard]] SharedDescriptor open_one_of_many(std::size_t i) const;
+  [[nodiscard]] SharedDescriptor open_anew(std::size_t i, Slot& slot,
+                                           std::unique_lock<std::mutex>& lock) const;
   [[nodiscard]] Kept make_place() const;
 
   FileList files_;

@@ -63,7 +63,7 @@ class RecordSource final : public Source {
     assert(fields_[field].ragged && out.size() == ids.size());
     check_ids(*this, ids);
     const std::size_t row_bytes = fields_[field].row_bytes();
-    FileSamples::Place place;
+    FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples_.find(ids[i].value, place.file);
       const std::size_t bytes = is_key(field) ? key(place).size() : range(place, field).bytes;
@@ -76,7 +76,7 @@ class RecordSource final : public Source {
     const std::size_t stored = format_->fields().size();
     std::vector<Part> parts;
     parts.reserve(ids.size() * stored);
-    FileSamples::Place place;
+    FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples_.find(ids[i].value, place.file);
       for (std::size_t field = 0; field < stored; ++field) {
@@ -95,7 +95,7 @@ class RecordSource final : public Source {
     std::vector<Part> parts;
     parts.reserve(wanted.size());
     const std::size_t row_bytes = fields_[field].row_bytes();
-    FileSamples::Place place;
+    FileSamples::SamplePlace place;
     for (const SampleRows& rows : wanted) {
       place = samples_.find(rows.id.value, place.file);
       const ByteRange record = is_key(field) ? ByteRange{0, key(place).size()} : range(place, field);
@@ -113,7 +113,7 @@ class RecordSource final : public Source {
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const FileSamples::Place place = samples_.find(id.value);
+    const FileSamples::SamplePlace place = samples_.find(id.value);
     const std::string text = fmt::format("{}, record {} at byte {}", files_.list().path(place.file),
                                          place.sample, range(place, 0).offset);
     return indices_[place.file].keys.size() == 0 ? text : fmt::format("{}, \"{}\"", text, key(place));
@@ -124,9 +124,9 @@ class RecordSource final : public Source {
   }
 
   [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
-  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
     check_ids(*this, samples);
-    return files_.hold(samples_, samples, reads);
+    return files_.pin(samples_, samples, reads);
   }
   [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
 
@@ -139,7 +139,7 @@ class RecordSource final : public Source {
             .is_unpacked = files_.unpacks(file)};
   }
   [[nodiscard]] bool is_key(std::size_t field) const noexcept { return field == format_->fields().size(); }
-  [[nodiscard]] std::string key(const FileSamples::Place& place) const {
+  [[nodiscard]] std::string key(const FileSamples::SamplePlace& place) const {
     return indices_[place.file].keys[static_cast<std::size_t>(place.sample)];
   }
 
@@ -225,14 +225,15 @@ class RecordSource final : public Source {
   }
 
   // From byte `skipped` of the key on.
-  void copy_key(const FileSamples::Place& place, std::size_t skipped, std::span<std::byte> to) const {
+  void copy_key(const FileSamples::SamplePlace& place, std::size_t skipped, std::span<std::byte> to) const {
     const std::string text = key(place);
     assert(skipped + to.size() <= text.size());
     std::copy_n(std::as_bytes(std::span(text)).begin() + static_cast<std::ptrdiff_t>(skipped), to.size(),
                 to.begin());
   }
 
-  [[nodiscard]] const ByteRange& range(const FileSamples::Place& place, std::size_t field) const noexcept {
+  [[nodiscard]] const ByteRange& range(const FileSamples::SamplePlace& place,
+                                       std::size_t field) const noexcept {
     const std::size_t fields = format_->fields().size();
     return indices_[place.file].ranges[static_cast<std::size_t>(place.sample) * fields + field];
   }
@@ -321,8 +322,8 @@ std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr
     packed.push_back(EncodedIndex((*index)[i], format->fields().size()).encoding);
   }
   auto shared = SharedFiles::make(files, std::move(packed));
-  const auto crew = files.shared_crew();
-  return made_together(*crew, "open files", [&] {
+  const auto context = files.shared_context();
+  return made_together(*context, "open files", [&] {
     return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
                                           std::move(index));
   });

@@ -1,6 +1,6 @@
 #pragma once
 
-// Formats whose samples are stretches of bytes in files: what a format says, and a source over it.
+// Formats whose samples are turn_ranges of bytes in files: what a format says, and a source over it.
 
 #include <cstddef>
 #include <cstdint>
@@ -107,7 +107,7 @@ void refuse_compressed(const RecordFile& file);
 inline constexpr std::string_view kKeyField = "__key__";
 
 /// The records of `files`, in order; a logical shard is a group of whole files where there are enough.
-/// `signature` names all that the index depends on. **Collective** over the crew of `files`.
+/// `signature` names all that the index depends on. **Collective** over the context of `files`.
 std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  const std::string& signature);
 

@@ -9,37 +9,37 @@
 
 namespace rota::internal {
 
-/// What Source::hold gives.
-class SharedFiles::Hold {
+/// What Source::pin gives.
+class SharedFiles::FilePin {
  public:
-  Hold(std::shared_ptr<SharedFiles> files, const Range& range, bool reads)
+  FilePin(std::shared_ptr<SharedFiles> files, const FileRange& range, bool reads)
       : files_(std::move(files)), range_(range) {
     files_->begin_use(range_, reads);
   }
-  ~Hold() { files_->end_use(range_); }
-  Hold(const Hold&) = delete;
-  Hold& operator=(const Hold&) = delete;
+  ~FilePin() { files_->end_use(range_); }
+  FilePin(const FilePin&) = delete;
+  FilePin& operator=(const FilePin&) = delete;
 
  private:
   std::shared_ptr<SharedFiles> files_;
-  Range range_;
+  FileRange range_;
 };
 
 std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> packed) {
   const bool is_any_packed =
       std::ranges::any_of(packed, [](const FileEncoding& as) { return as.compression != Compression::none; });
-  if (!is_any_packed && !files.crew().options.share_files) return nullptr;
+  if (!is_any_packed && !files.context().options.share_files) return nullptr;
   return std::make_shared<SharedFiles>(Private{}, files, std::move(packed));
 }
 
 SharedFiles::SharedFiles(Private /*of make*/, FileList files, std::vector<FileEncoding> packed)
     : files_(std::move(files)),
       packed_(std::move(packed)),
-      shares_all_(files_.crew().options.share_files),
-      table_(files_.crew().nodes, files_.size(), files_.crew().options.shared_bytes),
+      shares_all_(files_.context().options.share_files),
+      table_(files_.context().nodes, files_.size(), files_.context().options.shared_memory_limit),
       slots_(files_.size()) {}
 
-// Nobody reads or holds any more. What is here is gone with this process's descriptor.
+// Nobody reads or pins any more. What is here is gone with this process's descriptor.
 SharedFiles::~SharedFiles() {
   thread_.request_stop();
   table_.wake();
@@ -56,7 +56,7 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
     const SharedTable::Found found = claim(file);
     if (found.state == SharedTable::State::absent) return fetch(file);
     if (Memory memory = find(file)) return memory;
-    if (found.state == SharedTable::State::here) {
+    if (found.state == SharedTable::State::ready) {
       if (Memory memory = open_other(file, found)) return memory;
       table_.forget(file, found.version);
     } else {
@@ -111,7 +111,7 @@ SharedFiles::Memory SharedFiles::open_other(std::size_t file, const SharedTable:
 }
 
 void SharedFiles::keep(std::size_t file, Memory memory, std::uint32_t version, bool is_own) {
-  if (files_.crew().nodes.node().size() > 1) start();  // others may drop it
+  if (files_.context().nodes.node().size() > 1) start();  // others may drop it
   Slot& slot = slots_[file];
   let_go(file);
   open_.reserve(open_.size() + 1);
@@ -134,7 +134,7 @@ void SharedFiles::let_dropped_go() {
   const std::vector<std::size_t> open = open_;
   for (const std::size_t file : open) {
     const Slot& slot = slots_[file];
-    if (slot.holds == 0 && slot.version != table_.version(file)) let_go(file);
+    if (slot.pins == 0 && slot.version != table_.version(file)) let_go(file);
   }
 }
 
@@ -148,11 +148,11 @@ void SharedFiles::free_what_was_let_go() {
   std::swap(garbage, let_go_);
 }
 
-std::shared_ptr<const void> SharedFiles::hold(const Range& files, bool reads) {
-  return std::make_shared<Hold>(shared_from_this(), files, reads);
+std::shared_ptr<const void> SharedFiles::pin(const FileRange& files, bool reads) {
+  return std::make_shared<FilePin>(shared_from_this(), files, reads);
 }
 
-void SharedFiles::begin_use(const Range& files, bool reads) {
+void SharedFiles::begin_use(const FileRange& files, bool reads) {
   const std::scoped_lock lock(mutex_);
   start();
   for (std::size_t file = files.first; file < files.last && reads; ++file) {
@@ -160,17 +160,17 @@ void SharedFiles::begin_use(const Range& files, bool reads) {
   }
   for (std::size_t file = files.first; file < files.last; ++file) {  // nothing throws from here on
     Slot& slot = slots_[file];
-    if (has(file) && slot.holds++ == 0) table_.begin_use(file, slot.round);
+    if (has(file) && slot.pins++ == 0) table_.begin_use(file, slot.round);
   }
   if (!to_fetch_.empty()) table_.wake();
 }
 
-void SharedFiles::end_use(const Range& files) noexcept {
+void SharedFiles::end_use(const FileRange& files) noexcept {
   const std::scoped_lock lock(mutex_);
   for (std::size_t file = files.first; file < files.last; ++file) {
     if (!has(file)) continue;
     Slot& slot = slots_[file];
-    if (--slot.holds > 0) continue;
+    if (--slot.pins > 0) continue;
     const bool had_all =
         (file != files.first || files.has_all_of_first) && (file + 1 != files.last || files.has_all_of_last);
     slot.round = table_.end_use(file, had_all);
@@ -207,13 +207,13 @@ void SharedFiles::work(const std::stop_token& stop) {
   }
 }
 
-// While somebody holds it here, lest it comes when all have passed.
+// While somebody pins it here, lest it comes when all have passed.
 std::optional<std::size_t> SharedFiles::claim_next() {
   const std::scoped_lock lock(mutex_);
   while (!to_fetch_.empty()) {
     const std::size_t file = to_fetch_.front();
     to_fetch_.pop_front();
-    const bool is_wanted = slots_[file].holds > 0 && slots_[file].memory == nullptr;
+    const bool is_wanted = slots_[file].pins > 0 && slots_[file].memory == nullptr;
     if (is_wanted && claim(file).state == SharedTable::State::absent) return file;
   }
   return std::nullopt;

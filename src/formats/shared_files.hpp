@@ -29,8 +29,8 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   struct Private {};
 
  public:
-  /// **Collective** over the crew of `files`, which are compressed as `packed` says; those that are not are
-  /// shared where CatalogOptions::share_files says so. Null where none is. Throws Error{io}.
+  /// **Collective** over the context of `files`, which are compressed as `packed` says; those that are not
+  /// are shared where CatalogOptions::share_files says so. Null where none is. Throws Error{io}.
   static std::shared_ptr<SharedFiles> make(const FileList& files, std::vector<FileEncoding> packed);
   /// For `make`.
   SharedFiles(Private, FileList files, std::vector<FileEncoding> packed);
@@ -48,31 +48,31 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   /// One that it has. Blocks until it is there. Throws as fetch_file does.
   [[nodiscard]] std::shared_ptr<const FileMemory> open(std::size_t file);
   /// Files [first, last); of the first and of the last one all or a part.
-  struct Range {
+  struct FileRange {
     std::size_t first = 0;
     std::size_t last = 0;
     bool has_all_of_first = true;
     bool has_all_of_last = true;
   };
-  /// As Source::hold says.
-  [[nodiscard]] std::shared_ptr<const void> hold(const Range& files, bool reads);
+  /// As Source::pin says.
+  [[nodiscard]] std::shared_ptr<const void> pin(const FileRange& files, bool reads);
 
   [[nodiscard]] Fetched fetched() const;
   [[nodiscard]] SharedTable::Usage usage() { return table_.usage(); }
 
  private:
   using Memory = std::shared_ptr<const FileMemory>;
-  class Hold;
+  class FilePin;
   struct Slot {
     Memory memory;
     std::uint32_t version = 0;  // of `memory`, in the table
     bool is_own = false;        // this process has made it, and has it open for the others
-    std::int32_t holds = 0;     // in this process
+    std::int32_t pins = 0;      // in this process
     std::uint32_t round = SharedTable::kNoRound;
   };
 
-  void begin_use(const Range& files, bool reads);
-  void end_use(const Range& files) noexcept;
+  void begin_use(const FileRange& files, bool reads);
+  void end_use(const FileRange& files) noexcept;
   [[nodiscard]] Memory find(std::size_t file);
   Memory fetch(std::size_t file);
   Memory open_other(std::size_t file, const SharedTable::Found& found);

@@ -104,7 +104,7 @@ std::optional<std::uint32_t> SharedTable::publish(std::size_t file, const Addres
   Entry& entry = entries_[file];
   if (entry.state != State::coming || entry.owner != self) return std::nullopt;
   entry.address = address;
-  entry.state = State::here;
+  entry.state = State::ready;
   if (entry.users == 0) count_idle(entry, 1);
   touch(file);
   const std::uint32_t version = entry.version;
@@ -139,7 +139,7 @@ void SharedTable::forget_if_dead(std::size_t file, std::uint32_t version) {
 void SharedTable::begin_use(std::size_t file, std::uint32_t round) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
-  if (entry.state == State::here && entry.users == 0) count_idle(entry, -1);
+  if (entry.state == State::ready && entry.users == 0) count_idle(entry, -1);
   ++entry.users;
   if (round == entry.round) --entry.done;
 }
@@ -151,12 +151,12 @@ std::uint32_t SharedTable::end_use(std::size_t file, bool was_all) {
   --entry.users;
   ++entry.done;
   if (entry.users > 0) return round;
-  if (entry.state == State::here) count_idle(entry, 1);
+  if (entry.state == State::ready) count_idle(entry, 1);
   if (entry.done >= head_->ranks) {
     entry.done = 0;
     ++entry.round;
     entry.is_passed = was_all;
-    if (was_all && entry.state == State::here) drop(entry);
+    if (was_all && entry.state == State::ready) drop(entry);
   }
   drop_surplus(nullptr, 0);
   return round;
@@ -165,7 +165,7 @@ std::uint32_t SharedTable::end_use(std::size_t file, bool was_all) {
 // Of one that is coming or here.
 void SharedTable::drop(Entry& entry) noexcept {
   if (entry.state == State::absent) return;
-  if (entry.state == State::here && entry.users == 0) count_idle(entry, -1);
+  if (entry.state == State::ready && entry.users == 0) count_idle(entry, -1);
   entry.state = State::absent;
   head_->usage.bytes -= entry.bytes;
   ++entry.version;
@@ -182,7 +182,7 @@ void SharedTable::drop_surplus(const Entry* kept, std::int64_t more) noexcept {
   while (head_->idle > 0 && (head_->idle_bytes + more > most_bytes_ || head_->idle > kMostIdle)) {
     Entry* oldest = nullptr;
     for (Entry& entry : entries_) {
-      if (entry.state != State::here || entry.users > 0 || &entry == kept) continue;
+      if (entry.state != State::ready || entry.users > 0 || &entry == kept) continue;
       if (oldest == nullptr || entry.read_at < oldest->read_at) oldest = &entry;
     }
     if (oldest == nullptr) return;
@@ -197,7 +197,7 @@ void SharedTable::repair() noexcept {
   head_->idle_bytes = 0;
   for (const Entry& entry : entries_) {
     if (entry.state != State::absent) head_->usage.bytes += entry.bytes;
-    if (entry.state == State::here && entry.users == 0) count_idle(entry, 1);
+    if (entry.state == State::ready && entry.users == 0) count_idle(entry, 1);
   }
 }
 

@@ -21,24 +21,24 @@ struct NodeMemory;
 /// node, in memory that its ranks share. Any thread of any of them; one may be killed at any time, and the
 /// others go on.
 ///
-/// A file is absent, coming (one process makes it), or here (that process has it open for the others to
-/// open). Ranks begin and end to use it; when none uses it, and all ranks of the node have, since it was
-/// dropped last, it is dropped, unless they used a part of it. Files that nobody uses, of which that is not
-/// so, stay while they have no more than `most_bytes`; the one that was read longest ago goes first.
+/// A file is absent, coming (one process makes it), or ready (that process has it open for the others to
+/// open). Collectives begin and end to use it; when none uses it, and all ranks of the node have, since it
+/// was dropped last, it is dropped, unless they used a part of it. Files that nobody uses, of which that is
+/// not so, stay while they have no more than `most_bytes`; the one that was read longest ago goes first.
 class SharedTable {
  public:
   using Address = MemoryFile::Address;
-  enum class State : std::uint32_t { absent, coming, here };
+  enum class State : std::uint32_t { absent, coming, ready };
 
   /// What a rank is told of a file.
   struct Found {
     State state = State::absent;  ///< absent: it is now for this process to make it
-    Address address;              ///< where it is, if it is here
+    Address address;              ///< where it is, if it is ready
     std::uint32_t version = 0;    ///< changes whenever it is dropped, or comes from somebody else
   };
   static constexpr std::uint32_t kNoRound = 0xFFFFFFFF;
   struct Usage {
-    std::int64_t bytes = 0;       ///< of files that are here or coming
+    std::int64_t bytes = 0;       ///< of files that are ready or coming
     std::int64_t peak_bytes = 0;  ///< that there ever were
   };
 
@@ -63,7 +63,7 @@ class SharedTable {
   /// It uses it no more; `was_all`: it used all that is in it. Returns a number for the next `begin_use`.
   std::uint32_t end_use(std::size_t file, bool was_all);
 
-  /// Somebody reads a file that is here.
+  /// Somebody reads a file that is ready.
   void touch(std::size_t file) noexcept;
   [[nodiscard]] std::uint32_t version(std::size_t file) const noexcept;
   [[nodiscard]] Usage usage();

@@ -30,20 +30,20 @@ class StridedSource final : public Source {
     check_ids(*this, ids);
     const std::size_t row_bytes = fields_[0].row_bytes();
     if (row_bytes == 0) return;
-    std::vector<Stretch> stretches;
-    FileSamples::Place place;
+    std::vector<ReadRun> runs;
+    FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size();) {
       place = samples_.find(ids[i].value, place.file);
       const std::size_t count = count_neighbours(ids.subspan(i), place);
-      stretches.push_back({place.file, {.offset = offset(place), .to = out.part(i, count).all(0)}});
+      runs.push_back({place.file, {.offset = offset(place), .to = out.part(i, count).all(0)}});
       i += count;
     }
-    read_stretches(stretches);
+    read_runs(runs);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const FileSamples::Place place = samples_.find(id.value);
+    const FileSamples::SamplePlace place = samples_.find(id.value);
     return fmt::format("{}, sample {} at byte {}", files_.list().path(place.file), place.sample,
                        offset(place));
   }
@@ -52,34 +52,34 @@ class StridedSource final : public Source {
     return is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
   }
   [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
-  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
     check_ids(*this, samples);
-    return files_.hold(samples_, samples, reads);
+    return files_.pin(samples_, samples, reads);
   }
   [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
 
  private:
-  [[nodiscard]] std::uint64_t offset(const FileSamples::Place& place) const noexcept {
+  [[nodiscard]] std::uint64_t offset(const FileSamples::SamplePlace& place) const noexcept {
     return layout_.files[place.file].first + static_cast<std::uint64_t>(place.sample) * layout_.stride_bytes;
   }
 
   /// Samples side by side in a file, and where they belong.
-  struct Stretch {
+  struct ReadRun {
     std::size_t file;
     WantedBytes bytes;
-    friend bool operator<(const Stretch& a, const Stretch& b) noexcept {
+    friend bool operator<(const ReadRun& a, const ReadRun& b) noexcept {
       return a.file != b.file ? a.file < b.file : a.bytes.offset < b.bytes.offset;
     }
   };
 
   // In the order in which they lie on disk.
-  void read_stretches(std::vector<Stretch>& stretches) const {
-    std::sort(stretches.begin(), stretches.end());
+  void read_runs(std::vector<ReadRun>& runs) const {
+    std::sort(runs.begin(), runs.end());
     std::vector<WantedBytes> wanted;
-    for (auto first = stretches.begin(); first != stretches.end();) {
+    for (auto first = runs.begin(); first != runs.end();) {
       const std::size_t index = first->file;
       wanted.clear();
-      for (; first != stretches.end() && first->file == index; ++first) wanted.push_back(first->bytes);
+      for (; first != runs.end() && first->file == index; ++first) wanted.push_back(first->bytes);
       const OpenFiles::Handle opened = files_.open(index);
       read_merged({.files = files_.list(), .index = index, .fd = opened.get(), .memory = opened.memory()},
                   wanted);
@@ -89,7 +89,7 @@ class StridedSource final : public Source {
   // How many of `ids`, of which `first` is the place of the first, follow one another in the file without
   // gaps.
   [[nodiscard]] std::size_t count_neighbours(std::span<const SampleId> ids,
-                                             const FileSamples::Place& first) const noexcept {
+                                             const FileSamples::SamplePlace& first) const noexcept {
     if (layout_.stride_bytes != fields_[0].row_bytes()) return 1;
     const std::int64_t most = samples_.count(first.file) - first.sample;
     std::size_t count = 1;
@@ -120,8 +120,8 @@ class StridedSource final : public Source {
 
 std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
   auto shared = SharedFiles::make(files, as_they_are(files));
-  const auto crew = files.shared_crew();
-  return made_together(*crew, "open files", [&] {
+  const auto context = files.shared_context();
+  return made_together(*context, "open files", [&] {
     return std::make_unique<StridedSource>(std::move(files), std::move(shared), std::move(layout));
   });
 }

@@ -312,7 +312,7 @@ std::shared_ptr<const Source> make_tar_source(FileList files, const TarOptions& 
   const bool is_open = options.fields.empty();
   std::vector<std::string> fields = options.fields;
   if (is_open) {
-    fields = made_on_first_rank(files.crew(), "look into the first tar file",
+    fields = made_on_first_rank(files.context(), "look into the first tar file",
                                 [&] { return extensions_of(files, options); });
   }
   const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
@@ -338,7 +338,7 @@ void TarOptions::validate() const {
 }
 
 std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
-  mpi::together(internal::files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
+  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
   return internal::make_tar_source(internal::files_of(catalog).with_sizes(), options);
 }
 

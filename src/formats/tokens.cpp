@@ -47,7 +47,7 @@ void TokensOptions::validate() const {
 }
 
 std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
-  mpi::together(internal::files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
+  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
   return internal::make_tokens_source(internal::files_of(catalog).with_sizes(), options);
 }
 

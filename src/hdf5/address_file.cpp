@@ -139,7 +139,7 @@ AddressFile::~AddressFile() {
   H5FDunregister(driver_);
 }
 
-std::optional<Place> AddressFile::chunk(hid_t dataset, const hsize_t* origin, std::string_view what) {
+std::optional<ChunkExtent> AddressFile::chunk(hid_t dataset, const hsize_t* origin, std::string_view what) {
   const auto guard = lock();
   hsize_t bytes = 0;
   if (H5Dget_chunk_storage_size(dataset, origin, &bytes) < 0) H5Eclear2(H5E_DEFAULT);
@@ -160,7 +160,7 @@ std::optional<Place> AddressFile::chunk(hid_t dataset, const hsize_t* origin, st
   trace_->is_on = false;
   check(status, what);
   if (trace_->last.bytes != bytes) fail(what);
-  return Place{trace_->last.address, bytes, filter_mask};
+  return ChunkExtent{trace_->last.address, bytes, filter_mask};
 }
 
 std::uint64_t AddressFile::stored_chunks(hid_t dataset, std::string_view what) const {

@@ -12,7 +12,7 @@
 namespace rota::hdf5 {
 
 /// Bytes of a file, counted from its very first byte (a user block included).
-struct Place {
+struct ChunkExtent {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint32_t filter_mask = 0;  ///< bit i set: filter i of the pipeline was left out
@@ -37,7 +37,7 @@ class AddressFile {
   /// it was never written, or cannot be looked up: HDF5 does not tell these apart, so compare how many are
   /// found with `stored_chunks`. `what` goes into the Error{io}, and the Error{corrupt} of one larger than
   /// the file.
-  std::optional<Place> chunk(hid_t dataset, const hsize_t* origin, std::string_view what);
+  std::optional<ChunkExtent> chunk(hid_t dataset, const hsize_t* origin, std::string_view what);
 
   /// How many chunks of `dataset` are stored, by a walk over their index. Throws Error{io}.
   [[nodiscard]] std::uint64_t stored_chunks(hid_t dataset, std::string_view what) const;
@@ -45,7 +45,7 @@ class AddressFile {
   /// What the driver and its owner share; for the driver.
   struct Trace {
     bool is_on = false;  // raw data is noted, not read
-    Place last;
+    ChunkExtent last;
   };
 
  private:

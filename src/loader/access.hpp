@@ -4,14 +4,14 @@
 #include <optional>
 #include <span>
 
-#include "loader/tally.hpp"
+#include "loader/skip_counter.hpp"
 #include "order/order.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::internal {
 
 /// A position, and what else it takes to go there.
-struct LoaderPlace {
+struct LoaderPosition {
   Position position;
   std::optional<MixtureState> mixture = {};  ///< of a loader that mixes
 };
@@ -19,14 +19,14 @@ struct LoaderPlace {
 /// What saves and restores know of a loader beyond its interface.
 class LoaderAccess {
  public:
-  [[nodiscard]] static Tally& tally(Loader& loader);
-  [[nodiscard]] static const Tally& tally(const Loader& loader);
+  [[nodiscard]] static SkipCounter& counter(Loader& loader);
+  [[nodiscard]] static const SkipCounter& counter(const Loader& loader);
   /// Of dataset `dataset`. Throws as Loader::first_id does.
   [[nodiscard]] static const Order& order(const Loader& loader, std::int64_t dataset = 0);
   /// Throws as Loader::seek where that would refuse to go to `place`. Goes nowhere.
-  static void require_place(const Loader& loader, const LoaderPlace& place);
+  static void require_place(const Loader& loader, const LoaderPosition& place);
   /// As Loader::cursors, of a place that the loader may go to.
-  static void cursors(const Loader& loader, const LoaderPlace& place, std::int64_t first,
+  static void cursors(const Loader& loader, const LoaderPosition& place, std::int64_t first,
                       std::span<std::int64_t> out);
 };
 

@@ -33,7 +33,7 @@ const internal::BatchMemory& Batch::memory() const { return internal::owned(memo
 
 std::int64_t Batch::size() const noexcept { return std::ssize(ids()); }
 std::int64_t Batch::real() const noexcept {
-  return static_cast<std::int64_t>(std::ranges::count(marks(), Mark::real));
+  return static_cast<std::int64_t>(std::ranges::count(kinds(), SlotKind::sample));
 }
 Position Batch::start() const { return memory().global.start; }
 std::int64_t Batch::global_size() const { return memory().global.size; }
@@ -42,8 +42,8 @@ std::int64_t Batch::global_real() const { return memory().global.real; }
 std::span<const SampleId> Batch::ids() const& noexcept {
   return memory_ ? std::span<const SampleId>(memory_->ids) : std::span<const SampleId>();
 }
-std::span<const Mark> Batch::marks() const& noexcept {
-  return memory_ ? std::span<const Mark>(memory_->marks) : std::span<const Mark>();
+std::span<const SlotKind> Batch::kinds() const& noexcept {
+  return memory_ ? std::span<const SlotKind>(memory_->kinds) : std::span<const SlotKind>();
 }
 std::span<const std::int64_t> Batch::epochs() const& noexcept {
   return memory_ ? std::span<const std::int64_t>(memory_->epochs) : std::span<const std::int64_t>();

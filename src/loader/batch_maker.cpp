@@ -48,21 +48,21 @@ bool is_refused(const Caught& error) { return error.code != ErrorCode::io && !er
 
 }  // namespace
 
-BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const Recipe& recipe,
+BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order,
                        const LoaderOptions& options, World world)
     : source_(std::move(source)),
       transform_(options.transform),
       seed_(options.seed),
       pool_(std::make_shared<BatchPool>(
-          transform_.fields.empty() ? recipe.fields : transform_.fields, options.allocator,
+          transform_.fields.empty() ? run_order.fields : transform_.fields, options.allocator,
           static_cast<std::size_t>(options.read_ahead_batches) + 1, options.read_ahead_bytes)),
       has_sizes_(any_ragged(pool_->fields())),
       skips_(options.bad_samples.policy == OnBadSample::skip),
       io_retries_(options.bad_samples.io_retries),
       retry_wait_(options.bad_samples.retry_wait),
-      source_fields_(std::make_shared<const std::vector<Field>>(recipe.fields)),
-      planner_(recipe, options, world) {
-  if (source_->is_shared()) holder_.emplace(*source_, recipe, options, world);
+      source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
+      planner_(run_order, options, world) {
+  if (source_->is_shared()) pins_.emplace(*source_, run_order, options, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
@@ -92,7 +92,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     let_go();
     return false;
   }
-  if (holder_) holder_->hold(out.global, out.held);
+  if (pins_) pins_->pin(out.global, out.pins);
   return true;
 }
 
@@ -121,7 +121,7 @@ std::string BatchMaker::name(SampleId id) const {
 }
 
 // The first slots of a part, side by side, of which none is bad; empty where there are no more.
-Part BatchMaker::good_run(const BatchMemory& batch, Part part) const noexcept {
+SlotRange BatchMaker::good_run(const BatchMemory& batch, SlotRange part) const noexcept {
   if (!skips_) return part;
   while (part.begin < part.end && is_bad(batch, part.begin)) ++part.begin;
   const std::size_t end = part.end;
@@ -132,15 +132,17 @@ Part BatchMaker::good_run(const BatchMemory& batch, Part part) const noexcept {
 // Does `work` for all slots of a part that are not bad; where that throws, for one after the other, to find
 // out which failed: throws for that one, by name, or passes it over.
 template <typename Work>
-void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, Part part, const Work& work) const {
-  for (Part run = good_run(batch, part); run.begin < run.end; run = good_run(batch, {run.end, part.end})) {
+void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange part,
+                           const Work& work) const {
+  for (SlotRange run = good_run(batch, part); run.begin < run.end;
+       run = good_run(batch, {run.end, part.end})) {
     try {
       work(run);
       continue;
     } catch (...) {
       const bool is_again = caught().code == ErrorCode::io && try_again(0);
       if (run.end - run.begin == 1 && !is_again) {
-        pass_over(verb, batch, run.begin, is_corrupt(caught()));
+        skip(verb, batch, run.begin, is_corrupt(caught()));
         continue;
       }
     }
@@ -152,11 +154,11 @@ template <typename Work>
 void BatchMaker::alone(std::string_view verb, BatchMemory& batch, std::size_t slot, const Work& work) const {
   for (int tries = 1;; ++tries) {
     try {
-      return work(Part{slot, slot + 1});
+      return work(SlotRange{slot, slot + 1});
     } catch (...) {
       const Caught error = caught();
       if (error.code == ErrorCode::io && try_again(tries)) continue;
-      return pass_over(verb, batch, slot, is_corrupt(error));
+      return skip(verb, batch, slot, is_corrupt(error));
     }
   }
 }
@@ -170,8 +172,7 @@ bool BatchMaker::try_again(int tries) const {
 
 // Where an exception is at hand that the sample of `slot` has caused: notes that it is bad, if it
 // `can_be_bad` and may be skipped, else throws it on, by name.
-void BatchMaker::pass_over(std::string_view verb, BatchMemory& batch, std::size_t slot,
-                           bool can_be_bad) const {
+void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slot, bool can_be_bad) const {
   const Caught error = caught();
   const SampleId id = batch.ids[slot];
   if (!skips_ || !can_be_bad) {
@@ -179,11 +180,11 @@ void BatchMaker::pass_over(std::string_view verb, BatchMemory& batch, std::size_
   }
   batch.bad[slot] = std::make_unique<const BadSlot>(
       BadSlot{.where = source_->where(id), .error = fmt::format("{}: {}", verb, error.message)});
-  if (batch.marks[slot] == Mark::real) batch.marks[slot] = Mark::skipped;
+  if (batch.kinds[slot] == SlotKind::sample) batch.kinds[slot] = SlotKind::skipped;
 }
 
 // Zeros for what is bad.
-void BatchMaker::blank(BatchMemory& batch, Part part) const {
+void BatchMaker::blank(BatchMemory& batch, SlotRange part) const {
   const BatchView made = batch.store.view();
   for (std::size_t slot = part.begin; slot < part.end; ++slot) {
     for (std::size_t f = 0; is_bad(batch, slot) && f < batch.store.fields().size(); ++f) {
@@ -192,21 +193,21 @@ void BatchMaker::blank(BatchMemory& batch, Part part) const {
   }
 }
 
-std::span<const SampleId> BatchMaker::ids(const BatchMemory& batch, Part part) noexcept {
+std::span<const SampleId> BatchMaker::ids(const BatchMemory& batch, SlotRange part) noexcept {
   return std::span(batch.ids).subspan(part.begin, part.end - part.begin);
 }
 
-void BatchMaker::size(BatchMemory& batch, Part part, Scratch& scratch) const {
+void BatchMaker::size(BatchMemory& batch, SlotRange part, Scratch& scratch) const {
   if (part.begin != part.end) read_sizes(source(scratch), batch, part, batch.store, part.begin);
 }
 
 // Into `store`, whose sample `begin` is in the first slot of the part.
-void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, Part part, FieldStore& store,
+void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, SlotRange part, FieldStore& store,
                             std::size_t begin) const {
   for (std::size_t f = 0; f < store.fields().size(); ++f) {
     if (!store.fields()[f].ragged) continue;
     const auto rows = store.rows(f).subspan(begin, part.end - part.begin);
-    by_sample("size", batch, part, [&](Part run) {
+    by_sample("size", batch, part, [&](SlotRange run) {
       source.rows(ids(batch, run), f, rows.subspan(run.begin - part.begin, run.end - run.begin));
     });
   }
@@ -218,13 +219,13 @@ void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, Part part,
 }
 
 // `out` is of the slots of the part.
-void BatchMaker::read(const Source& source, BatchMemory& batch, Part part, const BatchView& out) const {
-  by_sample("read", batch, part, [&](Part run) {
+void BatchMaker::read(const Source& source, BatchMemory& batch, SlotRange part, const BatchView& out) const {
+  by_sample("read", batch, part, [&](SlotRange run) {
     source.read(ids(batch, run), out.part(run.begin - part.begin, run.end - run.begin));
   });
 }
 
-void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerStats& stats) const {
+void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const {
   const auto start = std::chrono::steady_clock::now();
   fill(batch, part, scratch);
   const BatchView made = batch.store.view().part(part.begin, part.end - part.begin);
@@ -233,7 +234,7 @@ void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerSta
   stats.read_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch) const {
+void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch) const {
   const std::size_t count = part.end - part.begin;
   if (count == 0) return;
   const Source& source = this->source(scratch);
@@ -255,7 +256,7 @@ void BatchMaker::fill(BatchMemory& batch, Part part, Scratch& scratch) const {
   if (skips_) blank(batch, part);
 }
 
-void BatchMaker::transform(BatchMemory& batch, Part part, const BatchView& in, Scratch& scratch) const {
+void BatchMaker::transform(BatchMemory& batch, SlotRange part, const BatchView& in, Scratch& scratch) const {
   const BatchView made = batch.store.view();
   for (std::size_t slot = part.begin; slot < part.end; ++slot) {
     if (is_bad(batch, slot)) continue;
@@ -273,7 +274,7 @@ void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratc
   try {
     transform_.apply(context, {*source_fields_, scratch.in}, {pool_->fields(), scratch.out});
   } catch (...) {
-    pass_over("transform", batch, slot, is_refused(caught()));
+    skip("transform", batch, slot, is_refused(caught()));
   }
 }
 

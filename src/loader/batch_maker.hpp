@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "loader/batch_memory.hpp"
-#include "loader/group_holder.hpp"
+#include "loader/group_pins.hpp"
 #include "loader/planner.hpp"
 #include "loader/retry_pause.hpp"
 #include "rota/loader.hpp"
@@ -32,7 +32,7 @@ struct Scratch {
 /// where the options have it so: its slot is marked, and filled with zeros.
 class BatchMaker {
  public:
-  BatchMaker(std::shared_ptr<const Source> source, const Recipe& recipe, const LoaderOptions& options,
+  BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order, const LoaderOptions& options,
              World world);
 
   [[nodiscard]] const std::shared_ptr<BatchPool>& pool() const noexcept { return pool_; }
@@ -44,18 +44,18 @@ class BatchMaker {
   void rescale(World world) noexcept {
     planner_.rescale(world);
     ++worlds_;
-    if (holder_) holder_->rescale(world);
+    if (pins_) pins_->rescale(world);
   }
   void set_global_batch_size(std::int64_t size) noexcept { planner_.set_global_batch_size(size); }
-  void mix(const Recipe& recipe, const LoaderOptions& options) { planner_.mix(recipe, options); }
+  void mix(const RunOrder& run_order, const LoaderOptions& options) { planner_.mix(run_order, options); }
   /// Holds nothing more in shared memory but for batches in the making. None may be planned meanwhile.
   void let_go() {
-    if (holder_) holder_->let_go();
+    if (pins_) pins_->let_go();
   }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
-  void size(BatchMemory& batch, Part part, Scratch& scratch) const;
+  void size(BatchMemory& batch, SlotRange part, Scratch& scratch) const;
   /// Ends all waiting for another try: batches in the making are not wanted any more. Until `resume`.
   void cut_retries_short() noexcept { pause_.cut_short(); }
   void resume_retries() noexcept { pause_.resume(); }
@@ -63,27 +63,27 @@ class BatchMaker {
   [[nodiscard]] std::int64_t retries() const noexcept { return retries_; }
 
   /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
-  void fill(BatchMemory& batch, Part part, Scratch& scratch, WorkerStats& stats) const;
+  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const;
 
  private:
-  void fill(BatchMemory& batch, Part part, Scratch& scratch) const;
+  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch) const;
   [[nodiscard]] const Source& source(Scratch& scratch) const;
   template <typename Work>
-  void by_sample(std::string_view verb, BatchMemory& batch, Part part, const Work& work) const;
+  void by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work) const;
   template <typename Work>
   void alone(std::string_view verb, BatchMemory& batch, std::size_t slot, const Work& work) const;
   [[nodiscard]] bool try_again(int tries) const;
-  [[nodiscard]] Part good_run(const BatchMemory& batch, Part part) const noexcept;
+  [[nodiscard]] SlotRange good_run(const BatchMemory& batch, SlotRange part) const noexcept;
   [[nodiscard]] bool is_bad(const BatchMemory& batch, std::size_t slot) const noexcept {
     return skips_ && batch.bad[slot] != nullptr;
   }
-  void pass_over(std::string_view verb, BatchMemory& batch, std::size_t slot, bool can_be_bad) const;
-  void blank(BatchMemory& batch, Part part) const;
-  [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, Part part) noexcept;
-  void read(const Source& source, BatchMemory& batch, Part part, const BatchView& out) const;
-  void transform(BatchMemory& batch, Part part, const BatchView& in, Scratch& scratch) const;
+  void skip(std::string_view verb, BatchMemory& batch, std::size_t slot, bool can_be_bad) const;
+  void blank(BatchMemory& batch, SlotRange part) const;
+  [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, SlotRange part) noexcept;
+  void read(const Source& source, BatchMemory& batch, SlotRange part, const BatchView& out) const;
+  void transform(BatchMemory& batch, SlotRange part, const BatchView& in, Scratch& scratch) const;
   void transform(BatchMemory& batch, std::size_t slot, Scratch& scratch) const;
-  void read_sizes(const Source& source, BatchMemory& batch, Part part, FieldStore& store,
+  void read_sizes(const Source& source, BatchMemory& batch, SlotRange part, FieldStore& store,
                   std::size_t begin) const;
   [[nodiscard]] std::string name(SampleId id) const;
 
@@ -99,8 +99,8 @@ class BatchMaker {
   mutable RetryPause pause_;
   mutable std::atomic<std::int64_t> retries_ = 0;
   std::shared_ptr<const std::vector<Field>> source_fields_;
-  Planner planner_;                    // used by plan alone, as is the next
-  std::optional<GroupHolder> holder_;  // of a source whose files are shared
+  Planner planner_;                // used by plan alone, as is the next
+  std::optional<GroupPins> pins_;  // of a source whose files are shared
 };
 
 }  // namespace rota::internal

@@ -27,12 +27,12 @@ struct BatchMemory : Slots {
   /// Lets go all that it keeps while it is in use.
   void close() noexcept {
     store.close();
-    held.clear();
+    pins.clear();
   }
 
   FieldStore store;
   /// Keeps what is read for it in shared memory, until it is handed over.
-  std::vector<std::shared_ptr<const void>> held;
+  std::vector<std::shared_ptr<const void>> pins;
   /// What is bad: [size] where bad samples may be skipped, else empty. A slot belongs to one thread at a
   /// time.
   std::vector<std::unique_ptr<const BadSlot>> bad;

@@ -85,7 +85,7 @@ Buffer BufferPool::take(std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     if (Buffer found = find(bytes); found.data() != nullptr) return found;
-    held_bytes_ += wanted;
+    all_bytes_ += wanted;
     largest_bytes_ = std::max(largest_bytes_, wanted);
     surplus = take_surplus();
   }
@@ -94,7 +94,7 @@ Buffer BufferPool::take(std::size_t bytes) {
     return {allocator_, wanted};
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    held_bytes_ -= wanted;
+    all_bytes_ -= wanted;
     throw;
   }
 }
@@ -105,11 +105,11 @@ void BufferPool::give_back(Buffer buffer) noexcept {
   try {
     unused_.reserve(unused_.size() + 1);
   } catch (const std::bad_alloc&) {
-    held_bytes_ -= buffer.bytes();
+    all_bytes_ -= buffer.bytes();
     return;
   }
-  if (holds_too_much()) {
-    held_bytes_ -= buffer.bytes();
+  if (keeps_too_much()) {
+    all_bytes_ -= buffer.bytes();
   } else {
     unused_.push_back(std::move(buffer));
   }
@@ -131,8 +131,8 @@ Buffer BufferPool::find(std::size_t bytes) noexcept {
 
 std::vector<Buffer> BufferPool::take_surplus() {
   std::vector<Buffer> surplus;
-  while (!unused_.empty() && holds_too_much()) {
-    held_bytes_ -= unused_.back().bytes();
+  while (!unused_.empty() && keeps_too_much()) {
+    all_bytes_ -= unused_.back().bytes();
     surplus.push_back(std::move(unused_.back()));
     unused_.pop_back();
   }

@@ -47,14 +47,12 @@ class BufferPool {
  private:
   [[nodiscard]] Buffer find(std::size_t bytes) noexcept;
   [[nodiscard]] std::vector<Buffer> take_surplus();
-  [[nodiscard]] bool holds_too_much() const noexcept {
-    return held_bytes_ > most_bytes_ + 4 * largest_bytes_;
-  }
+  [[nodiscard]] bool keeps_too_much() const noexcept { return all_bytes_ > most_bytes_ + 4 * largest_bytes_; }
 
   std::shared_ptr<const Allocator> allocator_;
   std::size_t most_bytes_;
   std::mutex mutex_;
-  std::size_t held_bytes_ = 0;     // of all buffers, in use or not
+  std::size_t all_bytes_ = 0;      // of all buffers, in use or not
   std::size_t largest_bytes_ = 0;  // of those that there were
   std::vector<Buffer> unused_;
 };

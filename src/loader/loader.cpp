@@ -6,9 +6,9 @@
 
 #include "loader/access.hpp"
 #include "loader/planner.hpp"
-#include "loader/recipe.hpp"
 #include "loader/ring.hpp"
-#include "loader/tally.hpp"
+#include "loader/run_order.hpp"
+#include "loader/skip_counter.hpp"
 #include "mpi/job.hpp"
 #include "rota/error.hpp"
 #include "values/owned.hpp"
@@ -17,28 +17,30 @@ namespace rota {
 
 using internal::BatchMaker;
 using internal::BatchMemory;
-using internal::LoaderPlace;
+using internal::LoaderPosition;
 using internal::Order;
 using internal::quantise;
-using internal::Recipe;
 using internal::Ring;
+using internal::RunOrder;
 using internal::Schedule;
-using internal::Tally;
+using internal::SkipCounter;
 using internal::WeightedTurns;
 
 class Loader::Impl {
  public:
   using Owner = std::unique_ptr<Impl, internal::DeleteWhereMade>;
-  static Owner make(std::shared_ptr<const Source> source, Recipe recipe, LoaderOptions options, World world);
+  static Owner make(std::shared_ptr<const Source> source, RunOrder run_order, LoaderOptions options,
+                    World world);
 
-  Impl(std::shared_ptr<const Source> source, Recipe recipe, Tally tally, LoaderOptions options, World world)
+  Impl(std::shared_ptr<const Source> source, RunOrder run_order, SkipCounter counter, LoaderOptions options,
+       World world)
       : source_(std::move(source)),
-        recipe_(std::move(recipe)),
+        run_order_(std::move(run_order)),
         options_(std::move(options)),
         world_(world),
         fetched_before_(source_->fetched()),
-        tally_(std::move(tally)),
-        maker_(source_, recipe_, options_, world),
+        counter_(std::move(counter)),
+        maker_(source_, run_order_, options_, world),
         scratch_(maker_.make_scratch(0)) {
     if (options_.workers > 0) ring_.emplace(maker_, options_, position_);
   }
@@ -52,24 +54,24 @@ class Loader::Impl {
   void rescale(World world);
   void rescale(World world, const mpi::Communicator& comm);
   void set_global_batch_size(std::int64_t size);
-  void require_place(const LoaderPlace& place) const;
-  void cursors(const LoaderPlace& place, std::int64_t first, std::span<std::int64_t> out) const;
+  void require_place(const LoaderPosition& place) const;
+  void cursors(const LoaderPosition& place, std::int64_t first, std::span<std::int64_t> out) const;
   [[nodiscard]] LoaderStats stats() const;
 
   [[nodiscard]] const Position& position() const noexcept { return position_; }
   [[nodiscard]] const MixtureState* mixture() const noexcept {
-    return recipe_.mixing ? &recipe_.mixing->turns.state() : nullptr;
+    return run_order_.mix_plan ? &run_order_.mix_plan->turns.state() : nullptr;
   }
-  [[nodiscard]] LoaderPlace place() const {
-    LoaderPlace place{.position = position_};
+  [[nodiscard]] LoaderPosition place() const {
+    LoaderPosition place{.position = position_};
     if (mixture() != nullptr) place.mixture = *mixture();
     return place;
   }
   [[nodiscard]] World world() const noexcept { return world_; }
   [[nodiscard]] const LoaderOptions& options() const noexcept { return options_; }
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
-  [[nodiscard]] const Recipe& recipe() const noexcept { return recipe_; }
-  [[nodiscard]] Tally& tally() noexcept { return tally_; }
+  [[nodiscard]] const RunOrder& run_order() const noexcept { return run_order_; }
+  [[nodiscard]] SkipCounter& counter() noexcept { return counter_; }
   [[nodiscard]] Fingerprint fingerprint() const {
     if (!fingerprint_) fingerprint_ = source_->fingerprint();
     return *fingerprint_;
@@ -83,10 +85,10 @@ class Loader::Impl {
   template <typename Change>
   void restart(Change change);
   template <typename Change>
-  void go_on_elsewhere(Change change);
+  void change_and_restart(Change change);
 
   std::shared_ptr<const Source> source_;
-  Recipe recipe_;
+  RunOrder run_order_;
   LoaderOptions options_;
   World world_;
   mutable std::optional<Fingerprint> fingerprint_;
@@ -94,7 +96,7 @@ class Loader::Impl {
   bool has_failed_ = false;  // the last next() threw
   Fetched fetched_before_;
   LoaderStats stats_;
-  Tally tally_;
+  SkipCounter counter_;
   BatchMaker maker_;
   internal::Scratch scratch_;  // of the caller's thread, where there are no workers
   WorkerStats inline_stats_;
@@ -104,19 +106,19 @@ class Loader::Impl {
 NextBatch<Batch> Loader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
   if (has_failed_) restart([] {});  // only now: what the caller did since may have mended it
-  tally_.begin_step();
+  counter_.begin_step();
   std::unique_ptr<BatchMemory> batch = make();
   stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!batch) {
-    tally_.end_run();
+    counter_.end_run();
     return std::nullopt;
   }
   position_ = batch->global.next;
-  batch->held.clear();
+  batch->pins.clear();
   ++stats_.batches;
   stats_.samples += std::ssize(batch->ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
-  stats_.skipped += tally_.end_step(*batch);
+  stats_.skipped += counter_.end_step(*batch);
   return maker_.pool()->wrap(std::move(batch));
 }
 
@@ -127,7 +129,7 @@ std::unique_ptr<BatchMemory> Loader::Impl::make() {
     has_failed_ = false;
     return batch;
   } catch (...) {
-    tally_.fail_step(std::current_exception());
+    counter_.fail_step(std::current_exception());
     throw;
   }
 }
@@ -138,7 +140,7 @@ void Loader::Impl::warm_up() {
 }
 
 std::optional<BatchSlot> Loader::Impl::when(SampleId id, std::int64_t epoch) const {
-  const std::int64_t samples = recipe_.firsts.back();
+  const std::int64_t samples = run_order_.firsts.back();
   if (id.value < 0 || id.value >= samples || epoch < 0) {
     throw Error(
         ErrorCode::out_of_range,
@@ -147,13 +149,13 @@ std::optional<BatchSlot> Loader::Impl::when(SampleId id, std::int64_t epoch) con
                     id.value, epoch, samples - 1));
   }
   // Not the maker's planner, which a worker may be using.
-  return internal::Planner(recipe_, options_, world_).when(position_, id, epoch);
+  return internal::Planner(run_order_, options_, world_).when(position_, id, epoch);
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
   auto batch = maker_.pool()->take();
   if (!maker_.plan(position_, *batch)) return nullptr;
-  const internal::Part all{0, batch->ids.size()};
+  const internal::SlotRange all{0, batch->ids.size()};
   if (maker_.has_sizes()) {
     maker_.size(*batch, all, scratch_);
     batch->store.sum_rows();
@@ -175,8 +177,8 @@ void Loader::Impl::restart(Change change) {
 
 // As all ranks do, at the same step.
 template <typename Change>
-void Loader::Impl::go_on_elsewhere(Change change) {
-  tally_.go_elsewhere();
+void Loader::Impl::change_and_restart(Change change) {
+  counter_.forget_failed_step();
   restart([&] {
     maker_.let_go();
     change(maker_);
@@ -195,7 +197,7 @@ void Loader::Impl::check(const Position& position, const MixtureState* mixture) 
                     "from 0 to 2^62",
                     position.epoch, position.consumed, position.step, changed_at));
   }
-  const std::int64_t samples = recipe_.orders.front().plan().samples();
+  const std::int64_t samples = run_order_.orders.front().plan().samples();
   if (!position.is_countable() || position.consumed > samples) {
     throw Error(
         ErrorCode::out_of_range,
@@ -208,19 +210,19 @@ void Loader::Impl::check(const Position& position, const MixtureState* mixture) 
 void Loader::Impl::seek(const Position& position) {
   check(position, mixture());
   position_ = position;
-  go_on_elsewhere([](auto&) {});
+  change_and_restart([](auto&) {});
 }
 
 void Loader::Impl::seek(const Position& position, const MixtureState& state) {
   require_mixture("seek", state.weights.size());
   WeightedTurns turns(state);
   check(position, &state);
-  recipe_.mixing->turns = std::move(turns);
+  run_order_.mix_plan->turns = std::move(turns);
   position_ = position;
-  go_on_elsewhere([&](auto& planner) { planner.mix(recipe_, options_); });
+  change_and_restart([&](auto& planner) { planner.mix(run_order_, options_); });
 }
 
-void Loader::Impl::require_place(const LoaderPlace& place) const {
+void Loader::Impl::require_place(const LoaderPosition& place) const {
   if (place.mixture) {
     require_mixture("seek", place.mixture->weights.size());
     static_cast<void>(WeightedTurns(*place.mixture));
@@ -230,28 +232,29 @@ void Loader::Impl::require_place(const LoaderPlace& place) const {
 
 void Loader::Impl::set_weights(std::span<const double> weights) {
   require_mixture("set weights", weights.size());
-  WeightedTurns& turns = recipe_.mixing->turns;
+  WeightedTurns& turns = run_order_.mix_plan->turns;
   turns = WeightedTurns(turns.changed(quantise(weights), position_.consumed));
-  go_on_elsewhere([&](auto& planner) { planner.mix(recipe_, options_); });
+  change_and_restart([&](auto& planner) { planner.mix(run_order_, options_); });
 }
 
 void Loader::Impl::require_mixture(std::string_view verb, std::size_t datasets) const {
-  if (recipe_.mixing && datasets == recipe_.orders.size()) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} of a mixture of {} datasets: this loader {}", verb, datasets,
-                          recipe_.mixing ? fmt::format("mixes {}", recipe_.orders.size()) : "mixes none"));
+  if (run_order_.mix_plan && datasets == run_order_.orders.size()) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{} of a mixture of {} datasets: this loader {}", verb, datasets,
+                  run_order_.mix_plan ? fmt::format("mixes {}", run_order_.orders.size()) : "mixes none"));
 }
 
 void Loader::Impl::rescale(World world) {
   world.validate();
   world_ = world;
-  go_on_elsewhere([&](auto& planner) { planner.rescale(world); });
+  change_and_restart([&](auto& planner) { planner.rescale(world); });
 }
 
 void Loader::Impl::rescale(World world, const mpi::Communicator& comm) {
   mpi::together(comm, "rescale a loader", [&] { world.validate(); });
   rescale(world);
-  tally_.count_with(comm);
+  counter_.count_with(comm);
 }
 
 void Loader::Impl::set_global_batch_size(std::int64_t size) {
@@ -259,16 +262,17 @@ void Loader::Impl::set_global_batch_size(std::int64_t size) {
   changed.global_batch_size = size;
   changed.validate();
   options_.global_batch_size = size;
-  go_on_elsewhere([&](auto& planner) { planner.set_global_batch_size(size); });
+  change_and_restart([&](auto& planner) { planner.set_global_batch_size(size); });
 }
 
-void Loader::Impl::cursors(const LoaderPlace& place, std::int64_t first, std::span<std::int64_t> out) const {
+void Loader::Impl::cursors(const LoaderPosition& place, std::int64_t first,
+                           std::span<std::int64_t> out) const {
   // Not the maker's schedule, which a worker may be using.
   if (place.mixture) {
-    internal::MixtureSchedule(recipe_.orders, recipe_.mixing->rules, WeightedTurns(*place.mixture))
+    internal::MixtureSchedule(run_order_.orders, run_order_.mix_plan->rules, WeightedTurns(*place.mixture))
         .cursors(place.position, first, out);
   } else {
-    Schedule(recipe_.orders.front(), options_.tail, options_.epochs).cursors(place.position, first, out);
+    Schedule(run_order_.orders.front(), options_.tail, options_.epochs).cursors(place.position, first, out);
   }
 }
 
@@ -295,13 +299,13 @@ std::shared_ptr<const Source> joined(const Mixture& mixture) {
 }
 
 // Datasets that were asked twice.
-void require_same_size(const Source& joined, const Recipe& recipe) {
-  if (joined.size() == recipe.firsts.back()) return;
+void require_same_size(const Source& joined, const RunOrder& run_order) {
+  if (joined.size() == run_order.firsts.back()) return;
   throw Error(
       ErrorCode::callback,
       fmt::format("mix datasets: they said that they have {} samples, and then {}; size() of a source must "
                   "not change",
-                  joined.size(), recipe.firsts.back()));
+                  joined.size(), run_order.firsts.back()));
 }
 
 std::size_t dataset_index(const Loader& loader, std::int64_t dataset) {
@@ -332,46 +336,48 @@ void run_with_others(const BadSamples& bad, const std::function<void()>& work) {
 }
 
 // Checks what a loader is to be made of.
-Recipe checked(const LoaderOptions& options, const World& world, const std::function<Recipe()>& make_recipe) {
-  std::optional<Recipe> recipe;
+RunOrder checked(const LoaderOptions& options, const World& world,
+                 const std::function<RunOrder()>& make_run_order) {
+  std::optional<RunOrder> run_order;
   run_with_others(options.bad_samples, [&] {
     options.validate();
     world.validate();
-    recipe.emplace(make_recipe());
+    run_order.emplace(make_run_order());
   });
-  return *std::move(recipe);
+  return *std::move(run_order);
 }
 
 }  // namespace
 
-Loader::Impl::Owner Loader::Impl::make(std::shared_ptr<const Source> source, Recipe recipe,
+Loader::Impl::Owner Loader::Impl::make(std::shared_ptr<const Source> source, RunOrder run_order,
                                        LoaderOptions options, World world) {
   const BadSamples bad = options.bad_samples;
-  Tally tally(bad);  // before what may fail on one rank alone
+  SkipCounter counter(bad);  // before what may fail on one rank alone
   Owner impl;
   run_with_others(bad, [&] {
-    impl.reset(new Impl(std::move(source), std::move(recipe), std::move(tally), std::move(options), world));
+    impl.reset(
+        new Impl(std::move(source), std::move(run_order), std::move(counter), std::move(options), world));
   });
   return impl;
 }
 
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world) {
-  Recipe recipe = checked(options, world, [&] {
-    if (source) return Recipe(*source, options);
+  RunOrder run_order = checked(options, world, [&] {
+    if (source) return RunOrder(*source, options);
     throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
   });
-  impl_ = Impl::make(std::move(source), std::move(recipe), std::move(options), world);
+  impl_ = Impl::make(std::move(source), std::move(run_order), std::move(options), world);
 }
 Loader::Loader(const Mixture& mixture, LoaderOptions options, World world) {
   std::shared_ptr<const Source> source;
-  Recipe recipe = checked(options, world, [&] {
+  RunOrder run_order = checked(options, world, [&] {
     mixture.validate();
     source = joined(mixture);
-    Recipe made(mixture, options);
+    RunOrder made(mixture, options);
     require_same_size(*source, made);
     return made;
   });
-  impl_ = Impl::make(std::move(source), std::move(recipe), std::move(options), world);
+  impl_ = Impl::make(std::move(source), std::move(run_order), std::move(options), world);
 }
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
     : Loader(std::move(source), std::move(options), world_alone()) {}
@@ -400,27 +406,27 @@ World Loader::world() const { return impl().world(); }
 const LoaderOptions& Loader::options() const { return impl().options(); }
 const Source& Loader::source() const { return impl().source(); }
 Fingerprint Loader::fingerprint() const { return impl().fingerprint(); }
-std::int64_t Loader::datasets() const { return std::ssize(impl().recipe().orders); }
+std::int64_t Loader::datasets() const { return std::ssize(impl().run_order().orders); }
 SampleId Loader::first_id(std::int64_t dataset) const {
-  return {impl().recipe().first_id(dataset_index(*this, dataset))};
+  return {impl().run_order().first_id(dataset_index(*this, dataset))};
 }
 void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const {
   impl().cursors(impl().place(), first, out);
 }
 LoaderStats Loader::stats() const { return impl().stats(); }
-const SkippedSamples& Loader::skipped() const { return internal::LoaderAccess::tally(*this).skipped(); }
+const SkippedSamples& Loader::skipped() const { return internal::LoaderAccess::counter(*this).skipped(); }
 
 namespace internal {
 
-Tally& LoaderAccess::tally(Loader& loader) { return loader.impl().tally(); }
-const Tally& LoaderAccess::tally(const Loader& loader) { return loader.impl().tally(); }
+SkipCounter& LoaderAccess::counter(Loader& loader) { return loader.impl().counter(); }
+const SkipCounter& LoaderAccess::counter(const Loader& loader) { return loader.impl().counter(); }
 const Order& LoaderAccess::order(const Loader& loader, std::int64_t dataset) {
-  return loader.impl().recipe().orders[dataset_index(loader, dataset)];
+  return loader.impl().run_order().orders[dataset_index(loader, dataset)];
 }
-void LoaderAccess::require_place(const Loader& loader, const LoaderPlace& place) {
+void LoaderAccess::require_place(const Loader& loader, const LoaderPosition& place) {
   loader.impl().require_place(place);
 }
-void LoaderAccess::cursors(const Loader& loader, const LoaderPlace& place, std::int64_t first,
+void LoaderAccess::cursors(const Loader& loader, const LoaderPosition& place, std::int64_t first,
                            std::span<std::int64_t> out) {
   loader.impl().cursors(place, first, out);
 }

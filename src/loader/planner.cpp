@@ -7,21 +7,22 @@
 
 namespace rota::internal {
 
-Planner::AnySchedule Planner::make_schedule(const Recipe& recipe, const LoaderOptions& options) {
-  if (!recipe.mixing) return Schedule(recipe.orders.front(), options.tail, options.epochs);
-  return MixtureSchedule(recipe.orders, recipe.mixing->rules, recipe.mixing->turns);
+Planner::AnySchedule Planner::make_schedule(const RunOrder& run_order, const LoaderOptions& options) {
+  if (!run_order.mix_plan) return Schedule(run_order.orders.front(), options.tail, options.epochs);
+  return MixtureSchedule(run_order.orders, run_order.mix_plan->rules, run_order.mix_plan->turns);
 }
 
-Planner::Planner(const Recipe& recipe, const LoaderOptions& options, World world)
-    : schedule_(make_schedule(recipe, options)),
+Planner::Planner(const RunOrder& run_order, const LoaderOptions& options, World world)
+    : schedule_(make_schedule(run_order, options)),
       shards_(options.shards),
       global_batch_size_(options.global_batch_size),
       world_(world),
       rank_split_(options.rank_split),
       worker_split_(options.worker_split),
       workers_(std::max(options.workers, 1)) {
-  for (std::size_t d = 0; d < recipe.orders.size(); ++d) {
-    datasets_.push_back({.order = recipe.orders[d], .first_id = recipe.first_id(d), .epoch = std::nullopt});
+  for (std::size_t d = 0; d < run_order.orders.size(); ++d) {
+    datasets_.push_back(
+        {.order = run_order.orders[d], .first_id = run_order.first_id(d), .epoch = std::nullopt});
   }
 }
 
@@ -38,26 +39,26 @@ bool Planner::plan(const Position& at, Slots& out) {
   }
   const std::size_t count = out.slots.size();
   out.ids.resize(count);
-  out.marks.clear();
+  out.kinds.clear();
   out.epochs.clear();
   out.datasets.clear();
   for (auto first = spans_.cbegin(); first != spans_.cend();) {
-    const auto last = std::find_if(first, spans_.cend(), [&](const Span& span) {
+    const auto last = std::find_if(first, spans_.cend(), [&](const ShardSpan& span) {
       return span.epoch != first->epoch || span.dataset != first->dataset;
     });
     Dataset& dataset = datasets_[static_cast<std::size_t>(first->dataset)];
     if (!dataset.epoch || dataset.epoch->epoch() != first->epoch) {
       dataset.epoch.emplace(dataset.order.epoch(first->epoch));
     }
-    const std::size_t slot = out.marks.size();
+    const std::size_t slot = out.kinds.size();
     dataset.epoch->samples(std::span(first, last), out.ids.data() + slot);
     for (; first != last; ++first) {
       const auto length = static_cast<std::size_t>(first->count);
-      out.marks.insert(out.marks.end(), length, first->mark);
+      out.kinds.insert(out.kinds.end(), length, first->kind);
       out.epochs.insert(out.epochs.end(), length, first->epoch);
       out.datasets.insert(out.datasets.end(), length, first->dataset);
     }
-    for (std::size_t i = slot; i < out.marks.size(); ++i) out.ids[i].value += dataset.first_id;
+    for (std::size_t i = slot; i < out.kinds.size(); ++i) out.ids[i].value += dataset.first_id;
   }
   deal(out);
   return true;
@@ -78,7 +79,7 @@ void Planner::take_shards(Slots& out) {
   spans_.clear();
   out.slots.clear();
   std::int64_t slot = 0;
-  for (const Span& span : all_) {
+  for (const ShardSpan& span : all_) {
     if (span.shard.value % world_.size == world_.rank) {
       spans_.push_back(span);
       for (std::int64_t i = 0; i < span.count; ++i) out.slots.push_back(slot + i);
@@ -95,9 +96,9 @@ void Planner::take_turns(Slots& out) {
   out.slots.clear();
   std::int64_t slot = world_.rank;
   std::int64_t begin = 0;  // of the span at hand
-  for (const Span& span : all_) {
+  for (const ShardSpan& span : all_) {
     for (; slot < begin + span.count; slot += world_.size) {
-      Span& own = spans_.emplace_back(span);
+      ShardSpan& own = spans_.emplace_back(span);
       own.position += slot - begin;
       own.count = 1;
       out.slots.push_back(slot);
@@ -125,7 +126,7 @@ void Planner::deal(Slots& out) const {
 void Planner::deal_shards(Slots& out) const {
   const std::int64_t ranks = rank_split_ == Split::by_shard ? world_.size : 1;
   std::size_t begin = 0;
-  for (const Span& span : spans_) {
+  for (const ShardSpan& span : spans_) {
     const std::size_t end = begin + static_cast<std::size_t>(span.count);
     auto& parts = out.parts[static_cast<std::size_t>(span.shard.value / ranks % workers_)];
     if (!parts.empty() && parts.back().end == begin) {
@@ -165,13 +166,13 @@ std::optional<BatchSlot> Planner::when(const Position& at, SampleId id, std::int
   };
   if (!start || !start->is_countable() || !std::visit(is_there, schedule_)) return std::nullopt;
   std::visit([&](auto& schedule) { schedule.slice(batch, 0, batch.size, all_); }, schedule_);
-  const Seat seat = datasets_[d].order.epoch(epoch).seat(id);
+  const ShardPosition found = datasets_[d].order.epoch(epoch).locate(id);
   std::int64_t slot = 0;
-  for (const Span& span : all_) {
-    const std::int64_t offset = seat.position - span.position;
-    if (span.mark == Mark::real && static_cast<std::size_t>(span.dataset) == d && span.epoch == epoch &&
-        span.shard == seat.shard && offset >= 0 && offset < span.count) {
-      return BatchSlot{start->step, rank_of(slot + offset, batch.size, seat.shard), slot + offset};
+  for (const ShardSpan& span : all_) {
+    const std::int64_t offset = found.position - span.position;
+    if (span.kind == SlotKind::sample && static_cast<std::size_t>(span.dataset) == d && span.epoch == epoch &&
+        span.shard == found.shard && offset >= 0 && offset < span.count) {
+      return BatchSlot{start->step, rank_of(slot + offset, batch.size, found.shard), slot + offset};
     }
     slot += span.count;
   }

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "loader/recipe.hpp"
+#include "loader/run_order.hpp"
 #include "order/mixture_schedule.hpp"
 #include "order/order.hpp"
 #include "order/schedule.hpp"
@@ -14,7 +14,7 @@
 namespace rota::internal {
 
 /// Samples [begin, end) of a rank's slice.
-struct Part {
+struct SlotRange {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
@@ -24,21 +24,23 @@ struct Slots {
   GlobalBatch global;
   std::vector<std::int64_t> slots;  // of the global batch
   std::vector<SampleId> ids;
-  std::vector<Mark> marks;
+  std::vector<SlotKind> kinds;
   std::vector<std::int64_t> epochs;
   std::vector<std::int32_t> datasets;
-  std::vector<std::vector<Part>> parts;  // of each worker; of the caller, where there are none
+  std::vector<std::vector<SlotRange>> parts;  // of each worker; of the caller, where there are none
 };
 
 /// Finds out which samples a rank has in each batch. One thread at a time.
 class Planner {
  public:
-  Planner(const Recipe& recipe, const LoaderOptions& options, World world);
+  Planner(const RunOrder& run_order, const LoaderOptions& options, World world);
 
   /// From here on, for another world, batch size, or mixture.
   void rescale(World world) noexcept { world_ = world; }
   void set_global_batch_size(std::int64_t size) noexcept { global_batch_size_ = size; }
-  void mix(const Recipe& recipe, const LoaderOptions& options) { schedule_ = make_schedule(recipe, options); }
+  void mix(const RunOrder& run_order, const LoaderOptions& options) {
+    schedule_ = make_schedule(run_order, options);
+  }
 
   /// This rank's part of the batch at `at`; false at the end of the run.
   bool plan(const Position& at, Slots& out);
@@ -61,7 +63,7 @@ class Planner {
   void take_turns(Slots& out);
   void deal(Slots& out) const;
   void deal_shards(Slots& out) const;
-  static AnySchedule make_schedule(const Recipe& recipe, const LoaderOptions& options);
+  static AnySchedule make_schedule(const RunOrder& run_order, const LoaderOptions& options);
 
   AnySchedule schedule_;
   std::vector<Dataset> datasets_;
@@ -71,8 +73,8 @@ class Planner {
   Split rank_split_;
   Split worker_split_;
   std::int64_t workers_;
-  std::vector<Span> spans_;  // of this rank
-  std::vector<Span> all_;    // of all ranks
+  std::vector<ShardSpan> spans_;  // of this rank
+  std::vector<ShardSpan> all_;    // of all ranks
 };
 
 }  // namespace rota::internal

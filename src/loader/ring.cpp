@@ -10,7 +10,7 @@ namespace rota::internal {
 Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at)
     : maker_(maker),
       max_bytes_(options.read_ahead_bytes),
-      places_(static_cast<std::size_t>(options.read_ahead_batches)),
+      entries_(static_cast<std::size_t>(options.read_ahead_batches)),
       plan_at_(at),
       stats_(static_cast<std::size_t>(options.workers)) {
   for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch(w));
@@ -29,7 +29,7 @@ Ring::~Ring() {
 
 std::unique_ptr<BatchMemory> Ring::next() {
   Lock lock(mutex_);
-  Place& head = place(handed_);
+  RingEntry& head = entry(handed_);
   caller_wakes_.wait(lock, [&] { return handed_ == end_ || head.filled == workers(); });
   if (handed_ == end_) return nullptr;
   if (head.error) std::rethrow_exception(head.error);
@@ -52,9 +52,9 @@ void Ring::warm_up() {
 // All that is open is filled, and no other batch can be begun.
 bool Ring::is_warm() const noexcept {
   if (can_plan() || can_open() || is_planning_ || is_opening_) return false;
-  if (opened_ < planned_ && !place(opened_).is_sized) return false;
+  if (opened_ < planned_ && !entry(opened_).is_sized) return false;
   for (std::int64_t n = handed_; n < opened_; ++n) {
-    if (place(n).filled < workers()) return false;
+    if (entry(n).filled < workers()) return false;
   }
   return true;
 }
@@ -65,11 +65,11 @@ void Ring::park() {
   worker_wakes_.notify_all();
   maker_.cut_retries_short();
   caller_wakes_.wait(lock, [&] { return parked_ == workers(); });
-  std::vector<Place> dropped(places_.size());
-  std::swap(dropped, places_);
+  std::vector<RingEntry> dropped(entries_.size());
+  std::swap(dropped, entries_);
   lock.unlock();
-  for (Place& place : dropped) {
-    if (place.batch) maker_.pool()->give_back(std::move(place.batch));
+  for (RingEntry& entry : dropped) {
+    if (entry.batch) maker_.pool()->give_back(std::move(entry.batch));
   }
 }
 
@@ -89,7 +89,7 @@ void Ring::add_stats(LoaderStats& stats) const {
   const Lock lock(mutex_);
   stats.workers.insert(stats.workers.end(), stats_.begin(), stats_.end());
   for (std::int64_t n = handed_; n < opened_; ++n)
-    stats.ready_batches += place(n).filled == workers() ? 1 : 0;
+    stats.ready_batches += entry(n).filled == workers() ? 1 : 0;
 }
 
 // ---- the workers' side ----
@@ -129,11 +129,11 @@ void Ring::work(const std::stop_token& stop, int worker) {
 }
 
 bool Ring::can_plan() const noexcept {
-  return !is_planning_ && !end_ && planned_ - handed_ < static_cast<std::int64_t>(places_.size());
+  return !is_planning_ && !end_ && planned_ - handed_ < static_cast<std::int64_t>(entries_.size());
 }
 
 void Ring::plan(Lock& lock) {
-  Place& place = this->place(planned_);
+  RingEntry& entry = this->entry(planned_);
   is_planning_ = true;
   lock.unlock();
   std::unique_ptr<BatchMemory> batch;
@@ -150,11 +150,11 @@ void Ring::plan(Lock& lock) {
   is_planning_ = false;
   if (is_there) {
     if (!error) plan_at_ = batch->global.next;
-    place.batch = std::move(batch);
-    place.error = error;
+    entry.batch = std::move(batch);
+    entry.error = error;
     if (error || !maker_.has_sizes()) {
-      place.is_sized = true;
-      place.bytes = error ? 0 : static_cast<std::int64_t>(place.batch->store.bytes());
+      entry.is_sized = true;
+      entry.bytes = error ? 0 : static_cast<std::int64_t>(entry.batch->store.bytes());
     }
     ++planned_;
   } else {
@@ -167,7 +167,7 @@ void Ring::plan(Lock& lock) {
 // Runs `work` without the lock. What it throws becomes the batch's error, unless an earlier slot has failed
 // than `slot` then says.
 template <typename Work>
-void Ring::unlocked(Lock& lock, Place& place, const std::size_t& slot, Work work) {
+void Ring::unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work work) {
   std::exception_ptr error;
   lock.unlock();
   try {
@@ -176,55 +176,55 @@ void Ring::unlocked(Lock& lock, Place& place, const std::size_t& slot, Work work
     error = std::current_exception();
   }
   lock.lock();
-  if (!error || (place.error && place.failed_slot <= slot)) return;
-  place.error = error;
-  place.failed_slot = slot;
+  if (!error || (entry.error && entry.failed_slot <= slot)) return;
+  entry.error = error;
+  entry.failed_slot = slot;
 }
 
 void Ring::size(Lock& lock, int worker, std::int64_t number) {
-  Place& place = this->place(number);
-  if (place.is_sized) return;
-  BatchMemory& batch = *place.batch;
+  RingEntry& entry = this->entry(number);
+  if (entry.is_sized) return;
+  BatchMemory& batch = *entry.batch;
   std::size_t slot = 0;
-  unlocked(lock, place, slot, [&] {
-    for (const Part part : batch.parts[static_cast<std::size_t>(worker)]) {
+  unlocked(lock, entry, slot, [&] {
+    for (const SlotRange part : batch.parts[static_cast<std::size_t>(worker)]) {
       slot = part.begin;
       maker_.size(batch, part, scratch_[static_cast<std::size_t>(worker)]);
     }
   });
-  if (++place.sized < workers()) return;
-  if (!place.error) unlocked(lock, place, 0, [&] { batch.store.sum_rows(); });
-  if (!place.error) place.bytes = static_cast<std::int64_t>(batch.store.bytes());
-  place.is_sized = true;
+  if (++entry.sized < workers()) return;
+  if (!entry.error) unlocked(lock, entry, 0, [&] { batch.store.sum_rows(); });
+  if (!entry.error) entry.bytes = static_cast<std::int64_t>(batch.store.bytes());
+  entry.is_sized = true;
   worker_wakes_.notify_all();
 }
 
 bool Ring::can_open() const noexcept {
   if (is_opening_ || opened_ == planned_) return false;
-  const Place& place = this->place(opened_);
-  return place.is_sized && (opened_ == handed_ || bytes_ + place.bytes <= max_bytes_);
+  const RingEntry& entry = this->entry(opened_);
+  return entry.is_sized && (opened_ == handed_ || bytes_ + entry.bytes <= max_bytes_);
 }
 
 void Ring::open(Lock& lock) {
-  Place& place = this->place(opened_);
+  RingEntry& entry = this->entry(opened_);
   is_opening_ = true;
-  bytes_ += place.bytes;
-  if (!place.error) unlocked(lock, place, 0, [&] { place.batch->store.open(); });
-  place.has_memory = !place.error;
+  bytes_ += entry.bytes;
+  if (!entry.error) unlocked(lock, entry, 0, [&] { entry.batch->store.open(); });
+  entry.has_memory = !entry.error;
   is_opening_ = false;
   ++opened_;
   worker_wakes_.notify_all();
 }
 
 void Ring::fill(Lock& lock, int worker, std::int64_t number) {
-  Place& place = this->place(number);
-  if (place.has_memory) {  // also where another part has failed: the error of the first slot is to be found
-    BatchMemory& batch = *place.batch;
+  RingEntry& entry = this->entry(number);
+  if (entry.has_memory) {  // also where another part has failed: the error of the first slot is to be found
+    BatchMemory& batch = *entry.batch;
     const auto w = static_cast<std::size_t>(worker);
     WorkerStats done;
     std::size_t slot = 0;
-    unlocked(lock, place, slot, [&] {
-      for (const Part part : batch.parts[w]) {
+    unlocked(lock, entry, slot, [&] {
+      for (const SlotRange part : batch.parts[w]) {
         slot = part.begin;
         maker_.fill(batch, part, scratch_[w], done);
       }
@@ -234,7 +234,7 @@ void Ring::fill(Lock& lock, int worker, std::int64_t number) {
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;
   }
-  if (++place.filled < workers() || number != handed_) return;
+  if (++entry.filled < workers() || number != handed_) return;
   lock.unlock();  // else the caller would wake only to wait for the lock
   caller_wakes_.notify_one();
   lock.lock();

@@ -18,7 +18,7 @@ namespace rota::internal {
 ///
 /// A batch goes through these states, each step taken by whichever worker finds it to be done:
 ///   free -> planned (which samples) -> sized (every worker has asked for its row counts) -> open (memory
-///   taken, within the bound of bytes) -> filled (every worker has read its part) -> handed over, its place
+///   taken, within the bound of bytes) -> filled (every worker has read its part) -> handed over, its entry
 ///   in the ring free again.
 /// The threads live as long as the ring; `restart` parks them and goes on elsewhere.
 class Ring {
@@ -47,7 +47,7 @@ class Ring {
   void add_stats(LoaderStats& stats) const;
 
  private:
-  struct Place {
+  struct RingEntry {
     std::unique_ptr<BatchMemory> batch;
     int sized = 0;  // parts that know their row counts
     bool has_memory = false;
@@ -69,14 +69,14 @@ class Ring {
   void open(Lock& lock);
   void fill(Lock& lock, int worker, std::int64_t number);
   template <typename Work>
-  void unlocked(Lock& lock, Place& place, const std::size_t& slot, Work work);
+  void unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work work);
   void park();
   void unpark(const Position& at);
-  Place& place(std::int64_t number) noexcept {
-    return places_[static_cast<std::size_t>(number) % places_.size()];
+  RingEntry& entry(std::int64_t number) noexcept {
+    return entries_[static_cast<std::size_t>(number) % entries_.size()];
   }
-  [[nodiscard]] const Place& place(std::int64_t number) const noexcept {
-    return places_[static_cast<std::size_t>(number) % places_.size()];
+  [[nodiscard]] const RingEntry& entry(std::int64_t number) const noexcept {
+    return entries_[static_cast<std::size_t>(number) % entries_.size()];
   }
   [[nodiscard]] int workers() const noexcept { return static_cast<int>(scratch_.size()); }
 
@@ -86,7 +86,7 @@ class Ring {
   mutable std::mutex mutex_;
   std::condition_variable_any worker_wakes_;  // something to plan, open or read, or to stop for
   std::condition_variable caller_wakes_;      // the head is filled, or all are parked
-  std::vector<Place> places_;
+  std::vector<RingEntry> entries_;
   std::int64_t handed_ = 0;          // batches handed over: the number of the head
   std::int64_t opened_ = 0;          // batches that have memory; they are opened in order
   std::int64_t planned_ = 0;         // batches planned

@@ -5,7 +5,7 @@
 namespace rota::mpi {
 
 inline constexpr int kNodeBufferTag = 1;
-inline constexpr int kParcelTag = 2;
+inline constexpr int kPushTag = 2;
 inline constexpr int kControlTag = 3;
 inline constexpr int kCheckpointTag = 4;
 

@@ -50,8 +50,8 @@ void MixtureSchedule::check(const Position& at) const {
 }
 
 // What each dataset has of turns [begin, end) of the run, cut where its epochs end.
-void MixtureSchedule::append(std::int64_t begin, std::int64_t end, Mark mark,
-                             std::vector<Stretch>& out) const {
+void MixtureSchedule::append(std::int64_t begin, std::int64_t end, SlotKind kind,
+                             std::vector<TurnRange>& out) const {
   for (std::size_t d = 0; d < schedules_.size(); ++d) {
     const std::int64_t last = turns_.count(d, end);
     for (std::int64_t turn = turns_.count(d, begin); turn < last;) {
@@ -61,7 +61,7 @@ void MixtureSchedule::append(std::int64_t begin, std::int64_t end, Mark mark,
       out.push_back({.epoch = epoch,
                      .begin = from,
                      .end = from + count,
-                     .mark = mark,
+                     .kind = kind,
                      .dataset = static_cast<std::int32_t>(d)});
       turn += count;
     }
@@ -78,26 +78,26 @@ bool MixtureSchedule::batch(const Position& at, std::int64_t batch_size, GlobalB
   out.size = rules_.tail == Tail::pad ? batch_size : out.real;
   out.start = at;
   out.next = {.epoch = 0, .consumed = at.consumed + out.real, .step = at.step + 1};
-  out.stretches.clear();
-  append(at.consumed, at.consumed + out.real, Mark::real, out.stretches);
-  append(at.consumed + out.real, at.consumed + out.size, Mark::pad, out.stretches);
+  out.turn_ranges.clear();
+  append(at.consumed, at.consumed + out.real, SlotKind::sample, out.turn_ranges);
+  append(at.consumed + out.real, at.consumed + out.size, SlotKind::pad, out.turn_ranges);
   return true;
 }
 
 void MixtureSchedule::slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end,
-                            std::vector<Span>& out) {
+                            std::vector<ShardSpan>& out) {
   out.clear();
-  std::int64_t before = 0;  // slots of the stretches before this one
-  for (const Stretch& stretch : batch.stretches) {
-    const std::int64_t slots = stretch.end - stretch.begin;
+  std::int64_t before = 0;  // slots of the turn_ranges before this one
+  for (const TurnRange& range : batch.turn_ranges) {
+    const std::int64_t slots = range.end - range.begin;
     const std::int64_t from = std::max<std::int64_t>(begin - before, 0);
     const std::int64_t to = std::min(end - before, slots);
     before += slots;
     if (from >= to) continue;
-    part_.stretches.assign(1, stretch);
-    schedules_[static_cast<std::size_t>(stretch.dataset)].slice(part_, from, to, spans_);
-    for (Span& span : spans_) {
-      span.dataset = stretch.dataset;
+    part_.turn_ranges.assign(1, range);
+    schedules_[static_cast<std::size_t>(range.dataset)].slice(part_, from, to, spans_);
+    for (ShardSpan& span : spans_) {
+      span.dataset = range.dataset;
       out.push_back(span);
     }
   }

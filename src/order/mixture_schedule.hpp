@@ -30,7 +30,7 @@ class MixtureSchedule {
 
   /// As of Schedule. Throws Error{out_of_range} also for a position before weights were last set.
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
-  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<Span>& out);
+  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
   /// The shards of all datasets are numbered one dataset after the other.
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
 
@@ -44,7 +44,7 @@ class MixtureSchedule {
 
  private:
   void check(const Position& at) const;
-  void append(std::int64_t begin, std::int64_t end, Mark mark, std::vector<Stretch>& out) const;
+  void append(std::int64_t begin, std::int64_t end, SlotKind kind, std::vector<TurnRange>& out) const;
   [[nodiscard]] std::int64_t length(std::size_t d) const noexcept {
     return schedules_[d].order().plan().samples();
   }
@@ -54,7 +54,7 @@ class MixtureSchedule {
   WeightedTurns turns_;
   std::int64_t samples_;
   GlobalBatch part_;  // what slice asks of one schedule
-  std::vector<Span> spans_;
+  std::vector<ShardSpan> spans_;
 };
 
 }  // namespace rota::internal

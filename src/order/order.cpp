@@ -46,26 +46,26 @@ Permutation EpochOrder::within(std::int64_t shard) const noexcept {
 }
 
 SampleId EpochOrder::sample(ShardId shard, std::int64_t position) const noexcept {
-  const Span span{.epoch = epoch_, .shard = shard, .position = position, .count = 1};
+  const ShardSpan span{.epoch = epoch_, .shard = shard, .position = position, .count = 1};
   SampleId id;
   samples(std::span(&span, 1), &id);
   return id;
 }
 
-void EpochOrder::samples(std::span<const Span> spans, SampleId* out) const noexcept {
+void EpochOrder::samples(std::span<const ShardSpan> spans, SampleId* out) const noexcept {
   SampleId* at = out;
-  for (const Span& span : spans) {
-    const std::int64_t ground = plan_.begin(span.shard.value) + span.position;
+  for (const ShardSpan& span : spans) {
+    const std::int64_t index = plan_.begin(span.shard.value) + span.position;
     switch (shuffle_) {
       case Shuffle::none:
       case Shuffle::global:
-        for (std::int64_t i = 0; i < span.count; ++i) at[i].value = ground + i;
+        for (std::int64_t i = 0; i < span.count; ++i) at[i].value = index + i;
         break;
       case Shuffle::within:
         within_samples(span, at);
         break;
       case Shuffle::block:
-        block_samples(ground, span.count, at);
+        block_samples(index, span.count, at);
         break;
     }
     at += span.count;
@@ -74,7 +74,7 @@ void EpochOrder::samples(std::span<const Span> spans, SampleId* out) const noexc
   whole_.apply(std::span(out, at));  // all at once, whatever the spans
 }
 
-void EpochOrder::within_samples(const Span& span, SampleId* out) const noexcept {
+void EpochOrder::within_samples(const ShardSpan& span, SampleId* out) const noexcept {
   const std::int64_t begin = plan_.begin(span.shard.value);
   const Permutation permutation = within(span.shard.value);
   for (std::int64_t i = 0; i < span.count; ++i) out[i].value = span.position + i;
@@ -82,12 +82,12 @@ void EpochOrder::within_samples(const Span& span, SampleId* out) const noexcept 
   for (std::int64_t i = 0; i < span.count; ++i) out[i].value += begin;
 }
 
-Seat EpochOrder::seat(SampleId id) const noexcept {
-  std::int64_t ground = id.value;
-  if (shuffle_ == Shuffle::global) ground = whole_.inverse(id.value);
-  if (shuffle_ == Shuffle::block) ground = block_ground(id);
-  const ShardId shard = plan_.shard_at(ground);
-  const std::int64_t position = ground - plan_.begin(shard.value);
+ShardPosition EpochOrder::locate(SampleId id) const noexcept {
+  std::int64_t index = id.value;
+  if (shuffle_ == Shuffle::global) index = whole_.inverse(id.value);
+  if (shuffle_ == Shuffle::block) index = block_index(id);
+  const ShardId shard = plan_.shard_at(index);
+  const std::int64_t position = index - plan_.begin(shard.value);
   return {shard, shuffle_ == Shuffle::within ? within(shard.value).inverse(position) : position};
 }
 
@@ -95,9 +95,9 @@ std::int64_t EpochOrder::slot_begin(std::int64_t slot) const noexcept {
   return slot * shape_.samples - (slot > short_slot_ ? missing_ : 0);
 }
 
-std::int64_t EpochOrder::slot_at(std::int64_t ground) const noexcept {
-  const std::int64_t slot = std::min(ground / shape_.samples, short_slot_);
-  return ground < slot_begin(slot + 1) ? slot : (ground + missing_) / shape_.samples;
+std::int64_t EpochOrder::slot_at(std::int64_t index) const noexcept {
+  const std::int64_t slot = std::min(index / shape_.samples, short_slot_);
+  return index < slot_begin(slot + 1) ? slot : (index + missing_) / shape_.samples;
 }
 
 std::int64_t EpochOrder::window_begin(std::int64_t window) const noexcept {
@@ -109,21 +109,21 @@ Permutation EpochOrder::window(std::int64_t window) const noexcept {
           derive_key(seed_, epoch_, Purpose::window, window)};
 }
 
-void EpochOrder::block_samples(std::int64_t ground, std::int64_t count, SampleId* out) const noexcept {
+void EpochOrder::block_samples(std::int64_t index, std::int64_t count, SampleId* out) const noexcept {
   while (count > 0) {
-    const std::int64_t w = slot_at(ground) / shape_.blocks;
+    const std::int64_t w = slot_at(index) / shape_.blocks;
     const std::int64_t begin = window_begin(w);
     const Permutation mix = window(w);
-    const std::int64_t end = std::min(ground + count, window_begin(w + 1));
-    for (; ground < end; ++ground, --count) {
-      const std::int64_t place = begin + mix(ground - begin);
+    const std::int64_t end = std::min(index + count, window_begin(w + 1));
+    for (; index < end; ++index, --count) {
+      const std::int64_t place = begin + mix(index - begin);
       const std::int64_t slot = slot_at(place);
       (out++)->value = whole_(slot) * shape_.samples + (place - slot_begin(slot));
     }
   }
 }
 
-std::int64_t EpochOrder::block_ground(SampleId id) const noexcept {
+std::int64_t EpochOrder::block_index(SampleId id) const noexcept {
   const std::int64_t slot = whole_.inverse(id.value / shape_.samples);
   const std::int64_t w = slot / shape_.blocks;
   const std::int64_t begin = window_begin(w);

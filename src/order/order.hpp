@@ -16,21 +16,21 @@ namespace rota::internal {
 inline constexpr std::int64_t kOrderVersion = 1;
 
 /// Consecutive positions of one shard in one epoch.
-struct Span {
+struct ShardSpan {
   std::int64_t epoch = 0;
   ShardId shard = {};
   std::int64_t position = 0;
   std::int64_t count = 0;
-  Mark mark = Mark::real;    ///< real or pad
-  std::int32_t dataset = 0;  ///< of a mixture
-  friend bool operator==(const Span&, const Span&) = default;
+  SlotKind kind = SlotKind::sample;  ///< real or pad
+  std::int32_t dataset = 0;          ///< of a mixture
+  friend bool operator==(const ShardSpan&, const ShardSpan&) = default;
 };
 
 /// Where a sample stands in an epoch.
-struct Seat {
+struct ShardPosition {
   ShardId shard = {};
   std::int64_t position = 0;
-  friend bool operator==(const Seat&, const Seat&) = default;
+  friend bool operator==(const ShardPosition&, const ShardPosition&) = default;
 };
 
 /// The order of one epoch, keys ready. *Immutable.*
@@ -39,9 +39,9 @@ class EpochOrder {
   /// The sample at `position` of `shard`, 0 <= position < plan.length(shard).
   [[nodiscard]] SampleId sample(ShardId shard, std::int64_t position) const noexcept;
   /// The samples of `spans`, whose epoch is not looked at, one after the other into out[0, sum of counts).
-  void samples(std::span<const Span> spans, SampleId* out) const noexcept;
+  void samples(std::span<const ShardSpan> spans, SampleId* out) const noexcept;
   /// The inverse: where sample `id` of [0, N) stands.
-  [[nodiscard]] Seat seat(SampleId id) const noexcept;
+  [[nodiscard]] ShardPosition locate(SampleId id) const noexcept;
 
   [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
 
@@ -50,16 +50,16 @@ class EpochOrder {
   EpochOrder(const ShardPlan& plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape,
              std::int64_t epoch);
   [[nodiscard]] Permutation within(std::int64_t shard) const noexcept;
-  void within_samples(const Span& span, SampleId* out) const noexcept;
+  void within_samples(const ShardSpan& span, SampleId* out) const noexcept;
 
   // Shuffle::block. A slot is the place of a block in this epoch; the one with the short last block shifts
   // those after.
   [[nodiscard]] std::int64_t slot_begin(std::int64_t slot) const noexcept;
-  [[nodiscard]] std::int64_t slot_at(std::int64_t ground) const noexcept;
+  [[nodiscard]] std::int64_t slot_at(std::int64_t index) const noexcept;
   [[nodiscard]] std::int64_t window_begin(std::int64_t window) const noexcept;
   [[nodiscard]] Permutation window(std::int64_t window) const noexcept;
-  void block_samples(std::int64_t ground, std::int64_t count, SampleId* out) const noexcept;
-  [[nodiscard]] std::int64_t block_ground(SampleId id) const noexcept;
+  void block_samples(std::int64_t index, std::int64_t count, SampleId* out) const noexcept;
+  [[nodiscard]] std::int64_t block_index(SampleId id) const noexcept;
 
   ShardPlan plan_;
   Shuffle shuffle_;

@@ -36,7 +36,7 @@ class Schedule::Impl {
   }
 
   bool batch(const Position& at, std::int64_t size, GlobalBatch& out) const;
-  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<Span>& out);
+  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
   Turn turn(std::int64_t epoch, SampleId id);
   [[nodiscard]] std::optional<Position> find(const Position& at, std::int64_t size, const Turn& turn) const;
@@ -64,7 +64,7 @@ class Schedule::Impl {
   }
   [[nodiscard]] std::int64_t place_at(std::int64_t consumed) const;
   [[nodiscard]] std::int64_t place_begin(std::int64_t place) const;
-  void append(const Stretch& stretch, std::int64_t begin, std::int64_t end, std::vector<Span>& out);
+  void append(const TurnRange& range, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
 
   Order order_;
   Tail tail_;
@@ -106,18 +106,18 @@ bool Schedule::Impl::batch(const Position& at, std::int64_t size, GlobalBatch& o
   if (p.epoch >= epochs_) return false;
 
   out.start = p;
-  out.stretches.clear();
+  out.turn_ranges.clear();
   std::int64_t left = size;
   do {
     const std::int64_t take = std::min(left, samples - p.consumed);
-    out.stretches.push_back({p.epoch, p.consumed, p.consumed + take, Mark::real});
+    out.turn_ranges.push_back({p.epoch, p.consumed, p.consumed + take, SlotKind::sample});
     left -= take;
     p.consumed += take;
     if (is_over()) finish_epoch();
   } while (tail_ == Tail::carry && left > 0 && p.epoch < epochs_);
   out.real = size - left;
   if (tail_ == Tail::pad && left > 0) {
-    out.stretches.push_back({out.start.epoch, 0, left, Mark::pad});
+    out.turn_ranges.push_back({out.start.epoch, 0, left, SlotKind::pad});
     left = 0;
   }
   out.size = size - left;
@@ -153,16 +153,16 @@ std::int64_t Schedule::Impl::place_begin(std::int64_t place) const {
 }
 
 // Slots [begin, end) of `stretch`. Groups are consumed one after the other, so slot i of it lies in the group
-// that takes turn stretch.begin + i; only inside a group does the order of slots differ from that of turns.
-void Schedule::Impl::append(const Stretch& stretch, std::int64_t begin, std::int64_t end,
-                            std::vector<Span>& out) {
-  enter_epoch(stretch.epoch);
-  const Span span{.epoch = stretch.epoch, .mark = stretch.mark};
-  for (std::int64_t at = stretch.begin + begin, last = stretch.begin + end; at < last;) {
+// that takes turn range.begin + i; only inside a group does the order of slots differ from that of turns.
+void Schedule::Impl::append(const TurnRange& range, std::int64_t begin, std::int64_t end,
+                            std::vector<ShardSpan>& out) {
+  enter_epoch(range.epoch);
+  const ShardSpan span{.epoch = range.epoch, .kind = range.kind};
+  for (std::int64_t at = range.begin + begin, last = range.begin + end; at < last;) {
     const std::int64_t place = place_at(at);
     const std::int64_t group_begin = place_begin(place);
-    const std::int64_t from = std::max(stretch.begin, group_begin);
-    const std::int64_t to = std::min(stretch.end, place_begin(place + 1));
+    const std::int64_t from = std::max(range.begin, group_begin);
+    const std::int64_t to = std::min(range.end, place_begin(place + 1));
     const std::int64_t count = std::min(last, to) - at;
     std::visit(
         [&](auto& turns) {
@@ -175,18 +175,18 @@ void Schedule::Impl::append(const Stretch& stretch, std::int64_t begin, std::int
 }
 
 void Schedule::Impl::slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end,
-                           std::vector<Span>& out) {
+                           std::vector<ShardSpan>& out) {
   out.clear();
   const std::int64_t samples = plan().samples();
-  std::int64_t before = 0;  // slots of the stretches before this one
-  for (const Stretch& stretch : batch.stretches) {
+  std::int64_t before = 0;  // slots of the turn_ranges before this one
+  for (const TurnRange& range : batch.turn_ranges) {
     // Padding may go through the epoch's turns more than once.
-    for (std::int64_t turn = stretch.begin; turn < stretch.end && before < end;) {
+    for (std::int64_t turn = range.begin; turn < range.end && before < end;) {
       const std::int64_t cycle = turn / samples * samples;
-      const std::int64_t stop = std::min(stretch.end, cycle + samples);
+      const std::int64_t stop = std::min(range.end, cycle + samples);
       const std::int64_t from = std::max<std::int64_t>(begin - before, 0);
       const std::int64_t to = std::min(end - before, stop - turn);
-      if (from < to) append({stretch.epoch, turn - cycle, stop - cycle, stretch.mark}, from, to, out);
+      if (from < to) append({range.epoch, turn - cycle, stop - cycle, range.kind}, from, to, out);
       before += stop - turn;
       turn = stop;
     }
@@ -232,10 +232,11 @@ Turn Schedule::Impl::turn(std::int64_t epoch, SampleId id) {
                             epoch, plan().samples()));
   }
   enter_epoch(epoch);
-  const Seat seat = order_.epoch(epoch).seat(id);
-  const std::int64_t group = seat.shard.value / plan().interleave();
+  const ShardPosition found = order_.epoch(epoch).locate(id);
+  const std::int64_t group = found.shard.value / plan().interleave();
   const std::int64_t before = std::visit(
-      [&](const auto& turns) { return turns.turns_before(group, seat.shard.value, seat.position); }, turns_);
+      [&](const auto& turns) { return turns.turns_before(group, found.shard.value, found.position); },
+      turns_);
   return {epoch, place_begin(place_of(group)) + before};
 }
 
@@ -303,7 +304,8 @@ Schedule& Schedule::operator=(Schedule&&) noexcept = default;
 bool Schedule::batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const {
   return impl_->batch(at, batch_size, out);
 }
-void Schedule::slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<Span>& out) {
+void Schedule::slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end,
+                     std::vector<ShardSpan>& out) {
   impl_->slice(batch, begin, end, out);
 }
 void Schedule::cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out) {

@@ -15,22 +15,22 @@
 namespace rota::internal {
 
 /// Turns [begin, end) of one epoch, part of a global batch.
-struct Stretch {
+struct TurnRange {
   std::int64_t epoch = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  Mark mark = Mark::real;
+  SlotKind kind = SlotKind::sample;
   std::int32_t dataset = 0;  ///< of a mixture
-  friend bool operator==(const Stretch&, const Stretch&) = default;
+  friend bool operator==(const TurnRange&, const TurnRange&) = default;
 };
 
 /// One step of all ranks together.
 struct GlobalBatch {
-  Position start;                  ///< before the batch
-  Position next;                   ///< after it
-  std::int64_t size = 0;           ///< slots, padding included
-  std::int64_t real = 0;           ///< samples that count
-  std::vector<Stretch> stretches;  ///< what fills the slots, in order
+  Position start;                      ///< before the batch
+  Position next;                       ///< after it
+  std::int64_t size = 0;               ///< slots, padding included
+  std::int64_t real = 0;               ///< samples that count
+  std::vector<TurnRange> turn_ranges;  ///< what fills the slots, in order
 };
 
 /// Where a sample has its turn: epoch, and how many samples the epoch consumes before it.
@@ -61,7 +61,7 @@ class Schedule {
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
 
   /// Slots [begin, end) of `batch` in canonical order, into `out` (cleared first) as spans of shards.
-  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<Span>& out);
+  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
 
   /// The cursors at `at` of shards [first, first + out.size() / 2): pairs (epoch, position). An exhausted
   /// shard stands at its length. Throws Error{out_of_range} for shards or a position that there are not.

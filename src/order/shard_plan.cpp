@@ -52,17 +52,17 @@ ShardPlan ShardPlan::ragged(std::span<const std::int64_t> lengths, std::int64_t 
   return plan;
 }
 
-ShardId ShardPlan::shard_at(std::int64_t ground) const noexcept {
+ShardId ShardPlan::shard_at(std::int64_t index) const noexcept {
   if (ragged_) {
     const auto& begins = ragged_->begins;
-    return {std::upper_bound(begins.begin(), begins.end(), ground) - begins.begin() - 1};
+    return {std::upper_bound(begins.begin(), begins.end(), index) - begins.begin() - 1};
   }
   // Between where it would be if all shards were long and if all were short; then by bisection.
-  std::int64_t low = std::min(shards_ - 1, ground / (short_length_ + 1));
-  std::int64_t high = short_length_ == 0 ? shards_ - 1 : std::min(shards_ - 1, ground / short_length_);
+  std::int64_t low = std::min(shards_ - 1, index / (short_length_ + 1));
+  std::int64_t high = short_length_ == 0 ? shards_ - 1 : std::min(shards_ - 1, index / short_length_);
   while (low < high) {
     const std::int64_t middle = low + (high - low + 1) / 2;
-    if (begin(middle) <= ground) {
+    if (begin(middle) <= index) {
       low = middle;
     } else {
       high = middle - 1;

@@ -13,7 +13,7 @@
 
 namespace rota::internal {
 
-/// Cuts the ground [0, N) into L logical shards of consecutive places, and those into interleave groups of G
+/// Cuts the index [0, N) into L logical shards of consecutive places, and those into interleave groups of G
 /// consecutive shards. L has nothing to do with the number of ranks or workers and does not limit it.
 ///
 /// An equal split is arithmetic and takes no memory; a ragged one takes 16 bytes a shard. A value: copies are
@@ -36,7 +36,7 @@ class ShardPlan {
   [[nodiscard]] std::int64_t groups() const noexcept { return (shards_ + interleave_ - 1) / interleave_; }
   [[nodiscard]] bool is_equal() const noexcept { return ragged_ == nullptr; }
 
-  /// Where shard s starts on the ground; `begin(L)` is N.
+  /// Where shard s starts on the index; `begin(L)` is N.
   [[nodiscard]] std::int64_t begin(std::int64_t shard) const noexcept {
     return ragged_ ? ragged_->begins[static_cast<std::size_t>(shard)]
                    : shard * short_length_ + long_before(shard);
@@ -45,8 +45,8 @@ class ShardPlan {
     return begin(shard + 1) - begin(shard);
   }
 
-  /// The shard that holds place `ground` of [0, N). O(1) where equal, O(log L) where ragged.
-  [[nodiscard]] ShardId shard_at(std::int64_t ground) const noexcept;
+  /// The shard that holds place `index` of [0, N). O(1) where equal, O(log L) where ragged.
+  [[nodiscard]] ShardId shard_at(std::int64_t index) const noexcept;
 
   /// Shards [first, last) of group g.
   [[nodiscard]] std::int64_t group_first(std::int64_t group) const noexcept { return group * interleave_; }

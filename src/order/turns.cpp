@@ -5,7 +5,7 @@
 namespace rota::internal {
 namespace {
 
-Take skip(Take take, std::int64_t positions) noexcept {
+PositionRange skip(PositionRange take, std::int64_t positions) noexcept {
   take.begin += positions;
   return take;
 }
@@ -44,7 +44,7 @@ std::int64_t EqualTurns::cursor(const Frontier& frontier, std::int64_t shard) co
   return plan_.length(shard);
 }
 
-Take EqualTurns::find(std::int64_t slot) const noexcept {
+PositionRange EqualTurns::find(std::int64_t slot) const noexcept {
   std::int64_t low = first_;
   std::int64_t high = last_ - 1;
   while (low < high) {  // the last shard with at most `slot` slots before it
@@ -59,7 +59,7 @@ Take EqualTurns::find(std::int64_t slot) const noexcept {
   return {low, cursor(begin_, low) + skip, cursor(end_, low)};
 }
 
-Take EqualTurns::next(std::int64_t shard) const noexcept {
+PositionRange EqualTurns::next(std::int64_t shard) const noexcept {
   const std::int64_t s = next_shard(shard);
   return {s, cursor(begin_, s), cursor(end_, s)};
 }
@@ -135,7 +135,7 @@ void RaggedTurns::load(std::int64_t group, std::int64_t begin, std::int64_t end)
   end_turns_ = end;
 }
 
-// The shard with `rank` others below it among those still alive at the end of the stretch.
+// The shard with `rank` others below it among those still alive at the end of the range.
 std::int64_t RaggedTurns::select_at_end(std::int64_t rank) const noexcept {
   std::int64_t below = 0;  // ending shards below the one sought, which count in `alive_` only: by bisection
   for (auto high = static_cast<std::int64_t>(ending_.size()); below < high;) {
@@ -149,14 +149,14 @@ std::int64_t RaggedTurns::select_at_end(std::int64_t rank) const noexcept {
   return alive_.select(rank + below);
 }
 
-Take RaggedTurns::take(std::int64_t offset) const noexcept {
+PositionRange RaggedTurns::take(std::int64_t offset) const noexcept {
   const std::int64_t s = first_ + offset;
   const std::int64_t n = length(offset);
   return {s, begin_.cursor(s, n), end_.cursor(s, n)};
 }
 
-Take RaggedTurns::find(std::int64_t slot) const noexcept {
-  // Between two breakpoints (a shard that ends, or a frontier's shard) the stretch takes equally much of
+PositionRange RaggedTurns::find(std::int64_t slot) const noexcept {
+  // Between two breakpoints (a shard that ends, or a frontier's shard) the range takes equally much of
   // every shard.
   const std::int64_t edges[] = {std::min(begin_.shard, end_.shard) - first_,
                                 std::max(begin_.shard, end_.shard) - first_, size_};
@@ -168,7 +168,7 @@ Take RaggedTurns::find(std::int64_t slot) const noexcept {
     const std::int64_t to = is_ending ? ending_[ending] : edges[edge];
     const std::int64_t to_rank = alive_.rank(to);
     if (to_rank > from_rank) {
-      const Take first = take(alive_.next(from));
+      const PositionRange first = take(alive_.next(from));
       const std::int64_t each = first.end - first.begin;
       if (slot < each * (to_rank - from_rank))
         return skip(take(alive_.select(from_rank + slot / each)), slot % each);
@@ -177,7 +177,7 @@ Take RaggedTurns::find(std::int64_t slot) const noexcept {
     from = to;
     from_rank = to_rank;
     if (!is_ending) continue;
-    const Take last = take(to);
+    const PositionRange last = take(to);
     if (slot < last.end - last.begin) return skip(last, slot);
     slot -= last.end - last.begin;
     ++ending;
@@ -186,7 +186,7 @@ Take RaggedTurns::find(std::int64_t slot) const noexcept {
   }
 }
 
-Take RaggedTurns::next(std::int64_t shard) const noexcept {
+PositionRange RaggedTurns::next(std::int64_t shard) const noexcept {
   const std::int64_t begin_shard = begin_.shard - first_;
   for (std::int64_t s = alive_.next(shard - first_ + 1);;) {
     const std::int64_t n = length(s);
@@ -194,7 +194,7 @@ Take RaggedTurns::next(std::int64_t shard) const noexcept {
     const std::int64_t end = end_.cursor(first_ + s, n);
     if (end > begin) return {first_ + s, begin, end};
     // Below begin_.shard, a shard that had its turn in this round may have none in what is left of the
-    // stretch.
+    // range.
     const bool in_gap = s < begin_shard && (end_.round == begin_.round ||
                                             (end_.round == begin_.round + 1 && first_ + s >= end_.shard));
     s = alive_.next(in_gap ? begin_shard : s + 1);
@@ -211,21 +211,23 @@ std::int64_t RaggedTurns::turns_before(std::int64_t group, std::int64_t shard,
 }
 
 template <typename Turns>
-void append_spans(const Turns& turns, const Span& like, std::int64_t slot, std::int64_t count,
-                  std::vector<Span>& out) {
-  for (Take take = turns.find(slot);; take = turns.next(take.shard)) {
+void append_spans(const Turns& turns, const ShardSpan& like, std::int64_t slot, std::int64_t count,
+                  std::vector<ShardSpan>& out) {
+  for (PositionRange take = turns.find(slot);; take = turns.next(take.shard)) {
     const std::int64_t taken = std::min(count, take.end - take.begin);
-    Span& span = out.emplace_back();  // filled in place: a copy would wait for the stores
+    ShardSpan& span = out.emplace_back();  // filled in place: a copy would wait for the stores
     span.epoch = like.epoch;
     span.shard.value = take.shard;
     span.position = take.begin;
     span.count = taken;
-    span.mark = like.mark;
+    span.kind = like.kind;
     count -= taken;
     if (count == 0) return;
   }
 }
-template void append_spans(const EqualTurns&, const Span&, std::int64_t, std::int64_t, std::vector<Span>&);
-template void append_spans(const RaggedTurns&, const Span&, std::int64_t, std::int64_t, std::vector<Span>&);
+template void append_spans(const EqualTurns&, const ShardSpan&, std::int64_t, std::int64_t,
+                           std::vector<ShardSpan>&);
+template void append_spans(const RaggedTurns&, const ShardSpan&, std::int64_t, std::int64_t,
+                           std::vector<ShardSpan>&);
 
 }  // namespace rota::internal

@@ -24,8 +24,8 @@ struct Frontier {
   }
 };
 
-/// What a stretch of turns takes of one shard: positions [begin, end).
-struct Take {
+/// What a range of turns takes of one shard: positions [begin, end).
+struct PositionRange {
   std::int64_t shard = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -40,11 +40,11 @@ class EqualTurns {
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
   [[nodiscard]] const Frontier& end() const noexcept { return end_; }
-  /// From slot `slot` of the stretch on, 0 <= slot < end - begin: the rest of what it takes of that slot's
+  /// From slot `slot` of the range on, 0 <= slot < end - begin: the rest of what it takes of that slot's
   /// shard.
-  [[nodiscard]] Take find(std::int64_t slot) const noexcept;
+  [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
   /// What it takes of the next shard after `shard` of which it takes anything.
-  [[nodiscard]] Take next(std::int64_t shard) const noexcept;
+  [[nodiscard]] PositionRange next(std::int64_t shard) const noexcept;
   /// How many turns of `group` come before that of `position` of `shard`.
   [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
                                           std::int64_t position) const noexcept;
@@ -72,8 +72,8 @@ class RaggedTurns {
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
   [[nodiscard]] const Frontier& end() const noexcept { return end_; }
-  [[nodiscard]] Take find(std::int64_t slot) const noexcept;
-  [[nodiscard]] Take next(std::int64_t shard) const noexcept;
+  [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
+  [[nodiscard]] PositionRange next(std::int64_t shard) const noexcept;
   [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
                                           std::int64_t position) const noexcept;
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
@@ -94,29 +94,29 @@ class RaggedTurns {
   void advance(Rounds& rounds, std::int64_t turns) const noexcept;
   void enter(std::int64_t group, std::int64_t turns);
   [[nodiscard]] std::int64_t select_at_end(std::int64_t rank) const noexcept;
-  [[nodiscard]] Take take(std::int64_t offset) const noexcept;
+  [[nodiscard]] PositionRange take(std::int64_t offset) const noexcept;
 
   const ShardPlan& plan_;
   std::int64_t group_ = -1;
   std::int64_t first_ = 0;
   std::int64_t size_ = 0;
-  Rounds now_;                        // at the begin of the stretch
+  Rounds now_;                        // at the begin of the range
   AliveSet alive_;                    // shards that have a turn in or after round now_.round, as offsets
-  std::vector<std::int32_t> ending_;  // shards that end inside the stretch, as ascending offsets
+  std::vector<std::int32_t> ending_;  // shards that end inside the range, as ascending offsets
   std::int64_t begin_turns_ = 0;
   std::int64_t end_turns_ = -1;
   Frontier begin_;
   Frontier end_;
 };
 
-/// Appends slots [slot, slot + count) of the stretch that `turns` has loaded, as spans of the epoch and mark
+/// Appends slots [slot, slot + count) of the range that `turns` has loaded, as spans of the epoch and mark
 /// of `like`.
 template <typename Turns>
-void append_spans(const Turns& turns, const Span& like, std::int64_t slot, std::int64_t count,
-                  std::vector<Span>& out);
-extern template void append_spans(const EqualTurns&, const Span&, std::int64_t, std::int64_t,
-                                  std::vector<Span>&);
-extern template void append_spans(const RaggedTurns&, const Span&, std::int64_t, std::int64_t,
-                                  std::vector<Span>&);
+void append_spans(const Turns& turns, const ShardSpan& like, std::int64_t slot, std::int64_t count,
+                  std::vector<ShardSpan>& out);
+extern template void append_spans(const EqualTurns&, const ShardSpan&, std::int64_t, std::int64_t,
+                                  std::vector<ShardSpan>&);
+extern template void append_spans(const RaggedTurns&, const ShardSpan&, std::int64_t, std::int64_t,
+                                  std::vector<ShardSpan>&);
 
 }  // namespace rota::internal

@@ -123,8 +123,8 @@ Saving saving_of(const StreamLoader& loader) {
   DispatchFeed& feed = *StreamState::dispatch(loader);
   if (loader.world().rank > 0) return {.head = to_json(kDispatchKind, head_of(loader)).dump()};
   PendingItems pending;
-  const SourcePlace source = feed.hold(pending);
-  const ShardPlace& shard = source.shard;
+  const SourceProgress source = feed.pause(pending);
+  const ShardProgress& shard = source.shard;
   OrderedJson head = to_json(kDispatchKind, head_of(loader));
   head["delivered"] = feed.delivered();
   head["read"] = {{"epoch", source.epoch},           {"is_done", shard.is_done ? 1 : 0},
@@ -157,7 +157,7 @@ class Saved {
   const RecordLayout& layout_;
   StreamHead head_;
   std::int64_t delivered_ = 0;
-  SourcePlace source_;
+  SourceProgress source_;
 };
 
 Saved::Saved(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
@@ -187,7 +187,7 @@ void Saved::read_head() {
 void Saved::require_sound() const {
   const auto rows = rows_from<ShardRow>(saved_.rows(names_.cursors, kDispatchColumns));
   const std::int64_t epoch = head_.run.position.epoch;
-  const ShardPlace& source = source_.shard;
+  const ShardProgress& source = source_.shard;
   const auto numbers = std::ssize(source.cursor.numbers);
   bool is_sound = std::ssize(rows) == head_.shards && source_.epoch >= epoch &&
                   source.position >= source.skip &&
@@ -258,8 +258,8 @@ DispatchStart Saved::start_at(int rank) const {
 void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_view name) {
   const Saved saved(stream, loader, name);
   DispatchStart start = saved.start_at(loader.world().rank);
-  StreamState::dispatch(loader)->go_on(std::move(start));
-  StreamState::go_on(loader, saved.run());
+  StreamState::dispatch(loader)->restart(std::move(start));
+  StreamState::restart(loader, saved.run());
 }
 
 std::vector<std::byte> to_bytes(const auto& values) {

@@ -42,17 +42,17 @@ std::string describe_dataset(const OrderIdentity& order) {
   return fmt::format("{} samples with fingerprint {}", order.samples, order.dataset);
 }
 
-void require_same(const OrderIdentity& then, const OrderIdentity& here, const Refusal& refusal) {
-  refusal.require_same("the order's version", then.version, here.version);
-  refusal.require_same("the dataset", describe_dataset(then), describe_dataset(here));
-  refusal.require_same("the number of shards", then.shards, here.shards);
-  refusal.require_same("the digest of the shards' lengths", then.lengths, here.lengths);
-  refusal.require_same("interleave", then.interleave, here.interleave);
-  refusal.require_same("the seed", then.seed, here.seed);
-  refusal.require_same("the shuffle", then.shuffle, here.shuffle);
+void require_same(const OrderIdentity& then, const OrderIdentity& now, const Refusal& refusal) {
+  refusal.require_same("the order's version", then.version, now.version);
+  refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
+  refusal.require_same("the number of shards", then.shards, now.shards);
+  refusal.require_same("the digest of the shards' lengths", then.lengths, now.lengths);
+  refusal.require_same("interleave", then.interleave, now.interleave);
+  refusal.require_same("the seed", then.seed, now.seed);
+  refusal.require_same("the shuffle", then.shuffle, now.shuffle);
   if (then.shuffle != to_string(Shuffle::block)) return;
-  refusal.require_same("block.samples", then.block.samples, here.block.samples);
-  refusal.require_same("block.blocks", then.block.blocks, here.block.blocks);
+  refusal.require_same("block.samples", then.block.samples, now.block.samples);
+  refusal.require_same("block.blocks", then.block.blocks, now.block.blocks);
 }
 
 std::size_t mixed(const MixtureState* mixture) { return mixture == nullptr ? 0 : mixture->weights.size(); }
@@ -69,11 +69,11 @@ OrderIdentity order_from(const StateObject& object) {
           .block = {.samples = object.number("block_samples"), .blocks = object.number("block_blocks")}};
 }
 
-LoaderPlace place_from(const StateObject& state) {
+LoaderPosition place_from(const StateObject& state) {
   const StateObject position = state.object("position");
-  LoaderPlace place{.position = {.epoch = position.number("epoch"),
-                                 .consumed = position.number("consumed"),
-                                 .step = position.number("step")}};
+  LoaderPosition place{.position = {.epoch = position.number("epoch"),
+                                    .consumed = position.number("consumed"),
+                                    .step = position.number("step")}};
   if (!state.has("mixture")) return place;
   const StateObject mixture = state.object("mixture");
   place.mixture = {.weights = mixture.numbers("weights"),
@@ -138,7 +138,7 @@ LoaderState loader_state(std::string_view text, const Refusal& refusal) {
 }
 
 void require_fits(const Loader& loader, const LoaderState& saved, const Refusal& refusal) {
-  const LoaderPlace& place = saved.place;
+  const LoaderPosition& place = saved.place;
   require_same(saved.order, identity_of(loader), refusal);
   refusal.require_same("the number of datasets mixed", mixed(place.mixture ? &*place.mixture : nullptr),
                        mixed(loader.mixture()));

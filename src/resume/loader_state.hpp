@@ -30,9 +30,9 @@ struct OrderIdentity {
 /// Blob "loader/<name>/state" and what `state` returns are this, as JSON.
 struct LoaderState {
   OrderIdentity order;
-  LoaderPlace place;
+  LoaderPosition place;
   std::optional<std::int64_t> skipped = {};  // as all ranks know; in a checkpoint it is a tensor
-  std::int64_t global_batch_size = 0;        // from here on for people; the new program's count
+  std::int64_t global_batch_size = 0;        // from now on for people; the new program's count
   std::string tail;
   std::string epochs;
   std::int64_t world_size = 0;

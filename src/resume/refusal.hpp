@@ -28,10 +28,10 @@ struct Refusal {
     fail(ErrorCode::corrupt, fmt::format("{}; take another one", why));
   }
   template <typename Value>
-  void require_same(std::string_view part, const Value& then, const Value& here) const {
-    if (then == here) return;
+  void require_same(std::string_view part, const Value& then, const Value& now) const {
+    if (then == now) return;
     fail(ErrorCode::mismatch,
-         fmt::format("{} differs: {} has {}, this loader has {}; {}", part, saved, then, here, rule));
+         fmt::format("{} differs: {} has {}, this loader has {}; {}", part, saved, then, now, rule));
   }
 };
 

@@ -16,7 +16,7 @@ namespace rota {
 namespace {
 
 using internal::LoaderAccess;
-using internal::LoaderPlace;
+using internal::LoaderPosition;
 using internal::LoaderState;
 using internal::Refusal;
 
@@ -50,13 +50,13 @@ RowRange cursor_rows(const Loader& loader) {
   return {first, share(shards, world.rank + 1, world.size) - first};
 }
 
-std::vector<std::int64_t> cursors_of(const Loader& loader, const LoaderPlace& place, RowRange rows) {
+std::vector<std::int64_t> cursors_of(const Loader& loader, const LoaderPosition& place, RowRange rows) {
   std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
   LoaderAccess::cursors(loader, place, rows.first, cursors);
   return cursors;
 }
 
-void check_cursors(const Loader& loader, const LoaderPlace& place, const Checkpoint& checkpoint,
+void check_cursors(const Loader& loader, const LoaderPosition& place, const Checkpoint& checkpoint,
                    std::string_view name) {
   const auto tensor = internal::cursors_name(name);
   const RowRange rows = cursor_rows(loader);
@@ -71,13 +71,13 @@ void check_cursors(const Loader& loader, const LoaderPlace& place, const Checkpo
 }
 
 // All that could be refused was looked at.
-void go_to(Loader& loader, const LoaderPlace& place, internal::SavedSkips skipped) {
+void go_to(Loader& loader, const LoaderPosition& place, internal::SavedSkips skipped) {
   if (place.mixture) {
     loader.seek(place.position, *place.mixture);
   } else {
     loader.seek(place.position);
   }
-  LoaderAccess::tally(loader).restore(skipped.count, std::move(skipped.samples));
+  LoaderAccess::counter(loader).restore(skipped.count, std::move(skipped.samples));
 }
 
 /// Each place of the loaders' world is taken by as many ranks, each a replica of its own.
@@ -130,7 +130,7 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
 
 std::string state(const Loader& loader) {
   LoaderState state = internal::state_of(loader);
-  state.skipped = LoaderAccess::tally(loader).known(loader.world());
+  state.skipped = LoaderAccess::counter(loader).known(loader.world());
   return internal::sealed(internal::OrderedJson::parse(to_text(state)));
 }
 

@@ -89,10 +89,10 @@ StreamHead SavedStream::head() const {
 
 void SavedStream::require_same_source(const StreamLoader& loader) const {
   const StreamHead then = head();
-  const StreamHead here = head_of(loader);
-  refusal_.require_same("the number of shards", then.shards, here.shards);
-  refusal_.require_same("the number of a cursor's numbers", then.cursor_numbers, here.cursor_numbers);
-  refusal_.require_same("the dataset's fingerprint", then.dataset, here.dataset);
+  const StreamHead now = head_of(loader);
+  refusal_.require_same("the number of shards", then.shards, now.shards);
+  refusal_.require_same("the number of a cursor's numbers", then.cursor_numbers, now.cursor_numbers);
+  refusal_.require_same("the dataset's fingerprint", then.dataset, now.dataset);
 }
 
 StreamInCheckpoint::StreamInCheckpoint(std::string_view kind, const Checkpoint& checkpoint,

@@ -26,7 +26,7 @@ struct StreamHead {
   std::int64_t cursor_numbers = 0;
   StreamRun run;
   std::int64_t world_size = 0;
-  std::int64_t global_batch_size = 0;  // from here on for people; the new program's count
+  std::int64_t global_batch_size = 0;  // from now on for people; the new program's count
   std::string epochs;
 };
 

@@ -91,20 +91,20 @@ class List {
 }  // namespace
 
 void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name) {
-  const Tally& tally = LoaderAccess::tally(loader);
-  if (!tally.skips() && tally.before() == 0) return;  // on all ranks alike
+  const SkipCounter& counter = LoaderAccess::counter(loader);
+  if (!counter.skips() && counter.before() == 0) return;  // on all ranks alike
   const World world = loader.world();
   const bool writes = world.replica == 0;
   std::vector<std::int64_t> rows;
   std::string text;
-  for (const SkippedSample& sample : tally.skipped().samples) {
+  for (const SkippedSample& sample : counter.skipped().samples) {
     if (!writes) break;
     rows.insert(rows.end(),
                 {sample.epoch, sample.id.value, std::ssize(sample.where), std::ssize(sample.error)});
     text += sample.where;
     text += sample.error;
   }
-  const std::int64_t count = tally.since() + (world.rank == 0 ? tally.before() : 0);
+  const std::int64_t count = counter.since() + (world.rank == 0 ? counter.before() : 0);
   const RowRange mine{world.rank, writes ? 1 : 0};
   snapshot.tensor(counts_name(name), DType::int64, {}, std::span(&mine, 1),
                   bytes_of(std::span(&count, static_cast<std::size_t>(mine.count))));

@@ -24,7 +24,7 @@ namespace {
 
 using internal::kStreamKind;
 using internal::SavedStream;
-using internal::ShardPlace;
+using internal::ShardProgress;
 using internal::ShardRun;
 using internal::StreamHead;
 using internal::StreamRun;
@@ -54,7 +54,7 @@ std::int64_t digest_of(std::string_view blob) {
 
 // ---- saving ----
 
-std::int64_t remaining(const StreamSource& source, const ShardPlace& place) {
+std::int64_t remaining(const StreamSource& source, const ShardProgress& place) {
   if (place.is_done) return 0;
   const auto samples = internal::ask_remaining(source, place.shard, place.cursor);
   return samples ? std::clamp<std::int64_t>(*samples - place.skip, 0, kMaxCount) : internal::kUnknownWeight;
@@ -88,7 +88,7 @@ Rows rows_of(const StreamLoader& loader) {
             .cursors = {},
             .blobs = {}};
   for (const std::size_t i : by_shard) {
-    const ShardPlace& place = run.places[i];
+    const ShardProgress& place = run.places[i];
     const Row row{.epoch = loader.position().epoch,
                   .is_done = place.is_done ? 1 : 0,
                   .position = place.position,
@@ -150,7 +150,7 @@ class Saved {
   [[nodiscard]] bool is_sound(const Row& row) const noexcept;
   void lay_out_blobs();
   [[nodiscard]] std::vector<int> owners_in(const World& world) const;
-  [[nodiscard]] ShardPlace place_of(std::size_t shard) const;
+  [[nodiscard]] ShardProgress place_of(std::size_t shard) const;
   [[nodiscard]] std::size_t width() const noexcept {
     return kShardColumns + static_cast<std::size_t>(head_.cursor_numbers);
   }
@@ -217,13 +217,13 @@ std::vector<int> Saved::owners_in(const World& world) const {
   return world.size == head_.world_size ? owners : internal::share_out(weights, world.size);
 }
 
-ShardPlace Saved::place_of(std::size_t shard) const {
+ShardProgress Saved::place_of(std::size_t shard) const {
   const Row& row = rows_[shard];
-  ShardPlace place{.shard = {static_cast<std::int64_t>(shard)},
-                   .is_done = row.is_done == 1,
-                   .position = row.position,
-                   .skip = row.skip,
-                   .cursor = {}};
+  ShardProgress place{.shard = {static_cast<std::int64_t>(shard)},
+                      .is_done = row.is_done == 1,
+                      .position = row.position,
+                      .skip = row.skip,
+                      .cursor = {}};
   if (row.position > row.skip) {
     const auto numbers = cursors_.begin() + static_cast<std::ptrdiff_t>(shard * width() + kShardColumns);
     place.cursor.numbers.assign(numbers, numbers + static_cast<std::ptrdiff_t>(width() - kShardColumns));
@@ -255,8 +255,8 @@ ShardRun Saved::shards_in(const World& world) const {
 void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_view name) {
   const Saved saved(stream, loader, name);
   ShardRun run = saved.shards_in(loader.world());
-  StreamState::shards(loader)->go_on(saved.run().position.epoch, std::move(run));
-  StreamState::go_on(loader, saved.run());
+  StreamState::shards(loader)->restart(saved.run().position.epoch, std::move(run));
+  StreamState::restart(loader, saved.run());
 }
 
 }  // namespace

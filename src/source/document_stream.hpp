@@ -27,7 +27,7 @@ struct StreamOptions {
 class DocumentStream {
  public:
   /// Tokens [first, first + count) of the `size` that a document has, those added included.
-  struct Piece {
+  struct DocumentPiece {
     SampleId document = {};
     std::int64_t first = 0;
     std::int64_t count = 0;
@@ -54,7 +54,7 @@ class DocumentStream {
       const std::int64_t end = ends_[place];
       const std::int64_t count = std::min(end, last) - first;
       if (count == 0) continue;
-      visit(Piece{document(place), first - begin, count, end - begin});
+      visit(DocumentPiece{document(place), first - begin, count, end - begin});
       first += count;
     }
   }

@@ -6,7 +6,7 @@
 
 namespace rota::internal {
 
-FileSamples::Place FileSamples::find(std::int64_t id, std::size_t guess) const noexcept {
+FileSamples::SamplePlace FileSamples::find(std::int64_t id, std::size_t guess) const noexcept {
   if (first(guess) > id || id >= ends_[guess]) {
     guess = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), id) - ends_.begin());
   }

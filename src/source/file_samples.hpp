@@ -12,7 +12,7 @@ namespace rota::internal {
 class FileSamples {
  public:
   /// A sample's file, and its number in there.
-  struct Place {
+  struct SamplePlace {
     std::size_t file = 0;
     std::int64_t sample = 0;
   };
@@ -30,7 +30,7 @@ class FileSamples {
   /// fewer files than shards, or one.
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;
   /// Where sample `id` < total() is; `guess` costs nothing where it is the right file.
-  [[nodiscard]] Place find(std::int64_t id, std::size_t guess = 0) const noexcept;
+  [[nodiscard]] SamplePlace find(std::int64_t id, std::size_t guess = 0) const noexcept;
 
  private:
   std::vector<std::int64_t> ends_;  // the id after the last of each file

@@ -81,7 +81,7 @@ class Joined final : public Source {
   [[nodiscard]] bool is_shared() const override {
     return std::ranges::any_of(sources_, [](const auto& source) { return source->is_shared(); });
   }
-  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
     check_ids(*this, samples);
     auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     for (std::size_t s = 0; s < sources_.size(); ++s) {
@@ -89,8 +89,7 @@ class Joined final : public Source {
       const SampleRange own{.begin = std::max(samples.begin, begins_[s]) - begins_[s],
                             .end = std::min(samples.end, begins_[s + 1]) - begins_[s]};
       const bool asks_all = samples == SampleRange();  // whether they can
-      if (asks_all || own.begin < own.end)
-        kept->push_back(sources_[s]->hold(asks_all ? samples : own, reads));
+      if (asks_all || own.begin < own.end) kept->push_back(sources_[s]->pin(asks_all ? samples : own, reads));
     }
     return kept;
   }

@@ -202,7 +202,7 @@ class PackedSource final : public Source {
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
     std::optional<SampleId> document;
-    visit(id, [&](const DocumentStream::Piece& piece) {
+    visit(id, [&](const DocumentStream::DocumentPiece& piece) {
       if (!document) document = piece.document;
     });
     const std::string place = plan_.documents->where(*document);
@@ -223,7 +223,7 @@ class PackedSource final : public Source {
     std::byte* segments = out.bytes(1, i).data();
     std::byte* positions = out.bytes(2, i).data();
     std::int32_t segment = 0;
-    visit(id, [&](const DocumentStream::Piece& piece) {
+    visit(id, [&](const DocumentStream::DocumentPiece& piece) {
       put_tokens(piece, tokens, wanted);
       tokens += static_cast<std::size_t>(piece.count) * token_bytes_;
       const auto bytes = static_cast<std::size_t>(piece.count) * sizeof(std::int32_t);
@@ -239,7 +239,8 @@ class PackedSource final : public Source {
     std::memset(positions, 0, bytes);
   }
 
-  void put_tokens(const DocumentStream::Piece& piece, std::byte* to, std::vector<SampleRows>& wanted) const {
+  void put_tokens(const DocumentStream::DocumentPiece& piece, std::byte* to,
+                  std::vector<SampleRows>& wanted) const {
     const std::int64_t before = plan_.bos ? 1 : 0;
     const std::int64_t last = piece.first + piece.count;
     const std::int64_t rows_end = piece.size - (plan_.eos ? 1 : 0);

@@ -90,7 +90,7 @@ void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) co
 
 std::unique_ptr<const Source> Source::for_worker(const WorkerInfo& /*worker*/) const { return nullptr; }
 
-std::shared_ptr<const void> Source::hold(SampleRange samples, bool /*reads*/) const {
+std::shared_ptr<const void> Source::pin(SampleRange samples, bool /*reads*/) const {
   check_ids(*this, samples);
   if (!is_shared()) return nullptr;
   throw Error(

@@ -14,11 +14,11 @@ namespace rota::internal {
 namespace {
 
 // The samples that a permutation of a dataset sends to the places [first, last).
-class Part final : public Source {
+class SplitPart final : public Source {
  public:
   // Of a `whole` that has said what it has.
-  Part(std::shared_ptr<const Source> whole, const SourceFacts& facts, std::uint64_t seed, std::int64_t first,
-       std::int64_t last)
+  SplitPart(std::shared_ptr<const Source> whole, const SourceFacts& facts, std::uint64_t seed,
+            std::int64_t first, std::int64_t last)
       : whole_(std::move(whole)),
         fields_(facts.fields),
         permutation_(facts.size, derive_key(seed, 0, Purpose::split, 0)),
@@ -27,7 +27,7 @@ class Part final : public Source {
         last_(last) {}
 
   /// The same samples, of `whole`.
-  Part(const Part& other, std::shared_ptr<const Source> whole)
+  SplitPart(const SplitPart& other, std::shared_ptr<const Source> whole)
       : whole_(std::move(whole)),
         fields_(other.fields_),
         permutation_(other.permutation_),
@@ -54,7 +54,7 @@ class Part final : public Source {
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
     auto whole = instance_of(*whole_, worker);
-    return whole ? std::make_unique<Part>(*this, std::move(whole)) : nullptr;
+    return whole ? std::make_unique<SplitPart>(*this, std::move(whole)) : nullptr;
   }
 
   // Its samples lie all over the files: `hold` refuses.
@@ -130,7 +130,7 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
     sum += fractions[k];
     const auto rounded = static_cast<std::int64_t>(std::llround(sum * static_cast<long double>(size)));
     const std::int64_t last = k + 1 == fractions.size() ? size : std::clamp(rounded, first, size);
-    parts.push_back(std::make_shared<internal::Part>(source, facts, seed, first, last));
+    parts.push_back(std::make_shared<internal::SplitPart>(source, facts, seed, first, last));
     first = last;
   }
   return parts;

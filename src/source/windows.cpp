@@ -78,12 +78,12 @@ class Windows final : public Source {
   }
 
   [[nodiscard]] bool is_shared() const override { return rows_->is_shared(); }
-  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
     check_ids(*this, samples);
-    if (samples.begin == samples.end) return rows_->hold({}, reads);
+    if (samples.begin == samples.end) return rows_->pin({}, reads);
     const std::int64_t last = first_row(window_parts_.find(samples.end - 1));
-    return rows_->hold({.begin = first_row(window_parts_.find(samples.begin)), .end = last + options_.length},
-                       reads);
+    return rows_->pin({.begin = first_row(window_parts_.find(samples.begin)), .end = last + options_.length},
+                      reads);
   }
   [[nodiscard]] Fetched fetched() const override { return rows_->fetched(); }
 
@@ -163,7 +163,7 @@ class Windows final : public Source {
                         options_.length, row_parts_.total())};
   }
 
-  [[nodiscard]] std::int64_t first_row(const FileSamples::Place& place) const noexcept {
+  [[nodiscard]] std::int64_t first_row(const FileSamples::SamplePlace& place) const noexcept {
     return row_parts_.first(place.file) + place.sample * options_.stride;
   }
 
@@ -172,7 +172,7 @@ class Windows final : public Source {
   [[nodiscard]] Gathered gather(std::span<const SampleId> ids) const {
     Gathered result;
     result.begins.reserve(ids.size());
-    FileSamples::Place place;
+    FileSamples::SamplePlace place;
     std::int64_t end = -1;  // of the window before
     for (const SampleId id : ids) {
       if (id.value < 0 || id.value >= size()) return {.rows = {{row_parts_.total()}}, .begins = {}};
@@ -204,7 +204,7 @@ class Windows final : public Source {
   // How many windows begin before `row`.
   [[nodiscard]] std::int64_t windows_before(std::int64_t row) const noexcept {
     if (row >= row_parts_.total()) return size();
-    const FileSamples::Place place = row_parts_.find(row);
+    const FileSamples::SamplePlace place = row_parts_.find(row);
     const std::int64_t in_part =
         place.sample / options_.stride + (place.sample % options_.stride > 0 ? 1 : 0);
     return window_parts_.first(place.file) + std::min(in_part, window_parts_.count(place.file));

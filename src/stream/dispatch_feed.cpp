@@ -28,7 +28,7 @@ DispatchFeed::~DispatchFeed() {
   if (!is_quiet_) line_comm_.abandon();
 }
 
-ParcelLine& DispatchFeed::line() noexcept {
+MessageChannel& DispatchFeed::line() noexcept {
   if (dispatcher_) return *dispatcher_;
   return *receiver_;
 }
@@ -47,16 +47,16 @@ FeedHead DispatchFeed::wait() { return next_ ? next_->head : open(line().wait())
 
 // What may fail does so here, before anything is promised.
 FeedHead DispatchFeed::open(const Arrival& arrival) {
-  OpenedParcel& next = next_.emplace();
+  OpenedMessage& next = next_.emplace();
   next.error = arrival.error;
-  if (arrival.parcel) {
-    const ParcelHead head = head_of(arrival.parcel);
+  if (arrival.message) {
+    const MessageHead head = head_of(arrival.message);
     assert(head.epoch == epoch_ && head.first == delivered_);
     next.head = {.kind = static_cast<FeedHead::Kind>(head.kind), .epoch = head.epoch};
     next.count = head.count;
   }
   try {
-    if (!next.error && next.head.kind == FeedHead::Kind::batch) next.batch = decode(arrival.parcel);
+    if (!next.error && next.head.kind == FeedHead::Kind::batch) next.batch = decode(arrival.message);
   } catch (...) {
     next.error = std::current_exception();
     next.is_kept = true;
@@ -65,11 +65,11 @@ FeedHead DispatchFeed::open(const Arrival& arrival) {
   return next.head;
 }
 
-std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const Parcel& parcel) const {
-  const ParcelHead head = head_of(parcel);
+std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const RankMessage& message) const {
+  const MessageHead head = head_of(message);
   std::vector<std::int64_t> items;
   std::vector<ByteSpan> records;
-  ByteSpan rest = records_of(parcel);
+  ByteSpan rest = records_of(message);
   for (const DispatchPlan::Slot& slot : plan_.slots(head.first, head.count)) {
     if (slot.rank != rank_) continue;
     items.push_back(head.first + slot.item);
@@ -88,7 +88,7 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const Parcel& parcel) co
 }
 
 std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
-  OpenedParcel next = *std::exchange(next_, std::nullopt);
+  OpenedMessage next = *std::exchange(next_, std::nullopt);
   if (!next.is_kept) line().drop();
   if (next.error) std::rethrow_exception(next.error);
   delivered_ += next.count;
@@ -107,16 +107,16 @@ int DispatchFeed::owner(ShardId shard) const {
                           shard.value));
 }
 
-void DispatchFeed::go_on(DispatchStart start) {
+void DispatchFeed::restart(DispatchStart start) {
   next_.reset();
   epoch_ = start.epoch;
   delivered_ = start.delivered;
-  if (receiver_) return receiver_->go_on(restores_);
-  dispatcher_->go_on({.era = restores_,
-                      .epoch = start.epoch,
-                      .first = start.delivered,
-                      .source = std::move(start.source),
-                      .pending = std::move(start.pending)});
+  if (receiver_) return receiver_->restart(restores_);
+  dispatcher_->restart({.generation = restores_,
+                        .epoch = start.epoch,
+                        .first = start.delivered,
+                        .source = std::move(start.source),
+                        .pending = std::move(start.pending)});
 }
 
 }  // namespace rota::internal

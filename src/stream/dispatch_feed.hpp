@@ -15,23 +15,23 @@ namespace rota::internal {
 struct DispatchStart {
   std::int64_t epoch = 0;
   std::int64_t delivered = 0;  // items of the epoch, over all ranks
-  SourcePlace source = {};     // this one and the next: on rank 0 alone
+  SourceProgress source = {};  // this one and the next: on rank 0 alone
   PendingItems pending = {};
 };
 
-/// What comes next, taken out of its parcel.
-struct OpenedParcel {
+/// What comes next, taken out of its message.
+struct OpenedMessage {
   FeedHead head;
   std::int64_t count = 0;  // items of the batch, over all ranks
   std::unique_ptr<StreamBatchMemory> batch;
   std::exception_ptr error;
-  bool is_kept = false;  // the error is of this rank, and the parcel is to be opened again
+  bool is_kept = false;  // the error is of this rank, and the message is to be opened again
 };
 
 /// Batches of items that rank 0 reads: on rank 0 from a Dispatcher, on the others from a Receiver.
 class DispatchFeed final : public Feed {
  public:
-  /// `line` is for parcels alone. The others must outlive it.
+  /// `line` is for messages alone. The others must outlive it.
   DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool, const StreamLoaderOptions& options,
                mpi::DeferredReduction& agreement, mpi::Communicator line);
   ~DispatchFeed() override;
@@ -47,17 +47,17 @@ class DispatchFeed final : public Feed {
   [[nodiscard]] const RecordLayout& layout() const noexcept { return layout_; }
   /// Items of this epoch that were delivered, over all ranks.
   [[nodiscard]] std::int64_t delivered() const noexcept { return delivered_; }
-  /// On rank 0 only: Dispatcher::hold.
-  [[nodiscard]] SourcePlace hold(PendingItems& out) { return dispatcher_->hold(out); }
+  /// On rank 0 only: Dispatcher::pause.
+  [[nodiscard]] SourceProgress pause(PendingItems& out) { return dispatcher_->pause(out); }
   /// Another restore begins; on all ranks equally many do.
   void count_restore() noexcept { ++restores_; }
   /// It ends well: goes on from `start`. What is on its way is dropped.
-  void go_on(DispatchStart start);
+  void restart(DispatchStart start);
 
  private:
-  [[nodiscard]] ParcelLine& line() noexcept;
+  [[nodiscard]] MessageChannel& line() noexcept;
   FeedHead open(const Arrival& arrival);
-  [[nodiscard]] std::unique_ptr<StreamBatchMemory> decode(const Parcel& parcel) const;
+  [[nodiscard]] std::unique_ptr<StreamBatchMemory> decode(const RankMessage& message) const;
 
   StreamBatchPool* pool_;
   RecordLayout layout_;
@@ -69,7 +69,7 @@ class DispatchFeed final : public Feed {
   std::int64_t restores_ = 0;
   std::int64_t epoch_ = 0;
   std::int64_t delivered_ = 0;
-  std::optional<OpenedParcel> next_;
+  std::optional<OpenedMessage> next_;
   bool is_quiet_ = true;
 };
 

@@ -13,7 +13,7 @@ struct DispatchPlan {
   std::int64_t shards = 1;
   Split split = Split::by_sample;
   int ranks = 1;
-  std::size_t most_bytes = std::size_t{1} << 31;  // of a parcel to another rank, itself not included
+  std::size_t most_bytes = std::size_t{1} << 31;  // of a message to another rank, itself not included
 
   /// An item of a batch and the rank that gets it.
   struct Slot {

@@ -3,14 +3,14 @@
 #include <deque>
 #include <memory>
 
-#include "mpi/parcels.hpp"
-#include "stream/bundler.hpp"
+#include "mpi/pushed_messages.hpp"
+#include "stream/step_builder.hpp"
 
 namespace rota::internal {
 
-/// Rank 0's line: what its bundler ties is pushed to the other ranks as soon as this thread comes by, and is
+/// Rank 0's line: what its builder ties is pushed to the other ranks as soon as this thread comes by, and is
 /// kept until it is delivered. *One thread.*
-class Dispatcher final : public ParcelLine {
+class Dispatcher final : public MessageChannel {
  public:
   /// `line`, `layout` and `options` must outlive it.
   Dispatcher(std::shared_ptr<const StreamSource> source, const RecordLayout& layout, const DispatchPlan& plan,
@@ -23,13 +23,13 @@ class Dispatcher final : public ParcelLine {
 
   /// Holds the reading until the next call, and adds what was read and not delivered; returns where the
   /// source is behind it.
-  [[nodiscard]] SourcePlace hold(PendingItems& out);
+  [[nodiscard]] SourceProgress pause(PendingItems& out);
   /// Begins anew.
-  void go_on(BundlerStart start);
+  void restart(StepBuilderStart start);
 
  private:
   // Throws Error{invalid_argument} where there is none: one that was to go on anew could not.
-  [[nodiscard]] Bundler& bundler() const;
+  [[nodiscard]] StepBuilder& builder() const;
   void push_all();
   void push();
 
@@ -37,14 +37,14 @@ class Dispatcher final : public ParcelLine {
   const RecordLayout* layout_;
   DispatchPlan plan_;
   const StreamLoaderOptions* options_;
-  std::deque<Bundle> undelivered_;
+  std::deque<StepMessages> undelivered_;
   std::size_t pushed_ = 0;  // of these, to all ranks
   int next_rank_ = 1;       // for the next of them
   Arrival head_;
-  mpi::Outbox outbox_;
-  bool is_held_ = true;
+  mpi::SendQueue outbox_;
+  bool is_paused_ = true;
   bool has_failed_ = false;  // and what the caller has done since may have mended it
-  std::unique_ptr<Bundler> bundler_;
+  std::unique_ptr<StepBuilder> builder_;
 };
 
 }  // namespace rota::internal

@@ -219,7 +219,7 @@ class IndexedShards final : public StreamSource {
   }
   [[nodiscard]] Fingerprint fingerprint() const override {
     return FingerprintBuilder()
-        .add("stream_of")
+        .add("as_stream")
         .add(to_string(source_->fingerprint()))
         .add(std::span<const std::int64_t>(begins_))
         .finish();
@@ -249,7 +249,7 @@ class IndexedShards final : public StreamSource {
 
 }  // namespace
 
-std::shared_ptr<const StreamSource> stream_of(std::shared_ptr<const Source> source, std::int64_t shards) {
+std::shared_ptr<const StreamSource> as_stream(std::shared_ptr<const Source> source, std::int64_t shards) {
   if (!source) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: there is no source (a null pointer)", kMakingStream));

@@ -10,7 +10,7 @@ void PendingItems::add(std::int64_t epoch, std::int64_t number, ByteSpan record)
 }
 
 ItemReader::ItemReader(const StreamSource& source, const RecordLayout& layout, World world,
-                       std::int64_t epoch, SourcePlace place, PendingItems pending)
+                       std::int64_t epoch, SourceProgress place, PendingItems pending)
     : source_(&source),
       layout_(&layout),
       epoch_(epoch),
@@ -47,7 +47,7 @@ bool ItemReader::read(std::vector<std::byte>& out) {
 }
 
 bool ItemReader::read_source(std::vector<std::byte>& out) {
-  ShardPlace& place = place_.shard;
+  ShardProgress& place = place_.shard;
   const StreamSource& source = instances_.source(0);
   if (!reader_) reader_.emplace(*source_, epoch_, place);
   if (!reader_->read(source, reading_)) {
@@ -72,7 +72,7 @@ void ItemReader::close() noexcept {
 }
 
 void ItemReader::take_cursor() {
-  ShardPlace& place = place_.shard;
+  ShardProgress& place = place_.shard;
   if (place.is_done || place.skip == 0) return;
   const StreamSource& source = instances_.source(0);
   const bool was_open = reader_.has_value();

@@ -33,9 +33,9 @@ class PendingItems {
 };
 
 /// Where a dispatched source is: behind the last item that was read of it.
-struct SourcePlace {
+struct SourceProgress {
   std::int64_t epoch = 0;
-  ShardPlace shard = {};  // `position`: items read of the epoch; `is_done`: the end of it was seen
+  ShardProgress shard = {};  // `position`: items read of the epoch; `is_done`: the end of it was seen
 };
 
 /// Reads the items of a dispatch one after the other: those that are pending, which are in order, then those
@@ -44,7 +44,7 @@ class ItemReader {
  public:
   /// `world` is what the source's instance is told.
   ItemReader(const StreamSource& source, const RecordLayout& layout, World world, std::int64_t epoch,
-             SourcePlace place, PendingItems pending);
+             SourceProgress place, PendingItems pending);
 
   /// Appends the record of the epoch's next item to `out`; false at the end of the epoch. Throws what the
   /// source throws, and may be called again: it is then opened anew behind what was read.
@@ -56,7 +56,7 @@ class ItemReader {
   /// Takes the source's cursor behind the last item, so that `place` needs no item to be read again. Throws
   /// what the source throws; also where it has failed before, and cannot be opened anew behind what was read.
   void take_cursor();
-  [[nodiscard]] const SourcePlace& place() const noexcept { return place_; }
+  [[nodiscard]] const SourceProgress& place() const noexcept { return place_; }
   /// Adds those that were pending and not read yet.
   void add_pending(PendingItems& out) const;
 
@@ -66,7 +66,7 @@ class ItemReader {
   const StreamSource* source_;
   const RecordLayout* layout_;
   std::int64_t epoch_;
-  SourcePlace place_;
+  SourceProgress place_;
   PendingItems pending_;
   std::size_t next_pending_ = 0;
   Reading reading_;

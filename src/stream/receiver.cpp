@@ -11,7 +11,7 @@ const Arrival* Receiver::peek() {
   try {
     take_all();
   } catch (const std::bad_alloc&) {
-    if (arrived_.empty()) arrived_.push_back({.parcel = nullptr, .error = std::current_exception()});
+    if (arrived_.empty()) arrived_.push_back({.message = nullptr, .error = std::current_exception()});
   }
   return arrived_.empty() ? nullptr : &arrived_.front();
 }
@@ -22,25 +22,25 @@ const Arrival& Receiver::wait() {
 }
 
 void Receiver::take_all() {
-  while (Parcel parcel = inbox_.receive()) {
-    const ParcelHead head = head_of(parcel);
-    if (head.era != era_) continue;
+  while (RankMessage message = inbox_.receive()) {
+    const MessageHead head = head_of(message);
+    if (head.generation != generation_) continue;
     std::exception_ptr error;
     if (head.is(FeedHead::Kind::failed)) {
       error = std::make_exception_ptr(Error(ErrorCode::io, "take items of a dispatch: rank 0 has failed"));
     }
-    arrived_.push_back({.parcel = std::move(parcel), .error = error});
+    arrived_.push_back({.message = std::move(message), .error = error});
   }
 }
 
-void Receiver::go_on(std::int64_t era) {
-  era_ = era;
+void Receiver::restart(std::int64_t generation) {
+  generation_ = generation;
   arrived_.clear();
 }
 
 void Receiver::add_stats(LoaderStats& stats) const {
   stats.ready_batches += std::ranges::count_if(arrived_, [](const Arrival& arrival) {
-    return arrival.parcel && head_of(arrival.parcel).is(FeedHead::Kind::batch);
+    return arrival.message && head_of(arrival.message).is(FeedHead::Kind::batch);
   });
 }
 

@@ -3,13 +3,13 @@
 #include <deque>
 
 #include "mpi/deferred_reduction.hpp"
-#include "mpi/parcels.hpp"
-#include "stream/parcel.hpp"
+#include "mpi/pushed_messages.hpp"
+#include "stream/rank_messages.hpp"
 
 namespace rota::internal {
 
 /// The line of a rank other than 0. *One thread.*
-class Receiver final : public ParcelLine {
+class Receiver final : public MessageChannel {
  public:
   /// `line` and `agreement`, by whose deadline it waits, must outlive it.
   Receiver(const mpi::Communicator& line, mpi::DeferredReduction& agreement)
@@ -20,15 +20,15 @@ class Receiver final : public ParcelLine {
   void drop() override { arrived_.pop_front(); }
   void add_stats(LoaderStats& stats) const override;
 
-  /// Takes no parcel any more of another era.
-  void go_on(std::int64_t era);
+  /// Takes no message any more of another generation.
+  void restart(std::int64_t generation);
 
  private:
   void take_all();
 
   mpi::DeferredReduction* agreement_;
-  mpi::Inbox inbox_;
-  std::int64_t era_ = 0;
+  mpi::ReceiveQueue inbox_;
+  std::int64_t generation_ = 0;
   std::deque<Arrival> arrived_;
 };
 

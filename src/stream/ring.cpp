@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t kRun = 64;
 constexpr std::int64_t kRunBytes = std::int64_t{256} << 10;
 
-std::vector<ShardPlace> starts_of(const std::vector<ShardId>& shards) {
-  std::vector<ShardPlace> places;
+std::vector<ShardProgress> starts_of(const std::vector<ShardId>& shards) {
+  std::vector<ShardProgress> places;
   places.reserve(shards.size());
   for (const ShardId shard : shards) places.push_back({.shard = shard, .cursor = {}});
   return places;
@@ -71,7 +71,7 @@ std::unique_ptr<StreamBatchMemory> StreamRing::take() {
   Item item = std::move(ready_.front());
   ready_.pop_front();
   if (item.error) std::rethrow_exception(item.error);
-  if (item.batch) bytes_ -= item.batch->held_bytes;
+  if (item.batch) bytes_ -= item.batch->kept_bytes;
   settle();
   worker_wakes_.notify_all();
   return std::move(item.batch);
@@ -86,7 +86,7 @@ void StreamRing::add_stats(LoaderStats& stats) const {
 
 // ---- what is decided under the lock ----
 
-void StreamRing::begin_epoch(std::vector<ShardPlace> places, std::size_t first) {
+void StreamRing::begin_epoch(std::vector<ShardProgress> places, std::size_t first) {
   has_ended_.assign(places.size(), false);
   turns_.clear();
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -98,9 +98,9 @@ void StreamRing::begin_epoch(std::vector<ShardPlace> places, std::size_t first) 
   readers_.clear();
   std::vector<ShardId> shards;
   shards.reserve(places.size());
-  for (const ShardPlace& place : places) shards.push_back(place.shard);
+  for (const ShardProgress& place : places) shards.push_back(place.shard);
   instances_.assign(std::move(shards));
-  for (ShardPlace& place : places) {
+  for (ShardProgress& place : places) {
     readers_.push_back(std::make_unique<ShardReader>(source_, epoch_, std::move(place)));
   }
   is_between_ = false;

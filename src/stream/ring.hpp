@@ -23,7 +23,7 @@ namespace rota::internal {
 struct RingStart {
   World world;
   std::int64_t epoch = 0;
-  std::vector<ShardPlace> places;
+  std::vector<ShardProgress> places;
   std::size_t first = 0;
   std::vector<ShardId> later;
 };
@@ -86,7 +86,7 @@ class StreamRing {
   [[nodiscard]] bool has_work(std::size_t worker) const noexcept;
   void make(Lock& lock, std::size_t worker);
   void release(Lock& lock, std::size_t worker) noexcept;
-  void begin_epoch(std::vector<ShardPlace> places, std::size_t first);
+  void begin_epoch(std::vector<ShardProgress> places, std::size_t first);
   void settle();
   void deal();
   void lend(Ticket& ticket, std::size_t number);

@@ -82,7 +82,7 @@ void ShardFeed::advance(StreamBatchMemory& batch) {
   for (const std::size_t shard : batch.ended) run_.places[shard].end();
 }
 
-void ShardFeed::go_on(std::int64_t epoch, ShardRun run) {
+void ShardFeed::restart(std::int64_t epoch, ShardRun run) {
   ring_.reset();
   epoch_ = epoch;
   run_ = std::move(run);

@@ -11,9 +11,9 @@ namespace rota::internal {
 
 /// Where a rank is in the shards that it owns.
 struct ShardRun {
-  std::vector<int> owners;         // of all shards, in this epoch
-  std::vector<ShardPlace> places;  // of those that are this rank's; they take turns in this order
-  std::size_t first = 0;           // the next one's
+  std::vector<int> owners;            // of all shards, in this epoch
+  std::vector<ShardProgress> places;  // of those that are this rank's; they take turns in this order
+  std::size_t first = 0;              // the next one's
 };
 
 /// Batches from the shards that this rank owns, read by a ring, which is made anew after an error.
@@ -33,7 +33,7 @@ class ShardFeed final : public Feed {
 
   [[nodiscard]] const ShardRun& run() const noexcept { return run_; }
   /// Goes on from `run`, of `epoch`. What was read ahead is dropped.
-  void go_on(std::int64_t epoch, ShardRun run);
+  void restart(std::int64_t epoch, ShardRun run);
 
  private:
   void begin_epoch(std::int64_t epoch);

@@ -30,20 +30,20 @@ void forget_blob(StreamCursor& cursor) noexcept {
   if (cursor.blob.capacity() > kShort) cursor.blob = std::string();
 }
 
-void ShardPlace::advance(StreamCursor* behind) noexcept {
+void ShardProgress::advance(StreamCursor* behind) noexcept {
   ++position;
   ++skip;
   if (behind != nullptr) take(*behind);
 }
 
-void ShardPlace::take(StreamCursor& here) noexcept {
+void ShardProgress::take(StreamCursor& here) noexcept {
   exchange(cursor, here);
   forget_blob(here);
   skip = 0;
 }
 
 // Nothing will be read there.
-void ShardPlace::end() noexcept {
+void ShardProgress::end() noexcept {
   is_done = true;
   cursor = {};
   skip = position;

@@ -16,7 +16,7 @@ void exchange(StreamCursor& a, StreamCursor& b) noexcept;
 void forget_blob(StreamCursor& cursor) noexcept;
 
 /// How far a shard is consumed in an epoch.
-struct ShardPlace {
+struct ShardProgress {
   ShardId shard;
   bool is_done = false;       // its end was seen
   std::int64_t position = 0;  // samples delivered
@@ -59,7 +59,7 @@ struct Reading {
 /// cursors are short, and at no more cost than the reading where they are long.
 class ShardReader {
  public:
-  ShardReader(const StreamSource& source, std::int64_t epoch, ShardPlace at)
+  ShardReader(const StreamSource& source, std::int64_t epoch, ShardProgress at)
       : source_(&source), epoch_(epoch), at_(std::move(at)) {}
 
   /// The next sample, of a stream that `source` opens; false at the end. Throws Error naming the shard.
@@ -76,7 +76,7 @@ class ShardReader {
 
   const StreamSource* source_;
   std::int64_t epoch_;
-  ShardPlace at_;
+  ShardProgress at_;
   std::unique_ptr<ShardStream> stream_;  // from the first sample to the last
   bool is_over_ = false;
   std::size_t since_cursor_ = 0;  // bytes

@@ -44,7 +44,7 @@ StreamSample::StreamSample(std::span<const Field> fields) {
   internal::check_fields(fields, "make a sample", "it", ErrorCode::invalid_argument);
   slots_.reserve(fields.size());
   for (const Field& field : fields) {
-    Slot& slot = slots_.emplace_back();
+    FieldSlot& slot = slots_.emplace_back();
     slot.name = field.name;
     slot.dtype = field.dtype;
     slot.row_bytes = field.row_bytes();
@@ -56,7 +56,7 @@ StreamSample::StreamSample(std::span<const Field> fields) {
 }
 
 // From here on in memory of its own.
-void StreamSample::Slot::reserve(std::size_t bytes) {
+void StreamSample::FieldSlot::reserve(std::size_t bytes) {
   if (bytes > capacity) {
     const std::size_t room = ragged ? bytes + bytes / 4 : bytes;
     internal::with_memory([&] { own.reset(new std::byte[room]); },  // not make_unique, which would clear it
@@ -68,12 +68,12 @@ void StreamSample::Slot::reserve(std::size_t bytes) {
 
 std::size_t StreamSample::total_bytes() const noexcept {
   std::size_t sum = 0;
-  for (const Slot& slot : slots_) sum += slot.used();
+  for (const FieldSlot& slot : slots_) sum += slot.used();
   return sum;
 }
 
 std::span<std::byte> StreamSample::resize(std::size_t f, std::int64_t rows) {
-  const Slot& field = slot(f);
+  const FieldSlot& field = slot(f);
   if (rows < 0 || rows > internal::most_rows(field.row_bytes) || (!field.ragged && rows != 1)) {
     throw Error(
         ErrorCode::callback,
@@ -86,7 +86,7 @@ std::span<std::byte> StreamSample::resize(std::size_t f, std::int64_t rows) {
 }
 
 void StreamSample::set(std::size_t f, std::span<const std::byte> bytes) {
-  const Slot& field = slot(f);
+  const FieldSlot& field = slot(f);
   const bool is_whole = field.row_bytes == 0 ? bytes.empty() : bytes.size() % field.row_bytes == 0;
   if (!is_whole || (!field.ragged && bytes.size() != field.row_bytes)) {
     throw Error(ErrorCode::callback,

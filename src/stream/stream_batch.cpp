@@ -21,7 +21,7 @@ void StreamBatchMemory::open(std::size_t samples) {
   }
   store.open();
   is_lent.assign(samples, false);
-  held_bytes = fixed_bytes(samples);
+  kept_bytes = fixed_bytes(samples);
 }
 
 std::int64_t StreamBatchMemory::fixed_bytes(std::size_t samples) const noexcept {
@@ -41,7 +41,7 @@ void StreamBatchMemory::resize(std::size_t samples) {
 void StreamBatchMemory::set(std::size_t i, std::size_t shard, Reading& reading) noexcept {
   ids[i] = reading.sample.id();
   positions[i] = reading.position;
-  held_bytes += reading.extra_bytes(store.fields());
+  kept_bytes += reading.extra_bytes(store.fields());
   advances[i].shard = shard;
   advances[i].has_cursor = reading.has_cursor;
   if (reading.has_cursor) exchange(advances[i].cursor, reading.cursor);

@@ -48,7 +48,7 @@ struct StreamBatchMemory {
   std::vector<Advance> advances;
   std::vector<std::size_t> ended;  // shards whose end was seen before the last sample
   std::vector<bool> is_lent;       // per slot
-  std::int64_t held_bytes = 0;     // of samples and cursors
+  std::int64_t kept_bytes = 0;     // of samples and cursors
   FieldStore store;
 };
 

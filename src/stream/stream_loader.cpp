@@ -121,7 +121,7 @@ class StreamLoader::Impl {
 
   NextBatch<StreamBatch> next();
   [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);
-  void go_on(const StreamRun& run);
+  void restart(const StreamRun& run);
   [[nodiscard]] int owner(ShardId shard) const;
   [[nodiscard]] const internal::StreamFacts& facts() const noexcept { return facts_; }
   [[nodiscard]] LoaderStats stats() const;
@@ -290,7 +290,7 @@ std::vector<std::string> StreamLoader::Impl::gather(const std::function<std::str
   return mpi::all_gather(world(), run, kPhase, mine);
 }
 
-void StreamLoader::Impl::go_on(const StreamRun& run) {
+void StreamLoader::Impl::restart(const StreamRun& run) {
   run_ = run;
   is_over_ = false;
   is_elsewhere_ = true;
@@ -341,7 +341,7 @@ std::vector<std::string> StreamState::gather(const StreamLoader& loader,
                                              const std::function<std::string()>& make) {
   return loader.impl().gather(make);
 }
-void StreamState::go_on(StreamLoader& loader, const StreamRun& run) { loader.impl().go_on(run); }
+void StreamState::restart(StreamLoader& loader, const StreamRun& run) { loader.impl().restart(run); }
 
 }  // namespace internal
 }  // namespace rota

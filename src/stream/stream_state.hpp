@@ -33,7 +33,7 @@ class StreamState {
   [[nodiscard]] static std::vector<std::string> gather(const StreamLoader& loader,
                                                        const std::function<std::string()>& make);
   /// Goes on from `run`, once its feed has. All ranks do so at the same step.
-  static void go_on(StreamLoader& loader, const StreamRun& run);
+  static void restart(StreamLoader& loader, const StreamRun& run);
 };
 
 }  // namespace rota::internal

@@ -185,9 +185,10 @@ void TraceWriter::write(const Batch& batch) {
       std::ranges::all_of(batch.epochs(), [&](auto epoch) { return epoch == at.epoch; });
   if (is_mixture_ || !is_one_epoch) append_numbers(line, "epochs", batch.epochs());
   append_digests(line, batch);
-  if (!std::ranges::all_of(batch.marks(), [](Mark mark) { return mark == Mark::real; })) {
-    append_list(line, "mask", batch.marks(),
-                [&](Mark mark) { fmt::format_to(std::back_inserter(line), "{}", static_cast<int>(mark)); });
+  if (!std::ranges::all_of(batch.kinds(), [](SlotKind mark) { return mark == SlotKind::sample; })) {
+    append_list(line, "mask", batch.kinds(), [&](SlotKind mark) {
+      fmt::format_to(std::back_inserter(line), "{}", static_cast<int>(mark));
+    });
   }
   add(line + '}', batch.size());
 }

@@ -45,7 +45,7 @@ struct TraceBatch {
   std::int64_t n = 0;                  ///< slots of the global batch; of a stream, of this rank
   std::vector<std::uint64_t> digests;  ///< all that follows has as many values as this
   std::vector<std::int64_t> ids;       ///< not of a stream, nor are the next four
-  std::vector<Mark> marks;
+  std::vector<SlotKind> kinds;
   std::vector<std::int64_t> slots;  ///< of the global batch
   std::vector<std::int64_t> epochs;
   std::vector<std::int64_t> datasets;

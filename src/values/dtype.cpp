@@ -11,30 +11,30 @@
 namespace rota {
 namespace {
 
-struct Entry {
+struct DTypeEntry {
   std::string_view name;
   std::size_t size;
 };
 
-constexpr Entry kUnknown{"unknown", 0};
+constexpr DTypeEntry kUnknown{"unknown", 0};
 
 // In the order of the enumeration.
-constexpr std::array<Entry, 13> kTypes{{{"boolean", 1},
-                                        {"int8", 1},
-                                        {"int16", 2},
-                                        {"int32", 4},
-                                        {"int64", 8},
-                                        {"uint8", 1},
-                                        {"uint16", 2},
-                                        {"uint32", 4},
-                                        {"uint64", 8},
-                                        {"float16", 2},
-                                        {"bfloat16", 2},
-                                        {"float32", 4},
-                                        {"float64", 8}}};
+constexpr std::array<DTypeEntry, 13> kTypes{{{"boolean", 1},
+                                             {"int8", 1},
+                                             {"int16", 2},
+                                             {"int32", 4},
+                                             {"int64", 8},
+                                             {"uint8", 1},
+                                             {"uint16", 2},
+                                             {"uint32", 4},
+                                             {"uint64", 8},
+                                             {"float16", 2},
+                                             {"bfloat16", 2},
+                                             {"float32", 4},
+                                             {"float64", 8}}};
 static_assert(static_cast<std::size_t>(DType::float64) + 1 == kTypes.size());
 
-const Entry& entry_of(DType dtype) noexcept {
+const DTypeEntry& entry_of(DType dtype) noexcept {
   const auto i = static_cast<std::size_t>(dtype);
   return i < kTypes.size() ? kTypes[i] : kUnknown;
 }

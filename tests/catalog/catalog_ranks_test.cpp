@@ -45,8 +45,8 @@ class Together : public ::testing::Test {
     }
     wait();
   }
-  [[nodiscard]] Catalog together(Evidence evidence = Evidence::sizes) const {
-    return Catalog(data_, {.evidence = evidence, .comm = &comm()});
+  [[nodiscard]] Catalog together(ChangeDetection change_detection = ChangeDetection::by_size) const {
+    return Catalog(data_, {.change_detection = change_detection, .comm = &comm()});
   }
   /// How many files each rank looks into to open the dataset.
   [[nodiscard]] std::vector<std::int64_t> looked_into_by_each() const {
@@ -76,14 +76,14 @@ class Together : public ::testing::Test {
 
 TEST_F(Together, KnowTheSameFilesAsOneProcess) {
   write(2500, 7);
-  for (const Evidence evidence : {Evidence::sizes, Evidence::names}) {
-    const Catalog alone(data_, {.evidence = evidence});
-    const Catalog shared = together(evidence);
+  for (const ChangeDetection change_detection : {ChangeDetection::by_size, ChangeDetection::by_name}) {
+    const Catalog alone(data_, {.change_detection = change_detection});
+    const Catalog shared = together(change_detection);
     ASSERT_EQ(shared.size(), 2500);
     EXPECT_EQ(shared.fingerprint(), alone.fingerprint());
     for (std::int64_t i = 0; i < shared.size(); i += 97) {
       EXPECT_EQ(shared.path(i), alone.path(i));
-      EXPECT_TRUE(evidence == Evidence::names || shared.bytes(i) == alone.bytes(i));
+      EXPECT_TRUE(change_detection == ChangeDetection::by_name || shared.bytes(i) == alone.bytes(i));
     }
   }
 }

@@ -141,10 +141,10 @@ TEST_F(Catalogs, NoticeAFileOfTheSameSizeThatWasWrittenAnew) {
 
 TEST_F(Catalogs, KnownByNamesAloneNoticeNamesAlone) {
   write_lines(3);
-  Catalog(data(), {.evidence = Evidence::names}).save(saved());
+  Catalog(data(), {.change_detection = ChangeDetection::by_name}).save(saved());
   directory_.write("data/001.jsonl", "longer than before, by far");
   EXPECT_FALSE(Catalog(saved()).changes().any());
-  EXPECT_EQ(Catalog(saved()).evidence(), Evidence::names);
+  EXPECT_EQ(Catalog(saved()).change_detection(), ChangeDetection::by_name);
   directory_.write("data/009.jsonl", "");
   EXPECT_EQ(Catalog(saved()).changes().appeared, 1);
 }
@@ -264,7 +264,7 @@ TEST_F(Catalogs, KnowNoFileThatIsNotThereAndNoSizeWhereNamesAreEvidence) {
   const Catalog catalog(data());
   EXPECT_EQ(code([&] { (void)catalog.path(1); }), ErrorCode::out_of_range);
   EXPECT_EQ(code([&] { (void)catalog.bytes(-1); }), ErrorCode::out_of_range);
-  const Catalog names(data(), {.evidence = Evidence::names});
+  const Catalog names(data(), {.change_detection = ChangeDetection::by_name});
   EXPECT_EQ(code([&] { (void)names.bytes(0); }), ErrorCode::invalid_argument);
   EXPECT_EQ(code([&] { (void)Catalog::from_manifest(data()); }), ErrorCode::invalid_argument);
 }

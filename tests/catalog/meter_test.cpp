@@ -1,4 +1,4 @@
-#include "catalog/meter.hpp"
+#include "catalog/progress_reporter.hpp"
 #include "internal_names.hpp"
 
 #include <gmock/gmock.h>
@@ -13,8 +13,8 @@ namespace {
 TEST(Meters, TellNowAndThenAndNotAtEachLook) {
   std::vector<Progress> told;
   const ProgressFunction tell = [&](const Progress& progress) { told.push_back(progress); };
-  Meter meter(tell, "count", 7);
-  while (told.size() < 3) meter.look();
+  ProgressReporter reporter(tell, "count", 7);
+  while (told.size() < 3) reporter.look();
   for (std::size_t i = 0; i < told.size(); ++i) {
     EXPECT_GE(told[i].seconds, 0.1 * static_cast<double>(i + 1));  // ten in a second, or fewer
     EXPECT_FALSE(told[i].is_over);
@@ -24,10 +24,10 @@ TEST(Meters, TellNowAndThenAndNotAtEachLook) {
 TEST(Meters, TellAllThatWasCountedAtTheEnd) {
   std::vector<Progress> told;
   const ProgressFunction tell = [&](const Progress& progress) { told.push_back(progress); };
-  Meter meter(tell, "count", 7);
-  meter.add(3);
-  meter.add(2, 1);
-  meter.end();
+  ProgressReporter reporter(tell, "count", 7);
+  reporter.add(3);
+  reporter.add(2, 1);
+  reporter.end();
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].task, "count");
   EXPECT_EQ(told[0].done, 5);
@@ -38,17 +38,17 @@ TEST(Meters, TellAllThatWasCountedAtTheEnd) {
 
 TEST(Meters, PassOnWhatIsThrownAtThem) {
   const ProgressFunction tell = [](const Progress&) { throw std::runtime_error("enough"); };
-  Meter meter(tell, "count", 0);
-  EXPECT_THROW(for (;;) meter.look(), std::runtime_error);
-  EXPECT_THROW(meter.end(), std::runtime_error);
+  ProgressReporter reporter(tell, "count", 0);
+  EXPECT_THROW(for (;;) reporter.look(), std::runtime_error);
+  EXPECT_THROW(reporter.end(), std::runtime_error);
 }
 
 TEST(Meters, TellNobodyWhereThereIsNobody) {
   const ProgressFunction nobody;
-  Meter meter(nobody, "count", 0);
-  meter.add(1);
-  meter.look();
-  EXPECT_NO_THROW(meter.end());
+  ProgressReporter reporter(nobody, "count", 0);
+  reporter.add(1);
+  reporter.look();
+  EXPECT_NO_THROW(reporter.end());
 }
 
 }  // namespace

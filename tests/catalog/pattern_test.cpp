@@ -216,10 +216,11 @@ TEST_F(Pattern, CatalogIsReadAsOneThatWasListed) {
   write({"img_1.x", "img_2.x", "img_3.x", "img_4.x"});
   const Catalog made = Catalog::from_pattern(at("img_{index}.x"), {.files = 4, .first_index = 1});
   const Catalog listed(directory.path());
-  EXPECT_EQ(made.evidence(), Evidence::names);
+  EXPECT_EQ(made.change_detection(), ChangeDetection::by_name);
   EXPECT_EQ(made.path(3), at("img_4.x"));
   EXPECT_EQ(made.origin(), at("img_{index}.x"));
-  EXPECT_NE(made.fingerprint(), Catalog(directory.path(), {.evidence = Evidence::names}).fingerprint());
+  EXPECT_NE(made.fingerprint(),
+            Catalog(directory.path(), {.change_detection = ChangeDetection::by_name}).fingerprint());
   const auto source = open_files(made);
   EXPECT_EQ(Samples(*source, ids({2})).sample(0, 0), "img_3.x");
   const FileList sized = files_of(made).with_sizes();

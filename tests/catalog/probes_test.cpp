@@ -123,7 +123,7 @@ struct Disk {
     return i >= 0 && i < series.files && series.numbers(i).folder == folder && !is_gone(i);
   }
   // Of names such as "f7/x_12", or "x_12".
-  [[nodiscard]] Presence look(const std::string& name, NameKind kind) const {
+  [[nodiscard]] Existence look(const std::string& name, NameKind kind) const {
     const bool has_folders = series.pattern.has(NameField::folder);
     const std::int64_t folder = has_folders ? std::stoll(name.substr(1)) : series.first_folder;
     bool is_there = others.contains(name);
@@ -132,17 +132,17 @@ struct Disk {
     } else if (!is_there && (!has_folders || has_folder(folder))) {
       is_there = has_file(folder, std::stoll(name.substr(name.find('_') + 1)));
     }
-    return {.kind = is_there ? Presence::Kind::there : Presence::Kind::missing};
+    return {.kind = is_there ? Existence::Kind::there : Existence::Kind::missing};
   }
 };
 
 /// What from_pattern throws for this series over that disk.
 std::optional<Error> finding(const Disk& disk, const NameSeries& given,
                              const ProbeOptions& options = kDefaults) {
-  static const Crew crew({.listing_threads = 1});
+  static const OpenContext context({.listing_threads = 1});
   return error_of([&] {
     validate_files(
-        crew, Probes(given, options),
+        context, Probes(given, options),
         [&](const std::string& name, NameKind kind) { return disk.look(name, kind); }, "/no/where/");
   });
 }

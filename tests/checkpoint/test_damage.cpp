@@ -113,9 +113,9 @@ TEST_F(Damage, TheNewestGoodCheckpointIsTaken) {
   ASSERT_TRUE(checkpoint);
   EXPECT_EQ(checkpoint->info().step, 1);
   EXPECT_EQ(checkpoint->blob("state"), "step 1");
-  ASSERT_THAT(directory.passed_over(), SizeIs(2));
-  EXPECT_EQ(directory.passed_over()[0].path, third);
-  EXPECT_THAT(directory.passed_over()[1].reason, HasSubstr("checksum of bytes"));
+  ASSERT_THAT(directory.rejected(), SizeIs(2));
+  EXPECT_EQ(directory.rejected()[0].path, third);
+  EXPECT_THAT(directory.rejected()[1].reason, HasSubstr("checksum of bytes"));
 }
 
 TEST_F(Damage, NoneGoodIsAnErrorThatSaysWhyOfEach) {
@@ -143,8 +143,8 @@ TEST_F(Damage, ARenamedFileIsNotTaken) {
   std::filesystem::copy_file(first, path_ / "checkpoint-000000000009.h5");
   const auto checkpoint = directory.latest();
   EXPECT_EQ(checkpoint->info().serial, 0);
-  ASSERT_THAT(directory.passed_over(), SizeIs(1));
-  EXPECT_THAT(directory.passed_over()[0].reason, HasSubstr("says serial 0"));
+  ASSERT_THAT(directory.rejected(), SizeIs(1));
+  EXPECT_THAT(directory.rejected()[0].reason, HasSubstr("says serial 0"));
   EXPECT_EQ(save(directory, 2).filename(), "checkpoint-000000000010.h5");
 }
 

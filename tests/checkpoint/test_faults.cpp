@@ -123,7 +123,7 @@ TEST_F(Faults, AFileThatCannotBeReadNowIsAnErrorAndNotAnOlderState) {
     EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(code, "")) << kind;
   }
   EXPECT_EQ(directory.latest()->info().step, 2);
-  EXPECT_THAT(directory.passed_over(), SizeIs(0));
+  EXPECT_THAT(directory.rejected(), SizeIs(0));
 }
 
 TEST_F(Faults, ATooLowLimitOfOpenFilesIsNoDamage) {
@@ -143,7 +143,7 @@ TEST_F(Faults, AnEmptyFileIsPassedOver) {
   directory.save(1, snapshot_of(1));
   rota_test::write_file(path_ / "checkpoint-000000000001.h5", "");
   EXPECT_EQ(directory.latest()->info().step, 1);
-  EXPECT_THAT(directory.passed_over(), SizeIs(1));
+  EXPECT_THAT(directory.rejected(), SizeIs(1));
 }
 
 TEST_F(Faults, NoFailureToDropAnOldOneFailsTheSave) {

@@ -40,8 +40,8 @@ TEST_P(Irregular, IsPassedOverWithAReasonByARestore) {
   make();
   auto directory = open();
   EXPECT_EQ(directory.latest()->info().serial, 0);
-  ASSERT_THAT(directory.passed_over(), SizeIs(1));
-  EXPECT_THAT(directory.passed_over()[0].reason, HasSubstr(is_what()));
+  ASSERT_THAT(directory.rejected(), SizeIs(1));
+  EXPECT_THAT(directory.rejected()[0].reason, HasSubstr(is_what()));
   std::filesystem::remove(path_ / "checkpoint-000000000000.h5");
   EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::corrupt, is_what()));
 }
@@ -119,8 +119,8 @@ TEST_P(Irregular, InPlaceOfAFileThatWasListedIsPassedOver) {
     system.swap = nullptr;
   };
   EXPECT_EQ(directory.latest()->info().serial, 0);
-  ASSERT_THAT(directory.passed_over(), SizeIs(1));
-  EXPECT_THAT(directory.passed_over()[0].reason, HasSubstr(is_what()));
+  ASSERT_THAT(directory.rejected(), SizeIs(1));
+  EXPECT_THAT(directory.rejected()[0].reason, HasSubstr(is_what()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Irregular, ::testing::ValuesIn(rota::test::irregular_kinds()),

@@ -133,8 +133,8 @@ TEST_F(Together, DamageThatOneRankFindsIsPassedOverByAll) {
   }
   names();
   expect_salt(*directory.latest(), 1);
-  ASSERT_THAT(directory.passed_over(), SizeIs(1));
-  const std::string reason = directory.passed_over()[0].reason;
+  ASSERT_THAT(directory.rejected(), SizeIs(1));
+  const std::string reason = directory.rejected()[0].reason;
   EXPECT_EQ(rota::mpi::broadcast(comm(), reason), reason);
   EXPECT_THAT(reason, HasSubstr("the checksum of bytes"));
 }
@@ -150,7 +150,7 @@ TEST_F(Together, AFileThatOneRankCannotReadNowIsAnErrorOnAllAndNotAnOlderState) 
     EXPECT_THAT(same_error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::io, from(last())));
   }
   expect_salt(*directory.latest(), 2);
-  EXPECT_THAT(directory.passed_over(), SizeIs(0));
+  EXPECT_THAT(directory.rejected(), SizeIs(0));
 }
 
 TEST_F(Together, RanksThatSeeDifferentFilesDoNotRestore) {

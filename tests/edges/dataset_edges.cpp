@@ -115,7 +115,7 @@ std::vector<Edge> catalogs() {
           "BytesWhereNamesAreEvidence",
           [](auto& d) {
             d.write("a", "x");
-            std::ignore = Catalog(d.path(), {.evidence = rota::Evidence::names}).bytes(0);
+            std::ignore = Catalog(d.path(), {.change_detection = rota::ChangeDetection::by_name}).bytes(0);
           },
           kInvalid, "sizes"),
       in_directory(

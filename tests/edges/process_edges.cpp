@@ -146,7 +146,7 @@ std::vector<Edge> moves() {
        }},
       batch("Size", [](const rota::Batch& b) { EXPECT_EQ(b.size(), 0); }),
       batch("Ids", [](const rota::Batch& b) { EXPECT_TRUE(b.ids().empty()); }),
-      batch("Marks", [](const rota::Batch& b) { EXPECT_TRUE(b.marks().empty()); }),
+      batch("Marks", [](const rota::Batch& b) { EXPECT_TRUE(b.kinds().empty()); }),
       batch("Fields", [](const rota::Batch& b) { EXPECT_TRUE(b.fields().empty()); }),
       batch("Real", [](const rota::Batch& b) { EXPECT_EQ(b.real(), 0); }),
       batch(

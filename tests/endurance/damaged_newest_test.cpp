@@ -84,10 +84,10 @@ class Four {
     } else {
       EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::corrupt, "none is good"));
     }
-    std::vector<fs::path> passed_over;
-    for (const auto& bad : directory.passed_over()) passed_over.push_back(bad.path);
+    std::vector<fs::path> rejected;
+    for (const auto& bad : directory.rejected()) rejected.push_back(bad.path);
     const std::vector<fs::path> newer(files_.rbegin(), files_.rend() - 1 - newest_good_.value_or(-1));
-    EXPECT_THAT(passed_over, ElementsAreArray(newer));
+    EXPECT_THAT(rejected, ElementsAreArray(newer));
   }
 
  private:
@@ -106,7 +106,7 @@ TEST_P(DamagedNewest, ArePassedOverAndSavesGoOnAboveThem) {
     four.expect_newest_good(directory);
     save(directory, kCount);
     expect_latest(directory, kCount);
-    EXPECT_THAT(directory.passed_over(), IsEmpty());
+    EXPECT_THAT(directory.rejected(), IsEmpty());
   }
 }
 
@@ -132,7 +132,7 @@ TEST_P(DamagedNewest, DoNotKeepAJobThatHasNotReadThemFromSaving) {
     CheckpointDirectory directory = four.open(2);
     save(directory, kCount);
     expect_latest(directory, kCount);
-    EXPECT_THAT(directory.passed_over(), IsEmpty());
+    EXPECT_THAT(directory.rejected(), IsEmpty());
   }
 }
 

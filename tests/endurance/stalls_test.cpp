@@ -170,7 +170,7 @@ TEST_P(Stalls, ARankThatThrowsThrowsOnAllAndTheOldStateStays) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Stalls, ::testing::Values(2, 4),
+INSTANTIATE_TEST_SUITE_P(Collectives, Stalls, ::testing::Values(2, 4),
                          [](const auto& test) { return std::to_string(test.param); });
 
 }  // namespace

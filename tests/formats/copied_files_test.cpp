@@ -54,7 +54,7 @@ class CopiedFiles : public testing::TestWithParam<std::string> {
  protected:
   CopiedFiles() { python(directory_, kWriter); }
   [[nodiscard]] std::shared_ptr<const Source> open(bool share_files) const {
-    const Catalog catalog(directory_ / GetParam(), {.share_files = share_files, .shared_bytes = 0});
+    const Catalog catalog(directory_ / GetParam(), {.share_files = share_files, .shared_memory_limit = 0});
     if (GetParam() == "tokens") return open_tokens(catalog, {.length = 7});
     return rota::open(catalog, GetParam());
   }

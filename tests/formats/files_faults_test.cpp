@@ -102,7 +102,7 @@ TEST_F(FilesFaults, FileThatMayNotBeReadIsNamedWhenRead) {
 TEST_F(FilesFaults, FileKnownByItsNameThatIsGoneOrNoFileIsNamed) {
   directory.write("a", "");
   directory.write("b", "");
-  const auto source = open_files(Catalog(directory.path(), {.evidence = Evidence::names}));
+  const auto source = open_files(Catalog(directory.path(), {.change_detection = ChangeDetection::by_name}));
   fs::remove(directory / "a");
   fs::remove(directory / "b");
   fs::create_directory(directory / "b");

@@ -171,7 +171,7 @@ TEST_F(Files, ChangeTheirFingerprintWithNamesSizesAndNumber) {
 TEST_F(Files, KnownByTheirNamesMayHaveAnySizeWhenTheyAreRead) {
   directory.write("a", "123");
   directory.write("d/b", "");
-  const CatalogOptions by_name{.evidence = Evidence::names};
+  const CatalogOptions by_name{.change_detection = ChangeDetection::by_name};
   const auto source = open_files(Catalog(directory.path(), by_name));
   EXPECT_NE(source->fingerprint(), open_files(directory.path())->fingerprint());
   directory.write("a", "another");
@@ -184,7 +184,8 @@ TEST_F(Files, KnownByTheirNamesMayHaveAnySizeWhenTheyAreRead) {
 TEST_F(Files, KnownByTheirNamesAreOnlyRegularOnes) {
   directory.write("a", "1");
   directory.write("d/b", "2");
-  EXPECT_THAT(paths(*open_files(Catalog(at("*"), {.evidence = Evidence::names}))), ElementsAre(at("a")));
+  EXPECT_THAT(paths(*open_files(Catalog(at("*"), {.change_detection = ChangeDetection::by_name}))),
+              ElementsAre(at("a")));
 }
 
 TEST_F(Files, AreListedAlikeByAnyNumberOfThreads) {

@@ -130,7 +130,7 @@ TEST_F(MdsZstd, AMissingOrReplacedFileIsNamed) {
 
 TEST_F(MdsZstd, AFileThatChangesItsSizeWhileOpenIsNoticed) {
   write("pack([0, 1])");
-  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_bytes = 0}));
+  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_memory_limit = 0}));
   fs::resize_file(directory_ / "shard.00000.mds.zstd", 1000);
   EXPECT_THAT(reading(*source, 0),
               is_error(ErrorCode::corrupt, {at("shard.00000.mds.zstd"), "1000 bytes now"}));
@@ -207,7 +207,8 @@ TEST_F(MdsZstd, DamageInsideOfAShardIsToldFromThatOfItsFile) {
 
 TEST_F(MdsZstd, ShardsUsedLastAreKeptAndOthersUnpackedAnew) {
   write("pack([0, 1, 2, 3, 4, 5])");
-  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_bytes = 100'000}));
+  const auto source =
+      open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_memory_limit = 100'000}));
   for (const std::int64_t id : {0, 41, 2, 121, 42}) EXPECT_FALSE(reading(*source, id));
   zero_packed_shards();
   EXPECT_FALSE(reading(*source, 122));
@@ -217,7 +218,7 @@ TEST_F(MdsZstd, ShardsUsedLastAreKeptAndOthersUnpackedAnew) {
 
 TEST_F(MdsZstd, OneShardIsKeptHoweverLargeItIs) {
   write("pack([0, 1])");
-  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_bytes = 0}));
+  const auto source = open_mds(Catalog(directory_.path(), {.indexing_threads = 1, .shared_memory_limit = 0}));
   EXPECT_FALSE(reading(*source, 0));
   zero_packed_shards();
   EXPECT_FALSE(reading(*source, 1));
@@ -228,8 +229,8 @@ TEST_F(MdsZstd, ThreadsThatReadAtRandomReadTheSame) {
   write("");
   const auto expected = all(*open(directory_.path()));
   write("pack([0, 1, 2, 4, 5])");
-  for (const std::int64_t shared_bytes : {0, 100'000, 1 << 20}) {
-    const auto source = open_mds(Catalog(directory_.path(), {.shared_bytes = shared_bytes}));
+  for (const std::int64_t shared_memory_limit : {0, 100'000, 1 << 20}) {
+    const auto source = open_mds(Catalog(directory_.path(), {.shared_memory_limit = shared_memory_limit}));
     const auto read_some = [&](std::uint64_t seed) {
       std::mt19937_64 random(seed);
       for (int i = 0; i < 40; ++i) {

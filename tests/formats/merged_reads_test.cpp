@@ -72,8 +72,8 @@ class MergedReads : public testing::Test {
   TemporaryDirectory directory_;
   std::string contents_ = random_bytes(300'000, random_);
   fs::path path_ = directory_.write("data", contents_);
-  FileList files_ =
-      FileList::list(std::make_shared<const Crew>(CatalogOptions{}), Evidence::sizes, path_.string());
+  FileList files_ = FileList::list(std::make_shared<const OpenContext>(CatalogOptions{}),
+                                   ChangeDetection::by_size, path_.string());
   std::int64_t calls_ = 0;
 };
 

@@ -134,8 +134,8 @@ TEST_F(OpenFilesTest, NoFilesAtAllAndLessAreRefused) {
     EXPECT_THAT(error_of([&] { (void)list(most); }),
                 is_error(ErrorCode::invalid_argument, {fmt::format("max_open_files is {}", most)}));
   }
-  EXPECT_THAT(error_of([&] { (void)Catalog(directory_.path(), {.shared_bytes = -1}); }),
-              is_error(ErrorCode::invalid_argument, {"shared_bytes is -1"}));
+  EXPECT_THAT(error_of([&] { (void)Catalog(directory_.path(), {.shared_memory_limit = -1}); }),
+              is_error(ErrorCode::invalid_argument, {"shared_memory_limit is -1"}));
 }
 
 }  // namespace

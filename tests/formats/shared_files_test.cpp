@@ -54,7 +54,7 @@ class SharedFilesTest : public testing::Test {
     }
   }
   [[nodiscard]] std::shared_ptr<SharedFiles> share(std::int64_t kept_bytes) {
-    list_ = files_of(Catalog(directory_.path(), {.shared_bytes = kept_bytes}));
+    list_ = files_of(Catalog(directory_.path(), {.shared_memory_limit = kept_bytes}));
     return SharedFiles::make(
         *list_, std::vector<FileEncoding>(4, {.compression = Compression::zstd, .raw_bytes = kRawBytes}));
   }
@@ -107,7 +107,7 @@ TEST_F(SharedFilesTest, WhatIsReadStaysThereForItsReader) {
 
 TEST_F(SharedFilesTest, WhatIsHeldIsFetchedAheadAndStaysUntilItIsLetGo) {
   const auto files = share(0);
-  auto hold = files->hold({.first = 0, .last = 3}, true);
+  auto hold = files->pin({.first = 0, .last = 3}, true);
   for (const std::size_t i : {0U, 1U, 2U}) (void)files->open(i);
   EXPECT_EQ(files->usage().bytes, 3 * kRawBytes);
   (void)files->open(3);
@@ -119,15 +119,15 @@ TEST_F(SharedFilesTest, WhatIsHeldIsFetchedAheadAndStaysUntilItIsLetGo) {
 
 TEST_F(SharedFilesTest, AllThatHoldersReadIsFetchedWithoutAnybodyReading) {
   const auto files = share(0);
-  const auto hold = files->hold({.first = 1, .last = 4}, true);
+  const auto hold = files->pin({.first = 1, .last = 4}, true);
   while (files->fetched().files < 3) std::this_thread::yield();
   EXPECT_EQ(files->usage().bytes, 3 * kRawBytes);
 }
 
 TEST_F(SharedFilesTest, WhatIsHeldAndNotReadIsNotFetched) {
   const auto files = share(0);
-  const auto held = files->hold({.first = 0, .last = 3}, false);
-  const auto read = files->hold({.first = 3, .last = 4}, true);
+  const auto held = files->pin({.first = 0, .last = 3}, false);
+  const auto read = files->pin({.first = 3, .last = 4}, true);
   while (files->fetched().files < 1) std::this_thread::yield();
   (void)files->open(3);
   EXPECT_EQ(files->fetched().files, 1);
@@ -135,8 +135,8 @@ TEST_F(SharedFilesTest, WhatIsHeldAndNotReadIsNotFetched) {
 
 TEST_F(SharedFilesTest, WhatAllHaveLetGoIsDroppedHoweverMuchMayStay) {
   const auto files = share(4 * kRawBytes);
-  auto one = files->hold({.first = 0, .last = 2}, true);
-  auto other = files->hold({.first = 1, .last = 2}, true);
+  auto one = files->pin({.first = 0, .last = 2}, true);
+  auto other = files->pin({.first = 1, .last = 2}, true);
   (void)files->open(0);
   std::weak_ptr<const FileMemory> memory = files->open(1);
   one.reset();
@@ -157,7 +157,7 @@ TEST_F(SharedFilesTest, NobodyWritesToTheMemory) {
 // All of them get the error, and none waits for ever.
 TEST_F(SharedFilesTest, AFileThatCannotBeUnpackedIsAnErrorForAllWhoWantIt) {
   const auto files = share(kRawBytes);
-  const auto hold = files->hold({.first = 0, .last = 4}, true);
+  const auto hold = files->pin({.first = 0, .last = 4}, true);
   const Memory held = files->open(0);
   directory_.write("b", std::string(static_cast<std::size_t>(list_->bytes(1)), 'x'));
   const auto others = share(kRawBytes);
@@ -205,7 +205,7 @@ TEST_F(SharedFilesTest, NothingIsLeftOfAProcessThatIsKilled) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     const auto files = share(kRawBytes);
-    const auto hold = files->hold({.first = 0, .last = 4}, true);
+    const auto hold = files->pin({.first = 0, .last = 4}, true);
     (void)files->open(2);
     ::kill(::getpid(), SIGKILL);
   }
@@ -257,7 +257,7 @@ TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
     for (int i = 0; i < 100; ++i) {
       const std::size_t first = random() % 4;
       const auto hold =
-          files->hold({.first = first, .last = first + 1 + random() % (4 - first)}, random() % 2 == 0);
+          files->pin({.first = first, .last = first + 1 + random() % (4 - first)}, random() % 2 == 0);
       const std::size_t file = random() % 4;
       const Memory memory = files->open(file);
       EXPECT_EQ(memory->bytes().size(), kRawBytes);

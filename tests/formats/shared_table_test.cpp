@@ -92,7 +92,7 @@ TEST_F(SharedTableTest, OneIsToMakeAFileAndOthersWait) {
   EXPECT_EQ(claim(0).state, State::coming);
   table_.publish(0, {.process = 7, .descriptor = 9}, Process::self());
   const auto found = claim(0);
-  EXPECT_EQ(found.state, State::here);
+  EXPECT_EQ(found.state, State::ready);
   EXPECT_EQ(found.address.process, 7);
   EXPECT_EQ(found.address.descriptor, 9);
 }
@@ -134,7 +134,7 @@ TEST_F(SharedTableTest, ProcessesThatAreKilledAtAnyMomentLeaveATableThatWorks) {
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
     const auto found = claim(1);
     table_.forget(1, found.version);
-    EXPECT_EQ(state(0), State::here);
+    EXPECT_EQ(state(0), State::ready);
     EXPECT_EQ(table_.usage().bytes, kBytes);
   }
 }
@@ -224,9 +224,9 @@ TEST_F(SharedTableTest, WhatNobodyUsesGoesWhenThereIsTooMuch) {
   table_.begin_use(1, SharedTable::kNoRound);
   table_.touch(0);
   make(3);
-  for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(state(i), State::here) << i;
+  for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(state(i), State::ready) << i;
   make(4);
-  for (const std::size_t i : {0U, 1U, 3U, 4U}) EXPECT_EQ(state(i), State::here) << i;
+  for (const std::size_t i : {0U, 1U, 3U, 4U}) EXPECT_EQ(state(i), State::ready) << i;
   EXPECT_EQ(table_.usage().bytes, 4 * kBytes);  // with what is used, which comes on top
   EXPECT_EQ(table_.usage().peak_bytes, 4 * kBytes);
   EXPECT_EQ(state(2), State::absent);
@@ -237,7 +237,7 @@ TEST_F(SharedTableTest, WhatAllHaveUsedIsDropped) {
   table_.begin_use(0, SharedTable::kNoRound);
   table_.begin_use(0, SharedTable::kNoRound);
   (void)table_.end_use(0, true);
-  EXPECT_EQ(state(0), State::here);
+  EXPECT_EQ(state(0), State::ready);
   (void)table_.end_use(0, true);
   EXPECT_EQ(state(0), State::absent);
 }
@@ -245,7 +245,7 @@ TEST_F(SharedTableTest, WhatAllHaveUsedIsDropped) {
 TEST_F(SharedTableTest, WhatAllHaveUsedInPartStaysForTheRest) {
   make(0);
   for (const bool was_all : {false, false, true}) {
-    EXPECT_EQ(state(0), State::here);
+    EXPECT_EQ(state(0), State::ready);
     table_.begin_use(0, SharedTable::kNoRound);
     (void)table_.end_use(0, was_all);
   }
@@ -286,7 +286,7 @@ TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItIsDroppedAtOnce) {
   EXPECT_NE(table_.version(0), *version);
   EXPECT_EQ(state(0), State::absent);
   make(0);
-  EXPECT_EQ(state(0), State::here);
+  EXPECT_EQ(state(0), State::ready);
 }
 
 TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItStaysForWhoUsesItAgain) {
@@ -294,7 +294,7 @@ TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItStaysForWhoUsesItAgain) {
   table_.begin_use(0, SharedTable::kNoRound);
   table_.begin_use(0, table_.end_use(0, true));
   EXPECT_EQ(table_.publish(0, {}, Process::self()), table_.version(0));
-  EXPECT_EQ(state(0), State::here);
+  EXPECT_EQ(state(0), State::ready);
 }
 
 TEST_F(SharedTableTest, WaitingEndsWhenSomethingChanges) {
@@ -306,7 +306,7 @@ TEST_F(SharedTableTest, WaitingEndsWhenSomethingChanges) {
     ::_exit(0);
   }
   while (table_.changes() == seen) table_.wait(seen);
-  EXPECT_EQ(state(0), State::here);
+  EXPECT_EQ(state(0), State::ready);
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 

@@ -204,12 +204,13 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
   const auto tokens = row_of<TokensOptions>(
       "open token files", [&](const TokensOptions& options) { open_tokens(directory.path(), options); });
   expect_refused({
-      listing({.evidence = Evidence(2)}, "evidence", "number 2", "one of sizes, names"),
+      listing({.change_detection = ChangeDetection(2)}, "change_detection", "number 2",
+              "one of by_size, by_name"),
       listing({.listing_threads = 0}, "listing_threads", "0", "1 to 4096"),
       listing({.listing_threads = 1'000'000'000}, "listing_threads", "1000000000", "1 to 4096"),
       listing({.indexing_threads = 4097}, "indexing_threads", "4097", "1 to 4096"),
       listing({.max_open_files = 0}, "max_open_files", "0", "1 or more"),
-      listing({.shared_bytes = -1}, "shared_bytes", "-1", "0 or more"),
+      listing({.shared_memory_limit = -1}, "shared_memory_limit", "-1", "0 or more"),
       tokens({.dtype = DType(77)}, "dtype", "unknown", "uint16 or uint32"),
       tokens({.length = kMost}, "length", "92", "1 to 2^40"),
       tokens({.stride = -1}, "stride", "-1", "0 to 2^40"),
@@ -227,7 +228,7 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
       pattern({.missing_fraction = 1}, "missing_fraction", "1", "more than 0 and less than 1"),
   });
   const Catalog lavish(directory.path(),
-                       {.max_open_files = std::numeric_limits<int>::max(), .shared_bytes = kMost});
+                       {.max_open_files = std::numeric_limits<int>::max(), .shared_memory_limit = kMost});
   EXPECT_EQ(open_files(lavish)->size(), 1);
 }
 
@@ -275,7 +276,7 @@ TEST(OptionValues, AtTheirLargestAreTaken) {
                          .read_ahead_bytes = kMost,
                          .bad_samples = {.max_skipped = kMost}});
   EXPECT_EQ((*loader.next()).size(), 10);
-  StreamLoader stream(stream_of(source, 3), {.epochs = kMost,
+  StreamLoader stream(as_stream(source, 3), {.epochs = kMost,
                                              .workers = 0,
                                              .read_ahead_batches = 65'536,
                                              .read_ahead_bytes = kMost,

@@ -75,10 +75,10 @@ TEST(OrderValues, TheFarthestPlaceIsOneThatBatchesAreMadeAt) {
     EXPECT_EQ((*loader.next()).size(), 4);
     EXPECT_EQ(loader.position().step, kTwo62 + 1);
   }
-  Loader mixing(Mixture{.datasets = {{.source = told(kTwo62)}}, .end = MixtureEnd::steps, .steps = kMost},
-                {.global_batch_size = 4, .workers = 0});
-  mixing.seek({.consumed = kTwo62, .step = kTwo62});
-  EXPECT_EQ((*mixing.next()).size(), 4);
+  Loader mix_plan(Mixture{.datasets = {{.source = told(kTwo62)}}, .end = MixtureEnd::steps, .steps = kMost},
+                  {.global_batch_size = 4, .workers = 0});
+  mix_plan.seek({.consumed = kTwo62, .step = kTwo62});
+  EXPECT_EQ((*mix_plan.next()).size(), 4);
 }
 
 TEST(OrderValues, BatchSizesAreBoundedWhereverTheyAreGiven) {
@@ -123,11 +123,11 @@ TEST(OrderValues, EnumeratorsAndShapesAreRefusedByName) {
 
 TEST(OrderValues, ShardsThatThereAreNotHaveNoCursors) {
   const Loader loader(told(10), {.shards = 4, .workers = 0});
-  const Loader mixing(Mixture{.datasets = {{.source = told(10)}}}, {.shards = 4, .workers = 0});
+  const Loader mix_plan(Mixture{.datasets = {{.source = told(10)}}}, {.shards = 4, .workers = 0});
   std::vector<std::int64_t> cursors(4);
   for (const std::int64_t first :
        {kLeast, std::int64_t{-1}, std::int64_t{3}, std::int64_t{5}, kMost - 1, kMost}) {
-    for (const Loader* one : {&loader, &mixing}) {
+    for (const Loader* one : {&loader, &mix_plan}) {
       expect_refused({.what = std::to_string(first),
                       .call = [&] { one->cursors(first, cursors); },
                       .code = ErrorCode::out_of_range,

@@ -44,7 +44,7 @@ void expect_refused_by_loaders(const Allocator& allocator, const std::string& wh
   const auto source = told(10);
   for (const int workers : {0, 2}) {
     Loader loader(source, {.workers = workers, .allocator = allocator});
-    StreamLoader stream(stream_of(source, 2), {.workers = workers, .allocator = allocator});
+    StreamLoader stream(as_stream(source, 2), {.workers = workers, .allocator = allocator});
     const auto refused = [&](std::string what, std::function<void()> call) {
       expect_refused({.what = std::move(what),
                       .call = std::move(call),
@@ -87,7 +87,7 @@ TEST(Batches, OfMoreThan2To50BytesAreRefused) {
   expect_refused(refusal);
   expect_refused(
       {.what = "StreamLoader",
-       .call = [&] { StreamLoader(stream_of(source, 2), {.global_batch_size = 3, .workers = 0}).next(); },
+       .call = [&] { StreamLoader(as_stream(source, 2), {.global_batch_size = 3, .workers = 0}).next(); },
        .words = {"3 samples of 562949953421312 bytes"}});
 }
 
@@ -126,7 +126,7 @@ void expect_scarce(const std::function<void()>& call, const std::string& words) 
 TEST(Scarce, ThreadsAreAnErrorThatNamesWhatTheyWereFor) {
   expect_scarce([] { Loader(told(10), {.workers = 4096}); },
                 "^io: start the workers of a loader: .*no more threads");
-  expect_scarce([] { StreamLoader(stream_of(told(10), 2), {.workers = 4096}); },
+  expect_scarce([] { StreamLoader(as_stream(told(10), 2), {.workers = 4096}); },
                 "^io: start the workers of a stream loader: .*no more threads");
   const auto documents = told(1 << 20, {{.name = "t", .dtype = DType::int32, .ragged = true}});
   expect_scarce([&] { pack(documents, {.threads = 4096}); },
@@ -157,11 +157,11 @@ TEST(Scarce, MemoryIsAnErrorThatNamesWhatItWasFor) {
   const auto large = told(10, {{.name = "x", .shape = {std::int64_t{1} << 40}}});
   expect_scarce([&] { Loader(large, {.global_batch_size = 2, .workers = 0}).next(); },
                 "^io: take 2[0-9]* bytes for the tensors of a batch: .*not so much memory");
-  expect_scarce([&] { StreamLoader(stream_of(large, 1), {.global_batch_size = 2, .workers = 0}).next(); },
+  expect_scarce([&] { StreamLoader(as_stream(large, 1), {.global_batch_size = 2, .workers = 0}).next(); },
                 "^io: .*not so much memory");
   expect_scarce(
       [&] {
-        StreamLoader(stream_of(told(10), 1), {.global_batch_size = kMaxBatchSize, .workers = 0}).next();
+        StreamLoader(as_stream(told(10), 1), {.global_batch_size = kMaxBatchSize, .workers = 0}).next();
       },
       "^io: open a batch of 2147483647 samples: .*not so much memory");
   expect_scarce([&] { StreamSample sample(large->fields()); }, "^io: take .* bytes for a field of a sample");

@@ -45,7 +45,7 @@ std::vector<Taker> takers() {
            }},
           {"windows", [](const Shared& source) { windows(source, {.length = 2}); }},
           {"pack", [](const Shared& source) { pack(source, {}); }},
-          {"stream_of", [](const Shared& source) { stream_of(source, 4); }}};
+          {"as_stream", [](const Shared& source) { as_stream(source, 4); }}};
 }
 
 TEST(SourceValues, SizesThatCannotBeAreRefusedByAllThatTakesASource) {
@@ -94,7 +94,7 @@ TEST(SourceValues, ExtentsOfZeroAndOneFieldWithoutANameAreRead) {
     const auto batch = loader.next();
     EXPECT_EQ(batch->tensor("none").bytes.size() + batch->tensor("rows").bytes.size(), 0U);
     EXPECT_EQ(batch->tensor("").bytes.size(), 30U);
-    StreamLoader stream(stream_of(source, 2), {.global_batch_size = 10, .workers = workers});
+    StreamLoader stream(as_stream(source, 2), {.global_batch_size = 10, .workers = workers});
     const auto streamed = stream.next();
     EXPECT_EQ(streamed->tensor("rows").offsets.back(), 10 << 20);
     EXPECT_EQ(streamed->tensor("").bytes.size(), 30U);
@@ -116,7 +116,7 @@ TEST(SourceValues, LengthsThatDoNotAddUpAreRefused) {
     refused(
         "Loader", [&] { Loader(source, {.shards = 2, .workers = 0}); }, "shard_lengths()");
     refused(
-        "stream_of", [&] { stream_of(source, 2); }, "shard_lengths()");
+        "as_stream", [&] { as_stream(source, 2); }, "shard_lengths()");
     refused(
         "windows", [&] { windows(source, {.length = 1}); }, "part_sizes()");
     refused(
@@ -161,7 +161,7 @@ TEST(SourceValues, RowsThatCannotBeAreRefusedWhereverTheyAreAsked) {
     };
     refused("Loader", [&] { Loader(source, {.workers = 0}).next(); });
     refused("Loader with workers", [&] { Loader(source, {.workers = 2}).next(); });
-    refused("StreamLoader", [&] { StreamLoader(stream_of(source, 2), {.workers = 0}).next(); });
+    refused("StreamLoader", [&] { StreamLoader(as_stream(source, 2), {.workers = 0}).next(); });
     std::int64_t to = 0;
     const SampleRows wanted{.id = {1}, .first = 0, .count = 1, .to = reinterpret_cast<std::byte*>(&to)};
     refused("read_rows", [&] { source->read_rows({&wanted, 1}, 0); });
@@ -200,7 +200,7 @@ TEST(SourceValues, ASizeThatChangesIsAskedOnceOrRefused) {
                   .call = [&] { Loader(Mixture{.datasets = {{.source = source}}}, {.workers = 0}); },
                   .code = ErrorCode::callback,
                   .words = {"must not change"}});
-  EXPECT_EQ(StreamLoader(stream_of(growing(), 2), {.workers = 0}).source().shards(), 2);
+  EXPECT_EQ(StreamLoader(as_stream(growing(), 2), {.workers = 0}).source().shards(), 2);
 }
 
 TEST(SourceValues, ManyDocumentsAreNoAllocationBeyondAllMemory) {

@@ -32,7 +32,7 @@ std::vector<Taker> takers() {
       {"StreamLoader", [](const Shared& source) { StreamLoader(source, {.workers = 0}); }},
       {"Dispatch", [](const Shared& source) { StreamLoader(Dispatch{.source = source}, {.workers = 0}); }},
       {"filter", [](const Shared& source) { filter(source, keep_all); }},
-      {"expand", [](const Shared& source) { expand(source, twice); }},
+      {"flat_map", [](const Shared& source) { flat_map(source, twice); }},
       {"shuffle_buffer", [](const Shared& source) { shuffle_buffer(source, 4, 1); }}};
 }
 
@@ -68,9 +68,9 @@ TEST(StreamValues, FieldsThatCannotBeAreRefusedByAllThatTakeASource) {
 TEST(StreamValues, OfTransformsAreRefusedByName) {
   for (const auto& [fields, why] : test::impossible_fields()) {
     expect_refused({
-        {.what = "expand: " + why,
-         .call = [&, &fields = fields] { expand(told_stream(1), twice, {.fields = fields}); },
-         .words = {"expand a stream", why}},
+        {.what = "flat_map: " + why,
+         .call = [&, &fields = fields] { flat_map(told_stream(1), twice, {.fields = fields}); },
+         .words = {"flat_map a stream", why}},
         {.what = "StreamSample: " + why,
          .call = [&, &fields = fields] { StreamSample sample(fields); },
          .words = {why}},
@@ -80,18 +80,18 @@ TEST(StreamValues, OfTransformsAreRefusedByName) {
     const std::string text = std::to_string(number);
     expect_refused({
         {.what = "most",
-         .call = [&] { expand(told_stream(1), twice, {.most = number}); },
+         .call = [&] { flat_map(told_stream(1), twice, {.most = number}); },
          .words = {"most is " + text}},
         {.what = "size",
          .call = [&] { shuffle_buffer(told_stream(1), number, 0); },
          .words = {"size is " + text}},
         {.what = "shards",
-         .call = [&] { stream_of(told(10), number); },
+         .call = [&] { as_stream(told(10), number); },
          .words = {"shards is " + text, "1 to 2^24"}},
     });
   }
   expect_refused(
-      {.what = "too many shards", .call = [&] { stream_of(told(10), kMost); }, .words = {"1 to 2^24"}});
+      {.what = "too many shards", .call = [&] { as_stream(told(10), kMost); }, .words = {"1 to 2^24"}});
 }
 
 std::int64_t count(const Shared& source) {
@@ -103,7 +103,7 @@ std::int64_t count(const Shared& source) {
 
 TEST(StreamValues, OfTransformsAtTheirLargestAreTaken) {
   EXPECT_EQ(count(shuffle_buffer(told_stream(2), kMost, 1)), 6);
-  EXPECT_EQ(count(expand(told_stream(2), twice, {.most = kMost})), 12);
+  EXPECT_EQ(count(flat_map(told_stream(2), twice, {.most = kMost})), 12);
 }
 
 TEST(StreamValues, NumbersOfOutputsDoNotOverflow) {
@@ -111,9 +111,9 @@ TEST(StreamValues, NumbersOfOutputsDoNotOverflow) {
     const auto source = told_stream(1);
     source->first_output = output;
     expect_refused({.what = std::to_string(output),
-                    .call = [&] { count(expand(source, twice)); },
+                    .call = [&] { count(flat_map(source, twice)); },
                     .code = ErrorCode::callback,
-                    .words = {"expand 0:0:" + std::to_string(output)}});
+                    .words = {"flat_map 0:0:" + std::to_string(output)}});
   }
 }
 
@@ -135,7 +135,7 @@ TEST(StreamValues, FieldsThatChangeAreAskedOnce) {
   EXPECT_EQ(count(changing()), 6);
   EXPECT_EQ(count(filter(changing(), keep_all)), 6);
   EXPECT_EQ(count(shuffle_buffer(changing(), 3, 1)), 6);
-  EXPECT_EQ(count(expand(changing(), twice)), 12);
+  EXPECT_EQ(count(flat_map(changing(), twice)), 12);
   auto source = std::make_shared<test::ToldStream>(1);
   source->later_fields = {{.name = "x", .dtype = DType::int64, .shape = {1000}}};
   StreamLoader loader(Dispatch{.source = source}, {.workers = 0});
@@ -146,7 +146,7 @@ TEST(StreamValues, NoStreamIsRefusedUnderTransformsToo) {
   const auto source = told_stream(1);
   source->gives_none = true;
   for (const Shared& one :
-       {Shared(source), filter(source, keep_all), expand(source, twice), shuffle_buffer(source, 2, 1)}) {
+       {Shared(source), filter(source, keep_all), flat_map(source, twice), shuffle_buffer(source, 2, 1)}) {
     expect_refused({.what = "open",
                     .call = [&] { count(one); },
                     .code = ErrorCode::callback,

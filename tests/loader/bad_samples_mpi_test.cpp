@@ -147,7 +147,7 @@ TEST_P(BadSamplesOnRanks, WithinTheLimitAreCountedByAllWhenTheNextStepBegins) {
     EXPECT_LE(batch.global_size() - real, before);
   }
   EXPECT_EQ(loader.skipped().count, 43);
-  std::int64_t here = loader.skipped().here;
+  std::int64_t here = loader.skipped().by_this_rank;
   mpi::sum(everybody(), std::span(&here, 1));
   EXPECT_EQ(here, 43);
 }
@@ -307,7 +307,7 @@ class Chain {
       const auto batch = loader.next();
       is_over = !batch;
       for (std::size_t i = 0; batch && i < batch->ids().size(); ++i) {
-        if (batch->marks()[i] == Mark::pad) continue;
+        if (batch->kinds()[i] == SlotKind::pad) continue;
         seen.push_back(batch->epochs()[i] * source_->size() + batch->ids()[i].value);
       }
     }

@@ -64,11 +64,11 @@ class BadSamplesOf : public ::testing::TestWithParam<std::tuple<int, bool, Kind>
 
   /// The content of each slot is its sample's where it is real, and nothing but zeros where it is skipped.
   void expect_slots(const Batch& batch) const {
-    EXPECT_EQ(batch.real(), std::count(batch.marks().begin(), batch.marks().end(), Mark::real));
+    EXPECT_EQ(batch.real(), std::count(batch.kinds().begin(), batch.kinds().end(), SlotKind::sample));
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const SampleId id = batch.ids()[static_cast<std::size_t>(i)];
-      const Mark mark = batch.marks()[static_cast<std::size_t>(i)];
-      EXPECT_TRUE(mark == Mark::pad || (mark == Mark::skipped) == is_bad(id)) << id.value;
+      const SlotKind kind = batch.kinds()[static_cast<std::size_t>(i)];
+      EXPECT_TRUE(kind == SlotKind::pad || (kind == SlotKind::skipped) == is_bad(id)) << id.value;
       for (std::size_t f = 0; f < batch.fields().size(); ++f) expect_content(batch, f, i, id);
     }
   }
@@ -135,7 +135,7 @@ TEST_P(BadSamplesOf, AnyNumberAreCountedInSoThatWithTheRealOnesTheyAreTheEpoch) 
       for (const Batch& batch : loader) {
         expect_slots(batch);
         for (std::size_t i = 0; i < batch.ids().size(); ++i) {
-          if (batch.marks()[i] != Mark::pad) ++seen[{batch.epochs()[i], batch.ids()[i].value}];
+          if (batch.kinds()[i] != SlotKind::pad) ++seen[{batch.epochs()[i], batch.ids()[i].value}];
         }
       }
     }
@@ -155,7 +155,7 @@ TEST_P(BadSamplesOf, ARunAreListedOnceInOrderOfDelivery) {
   std::vector<std::pair<std::int64_t, std::int64_t>> expected;
   for (const Batch& batch : loader) {
     for (std::size_t i = 0; i < batch.ids().size(); ++i) {
-      if (batch.marks()[i] == Mark::skipped) {
+      if (batch.kinds()[i] == SlotKind::skipped) {
         expected.emplace_back(batch.epochs()[i], batch.ids()[i].value);
       }
     }

@@ -151,7 +151,7 @@ TEST(Loader, RefusesSizesBeyondAllMemory) {
 TEST(Batch, IsEmptyWhenMadeOfNothing) {
   const Batch batch;
   EXPECT_EQ(batch.size(), 0);
-  EXPECT_TRUE(batch.ids().empty() && batch.marks().empty() && batch.epochs().empty() &&
+  EXPECT_TRUE(batch.ids().empty() && batch.kinds().empty() && batch.epochs().empty() &&
               batch.fields().empty());
 }
 

@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 struct Step {
   Position start;
   std::vector<std::int64_t> ids;
-  std::vector<Mark> marks;
+  std::vector<SlotKind> kinds;
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -42,14 +42,14 @@ void append(const Batch& batch, Step& step) {
   expect_content(batch);
   step.start = batch.start();
   for (const SampleId id : batch.ids()) step.ids.push_back(id.value);
-  step.marks.insert(step.marks.end(), batch.marks().begin(), batch.marks().end());
+  step.kinds.insert(step.kinds.end(), batch.kinds().begin(), batch.kinds().end());
 }
 
 /// A world of loaders in one process, stepped together.
-class Ranks {
+class Collectives {
  public:
-  Ranks(const std::shared_ptr<const Source>& source, const LoaderOptions& options, int ranks,
-        const Position& at = {}) {
+  Collectives(const std::shared_ptr<const Source>& source, const LoaderOptions& options, int ranks,
+              const Position& at = {}) {
     for (int r = 0; r < ranks; ++r) {
       loaders_.emplace_back(source, options, World{.rank = r, .size = ranks});
       loaders_.back().seek(at);
@@ -73,7 +73,7 @@ class Ranks {
   std::vector<Loader> loaders_;
 };
 
-std::vector<Step> all_steps(Ranks& ranks) {
+std::vector<Step> all_steps(Collectives& ranks) {
   std::vector<Step> steps;
   for (Step step; ranks.step(step);) steps.push_back(step);
   return steps;
@@ -91,12 +91,12 @@ TEST(Loader, DeliversTheSameGlobalBatchesAtAnyWorldAndNumberOfWorkers) {
                           .tail = static_cast<Tail>(random() % 4),
                           .epochs = 2,
                           .workers = 0};
-    Ranks alone(source, options, 1);
+    Collectives alone(source, options, 1);
     const auto expected = all_steps(alone);
     for (const auto& [size, workers] : std::vector<std::pair<int, int>>{{1, 3}, {3, 1}, {4, 2}, {7, 0}}) {
       options.workers = workers;
       options.read_ahead_batches = 1 + round % 4;
-      Ranks ranks(source, options, size);
+      Collectives ranks(source, options, size);
       ASSERT_EQ(all_steps(ranks), expected) << size << " x " << workers;
     }
   }
@@ -105,12 +105,12 @@ TEST(Loader, DeliversTheSameGlobalBatchesAtAnyWorldAndNumberOfWorkers) {
 TEST(Loader, RescalesInMemoryBetweenAnyTwoSteps) {
   const auto source = std::make_shared<CountingSource>(500, std::vector<std::int64_t>{100, 0, 250, 50, 100});
   LoaderOptions options{.global_batch_size = 16, .shards = 5, .tail = Tail::carry, .epochs = 3, .workers = 1};
-  Ranks alone(source, options, 1);
+  Collectives alone(source, options, 1);
   const auto expected = all_steps(alone);
   std::vector<Step> steps;
   Position at;
   for (const int size : {8, 7, 13, 1, 32, 5}) {
-    Ranks ranks(source, options, 1, at);
+    Collectives ranks(source, options, 1, at);
     std::vector<Loader> loaders;
     for (int r = 0; r < size; ++r) {
       loaders.emplace_back(source, options);
@@ -177,11 +177,11 @@ TEST(Loader, ReadsInARangeFor) {
 TEST(Loader, MarksPaddingAndSaysHowManySamplesAreReal) {
   Loader loader(std::make_shared<CountingSource>(10), {.global_batch_size = 8, .tail = Tail::pad});
   const auto first = loader.next();
-  EXPECT_THAT(first->marks(), Each(Mark::real));
+  EXPECT_THAT(first->kinds(), Each(SlotKind::sample));
   const auto last = loader.next();
   EXPECT_EQ(last->global_size(), 8);
   EXPECT_EQ(last->global_real(), 2);
-  EXPECT_EQ(std::count(last->marks().begin(), last->marks().end(), Mark::pad), 6);
+  EXPECT_EQ(std::count(last->kinds().begin(), last->kinds().end(), SlotKind::pad), 6);
 }
 
 TEST(Loader, GivesEverySlotItsEpochWhereABatchCarriesOver) {
@@ -277,7 +277,7 @@ TEST(Loader, EndsAtOnceWithoutSamples) {
 
 TEST(Loader, GivesEmptySlicesToRanksThatHaveNone) {
   const auto source = std::make_shared<CountingSource>(5);
-  Ranks ranks(source, {.global_batch_size = 2, .workers = 3}, 4);
+  Collectives ranks(source, {.global_batch_size = 2, .workers = 3}, 4);
   EXPECT_EQ(all_steps(ranks).size(), 3U);
 }
 

@@ -109,7 +109,7 @@ TEST(StreamLoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
   for (const bool is_ragged : {false, true}) {
     for (const int workers : {0, 1, 3}) {
       test::watch_held_memory();
-      StreamLoader loader(stream_of(std::make_shared<LargeSamples>(is_ragged), 5),
+      StreamLoader loader(as_stream(std::make_shared<LargeSamples>(is_ragged), 5),
                           {.global_batch_size = kBatch,
                            .workers = workers,
                            .read_ahead_batches = kManyBatches,

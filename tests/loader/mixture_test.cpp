@@ -32,7 +32,7 @@ struct Seen {
 struct Step {
   Position start;
   std::vector<Seen> seen;
-  std::vector<Mark> marks;
+  std::vector<SlotKind> kinds;
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -45,7 +45,7 @@ void append(const Loader& loader, const Batch& batch, Step& step) {
     EXPECT_EQ(x[2 * i], id);
     EXPECT_EQ(std::ssize(batch.bytes(1, static_cast<std::int64_t>(i))), id % 7);
     step.seen.push_back({dataset, batch.epochs()[i], id});
-    step.marks.push_back(batch.marks()[i]);
+    step.kinds.push_back(batch.kinds()[i]);
   }
 }
 
@@ -116,7 +116,7 @@ TEST(Mixture, SeesEverySampleOfEachDatasetOncePerEpochOfItsOwn) {
     std::map<std::int32_t, std::int64_t> counts;
     for (const Step& step : Story(seed).unbroken()) {
       for (std::size_t i = 0; i < step.seen.size(); ++i) {
-        if (step.marks[i] != Mark::real) continue;
+        if (step.kinds[i] != SlotKind::sample) continue;
         ++times[step.seen[i]];
         ++counts[step.seen[i].dataset];
       }

@@ -24,7 +24,7 @@ Loader make_loader() {
 
 void expect_empty(const Batch& batch) {
   EXPECT_EQ(batch.size() + batch.real(), 0);
-  EXPECT_TRUE(batch.ids().empty() && batch.marks().empty() && batch.epochs().empty());
+  EXPECT_TRUE(batch.ids().empty() && batch.kinds().empty() && batch.epochs().empty());
   EXPECT_TRUE(batch.datasets().empty() && batch.slots().empty() && batch.fields().empty());
   expect_refused(
       "a batch",
@@ -127,7 +127,7 @@ TEST(MovedFrom, CheckpointDirectoryRefusesEveryCallButPoll) {
                  {[&] { from.save(0, snapshot); }, [&] { from.save_async(0, {}); }, [&] { from.wait(); },
                   [&] { from.save_all(0, loader); }, [&] { from.save_all_async(0, loader); },
                   [&] { from.latest(); }, [&] { from.restore_all(loader); },
-                  [&] { static_cast<void>(from.passed_over()); }, [&] { from.open(0); }, [&] { from.list(); },
+                  [&] { static_cast<void>(from.rejected()); }, [&] { from.open(0); }, [&] { from.list(); },
                   [&] { static_cast<void>(from.path()); }, [&] { static_cast<void>(from.is_locked()); }});
   EXPECT_TRUE(from.poll());
   from = std::move(to);

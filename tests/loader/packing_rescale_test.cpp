@@ -45,14 +45,14 @@ void append(const Batch& batch, Step& step) {
       const auto bytes = batch.bytes(f, static_cast<std::int64_t>(i));
       step.bytes.insert(step.bytes.end(), bytes.begin(), bytes.end());
     }
-    if (batch.marks()[i] != Mark::real) continue;
+    if (batch.kinds()[i] != SlotKind::sample) continue;
     for (std::size_t k = i * length; k < (i + 1) * length; ++k) {
       if (segments[k] != 0) step.seen.emplace_back(batch.epochs()[i], tokens[k]);
     }
   }
 }
 
-/// Ranks and the worker threads of each.
+/// Collectives and the worker threads of each.
 struct Size {
   int ranks;
   int workers;

@@ -33,7 +33,7 @@ std::vector<std::int64_t> flat(const Samples& samples) {
 
 void append(const Batch& batch, Samples& samples) {
   for (std::size_t i = 0; i < batch.ids().size(); ++i) {
-    if (batch.marks()[i] != Mark::real) continue;
+    if (batch.kinds()[i] != SlotKind::sample) continue;
     samples.push_back({batch.start().epoch, batch.start().consumed, batch.ids()[i].value});
     EXPECT_EQ(batch.tensor("x").as<std::int64_t>()[2 * i], batch.ids()[i].value);
   }

@@ -58,7 +58,7 @@ TEST_F(ResumeSkipped, GoesOnWithTheListAndTheCount) {
   EXPECT_THAT(resumed.skipped().samples, SizeIs(6));
   EXPECT_EQ(resumed.skipped().samples, loader.skipped().samples);
   EXPECT_EQ(resumed.skipped().count, 6);
-  EXPECT_EQ(resumed.skipped().here, 0);
+  EXPECT_EQ(resumed.skipped().by_this_rank, 0);
   go(loader, 8);
   go(resumed, 8);
   EXPECT_EQ(resumed.skipped().samples, loader.skipped().samples);

@@ -51,9 +51,9 @@ class SharedDataset {
   [[nodiscard]] std::shared_ptr<const Source> open(const mpi::Nodes::Pretence& where,
                                                    CatalogOptions options = {}) const {
     options.comm = &comm();
-    auto crew = std::make_shared<Crew>(options);
-    crew->nodes = mpi::Nodes(comm(), where);
-    return make_lines_source(FileList::list(crew, Evidence::sizes, path_));
+    auto context = std::make_shared<OpenContext>(options);
+    context->nodes = mpi::Nodes(comm(), where);
+    return make_lines_source(FileList::list(context, ChangeDetection::by_size, path_));
   }
 
  private:
@@ -74,7 +74,7 @@ class SharedDataset {
 
 inline bool says_who_it_is(const Batch& batch) {
   for (std::int64_t i = 0; i < batch.size(); ++i) {
-    if (batch.marks()[static_cast<std::size_t>(i)] == Mark::skipped) continue;
+    if (batch.kinds()[static_cast<std::size_t>(i)] == SlotKind::skipped) continue;
     const auto bytes = batch.bytes(0, i);
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     if (text != shared_line(batch.ids()[static_cast<std::size_t>(i)].value)) return false;

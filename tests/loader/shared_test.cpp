@@ -143,7 +143,7 @@ TEST_F(Shared, WhereMemoryCannotBeSharedEachRankFetchesForItself) {
 TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
   constexpr std::int64_t kGroup = 3;
   for (const int workers : {0, 1, 3}) {
-    const auto source = data_.open({}, {.shared_bytes = 0});
+    const auto source = data_.open({}, {.shared_memory_limit = 0});
     Loader loader(source,
                   {.global_batch_size = 30,
                    .shards = kFiles,
@@ -164,7 +164,7 @@ TEST_F(Shared, AFileThatOneRankHoldsAgainStaysForTheOthers) {
   const auto source = data_.open({});
   if (comm().rank() == 0 && comm().size() > 1) {
     for (int i = 0; i < comm().size() + 1; ++i) {
-      const auto hold = source->hold({.begin = 0, .end = 20}, true);
+      const auto hold = source->pin({.begin = 0, .end = 20}, true);
       Samples(*source, ids({0}));
     }
     EXPECT_EQ(source->fetched().files, 1);
@@ -173,7 +173,7 @@ TEST_F(Shared, AFileThatOneRankHoldsAgainStaysForTheOthers) {
 }
 
 TEST_F(Shared, NothingStaysWhenLoadersHaveEnded) {
-  const auto source = data_.open({}, {.shared_bytes = 0});
+  const auto source = data_.open({}, {.shared_memory_limit = 0});
   for (int steps = 0; steps < 40; steps += 7) {
     Loader loader(source,
                   {.global_batch_size = 20, .shards = kFiles, .interleave = 3, .shuffle = Shuffle::within},
@@ -187,7 +187,7 @@ TEST_F(Shared, NothingStaysWhenLoadersHaveEnded) {
 
 TEST_F(Shared, ARunGoesOnAnywhereInAnyWorld) {
   std::mt19937_64 random(4);
-  const auto source = data_.open({.ranks_per_node = 2}, {.shared_bytes = 1 << 14});
+  const auto source = data_.open({.ranks_per_node = 2}, {.shared_memory_limit = 1 << 14});
   Loader loader(source, random_options(random), comm().world());
   for (int move = 0; move < 20; ++move) {
     bool is_right = true;
@@ -248,7 +248,7 @@ TEST_F(Shared, SamplesThatLieAllOverTheFilesAreRefused) {
 }
 
 TEST_F(Shared, AFileThatIsDamagedIsAnErrorOfItsBatchAndOfNoOther) {
-  const auto source = data_.open({}, {.shared_bytes = 0});
+  const auto source = data_.open({}, {.shared_memory_limit = 0});
   const std::string damaged = data_.path() + "/005.jsonl.zst";
   meet();
   if (comm().rank() == 0) {

@@ -24,8 +24,8 @@ class SideBySide {
 
   /// Has each rank take a step, and hands what it gets to `take(loader, batch)`. False at the end of the run,
   /// which all reach together.
-  template <typename Take>
-  bool step(Take take) {
+  template <typename PositionRange>
+  bool step(PositionRange take) {
     std::size_t ended = 0;
     for (Loader& loader : loaders_) {
       const auto batch = loader.next();

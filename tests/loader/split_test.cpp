@@ -25,7 +25,7 @@ constexpr std::array kSplits = {Split::by_sample, Split::by_shard, Split::interl
 
 struct Step {
   std::vector<std::int64_t> ids;
-  std::vector<Mark> marks;
+  std::vector<SlotKind> kinds;
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -33,7 +33,7 @@ struct Step {
 void place(const Batch& batch, Step& step, std::vector<int>& times) {
   const auto size = static_cast<std::size_t>(batch.global_size());
   step.ids.resize(size, -1);
-  step.marks.resize(size);
+  step.kinds.resize(size);
   times.resize(size);
   ASSERT_TRUE(std::ranges::is_sorted(batch.slots()));
   for (std::size_t i = 0; i < batch.ids().size(); ++i) {
@@ -41,7 +41,7 @@ void place(const Batch& batch, Step& step, std::vector<int>& times) {
     ASSERT_LT(slot, size);
     ++times[slot];
     step.ids[slot] = batch.ids()[i].value;
-    step.marks[slot] = batch.marks()[i];
+    step.kinds[slot] = batch.kinds()[i];
     EXPECT_EQ(batch.tensor("x").as<std::int64_t>()[2 * i], batch.ids()[i].value);
     EXPECT_EQ(std::ssize(batch.bytes(1, static_cast<std::int64_t>(i))), batch.ids()[i].value % 7);
   }

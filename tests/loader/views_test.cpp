@@ -40,7 +40,7 @@ concept GivesSomeView = requires(B&& batch) {
 || requires(B&& batch) { std::forward<B>(batch).tensor(std::size_t{0}); }
 || requires(B&& batch) { std::forward<B>(batch).tensor("x"); }
 || requires(B&& batch) { std::forward<B>(batch).bytes(std::size_t{0}, std::int64_t{0}); }
-|| requires(B&& batch) { std::forward<B>(batch).marks(); }
+|| requires(B&& batch) { std::forward<B>(batch).kinds(); }
 || requires(B&& batch) { std::forward<B>(batch).epochs(); }
 || requires(B&& batch) { std::forward<B>(batch).datasets(); }
 || requires(B&& batch) { std::forward<B>(batch).slots(); }

@@ -53,7 +53,7 @@ class Watched {
   bool step() {
     return ranks_.step([&](const Loader& loader, const Batch& batch) {
       for (std::size_t i = 0; i < batch.ids().size(); ++i) {
-        if (batch.marks()[i] != Mark::real) continue;
+        if (batch.kinds()[i] != SlotKind::sample) continue;
         const BatchSlot slot{batch.start().step, loader.world().rank, batch.slots()[i]};
         EXPECT_TRUE(seen_.emplace(std::pair(batch.epochs()[i], batch.ids()[i].value), slot).second);
       }

@@ -25,7 +25,7 @@ using Numbers = std::vector<std::int64_t>;
 struct Step {
   Position start;
   Numbers ids;
-  std::vector<Mark> marks;
+  std::vector<SlotKind> kinds;
   Numbers epochs;
   friend bool operator==(const Step&, const Step&) = default;
 };
@@ -133,7 +133,7 @@ class Chain {
 
   void append(const Batch& batch, Step& step) {
     step.start = batch.start();
-    step.marks.insert(step.marks.end(), batch.marks().begin(), batch.marks().end());
+    step.kinds.insert(step.kinds.end(), batch.kinds().begin(), batch.kinds().end());
     step.epochs.insert(step.epochs.end(), batch.epochs().begin(), batch.epochs().end());
     const auto x = batch.tensor("x").as<std::int64_t>();  // [size, length]
     const auto y = batch.tensor("y").as<std::uint8_t>();  // [size, length, 3, 2]
@@ -163,7 +163,7 @@ std::map<std::int64_t, std::map<std::int64_t, int>> count(const std::vector<Step
   std::map<std::int64_t, std::map<std::int64_t, int>> seen;
   for (const Step& step : steps) {
     for (std::size_t i = 0; i < step.ids.size(); ++i) {
-      if (step.marks[i] == Mark::real) ++seen[step.epochs[i]][step.ids[i]];
+      if (step.kinds[i] == SlotKind::sample) ++seen[step.epochs[i]][step.ids[i]];
     }
   }
   return seen;

@@ -87,7 +87,7 @@ LoaderOptions options_of(std::uint64_t seed) {
 std::int64_t digest(const Batch& batch, std::size_t i) {
   FingerprintBuilder builder;
   builder.add(batch.ids()[i].value).add(batch.epochs()[i]).add(batch.datasets()[i]);
-  builder.add(static_cast<int>(batch.marks()[i]));
+  builder.add(static_cast<int>(batch.kinds()[i]));
   for (std::size_t f = 0; f < batch.fields().size(); ++f) {
     const auto bytes = batch.bytes(f, static_cast<std::int64_t>(i));
     builder.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -222,9 +222,9 @@ std::vector<Order> random_orders(std::mt19937_64& random, std::int64_t datasets)
 }
 
 std::vector<std::vector<std::int64_t>> samples_of(const std::vector<Order>& orders,
-                                                  const std::vector<Span>& spans) {
+                                                  const std::vector<ShardSpan>& spans) {
   std::vector<std::vector<std::int64_t>> out;
-  for (const Span& span : spans) {
+  for (const ShardSpan& span : spans) {
     std::vector<SampleId> ids(static_cast<std::size_t>(span.count));
     orders[static_cast<std::size_t>(span.dataset)].epoch(span.epoch).samples(std::span(&span, 1), ids.data());
     for (const SampleId id : ids) out.push_back({span.dataset, span.epoch, id.value});
@@ -243,7 +243,7 @@ TEST(MixtureSchedule, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
     NaiveMixture naive(orders, turns);
     Position at;
     GlobalBatch batch;
-    std::vector<Span> spans;
+    std::vector<ShardSpan> spans;
     while (schedule.batch(at, draw(random, 1, 60), batch)) {
       std::vector<std::vector<std::int64_t>> seen;
       const std::int64_t parts = draw(random, 1, 9);
@@ -260,24 +260,24 @@ TEST(MixtureSchedule, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
 }
 
 /// What the batches of a run count, and pad.
-struct Tally {
+struct SkipCounter {
   std::int64_t real = 0;
   std::int64_t slots = 0;
   std::int64_t unmarked = 0;  // slots that are not marked as padding
   std::int64_t last = 0;      // slots of the last batch
 };
 
-Tally run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
-          std::int64_t size) {
+SkipCounter run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
+                std::int64_t size) {
   const MixtureSchedule schedule(orders, rules, turns);
-  Tally result;
+  SkipCounter result;
   GlobalBatch batch;
   for (Position at; schedule.batch(at, size, batch) && at.step < 10'000; at = batch.next) {
     result.real += batch.real;
     result.slots += batch.size;
     result.last = batch.size;
-    for (const Stretch& stretch : batch.stretches) {
-      if (stretch.mark == Mark::real) result.unmarked += stretch.end - stretch.begin;
+    for (const TurnRange& range : batch.turn_ranges) {
+      if (range.kind == SlotKind::sample) result.unmarked += range.end - range.begin;
     }
   }
   return result;
@@ -313,7 +313,7 @@ TEST(MixtureSchedule, EndsAsTheTailSays) {
   ASSERT_NE(samples % 7, 0);
   EXPECT_EQ(run(orders, {.tail = Tail::partial}, turns, 7).last, samples % 7);
   EXPECT_EQ(run(orders, {.tail = Tail::drop}, turns, 7).slots, samples / 7 * 7);
-  const Tally padded = run(orders, {.tail = Tail::pad}, turns, 7);
+  const SkipCounter padded = run(orders, {.tail = Tail::pad}, turns, 7);
   EXPECT_EQ(padded.real, samples);
   EXPECT_EQ(padded.last, 7);
   EXPECT_EQ(padded.unmarked, samples);

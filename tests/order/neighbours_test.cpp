@@ -73,7 +73,7 @@ TEST_P(Neighbours, MeetInABatchAsOftenAsByChance) {
       const auto [first, last] = shuffled_with(plan, s.shuffle, start);
       const std::int64_t count = std::min(kRun, last - start);
       for (std::int64_t i = 0; i < count; ++i)
-        batches[static_cast<std::size_t>(i)] = in_epoch.seat({start + i}).position / s.rounds;
+        batches[static_cast<std::size_t>(i)] = in_epoch.locate({start + i}).position / s.rounds;
       for (std::int64_t i = 0; i + kNear < count; ++i) {
         const auto at = batches.begin() + i;
         met += std::count(at + 1, at + 1 + kNear, *at);

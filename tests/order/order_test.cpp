@@ -42,7 +42,7 @@ std::vector<std::int64_t> all_ids(const EpochOrder& order, const ShardPlan& plan
   std::vector<std::int64_t> ids;
   for (std::int64_t s = 0; s < plan.shards(); ++s) {
     std::vector<SampleId> shard(static_cast<std::size_t>(plan.length(s)));
-    const Span span{.shard = {s}, .count = plan.length(s)};
+    const ShardSpan span{.shard = {s}, .count = plan.length(s)};
     order.samples(std::span(&span, 1), shard.data());
     for (const SampleId id : shard) ids.push_back(id.value);
   }
@@ -69,7 +69,7 @@ TEST(Order, SeatIsTheInverseOfSample) {
       const EpochOrder order = Order(plan, shuffle, 43, {.samples = 10, .blocks = 3}).epoch(1);
       for (std::int64_t s = 0; s < plan.shards(); ++s) {
         for (std::int64_t p = 0; p < plan.length(s); ++p) {
-          ASSERT_EQ(order.seat(order.sample({s}, p)), (Seat{.shard = {s}, .position = p}))
+          ASSERT_EQ(order.locate(order.sample({s}, p)), (ShardPosition{.shard = {s}, .position = p}))
               << to_string(shuffle);
         }
       }

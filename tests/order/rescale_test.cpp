@@ -22,7 +22,7 @@ std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) 
 struct Step {
   Position start;
   std::vector<std::int64_t> ids;
-  std::vector<Mark> marks;
+  std::vector<SlotKind> kinds;
   friend bool operator==(const Step&, const Step&) = default;
 };
 
@@ -58,12 +58,12 @@ class Leg {
 
  private:
   void append(Step& out) {
-    for (const Span& span : spans_) {
+    for (const ShardSpan& span : spans_) {
       std::vector<SampleId> ids(static_cast<std::size_t>(span.count));
       order_.epoch(span.epoch).samples(std::span(&span, 1), ids.data());
       for (const SampleId id : ids) {
         out.ids.push_back(id.value);
-        out.marks.push_back(span.mark);
+        out.kinds.push_back(span.kind);
       }
     }
   }
@@ -72,7 +72,7 @@ class Leg {
   std::int64_t ranks_;
   std::int64_t workers_;
   std::vector<Schedule> schedules_;
-  std::vector<Span> spans_;
+  std::vector<ShardSpan> spans_;
 };
 
 struct Case {
@@ -122,7 +122,7 @@ std::map<std::int64_t, std::map<std::int64_t, int>> seen_per_epoch(const Case& c
     std::int64_t epoch = step.start.epoch;
     std::int64_t consumed = step.start.consumed;
     for (std::size_t i = 0; i < step.ids.size(); ++i) {
-      if (step.marks[i] != Mark::real) continue;
+      if (step.kinds[i] != SlotKind::sample) continue;
       ++seen[epoch][step.ids[i]];
       if (++consumed == c.plan.samples()) {
         ++epoch;

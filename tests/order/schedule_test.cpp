@@ -13,9 +13,9 @@
 namespace rota::test {
 namespace {
 
-std::vector<std::int64_t> ids_of(const Order& order, const std::vector<Span>& spans) {
+std::vector<std::int64_t> ids_of(const Order& order, const std::vector<ShardSpan>& spans) {
   std::vector<std::int64_t> ids;
-  for (const Span& span : spans) {
+  for (const ShardSpan& span : spans) {
     std::vector<SampleId> part(static_cast<std::size_t>(span.count));
     order.epoch(span.epoch).samples(std::span(&span, 1), part.data());
     for (const SampleId id : part) ids.push_back(id.value);
@@ -45,12 +45,11 @@ Shuffle random_shuffle(std::mt19937_64& random) { return static_cast<Shuffle>(dr
 std::vector<std::int64_t> naive_batch(const Order& order, const GlobalBatch& batch) {
   std::vector<std::int64_t> ids;
   const std::int64_t n = order.plan().samples();
-  for (const Stretch& stretch : batch.stretches) {
-    const auto turns = naive::turns(order, stretch.epoch);
-    for (std::int64_t at = stretch.begin;
-         at < stretch.end;) {  // padding may go round the epoch more than once
-      const std::int64_t end = std::min(stretch.end, (at / n + 1) * n);
-      const auto part = naive::ids(order, stretch.epoch, turns, at % n, end - at / n * n);
+  for (const TurnRange& range : batch.turn_ranges) {
+    const auto turns = naive::turns(order, range.epoch);
+    for (std::int64_t at = range.begin; at < range.end;) {  // padding may go round the epoch more than once
+      const std::int64_t end = std::min(range.end, (at / n + 1) * n);
+      const auto part = naive::ids(order, range.epoch, turns, at % n, end - at / n * n);
       ids.insert(ids.end(), part.begin(), part.end());
       at = end;
     }
@@ -66,7 +65,7 @@ TEST(Schedule, AgreesWithTheNaiveOneAtAnyPlanShuffleTailAndBatchSize) {
     Schedule schedule(order, static_cast<Tail>(draw(random, 0, 3)), 3);
     Position at;
     GlobalBatch batch;
-    std::vector<Span> spans;
+    std::vector<ShardSpan> spans;
     const std::int64_t largest = draw(random, 1, 2 * order.plan().samples());
     for (int step = 0; step < 60 && schedule.batch(at, draw(random, 1, largest), batch); ++step) {
       const auto expected = naive_batch(order, batch);
@@ -93,8 +92,8 @@ TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
     const Order order(random_plan(random), random_shuffle(random), seed, {.samples = 8, .blocks = 3});
     Schedule walked(order, Tail::carry, 2);
     GlobalBatch batch;
-    std::vector<Span> spans;
-    std::vector<Span> jumped;
+    std::vector<ShardSpan> spans;
+    std::vector<ShardSpan> jumped;
     std::vector<GlobalBatch> batches;
     for (Position at; walked.batch(at, 7, batch); at = batch.next) batches.push_back(batch);
     Schedule wanderer(order, Tail::carry, 2);
@@ -199,21 +198,22 @@ TEST(Schedule, FindsNoBatchWhereThereAreNoSamples) {
 TEST(Schedule, PadsABatchLargerThanTheDatasetWithAllOfItAgain) {
   Schedule schedule(Order(ShardPlan::equal(3, 1), Shuffle::none, 0), Tail::pad, 1);
   GlobalBatch batch;
-  std::vector<Span> spans;
+  std::vector<ShardSpan> spans;
   ASSERT_TRUE(schedule.batch({}, 8, batch));
   schedule.slice(batch, 0, 8, spans);
   EXPECT_EQ(ids_of(schedule.order(), spans), (std::vector<std::int64_t>{0, 1, 2, 0, 1, 2, 0, 1}));
   EXPECT_EQ(batch.real, 3);
-  for (const Span& span : spans) EXPECT_EQ(span.mark, &span == spans.data() ? Mark::real : Mark::pad);
+  for (const ShardSpan& span : spans)
+    EXPECT_EQ(span.kind, &span == spans.data() ? SlotKind::sample : SlotKind::pad);
 }
 
 TEST(Schedule, OneShardWithoutShuffleIsPlainFileOrder) {
   Schedule schedule(Order(ShardPlan::equal(100, 1), Shuffle::none, 0), Tail::partial, 1);
   GlobalBatch batch;
-  std::vector<Span> spans;
+  std::vector<ShardSpan> spans;
   ASSERT_TRUE(schedule.batch({.epoch = 0, .consumed = 40, .step = 0}, 10, batch));
   schedule.slice(batch, 2, 5, spans);
-  EXPECT_EQ(spans, (std::vector<Span>{{.epoch = 0, .shard = {0}, .position = 42, .count = 3}}));
+  EXPECT_EQ(spans, (std::vector<ShardSpan>{{.epoch = 0, .shard = {0}, .position = 42, .count = 3}}));
 }
 
 TEST(Schedule, RefusesABatchOfNothingAndAPlaceOutside) {
@@ -234,7 +234,7 @@ TEST(Schedule, HoldsAtMost24BytesAShard) {
          {ShardPlan::ragged(lengths, interleave), ShardPlan::equal(1'000'000, kShards, interleave)}) {
       Schedule schedule(Order(plan, Shuffle::within, 3), Tail::partial, 1);
       GlobalBatch batch;
-      std::vector<Span> spans;
+      std::vector<ShardSpan> spans;
       // In one step every shard ends: the worst there is.
       ASSERT_TRUE(schedule.batch({}, plan.samples(), batch));
       schedule.slice(batch, 0, 32, spans);

@@ -1,4 +1,4 @@
-// Ranks that pack together get what one process alone would, and keep it once on each node.
+// Collectives that pack together get what one process alone would, and keep it once on each node.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

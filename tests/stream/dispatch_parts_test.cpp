@@ -1,10 +1,10 @@
-// What a dispatch is made of, in one process: the arithmetic of who gets what, items as bytes, and bundles.
+// What a dispatch is made of, in one process: the arithmetic of who gets what, items as bytes, and messages.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "stream/bundler.hpp"
 #include "stream/dispatched.hpp"
+#include "stream/step_builder.hpp"
 
 namespace rota::internal {
 namespace {
@@ -65,36 +65,36 @@ TEST(RecordLayout, BelievesNoLengthThatIsNotThere) {
   }
 }
 
-TEST(Bundler, RefusesWhatNoMessageHolds) {
+TEST(StepBuilder, RefusesWhatNoMessageHolds) {
   const test::NumberedStream source({10});
   const RecordLayout layout(source.fields());
   const DispatchPlan plan{.shards = 1, .ranks = 2, .most_bytes = 100};
-  Bundler bundler(source, layout, plan, {.global_batch_size = 6, .workers = 0}, {});
-  bundler.go_on();
+  StepBuilder builder(source, layout, plan, {.global_batch_size = 6, .workers = 0}, {});
+  builder.resume();
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const Bundle bundle = bundler.wait();
-    ASSERT_TRUE(bundle.error);
+    const StepMessages messages = builder.wait();
+    ASSERT_TRUE(messages.error);
     try {
-      std::rethrow_exception(bundle.error);
+      std::rethrow_exception(messages.error);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::out_of_range);
       EXPECT_THAT(error.what(), HasSubstr("dispatch items 0 to 5 of epoch 0: a rank's share of them is"));
     }
-    bundler.drop(bundle);
-    bundler.retry();
+    builder.drop(messages);
+    builder.retry();
   }
 }
 
 // Two items, one for each rank.
-TEST(Bundler, RefusesNoByteThatAMessageHoldsAndNothingThatNeedsNoMessage) {
+TEST(StepBuilder, RefusesNoByteThatAMessageHoldsAndNothingThatNeedsNoMessage) {
   const test::NumberedStream source({2});
   const RecordLayout layout(source.fields());
-  constexpr std::size_t kOther = sizeof(ParcelHead) + 8 + 16 + 1;  // one byte more than that of rank 0
+  constexpr std::size_t kOther = sizeof(MessageHead) + 8 + 16 + 1;  // one byte more than that of rank 0
   const auto is_refused = [&](std::int64_t shards, std::size_t most_bytes) {
     const DispatchPlan plan{.shards = shards, .split = Split::by_shard, .ranks = 2, .most_bytes = most_bytes};
-    Bundler bundler(source, layout, plan, {.global_batch_size = 2, .workers = 0}, {});
-    bundler.go_on();
-    return bundler.wait().error != nullptr;
+    StepBuilder builder(source, layout, plan, {.global_batch_size = 2, .workers = 0}, {});
+    builder.resume();
+    return builder.wait().error != nullptr;
   };
   EXPECT_TRUE(is_refused(2, kOther));
   EXPECT_FALSE(is_refused(2, kOther + 1));
@@ -102,20 +102,20 @@ TEST(Bundler, RefusesNoByteThatAMessageHoldsAndNothingThatNeedsNoMessage) {
 }
 
 // Nothing of a pipe may be read before it is known what of it is gone.
-TEST(Bundler, BeginsHeld) {
+TEST(StepBuilder, BeginsHeld) {
   test::NumberedStream source({10});
   std::atomic<int> read = 0;
   source.on_read = [&](StreamId) { ++read; };
   const RecordLayout layout(source.fields());
   {
-    Bundler bundler(source, layout, {}, {.global_batch_size = 4}, {});
-    bundler.hold();
+    StepBuilder builder(source, layout, {}, {.global_batch_size = 4}, {});
+    builder.pause();
     PendingItems pending;
-    EXPECT_EQ(bundler.add_pending(pending).shard.position, 0);
+    EXPECT_EQ(builder.add_pending(pending).shard.position, 0);
     EXPECT_TRUE(pending.items().empty());
     EXPECT_EQ(read, 0);
-    bundler.go_on();
-    EXPECT_EQ(bundler.wait().head.count, 4);
+    builder.resume();
+    EXPECT_EQ(builder.wait().head.count, 4);
   }
   EXPECT_GE(read, 4);
 }

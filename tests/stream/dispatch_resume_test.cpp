@@ -206,7 +206,7 @@ TEST(DispatchResume, APipeThatIsToGoBackSaysSoOnAllRanks) {
   }
 }
 
-// Between these are parcels of items that are taken back.
+// Between these are messages of items that are taken back.
 TEST(DispatchResume, ALoaderInTheMidstOfReadingGoesBack) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());

@@ -66,7 +66,7 @@ std::vector<test::Seen> expected(const std::vector<std::int64_t>& sizes) {
 TEST(IndexedStream, YieldsSamplesOfAnySizesFromAnyCursorOn) {
   for (const std::int64_t most : {0, 100, 2000, 9000, 40'000}) {
     const auto sizes = sizes_up_to(most, 300);
-    const auto stream = stream_of(std::make_shared<TextSource>(sizes), 1);
+    const auto stream = as_stream(std::make_shared<TextSource>(sizes), 1);
     const auto all = expected(sizes);
     EXPECT_EQ(test::read_all(*stream, {0}), all);
     const auto begun = stream->open({0}, 0, {});
@@ -86,7 +86,7 @@ TEST(IndexedStream, ReadsSmallSamplesAFewAtATimeAndLargeOnesAlone) {
     const std::int64_t samples = std::max<std::int64_t>(2048, 64 * shards);
     const auto source =
         std::make_shared<TextSource>(std::vector<std::int64_t>(static_cast<std::size_t>(samples), size));
-    const auto stream = stream_of(source, shards);
+    const auto stream = as_stream(source, shards);
     for (std::int64_t s = 0; s < shards; ++s) static_cast<void>(test::read_all(*stream, {s}));
     return source->calls;
   };
@@ -98,7 +98,7 @@ TEST(IndexedStream, ReadsSmallSamplesAFewAtATimeAndLargeOnesAlone) {
 
 TEST(IndexedStream, WhoeverNeedsFewSamplesWaitsForFew) {
   const auto source = std::make_shared<TextSource>(std::vector<std::int64_t>(1000, 0));
-  const auto stream = stream_of(source, 1)->open({0}, 0, {});
+  const auto stream = as_stream(source, 1)->open({0}, 0, {});
   StreamSample sample(source->fields());
   std::size_t read = 0;
   for (std::size_t taken = 1; taken < 100; ++taken) {
@@ -112,7 +112,7 @@ TEST(IndexedStream, ABadSampleIsAnErrorOfNoOther) {
   for (const std::int64_t bad : {0, 1, 2, 30, 63, 64, 99}) {
     const auto source = std::make_shared<TextSource>(std::vector<std::int64_t>(100, 10));
     source->bad = bad;
-    const auto stream = stream_of(source, 1);
+    const auto stream = as_stream(source, 1);
     const auto opened = stream->open({0}, 0, {});
     StreamSample sample(stream->fields());
     for (std::int64_t i = 0; i < bad; ++i) {

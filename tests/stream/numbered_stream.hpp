@@ -137,8 +137,8 @@ inline std::shared_ptr<const StreamSource> up_to_three(std::shared_ptr<const Str
       outputs.add().set(0, std::as_bytes(std::span(&value, 1)));
     }
   };
-  return expand(std::move(source), make,
-                {.fields = {{.name = "value", .dtype = DType::int64, .shape = {}}}, .name = "up to three"});
+  return flat_map(std::move(source), make,
+                  {.fields = {{.name = "value", .dtype = DType::int64, .shape = {}}}, .name = "up to three"});
 }
 
 }  // namespace rota::test

@@ -23,7 +23,7 @@ std::map<std::string, std::shared_ptr<const StreamSource>> sources() {
   return {{"plain", numbered()},
           {"short buffer", shuffle_buffer(numbered(), 3, 1)},
           {"long buffer", shuffle_buffer(test::up_to_three(numbered()), 20, 1)},
-          {"expanded", test::up_to_three(test::two_of_three(numbered()))}};
+          {"flat-mapped", test::up_to_three(test::two_of_three(numbered()))}};
 }
 
 class StreamResume : public ::testing::Test {

@@ -139,8 +139,8 @@ std::shared_ptr<const StreamSource> ragged(std::shared_ptr<const StreamSource> s
   const auto make = [](std::int64_t, const StreamSample& sample, StreamOutputs& outputs) {
     outputs.add().set(0, sample.bytes(0));
   };
-  return expand(std::move(source), make,
-                {.fields = {{.name = "x", .dtype = DType::uint8, .shape = {}, .ragged = true}}});
+  return flat_map(std::move(source), make,
+                  {.fields = {{.name = "x", .dtype = DType::uint8, .shape = {}, .ragged = true}}});
 }
 
 // Whether `ahead` batches of 4, and no more, were ever read beyond the one that the caller may be taking.
@@ -211,7 +211,7 @@ TEST(StreamLoader, RefusesWhatCanNeverWork) {
 }
 
 TEST(StreamLoader, CountsWhatItDoes) {
-  const auto source = stream_of(std::make_shared<CountingSource>(100), 4);
+  const auto source = as_stream(std::make_shared<CountingSource>(100), 4);
   for (const int workers : {0, 2}) {
     StreamLoader loader(source, {.global_batch_size = 8, .workers = workers});
     while (loader.next()) continue;

@@ -11,7 +11,7 @@ namespace rota::test {
 
 inline constexpr std::int64_t kStreamedEpochs = 2;
 
-/// Ten shards, one of them empty and one a hundred times the others, filtered, expanded and mixed.
+/// Ten shards, one of them empty and one a hundred times the others, filtered, flat-mapped and mixed.
 inline std::shared_ptr<const StreamSource> streamed() {
   const std::vector<std::int64_t> lengths{4, 400, 0, 4, 4, 4, 4, 4, 4, 4};
   return shuffle_buffer(up_to_three(two_of_three(std::make_shared<NumberedStream>(lengths))), 16, 3);

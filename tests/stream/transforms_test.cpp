@@ -25,14 +25,14 @@ Pipeline numbered() { return std::make_shared<NumberedStream>(std::vector<std::i
 std::map<std::string, Pipeline> pipelines() {
   return {
       {"plain", numbered()},
-      {"indexed", stream_of(std::make_shared<CountingSource>(64), 4)},
+      {"indexed", as_stream(std::make_shared<CountingSource>(64), 4)},
       {"filter", test::two_of_three(numbered())},
-      {"expand", test::up_to_three(numbered())},
+      {"flat_map", test::up_to_three(numbered())},
       {"shuffle", shuffle_buffer(numbered(), 7, 5)},
       {"shuffle of one", shuffle_buffer(numbered(), 1, 5)},
       {"shuffle of all", shuffle_buffer(numbered(), 1000, 5)},
-      {"filter, expand, shuffle", shuffle_buffer(test::up_to_three(test::two_of_three(numbered())), 5, 1)},
-      {"shuffle, expand", test::up_to_three(shuffle_buffer(numbered(), 5, 1))},
+      {"filter, flat_map, shuffle", shuffle_buffer(test::up_to_three(test::two_of_three(numbered())), 5, 1)},
+      {"shuffle, flat_map", test::up_to_three(shuffle_buffer(numbered(), 5, 1))},
       {"shuffle, filter, shuffle",
        shuffle_buffer(test::two_of_three(shuffle_buffer(numbered(), 4, 1)), 3, 2)}};
 }
@@ -82,7 +82,7 @@ TEST_P(Transforms, AreTheSameEachTimeAndFollowTheEpoch) {
   const std::string name = GetParam();
   const bool is_random = name.find("shuffle") != std::string::npos && name != "shuffle of one";
   const bool is_other = read_all(*source_, {0}, 1) != read_all(*source_, {0}, 2);
-  EXPECT_EQ(is_other, is_random || name.find("expand") != std::string::npos);
+  EXPECT_EQ(is_other, is_random || name.find("flat_map") != std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Transforms, ::testing::ValuesIn([] {
@@ -118,19 +118,19 @@ TEST(Expand, NumbersWhatIsMadeOfASample) {
 }
 
 TEST(Expand, KeepsIdsApartWhereSamplesAreExpandedTwice) {
-  const ExpandFunction twice = [](std::int64_t, const StreamSample& sample, StreamOutputs& outputs) {
+  const FlatMapFunction twice = [](std::int64_t, const StreamSample& sample, StreamOutputs& outputs) {
     for (int k = 0; k < 2; ++k) outputs.add().set(0, sample.bytes(0));
   };
-  const auto source = expand(expand(numbered(), twice, {.most = 2}), twice, {.most = 2});
+  const auto source = flat_map(flat_map(numbered(), twice, {.most = 2}), twice, {.most = 2});
   EXPECT_THAT(ids_of(*source, {2}), ::testing::ElementsAre(StreamId{{2}, 0, 0}, StreamId{{2}, 0, 1},
                                                            StreamId{{2}, 0, 2}, StreamId{{2}, 0, 3}));
 }
 
 TEST(Expand, RefusesMoreThanItWasToldOf) {
-  const ExpandFunction three = [](std::int64_t, const StreamSample&, StreamOutputs& outputs) {
+  const FlatMapFunction three = [](std::int64_t, const StreamSample&, StreamOutputs& outputs) {
     for (int k = 0; k < 3; ++k) outputs.add();
   };
-  const auto source = expand(numbered(), three, {.most = 2});
+  const auto source = flat_map(numbered(), three, {.most = 2});
   EXPECT_THROW(read_all(*source, {0}), Error);
 }
 
@@ -156,7 +156,7 @@ TEST(ShuffleBuffer, KnowsWhatIsInIt) {
 }
 
 TEST(StreamOf, HandsOutTheSamplesOfItsSourceShardByShard) {
-  const auto source = stream_of(std::make_shared<CountingSource>(10), 3);
+  const auto source = as_stream(std::make_shared<CountingSource>(10), 3);
   std::vector<std::int64_t> values;
   for (std::int64_t s = 0; s < 3; ++s) {
     for (const Seen& sample : read_all(*source, {s})) {

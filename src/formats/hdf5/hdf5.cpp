@@ -45,7 +45,7 @@ class Hdf5Source final : public Source {
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     assert(fields_[field].ragged && out.size() == ids.size());
     check_ids(*this, ids);
-    FileSamples::Place place;
+    FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples_.find(ids[i].value, place.file);
       const auto& offsets = contents_[place.file].fields[field].offsets;
@@ -70,7 +70,7 @@ class Hdf5Source final : public Source {
     check_ids(*this, wanted);
     std::vector<FileRange> ranges;
     ranges.reserve(wanted.size());
-    FileSamples::Place place;
+    FileSamples::SamplePlace place;
     for (const SampleRows& part : wanted) {
       place = samples_.find(part.id.value, place.file);
       const auto& offsets = contents_[place.file].fields[field].offsets;
@@ -93,9 +93,9 @@ class Hdf5Source final : public Source {
     return is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
   }
   [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
-  [[nodiscard]] std::shared_ptr<const void> hold(SampleRange samples, bool reads) const override {
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
     check_ids(*this, samples);
-    return files_.hold(samples_, samples, reads);
+    return files_.pin(samples_, samples, reads);
   }
   [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
 
@@ -103,7 +103,7 @@ class Hdf5Source final : public Source {
   void find_ranges(std::span<const SampleId> ids, std::size_t field, const BatchView& out,
                    std::vector<FileRange>& ranges) const {
     ranges.clear();
-    FileSamples::Place place;
+    FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples_.find(ids[i].value, place.file);
       const std::size_t file = place.file;
@@ -249,7 +249,7 @@ FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
       bytes.push_back(field.target->bytes);
     }
   }
-  const auto names = made_on_first_rank(files.crew(), "look for files that links lead to", [&] {
+  const auto names = made_on_first_rank(files.context(), "look for files that links lead to", [&] {
     std::vector<std::string> relative(paths.size());
     std::transform(paths.begin(), paths.end(), relative.begin(),
                    [&](const std::string& path) { return relative_name(files, path); });
@@ -275,7 +275,7 @@ std::shared_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
   files = files.only(is_hdf5_name);
   std::vector<std::string> datasets = absolute_names(options.datasets);
   if (datasets.empty()) {
-    datasets = made_on_first_rank(files.crew(), "look into the first file", [&] {
+    datasets = made_on_first_rank(files.context(), "look into the first file", [&] {
       (void)ask(files, 0, datasets, options.allow_external_links);
       return datasets;
     });
@@ -298,8 +298,8 @@ std::shared_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options
   std::optional<FileList> targets;
   if (has_targets) targets = list_targets(files, contents);
   auto shared = SharedFiles::make(files, as_they_are(files));
-  const auto crew = files.shared_crew();
-  return made_together(*crew, "open files", [&] {
+  const auto context = files.shared_context();
+  return made_together(*context, "open files", [&] {
     return std::make_unique<Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
                                         std::move(contents));
   });
@@ -316,7 +316,7 @@ void Hdf5Options::validate() const {
 }
 
 std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
-  mpi::together(internal::files_of(catalog).crew().nodes.all(), "open files", [&] { options.validate(); });
+  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
   return internal::make_hdf5_source(internal::files_of(catalog), options);
 }
 

@@ -78,7 +78,7 @@ Window window_of(const Hdf5Dataset& dataset, std::int64_t column) {
 }
 
 // Rows of one slab, the chunks that share the same rows.
-struct Piece {
+struct RowPiece {
   std::int64_t slab = 0;
   std::int64_t row = 0;  // in the slab
   std::int64_t count = 0;
@@ -96,20 +96,21 @@ class ChunkReader {
         chunk_row_bytes_(dataset.chunk_bytes() / static_cast<std::size_t>(slab_rows_)) {}
 
   void read(std::span<const PlacedRows> ranges) {
-    std::vector<Piece> pieces;
+    std::vector<RowPiece> pieces;
     pieces.reserve(ranges.size());
     for (const PlacedRows& range : ranges) cut(range, pieces);
-    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.slab < b.slab; });
+    std::sort(pieces.begin(), pieces.end(),
+              [](const RowPiece& a, const RowPiece& b) { return a.slab < b.slab; });
     for (auto first = pieces.begin(); first != pieces.end();) {
       const auto last =
-          std::find_if(first, pieces.end(), [&](const Piece& piece) { return piece.slab != first->slab; });
+          std::find_if(first, pieces.end(), [&](const RowPiece& piece) { return piece.slab != first->slab; });
       read_slab({first, last});
       first = last;
     }
   }
 
  private:
-  void cut(const PlacedRows& range, std::vector<Piece>& pieces) const {
+  void cut(const PlacedRows& range, std::vector<RowPiece>& pieces) const {
     std::byte* to = range.to;
     const std::int64_t end = range.first + range.count;
     for (std::int64_t row = range.first; row < end;) {
@@ -121,21 +122,21 @@ class ChunkReader {
     }
   }
 
-  void read_slab(std::span<const Piece> pieces) {
+  void read_slab(std::span<const RowPiece> pieces) {
     for (std::int64_t column = 0; column < dataset_.chunks_per_slab; ++column) {
       const StoredChunk* chunk = dataset_.find(pieces[0].slab * dataset_.chunks_per_slab + column);
       const Window window = window_of(dataset_, column);
       const bool has_whole_rows = window.strip_bytes == row_bytes_ && chunk_row_bytes_ == row_bytes_;
       if (chunk == nullptr) {
-        for (const Piece& piece : pieces) fill(piece, window);
+        for (const RowPiece& piece : pieces) fill(piece, window);
       } else if (has_whole_rows && is_plain(*chunk)) {
-        for (const Piece& piece : pieces) read_plain(piece, *chunk);
+        for (const RowPiece& piece : pieces) read_plain(piece, *chunk);
       } else if (has_whole_rows && pieces.size() == 1 && pieces[0].count == slab_rows_) {
         decode(*chunk, {pieces[0].to, dataset_.chunk_bytes()});
       } else {
         decoded_.resize(dataset_.chunk_bytes());
         decode(*chunk, decoded_);
-        for (const Piece& piece : pieces) copy(piece, window);
+        for (const RowPiece& piece : pieces) copy(piece, window);
       }
     }
   }
@@ -148,7 +149,7 @@ class ChunkReader {
     return chunk.bytes == dataset_.chunk_bytes();
   }
 
-  void read_plain(const Piece& piece, const StoredChunk& chunk) const {
+  void read_plain(const RowPiece& piece, const StoredChunk& chunk) const {
     read_bytes(file_, dataset_, {piece.to, static_cast<std::size_t>(piece.count) * row_bytes_},
                chunk.address + static_cast<std::uint64_t>(piece.row) * row_bytes_);
   }
@@ -164,7 +165,7 @@ class ChunkReader {
                     file_.files.path(file_.index), dataset_.name, chunk.address, chunk.bytes));
   }
 
-  void fill(const Piece& piece, const Window& window) const {
+  void fill(const RowPiece& piece, const Window& window) const {
     for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
       for (const Strip& strip : window.strips) {
         put_fill(dataset_, {piece.to + row * row_bytes_ + strip.in_row, window.strip_bytes});
@@ -172,7 +173,7 @@ class ChunkReader {
     }
   }
 
-  void copy(const Piece& piece, const Window& window) const {
+  void copy(const RowPiece& piece, const Window& window) const {
     const std::byte* from = decoded_.data() + static_cast<std::size_t>(piece.row) * chunk_row_bytes_;
     for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
       for (const Strip& strip : window.strips) {

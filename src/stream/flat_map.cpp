@@ -14,20 +14,20 @@ namespace {
 
 using internal::SplitCursor;
 
-constexpr std::string_view kExpanding = "expand a stream";
+constexpr std::string_view kTask = "flat_map a stream";
 
 // What all streams of one source share.
 struct Rule {
-  ExpandFunction expand;
+  FlatMapFunction make;
   std::int64_t most;
 };
 
 // Of its own a cursor has two numbers, how many samples of the input were handed out and how long that input
 // is; and the input. Both are 0, and it is left out, where all of them were.
-class ExpandedStream final : public ShardStream {
+class FlatMapStream final : public ShardStream {
  public:
-  ExpandedStream(std::unique_ptr<ShardStream> inner, const Rule& rule, std::int64_t epoch,
-                 std::span<const Field> inner_fields, std::span<const Field> fields)
+  FlatMapStream(std::unique_ptr<ShardStream> inner, const Rule& rule, std::int64_t epoch,
+                std::span<const Field> inner_fields, std::span<const Field> fields)
       : inner_(std::move(inner)), rule_(rule), epoch_(epoch), input_(inner_fields), outputs_(fields) {}
 
   // Goes on in the midst of an input.
@@ -67,14 +67,14 @@ class ExpandedStream final : public ShardStream {
  private:
   void make() {
     outputs_.clear();
-    rule_.expand(epoch_, input_, outputs_);
+    rule_.make(epoch_, input_, outputs_);
     const std::int64_t number = input_.id().output;
     const bool fits =
         number >= 0 && number <= (std::numeric_limits<std::int64_t>::max() - rule_.most) / rule_.most;
     if (outputs_.size() > rule_.most || !fits) {
       throw Error(ErrorCode::callback,
-                  fmt::format("expand {}: {} samples were made of it, and no more than {} may be; raise "
-                              "ExpandOptions::most, or lower it where samples are expanded again and again",
+                  fmt::format("flat_map {}: {} samples were made of it, and no more than {} may be; raise "
+                              "FlatMapOptions::most, or lower it where they are applied again and again",
                               to_string(input_.id()), outputs_.size(), rule_.most));
     }
     for (std::int64_t k = 0; k < outputs_.size(); ++k) {
@@ -92,19 +92,19 @@ class ExpandedStream final : public ShardStream {
   std::int64_t given_ = 0;
 };
 
-class Expansion final : public internal::StreamAdaptor {
+class FlatMap final : public internal::StreamAdaptor {
  public:
-  Expansion(std::shared_ptr<const StreamSource> source, ExpandFunction expand, ExpandOptions options)
-      : StreamAdaptor(std::move(source), 2, kExpanding),
-        rule_{.expand = std::move(expand), .most = options.most},
+  FlatMap(std::shared_ptr<const StreamSource> source, FlatMapFunction make, FlatMapOptions options)
+      : StreamAdaptor(std::move(source), 2, kTask),
+        rule_{.make = std::move(make), .most = options.most},
         fields_(options.fields.empty() ? inner_fields() : options.fields),
         name_(std::move(options.name)) {
-    if (!rule_.expand) {
+    if (!rule_.make) {
       throw Error(ErrorCode::invalid_argument,
-                  "expand a stream: there is no function that makes samples (it is empty)");
+                  "flat_map a stream: there is no function that makes samples (it is empty)");
     }
-    internal::OptionCheck(kExpanding).in_range("most", rule_.most, 1);
-    internal::check_fields(fields_, kExpanding, "fields", ErrorCode::invalid_argument);
+    internal::OptionCheck(kTask).in_range("most", rule_.most, 1);
+    internal::check_fields(fields_, kTask, "fields", ErrorCode::invalid_argument);
   }
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
@@ -112,8 +112,8 @@ class Expansion final : public internal::StreamAdaptor {
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     const SplitCursor parts = split(shard, cursor);
-    auto stream = std::make_unique<ExpandedStream>(open_inner(shard, epoch, parts.inner), rule_, epoch,
-                                                   inner_fields(), fields_);
+    auto stream = std::make_unique<FlatMapStream>(open_inner(shard, epoch, parts.inner), rule_, epoch,
+                                                  inner_fields(), fields_);
     stream->restore(parts, inner_fields());
     return stream;
   }
@@ -121,13 +121,13 @@ class Expansion final : public internal::StreamAdaptor {
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
     auto own = internal::instance_of(inner(), worker);
     if (!own) return nullptr;
-    return std::make_unique<Expansion>(std::move(own), rule_.expand,
-                                       ExpandOptions{.fields = fields_, .name = name_, .most = rule_.most});
+    return std::make_unique<FlatMap>(std::move(own), rule_.make,
+                                     FlatMapOptions{.fields = fields_, .name = name_, .most = rule_.most});
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     FingerprintBuilder digest;
-    digest.add("expand").add(to_string(inner().fingerprint())).add(name_).add(rule_.most);
+    digest.add("flat_map").add(to_string(inner().fingerprint())).add(name_).add(rule_.most);
     for (const Field& field : fields_) {
       digest.add(field.name).add(to_string(field.dtype)).add(field.shape).add(std::int64_t{field.ragged});
     }
@@ -142,9 +142,9 @@ class Expansion final : public internal::StreamAdaptor {
 
 }  // namespace
 
-std::shared_ptr<const StreamSource> expand(std::shared_ptr<const StreamSource> source, ExpandFunction expand,
-                                           ExpandOptions options) {
-  return std::make_shared<Expansion>(std::move(source), std::move(expand), std::move(options));
+std::shared_ptr<const StreamSource> flat_map(std::shared_ptr<const StreamSource> source, FlatMapFunction make,
+                                             FlatMapOptions options) {
+  return std::make_shared<FlatMap>(std::move(source), std::move(make), std::move(options));
 }
 
 }  // namespace rota

@@ -1,4 +1,4 @@
-#include "stream/bundler.hpp"
+#include "stream/step_builder.hpp"
 
 #include <fmt/format.h>
 
@@ -12,22 +12,22 @@
 namespace rota::internal {
 namespace {
 
-// A parcel of `size` bytes as far as its head.
-std::vector<std::byte> new_parcel(const ParcelHead& head, std::size_t size) {
-  std::vector<std::byte> parcel;
-  parcel.reserve(size);
+// A message of `size` bytes as far as its head.
+std::vector<std::byte> new_message(const MessageHead& head, std::size_t size) {
+  std::vector<std::byte> message;
+  message.reserve(size);
   const auto bytes = std::as_bytes(std::span(&head, 1));
-  parcel.insert(parcel.end(), bytes.begin(), bytes.end());
-  return parcel;
+  message.insert(message.end(), bytes.begin(), bytes.end());
+  return message;
 }
 
 }  // namespace
 
-Bundler::Bundler(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
-                 const StreamLoaderOptions& options, BundlerStart start)
+StepBuilder::StepBuilder(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
+                         const StreamLoaderOptions& options, StepBuilderStart start)
     : layout_(&layout),
       plan_(plan),
-      era_(start.era),
+      generation_(start.generation),
       epochs_(options.epochs),
       batch_size_(static_cast<std::size_t>(options.global_batch_size)),
       max_batches_(options.workers > 0 ? options.read_ahead_batches : 1),
@@ -44,39 +44,39 @@ Bundler::Bundler(const StreamSource& source, const RecordLayout& layout, const D
 
 // ---- the caller's side ----
 
-std::optional<Bundle> Bundler::poll() {
+std::optional<StepMessages> StepBuilder::poll() {
   const Lock lock(mutex_);
   if (ready_.empty()) return std::nullopt;
-  Bundle bundle = std::move(ready_.front());
+  StepMessages messages = std::move(ready_.front());
   ready_.pop_front();
-  return bundle;
+  return messages;
 }
 
-Bundle Bundler::wait() {
+StepMessages StepBuilder::wait() {
   Lock lock(mutex_);
   while (!thread_.joinable() && ready_.empty()) make(lock);
   caller_wakes_.wait(lock, [&] { return !ready_.empty(); });
-  Bundle bundle = std::move(ready_.front());
+  StepMessages messages = std::move(ready_.front());
   ready_.pop_front();
-  return bundle;
+  return messages;
 }
 
-void Bundler::drop(const Bundle& bundle) {
+void StepBuilder::drop(const StepMessages& messages) {
   const Lock lock(mutex_);
   --undelivered_;
-  bytes_ -= bundle.bytes;
+  bytes_ -= messages.bytes;
   worker_wakes_.notify_all();
 }
 
-void Bundler::retry() {
+void StepBuilder::retry() {
   const Lock lock(mutex_);
   has_failed_ = false;
   worker_wakes_.notify_all();
 }
 
-void Bundler::hold() {
+void StepBuilder::pause() {
   Lock lock(mutex_);
-  is_held_ = true;
+  is_paused_ = true;
   if (park_error_) is_parked_ = false;  // it is tried again
   if (!thread_.joinable()) park(lock);
   worker_wakes_.notify_all();
@@ -84,68 +84,68 @@ void Bundler::hold() {
   if (park_error_) std::rethrow_exception(park_error_);
 }
 
-void Bundler::go_on() {
+void StepBuilder::resume() {
   const Lock lock(mutex_);
-  is_held_ = false;
+  is_paused_ = false;
   is_parked_ = false;
   worker_wakes_.notify_all();
 }
 
 // Nothing else touches any of it while it is held.
-SourcePlace Bundler::add_pending(PendingItems& out) const {
-  for (const Bundle& bundle : ready_) add_items(bundle, out);
+SourceProgress StepBuilder::add_pending(PendingItems& out) const {
+  for (const StepMessages& messages : ready_) add_items(messages, out);
   for (std::int64_t i = 0; i < std::ssize(open_ends_); ++i) out.add(epoch_, first_ + i, open_record(i));
   reader_.add_pending(out);
   return reader_.place();
 }
 
-void Bundler::add_items(const Bundle& bundle, PendingItems& out) const {
-  if (!bundle.is_batch()) return;
+void StepBuilder::add_items(const StepMessages& messages, PendingItems& out) const {
+  if (!messages.is_batch()) return;
   std::vector<ByteSpan> rests;
-  for (const Parcel& parcel : bundle.parcels) rests.push_back(records_of(parcel));
-  for (const DispatchPlan::Slot& slot : plan_.slots(bundle.head.first, bundle.head.count)) {
+  for (const RankMessage& message : messages.by_rank) rests.push_back(records_of(message));
+  for (const DispatchPlan::Slot& slot : plan_.slots(messages.head.first, messages.head.count)) {
     ByteSpan& rest = rests[static_cast<std::size_t>(slot.rank)];
     const ByteSpan record = layout_->first(rest);
     rest = rest.subspan(record.size());
-    out.add(bundle.head.epoch, bundle.head.first + slot.item, record);
+    out.add(messages.head.epoch, messages.head.first + slot.item, record);
   }
 }
 
-void Bundler::add_stats(LoaderStats& stats) const {
+void StepBuilder::add_stats(LoaderStats& stats) const {
   const Lock lock(mutex_);
   stats.workers.push_back(stats_);
-  stats.ready_batches += std::ranges::count_if(ready_, &Bundle::is_batch);
+  stats.ready_batches += std::ranges::count_if(ready_, &StepMessages::is_batch);
 }
 
 // ---- the reading thread's side ----
 
-void Bundler::work(const std::stop_token& stop) {
+void StepBuilder::work(const std::stop_token& stop) {
   Lock lock(mutex_);
-  const auto has_work = [this] { return can_read() || (is_held_ && !is_parked_); };
+  const auto has_work = [this] { return can_read() || (is_paused_ && !is_parked_); };
   while (worker_wakes_.wait(lock, stop, has_work) && !stop.stop_requested()) {
-    is_held_ ? park(lock) : make(lock);
+    is_paused_ ? park(lock) : make(lock);
   }
   lock.unlock();
   reader_.close();
 }
 
 // The end of an epoch takes no room.
-bool Bundler::can_read() const noexcept {
-  if (is_held_ || has_failed_ || is_over_) return false;
+bool StepBuilder::can_read() const noexcept {
+  if (is_paused_ || has_failed_ || is_over_) return false;
   if (has_ended_ || undelivered_ == 0) return true;
   return undelivered_ < max_batches_ && bytes_ + open_bytes_ < max_bytes_;
 }
 
-// Reads an item, or ties a bundle.
-void Bundler::make(Lock& lock) {
+// Reads an item, or ties a messages.
+void StepBuilder::make(Lock& lock) {
   lock.unlock();
   const auto start = std::chrono::steady_clock::now();
-  std::optional<Bundle> bundle;
+  std::optional<StepMessages> messages;
   try {
-    bundle = advance();
+    messages = advance();
   } catch (...) {
-    bundle = empty_bundle(FeedHead::Kind::failed);
-    bundle->error = std::current_exception();
+    messages = empty_step(FeedHead::Kind::failed);
+    messages->error = std::current_exception();
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   lock.lock();
@@ -153,15 +153,15 @@ void Bundler::make(Lock& lock) {
   stats_.samples = read_.samples;
   stats_.bytes = read_.bytes;
   stats_.read_seconds += seconds.count();
-  if (!bundle) return;
+  if (!messages) return;
   ++undelivered_;
-  bytes_ += bundle->bytes;
-  has_failed_ = bundle->error != nullptr;
-  ready_.push_back(*std::move(bundle));
+  bytes_ += messages->bytes;
+  has_failed_ = messages->error != nullptr;
+  ready_.push_back(*std::move(messages));
   caller_wakes_.notify_all();
 }
 
-void Bundler::park(Lock& lock) {
+void StepBuilder::park(Lock& lock) {
   lock.unlock();
   std::exception_ptr error;
   try {
@@ -171,28 +171,28 @@ void Bundler::park(Lock& lock) {
   }
   lock.lock();
   park_error_ = error;
-  is_parked_ = is_held_;  // it may have been let go meanwhile
+  is_parked_ = is_paused_;  // it may have been let go meanwhile
   caller_wakes_.notify_all();
 }
 
-std::optional<Bundle> Bundler::advance() {
+std::optional<StepMessages> StepBuilder::advance() {
   if (!has_ended_ && !is_full()) read();
-  if (is_full() || (has_ended_ && !open_ends_.empty())) return tie();
+  if (is_full() || (has_ended_ && !open_ends_.empty())) return close_step();
   if (!has_ended_) return std::nullopt;
-  Bundle bundle = empty_bundle(FeedHead::Kind::epoch_end);
+  StepMessages messages = empty_step(FeedHead::Kind::epoch_end);
   end_epoch();
-  return bundle;
+  return messages;
 }
 
-ByteSpan Bundler::open_record(std::int64_t item) const noexcept {
+ByteSpan StepBuilder::open_record(std::int64_t item) const noexcept {
   const auto i = static_cast<std::size_t>(item);
   const std::size_t begin = i == 0 ? 0 : open_ends_[i - 1];
   return ByteSpan(open_).subspan(begin, open_ends_[i] - begin);
 }
 
-bool Bundler::is_full() const noexcept { return open_ends_.size() == batch_size_; }
+bool StepBuilder::is_full() const noexcept { return open_ends_.size() == batch_size_; }
 
-void Bundler::read() {
+void StepBuilder::read() {
   const std::size_t begin = open_.size();
   open_ends_.push_back(begin);
   try {
@@ -207,33 +207,33 @@ void Bundler::read() {
   read_.bytes += static_cast<std::int64_t>(open_.size() - begin);
 }
 
-// All items of the next bundle, each with those of its rank. Changes nothing where it throws.
-Bundle Bundler::tie() {
+// All items of the next messages, each with those of its rank. Changes nothing where it throws.
+StepMessages StepBuilder::close_step() {
   const std::int64_t count = std::ssize(open_ends_);
   const std::vector<DispatchPlan::Slot> slots = plan_.slots(first_, count);
-  Bundle bundle{.head = head(FeedHead::Kind::batch, count), .bytes = std::ssize(open_)};
-  std::vector<std::size_t> sizes(static_cast<std::size_t>(plan_.ranks), sizeof(ParcelHead));
+  StepMessages step{.head = head(FeedHead::Kind::batch, count), .bytes = std::ssize(open_)};
+  std::vector<std::size_t> sizes(static_cast<std::size_t>(plan_.ranks), sizeof(MessageHead));
   for (const auto& slot : slots) sizes[static_cast<std::size_t>(slot.rank)] += open_record(slot.item).size();
-  std::vector<std::vector<std::byte>> parcels;
+  std::vector<std::vector<std::byte>> messages;
   for (const std::size_t size : sizes) {
-    if (!parcels.empty()) require_message(size);
-    parcels.push_back(new_parcel(bundle.head, size));
+    if (!messages.empty()) require_message(size);
+    messages.push_back(new_message(step.head, size));
   }
   for (const auto& slot : slots) {
     const ByteSpan bytes = open_record(slot.item);
-    auto& parcel = parcels[static_cast<std::size_t>(slot.rank)];
-    parcel.insert(parcel.end(), bytes.begin(), bytes.end());
+    auto& message = messages[static_cast<std::size_t>(slot.rank)];
+    message.insert(message.end(), bytes.begin(), bytes.end());
   }
-  for (auto& parcel : parcels) {
-    bundle.parcels.push_back(std::make_shared<const std::vector<std::byte>>(std::move(parcel)));
+  for (auto& message : messages) {
+    step.by_rank.push_back(std::make_shared<const std::vector<std::byte>>(std::move(message)));
   }
   first_ += count;
   open_.clear();
   open_ends_.clear();
-  return bundle;
+  return step;
 }
 
-void Bundler::require_message(std::size_t bytes) const {
+void StepBuilder::require_message(std::size_t bytes) const {
   if (bytes < plan_.most_bytes) return;
   throw Error(ErrorCode::out_of_range,
               fmt::format("dispatch items {} to {} of epoch {}: a rank's share of them is {} bytes, and a "
@@ -241,19 +241,22 @@ void Bundler::require_message(std::size_t bytes) const {
                           first_, first_ + std::ssize(open_ends_) - 1, epoch_, bytes, plan_.most_bytes));
 }
 
-ParcelHead Bundler::head(FeedHead::Kind kind, std::int64_t count) const noexcept {
-  return {
-      .era = era_, .kind = static_cast<std::int64_t>(kind), .epoch = epoch_, .first = first_, .count = count};
+MessageHead StepBuilder::head(FeedHead::Kind kind, std::int64_t count) const noexcept {
+  return {.generation = generation_,
+          .kind = static_cast<std::int64_t>(kind),
+          .epoch = epoch_,
+          .first = first_,
+          .count = count};
 }
 
-Bundle Bundler::empty_bundle(FeedHead::Kind kind) const {
-  Bundle bundle{.head = head(kind, 0)};
-  const auto parcel = std::make_shared<const std::vector<std::byte>>(new_parcel(bundle.head, 0));
-  bundle.parcels.assign(static_cast<std::size_t>(plan_.ranks), parcel);
-  return bundle;
+StepMessages StepBuilder::empty_step(FeedHead::Kind kind) const {
+  StepMessages messages{.head = head(kind, 0)};
+  const auto message = std::make_shared<const std::vector<std::byte>>(new_message(messages.head, 0));
+  messages.by_rank.assign(static_cast<std::size_t>(plan_.ranks), message);
+  return messages;
 }
 
-void Bundler::end_epoch() {
+void StepBuilder::end_epoch() {
   is_over_ = first_ == 0 || epoch_ + 1 >= epochs_;
   has_ended_ = false;
   ++epoch_;

@@ -14,9 +14,9 @@
 namespace rota::internal {
 
 /// The ranks that open a dataset together, with how many threads each, and whom they tell.
-struct Crew {
+struct OpenContext {
   /// **Collective** over `how.comm`. Throws as how.validate() does.
-  explicit Crew(const CatalogOptions& how);
+  explicit OpenContext(const CatalogOptions& how);
 
   CatalogOptions options;  ///< without the communicator
   mpi::Nodes nodes;
@@ -26,11 +26,11 @@ struct Crew {
                                           const std::function<std::string()>& make) const;
 };
 
-/// **Collective** over `crew`. What `make` returns here; throws on all ranks what it throws on one.
+/// **Collective** over `context`. What `make` returns here; throws on all ranks what it throws on one.
 template <typename Make>
-auto made_together(const Crew& crew, std::string_view phase, Make&& make) {
+auto made_together(const OpenContext& context, std::string_view phase, Make&& make) {
   std::optional<decltype(make())> made;
-  mpi::together(crew.nodes.all(), phase, [&] { made.emplace(make()); });
+  mpi::together(context.nodes.all(), phase, [&] { made.emplace(make()); });
   return std::move(*made);
 }
 

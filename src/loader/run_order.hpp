@@ -11,18 +11,18 @@
 namespace rota::internal {
 
 /// How several datasets are mixed.
-struct Mixing {
+struct MixPlan {
   MixtureRules rules;
   WeightedTurns turns;
 };
 
 /// What makes the order of a run: the order of its dataset, or of each of those that are mixed.
-struct Recipe {
+struct RunOrder {
   /// Throws as internal::ask_facts and ask_shard_lengths do.
-  Recipe(const Source& source, const LoaderOptions& options);
+  RunOrder(const Source& source, const LoaderOptions& options);
   /// The same for a mixture that is valid, and whose datasets can be joined. Throws Error{invalid_argument}
   /// for too many shards of all of them.
-  Recipe(const Mixture& mixture, const LoaderOptions& options);
+  RunOrder(const Mixture& mixture, const LoaderOptions& options);
 
   /// The number of dataset d's first sample, where those of all are numbered one dataset after the other.
   [[nodiscard]] std::int64_t first_id(std::size_t d) const noexcept { return firsts[d]; }
@@ -30,7 +30,7 @@ struct Recipe {
   std::vector<Order> orders;
   std::vector<std::int64_t> firsts;  // [orders + 1]
   std::vector<Field> fields;         // that the source said it has
-  std::optional<Mixing> mixing;
+  std::optional<MixPlan> mix_plan;
 
  private:
   void add(const Source& source, const LoaderOptions& options, std::uint64_t seed);

@@ -16,44 +16,44 @@ namespace rota::mpi {
 using Bytes = std::vector<std::byte>;
 
 /// What rank 0 has sent and MPI still reads. *One thread.*
-class Outbox {
+class SendQueue {
  public:
   /// `comm` must outlive it and be used by nothing but it and the other ranks' Inboxes.
-  explicit Outbox(const Communicator& comm) noexcept : comm_(&comm) {}
+  explicit SendQueue(const Communicator& comm) noexcept : comm_(&comm) {}
   /// Waits for nobody: what is under way keeps its memory for ever.
-  ~Outbox();
-  Outbox(const Outbox&) = delete;
-  Outbox& operator=(const Outbox&) = delete;
+  ~SendQueue();
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
 
-  /// Begins to send `parcel`, which is not to change any more, behind those sent to `rank` before. Does not
+  /// Begins to send `message`, which is not to change any more, behind those sent to `rank` before. Does not
   /// wait. Throws Error{io}, Error{out_of_range} beyond 2^31 - 1 bytes.
-  void send(int rank, std::shared_ptr<const Bytes> parcel);
+  void send(int rank, std::shared_ptr<const Bytes> message);
   /// Moves what is under way on, and lets go of what has been sent. Throws Error{io}.
   void progress();
 
  private:
   const Communicator* comm_;
   Requests requests_;
-  std::vector<std::shared_ptr<const Bytes>> parcels_;  // one for each request
+  std::vector<std::shared_ptr<const Bytes>> messages_;  // one for each request
   std::vector<int> done_;
 };
 
 /// What has come from rank 0, in order. *One thread.*
-class Inbox {
+class ReceiveQueue {
  public:
-  explicit Inbox(const Communicator& comm) noexcept : comm_(&comm) {}
-  /// Waits for nobody, as ~Outbox.
-  ~Inbox();
-  Inbox(const Inbox&) = delete;
-  Inbox& operator=(const Inbox&) = delete;
+  explicit ReceiveQueue(const Communicator& comm) noexcept : comm_(&comm) {}
+  /// Waits for nobody, as ~SendQueue.
+  ~ReceiveQueue();
+  ReceiveQueue(const ReceiveQueue&) = delete;
+  ReceiveQueue& operator=(const ReceiveQueue&) = delete;
 
-  /// The next parcel, if all of it is here; null where it is not. Does not wait. Throws Error{io}, and
+  /// The next message, if all of it is here; null where it is not. Does not wait. Throws Error{io}, and
   /// std::bad_alloc, after which it may be asked for again.
   [[nodiscard]] std::shared_ptr<const Bytes> receive();
 
  private:
   struct Coming {
-    std::shared_ptr<Bytes> parcel;
+    std::shared_ptr<Bytes> message;
     MPI_Request request = MPI_REQUEST_NULL;
   };
   const Communicator* comm_;

@@ -11,61 +11,61 @@
 
 #include "stream/dispatch_plan.hpp"
 #include "stream/item_reader.hpp"
-#include "stream/parcel.hpp"
+#include "stream/rank_messages.hpp"
 
 namespace rota::internal {
 
 /// What comes next for all ranks: a batch, the end of an epoch, or an error.
-struct Bundle {
-  ParcelHead head;
-  std::vector<Parcel> parcels = {};  // one for each rank; where it is no batch, the same for all
-  std::int64_t bytes = 0;            // of the records
+struct StepMessages {
+  MessageHead head;
+  std::vector<RankMessage> by_rank = {};  // one for each rank; where it is no batch, the same for all
+  std::int64_t bytes = 0;                 // of the records
   std::exception_ptr error = nullptr;
   [[nodiscard]] bool is_batch() const noexcept { return head.is(FeedHead::Kind::batch); }
 };
 
-/// Where a bundler begins: `first` items of `epoch` are delivered.
-struct BundlerStart {
-  std::int64_t era = 0;
+/// Where a builder begins: `first` items of `epoch` are delivered.
+struct StepBuilderStart {
+  std::int64_t generation = 0;
   std::int64_t epoch = 0;
   std::int64_t first = 0;
-  SourcePlace source = {};
+  SourceProgress source = {};
   PendingItems pending = {};
 };
 
-/// Reads a dispatched source ahead of the caller and ties its items into bundles, by a thread or, with no
-/// workers, inside `wait`. Reading waits while as many bundles are not delivered as batches may be read
-/// ahead, or too many bytes; a bundle never goes on into the next epoch, and an epoch without items is the
+/// Reads a dispatched source ahead of the caller and ties its items into messages, by a thread or, with no
+/// workers, inside `wait`. Reading waits while as many messages are not delivered as batches may be read
+/// ahead, or too many bytes; a messages never goes on into the next epoch, and an epoch without items is the
 /// last. It begins held, so that nothing is read of a pipe before a restore has said what of it is gone.
 ///
 /// All of it is under one mutex, which nobody holds while reading or copying. Its caller is one thread.
-class Bundler {
+class StepBuilder {
  public:
   /// `source` and `layout` must outlive it.
-  Bundler(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
-          const StreamLoaderOptions& options, BundlerStart start);
+  StepBuilder(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
+              const StreamLoaderOptions& options, StepBuilderStart start);
   /// Waits for a read that is under way.
-  ~Bundler() = default;
-  Bundler(const Bundler&) = delete;
-  Bundler& operator=(const Bundler&) = delete;
+  ~StepBuilder() = default;
+  StepBuilder(const StepBuilder&) = delete;
+  StepBuilder& operator=(const StepBuilder&) = delete;
 
-  /// The next bundle, if it is there by now.
-  [[nodiscard]] std::optional<Bundle> poll();
-  /// The next bundle. Blocks. There is always one, until that of the last epoch's end is taken.
-  [[nodiscard]] Bundle wait();
-  /// A bundle was delivered to all ranks, or was an error and was told.
-  void drop(const Bundle& bundle);
+  /// The next messages, if it is there by now.
+  [[nodiscard]] std::optional<StepMessages> poll();
+  /// The next messages. Blocks. There is always one, until that of the last epoch's end is taken.
+  [[nodiscard]] StepMessages wait();
+  /// A messages was delivered to all ranks, or was an error and was told.
+  void drop(const StepMessages& messages);
   /// Reads on where an error was told.
   void retry();
 
-  /// Waits for a read that is under way, and has no more begun until `go_on`. Throws what the source throws
+  /// Waits for a read that is under way, and has no more begun until `resume`. Throws what the source throws
   /// when asked for its cursor.
-  void hold();
-  void go_on();
+  void pause();
+  void resume();
   /// Adds what was read and was not polled, while it is held; returns where the source is behind it.
-  [[nodiscard]] SourcePlace add_pending(PendingItems& out) const;
-  /// Adds the items of a bundle.
-  void add_items(const Bundle& bundle, PendingItems& out) const;
+  [[nodiscard]] SourceProgress add_pending(PendingItems& out) const;
+  /// Adds the items of a messages.
+  void add_items(const StepMessages& messages, PendingItems& out) const;
 
   void add_stats(LoaderStats& stats) const;
 
@@ -75,20 +75,20 @@ class Bundler {
   [[nodiscard]] bool can_read() const noexcept;
   void make(Lock& lock);
   void park(Lock& lock);
-  [[nodiscard]] std::optional<Bundle> advance();
+  [[nodiscard]] std::optional<StepMessages> advance();
   void read();
   [[nodiscard]] bool is_full() const noexcept;
-  // Of the next bundle.
+  // Of the next messages.
   [[nodiscard]] ByteSpan open_record(std::int64_t item) const noexcept;
-  [[nodiscard]] Bundle tie();
+  [[nodiscard]] StepMessages close_step();
   void require_message(std::size_t bytes) const;
-  [[nodiscard]] ParcelHead head(FeedHead::Kind kind, std::int64_t count) const noexcept;
-  [[nodiscard]] Bundle empty_bundle(FeedHead::Kind kind) const;
+  [[nodiscard]] MessageHead head(FeedHead::Kind kind, std::int64_t count) const noexcept;
+  [[nodiscard]] StepMessages empty_step(FeedHead::Kind kind) const;
   void end_epoch();
 
   const RecordLayout* layout_;
   const DispatchPlan plan_;
-  const std::int64_t era_;
+  const std::int64_t generation_;
   const std::int64_t epochs_;
   const std::size_t batch_size_;
   const std::int64_t max_batches_;
@@ -97,8 +97,8 @@ class Bundler {
   // Of the reading thread, or of the caller while that is parked.
   ItemReader reader_;
   std::int64_t epoch_;                  // being read
-  std::int64_t first_;                  // number of the next bundle's first item
-  std::vector<std::byte> open_;         // records of the next bundle
+  std::int64_t first_;                  // number of the next messages's first item
+  std::vector<std::byte> open_;         // records of the next messages
   std::vector<std::size_t> open_ends_;  // where they end
   bool has_ended_ = false;              // the epoch
   bool is_over_;                        // nothing is to be read any more
@@ -107,12 +107,12 @@ class Bundler {
   mutable std::mutex mutex_;
   std::condition_variable_any worker_wakes_;
   std::condition_variable caller_wakes_;
-  std::deque<Bundle> ready_;
-  std::int64_t undelivered_ = 0;  // bundles
+  std::deque<StepMessages> ready_;
+  std::int64_t undelivered_ = 0;  // messages
   std::int64_t bytes_ = 0;        // of them
   std::int64_t open_bytes_ = 0;   // of the next
   bool has_failed_ = false;
-  bool is_held_ = true;
+  bool is_paused_ = true;
   bool is_parked_ = false;
   std::exception_ptr park_error_;
   WorkerStats stats_;

@@ -12,10 +12,10 @@
 namespace rota::internal {
 
 /// One task's progress. Any thread counts, the caller's tells.
-class Meter {
+class ProgressReporter {
  public:
   /// `tell` must outlive it; it may be null. `total` 0: not known.
-  Meter(const ProgressFunction& tell, std::string_view task, std::int64_t total) noexcept
+  ProgressReporter(const ProgressFunction& tell, std::string_view task, std::int64_t total) noexcept
       : tell_(tell), task_(task), total_(total) {}
 
   void add(std::int64_t done, std::int64_t failed = 0) noexcept {

@@ -1,4 +1,4 @@
-#include "loader/recipe.hpp"
+#include "loader/run_order.hpp"
 
 #include <fmt/format.h>
 
@@ -50,11 +50,11 @@ void Mixture::validate() const {
 
 namespace internal {
 
-Recipe::Recipe(const Source& source, const LoaderOptions& options) : firsts{0} {
+RunOrder::RunOrder(const Source& source, const LoaderOptions& options) : firsts{0} {
   add(source, options, options.seed);
 }
 
-Recipe::Recipe(const Mixture& mixture, const LoaderOptions& options) : firsts{0} {
+RunOrder::RunOrder(const Mixture& mixture, const LoaderOptions& options) : firsts{0} {
   OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(mixture.datasets),
                               "all datasets together have at most 2^24");
   for (std::size_t d = 0; d < mixture.datasets.size(); ++d) {
@@ -63,12 +63,12 @@ Recipe::Recipe(const Mixture& mixture, const LoaderOptions& options) : firsts{0}
   }
   MixtureState state{.weights = quantise(weights_of(mixture)),
                      .counts = std::vector<std::int64_t>(mixture.datasets.size())};
-  mixing = Mixing{
+  mix_plan = MixPlan{
       .rules = {.end = mixture.end, .steps = mixture.steps, .passes = options.epochs, .tail = options.tail},
       .turns = WeightedTurns(std::move(state))};
 }
 
-void Recipe::add(const Source& source, const LoaderOptions& options, std::uint64_t seed) {
+void RunOrder::add(const Source& source, const LoaderOptions& options, std::uint64_t seed) {
   SourceFacts facts = ask_facts(source, kTask);
   orders.emplace_back(make_plan(source, facts.size, options), options.shuffle, seed, options.block);
   firsts.push_back(firsts.back() + facts.size);

@@ -1,4 +1,4 @@
-#include "ranks.hpp"
+#include "collectives.hpp"
 
 #include <fmt/format.h>
 
@@ -55,12 +55,12 @@ void in_messages(Bytes& bytes, Post&& post) {
 
 }  // namespace
 
-Ranks::Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline)
+Collectives::Collectives(const mpi::Communicator& comm, std::chrono::milliseconds deadline)
     : comm_(duplicate(comm)), exchange_(comm_, deadline) {
   if (size() > 1) find_nodes();
 }
 
-void Ranks::allow_blocking() {
+void Collectives::allow_blocking() {
   if (comm_.get() == MPI_COMM_NULL) return;
   MPI_Comm plain = MPI_COMM_NULL;
   mpi::check(MPI_Comm_split(comm_.get(), 0, rank(), &plain), "MPI_Comm_split");
@@ -68,13 +68,13 @@ void Ranks::allow_blocking() {
   MPI_Comm_free(&plain);
 }
 
-Ranks::~Ranks() {
+Collectives::~Collectives() {
   if (!exchange_.is_broken()) return;
   comm_.abandon();
   io_.abandon();
 }
 
-void Ranks::find_nodes() {
+void Collectives::find_nodes() {
   MPI_Comm node = MPI_COMM_NULL;
   mpi::check(MPI_Comm_split_type(comm_.get(), MPI_COMM_TYPE_SHARED, rank(), MPI_INFO_NULL, &node),
              "MPI_Comm_split_type");
@@ -86,20 +86,20 @@ void Ranks::find_nodes() {
   has_other_nodes_ = any != 0;
 }
 
-void Ranks::run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start) {
+void Collectives::run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start) {
   mpi::Operation operation(what, std::move(memory), std::move(start));
   run(operation);
 }
 
-void Ranks::run(mpi::Operation& operation) {
+void Collectives::run(mpi::Operation& operation) {
   if (is_out_of_step_) {
     throw Error(
         ErrorCode::timeout,
         fmt::format("{}: an exchange failed on this rank alone before; end the job", operation.phase()));
   }
   try {
-    if (relay_ != nullptr) {
-      relay_->run(operation);
+    if (caller_ != nullptr) {
+      caller_->run(operation);
     } else {
       exchange_.finish(operation);
     }
@@ -146,11 +146,11 @@ void Blocking::leave_behind(const std::shared_ptr<Blocking>& blocking) {
   mpi::keep_for_ever(blocking);
 }
 
-std::shared_ptr<Blocking> Ranks::make_blocking(std::function<void(MPI_Comm)> work) const {
+std::shared_ptr<Blocking> Collectives::make_blocking(std::function<void(MPI_Comm)> work) const {
   return std::make_shared<Blocking>(io_.get(), std::move(work));
 }
 
-void Ranks::block(std::string_view phase, const std::shared_ptr<Blocking>& blocking) {
+void Collectives::block(std::string_view phase, const std::shared_ptr<Blocking>& blocking) {
   constexpr auto kLook = std::chrono::milliseconds(10);
   const auto start = mpi::Clock::now();
   blocking->begin();
@@ -166,27 +166,27 @@ void Ranks::block(std::string_view phase, const std::shared_ptr<Blocking>& block
 
 // Throws where `phase`, which began at `start`, has missed its deadline, or the other ranks have given up.
 // While the caller of a save in the background does not wait for it, nobody is late.
-void Ranks::attend(std::string_view phase, mpi::Clock::time_point start) {
+void Collectives::attend(std::string_view phase, mpi::Clock::time_point start) {
   mpi::Clock::time_point late = exchange_.latest(start);
-  if (relay_ == nullptr) {
+  if (caller_ == nullptr) {
     exchange_.attend(phase);
-  } else if (const auto since = relay_->waits_since()) {
+  } else if (const auto since = caller_->waits_since()) {
     late = exchange_.latest(std::max(start, *since));
   } else {
     late = mpi::Clock::time_point::max();
   }
-  const bool has_given_up = relay_ != nullptr && relay_->has_given_up();
+  const bool has_given_up = caller_ != nullptr && caller_->has_given_up();
   if (has_given_up || mpi::Clock::now() > late) run(phase, nullptr, nullptr);
 }
 
-void Ranks::agree(std::string_view phase, std::exception_ptr error) {
+void Collectives::agree(std::string_view phase, std::exception_ptr error) {
   if (is_late_ && is_timeout(error)) std::rethrow_exception(error);  // nobody is left to agree with
   mpi::agree(
       comm_.world(), [&](mpi::Operation& operation) { run(operation); }, phase, as_error(std::move(error)));
 }
 
 template <typename Work>
-void Ranks::in_step(Work&& work) {
+void Collectives::in_step(Work&& work) {
   try {
     work();
   } catch (...) {
@@ -195,11 +195,11 @@ void Ranks::in_step(Work&& work) {
   }
 }
 
-void Ranks::broadcast_bytes(std::span<std::byte> bytes) {
+void Collectives::broadcast_bytes(std::span<std::byte> bytes) {
   if (size() > 1) in_step([&] { broadcast_among(bytes); });
 }
 
-void Ranks::broadcast_among(std::span<std::byte> bytes) {
+void Collectives::broadcast_among(std::span<std::byte> bytes) {
   const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
   run("broadcast what rank 0 says", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
     in_messages(*copy, [&](std::byte* part, int count) {
@@ -209,7 +209,7 @@ void Ranks::broadcast_among(std::span<std::byte> bytes) {
   std::ranges::copy(*copy, bytes.begin());
 }
 
-std::string Ranks::broadcast(std::string bytes) {
+std::string Collectives::broadcast(std::string bytes) {
   std::size_t length = bytes.size();
   broadcast(length);
   bytes.resize(length);
@@ -217,7 +217,7 @@ std::string Ranks::broadcast(std::string bytes) {
   return bytes;
 }
 
-void Ranks::gather_bytes(std::span<const std::byte> own, std::span<std::byte> all) {
+void Collectives::gather_bytes(std::span<const std::byte> own, std::span<std::byte> all) {
   if (size() == 1) {
     std::ranges::copy(own, all.begin());
   } else {
@@ -225,7 +225,7 @@ void Ranks::gather_bytes(std::span<const std::byte> own, std::span<std::byte> al
   }
 }
 
-void Ranks::gather_among(std::span<const std::byte> own, std::span<std::byte> all) {
+void Collectives::gather_among(std::span<const std::byte> own, std::span<std::byte> all) {
   struct Memory {
     std::vector<std::byte> own;
     std::vector<std::byte> all;
@@ -241,11 +241,11 @@ void Ranks::gather_among(std::span<const std::byte> own, std::span<std::byte> al
   std::ranges::copy(memory->all, all.begin());
 }
 
-void Ranks::sum(std::span<std::uint64_t> values) {
+void Collectives::sum(std::span<std::uint64_t> values) {
   if (size() > 1 && !values.empty()) in_step([&] { sum_among(values); });
 }
 
-void Ranks::sum_among(std::span<std::uint64_t> values) {
+void Collectives::sum_among(std::span<std::uint64_t> values) {
   const auto copy = std::make_shared<std::vector<std::uint64_t>>(values.begin(), values.end());
   run("add up what all ranks say", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
     mpi::check(MPI_Iallreduce(MPI_IN_PLACE, copy->data(), mpi::to_count(copy->size()), MPI_UINT64_T, MPI_SUM,
@@ -261,8 +261,8 @@ namespace {
 struct Exchanged {
   std::vector<std::int64_t> sent;
   std::vector<std::int64_t> received;
-  Ranks::Messages outgoing;
-  Ranks::Messages incoming;
+  Collectives::Messages outgoing;
+  Collectives::Messages incoming;
 };
 
 void transfer(Exchanged& exchanged, int self, MPI_Comm comm, mpi::Requests& requests) {
@@ -281,7 +281,8 @@ void transfer(Exchanged& exchanged, int self, MPI_Comm comm, mpi::Requests& requ
 
 }  // namespace
 
-Ranks::Messages Ranks::exchange(std::string_view phase, const std::function<void(Messages&)>& pack) {
+Collectives::Messages Collectives::exchange(std::string_view phase,
+                                            const std::function<void(Messages&)>& pack) {
   const auto self = static_cast<std::size_t>(rank());
   const auto memory = std::make_shared<Exchanged>();
   together(phase, [&] {

@@ -1,4 +1,4 @@
-#include "loader/tally.hpp"
+#include "loader/skip_counter.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ std::int64_t code_of(const std::exception_ptr& error) {
 
 }  // namespace
 
-Tally::Tally(const BadSamples& options)
+SkipCounter::SkipCounter(const BadSamples& options)
     : skips_(options.policy == OnBadSample::skip),
       max_skipped_(options.max_skipped),
       deadline_(options.deadline),
@@ -42,19 +42,19 @@ Tally::Tally(const BadSamples& options)
 
 // ---- the steps ----
 
-void Tally::begin_step() {
+void SkipCounter::begin_step() {
   if (!skips_) return;
   judge(!is_reported_ && sum_->is_under_way() ? hear() : Report{});
 }
 
-void Tally::end_run() {
+void SkipCounter::end_run() {
   if (!skips_ || std::exchange(is_over_, true)) return;
   if (!is_reported_) report({});
   is_reported_ = false;
   judge(hear());
 }
 
-void Tally::judge(const Report& others) const {
+void SkipCounter::judge(const Report& others) const {
   if (agreed_ > max_skipped_) throw_too_many();
   if (others.failed == 0) return;
   const bool is_one = others.failed == 1;
@@ -65,28 +65,28 @@ void Tally::judge(const Report& others) const {
                   is_one ? "its own error says why" : "their own errors say why"));
 }
 
-std::int64_t Tally::end_step(const BatchMemory& batch) {
+std::int64_t SkipCounter::end_step(const BatchMemory& batch) {
   std::int64_t skipped = 0;
   for (std::size_t slot = 0; slot < batch.bad.size(); ++slot) {
-    if (!batch.bad[slot] || batch.marks[slot] != Mark::skipped) continue;
+    if (!batch.bad[slot] || batch.kinds[slot] != SlotKind::skipped) continue;
     ++skipped;
     list(batch, slot);
   }
   since_ += skipped;
-  skipped_.here += skipped;
+  skipped_.by_this_rank += skipped;
   skipped_.count += skipped;
   if (skips_ && !is_reported_) report({});
   is_reported_ = false;
   return skipped;
 }
 
-void Tally::fail_step(const std::exception_ptr& error) {
+void SkipCounter::fail_step(const std::exception_ptr& error) {
   if (!skips_ || is_reported_) return;
   report({.failed = 1, .rank = sum_->comm().rank(), .code = code_of(error)});
   is_reported_ = true;
 }
 
-void Tally::list(const BatchMemory& batch, std::size_t slot) {
+void SkipCounter::list(const BatchMemory& batch, std::size_t slot) {
   if (skipped_.samples.size() >= kMaxListed) return;
   const BadSlot& bad = *batch.bad[slot];
   skipped_.samples.push_back({.epoch = batch.epochs[slot],
@@ -97,14 +97,14 @@ void Tally::list(const BatchMemory& batch, std::size_t slot) {
 
 // ---- the count ----
 
-void Tally::report(Report report) {
+void SkipCounter::report(Report report) {
   mine_ = report;
   mine_.skipped = since_;
   sum_->begin({mine_.skipped, mine_.failed, mine_.rank, mine_.code});
 }
 
 // What the other ranks have told, this one's share taken off.
-Tally::Report Tally::hear() {
+SkipCounter::Report SkipCounter::hear() {
   const auto sum = sum_->end();
   if (std::exchange(is_stale_, false)) return {};
   const Report all{.skipped = sum[0], .failed = sum[1], .rank = sum[2], .code = sum[3]};
@@ -116,7 +116,7 @@ Tally::Report Tally::hear() {
           .code = all.code - mine_.code};
 }
 
-void Tally::count_with(const mpi::Communicator& comm) {
+void SkipCounter::count_with(const mpi::Communicator& comm) {
   is_reported_ = false;
   if (!skips_) return;
   if (sum_->is_under_way()) static_cast<void>(hear());
@@ -128,8 +128,8 @@ void Tally::count_with(const mpi::Communicator& comm) {
   skipped_.count = before_ + since_;
 }
 
-void Tally::restore(std::int64_t before, std::vector<SkippedSample> samples) {
-  skipped_ = {.count = before, .here = 0, .samples = std::move(samples)};
+void SkipCounter::restore(std::int64_t before, std::vector<SkippedSample> samples) {
+  skipped_ = {.count = before, .by_this_rank = 0, .samples = std::move(samples)};
   before_ = agreed_ = before;
   since_ = 0;
   mine_ = {};
@@ -137,7 +137,7 @@ void Tally::restore(std::int64_t before, std::vector<SkippedSample> samples) {
 }
 
 // On all ranks alike: the lowest that has a sample to show says which.
-void Tally::throw_too_many() const {
+void SkipCounter::throw_too_many() const {
   const std::string what = fmt::format("skip bad samples: {} are skipped, and bad_samples.max_skipped is {}",
                                        agreed_, max_skipped_);
   const std::string advice = "mend the data or the transform, or allow more";

@@ -19,8 +19,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "mpi/caller_thread.hpp"
 #include "mpi/exchange.hpp"
-#include "mpi/relay.hpp"
 #include "rota/mpi.hpp"
 
 namespace rota::checkpoint {
@@ -54,13 +54,13 @@ class Blocking {
 /// A duplicate of the caller's communicator, and a deadline for ranks that do not arrive. Once one was
 /// missed, all calls throw Error{timeout}, at once. Without MPI where `comm` is a world of one that needs
 /// none. *One thread* at a time.
-class Ranks {
+class Collectives {
  public:
   /// **Collective.**
-  Ranks(const mpi::Communicator& comm, std::chrono::milliseconds deadline);
-  ~Ranks();
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
+  Collectives(const mpi::Communicator& comm, std::chrono::milliseconds deadline);
+  ~Collectives();
+  Collectives(const Collectives&) = delete;
+  Collectives& operator=(const Collectives&) = delete;
 
   [[nodiscard]] int rank() const noexcept { return comm_.rank(); }
   [[nodiscard]] int size() const noexcept { return comm_.size(); }
@@ -72,8 +72,8 @@ class Ranks {
 
   /// Completes operations, for the thread that may call MPI.
   [[nodiscard]] mpi::Exchange& operations() noexcept { return exchange_; }
-  /// From now on operations go through `relay`, from a thread of which this is then; nullptr: no more.
-  void go_through(mpi::Relay* relay) noexcept { relay_ = relay; }
+  /// From now on operations go through `caller`, from a thread of which this is then; nullptr: no more.
+  void go_through(mpi::CallerThread* caller) noexcept { caller_ = caller; }
 
   /// **Collective.** As mpi::agree with the deadline; what is thrown is always an Error: after a missed
   /// deadline `error` itself, if it says so.
@@ -148,7 +148,7 @@ class Ranks {
   mpi::Communicator comm_;
   mpi::Communicator io_;  // for calls that block; without a topology, which could mislead MPI-IO
   mpi::Exchange exchange_;
-  mpi::Relay* relay_ = nullptr;
+  mpi::CallerThread* caller_ = nullptr;
   std::atomic<bool> is_late_ = false;         // a deadline was missed
   std::atomic<bool> is_out_of_step_ = false;  // an exchange failed on this rank alone
   bool syncs_node_ = false;

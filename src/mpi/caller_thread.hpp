@@ -13,7 +13,7 @@
 namespace rota::mpi {
 
 /// One operation at a time goes from the *background* thread to the *caller's*, which comes by when it likes.
-class Relay {
+class CallerThread {
  public:
   /// Background: has `operation` completed. Throws what that threw on the caller's thread, or Error{timeout}
   /// once the caller has gone.

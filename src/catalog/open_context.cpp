@@ -1,4 +1,4 @@
-#include "catalog/crew.hpp"
+#include "catalog/open_context.hpp"
 
 #include <cstdint>
 #include <span>
@@ -9,22 +9,23 @@
 
 namespace rota::internal {
 
-Crew::Crew(const CatalogOptions& how) : options(how) {
+OpenContext::OpenContext(const CatalogOptions& how) : options(how) {
   if (how.comm != nullptr) nodes = mpi::Nodes(*how.comm);
   options.comm = nullptr;
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
   struct {
-    Evidence evidence;
+    ChangeDetection change_detection;
     bool share_files;
-    std::int64_t shared_bytes;
-  } what{options.evidence, options.share_files, options.shared_bytes};
+    std::int64_t shared_memory_limit;
+  } what{options.change_detection, options.share_files, options.shared_memory_limit};
   mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&what, 1)));
-  options.evidence = what.evidence;
+  options.change_detection = what.change_detection;
   options.share_files = what.share_files;
-  options.shared_bytes = what.shared_bytes;
+  options.shared_memory_limit = what.shared_memory_limit;
 }
 
-std::string Crew::on_first_rank(std::string_view phase, const std::function<std::string()>& make) const {
+std::string OpenContext::on_first_rank(std::string_view phase,
+                                       const std::function<std::string()>& make) const {
   const mpi::Communicator& all = nodes.all();
   std::string made;
   mpi::together(all, phase, [&] {
@@ -39,11 +40,11 @@ namespace rota {
 
 void CatalogOptions::validate() const {
   constexpr internal::OptionCheck kCheck("make a catalog");
-  kCheck.one_of("evidence", evidence, {"sizes", "names"});
+  kCheck.one_of("change_detection", change_detection, {"by_size", "by_name"});
   kCheck.in_range("listing_threads", listing_threads, 1, internal::kMaxThreads);
   kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
   kCheck.in_range("max_open_files", max_open_files, 1);
-  kCheck.in_range("shared_bytes", shared_bytes, 0);
+  kCheck.in_range("shared_memory_limit", shared_memory_limit, 0);
 }
 
 }  // namespace rota

@@ -19,10 +19,10 @@ namespace rota::internal {
 /// the only one of this step however often it is tried, so that the ranks' sums match; the next step ends it,
 /// and waits for the other ranks until the deadline. Once that was missed, it throws Error{timeout} for ever.
 /// *One thread*, the loader's caller.
-class Tally {
+class SkipCounter {
  public:
   /// **Collective** over `options.comm` where bad samples are skipped.
-  explicit Tally(const BadSamples& options);
+  explicit SkipCounter(const BadSamples& options);
 
   /// **Collective.** Throws Error{corrupt} on all ranks where too many are skipped by now, once what the last
   /// step's failure on another rank was, and Error{timeout} naming the ranks that did not come.
@@ -34,7 +34,7 @@ class Tally {
   std::int64_t end_step(const BatchMemory& batch);
   void fail_step(const std::exception_ptr& error);
   /// The next step is another one, whether the last has failed or not.
-  void go_elsewhere() noexcept { is_reported_ = is_over_ = false; }
+  void forget_failed_step() noexcept { is_reported_ = is_over_ = false; }
   /// **Collective** over `comm`: counts over its ranks from here on, and goes on from the highest count.
   void count_with(const mpi::Communicator& comm);
 

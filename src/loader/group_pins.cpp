@@ -1,4 +1,4 @@
-#include "loader/group_holder.hpp"
+#include "loader/group_pins.hpp"
 
 #include <fmt/format.h>
 
@@ -25,50 +25,50 @@ void require_groups(const LoaderOptions& options) {
 
 }  // namespace
 
-GroupHolder::GroupHolder(const Source& source, const Recipe& recipe, const LoaderOptions& options,
-                         World world)
+GroupPins::GroupPins(const Source& source, const RunOrder& run_order, const LoaderOptions& options,
+                     World world)
     : source_(source),
       world_(world),
       splits_shards_(options.rank_split == Split::by_shard),
       // Of a dataset of a mixture nobody knows whether another epoch will be begun.
-      epochs_(recipe.mixing ? 0 : options.epochs) {
+      epochs_(run_order.mix_plan ? 0 : options.epochs) {
   require_groups(options);
-  (void)source_.hold({}, false);
-  for (std::size_t d = 0; d < recipe.orders.size(); ++d) {
-    datasets_.push_back({.order = recipe.orders[d], .first_id = recipe.first_id(d)});
+  (void)source_.pin({}, false);
+  for (std::size_t d = 0; d < run_order.orders.size(); ++d) {
+    datasets_.push_back({.order = run_order.orders[d], .first_id = run_order.first_id(d)});
   }
 }
 
-void GroupHolder::hold(const GlobalBatch& batch, std::vector<Hold>& out) {
+void GroupPins::pin(const GlobalBatch& batch, std::vector<Pin>& out) {
   out.clear();
-  for (const Stretch& stretch : batch.stretches) {
-    if (stretch.begin == stretch.end) continue;
-    Dataset& dataset = datasets_[static_cast<std::size_t>(stretch.dataset)];
-    count_turns(dataset, stretch.epoch);
+  for (const TurnRange& range : batch.turn_ranges) {
+    if (range.begin == range.end) continue;
+    Dataset& dataset = datasets_[static_cast<std::size_t>(range.dataset)];
+    count_turns(dataset, range.epoch);
     const auto& ends = dataset.ends;
-    for (auto k = std::ranges::upper_bound(ends, stretch.begin) - ends.begin();; ++k) {
+    for (auto k = std::ranges::upper_bound(ends, range.begin) - ends.begin();; ++k) {
       // What pads a batch is not where the run goes on.
-      out.push_back(stretch.mark == Mark::pad ? begin(dataset, stretch.epoch, k).held
-                                              : go_on(dataset, stretch.epoch, k));
-      if (ends[static_cast<std::size_t>(k)] >= stretch.end) break;
+      out.push_back(range.kind == SlotKind::pad ? begin(dataset, range.epoch, k).pins
+                                                : go_on(dataset, range.epoch, k));
+      if (ends[static_cast<std::size_t>(k)] >= range.end) break;
     }
   }
   for (Dataset& dataset : datasets_) look_ahead(dataset);
 }
 
-void GroupHolder::let_go() {
+void GroupPins::let_go() {
   for (Dataset& dataset : datasets_) {
-    dataset.held.clear();
+    dataset.pins.clear();
     dataset.passed.clear();
   }
 }
 
-std::int64_t GroupHolder::group_number(const Order& order, std::int64_t epoch, std::int64_t k) {
+std::int64_t GroupPins::group_number(const Order& order, std::int64_t epoch, std::int64_t k) {
   const auto groups = order.groups(epoch);
   return groups ? (*groups)(k) : k;
 }
 
-void GroupHolder::count_turns(Dataset& dataset, std::int64_t epoch) {
+void GroupPins::count_turns(Dataset& dataset, std::int64_t epoch) {
   if (dataset.epoch == epoch) return;
   dataset.epoch = epoch;
   const ShardPlan& plan = dataset.order.plan();
@@ -83,7 +83,7 @@ void GroupHolder::count_turns(Dataset& dataset, std::int64_t epoch) {
 
 // Where ranks have shards of their own, this one fetches no others; but all use all of them, so that they are
 // dropped when the last rank has passed.
-Hold GroupHolder::hold_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
+Pin GroupPins::pin_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
   const ShardPlan& plan = dataset.order.plan();
   const std::int64_t group = group_number(dataset.order, epoch, k);
   const std::int64_t first = plan.group_first(group);
@@ -92,45 +92,45 @@ Hold GroupHolder::hold_files(const Dataset& dataset, std::int64_t epoch, std::in
     return SampleRange{.begin = dataset.first_id + plan.begin(begin),
                        .end = dataset.first_id + plan.begin(end)};
   };
-  if (!splits_shards_) return source_.hold(range(first, last), true);
-  auto holds = std::make_shared<std::vector<Hold>>();
+  if (!splits_shards_) return source_.pin(range(first, last), true);
+  auto pins = std::make_shared<std::vector<Pin>>();
   for (std::int64_t s = first; s < last; ++s) {
-    holds->push_back(source_.hold(range(s, s + 1), s % world_.size == world_.rank));
+    pins->push_back(source_.pin(range(s, s + 1), s % world_.size == world_.rank));
   }
-  return holds;
+  return pins;
 }
 
-GroupHolder::Group GroupHolder::begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
+GroupPins::Group GroupPins::begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
   auto is_over = std::make_shared<std::atomic<bool>>(false);
-  Hold files = hold_files(dataset, epoch, k);
-  Hold held(static_cast<const void*>(is_over.get()), [files, is_over](const void*) mutable {
+  Pin files = pin_files(dataset, epoch, k);
+  Pin pins(static_cast<const void*>(is_over.get()), [files, is_over](const void*) mutable {
     files.reset();
     *is_over = true;
   });
-  return {.epoch = epoch, .k = k, .held = std::move(held), .is_over = std::move(is_over)};
+  return {.epoch = epoch, .k = k, .pins = std::move(pins), .is_over = std::move(is_over)};
 }
 
 // Held from here on, as the last that was planned.
-Hold GroupHolder::go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k) {
-  auto& held = dataset.held;
+Pin GroupPins::go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k) {
+  auto& pins = dataset.pins;
   const auto found =
-      std::ranges::find_if(held, [&](const Group& group) { return group.epoch == epoch && group.k == k; });
-  for (auto before = held.begin(); before != found; ++before) dataset.passed.push_back(before->is_over);
-  held.erase(held.begin(), found);
-  if (held.empty()) held.push_back(begin(dataset, epoch, k));
-  return held.front().held;
+      std::ranges::find_if(pins, [&](const Group& group) { return group.epoch == epoch && group.k == k; });
+  for (auto before = pins.begin(); before != found; ++before) dataset.passed.push_back(before->is_over);
+  pins.erase(pins.begin(), found);
+  if (pins.empty()) pins.push_back(begin(dataset, epoch, k));
+  return pins.front().pins;
 }
 
-void GroupHolder::look_ahead(Dataset& dataset) {
+void GroupPins::look_ahead(Dataset& dataset) {
   std::erase_if(dataset.passed, [](const IsOver& is_over) { return is_over->load(); });
-  if (dataset.held.size() != 1 || !dataset.passed.empty()) return;
-  std::int64_t epoch = dataset.held.front().epoch;
-  std::int64_t k = dataset.held.front().k + 1;
+  if (dataset.pins.size() != 1 || !dataset.passed.empty()) return;
+  std::int64_t epoch = dataset.pins.front().epoch;
+  std::int64_t k = dataset.pins.front().k + 1;
   if (k == dataset.order.plan().groups()) {
     k = 0;
     if (++epoch >= epochs_) return;
   }
-  dataset.held.push_back(begin(dataset, epoch, k));
+  dataset.pins.push_back(begin(dataset, epoch, k));
 }
 
 }  // namespace rota::internal

@@ -9,7 +9,7 @@
 namespace rota::internal {
 
 /// What came of asking for a name.
-struct Presence {
+struct Existence {
   enum class Kind : std::uint8_t {
     there,
     missing,      ///< nothing has the name, or something of another kind
@@ -28,9 +28,9 @@ enum class NameKind : std::uint8_t {
 };
 
 /// Whether `name`, relative to directory `at`, is of this kind, symbolic links followed.
-Presence look_for(int at, const char* name, NameKind kind) noexcept;
+Existence look_for(int at, const char* name, NameKind kind) noexcept;
 
 /// Asks so in one directory. Any thread.
-using LookForName = std::function<Presence(const std::string& name, NameKind kind)>;
+using LookForName = std::function<Existence(const std::string& name, NameKind kind)>;
 
 }  // namespace rota::internal

@@ -5,39 +5,39 @@
 #include <memory>
 #include <vector>
 
-#include "loader/recipe.hpp"
+#include "loader/run_order.hpp"
 #include "order/schedule.hpp"
 #include "rota/loader.hpp"
 #include "rota/source.hpp"
 
 namespace rota::internal {
 
-/// What holds files of a source in shared memory.
-using Hold = std::shared_ptr<const void>;
+/// What pins files of a source in shared memory.
+using Pin = std::shared_ptr<const void>;
 
 /// Has a source whose files are shared hold those of the interleave groups that batches touch, and of the
 /// group that comes next, unless groups before the last one planned are still being read: so two groups are
-/// held at a time, or as many as the read-ahead touches. *One thread* at a time.
-class GroupHolder {
+/// pins at a time, or as many as the read-ahead touches. *One thread* at a time.
+class GroupPins {
  public:
   /// `source` must outlive it. Throws Error{invalid_argument} for an order that is of all files at all times,
-  /// and what Source::hold throws.
-  GroupHolder(const Source& source, const Recipe& recipe, const LoaderOptions& options, World world);
+  /// and what Source::pin throws.
+  GroupPins(const Source& source, const RunOrder& run_order, const LoaderOptions& options, World world);
 
-  /// What `batch` reads is held as long as `out` is kept.
-  void hold(const GlobalBatch& batch, std::vector<Hold>& out);
+  /// What `batch` reads is pins as long as `out` is kept.
+  void pin(const GlobalBatch& batch, std::vector<Pin>& out);
   /// Holds nothing more but what batches hold; goes on anywhere, or not at all.
   void let_go();
   void rescale(World world) noexcept { world_ = world; }
 
  private:
-  /// Whether a group is held no more; not before its files have been let go.
+  /// Whether a group is pins no more; not before its files have been let go.
   using IsOver = std::shared_ptr<std::atomic<bool>>;
   /// A group of one epoch of a dataset, as the k-th that is consumed.
   struct Group {
     std::int64_t epoch = 0;
     std::int64_t k = 0;
-    Hold held;
+    Pin pins;
     IsOver is_over;
   };
   struct Dataset {
@@ -45,14 +45,14 @@ class GroupHolder {
     std::int64_t first_id = 0;
     std::int64_t epoch = -1;              // of `ends`
     std::vector<std::int64_t> ends = {};  // turns before the end of the k-th group
-    std::vector<Group> held = {};         // the last that was planned, and what comes next
+    std::vector<Group> pins = {};         // the last that was planned, and what comes next
     std::vector<IsOver> passed = {};      // of groups before, which batches may still hold
   };
   [[nodiscard]] static std::int64_t group_number(const Order& order, std::int64_t epoch, std::int64_t k);
   static void count_turns(Dataset& dataset, std::int64_t epoch);
-  [[nodiscard]] Hold hold_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
+  [[nodiscard]] Pin pin_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
   [[nodiscard]] Group begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
-  Hold go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k);
+  Pin go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k);
   void look_ahead(Dataset& dataset);
 
   const Source& source_;

@@ -1,4 +1,4 @@
-#include "mpi/relay.hpp"
+#include "mpi/caller_thread.hpp"
 
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 
 namespace rota::mpi {
 
-void Relay::run(Operation& operation) {
+void CallerThread::run(Operation& operation) {
   std::unique_lock lock(mutex_);
   operation_ = &operation;
   changed_.notify_all();
@@ -21,24 +21,24 @@ void Relay::run(Operation& operation) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-bool Relay::has_given_up() {
+bool CallerThread::has_given_up() {
   const std::scoped_lock lock(mutex_);
   return has_given_up_;
 }
 
-std::optional<Clock::time_point> Relay::waits_since() {
+std::optional<Clock::time_point> CallerThread::waits_since() {
   const std::scoped_lock lock(mutex_);
   return waits_since_;
 }
 
-void Relay::end() {
+void CallerThread::end() {
   const std::scoped_lock lock(mutex_);
   has_ended_ = true;
   changed_.notify_all();
 }
 
 template <typename Work>
-void Relay::serve(Work&& work) {
+void CallerThread::serve(Work&& work) {
   if (operation_ == nullptr) return;
   try {
     if (!work(*operation_)) return;
@@ -49,7 +49,7 @@ void Relay::serve(Work&& work) {
   changed_.notify_all();
 }
 
-bool Relay::go(Exchange& exchange) {
+bool CallerThread::go(Exchange& exchange) {
   constexpr auto kLastMove = std::chrono::milliseconds(100);
   const std::scoped_lock lock(mutex_);
   for (const auto until = Clock::now() + kLastMove; Clock::now() < until; sched_yield()) {
@@ -63,13 +63,13 @@ bool Relay::go(Exchange& exchange) {
   return has_ended_;
 }
 
-bool Relay::poll(Exchange& exchange) {
+bool CallerThread::poll(Exchange& exchange) {
   const std::scoped_lock lock(mutex_);
   serve([&](Operation& operation) { return exchange.advance(operation); });
   return has_ended_;
 }
 
-void Relay::finish(Exchange& exchange, std::string_view what) {
+void CallerThread::finish(Exchange& exchange, std::string_view what) {
   constexpr auto kLook = std::chrono::milliseconds(20);  // other ranks may ask whether this one is there
   std::unique_lock lock(mutex_);
   waits_since_ = Clock::now();
