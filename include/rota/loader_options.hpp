@@ -1,7 +1,7 @@
 #pragma once
 
-// What a loader is told: datasets and their weights, a transform, what to do about bad samples, all of its
-// options; and what it tells of itself. Next: batch.hpp.
+// What a loader is told: datasets and their weights, what to do about bad samples, all of its options; and
+// what it tells of itself. Next: batch.hpp.
 
 #include <chrono>
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "rota/batch.hpp"
 #include "rota/source.hpp"
+#include "rota/transform.hpp"
 #include "rota/types.hpp"
 
 namespace rota {
@@ -21,38 +22,6 @@ namespace rota {
 namespace mpi {
 class Communicator;
 }
-
-/// What a transform is told about the sample at hand. `key` is a hash of seed, epoch and id: random
-/// augmentation that draws from it repeats at any world size and after any resume.
-struct TransformContext {
-  std::int64_t epoch = 0;
-  SampleId id = {};
-  std::uint64_t key = 0;
-};
-
-/// One sample: its fields, and the bytes of each.
-struct SampleView {
-  std::span<const Field> fields;
-  std::span<const std::span<std::byte>> bytes;
-  /// Field f as elements of T, which must be its type, as for Tensor::as. Throws Error{mismatch} where it is
-  /// not, Error{out_of_range} for a field that there is not.
-  template <typename T>
-  [[nodiscard]] std::span<T> as(std::size_t f) const {
-    if (f >= fields.size()) [[unlikely]]
-      internal::refuse_field(f, fields.size());
-    return Tensor{.field = &fields[f], .bytes = bytes[f]}.as<T>();
-  }
-};
-
-/// A callable run on every sample, in the worker that read it; any thread, so it must not share state
-/// unguarded. With `fields` empty it changes the source's fields in place (`in` and `out` are the same
-/// memory). Otherwise it makes these, all of fixed shape and as a source's may be, from `in`; `out` is
-/// unspecified before. What it throws reaches `next()`, unless BadSamples has the sample skipped.
-struct Transform {
-  std::function<void(const TransformContext& context, const SampleView& in, const SampleView& out)> apply =
-      {};
-  std::vector<Field> fields = {};
-};
 
 /// One dataset of a mixture.
 struct WeightedSource {
@@ -160,10 +129,12 @@ struct LoaderOptions {
   std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
   int workers = 1;  ///< reading threads of this rank, up to 4,096; 0 = the caller's own, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
-  /// And this many bytes, or one batch if it is larger. All tensors' memory, that of batches which the caller
-  /// has not dropped apart, stays under 5/4 of it and of five batches.
+  /// And this many bytes, or one batch if it is larger. The memory of all tensors, without batches that the
+  /// caller keeps, stays under 5/4 of it and of five batches. A batch whose size a transform or `collate`
+  /// decides counts as the largest before it until it is made; while it is made, it is in memory twice.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
-  Transform transform = {};
+  Transform transform = {};  ///< of every sample
+  Collate collate = {};      ///< of every batch of this rank, after the transform
   Allocator allocator = {};
   BadSamples bad_samples = {};
 

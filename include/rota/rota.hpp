@@ -8,10 +8,11 @@
 #include "rota/batch.hpp"                 // what the loop gets
 #include "rota/checkpoint_directory.hpp"  // saving, and finding what was saved
 #include "rota/loader.hpp"                // worker threads, read-ahead, next()
-#include "rota/loader_options.hpp"        // batch size, shuffle, epochs, bad samples, transforms, mixtures
+#include "rota/loader_options.hpp"        // batch size, shuffle, epochs, bad samples, mixtures
 #include "rota/mpi.hpp"                   // communicators, the session, the stop signal
 #include "rota/open.hpp"                  // the formats there are
 #include "rota/resume.hpp"                // the loader in a checkpoint
+#include "rota/transform.hpp"             // functions run on samples and on batches
 
 // Datasets.
 #include "rota/catalog.hpp"  // which files there are

@@ -20,6 +20,12 @@ bool any_ragged(const std::vector<Field>& fields) {
   return false;
 }
 
+std::shared_ptr<BatchPool> make_pool(const std::vector<Field>& fields, const LoaderOptions& options) {
+  return std::make_shared<BatchPool>(fields, options.allocator,
+                                     static_cast<std::size_t>(options.read_ahead_batches) + 1,
+                                     options.read_ahead_bytes);
+}
+
 // What the exception at hand is.
 struct Caught {
   ErrorCode code = ErrorCode::callback;
@@ -52,11 +58,13 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
                        const LoaderOptions& options, World world)
     : source_(std::move(source)),
       transform_(options.transform),
+      collate_(options.collate),
       seed_(options.seed),
-      pool_(std::make_shared<BatchPool>(
-          transform_.fields.empty() ? run_order.fields : transform_.fields, options.allocator,
-          static_cast<std::size_t>(options.read_ahead_batches) + 1, options.read_ahead_bytes)),
-      has_sizes_(any_ragged(pool_->fields())),
+      workers_(static_cast<std::size_t>(std::max(options.workers, 1))),
+      sample_pool_(make_pool(transform_.fields.empty() ? run_order.fields : transform_.fields, options)),
+      pool_(collate_.apply ? make_pool(collate_.fields, options) : sample_pool_),
+      has_sizes_(transform_.fields.empty() && any_ragged(run_order.fields)),
+      makes_rows_(any_ragged(transform_.fields)),
       skips_(options.bad_samples.policy == OnBadSample::skip),
       io_retries_(options.bad_samples.io_retries),
       retry_wait_(options.bad_samples.retry_wait),
@@ -73,7 +81,7 @@ Scratch BatchMaker::make_scratch(int worker) const {
         std::make_unique<FieldStore>(source_fields_, std::make_shared<BufferPool>(Allocator{}, 0));
   }
   scratch.in.resize(source_fields_->size());
-  scratch.out.resize(pool_->fields().size());
+  scratch.out.resize(sample_pool_->fields()->size());
   return scratch;
 }
 
@@ -83,6 +91,9 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     out.store.resize(out.ids.size());
     out.bad.clear();
     if (skips_) out.bad.resize(out.ids.size());
+    while (makes_rows_ && out.made.size() < workers_) {
+      out.made.emplace_back(sample_pool_->fields(), out.store.buffers());
+    }
     return true;
   };
   const auto task = [&] {
@@ -183,11 +194,12 @@ void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slo
   if (batch.kinds[slot] == SlotKind::sample) batch.kinds[slot] = SlotKind::skipped;
 }
 
-// Zeros for what is bad.
+// Zeros for what is bad. Ragged fields that are made have no rows of it.
 void BatchMaker::blank(BatchMemory& batch, SlotRange part) const {
   const BatchView made = batch.store.view();
   for (std::size_t slot = part.begin; slot < part.end; ++slot) {
     for (std::size_t f = 0; is_bad(batch, slot) && f < batch.store.fields().size(); ++f) {
+      if (makes_rows_ && batch.store.fields()[f].ragged) continue;
       std::ranges::fill(made.bytes(f, slot), std::byte{0});
     }
   }
@@ -226,20 +238,13 @@ void BatchMaker::read(const Source& source, BatchMemory& batch, SlotRange part, 
 }
 
 void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const {
-  const auto start = std::chrono::steady_clock::now();
-  fill(batch, part, scratch);
-  const BatchView made = batch.store.view().part(part.begin, part.end - part.begin);
-  for (std::size_t f = 0; f < batch.store.fields().size(); ++f) stats.bytes += std::ssize(made.all(f));
-  stats.samples += static_cast<std::int64_t>(made.size());
-  stats.read_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch) const {
   const std::size_t count = part.end - part.begin;
   if (count == 0) return;
+  const auto start = std::chrono::steady_clock::now();
   const Source& source = this->source(scratch);
+  std::size_t made_bytes = 0;
+  const BatchView out = batch.store.view().part(part.begin, count);
   if (!scratch.store) {
-    const BatchView out = batch.store.view().part(part.begin, count);
     read(source, batch, part, out);
     if (transform_.apply) transform(batch, part, out, scratch);
   } else {
@@ -251,31 +256,84 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch) cons
     }
     store.open();
     read(source, batch, part, store.view());
-    transform(batch, part, store.view(), scratch);
+    made_bytes = transform(batch, part, store.view(), scratch);
   }
   if (skips_) blank(batch, part);
-}
-
-void BatchMaker::transform(BatchMemory& batch, SlotRange part, const BatchView& in, Scratch& scratch) const {
-  const BatchView made = batch.store.view();
-  for (std::size_t slot = part.begin; slot < part.end; ++slot) {
-    if (is_bad(batch, slot)) continue;
-    for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, slot - part.begin);
-    for (std::size_t f = 0; f < scratch.out.size(); ++f) scratch.out[f] = made.bytes(f, slot);
-    transform(batch, slot, scratch);
+  for (std::size_t f = 0; f < batch.store.fields().size(); ++f) {
+    if (!makes_rows_ || !batch.store.fields()[f].ragged) made_bytes += out.all(f).size();
   }
+  stats.bytes += static_cast<std::int64_t>(made_bytes);
+  stats.samples += static_cast<std::int64_t>(count);
+  stats.read_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratch) const {
+// Returns how many bytes it made of ragged fields.
+std::size_t BatchMaker::transform(BatchMemory& batch, SlotRange part, const BatchView& in,
+                                  Scratch& scratch) const {
+  const BatchView out = batch.store.view();
+  MadeRows* made = makes_rows_ ? &batch.made[static_cast<std::size_t>(scratch.worker)] : nullptr;
+  if (made != nullptr) made->begin(part);
+  std::size_t bytes = 0;
+  for (std::size_t slot = part.begin; slot < part.end; ++slot) {
+    if (made != nullptr) made->begin_sample();
+    if (!is_bad(batch, slot)) {
+      for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, slot - part.begin);
+      for (std::size_t f = 0; f < scratch.out.size(); ++f) {
+        const bool is_made = made != nullptr && batch.store.fields()[f].ragged;
+        scratch.out[f] = is_made ? std::span<std::byte>() : out.bytes(f, slot);
+      }
+      transform(batch, slot, scratch, made);
+      if (made != nullptr && is_bad(batch, slot)) made->begin_sample();  // what it made before it threw
+    }
+    if (made != nullptr) bytes += made->end_sample(batch.store, slot);
+  }
+  return bytes;
+}
+
+void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratch, MadeRows* made) const {
   const TransformContext context{
       .epoch = batch.epochs[slot],
       .id = batch.ids[slot],
       .key = derive_key(seed_, batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
   try {
-    transform_.apply(context, {*source_fields_, scratch.in}, {pool_->fields(), scratch.out});
+    SampleOutput out(batch.store.fields(), scratch.out, made);
+    transform_.apply(context, {*source_fields_, scratch.in}, out);
   } catch (...) {
     skip("transform", batch, slot, is_refused(caught()));
   }
+}
+
+void BatchMaker::finish(std::unique_ptr<BatchMemory>& batch) const {
+  if (makes_rows_) gather_rows(*batch);
+  if (collate_.apply) batch = collate(std::move(batch));
+}
+
+void BatchMaker::gather_rows(BatchMemory& batch) {
+  batch.store.sum_rows();
+  batch.store.open_ragged();
+  for (MadeRows& rows : batch.made) {
+    rows.copy_into(batch.store);
+    rows.close();
+  }
+}
+
+std::unique_ptr<BatchMemory> BatchMaker::collate(std::unique_ptr<BatchMemory> batch) const {
+  auto made = pool_->take();
+  static_cast<Slots&>(*made) = *batch;
+  made->bad = std::move(batch->bad);
+  made->pins = std::move(batch->pins);
+  made->store.resize(made->ids.size());
+  made->store.open();
+  const Batch in = sample_pool_->wrap(std::move(batch));
+  if (in.size() == 0) return made;
+  try {
+    BatchOutput out(made->store);
+    collate_.apply(in, out);
+  } catch (...) {
+    const Caught error = caught();
+    throw Error(error.code, fmt::format("collate the batch of step {}: {}", in.start().step, error.message));
+  }
+  return made;
 }
 
 }  // namespace rota::internal

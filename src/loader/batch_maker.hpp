@@ -25,8 +25,8 @@ struct Scratch {
 };
 
 /// Makes batches in steps that a ring of threads can share out: `plan` (one thread at a time), `size` part by
-/// part, (where `has_sizes`), the store opened once, `fill` part by part. Steps of different batches may
-/// overlap.
+/// part (where `has_sizes`), the store opened once, `fill` part by part, `finish` once (where `has_finish`).
+/// Steps of different batches may overlap.
 ///
 /// A read that fails with Error{io} is done again, sample by sample. A sample that is bad is passed over,
 /// where the options have it so: its slot is marked, and filled with zeros.
@@ -35,9 +35,12 @@ class BatchMaker {
   BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order, const LoaderOptions& options,
              World world);
 
-  [[nodiscard]] const std::shared_ptr<BatchPool>& pool() const noexcept { return pool_; }
+  /// Memory for a batch to be made.
+  [[nodiscard]] std::unique_ptr<BatchMemory> take() { return sample_pool_->take(); }
+  /// A batch that is made.
+  [[nodiscard]] Batch wrap(std::unique_ptr<BatchMemory> batch) { return pool_->wrap(std::move(batch)); }
   [[nodiscard]] Scratch make_scratch(int worker) const;
-  /// Whether `size` must be called: some field of the batch is ragged.
+  /// Whether `size` must be called: the source has ragged fields, which go into the batch.
   [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
 
   /// From here on, for another world, batch size, or mixture. No batch may be in the making.
@@ -65,8 +68,12 @@ class BatchMaker {
   /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
   void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const;
 
+  /// Whether `finish` must be called: a transform makes ragged fields, or there is a Collate.
+  [[nodiscard]] bool has_finish() const noexcept { return makes_rows_ || collate_.apply; }
+  /// Gathers ragged fields that were made, and has the batch collated.
+  void finish(std::unique_ptr<BatchMemory>& batch) const;
+
  private:
-  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch) const;
   [[nodiscard]] const Source& source(Scratch& scratch) const;
   template <typename Work>
   void by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work) const;
@@ -81,8 +88,10 @@ class BatchMaker {
   void blank(BatchMemory& batch, SlotRange part) const;
   [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, SlotRange part) noexcept;
   void read(const Source& source, BatchMemory& batch, SlotRange part, const BatchView& out) const;
-  void transform(BatchMemory& batch, SlotRange part, const BatchView& in, Scratch& scratch) const;
-  void transform(BatchMemory& batch, std::size_t slot, Scratch& scratch) const;
+  std::size_t transform(BatchMemory& batch, SlotRange part, const BatchView& in, Scratch& scratch) const;
+  void transform(BatchMemory& batch, std::size_t slot, Scratch& scratch, MadeRows* made) const;
+  static void gather_rows(BatchMemory& batch);
+  [[nodiscard]] std::unique_ptr<BatchMemory> collate(std::unique_ptr<BatchMemory> batch) const;
   void read_sizes(const Source& source, BatchMemory& batch, SlotRange part, FieldStore& store,
                   std::size_t begin) const;
   [[nodiscard]] std::string name(SampleId id) const;
@@ -90,9 +99,13 @@ class BatchMaker {
   std::shared_ptr<const Source> source_;
   std::int64_t worlds_ = 0;  // that it was rescaled to
   Transform transform_;
+  Collate collate_;
   std::uint64_t seed_;
-  std::shared_ptr<BatchPool> pool_;
+  std::size_t workers_;
+  std::shared_ptr<BatchPool> sample_pool_;  // of batches as samples are read and transformed
+  std::shared_ptr<BatchPool> pool_;         // of batches as they are handed out; the same without a Collate
   bool has_sizes_;
+  bool makes_rows_;  // the transform makes ragged fields
   bool skips_;
   int io_retries_;
   std::chrono::milliseconds retry_wait_;

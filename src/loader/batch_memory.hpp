@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "loader/field_store.hpp"
+#include "loader/made_rows.hpp"
 #include "loader/memory_pool.hpp"
 #include "loader/planner.hpp"
 #include "rota/batch.hpp"
@@ -27,10 +28,13 @@ struct BatchMemory : Slots {
   /// Lets go all that it keeps while it is in use.
   void close() noexcept {
     store.close();
+    for (MadeRows& rows : made) rows.close();
     pins.clear();
   }
 
   FieldStore store;
+  /// Where a transform makes ragged fields: its rows, by worker, until all of them are made.
+  std::vector<MadeRows> made;
   /// Keeps what is read for it in shared memory, until it is handed over.
   std::vector<std::shared_ptr<const void>> pins;
   /// What is bad: [size] where bad samples may be skipped, else empty. A slot belongs to one thread at a

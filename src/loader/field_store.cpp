@@ -14,6 +14,7 @@ FieldStore::FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::sh
     : fields_(std::move(fields)),
       offsets_(fields_->size()),
       buffers_(std::move(buffers)),
+      ragged_(fields_->size()),
       memory_(fields_->size()) {
   for (std::size_t f = 0; f < fields_->size(); ++f) {
     has_ragged_ = has_ragged_ || (*fields_)[f].ragged;
@@ -25,18 +26,18 @@ void FieldStore::resize(std::size_t samples) {
   static_cast<void>(fixed_bytes(*fields_, samples));  // they fit
   samples_ = samples;
   for (std::size_t f = 0; f < offsets_.size(); ++f) {
-    if (!(*fields_)[f].ragged) continue;
-    offsets_[f].resize(samples + 1);
-    offsets_[f][0] = 0;
+    if ((*fields_)[f].ragged) offsets_[f].assign(samples + 1, 0);
   }
 }
 
 void FieldStore::sum_rows() {
-  for (std::size_t f = 0; f < offsets_.size(); ++f) {
-    for (std::size_t i = 1; i < offsets_[f].size(); ++i) {
-      check_row_count((*fields_)[f], offsets_[f][i], offsets_[f][i - 1]);
-      offsets_[f][i] += offsets_[f][i - 1];
-    }
+  for (std::size_t f = 0; f < offsets_.size(); ++f) sum_rows(f);
+}
+
+void FieldStore::sum_rows(std::size_t f) {
+  for (std::size_t i = 1; i < offsets_[f].size(); ++i) {
+    check_row_count((*fields_)[f], offsets_[f][i], offsets_[f][i - 1]);
+    offsets_[f][i] += offsets_[f][i - 1];
   }
 }
 
@@ -51,31 +52,55 @@ std::size_t FieldStore::bytes() const noexcept {
   return sum;
 }
 
-void FieldStore::open_fixed() { open(false, fixed_); }
-void FieldStore::open_ragged() { open(true, ragged_); }
+void FieldStore::reserve(Buffer& buffer, std::size_t bytes) {
+  if (bytes <= buffer.bytes()) return;
+  buffers_->give_back(std::exchange(buffer, {}));
+  buffer = buffers_->take(bytes);
+}
 
-void FieldStore::open(bool ragged, Buffer& buffer) {
+void FieldStore::open_fixed() {
   const auto aligned = [&](std::size_t f) {
     return (bytes(f) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   };
   std::size_t all = 0;
-  for (std::size_t f = 0; f < memory_.size(); ++f) all += (*fields_)[f].ragged == ragged ? aligned(f) : 0;
-  if (all > buffer.bytes()) {
-    buffers_->give_back(std::exchange(buffer, {}));
-    buffer = buffers_->take(all);
-  }
-  std::byte* data = buffer.data();
+  for (std::size_t f = 0; f < memory_.size(); ++f) all += (*fields_)[f].ragged ? 0 : aligned(f);
+  reserve(fixed_, all);
+  std::byte* data = fixed_.data();
   for (std::size_t f = 0; f < memory_.size(); ++f) {
-    if ((*fields_)[f].ragged != ragged) continue;
+    if ((*fields_)[f].ragged) continue;
     memory_[f].data = data;
-    memory_[f].offsets = ragged ? offsets_[f].data() : nullptr;
     if (data != nullptr) data += aligned(f);
   }
 }
 
+void FieldStore::open_ragged() {
+  for (std::size_t f = 0; f < memory_.size(); ++f) {
+    if ((*fields_)[f].ragged) open_ragged(f);
+  }
+}
+
+void FieldStore::open_ragged(std::size_t f) {
+  reserve(ragged_[f], bytes(f));
+  memory_[f].data = ragged_[f].data();
+  memory_[f].offsets = offsets_[f].data();
+}
+
+void FieldStore::open_rows(std::size_t f, std::span<const std::int64_t> rows) {
+  require_ragged(fields(), f);
+  if (rows.size() != samples_) {
+    throw Error(ErrorCode::callback,
+                fmt::format("resize field \"{}\" of a batch: {} row counts were given for "
+                            "{} samples; give one for each",
+                            fields()[f].name, rows.size(), samples_));
+  }
+  std::ranges::copy(rows, this->rows(f).begin());
+  sum_rows(f);
+  open_ragged(f);
+}
+
 void FieldStore::close() noexcept {
   buffers_->give_back(std::exchange(fixed_, {}));
-  buffers_->give_back(std::exchange(ragged_, {}));
+  for (Buffer& buffer : ragged_) buffers_->give_back(std::exchange(buffer, {}));
   for (auto& memory : memory_) memory.data = nullptr;
 }
 

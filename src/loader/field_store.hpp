@@ -34,7 +34,7 @@ class FieldStore {
   }
   /// Turns row counts into offsets. Throws Error{callback} for a count below 0 or beyond all memory.
   void sum_rows();
-  /// Bytes of all tensors, once row counts are summed.
+  /// Bytes of all tensors, once row counts are summed; before, of the fixed ones.
   [[nodiscard]] std::size_t bytes() const noexcept;
   /// Takes the memory; that of fixed fields may be taken before row counts are known, and stays.
   void open() {
@@ -43,8 +43,14 @@ class FieldStore {
   }
   void open_fixed();
   void open_ragged();
+  /// For one ragged field alone: takes its row counts, and its memory. Throws Error{callback} for a field
+  /// that is fixed, or for other than one count for each sample, and as `sum_rows` does.
+  void open_rows(std::size_t f, std::span<const std::int64_t> rows);
   /// Gives the memory back.
   void close() noexcept;
+
+  [[nodiscard]] const std::shared_ptr<BufferPool>& buffers() const noexcept { return buffers_; }
+  [[nodiscard]] std::size_t samples() const noexcept { return samples_; }
 
   [[nodiscard]] BatchView view() const noexcept { return {memory_, 0, samples_}; }
   /// Throws Error{out_of_range} for a field, or sample, that there is not.
@@ -55,15 +61,17 @@ class FieldStore {
 
  private:
   [[nodiscard]] std::size_t bytes(std::size_t f) const noexcept;
-  void open(bool ragged, Buffer& buffer);
+  void sum_rows(std::size_t f);
+  void open_ragged(std::size_t f);
+  void reserve(Buffer& buffer, std::size_t bytes);
 
   std::shared_ptr<const std::vector<Field>> fields_;
   bool has_ragged_ = false;
   std::size_t samples_ = 0;
   std::vector<std::vector<std::int64_t>> offsets_;  // per field: [samples + 1] where ragged, else empty
   std::shared_ptr<BufferPool> buffers_;
-  Buffer fixed_;   // all fixed fields, one behind the other
-  Buffer ragged_;  // all ragged ones
+  Buffer fixed_;                // all fixed fields, one behind the other
+  std::vector<Buffer> ragged_;  // per field, of the ragged ones
   std::vector<BatchView::FieldMemory> memory_;
 };
 

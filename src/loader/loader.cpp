@@ -119,7 +119,7 @@ NextBatch<Batch> Loader::Impl::next() {
   stats_.samples += std::ssize(batch->ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
   stats_.skipped += counter_.end_step(*batch);
-  return maker_.pool()->wrap(std::move(batch));
+  return maker_.wrap(std::move(batch));
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make() {
@@ -153,7 +153,7 @@ std::optional<BatchSlot> Loader::Impl::when(SampleId id, std::int64_t epoch) con
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
-  auto batch = maker_.pool()->take();
+  auto batch = maker_.take();
   if (!maker_.plan(position_, *batch)) return nullptr;
   const internal::SlotRange all{0, batch->ids.size()};
   if (maker_.has_sizes()) {
@@ -162,6 +162,7 @@ std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
   }
   batch->store.open();
   maker_.fill(*batch, all, scratch_, inline_stats_);
+  if (maker_.has_finish()) maker_.finish(batch);
   return batch;
 }
 

@@ -1,3 +1,8 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "source/field_check.hpp"
@@ -9,14 +14,13 @@ namespace {
 
 constexpr internal::OptionCheck kCheck("make a loader");
 
-void check_transform(const Transform& transform) {
-  if (transform.fields.empty()) return;
-  if (!transform.apply) kCheck.refuse("transform.fields", "given", "given with transform.apply");
-  internal::check_fields(transform.fields, "make a loader", "transform.fields", ErrorCode::invalid_argument);
-  for (const Field& field : transform.fields) {
-    if (!field.ragged) continue;
-    kCheck.refuse("a field of transform.fields", "ragged (\"" + field.name + "\")", "of fixed shape");
+template <typename Function>
+void check_function(std::string_view option, const Function& function) {
+  const std::string fields = fmt::format("{}.fields", option);
+  if (!function.fields.empty() && !function.apply) {
+    kCheck.refuse(fields, "given", fmt::format("given with {}.apply", option));
   }
+  internal::check_fields(function.fields, "make a loader", fields, ErrorCode::invalid_argument);
 }
 
 }  // namespace
@@ -51,7 +55,11 @@ void LoaderOptions::validate() const {
   kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
   kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);
-  check_transform(transform);
+  check_function("transform", transform);
+  check_function("collate", collate);
+  if (collate.apply && collate.fields.empty()) {
+    kCheck.refuse("collate.fields", "empty", "the fields of the batch that collate.apply makes");
+  }
   allocator.validate();
   bad_samples.validate();
 }

@@ -25,7 +25,7 @@ class MemoryPool {
     unused_.reserve(capacity);
   }
 
-  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *fields_; }
+  [[nodiscard]] const std::shared_ptr<const std::vector<Field>>& fields() const noexcept { return fields_; }
 
   std::unique_ptr<Memory> take() {
     {

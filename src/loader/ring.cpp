@@ -67,10 +67,7 @@ void Ring::park() {
   caller_wakes_.wait(lock, [&] { return parked_ == workers(); });
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
-  lock.unlock();
-  for (RingEntry& entry : dropped) {
-    if (entry.batch) maker_.pool()->give_back(std::move(entry.batch));
-  }
+  lock.unlock();  // before what is dropped gives its memory back
 }
 
 void Ring::unpark(const Position& at) {
@@ -140,7 +137,7 @@ void Ring::plan(Lock& lock) {
   bool is_there = true;
   std::exception_ptr error;
   try {
-    batch = maker_.pool()->take();
+    batch = maker_.take();
     is_there = maker_.plan(plan_at_, *batch);
     if (!is_there) batch.reset();
   } catch (...) {
@@ -154,7 +151,7 @@ void Ring::plan(Lock& lock) {
     entry.error = error;
     if (error || !maker_.has_sizes()) {
       entry.is_sized = true;
-      entry.bytes = error ? 0 : static_cast<std::int64_t>(entry.batch->store.bytes());
+      entry.bytes = error ? 0 : std::max(static_cast<std::int64_t>(entry.batch->store.bytes()), most_made_);
     }
     ++planned_;
   } else {
@@ -216,6 +213,18 @@ void Ring::open(Lock& lock) {
   worker_wakes_.notify_all();
 }
 
+// What is left to do once all parts are filled; by the worker that filled the last.
+void Ring::finish(Lock& lock, RingEntry& entry) {
+  if (!maker_.has_finish() || entry.error) return;
+  unlocked(lock, entry, 0, [&] { maker_.finish(entry.batch); });
+  if (entry.error) return;
+  const auto bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
+  most_made_ = std::max(most_made_, bytes);
+  bytes_ += bytes - entry.bytes;
+  entry.bytes = bytes;
+  worker_wakes_.notify_all();
+}
+
 void Ring::fill(Lock& lock, int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
   if (entry.has_memory) {  // also where another part has failed: the error of the first slot is to be found
@@ -234,6 +243,7 @@ void Ring::fill(Lock& lock, int worker, std::int64_t number) {
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;
   }
+  if (entry.filled + 1 == workers()) finish(lock, entry);
   if (++entry.filled < workers() || number != handed_) return;
   lock.unlock();  // else the caller would wake only to wait for the lock
   caller_wakes_.notify_one();

@@ -68,6 +68,7 @@ class Ring {
   [[nodiscard]] bool can_open() const noexcept;
   void open(Lock& lock);
   void fill(Lock& lock, int worker, std::int64_t number);
+  void finish(Lock& lock, RingEntry& entry);
   template <typename Work>
   void unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work work);
   void park();
@@ -94,7 +95,8 @@ class Ring {
   Position plan_at_;
   bool is_planning_ = false;
   bool is_opening_ = false;
-  std::int64_t bytes_ = 0;  // of open batches not handed over
+  std::int64_t bytes_ = 0;      // of open batches not handed over
+  std::int64_t most_made_ = 0;  // bytes of the largest batch whose size was known only when it was finished
   bool is_parking_ = false;
   bool is_warming_ = false;  // the caller waits for each step
   std::int64_t runs_ = 0;    // how often the workers were let loose

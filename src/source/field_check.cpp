@@ -56,10 +56,16 @@ void check_row_count(const Field& field, std::int64_t rows, std::int64_t before)
                             "global_batch_size",
                             field.name));
   }
-  throw Error(
-      ErrorCode::callback,
-      fmt::format("size field \"{}\": the source says that a sample has {} rows of {} bytes; that cannot be",
-                  field.name, rows, row_bytes));
+  throw Error(ErrorCode::callback,
+              fmt::format("size field \"{}\": a sample is said to have {} rows of {} bytes; that cannot be",
+                          field.name, rows, row_bytes));
+}
+
+void require_ragged(std::span<const Field> fields, std::size_t f) {
+  if (f >= fields.size()) refuse_field(f, fields.size());
+  if (fields[f].ragged) return;
+  throw Error(ErrorCode::callback,
+              fmt::format("resize field \"{}\": it is of fixed shape; declare it ragged", fields[f].name));
 }
 
 std::int64_t fixed_bytes(std::span<const Field> fields, std::size_t samples) {

@@ -30,6 +30,9 @@ void check_fields(std::span<const Field> fields, std::string_view task, std::str
 /// where a batch has `before` of them already, and cannot have these, too.
 void check_row_count(const Field& field, std::int64_t rows, std::int64_t before = 0);
 
+/// Throws Error{callback} for a field that has no row counts, Error{out_of_range} for one that there is not.
+void require_ragged(std::span<const Field> fields, std::size_t f);
+
 /// Bytes of the fixed fields of `samples` samples. Throws Error{invalid_argument} beyond kMaxTensorBytes.
 std::int64_t fixed_bytes(std::span<const Field> fields, std::size_t samples);
 

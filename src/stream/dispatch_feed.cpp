@@ -13,7 +13,7 @@ DispatchFeed::DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool,
                            const StreamLoaderOptions& options, mpi::DeferredReduction& agreement,
                            mpi::Communicator line)
     : pool_(&pool),
-      layout_(pool.fields()),
+      layout_(*pool.fields()),
       plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
       rank_(agreement.comm().rank()),
       line_comm_(std::move(line)) {

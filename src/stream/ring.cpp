@@ -37,7 +37,7 @@ StreamRing::StreamRing(const StreamSource& source, StreamBatchPool& pool, const 
       epoch_(start.epoch),
       instances_(source, start.world, static_cast<std::size_t>(std::max(options.workers, 1))),
       queues_(static_cast<std::size_t>(std::max(options.workers, 1))),
-      fixed_bytes_(fixed_bytes(pool.fields(), batch_size_)),
+      fixed_bytes_(fixed_bytes(*pool.fields(), batch_size_)),
       stats_(queues_.size()) {
   begin_epoch(std::move(start.places), start.first);
   settle();
@@ -217,7 +217,7 @@ bool StreamRing::is_needed(const Ticket& ticket) const noexcept {
 }
 
 std::unique_ptr<StreamRing::Ticket> StreamRing::unused_ticket() {
-  if (unused_.empty()) return std::make_unique<Ticket>(pool_.fields());
+  if (unused_.empty()) return std::make_unique<Ticket>(*pool_.fields());
   auto ticket = std::move(unused_.back());
   unused_.pop_back();
   ticket->state = Ticket::State::dealt;
@@ -364,7 +364,7 @@ void StreamRing::publish(const Outcome& outcome) {
   ticket.state = outcome.state;
   ticket.error = outcome.error;
   if (outcome.state == Ticket::State::filled) {
-    bytes_ += ticket.reading.extra_bytes(pool_.fields());
+    bytes_ += ticket.reading.extra_bytes(*pool_.fields());
     return;
   }
   --queued_;

@@ -83,7 +83,7 @@ TEST(OptionValues, OfBadSamplesAreRefusedByName) {
 }
 
 TEST(OptionValues, OfATransformAreRefusedByName) {
-  const auto nothing = [](const TransformContext&, const SampleView&, const SampleView&) {};
+  const auto nothing = [](const TransformContext&, const SampleView&, SampleOutput&) {};
   for (const auto& [fields, why] : test::impossible_fields()) {
     if (fields[0].ragged) continue;
     const Transform transform{.apply = nothing, .fields = fields};

@@ -33,7 +33,7 @@ enum class Kind { none, in_place, makes_fields };
 Transform make_transform(Kind kind, std::set<std::int64_t> refused) {
   if (kind == Kind::none) return {};
   Transform transform{.apply = [refused = std::move(refused)](const TransformContext& context,
-                                                              const SampleView& in, const SampleView& out) {
+                                                              const SampleView& in, SampleOutput& out) {
     const std::int64_t x = in.as<std::int64_t>(0)[0];
     out.as<std::int64_t>(0)[0] = -x;
     if (refused.contains(context.id.value)) throw std::runtime_error("not this one");

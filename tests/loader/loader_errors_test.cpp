@@ -73,7 +73,7 @@ TEST_P(LoaderErrors, OfSizesNameTheSampleToo) {
   };
   Loader loader(source_, options_);
   EXPECT_EQ(message_of([&] { all(loader); }, ErrorCode::callback), "size sample 60 (place-60): cannot ask");
-  options_.transform = {.apply = [](const TransformContext&, const SampleView&, const SampleView&) {},
+  options_.transform = {.apply = [](const TransformContext&, const SampleView&, SampleOutput&) {},
                         .fields = {{.name = "y", .dtype = DType::int8}}};
   Loader transforming(source_, options_);
   EXPECT_EQ(message_of([&] { all(transforming); }, ErrorCode::callback),

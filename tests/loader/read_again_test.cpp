@@ -51,7 +51,7 @@ class Skipping : public ::testing::TestWithParam<int> {
   template <typename Exception>
   void expect_failure_of(Exception exception, ErrorCode code) {
     options_.transform.apply = [exception](const TransformContext& context, const SampleView&,
-                                           const SampleView&) {
+                                           SampleOutput&) {
       if (context.id.value == 7) throw exception;
     };
     expect_failure(code, "transform sample 7 (place-7)");

@@ -1,9 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "loader/counting_source.hpp"
 #include "rota/loader.hpp"
@@ -16,7 +21,7 @@ using ::testing::HasSubstr;
 TEST(Transform, ChangesTheSourcesFieldsInPlace) {
   const auto source = std::make_shared<CountingSource>(50);
   const Transform transform{
-      .apply = [](const TransformContext& context, const SampleView& /*in*/, const SampleView& out) {
+      .apply = [](const TransformContext& context, const SampleView& /*in*/, SampleOutput& out) {
         EXPECT_EQ(out.as<std::int64_t>(0)[0], context.id.value);
         out.as<std::int64_t>(0)[0] += 1000;
       }};
@@ -33,7 +38,7 @@ TEST(Transform, MakesFieldsOfItsOwnFromRaggedOnes) {
   const auto source = std::make_shared<CountingSource>(50);
   const Transform transform{
       .apply = [](const TransformContext& /*context*/, const SampleView& in,
-                  const SampleView& out) { out.as<double>(0)[0] = static_cast<double>(in.bytes[1].size()); },
+                  SampleOutput& out) { out.as<double>(0)[0] = static_cast<double>(in.bytes[1].size()); },
       .fields = {{.name = "length", .dtype = DType::float64, .shape = {}}}};
   for (const int workers : {0, 2}) {
     Loader loader(source, {.global_batch_size = 8, .workers = workers, .transform = transform});
@@ -50,11 +55,10 @@ std::map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> keys(int ranks, i
                                                                     std::uint64_t seed) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> keys;
   std::mutex mutex;
-  const Transform transform{
-      .apply = [&](const TransformContext& context, const SampleView&, const SampleView&) {
-        const std::lock_guard lock(mutex);
-        keys[{context.epoch, context.id.value}] = context.key;
-      }};
+  const Transform transform{.apply = [&](const TransformContext& context, const SampleView&, SampleOutput&) {
+    const std::lock_guard lock(mutex);
+    keys[{context.epoch, context.id.value}] = context.key;
+  }};
   for (int r = 0; r < ranks; ++r) {
     Loader loader(std::make_shared<CountingSource>(40),
                   {.global_batch_size = 7,
@@ -80,10 +84,9 @@ TEST(Transform, IsGivenTheSameKeyForASampleAtAnyWorldAndAnotherInEveryEpoch) {
 }
 
 TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
-  const Transform transform{
-      .apply = [](const TransformContext& context, const SampleView&, const SampleView&) {
-        if (context.id.value == 13) throw std::runtime_error("unlucky");
-      }};
+  const Transform transform{.apply = [](const TransformContext& context, const SampleView&, SampleOutput&) {
+    if (context.id.value == 13) throw std::runtime_error("unlucky");
+  }};
   for (const int workers : {0, 2}) {
     Loader loader(std::make_shared<CountingSource>(50), {.global_batch_size = 5,
                                                          .shards = 1,
@@ -101,13 +104,173 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
   }
 }
 
-TEST(Transform, CannotMakeRaggedFieldsNorFieldsByNothing) {
-  const auto source = std::make_shared<CountingSource>(5);
-  const Field ragged{.name = "tokens", .dtype = DType::int64, .shape = {}, .ragged = true};
+TEST(Transform, CannotMakeFieldsByNothing) {
   const Field fixed{.name = "tokens", .dtype = DType::int64, .shape = {4}};
-  const auto nothing = [](const TransformContext&, const SampleView&, const SampleView&) {};
-  EXPECT_THROW(Loader(source, {.transform = {.apply = nothing, .fields = {ragged}}}), Error);
-  EXPECT_THROW(Loader(source, {.transform = {.apply = {}, .fields = {fixed}}}), Error);
+  EXPECT_THROW(Loader(std::make_shared<CountingSource>(5), {.transform = {.apply = {}, .fields = {fixed}}}),
+               Error);
+}
+
+// ---- ragged fields ----
+
+const Field kWords{.name = "words", .dtype = DType::int32, .shape = {2}, .ragged = true};
+const Field kId{.name = "id", .dtype = DType::int64, .shape = {}};
+const Field kLetters{.name = "letters", .dtype = DType::uint8, .shape = {}, .ragged = true};
+
+/// How many words sample `id` becomes, from none to more than a batch holds otherwise.
+std::int64_t words_of(SampleId id) { return id.value % 11 == 3 ? 500 : id.value % 5; }
+
+/// Words (id, number), the id, and one letter for each two words.
+Transform make_words() {
+  return {.apply =
+              [](const TransformContext& context, const SampleView& in, SampleOutput& out) {
+                const SampleId id = context.id;
+                EXPECT_EQ(in.as<std::int64_t>(0)[0], id.value);
+                EXPECT_THAT(out.bytes(0), ::testing::IsEmpty());
+                for (std::int64_t n = 0; n < words_of(id); ++n) {  // grows word by word
+                  const auto words = out.resize<std::int32_t>(0, n + 1);
+                  words[words.size() - 2] = static_cast<std::int32_t>(id.value);
+                  words[words.size() - 1] = static_cast<std::int32_t>(n);
+                }
+                out.as<std::int64_t>(1)[0] = id.value;
+                std::ranges::fill(out.resize(2, 1000), static_cast<std::byte>(id.value));  // and shrinks
+                out.resize(2, words_of(id) / 2);
+              },
+          .fields = {kWords, kId, kLetters}};
+}
+
+void expect_words(const Batch& batch) {
+  const Tensor words = batch.tensor("words");
+  const Tensor letters = batch.tensor("letters");
+  for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+    const SampleId id = batch.ids()[i];
+    EXPECT_EQ(batch.tensor("id").as<std::int64_t>()[i], id.value);
+    ASSERT_EQ(words.offsets[i + 1] - words.offsets[i], words_of(id)) << id.value;
+    for (std::int64_t n = 0; n < words_of(id); ++n) {
+      const auto at = static_cast<std::size_t>(2 * (words.offsets[i] + n));
+      ASSERT_EQ(words.as<std::int32_t>()[at], id.value);
+      ASSERT_EQ(words.as<std::int32_t>()[at + 1], n);
+    }
+    ASSERT_EQ(letters.offsets[i + 1] - letters.offsets[i], words_of(id) / 2);
+    for (const std::byte letter : batch.bytes(2, static_cast<std::int64_t>(i))) {
+      ASSERT_EQ(letter, static_cast<std::byte>(id.value));
+    }
+  }
+}
+
+class MadeRows : public ::testing::TestWithParam<std::tuple<int, Split>> {
+ protected:
+  [[nodiscard]] LoaderOptions options() const {
+    const auto [workers, split] = GetParam();
+    return {.global_batch_size = 17,
+            .shards = 7,
+            .seed = 3,
+            .tail = Tail::carry,
+            .worker_split = split,
+            .epochs = 3,
+            .workers = workers,
+            .transform = make_words()};
+  }
+  std::shared_ptr<const CountingSource> source_ = std::make_shared<CountingSource>(100);
+};
+
+TEST_P(MadeRows, AreThoseOfEachSampleWhoeverMadeThem) {
+  std::int64_t samples = 0;
+  for (const int ranks : {1, 3}) {
+    for (int r = 0; r < ranks; ++r) {
+      Loader loader(source_, options(), {.rank = r, .size = ranks});
+      for (const Batch& batch : loader) {
+        expect_words(batch);
+        samples += batch.size();
+      }
+    }
+  }
+  EXPECT_EQ(samples, 2 * 300);
+}
+
+TEST_P(MadeRows, CountAsBytesOfTheBatch) {
+  Loader loader(source_, options());
+  std::int64_t bytes = 0;
+  for (const Batch& batch : loader) {
+    for (std::size_t f = 0; f < 3; ++f) bytes += std::ssize(batch.tensor(f).bytes);
+  }
+  EXPECT_EQ(loader.stats().bytes, bytes);
+  std::int64_t made = 0;
+  for (const WorkerStats& worker : loader.stats().workers) made += worker.bytes;
+  EXPECT_EQ(made, bytes);
+}
+
+TEST_P(MadeRows, OfASkippedSampleAreNone) {
+  LoaderOptions how = options();
+  how.bad_samples.policy = OnBadSample::skip;
+  how.transform.apply = [whole = how.transform.apply](const TransformContext& context, const SampleView& in,
+                                                      SampleOutput& out) {
+    whole(context, in, out);
+    if (context.id.value % 4 == 1) throw std::runtime_error("refused when its rows are made");
+  };
+  Loader loader(source_, how);
+  for (const Batch& batch : loader) {
+    const Tensor words = batch.tensor("words");
+    for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+      const SampleId id = batch.ids()[i];
+      const bool is_bad = id.value % 4 == 1;
+      EXPECT_EQ(batch.kinds()[i], is_bad ? SlotKind::skipped : SlotKind::sample);
+      const std::int64_t rows = words.offsets[i + 1] - words.offsets[i];
+      ASSERT_EQ(rows, is_bad ? 0 : words_of(id));
+      if (rows > 0)
+        ASSERT_EQ(words.as<std::int32_t>()[static_cast<std::size_t>(2 * words.offsets[i])], id.value);
+      EXPECT_EQ(batch.tensor("id").as<std::int64_t>()[i], is_bad ? 0 : id.value);
+    }
+  }
+  EXPECT_EQ(loader.skipped().count, 75);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MadeRows,
+                         ::testing::Values(std::tuple(0, Split::by_sample), std::tuple(1, Split::by_sample),
+                                           std::tuple(3, Split::by_sample), std::tuple(3, Split::by_shard),
+                                           std::tuple(2, Split::interleaved)),
+                         [](const auto& info) {
+                           return std::to_string(std::get<0>(info.param)) + "_" +
+                                  std::string(to_string(std::get<1>(info.param)));
+                         });
+
+/// What a transform that does `work` with its output has thrown.
+std::string thrown(std::vector<Field> fields, const std::function<void(SampleOutput&)>& work) {
+  const Transform transform{
+      .apply = [&](const TransformContext&, const SampleView&, SampleOutput& out) { work(out); },
+      .fields = std::move(fields)};
+  Loader loader(std::make_shared<CountingSource>(1), {.workers = 0, .transform = transform});
+  try {
+    loader.next();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+TEST(SampleOutput, RefusesRowsThatCannotBe) {
+  EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(0, -1); }), HasSubstr("-1 rows"));
+  EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(0, std::int64_t{1} << 60); }),
+              HasSubstr("rows of 8 bytes"));
+  EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(1, 1); }), HasSubstr("there are 1"));
+  EXPECT_THAT(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(1, 1); }),
+              HasSubstr("\"id\": it is of fixed shape"));
+  EXPECT_THAT(thrown({}, [](SampleOutput& out) { out.resize(1, 1); }), HasSubstr("give Transform::fields"));
+  EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize<float>(0, 1); }), HasSubstr("float32"));
+  EXPECT_EQ(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(0, 7); }), "nothing");
+}
+
+TEST(ReadAhead, IsBoundByTheLargestBatchThatATransformMade) {
+  const Transform transform{
+      .apply = [](const TransformContext&, const SampleView&, SampleOutput& out) { out.resize(0, 100'000); },
+      .fields = {kLetters}};
+  Loader loader(std::make_shared<CountingSource>(64), {.global_batch_size = 1,
+                                                       .workers = 2,
+                                                       .read_ahead_batches = 32,
+                                                       .read_ahead_bytes = 450'000,
+                                                       .transform = transform});
+  for (int step = 0; step < 32; ++step) loader.next();  // by now the first ones are over
+  loader.warm_up();
+  EXPECT_EQ(loader.stats().ready_batches, 4);
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ TEST(Views, OfShortFloatsSayHowToReadThem) {
 }
 
 TEST(Views, OfAWrongTypeInATransformReachNext) {
-  const Transform transform{.apply = [](const TransformContext&, const SampleView& in, const SampleView&) {
+  const Transform transform{.apply = [](const TransformContext&, const SampleView& in, SampleOutput&) {
     in.as<std::int64_t>(0)[0] = 1;
     in.as<float>(0)[0] = 1;
   }};

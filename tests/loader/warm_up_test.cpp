@@ -67,7 +67,7 @@ TEST(WarmUp, LeavesWhatFailsToItsBatch) {
 TEST(Workers, LiveAsLongAsTheLoaderWhateverItIsTold) {
   std::mutex mutex;
   std::set<std::thread::id> threads;
-  const Transform note{.apply = [&](const TransformContext&, const SampleView&, const SampleView&) {
+  const Transform note{.apply = [&](const TransformContext&, const SampleView&, SampleOutput&) {
     const std::scoped_lock lock(mutex);
     threads.insert(std::this_thread::get_id());
   }};

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "loader/field_store.hpp"
+#include "loader/planner.hpp"
+
+namespace rota::internal {
+
+/// The rows of ragged fields that a transform makes of one worker's part of a batch: a growing buffer for
+/// each field, in which the rows of samples lie one behind the other. When all parts are made, and the sizes
+/// are known, they are copied into the batch. *One thread* at a time.
+class MadeRows {
+ public:
+  MadeRows(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers);
+  MadeRows(MadeRows&&) noexcept = default;
+  MadeRows& operator=(MadeRows&&) = delete;
+  ~MadeRows() { close(); }
+
+  /// The next samples are those of `part`.
+  void begin(SlotRange part) { parts_.push_back(part); }
+  /// The next sample begins, without rows.
+  void begin_sample() noexcept;
+  /// Rows of field f that the sample has, which keep their bytes as far as they go. Throws as
+  /// SampleOutput::resize does.
+  std::span<std::byte> resize(std::size_t f, std::int64_t rows);
+  /// Notes the row counts of the sample in `slot` of `store`. Returns the bytes of its rows.
+  std::size_t end_sample(FieldStore& store, std::size_t slot) noexcept;
+
+  /// Copies all rows into `store`, whose memory is open.
+  void copy_into(FieldStore& store) const noexcept;
+  /// Gives the memory back.
+  void close() noexcept;
+
+ private:
+  struct FieldRows {
+    Buffer buffer;
+    std::size_t begin = 0;   // of the sample, in bytes
+    std::size_t end = 0;     // of the sample
+    std::int64_t rows = 0;   // of the sample
+    std::size_t likely = 0;  // bytes of all samples, as in the batch before
+  };
+  void grow(FieldRows& field, std::size_t bytes);
+
+  std::shared_ptr<const std::vector<Field>> fields_;
+  std::shared_ptr<BufferPool> buffers_;
+  std::vector<FieldRows> rows_;  // per field; of the ragged ones
+  std::vector<SlotRange> parts_;
+};
+
+}  // namespace rota::internal

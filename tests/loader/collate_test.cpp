@@ -1,0 +1,211 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "loader/counting_source.hpp"
+#include "rota/error.hpp"
+#include "rota/loader.hpp"
+
+namespace rota {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::int64_t rows_of(const Tensor& tensor, std::size_t i) {
+  return tensor.offsets[i + 1] - tensor.offsets[i];
+}
+
+std::int64_t longest(const Tensor& tensor) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i + 1 < tensor.offsets.size(); ++i) most = std::max(most, rows_of(tensor, i));
+  return most;
+}
+
+/// Texts padded by zeros to the longest of the batch, their lengths, and all texts as they are.
+Collate pad() {
+  return {.apply =
+              [](const Batch& in, BatchOutput& out) {
+                const Tensor text = in.tensor("text");
+                const auto width = static_cast<std::size_t>(longest(text));
+                std::vector<std::int64_t> rows;
+                const auto padded = out.resize<std::uint8_t>(0, static_cast<std::int64_t>(width));
+                std::ranges::fill(padded, std::uint8_t{0});
+                for (std::size_t i = 0; i < in.ids().size(); ++i) {
+                  rows.push_back(rows_of(text, i));
+                  std::ranges::copy(in.bytes(1, static_cast<std::int64_t>(i)),
+                                    std::as_writable_bytes(padded.subspan(i * width)).begin());
+                  out.as<std::int32_t>(1)[i] = static_cast<std::int32_t>(rows.back());
+                }
+                std::ranges::copy(text.bytes, out.resize(2, rows).begin());
+              },
+          .fields = {{.name = "padded", .dtype = DType::uint8, .shape = {}, .ragged = true},
+                     {.name = "length", .dtype = DType::int32, .shape = {}},
+                     {.name = "text", .dtype = DType::uint8, .shape = {}, .ragged = true}}};
+}
+
+void expect_padded(const Batch& batch) {
+  const Tensor padded = batch.tensor("padded");
+  const auto lengths = batch.tensor("length").as<std::int32_t>();
+  const std::int32_t width = lengths.empty() ? 0 : std::ranges::max(lengths);
+  ASSERT_EQ(std::ssize(padded.bytes), width * batch.size());
+  for (std::size_t i = 0; i < batch.ids().size(); ++i) {
+    const std::int64_t id = batch.ids()[i].value;
+    EXPECT_EQ(lengths[i], id % 7);
+    EXPECT_EQ(rows_of(padded, i), width);
+    EXPECT_EQ(rows_of(batch.tensor("text"), i), id % 7);
+    std::vector<std::byte> expected(static_cast<std::size_t>(width), std::byte{0});
+    std::fill_n(expected.begin(), id % 7, static_cast<std::byte>(id));
+    EXPECT_THAT(batch.bytes(0, static_cast<std::int64_t>(i)), ::testing::ElementsAreArray(expected));
+    EXPECT_THAT(batch.bytes(2, static_cast<std::int64_t>(i)), ::testing::Each(static_cast<std::byte>(id)));
+  }
+}
+
+class Collated : public ::testing::TestWithParam<int> {
+ protected:
+  [[nodiscard]] LoaderOptions options(Collate collate) const {
+    return {.global_batch_size = 13, .epochs = 2, .workers = GetParam(), .collate = std::move(collate)};
+  }
+  std::shared_ptr<const CountingSource> source_ = std::make_shared<CountingSource>(100);
+};
+
+TEST_P(Collated, BatchesHaveTheirSamplesAndNewFields) {
+  for (const int ranks : {1, 4}) {
+    std::int64_t samples = 0;
+    for (int r = 0; r < ranks; ++r) {
+      const World world{.rank = r, .size = ranks};
+      Loader loader(source_, options(pad()), world);
+      Loader plain(source_, options({}), world);
+      for (const Batch& batch : loader) {
+        expect_padded(batch);
+        samples += batch.size();
+        const auto same = plain.next();
+        EXPECT_THAT(batch.ids(), ::testing::ElementsAreArray(same->ids()));
+        EXPECT_THAT(batch.kinds(), ::testing::ElementsAreArray(same->kinds()));
+        EXPECT_EQ(batch.start(), same->start());
+      }
+    }
+    EXPECT_EQ(samples, 200);
+  }
+}
+
+TEST_P(Collated, ComesAfterTheTransform) {
+  LoaderOptions how =
+      options({.apply =
+                   [](const Batch& in, BatchOutput& out) {
+                     const Tensor ids = in.tensor("ids");
+                     std::vector<std::int64_t> rows;
+                     for (std::size_t i = 0; i < in.ids().size(); ++i) rows.push_back(rows_of(ids, i));
+                     std::ranges::copy(ids.bytes, out.resize(0, rows).begin());
+                   },
+               .fields = {{.name = "copy", .dtype = DType::int64, .shape = {}, .ragged = true}}});
+  how.transform = {.apply =
+                       [](const TransformContext& context, const SampleView&, SampleOutput& out) {
+                         std::ranges::fill(out.resize<std::int64_t>(0, context.id.value % 3),
+                                           context.id.value);
+                       },
+                   .fields = {{.name = "ids", .dtype = DType::int64, .shape = {}, .ragged = true}}};
+  Loader loader(source_, how);
+  for (const Batch& batch : loader) {
+    std::vector<std::int64_t> expected;
+    for (const SampleId id : batch.ids())
+      expected.insert(expected.end(), static_cast<std::size_t>(id.value % 3), id.value);
+    EXPECT_THAT(batch.tensor("copy").as<std::int64_t>(), ::testing::ElementsAreArray(expected));
+  }
+}
+
+TEST_P(Collated, WithAnErrorItIsTriedAgainAtTheSameStep) {
+  std::atomic<bool> is_bad = true;
+  LoaderOptions how = options(pad());
+  how.collate.apply = [&, whole = how.collate.apply](const Batch& in, BatchOutput& out) {
+    if (in.start().step == 3 && is_bad) throw std::runtime_error("no room");
+    whole(in, out);
+  };
+  Loader loader(source_, how);
+  for (int step = 0; step < 3; ++step) loader.next();
+  for (int tries = 0; tries < 2; ++tries) {
+    try {
+      loader.next();
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::callback);
+      EXPECT_THAT(error.what(), HasSubstr("collate the batch of step 3: no room"));
+    }
+  }
+  is_bad = false;
+  const auto batch = loader.next();
+  EXPECT_EQ(batch->start().step, 3);
+  expect_padded(*batch);
+}
+
+TEST_P(Collated, BatchesHaveSkippedSlotsToo) {
+  LoaderOptions how = options(pad());
+  how.bad_samples.policy = OnBadSample::skip;
+  how.transform.apply = [](const TransformContext& context, const SampleView&, SampleOutput&) {
+    if (context.id.value == 5) throw std::runtime_error("unlucky");
+  };
+  Loader loader(source_, how);
+  std::int64_t skipped = 0;
+  for (const Batch& batch : loader) skipped += batch.size() - batch.real();
+  EXPECT_EQ(skipped, 2);
+  EXPECT_EQ(loader.skipped().count, 2);
+}
+
+TEST_P(Collated, IsNotCalledForABatchWithoutSamples) {
+  LoaderOptions how =
+      options({.apply = [](const Batch& in, BatchOutput&) { EXPECT_GT(in.size(), 0); },
+               .fields = {{.name = "none", .dtype = DType::int64, .shape = {}, .ragged = true}}});
+  how.global_batch_size = 2;
+  Loader loader(source_, how, {.rank = 2, .size = 4});
+  for (const Batch& batch : loader) {
+    EXPECT_THAT(batch.tensor(0).bytes, ::testing::IsEmpty());
+    EXPECT_EQ(std::ssize(batch.tensor(0).offsets), batch.size() + 1);
+  }
+}
+
+TEST_P(Collated, RefusesRowsThatCannotBe) {
+  const auto thrown = [&](const std::function<void(BatchOutput&)>& work) {
+    LoaderOptions how = options(pad());
+    how.collate.apply = [&](const Batch&, BatchOutput& out) { work(out); };
+    Loader loader(source_, how);
+    try {
+      loader.next();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(0, -1); }), HasSubstr("-1 rows"));
+  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(1, 1); }),
+              HasSubstr("\"length\": it is of fixed shape"));
+  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(3, 1); }), HasSubstr("there are 3"));
+  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(2, std::vector<std::int64_t>(3)); }),
+              HasSubstr("3 row counts were given for 13 samples"));
+  EXPECT_THAT(thrown([](BatchOutput& out) { static_cast<void>(out.as<float>(1)); }), HasSubstr("int32"));
+  EXPECT_EQ(thrown([](BatchOutput& out) { out.resize(0, 3); }), "nothing");
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, Collated, ::testing::Values(0, 1, 3));
+
+TEST(Collate, NeedsFieldsAndAFunction) {
+  const auto source = std::make_shared<CountingSource>(5);
+  const auto refusal = [&](Collate collate) {
+    try {
+      Loader(source, {.collate = std::move(collate)});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_THAT(refusal({.apply = pad().apply}), HasSubstr("collate.fields"));
+  EXPECT_THAT(refusal({.fields = pad().fields}), HasSubstr("collate.apply"));
+}
+
+}  // namespace
+}  // namespace rota
