@@ -1,5 +1,7 @@
 #include "formats/shared_files.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <utility>
@@ -8,8 +10,13 @@
 #include "values/scarce.hpp"
 
 namespace rota::internal {
+namespace {
 
-/// What Source::pin gives.
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+/// What `pin` gives.
 class SharedFiles::FilePin {
  public:
   FilePin(std::shared_ptr<SharedFiles> files, const FileRange& range, bool reads)
@@ -25,18 +32,20 @@ class SharedFiles::FilePin {
   FileRange range_;
 };
 
-std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> packed) {
+std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> packed,
+                                               std::chrono::milliseconds patience) {
   const bool is_any_packed =
       std::ranges::any_of(packed, [](const FileEncoding& as) { return as.compression != Compression::none; });
   if (!is_any_packed && !files.context().options.share_files) return nullptr;
-  return std::make_shared<SharedFiles>(Private{}, files, std::move(packed));
+  return std::make_shared<SharedFiles>(Private{}, files, std::move(packed), patience);
 }
 
-SharedFiles::SharedFiles(Private /*of make*/, FileList files, std::vector<FileEncoding> packed)
+SharedFiles::SharedFiles(Private /*of make*/, FileList files, std::vector<FileEncoding> packed,
+                         std::chrono::milliseconds patience)
     : files_(std::move(files)),
       packed_(std::move(packed)),
       shares_all_(files_.context().options.share_files),
-      table_(files_.context().nodes, files_.size(), files_.context().options.shared_memory_limit),
+      table_(files_.context().nodes, files_.size(), files_.context().options.shared_memory_limit, patience),
       slots_(files_.size()) {}
 
 // Nobody reads or pins any more. What is here is gone with this process's descriptor.
@@ -44,26 +53,41 @@ SharedFiles::~SharedFiles() {
   thread_.request_stop();
   table_.wake();
   if (thread_.joinable()) thread_.join();
-  for (const std::size_t file : open_) {
-    if (slots_[file].is_own) table_.forget(file, slots_[file].version);
+  try {
+    for (const std::size_t file : open_) {
+      if (slots_[file].is_own) table_.forget(file, slots_[file].version);
+    }
+  } catch (const Error&) {
+    // Another process has died with the table's lock: so does the job.
   }
 }
 
 std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
   if (Memory memory = find(file)) return memory;
+  std::optional<std::uint32_t> waited_at;  // with nothing changing since `start`
+  auto start = Clock::now();
   for (;;) {
     const std::uint32_t seen = table_.changes();
     const SharedTable::Found found = claim(file);
-    if (found.state == SharedTable::State::absent) return fetch(file);
+    if (found.state == SharedTable::State::absent) return fetch(file, found.version);
     if (Memory memory = find(file)) return memory;
     if (found.state == SharedTable::State::ready) {
       if (Memory memory = open_other(file, found)) return memory;
       table_.forget(file, found.version);
-    } else {
-      table_.wait(seen);
-      table_.forget_if_dead(file, found.version);
+      continue;
     }
+    if (std::exchange(waited_at, seen) != seen) start = Clock::now();
+    if (Clock::now() - start > table_.patience()) throw not_fetched(file);
+    table_.wait(seen);
   }
+}
+
+// Its maker may have been killed. Other processes of the job are then, too.
+Error SharedFiles::not_fetched(std::size_t file) const {
+  return {ErrorCode::timeout,
+          fmt::format("read {}: another process of this node has begun to fetch it, and nothing has come for "
+                      "{} s; it was killed, or stopped; end the job",
+                      files_.path(file), std::chrono::duration<double>(table_.patience()).count())};
 }
 
 // Whatever has become of it since: its bytes are the same.
@@ -74,7 +98,7 @@ SharedFiles::Memory SharedFiles::find(std::size_t file) {
 }
 
 // What this process has claimed.
-SharedFiles::Memory SharedFiles::fetch(std::size_t file) {
+SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version) {
   Memory memory;
   SharedTable::Address address;
   try {
@@ -82,14 +106,15 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file) {
     memory = fetch_file(files_, file, packed_[file]);
     address = memory->address();
   } catch (...) {
-    table_.give_up(file, self_);
+    table_.forget(file, version);
     throw;
   }
   {
     const std::scoped_lock lock(mutex_);
     ++fetched_.files;
     fetched_.bytes += std::ssize(memory->bytes());
-    if (const auto version = table_.publish(file, address, self_)) keep(file, memory, *version, true);
+    table_.publish(file, address, version);
+    keep(file, memory, version, true);
   }
   free_what_was_let_go();
   return memory;
@@ -165,7 +190,7 @@ void SharedFiles::begin_use(const FileRange& files, bool reads) {
   if (!to_fetch_.empty()) table_.wake();
 }
 
-void SharedFiles::end_use(const FileRange& files) noexcept {
+void SharedFiles::end_use(const FileRange& files) noexcept try {
   const std::scoped_lock lock(mutex_);
   for (std::size_t file = files.first; file < files.last; ++file) {
     if (!has(file)) continue;
@@ -177,6 +202,8 @@ void SharedFiles::end_use(const FileRange& files) noexcept {
     if (!slot.is_own || slot.version != table_.version(file)) let_go(file);
   }
   table_.wake();
+} catch (const Error&) {
+  // Another process has died with the table's lock: so does the job.
 }
 
 Fetched SharedFiles::fetched() const {
@@ -196,8 +223,8 @@ void SharedFiles::work(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     try {
       free_what_was_let_go();
-      if (const auto file = claim_next()) {
-        fetch(*file);
+      if (const auto claimed = claim_next()) {
+        fetch(claimed->file, claimed->version);
         continue;
       }
     } catch (...) {
@@ -208,13 +235,15 @@ void SharedFiles::work(const std::stop_token& stop) {
 }
 
 // While somebody pins it here, lest it comes when all have passed.
-std::optional<std::size_t> SharedFiles::claim_next() {
+std::optional<SharedFiles::Claimed> SharedFiles::claim_next() {
   const std::scoped_lock lock(mutex_);
   while (!to_fetch_.empty()) {
     const std::size_t file = to_fetch_.front();
     to_fetch_.pop_front();
     const bool is_wanted = slots_[file].pins > 0 && slots_[file].memory == nullptr;
-    if (is_wanted && claim(file).state == SharedTable::State::absent) return file;
+    if (!is_wanted) continue;
+    const SharedTable::Found found = claim(file);
+    if (found.state == SharedTable::State::absent) return Claimed{.file = file, .version = found.version};
   }
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 // Files that the ranks of a node hold in memory together.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,7 +16,8 @@
 #include "catalog/files.hpp"
 #include "formats/file_memory.hpp"
 #include "formats/shared_table.hpp"
-#include "rota/source.hpp"
+#include "rota/error.hpp"
+#include "source/node_files.hpp"
 
 namespace rota::internal {
 
@@ -31,9 +33,10 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
  public:
   /// **Collective** over the context of `files`, which are compressed as `packed` says; those that are not
   /// are shared where CatalogOptions::share_files says so. Null where none is. Throws Error{io}.
-  static std::shared_ptr<SharedFiles> make(const FileList& files, std::vector<FileEncoding> packed);
+  static std::shared_ptr<SharedFiles> make(const FileList& files, std::vector<FileEncoding> packed,
+                                           std::chrono::milliseconds patience = std::chrono::minutes(10));
   /// For `make`.
-  SharedFiles(Private, FileList files, std::vector<FileEncoding> packed);
+  SharedFiles(Private, FileList files, std::vector<FileEncoding> packed, std::chrono::milliseconds patience);
   ~SharedFiles();
   SharedFiles(const SharedFiles&) = delete;
   SharedFiles& operator=(const SharedFiles&) = delete;
@@ -45,7 +48,8 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   [[nodiscard]] bool unpacks(std::size_t file) const noexcept {
     return packed_[file].compression != Compression::none;
   }
-  /// One that it has. Blocks until it is there. Throws as fetch_file does.
+  /// One that it has. Blocks until it is there. Throws as fetch_file does, and Error{timeout} where another
+  /// process has begun to fetch it, and nothing changes on the node until `patience` is over.
   [[nodiscard]] std::shared_ptr<const FileMemory> open(std::size_t file);
   /// Files [first, last); of the first and of the last one all or a part.
   struct FileRange {
@@ -54,7 +58,7 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
     bool has_all_of_first = true;
     bool has_all_of_last = true;
   };
-  /// As Source::pin says.
+  /// As NodeFiles::pin says.
   [[nodiscard]] std::shared_ptr<const void> pin(const FileRange& files, bool reads);
 
   [[nodiscard]] Fetched fetched() const;
@@ -74,7 +78,8 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   void begin_use(const FileRange& files, bool reads);
   void end_use(const FileRange& files) noexcept;
   [[nodiscard]] Memory find(std::size_t file);
-  Memory fetch(std::size_t file);
+  Memory fetch(std::size_t file, std::uint32_t version);
+  [[nodiscard]] Error not_fetched(std::size_t file) const;
   Memory open_other(std::size_t file, const SharedTable::Found& found);
   void keep(std::size_t file, Memory memory, std::uint32_t version, bool is_own);
   void let_go(std::size_t file);
@@ -83,14 +88,17 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   void start();
   void work(const std::stop_token& stop);
   [[nodiscard]] SharedTable::Found claim(std::size_t file) {
-    return table_.claim(file, packed_[file].raw_bytes, self_);
+    return table_.claim(file, packed_[file].raw_bytes);
   }
-  [[nodiscard]] std::optional<std::size_t> claim_next();
+  struct Claimed {
+    std::size_t file;
+    std::uint32_t version;
+  };
+  [[nodiscard]] std::optional<Claimed> claim_next();
 
   FileList files_;
   std::vector<FileEncoding> packed_;  // of each file
   bool shares_all_;
-  Process self_ = Process::self();
   SharedTable table_;
   std::mutex freeing_;             // is taken before the next
   mutable std::mutex mutex_;       // of all that follows; the table's may be taken while it is held

@@ -11,6 +11,7 @@
 #include <climits>
 #include <ctime>
 
+#include "rota/error.hpp"
 #include "storage/node_memory.hpp"
 
 namespace rota::internal {
@@ -27,7 +28,7 @@ struct SharedTable::Head {
   std::atomic<std::uint64_t> clock;
   std::int32_t ranks;
   Usage usage;
-  std::int64_t idle;  // files that are here, and not used
+  std::int64_t idle;  // files that are ready, and not used
   std::int64_t idle_bytes;
 };
 
@@ -39,18 +40,26 @@ struct SharedTable::Entry {
   std::int32_t users;   // ranks that use it
   std::int32_t done;    // ranks that used it in this round, and do no more
   std::int64_t bytes;
-  Process owner;
   Address address;
   std::atomic<std::uint64_t> read_at;  // by the head's clock
 };
 
-/// Holds the table's lock. Where its last holder has died, puts things in order.
+/// Holds the table's lock. Throws Error{timeout} where that cannot be had.
 class SharedTable::Lock {
  public:
   explicit Lock(SharedTable& table) : mutex_(table.head_->mutex) {
-    if (::pthread_mutex_lock(&mutex_) != EOWNERDEAD) return;
-    table.repair();
-    ::pthread_mutex_consistent(&mutex_);
+    timespec until{};
+    ::clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += table.patience_.count() / 1000;
+    until.tv_nsec += table.patience_.count() % 1000 * 1'000'000;
+    if (until.tv_nsec >= 1'000'000'000) {
+      ++until.tv_sec;
+      until.tv_nsec -= 1'000'000'000;
+    }
+    if (::pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until) == 0) return;
+    throw Error(ErrorCode::timeout,
+                "share files of a node: another process has not let go of the table that says where they "
+                "are; it was killed, or stopped; end the job");
   }
   ~Lock() { ::pthread_mutex_unlock(&mutex_); }
   Lock(const Lock&) = delete;
@@ -60,15 +69,18 @@ class SharedTable::Lock {
   pthread_mutex_t& mutex_;
 };
 
-SharedTable::SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes)
-    : SharedTable(make_node_memory(nodes, sizeof(Head) + files * sizeof(Entry)), nodes, files, most_bytes) {}
+SharedTable::SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
+                         std::chrono::milliseconds patience)
+    : SharedTable(make_node_memory(nodes, sizeof(Head) + files * sizeof(Entry)), nodes, files, most_bytes,
+                  patience) {}
 
 SharedTable::SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::size_t files,
-                         std::int64_t most_bytes)
+                         std::int64_t most_bytes, std::chrono::milliseconds patience)
     : memory_(room.memory),
       head_(reinterpret_cast<Head*>(memory_.get())),
       entries_(reinterpret_cast<Entry*>(memory_.get() + sizeof(Head)), files),
-      most_bytes_(most_bytes) {
+      most_bytes_(most_bytes),
+      patience_(patience) {
   static_assert(sizeof(Head) % alignof(Entry) == 0 && std::atomic<std::uint64_t>::is_always_lock_free);
   mpi::together(nodes.all(), "share files", [&] {
     if (!room.is_first) return;
@@ -76,20 +88,18 @@ SharedTable::SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::s
     pthread_mutexattr_t attributes;
     ::pthread_mutexattr_init(&attributes);
     ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
     const int error = ::pthread_mutex_init(&head_->mutex, &attributes);
     ::pthread_mutexattr_destroy(&attributes);
     if (error != 0) throw sharing_failed("make a mutex", error);
   });
 }
 
-SharedTable::Found SharedTable::claim(std::size_t file, std::int64_t bytes, const Process& self) {
+SharedTable::Found SharedTable::claim(std::size_t file, std::int64_t bytes) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
   Found found{.state = entry.state, .address = entry.address, .version = entry.version};
   if (entry.state != State::absent) return found;
   entry.bytes = bytes;
-  entry.owner = self;
   entry.state = State::coming;
   entry.is_passed = false;
   head_->usage.bytes += bytes;
@@ -98,42 +108,22 @@ SharedTable::Found SharedTable::claim(std::size_t file, std::int64_t bytes, cons
   return found;
 }
 
-std::optional<std::uint32_t> SharedTable::publish(std::size_t file, const Address& address,
-                                                  const Process& self) {
+void SharedTable::publish(std::size_t file, const Address& address, std::uint32_t version) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
-  if (entry.state != State::coming || entry.owner != self) return std::nullopt;
+  if (entry.state != State::coming || entry.version != version) return;
   entry.address = address;
   entry.state = State::ready;
   if (entry.users == 0) count_idle(entry, 1);
   touch(file);
-  const std::uint32_t version = entry.version;
   if (entry.is_passed && entry.users == 0) drop(entry);
   drop_surplus(&entry, 0);
   wake();
-  return version;
-}
-
-void SharedTable::give_up(std::size_t file, const Process& self) {
-  const Lock lock(*this);
-  Entry& entry = entries_[file];
-  if (entry.state == State::coming && entry.owner == self) drop(entry);
 }
 
 void SharedTable::forget(std::size_t file, std::uint32_t version) {
   const Lock lock(*this);
   if (entries_[file].version == version) drop(entries_[file]);
-}
-
-void SharedTable::forget_if_dead(std::size_t file, std::uint32_t version) {
-  Process owner;
-  {
-    const Lock lock(*this);
-    const Entry& entry = entries_[file];
-    if (entry.state != State::coming || entry.version != version) return;
-    owner = entry.owner;
-  }
-  if (!owner.is_alive()) forget(file, version);
 }
 
 void SharedTable::begin_use(std::size_t file, std::uint32_t round) {
@@ -162,7 +152,7 @@ std::uint32_t SharedTable::end_use(std::size_t file, bool was_all) {
   return round;
 }
 
-// Of one that is coming or here.
+// Of one that is coming or ready.
 void SharedTable::drop(Entry& entry) noexcept {
   if (entry.state == State::absent) return;
   if (entry.state == State::ready && entry.users == 0) count_idle(entry, -1);
@@ -187,17 +177,6 @@ void SharedTable::drop_surplus(const Entry* kept, std::int64_t more) noexcept {
     }
     if (oldest == nullptr) return;
     drop(*oldest);
-  }
-}
-
-// Whoever held the lock may have died anywhere.
-void SharedTable::repair() noexcept {
-  head_->usage.bytes = 0;
-  head_->idle = 0;
-  head_->idle_bytes = 0;
-  for (const Entry& entry : entries_) {
-    if (entry.state != State::absent) head_->usage.bytes += entry.bytes;
-    if (entry.state == State::ready && entry.users == 0) count_idle(entry, 1);
   }
 }
 

@@ -2,14 +2,13 @@
 
 // What the processes of a node know of the files that they share.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
-#include "formats/process.hpp"
 #include "mpi/nodes.hpp"
 #include "storage/memory_file.hpp"
 
@@ -18,11 +17,11 @@ namespace rota::internal {
 struct NodeMemory;
 
 /// For each file of a dataset: whether it is in memory, who has it there, and who needs it. One table for a
-/// node, in memory that its ranks share. Any thread of any of them; one may be killed at any time, and the
-/// others go on.
+/// node, in memory that its ranks share. Any thread of any of them. Ranks of a job die together: where one
+/// was killed at its work on the table, the others throw Error{timeout} instead of waiting for ever.
 ///
 /// A file is absent, coming (one process makes it), or ready (that process has it open for the others to
-/// open). Collectives begin and end to use it; when none uses it, and all ranks of the node have, since it
+/// open). Ranks begin and end to use it; when none uses it, and all ranks of the node have, since it
 /// was dropped last, it is dropped, unless they used a part of it. Files that nobody uses, of which that is
 /// not so, stay while they have no more than `most_bytes`; the one that was read longest ago goes first.
 class SharedTable {
@@ -42,21 +41,19 @@ class SharedTable {
     std::int64_t peak_bytes = 0;  ///< that there ever were
   };
 
-  /// **Collective.** Throws as make_node_memory does.
-  SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes);
+  /// **Collective.** Throws as make_node_memory does. What needs the lock waits for it until `patience` is
+  /// over.
+  SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
+              std::chrono::milliseconds patience = std::chrono::minutes(10));
 
-  /// Says where `file`, of `bytes` bytes, is; or that process `self` is to make it, which must then publish
-  /// it or give it up.
-  Found claim(std::size_t file, std::int64_t bytes, const Process& self);
-  /// Tells where it is, and returns its version; nothing where it has been taken from this process. It must
-  /// stay open there until it has another version; that may be at once, where all ranks have used it
-  /// meanwhile.
-  std::optional<std::uint32_t> publish(std::size_t file, const Address& address, const Process& self);
-  void give_up(std::size_t file, const Process& self);
-  /// What was found cannot be had: the file is absent, if this is still its version.
+  /// Says where `file`, of `bytes` bytes, is; or that this process is to make it, which must then publish it
+  /// or forget it.
+  Found claim(std::size_t file, std::int64_t bytes);
+  /// Tells where the file is that was claimed as `version`. It must stay open until it has another version;
+  /// that may be at once, where all ranks have used it meanwhile.
+  void publish(std::size_t file, const Address& address, std::uint32_t version);
+  /// The file is absent, if this is still its version: it could not be made, or what was found not be had.
   void forget(std::size_t file, std::uint32_t version);
-  /// The same of a file that is coming from a process that has died.
-  void forget_if_dead(std::size_t file, std::uint32_t version);
 
   /// This process begins to use a file. `round` is what `end_use` returned last, or kNoRound.
   void begin_use(std::size_t file, std::uint32_t round);
@@ -74,22 +71,24 @@ class SharedTable {
   void wake() noexcept;
   /// Blocks until `changes` is another than `seen`, for a tenth of a second at most.
   void wait(std::uint32_t seen) const noexcept;
+  [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
 
  private:
   struct Head;
   struct Entry;
   class Lock;
 
-  SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes);
+  SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
+              std::chrono::milliseconds patience);
   void drop(Entry& entry) noexcept;
   void count_idle(const Entry& entry, int files) noexcept;
   void drop_surplus(const Entry* kept, std::int64_t more) noexcept;
-  void repair() noexcept;
 
   std::shared_ptr<std::byte> memory_;
   Head* head_;
   std::span<Entry> entries_;  // one per file
   std::int64_t most_bytes_;
+  std::chrono::milliseconds patience_;
 };
 
 }  // namespace rota::internal
