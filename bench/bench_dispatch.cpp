@@ -72,9 +72,9 @@ void dispatch(benchmark::State& state, const Setting& setting, std::int64_t batc
   const std::int64_t bytes = state.range(0);
   const std::int64_t steps = std::max<std::int64_t>((std::int64_t{256} << 20) / bytes / batch, 8);
   std::vector<std::byte> item(static_cast<std::size_t>(bytes));
-  rota::StreamLoader loader(
-      rota::Dispatch{.source = std::make_shared<Endless>(bytes), .shards = 256},
-      {.global_batch_size = batch, .epochs = rota::kEndless, .workers = workers, .comm = &setting.comm});
+  rota::StreamLoader loader(setting.comm,
+                            rota::Dispatch{.source = std::make_shared<Endless>(bytes), .shards = 256},
+                            {.global_batch_size = batch, .epochs = rota::kEndless, .workers = workers});
   const auto take = [&](std::int64_t count) {
     for (std::int64_t k = 0; k < count; ++k) benchmark::DoNotOptimize(loader.next());
   };

@@ -6,9 +6,9 @@
 #include <functional>
 #include <thread>
 
+#include "collectives.hpp"
 #include "commit_page.hpp"
 #include "mpi/caller_thread.hpp"
-#include "collectives.hpp"
 
 namespace rota::checkpoint {
 

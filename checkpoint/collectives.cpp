@@ -3,46 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
+#include "values/caught.hpp"
 
 namespace rota::checkpoint {
 namespace {
 
 constexpr std::size_t kMessageBytes = std::size_t{1} << 30;
 
-mpi::Communicator duplicate(const mpi::Communicator& comm) {
-  if (comm.get() == MPI_COMM_NULL) return {};
-  return mpi::Communicator(comm.get());
-}
-
 bool is_timeout(const std::exception_ptr& error) {
-  try {
-    if (error) std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return e.code() == ErrorCode::timeout;
-  } catch (...) {
-    return false;
-  }
-  return false;
+  return error && internal::caught(error).code == ErrorCode::timeout;
 }
 
 std::exception_ptr as_error(std::exception_ptr error) {
-  try {
-    if (error) std::rethrow_exception(error);
-    return nullptr;
-  } catch (const Error&) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return std::make_exception_ptr(Error(ErrorCode::io, "save or restore: there is not enough memory"));
-  } catch (const std::exception& other) {
-    return std::make_exception_ptr(Error(ErrorCode::callback, other.what()));
-  } catch (...) {
-    return std::make_exception_ptr(Error(ErrorCode::callback, "an exception of unknown type"));
+  if (!error) return nullptr;
+  const internal::Caught what = internal::caught(error);
+  if (what.is_out_of_memory) {
+    return std::make_exception_ptr(Error(ErrorCode::io, "save or restore: " + what.message));
   }
+  return std::make_exception_ptr(Error(what.code, what.message));
 }
 
 // Calls `post` for each piece of `bytes` that one message can hold.
@@ -56,7 +38,7 @@ void in_messages(Bytes& bytes, Post&& post) {
 }  // namespace
 
 Collectives::Collectives(const mpi::Communicator& comm, std::chrono::milliseconds deadline)
-    : comm_(duplicate(comm)), exchange_(comm_, deadline) {
+    : comm_(comm.duplicate()), exchange_(comm_, deadline) {
   if (size() > 1) find_nodes();
 }
 
@@ -182,7 +164,7 @@ void Collectives::attend(std::string_view phase, mpi::Clock::time_point start) {
 void Collectives::agree(std::string_view phase, std::exception_ptr error) {
   if (is_late_ && is_timeout(error)) std::rethrow_exception(error);  // nobody is left to agree with
   mpi::agree(
-      comm_.world(), [&](mpi::Operation& operation) { run(operation); }, phase, as_error(std::move(error)));
+      comm_, [&](mpi::Operation& operation) { run(operation); }, phase, as_error(std::move(error)));
 }
 
 template <typename Work>

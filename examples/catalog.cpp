@@ -19,15 +19,15 @@ namespace {
 
 bool is_pattern(const std::string& what) { return what.find('{') != std::string::npos; }
 
-rota::Catalog make_catalog(const std::string& what, const std::string& last,
-                           const rota::CatalogOptions& options) {
-  if (what == "--manifest") return rota::Catalog::from_manifest(last, options);
+rota::Catalog make_catalog(const rota::mpi::Communicator& comm, const std::string& what,
+                           const std::string& last, const rota::CatalogOptions& options) {
+  if (what == "--manifest") return rota::Catalog::from_manifest(comm, last, options);
   if (is_pattern(what)) {
     // None: {total} in the names says it.
     const std::int64_t files = last == what ? 0 : whole_number("the number of files", last);
-    return rota::Catalog::from_pattern(what, {.files = files}, options);
+    return rota::Catalog::from_pattern(comm, what, {.files = files}, options);
   }
-  return rota::Catalog(what, options);
+  return rota::Catalog(comm, what, options);
 }
 
 }  // namespace
@@ -41,10 +41,10 @@ int main(int argc, char** argv) {
     const auto tell = [&](const rota::Progress& progress) {
       if (is_first) fmt::print("{}: {} files, {:.1f} s\n", progress.task, progress.done, progress.seconds);
     };
-    const rota::Catalog catalog = make_catalog(
-        what, arguments.empty() ? "" : arguments.back(),
-        {.change_detection = rota::ChangeDetection::by_name, .progress = tell, .comm = &session.comm()});
-    rota::Loader loader(rota::open(catalog), {.global_batch_size = 64, .workers = 2}, session.world());
+    const rota::Catalog catalog =
+        make_catalog(session.comm(), what, arguments.empty() ? "" : arguments.back(),
+                     {.change_detection = rota::ChangeDetection::by_name, .progress = tell});
+    rota::Loader loader(session.comm(), rota::open(catalog), {.global_batch_size = 64, .workers = 2});
     loader.warm_up();
     std::int64_t samples = 0;
     for (const rota::Batch& batch : loader) samples += batch.size();

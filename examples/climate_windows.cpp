@@ -163,12 +163,12 @@ std::int64_t count_seams(const rota::Source& hours, std::int64_t windows) {
 int run(const rota::mpi::Session& session, std::int64_t steps, const fs::path& directory) {
   const bool speaks = session.world().rank == 0;
   write_year(session, directory / "data");
-  const rota::Catalog catalog(directory / "data", {.comm = &session.comm()});
+  const rota::Catalog catalog(session.comm(), directory / "data");
   const std::shared_ptr<const rota::Source> hours = rota::open_hdf5(catalog, {.datasets = {"t2m", "wind"}});
   const std::shared_ptr<const rota::Source> days =
       rota::windows(hours, {.length = kDay, .stride = kStride, .across_files = true});
 
-  rota::Loader loader(days, {.global_batch_size = 32, .seed = 1, .workers = 2}, session.world());
+  rota::Loader loader(session.comm(), days, {.global_batch_size = 32, .seed = 1, .workers = 2});
   rota::CheckpointDirectory checkpoints(session.comm(), directory / "checkpoints");
   Seen seen(days->size(), session.comm());
   checkpoints.restore_all(loader, seen);

@@ -167,7 +167,7 @@ int run(const Options& options, const rota::mpi::Communicator& comm) {
     if (options.database.empty() && !std::filesystem::exists(path, ignored)) make_database(path);
     dispatch.source = std::make_shared<Rows>(path);
   });
-  rota::StreamLoader loader(dispatch, {.global_batch_size = options.batch, .comm = &comm});
+  rota::StreamLoader loader(comm, dispatch, {.global_batch_size = options.batch});
   Totals totals(comm);
   std::optional<rota::CheckpointDirectory> checkpoints;
   if (!options.checkpoint.empty()) {

@@ -158,7 +158,7 @@ int run(const Options& options, const rota::mpi::Communicator& comm) {
   rota::mpi::together(comm, "open the pipe", [&] {
     if (comm.rank() == 0) dispatch.source = std::make_shared<Lines>(options.input);
   });
-  rota::StreamLoader loader(dispatch, {.global_batch_size = options.batch, .comm = &comm});
+  rota::StreamLoader loader(comm, dispatch, {.global_batch_size = options.batch});
   Totals totals(comm);
   std::optional<rota::CheckpointDirectory> checkpoints;
   if (!options.checkpoint.empty()) {

@@ -117,11 +117,12 @@ class Seen {
 int run(const rota::mpi::Communicator& comm, std::int64_t stop_after) {
   const auto web = std::make_shared<Documents>(700);
   const auto code = std::make_shared<Documents>(250);
-  const rota::PackOptions packing{.length = kSequence, .eos = kEnd, .seed = 1, .comm = &comm};
-  rota::Loader loader({.datasets = {{.source = rota::pack(web, packing), .weight = 0.8},
-                                    {.source = rota::pack(code, packing), .weight = 0.2}},
+  const rota::PackOptions packing{.length = kSequence, .eos = kEnd, .seed = 1};
+  rota::Loader loader(comm,
+                      {.datasets = {{.source = rota::pack(comm, web, packing), .weight = 0.8},
+                                    {.source = rota::pack(comm, code, packing), .weight = 0.2}},
                        .end = rota::MixtureEnd::all_exhausted},
-                      {.global_batch_size = 24, .shards = 16, .seed = 5}, comm.world());
+                      {.global_batch_size = 24, .shards = 16, .seed = 5});
   Seen seen(comm, {web->tokens(), code->tokens()});
   rota::CheckpointDirectory checkpoints(comm, "packed");
   checkpoints.restore_all(loader, seen);

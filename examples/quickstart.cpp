@@ -11,13 +11,12 @@ int main(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] {
     const std::string data = argc > 1 ? argv[1] : "/usr/include";
-    const rota::Catalog catalog(data, {.comm = &session.comm()});  // listed once, for all ranks
-    rota::Loader loader(rota::open(catalog), {.global_batch_size = 64, .seed = 42, .workers = 2},
-                        session.world());
-    rota::CheckpointDirectory checkpoints(session.comm(), argc > 2 ? argv[2] : "quickstart-checkpoints");
-    if (const auto checkpoint = checkpoints.latest()) rota::restore(loader, *checkpoint);
+    const rota::mpi::Communicator& comm = session.comm();
+    rota::Loader loader(comm, rota::open(comm, data), {.global_batch_size = 64, .seed = 42, .workers = 2});
+    rota::CheckpointDirectory checkpoints(comm, argc > 2 ? argv[2] : "quickstart-checkpoints");
+    checkpoints.restore_all(loader);
 
-    rota::mpi::StopSignal stop(session.comm());
+    rota::mpi::StopSignal stop(comm);
     std::int64_t bytes = 0;
     while (!stop.requested()) {
       const auto batch = loader.next();
@@ -26,8 +25,7 @@ int main(int argc, char** argv) {
       if (loader.position().step % 50 == 0) checkpoints.save_all(loader.position().step, loader);
     }
     checkpoints.save_all(loader.position().step, loader);
-    fmt::print("rank {} of {}: {} bytes, step {}\n", session.world().rank, session.world().size, bytes,
-               loader.position().step);
+    fmt::print("rank {} of {}: {} bytes, step {}\n", comm.rank(), comm.size(), bytes, loader.position().step);
     return 0;
   });
 }

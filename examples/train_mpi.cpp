@@ -216,7 +216,7 @@ struct Options {
 /// The mean loss over the validation part.
 double validate(const std::shared_ptr<const rota::Source>& source, CharModel& model,
                 const rota::mpi::Session& session) {
-  rota::Loader loader(source, {.global_batch_size = 1024, .shuffle = rota::Shuffle::none}, session.world());
+  rota::Loader loader(session.comm(), source, {.global_batch_size = 1024, .shuffle = rota::Shuffle::none});
   std::vector<double> unused(CharModel::kWeights);
   double loss = 0;
   for (const rota::Batch& batch : loader) {
@@ -252,9 +252,9 @@ int run(const Options& options, const rota::mpi::Session& session) {
   const bool speaks = session.world().rank == 0;
   const auto text = std::make_shared<TextWindows>(options.data, 9);
   const auto parts = rota::split(text, std::vector<double>{0.9, 0.1}, 5);
-  rota::Loader loader(parts[0],
-                      {.global_batch_size = options.batch, .seed = 1, .epochs = options.epochs, .workers = 1},
-                      session.world());
+  rota::Loader loader(
+      session.comm(), parts[0],
+      {.global_batch_size = options.batch, .seed = 1, .epochs = options.epochs, .workers = 1});
   CharModel model(session.world());
   std::optional<rota::CheckpointDirectory> checkpoints;
   if (!options.checkpoint.empty()) {

@@ -61,7 +61,7 @@ std::vector<std::byte> bytes_of(std::int64_t step, std::size_t index, std::int64
   return bytes;
 }
 
-// Collectives 0, 1, 2, 3 ... share rows as 3, 0, 1, 2, 3 ... do.
+// Ranks 0, 1, 2, 3 ... share rows as 3, 0, 1, 2, 3 ... do.
 std::int64_t first_row(std::int64_t rows, int rank, int size) {
   const auto weight_before = [](int r) {
     std::int64_t sum = 0;

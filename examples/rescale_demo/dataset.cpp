@@ -5,11 +5,10 @@
 
 namespace rescale_demo {
 
-std::shared_ptr<const rota::Source> open_dataset(const RunOptions& run, const rota::mpi::Communicator* comm) {
-  std::shared_ptr<const rota::Source> source =
-      rota::open(rota::Catalog(run.data, {.comm = comm}), run.format);
+std::shared_ptr<const rota::Source> open_dataset(const RunOptions& run, const rota::mpi::Communicator& comm) {
+  std::shared_ptr<const rota::Source> source = rota::open(comm, run.data, run.format);
   if (run.pack_length) {
-    source = rota::pack(source, {.length = *run.pack_length, .seed = run.loader.seed, .comm = comm});
+    source = rota::pack(comm, source, {.length = *run.pack_length, .seed = run.loader.seed});
   }
   if (run.window) source = rota::windows(source, *run.window);
   return source;

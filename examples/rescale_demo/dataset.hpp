@@ -10,7 +10,7 @@
 
 namespace rescale_demo {
 
-/// **Collective** over `comm`; null: this process alone. Throws what opening, packing and windows throw.
-std::shared_ptr<const rota::Source> open_dataset(const RunOptions& run, const rota::mpi::Communicator* comm);
+/// **Collective.** Throws what opening, packing and windows throw.
+std::shared_ptr<const rota::Source> open_dataset(const RunOptions& run, const rota::mpi::Communicator& comm);
 
 }  // namespace rescale_demo

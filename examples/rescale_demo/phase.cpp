@@ -86,11 +86,8 @@ void Phase::open() {
   rota::mpi::together(comm_, "look for checkpoints", [&] {
     if (is_first() && !options_.resume) refuse_used(options_.checkpoint);
   });
-  std::shared_ptr<const rota::Source> source = open_dataset(options_.run, &comm_);
-  rota::mpi::together(comm_, "make the loader", [&] {
-    loader_ = std::make_unique<rota::Loader>(std::move(source), options_.run.loader, comm_.world());
-  });
-  rota::require_same(*loader_, comm_);
+  std::shared_ptr<const rota::Source> source = open_dataset(options_.run, comm_);
+  loader_ = std::make_unique<rota::Loader>(comm_, std::move(source), options_.run.loader);
   directory_ = std::make_unique<rota::CheckpointDirectory>(comm_, options_.checkpoint);
 }
 
@@ -100,7 +97,7 @@ void Phase::restore() {
   const auto checkpoint = directory_->latest();
   if (is_first()) {
     for (const rota::RejectedCheckpoint& other : directory_->rejected()) {
-      fmt::print(stderr, "warning: passed over {}: {}\n", other.path.string(), other.reason);
+      fmt::print(stderr, "warning: rejected {}: {}\n", other.path.string(), other.reason);
     }
   }
   if (!checkpoint) return;
@@ -116,7 +113,7 @@ void Phase::restore() {
 void Phase::start_trace() {
   ++number_.value;
   if (!options_.trace) return;
-  trace_ = std::make_unique<rota::TraceWriter>(*options_.trace, *loader_, rota::TraceOptions{.comm = &comm_});
+  trace_ = std::make_unique<rota::TraceWriter>(comm_, *options_.trace, *loader_);
   number_.value = trace_->phase();
 }
 

@@ -106,8 +106,8 @@ class Batch {
   [[nodiscard]] Position start() const;
   /// Slots of the global batch, over all ranks, padding included.
   [[nodiscard]] std::int64_t global_size() const;
-  /// Samples of the epoch in the global batch: the same without any exchange, for it counts skipped ones in,
-  /// which other ranks may have.
+  /// Samples in the global batch, skipped ones included. Every rank computes it locally. To divide a loss,
+  /// sum `real()` over ranks instead.
   [[nodiscard]] std::int64_t global_real() const;
 
   /// The sample in each slot, in canonical order: [size]. Of a Mixture, numbered as `join` does; see

@@ -33,7 +33,8 @@ struct Progress {
 /// which takes long. What it throws ends the task as an error.
 using ProgressFunction = std::function<void(const Progress& progress)>;
 
-/// What the files of a dataset are known by, in its fingerprint and when they are read.
+/// What the files of a dataset are known by, in its fingerprint and when they are read. A checkpoint of the
+/// same files known otherwise is refused, as that of another dataset.
 enum class ChangeDetection {
   /// Names and sizes: each file is asked for its size when it is listed, and one that has changed it since
   /// is an error.
@@ -62,9 +63,6 @@ struct CatalogOptions {
   /// Told, on each rank, how far its part of listing and indexing is; null: nobody is. Kept by the catalog,
   /// for when it is opened.
   ProgressFunction progress = {};
-  /// The ranks that make the catalog together, and then open it together: rank 0 alone reads directories, and
-  /// what is found is handed out. Null: this process alone. It is duplicated.
-  const mpi::Communicator* comm = nullptr;
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;
@@ -122,10 +120,14 @@ class Catalog {
   /// with: what it holds is compared with what is there, and what has changed since is listed, and later
   /// indexed, anew.
   ///
-  /// **Collective** over `options.comm`. Blocks on storage. Throws Error{not_found} for a missing path or
+  /// With `comm`, **collective** over it, which is duplicated: its ranks make the catalog together, and then
+  /// open it together. Rank 0 alone reads directories, and the others get what it finds. Without it this
+  /// process does it alone. Blocks on storage. Throws Error{not_found} for a missing path or
   /// nothing there, Error{io} naming an entry that cannot be read, Error{unsupported} for a cycle of symbolic
   /// links, Error{corrupt} for a saved catalog that is damaged.
   explicit Catalog(const std::filesystem::path& path, const CatalogOptions& options = {});
+  Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
+          const CatalogOptions& options = {});
 
   /// The files that `manifest` lists, in its order: a path on each line, or a JSON object on each with a
   /// string `path` and, if it likes, a number `samples`, which the file must then have. Paths are relative to
@@ -134,18 +136,19 @@ class Catalog {
   /// regular file, such as a pipe, which could not be read again, and naming a line that is wrong, or has the
   /// path of another; Error{io} naming a path that is no regular file, where changes are detected by size.
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
+  static Catalog from_manifest(const mpi::Communicator& comm, const std::filesystem::path& manifest,
+                               const CatalogOptions& options = {});
 
   /// Files whose names are computed from `pattern`, a path with the fields `{index}`, `{index:08}` (filled up
   /// with zeros to 8 digits), `{folder}`, `{total}` (of files), and `{{`, `}}` for braces, as in
   /// "train/{folder:02}/img_{index:08}_of_{total}.npz". How many files there are is never guessed: it is
   /// PatternOptions::files, or stands in their names. No directory is listed: up to 10,000 names of one are
   /// looked at for {total}, and for the text of an error. Names take no memory. Their order is by index;
-  /// where each folder counts anew, by folder, then by index. ChangeDetection is names, whatever `options`
-  /// say, and neither is there anything to place. The fingerprint is of the pattern and its numbers, and not
-  /// that of the same files listed. Formats that look into files ask each for its size, and so make a table
-  /// of them.
+  /// where each folder counts anew, by folder, then by index. Changes are detected by name, whatever
+  /// `options` say. The fingerprint is of the pattern and its numbers, and not that of the same files listed.
+  /// Formats that look into files ask each for its size, and so make a table of them.
   ///
-  /// The first and the last file are asked for, and one at random in each of k equal turn_ranges of the
+  /// The first and the last file are asked for, and one at random in each of k equal parts of the
   /// others, k = ceil(log(1 - confidence) / log(1 - missing_fraction)), but at least 200; all files, where
   /// there are no more. So files that are missing one behind the other are noticed for certain from 2 / k of
   /// all on, or 1 %; others as PatternOptions say. One that is missing and was not asked for is an error when
@@ -156,6 +159,8 @@ class Catalog {
   /// missing, Error{io} where they are forbidden or unreachable.
   static Catalog from_pattern(const std::string& pattern, const PatternOptions& pattern_options = {},
                               const CatalogOptions& options = {});
+  static Catalog from_pattern(const mpi::Communicator& comm, const std::string& pattern,
+                              const PatternOptions& pattern_options = {}, const CatalogOptions& options = {});
 
   Catalog(const Catalog&) = default;
   Catalog& operator=(const Catalog&) = default;

@@ -85,8 +85,7 @@ class Checkpoint {
   /// The same of worker `worker`, where this rank had `workers` workers then, too.
   [[nodiscard]] std::optional<std::string> worker_blob(std::string_view name, int worker, int workers,
                                                        const World& world) const;
-  /// The blobs of ranks and of workers that a world of `world_size` ranks with `workers` workers each gets
-  /// nothing of.
+  /// Rank and worker blobs that are lost when restoring with this world size and number of workers.
   [[nodiscard]] std::vector<BlobInfo> dropped(int world_size, int workers = 0) const;
 
  private:

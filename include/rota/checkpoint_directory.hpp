@@ -38,9 +38,9 @@ enum class Writer {
 struct CheckpointPolicy {
   std::int64_t keep_last = 2;   ///< the newest ones; at least 1
   std::int64_t keep_every = 0;  ///< and those whose serial it divides, for ever; 0: none
-  /// After which a rank that does not arrive makes the others fail; zero: never. It must exceed the longest
-  /// phase on any rank, such as rank 0's allotting of the file, or a rank's writing of its rows: a rank that
-  /// is merely late counts as missing.
+  /// How long the other ranks wait for a rank. When it is over they throw Error{timeout}. 0 = wait for ever.
+  /// It must exceed the longest phase on any rank, such as rank 0's allotting of the file, or a rank's
+  /// writing of its rows: a rank that is merely late counts as missing.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   Writer writer = Writer::direct;
 

@@ -17,6 +17,9 @@
 
 namespace rota {
 
+namespace mpi {
+class Communicator;
+}
 namespace internal {
 class LoaderAccess;
 }
@@ -34,22 +37,28 @@ struct BatchSlot {
 /// One that was moved from throws Error{invalid_argument} from every method, one in a forked child
 /// Error{unsupported}.
 ///
-/// Where bad samples are skipped, `next` is **collective** over BadSamples::comm. It waits for
-/// none of its ranks but those that are more than a step behind, and no longer than BadSamples::deadline.
+/// Where bad samples are skipped, and ranks made their loaders together, `next` is **collective**. It waits
+/// for no rank but those that are more than a step behind, and no longer than BadSamples::deadline.
 /// When that is over it throws Error{timeout} that names the missing ranks, now and from then on: end the
 /// job. What it throws on one rank for that rank's own batch, it throws on the others one step later, as an
 /// Error that names the rank; they may call again, too.
 class Loader {
  public:
-  /// Starts the workers. `source`, options that define the order and `world.size` must be the same on all
-  /// ranks, else samples are repeated or missed; see require_same in resume.hpp. Throws
-  /// Error{invalid_argument} from `options.validate()`, `world.validate()`, for a null source, and for an
-  /// order that needs all shared files at all times (not Shuffle::none or within, or interleave 0);
+  /// For all ranks of `comm` together, which is duplicated: this one reads the slice comm.world() of each
+  /// batch. **Collective.** Starts the workers. Throws on all ranks what it throws on one:
+  /// Error{mismatch}, with both values, where datasets or options differ, but for the number of workers, what
+  /// is read ahead and functions; Error{invalid_argument} from `options.validate()`, for a null source, and
+  /// for an order that needs all shared files at all times (not Shuffle::none or within, or interleave 0);
   /// Error{callback} for a size, fields or shard lengths of the source's own that cannot be; Error{io} where
-  /// the system starts no more threads; and what Source::pin throws.
-  Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world);
+  /// the system starts no more threads; and Error{unsupported} where its samples lie all over shared files.
+  Loader(const mpi::Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options = {});
   /// Over several datasets. The same, and Error{invalid_argument} from `mixture.validate()` and for fields
   /// that differ.
+  Loader(const mpi::Communicator& comm, const Mixture& mixture, LoaderOptions options = {});
+  /// For one place of a world, without any communication. Nobody looks whether all ranks have the same
+  /// dataset and options; where they have not, samples are repeated or missed. Throws the same, and
+  /// Error{invalid_argument} from `world.validate()`.
+  Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world);
   Loader(const Mixture& mixture, LoaderOptions options, World world);
   /// The same for a process that is alone. Error{invalid_argument} where MPI runs more than one rank: each
   /// would read everything. Where that is wanted, pass World{}.
@@ -91,11 +100,12 @@ class Loader {
   /// Goes on from the same position in another world; no file, no communication. Throws as `world.validate()`
   /// does.
   void rescale(World world);
-  /// The same where bad samples are skipped, and other ranks count them together from here on.
-  /// **Collective** over `comm`, which is duplicated: over those that stay, and those that join with a loader
-  /// made without BadSamples::comm. Those that leave end their loaders at this step; what they have listed
-  /// leaves with them. The count goes on.
-  void rescale(World world, const mpi::Communicator& comm);
+  /// The same for the ranks of `comm` together, which is duplicated: those that stay, and those that join
+  /// with a loader made for a place of the world before, and sought to this position. **Collective.** They
+  /// count bad samples together from this step on. Those that leave end their loaders at this step; what they
+  /// have listed leaves with them. The count goes on. Throws Error{mismatch} as the constructor does, and for
+  /// other positions.
+  void rescale(const mpi::Communicator& comm);
   /// Goes on with another global batch size, which every rank must set at the same step.
   /// Throws Error{invalid_argument} unless it is 1 to 2^31 - 1.
   void set_global_batch_size(std::int64_t size);

@@ -19,10 +19,6 @@
 
 namespace rota {
 
-namespace mpi {
-class Communicator;
-}
-
 /// One dataset of a mixture.
 struct WeightedSource {
   std::shared_ptr<const Source> source = nullptr;
@@ -61,15 +57,12 @@ struct BadSamples {
   /// stays marked as padding, and is neither counted nor listed.
   OnBadSample policy = OnBadSample::fail;
   /// Of OnBadSample::skip: once more than so many are skipped in the whole run, `next()` throws
-  /// Error{corrupt}: on all ranks of `comm`, at the same step, the one after. Not below 0; the same on all
-  /// ranks.
+  /// Error{corrupt}. Ranks that make their loaders together (Loader(comm, ...)) count together: all throw at
+  /// the same step, the one after. Otherwise each process counts what it skips itself. Not below 0.
   std::int64_t max_skipped = 1000;
-  /// Of OnBadSample::skip: the ranks that count together, one for each place in the loader's world. It is
-  /// duplicated when the loader is made, which is then **collective** over it, as `next()` is. Null: this
-  /// process counts what it skips itself.
-  const mpi::Communicator* comm = nullptr;
-  /// How long `next()` waits for another rank of `comm`. When it is over, it throws Error{timeout} that names
-  /// the missing ranks. It must exceed the longest time between two steps of any rank; 0: wait for ever.
+  /// How long `next()` waits for another rank that counts with this one. When it is over, it throws
+  /// Error{timeout} that names the missing ranks. It must exceed the longest time between two steps of any
+  /// rank; 0: wait for ever.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   /// A read of the source that throws Error{io} is done again, sample by sample, up to so many times; 0 to
   /// 100.
@@ -158,7 +151,7 @@ struct LoaderStats {
   double wait_seconds = 0;         ///< in which next() had to wait for data
   std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now
   std::int64_t retries = 0;        ///< reads that were done again after an I/O error
-  Fetched fetched = {};            ///< by this rank into memory that its node shares (Source::is_shared)
+  Fetched fetched = {};  ///< by this rank into memory that its node shares (CatalogOptions::share_files)
   std::vector<WorkerStats> workers = {};
 };
 

@@ -25,7 +25,7 @@ World world(MPI_Comm comm);
 
 /// A duplicate of the caller's communicator, with errors returned instead of fatal, freed on destruction
 /// (before MPI_Finalize). A default-made one is a world of one process that needs no MPI at all. Move-only;
-/// one thread.
+/// one thread. Functions that take one are **collective** over it: all its ranks call them together.
 class Communicator {
  public:
   Communicator() noexcept = default;
@@ -35,16 +35,23 @@ class Communicator {
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
 
+  /// Which slice of the data belongs to this process: number rank() of size(), unless `data_parallel` made
+  /// the communicator.
   [[nodiscard]] World world() const noexcept { return world_; }
-  [[nodiscard]] int rank() const noexcept { return world_.rank; }
-  [[nodiscard]] int size() const noexcept { return world_.size; }
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
   /// MPI_COMM_NULL for a world of one that needs no MPI.
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
+  /// **Collective.** Another one of the same ranks, with the same world().
+  [[nodiscard]] Communicator duplicate() const;
   /// Forgets the communicator without freeing it: operations that will never end are under way on it.
   void abandon() noexcept { comm_ = MPI_COMM_NULL; }
 
  private:
+  friend Communicator data_parallel(const Communicator& comm, int rank);
   MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  int size_ = 1;
   World world_;
 };
 
@@ -71,11 +78,13 @@ void max(const Communicator& comm, std::span<std::int64_t> values);
 /// **Collective.** Every rank's `value`, in order of rank, on every rank.
 std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
 
-/// **Collective.** The place of a process whose data-parallel rank is `rank`: its replicas are those that say
-/// the same, numbered in the order of `comm`. Under the usual numbering with tensor parallel ranks innermost
-/// and pipeline stages outermost, `rank` is comm.rank() / tensor % data. Throws Error{invalid_argument} on
-/// all ranks unless each of 0 to some highest is said, and all equally often.
-World data_parallel(const Communicator& comm, int rank);
+/// **Collective.** A duplicate of `comm` for tensor, pipeline or context parallel training: processes that
+/// say the same data-parallel `rank` are replicas, and get the same slice of the data. Its `world()` is that
+/// rank, the number of different ones, and this process's number among its replicas, in the order of `comm`.
+/// Under the usual numbering with tensor parallel ranks innermost and pipeline stages outermost, `rank` is
+/// comm.rank() / tensor % data. Throws Error{invalid_argument} on all ranks unless each of 0 to some highest
+/// is said, and all equally often.
+Communicator data_parallel(const Communicator& comm, int rank);
 
 /// What MPI is asked for: calls from one thread, the main one, or from any.
 enum class ThreadLevel { funneled, multiple };

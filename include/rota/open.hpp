@@ -12,11 +12,16 @@
 
 namespace rota {
 
+namespace mpi {
+class Communicator;
+}
+
 /// Each file of `catalog` is one sample with one ragged field `data` of bytes. Throws Error{corrupt} where a
 /// file that is read has changed its size since it was listed.
 ///
 /// Every function here that takes a catalog is **collective** over the ranks that made it; looking into files
-/// is shared out over them. Those that take a path open Catalog(path), for this process alone.
+/// is shared out over them. Those that take a path open Catalog(path), for this process alone, or
+/// Catalog(comm, path).
 std::shared_ptr<const Source> open_files(const Catalog& catalog);
 std::shared_ptr<const Source> open_files(const std::filesystem::path& path);
 
@@ -79,10 +84,10 @@ struct TarOptions {
 /// ragged field of bytes. Members that are no regular files, without a dot, or named `__...__` are passed
 /// over. Long names by GNU's and the pax extensions. Files compressed as a whole by gzip or zstd, known by
 /// how they begin, are unpacked once to be indexed, and again in memory that the ranks of a node share when
-/// they are read (Source::is_shared). Two blocks of zeros end a file, or one that is its last: what follows
-/// is passed over, as GNU tar does, but another archive is an error. The fingerprint covers relative names,
-/// sizes and numbers of samples. Throws as open_tfrecord does; Error{corrupt} also for a file without its
-/// end, for one block of zeros with something behind, and where a sample has an extension twice;
+/// they are read (CatalogOptions::share_files). Two blocks of zeros end a file, or one that is its last: what
+/// follows is passed over, as GNU tar does, but another archive is an error. The fingerprint covers relative
+/// names, sizes and numbers of samples. Throws as open_tfrecord does; Error{corrupt} also for a file without
+/// its end, for one block of zeros with something behind, and where a sample has an extension twice;
 /// Error{invalid_argument} for a sample with an extension that is no field, where `fields` is empty;
 /// Error{unsupported} for files that are compressed in other ways.
 std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options = {});
@@ -195,5 +200,7 @@ std::string find_format(const Catalog& catalog);
 /// files, and for an unknown format.
 std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format = "auto");
 std::shared_ptr<const Source> open(const std::filesystem::path& path, const std::string& format = "auto");
+std::shared_ptr<const Source> open(const mpi::Communicator& comm, const std::filesystem::path& path,
+                                   const std::string& format = "auto");
 
 }  // namespace rota

@@ -15,7 +15,7 @@ namespace mpi {
 class Communicator;
 }
 
-/// How documents are packed. All but `comm` and `threads` makes the dataset, and must be the same on resume.
+/// How documents are packed. All but `threads` makes the dataset, and must be the same on resume.
 struct PackOptions {
   std::int64_t length = 2048;  ///< tokens in a sequence: 1 to 2^31 - 1
   /// Tokens put before and after every document, empty ones included; they belong to their document.
@@ -25,9 +25,7 @@ struct PackOptions {
   std::uint64_t seed = 0;         ///< of the order of documents, which is one for the whole run
   bool shuffle_documents = true;  ///< else documents stand as they do in their source
   std::string field = {};         ///< that holds the tokens; empty: the only ragged one of integers
-  /// The ranks that pack together, this process alone where there is none; not kept.
-  const mpi::Communicator* comm = nullptr;
-  int threads = 8;  ///< of each rank, up to 4,096, that ask for the lengths of documents
+  int threads = 8;                ///< of each rank, up to 4,096, that ask for the lengths of documents
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -52,12 +50,15 @@ struct PackOptions {
 /// each document, by several threads. The fingerprint is of that of `documents`, the options and the number
 /// of tokens; `where` names the first document of a sequence.
 ///
-/// **Collective** over `options.comm`, of which all ranks give the same. Throws on all ranks what it throws
-/// on one: as `options.validate()` and Source::rows do; Error{invalid_argument} for null `documents`, a token
-/// that the type of the field does not hold, a field that is not one of integers and ragged, or where it is
-/// not clear which, and for documents or options that differ from rank to rank; Error{not_found} for a field
-/// that there is not, Error{out_of_range} for more than 2^62 tokens, Error{callback} for a size or fields
-/// that cannot be, and Error{io} where there is no memory for where documents end.
+/// Ranks that pack together share this work, and the memory on each node: **collective** over `comm`, which
+/// is not kept. Without it each process does it all. Throws on all ranks what it throws on one: as
+/// `options.validate()` and Source::rows do; Error{invalid_argument} for null `documents`, a token that the
+/// type of the field does not hold, a field that is not one of integers and ragged, or where it is not clear
+/// which, Error{mismatch} for documents or options that differ from rank to rank; Error{not_found} for a
+/// field that there is not, Error{out_of_range} for more than 2^62 tokens, Error{callback} for a size or
+/// fields that cannot be, and Error{io} where there is no memory for where documents end.
+std::shared_ptr<const Source> pack(const mpi::Communicator& comm, std::shared_ptr<const Source> documents,
+                                   const PackOptions& options);
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options);
 
 }  // namespace rota

@@ -7,7 +7,6 @@
 
 #include "rota/checkpoint.hpp"
 #include "rota/loader.hpp"
-#include "rota/mpi.hpp"
 
 namespace rota {
 
@@ -30,7 +29,7 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
 /// mixture. The same on all ranks after the same step. Not collective.
 ///
 /// It has the number of samples that were skipped, as all ranks know it: without those of the last step; and
-/// where ranks do not count together (BadSamples::comm), without those since the loader was made or restored.
+/// where ranks do not count together (see BadSamples), without those since the loader was made or restored.
 /// Not in it is their list: see Loader::skipped.
 std::string state(const Loader& loader);
 
@@ -44,10 +43,5 @@ void restore(Loader& loader, std::string_view state);
 /// What the checkpoint's loader, or StreamLoader, was: dataset, order, options and position, in one line for
 /// people. Throws Error{not_found}, Error{corrupt}, and Error{unsupported} for a state of a newer version.
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name = "main");
-
-/// **Collective.** Throws Error{mismatch} on all ranks, with both values, unless their loaders have the same
-/// dataset, options and position, and the ranks of `comm` are the loaders' world; numbers of workers may
-/// differ. To be called once, when the loader is made.
-void require_same(const Loader& loader, const mpi::Communicator& comm);
 
 }  // namespace rota

@@ -18,7 +18,7 @@
 #include "rota/catalog.hpp"  // which files there are
 #include "rota/packing.hpp"  // documents as sequences of one length
 #include "rota/source.hpp"   // a source of your own; join, split
-#include "rota/windows.hpp"  // turn_ranges of a time axis
+#include "rota/windows.hpp"  // stretches of a time axis
 #include "rota/worker.hpp"   // what a worker's own source is told
 
 // What cannot be indexed.

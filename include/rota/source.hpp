@@ -17,6 +17,10 @@
 
 namespace rota {
 
+namespace internal {
+class NodeFiles;
+}
+
 /// One named tensor of a sample. A fixed field has `shape` in every sample ({} is a scalar). A ragged one has
 /// [rows, shape...], where the number of rows differs from sample to sample.
 ///
@@ -89,13 +93,6 @@ struct SampleRows {
   std::byte* to = nullptr;
 };
 
-/// Samples [begin, end).
-struct SampleRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  friend bool operator==(const SampleRange&, const SampleRange&) = default;
-};
-
 /// What was fetched into shared memory: unpacked, or copied.
 struct Fetched {
   std::int64_t files = 0;
@@ -129,7 +126,7 @@ class Source {
   /// order. Blocks on storage. Any thread. Throws Error{out_of_range} for an id >= size(), Error{io},
   /// Error{corrupt} naming file and byte offset; `out` is then unspecified. A Loader reads again, sample by
   /// sample, to find out which it was: Error{corrupt} is for what will never be read, and may be skipped,
-  /// Error{io} for what may be read at the next try (see bad_samples.hpp).
+  /// Error{io} for what may be read at the next try (see BadSamples).
   virtual void read(std::span<const SampleId> ids, const BatchView& out) const = 0;
 
   /// Reads parts of samples: rows of ragged field `field`, each straight into the memory where it belongs.
@@ -143,19 +140,6 @@ class Source {
   /// that thread only, in which it also ends; all else is asked of this one, which outlives it. Any thread.
   /// What it throws reaches Loader::next as a failed read does.
   [[nodiscard]] virtual std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const;
-
-  /// Whether files are fetched into memory that the ranks of a node share, to be read from there; a Loader
-  /// then says which are needed, and takes only orders that need few of them at a time.
-  [[nodiscard]] virtual bool is_shared() const { return false; }
-
-  /// Keeps the files of `samples` in shared memory, once they are there, for as long as what this returns is
-  /// kept; where it `reads` them, they are fetched in the background, too. Files that all ranks of the node
-  /// have kept and let go are dropped. Does not block. Any thread. Throws Error{out_of_range} for samples
-  /// that there are not, Error{unsupported} where a range of samples lies all over the files (split, pack).
-  [[nodiscard]] virtual std::shared_ptr<const void> pin(SampleRange samples, bool reads) const;
-
-  /// What this process has fetched into shared memory so far. Any thread.
-  [[nodiscard]] virtual Fetched fetched() const { return {}; }
 
   /// What this dataset is, the same on all ranks: a checkpoint of another is refused. By default, a digest of
   /// size() and fields(); a source that knows more (names, sizes) adds it.
@@ -172,12 +156,49 @@ class Source {
   /// Lengths of `shards` logical shards that suit this source, in order, with sum size(); empty for equal
   /// ones.
   [[nodiscard]] virtual std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;
+
+  /// For rota's own sources: the files that the ranks of a node share in memory; null where there are none.
+  [[nodiscard]] virtual const internal::NodeFiles* node_files() const { return nullptr; }
+};
+
+/// A source made of another one: it forwards everything, and your own overrides what it changes. Lines in
+/// lower case, say: override `read` and `wrap`. Only `read_rows` is not forwarded, for it would miss what
+/// `read` changes: it calls `read`, and copies.
+///
+/// Files that ranks share in memory stay shared. One of another size does not forward `part_sizes` and
+/// `shard_lengths`, and cannot be read where files are shared in memory, as `split` cannot. One with other
+/// content overrides `fingerprint`, so that a checkpoint of the other is refused.
+class SourceAdaptor : public Source {
+ public:
+  /// Throws Error{invalid_argument} for no source (a null pointer).
+  explicit SourceAdaptor(std::shared_ptr<const Source> inner);
+  ~SourceAdaptor() override;
+
+  [[nodiscard]] std::int64_t size() const override { return inner_->size(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return inner_->fields(); }
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override;
+  void read(std::span<const SampleId> ids, const BatchView& out) const override { inner_->read(ids, out); }
+  /// `wrap` of what the inner source makes; null where it makes nothing.
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override;
+  [[nodiscard]] Fingerprint fingerprint() const override { return inner_->fingerprint(); }
+  [[nodiscard]] std::string where(SampleId id) const override { return inner_->where(id); }
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override;
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override;
+  [[nodiscard]] const internal::NodeFiles* node_files() const override;
+
+ protected:
+  [[nodiscard]] const Source& inner() const noexcept { return *inner_; }
+  /// The same adaptor around `inner`, an instance of its source for one worker.
+  [[nodiscard]] virtual std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const = 0;
+
+ private:
+  std::shared_ptr<const Source> inner_;
+  std::unique_ptr<const internal::NodeFiles> scattered_;  // of one of another size
 };
 
 /// Throws Error{out_of_range} unless every id is in [0, source.size()).
 void check_ids(const Source& source, std::span<const SampleId> ids);
 void check_ids(const Source& source, std::span<const SampleRows> wanted);
-void check_ids(const Source& source, SampleRange samples);
 /// Throws Error{out_of_range} unless `wanted` are some of the `rows` rows that its sample has.
 void check_rows(const SampleRows& wanted, std::int64_t rows);
 

@@ -147,7 +147,7 @@ class StreamSource {
   /// The fields of every sample, in declared order; the same for the life of the source.
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
 
-  /// L, fixed for a run: 1 to 2^24. Collectives own whole shards: with fewer than ranks x workers some have
+  /// L, fixed for a run: 1 to 2^24. Ranks own whole shards: with fewer than ranks x workers some have
   /// nothing to do. What takes a source asks it once for fields, shards and cursor numbers, and throws
   /// Error{callback} for those that cannot be.
   [[nodiscard]] virtual std::int64_t shards() const = 0;
@@ -184,9 +184,9 @@ class StreamSource {
 /// The samples of an indexed source, in order of their ids: shard s has those that the source's own
 /// `shard_lengths` give it, else an equal share. Input i is the shard's sample i; a cursor is that number.
 /// Samples of up to 8 KiB are read a few at a time, in memory of 16 KiB a shard and 4 MiB in all. Shards take
-/// turns, so that of a source whose files are shared in memory (Source::is_shared) all are wanted at a time.
-/// Throws Error{invalid_argument} for no source and unless `shards` is 1 to 2^24, Error{callback} for a size,
-/// fields or shard lengths that cannot be.
+/// turns, so that of a source whose files are shared in memory (CatalogOptions::share_files) all are wanted
+/// at a time. Throws Error{invalid_argument} for no source and unless `shards` is 1 to 2^24, Error{callback}
+/// for a size, fields or shard lengths that cannot be.
 std::shared_ptr<const StreamSource> as_stream(std::shared_ptr<const Source> source, std::int64_t shards);
 
 // ---- transforms ----

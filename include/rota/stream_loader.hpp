@@ -78,9 +78,6 @@ struct StreamLoaderOptions {
   /// silence of a dispatched source; 0: wait for ever.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   Allocator allocator = {};
-  /// The ranks that share the data; it is duplicated. Null: this process alone, which is an error where MPI
-  /// runs several: a default-made Communicator says that each is to read everything.
-  const mpi::Communicator* comm = nullptr;
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -150,13 +147,18 @@ class StreamBatch {
 /// Error{unsupported}.
 class StreamLoader {
  public:
-  /// **Collective** over `options.comm`. Starts the workers. Throws on all ranks: Error{invalid_argument}
-  /// from `options.validate()`, for no source or one without shards or cursor numbers, and for no `comm`
-  /// where MPI runs more than one rank, Error{mismatch} where ranks have different sources or epochs, and
-  /// what the source throws when asked what is in its shards.
+  /// For all ranks of `comm` together, which is duplicated: **collective**. Starts the workers. Throws on all
+  /// ranks: Error{invalid_argument} from `options.validate()`, for no source or one without shards or cursor
+  /// numbers, Error{mismatch} where ranks have different sources or epochs, Error{unsupported} for replicas
+  /// (mpi::data_parallel), and what the source throws when asked what is in its shards.
+  StreamLoader(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
+               StreamLoaderOptions options = {});
+  /// For this process alone. Throws besides Error{invalid_argument} where MPI runs more than one rank: each
+  /// would read everything. Where that is wanted, pass a default-made Communicator.
   explicit StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
   /// **Collective.** The same for a source that rank 0 alone reads. Throws besides Error{invalid_argument}
   /// for a source of more than one shard, and Error{mismatch} where ranks have different shards or splits.
+  StreamLoader(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options = {});
   explicit StreamLoader(const Dispatch& dispatch, StreamLoaderOptions options = {});
   /// Waits for reads that are under way, and for no other rank. In the midst of a run some ranks may have
   /// begun to agree on a step that none will take: the communicator is then kept until MPI ends.
@@ -179,7 +181,6 @@ class StreamLoader {
   [[nodiscard]] int owner(ShardId shard) const;
 
   [[nodiscard]] World world() const;
-  /// As given, but without the communicator.
   [[nodiscard]] const StreamLoaderOptions& options() const;
   /// Of what is dispatched, one that is only to be asked what it is: its `open` throws Error{unsupported}.
   [[nodiscard]] const StreamSource& source() const;

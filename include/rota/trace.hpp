@@ -21,10 +21,8 @@ class LineWriter;
 
 /// Which files a trace is written to.
 struct TraceOptions {
-  /// The ranks of the run, replicas included. Null: this process alone.
-  const mpi::Communicator* comm = nullptr;
   /// The number of this phase, the same on all ranks and above those before. Nothing: the next that the
-  /// directory does not have, which rank 0 of `comm` looks up.
+  /// directory does not have, which rank 0 looks up.
   std::optional<std::int64_t> phase = std::nullopt;
 };
 
@@ -42,9 +40,14 @@ struct TraceOptions {
 class TraceWriter {
  public:
   /// Creates the directory, if need be, and this rank's file in it, which begins where the loader stands.
-  /// **Collective** over `options.comm`, where all ranks throw the same. Throws Error{invalid_argument} for a
-  /// loader of several ranks with neither `comm` nor `phase`, and for a phase below 0; Error{io} where the
-  /// file cannot be created, or is there.
+  /// **Collective** over `comm`, the ranks of the run, replicas included: all throw the same. Throws
+  /// Error{invalid_argument} for a phase below 0, Error{io} where the file cannot be created, or is there.
+  TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory, const Loader& loader,
+              const TraceOptions& options = {});
+  TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
+              const StreamLoader& loader, const TraceOptions& options = {});
+  /// The same without communication. Throws besides Error{invalid_argument} for a loader of several ranks
+  /// without `options.phase`.
   TraceWriter(const std::filesystem::path& directory, const Loader& loader, const TraceOptions& options = {});
   TraceWriter(const std::filesystem::path& directory, const StreamLoader& loader,
               const TraceOptions& options = {});

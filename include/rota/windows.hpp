@@ -1,6 +1,6 @@
 #pragma once
 
-// Samples that are turn_ranges of a time axis, which may overlap without lying on disk more than once. Next:
+// Samples that are stretches of a time axis, which may overlap without lying on disk more than once. Next:
 // stream.hpp.
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rota {
 
-/// Which turn_ranges of rows are samples.
+/// Which stretches of rows are samples.
 struct WindowOptions {
   std::int64_t length = 0;  ///< rows in a window, 1 or more
   std::int64_t stride = 1;  ///< rows from where one window begins to where the next does, 1 or more

@@ -9,6 +9,7 @@
 #include "catalog/generated.hpp"
 #include "catalog/saved.hpp"
 #include "catalog/serialize.hpp"
+#include "mpi/same.hpp"
 #include "rota/error.hpp"
 #include "storage/descriptor.hpp"
 
@@ -40,16 +41,12 @@ struct OpenPlan {
   }
 };
 
-// What is to be opened must be the same on all ranks, although rank 0 alone looks for it.
-void require_same_path(const OpenContext& context, const std::string& path) {
-  const std::string first = mpi::broadcast(context.nodes.all(), path);
-  mpi::together(context.nodes.all(), "open a dataset", [&] {
-    if (path == first) return;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("open a dataset with all ranks: rank 0 gives \"{}\", this rank \"{}\"; give all "
-                            "the same path, or open it without a communicator",
-                            first, path));
-  });
+// The ranks that open `path` together: the same on all of them, although rank 0 alone looks for it.
+std::shared_ptr<const OpenContext> begin_to_open(const mpi::Communicator& comm, const std::string& path,
+                                                 const CatalogOptions& options) {
+  auto context = std::make_shared<const OpenContext>(comm, options);
+  mpi::require_same(comm, "open a dataset", fmt::format("the path \"{}\"", path));
+  return context;
 }
 
 }  // namespace
@@ -73,9 +70,12 @@ struct Catalog::Contents {
 
 Catalog::Catalog(std::shared_ptr<const Contents> contents) : contents_(std::move(contents)) {}
 
-Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& options) {
-  const auto context = std::make_shared<const internal::OpenContext>(options);
-  internal::require_same_path(*context, path.native());
+Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& options)
+    : Catalog(mpi::Communicator(), path, options) {}
+
+Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
+                 const CatalogOptions& options) {
+  const auto context = internal::begin_to_open(comm, path.native(), options);
   internal::SavedCatalog saved;  // on rank 0
   const internal::OpenPlan plan = internal::made_on_first_rank(*context, "open a dataset", [&] {
     if (!internal::is_saved_catalog(path.native())) {
@@ -100,8 +100,12 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
 }
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
-  const auto context = std::make_shared<const internal::OpenContext>(options);
-  internal::require_same_path(*context, manifest.native());
+  return from_manifest(mpi::Communicator(), manifest, options);
+}
+
+Catalog Catalog::from_manifest(const mpi::Communicator& comm, const std::filesystem::path& manifest,
+                               const CatalogOptions& options) {
+  const auto context = internal::begin_to_open(comm, manifest.native(), options);
   const auto origin = internal::made_on_first_rank(*context, "open a manifest", [&] {
     return internal::Origin{.kind = internal::Origin::Kind::manifest,
                             .path = internal::absolute_or_empty(manifest)};
@@ -114,8 +118,12 @@ Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const Cata
 
 Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& pattern_options,
                               const CatalogOptions& options) {
-  const auto context = std::make_shared<const internal::OpenContext>(options);
-  internal::require_same_path(*context, pattern);
+  return from_pattern(mpi::Communicator(), pattern, pattern_options, options);
+}
+
+Catalog Catalog::from_pattern(const mpi::Communicator& comm, const std::string& pattern,
+                              const PatternOptions& pattern_options, const CatalogOptions& options) {
+  const auto context = internal::begin_to_open(comm, pattern, options);
   const auto origin = internal::made_on_first_rank(*context, "make a catalog of a pattern", [&] {
     return internal::Origin{.path = internal::absolute_or_empty(pattern)};
   });

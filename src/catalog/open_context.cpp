@@ -9,9 +9,8 @@
 
 namespace rota::internal {
 
-OpenContext::OpenContext(const CatalogOptions& how) : options(how) {
-  if (how.comm != nullptr) nodes = mpi::Nodes(*how.comm);
-  options.comm = nullptr;
+OpenContext::OpenContext(const mpi::Communicator& comm, const CatalogOptions& how)
+    : options(how), nodes(comm) {
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
   struct {
     ChangeDetection change_detection;

@@ -15,10 +15,10 @@ namespace rota::internal {
 
 /// The ranks that open a dataset together, with how many threads each, and whom they tell.
 struct OpenContext {
-  /// **Collective** over `how.comm`. Throws as how.validate() does.
-  explicit OpenContext(const CatalogOptions& how);
+  /// **Collective.** Throws as how.validate() does.
+  OpenContext(const mpi::Communicator& comm, const CatalogOptions& how);
 
-  CatalogOptions options;  ///< without the communicator
+  CatalogOptions options;
   mpi::Nodes nodes;
 
   /// **Collective.** What `make` returns on rank 0, on all. Throws on all what it throws.

@@ -23,12 +23,12 @@ struct ProbeOptions {
   }
 };
 
-/// Items of [0, n): the first, the last, and one at random of each of so many equal turn_ranges between them.
-/// Such a sample meets a contiguous hole as long as two turn_ranges for certain. It meets a scattered hole at
+/// Items of [0, n): the first, the last, and one at random of each of so many equal parts between them.
+/// Such a sample meets a contiguous hole as long as two parts for certain. It meets a scattered hole at
 /// least as probably as one that is drawn at random with replacement. *Immutable.*
 class StratifiedSample {
  public:
-  /// As many turn_ranges as `options` take, and at least 200, which is enough for a contiguous hole of 1 %.
+  /// As many parts as `options` take, and at least 200, which is enough for a contiguous hole of 1 %.
   /// All items, where there are no more than that.
   StratifiedSample(std::int64_t items, const ProbeOptions& options) noexcept;
 

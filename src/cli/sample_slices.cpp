@@ -50,12 +50,12 @@ void SampleAuditor::check_slot(const Step& step, const Slice& slice, std::size_t
         fmt::format("sample {} is said to be of dataset {}, and is of {}", id, slice.batch->datasets[i],
                     dataset - datasets_.data()));
   }
-  const SlotKind mark = slice.batch->kinds[i];
-  if (mark != SlotKind::skipped) check_content(step, slice, i);
-  if (mark == SlotKind::pad || !counts) return;
+  const SlotKind kind = slice.batch->kinds[i];
+  if (kind != SlotKind::skipped) check_content(step, slice, i);
+  if (kind == SlotKind::pad || !counts) return;
   ++report_.samples;
   ++phase().samples;
-  if (mark == SlotKind::skipped) ++report_.skipped;
+  if (kind == SlotKind::skipped) ++report_.skipped;
   const std::int64_t epoch = epoch_of(step, slice, i);
   if (slice.batch->epochs[i] != epoch) {
     add(ProblemKind::range, step, slice.rank,
@@ -164,10 +164,10 @@ void SampleAuditor::assemble(const Step& step) {
   }
   canonical_ = {};
   for (const Entry& entry : entries) {
-    const SlotKind mark = entry.batch->kinds[entry.i];
+    const SlotKind kind = entry.batch->kinds[entry.i];
     canonical_.ids.push_back(entry.batch->ids[entry.i]);
-    canonical_.kinds.push_back(mark);
-    canonical_.digests.push_back(mark == SlotKind::skipped ? 0 : entry.batch->digests[entry.i]);
+    canonical_.kinds.push_back(kind);
+    canonical_.digests.push_back(kind == SlotKind::skipped ? 0 : entry.batch->digests[entry.i]);
   }
 }
 

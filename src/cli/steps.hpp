@@ -35,7 +35,7 @@ struct Step {
   [[nodiscard]] bool is_complete() const noexcept;
 };
 
-/// Walks through the steps of one phase, all ranks side by side. Collectives are matched by the numbers of
+/// Walks through the steps of one phase, all ranks side by side. Ranks are matched by the numbers of
 /// their steps, so that one record too few or too many does not shift all that follows. *One thread.*
 class PhaseSteps {
  public:

@@ -30,7 +30,7 @@ void StreamAuditor::check(const Step& step, bool counts, bool moves) {
   if (moves && samples == 0) add(ProblemKind::size, step, -1, "there is no sample in it");
 }
 
-// Collectives own whole shards, for as long as the epoch and the phase last, unless they are dispatched to by
+// Ranks own whole shards, for as long as the epoch and the phase last, unless they are dispatched to by
 // sample.
 void StreamAuditor::check_owner(const Step& step, const Slice& slice) {
   if (start_.split == Split::by_sample) return;

@@ -27,7 +27,8 @@ using RawSink = std::function<bool(std::span<const std::byte> raw)>;
 /// are some inside. Throws Error{corrupt} naming the file and a byte of it, Error{io}.
 void decompress(const RecordFile& file, Compression compression, const RawSink& sink);
 
-/// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `unpack` does.
+/// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `decompress`
+/// does.
 std::string decompress_head(const RecordFile& file, Compression compression, std::size_t bytes);
 
 }  // namespace rota::internal

@@ -51,7 +51,7 @@ class OneCall {
 };
 
 // How many bytes of `next` are the last ones of `before`, which does not begin behind it.
-std::size_t shared_memory_limit(const WantedBytes& before, const WantedBytes& next) noexcept {
+std::size_t overlap(const WantedBytes& before, const WantedBytes& next) noexcept {
   return std::min(before.end(), next.end()) - std::min(next.offset, std::min(before.end(), next.end()));
 }
 
@@ -69,7 +69,7 @@ std::size_t lay_out(std::span<const WantedBytes> wanted, OneCall& call) noexcept
     const std::uint64_t gap = next.offset > last->end() ? next.offset - last->end() : 0;
     if (gap > kMostGap) break;
     call.skip(gap);
-    call.add(next.to.subspan(shared_memory_limit(*last, next)));
+    call.add(next.to.subspan(overlap(*last, next)));
     last = &further(*last, next);
   }
   return count;
@@ -79,7 +79,7 @@ std::size_t lay_out(std::span<const WantedBytes> wanted, OneCall& call) noexcept
 void share_out(std::span<const WantedBytes> wanted) noexcept {
   const WantedBytes* last = wanted.data();
   for (const WantedBytes& next : wanted.subspan(1)) {
-    const std::size_t shared = shared_memory_limit(*last, next);
+    const std::size_t shared = overlap(*last, next);
     if (shared > 0) std::memcpy(next.to.data(), last->to.data() + (next.offset - last->offset), shared);
     last = &further(*last, next);
   }

@@ -210,6 +210,11 @@ std::shared_ptr<const Source> open(const std::filesystem::path& path, const std:
   internal::require_format("open " + path.native(), format);
   return open(Catalog(path), format);
 }
+std::shared_ptr<const Source> open(const mpi::Communicator& comm, const std::filesystem::path& path,
+                                   const std::string& format) {
+  mpi::together(comm, "open a dataset", [&] { internal::require_format("open " + path.native(), format); });
+  return open(Catalog(comm, path), format);
+}
 std::shared_ptr<const Source> open_files(const std::filesystem::path& path) {
   return open_files(Catalog(path));
 }

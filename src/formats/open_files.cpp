@@ -103,6 +103,7 @@ OpenFiles::Kept OpenFiles::make_place() const {
 }
 
 std::shared_ptr<const void> OpenFiles::pin(const FileSamples& samples, SampleRange range, bool reads) const {
+  check_range(range, samples.total());
   if (!is_shared() || range.begin == range.end) return nullptr;
   const std::size_t first = samples.find(range.begin).file;
   const std::size_t last = samples.find(range.end - 1).file;

@@ -18,6 +18,7 @@
 #include "formats/shared_files.hpp"
 #include "rota/source.hpp"
 #include "source/file_samples.hpp"
+#include "source/node_files.hpp"
 
 namespace rota::internal {
 
@@ -88,6 +89,21 @@ class OpenFiles {
   mutable std::unordered_map<std::size_t, Slot> slots_;  // of files that were opened
   mutable Kept kept_;                                    // the one used last first
   mutable std::size_t being_opened_ = 0;
+};
+
+/// The files of a source of which `samples` says which sample is in which file.
+class OpenFilePins final : public NodeFiles {
+ public:
+  /// Both must outlive it.
+  OpenFilePins(const OpenFiles& files, const FileSamples& samples) : files_(files), samples_(samples) {}
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
+    return files_.pin(samples_, samples, reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+
+ private:
+  const OpenFiles& files_;
+  const FileSamples& samples_;
 };
 
 }  // namespace rota::internal

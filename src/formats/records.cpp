@@ -123,12 +123,7 @@ class RecordSource final : public Source {
     return samples_.shard_lengths(shards);
   }
 
-  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
-    check_ids(*this, samples);
-    return files_.pin(samples_, samples, reads);
-  }
-  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+  [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
 
  private:
   [[nodiscard]] RecordFile as_record_file(std::size_t file, const OpenFiles::Handle& opened) const {
@@ -254,6 +249,7 @@ class RecordSource final : public Source {
   std::vector<EncodedIndex> indices_;  // of each file, in there
   std::vector<Field> fields_;
   FileSamples samples_;
+  OpenFilePins pins_{files_, samples_};
   Fingerprint fingerprint_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Formats whose samples are turn_ranges of bytes in files: what a format says, and a source over it.
+// Formats whose samples are ranges of bytes in files: what a format says, and a source over it.
 
 #include <cstddef>
 #include <cstdint>

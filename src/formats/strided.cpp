@@ -49,14 +49,9 @@ class StridedSource final : public Source {
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    return is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
+    return files_.is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
   }
-  [[nodiscard]] bool is_shared() const override { return files_.is_shared(); }
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
-    check_ids(*this, samples);
-    return files_.pin(samples_, samples, reads);
-  }
-  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
+  [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
 
  private:
   [[nodiscard]] std::uint64_t offset(const FileSamples::SamplePlace& place) const noexcept {
@@ -113,6 +108,7 @@ class StridedSource final : public Source {
   StridedLayout layout_;
   std::vector<Field> fields_;
   FileSamples samples_;
+  OpenFilePins pins_{files_, samples_};
   Fingerprint fingerprint_;
 };
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <new>
 
 #include "rota/error.hpp"
 #include "source/instance.hpp"
+#include "values/caught.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -24,27 +24,6 @@ std::shared_ptr<BatchPool> make_pool(const std::vector<Field>& fields, const Loa
   return std::make_shared<BatchPool>(fields, options.allocator,
                                      static_cast<std::size_t>(options.read_ahead_batches) + 1,
                                      options.read_ahead_bytes);
-}
-
-// What the exception at hand is.
-struct Caught {
-  ErrorCode code = ErrorCode::callback;
-  std::string message;
-  bool is_out_of_memory = false;
-};
-
-Caught caught() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return {.code = error.code(), .message = error.what()};
-  } catch (const std::bad_alloc& error) {
-    return {.message = error.what(), .is_out_of_memory = true};
-  } catch (const std::exception& error) {
-    return {.message = error.what()};
-  } catch (...) {
-    return {.message = "an exception of unknown type"};
-  }
 }
 
 // What a source throws for a sample that is bad, and not for what may pass or is no matter of the sample.
@@ -70,7 +49,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
       retry_wait_(options.bad_samples.retry_wait),
       source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
       planner_(run_order, options, world) {
-  if (source_->is_shared()) pins_.emplace(*source_, run_order, options, world);
+  if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order, options, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
@@ -119,8 +98,7 @@ const Source& BatchMaker::source(Scratch& scratch) const {
     } catch (...) {
       const Caught error = caught();
       if (error.code == ErrorCode::io && try_again(tries)) continue;
-      throw Error(error.code, fmt::format("make a source for worker {} of {}: {}", worker.worker,
-                                          worker.workers, error.message));
+      throw error.as_error(fmt::format("make a source for worker {} of {}", worker.worker, worker.workers));
     }
   }
   return scratch.own ? *scratch.own : *source_;
@@ -187,7 +165,7 @@ void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slo
   const Caught error = caught();
   const SampleId id = batch.ids[slot];
   if (!skips_ || !can_be_bad) {
-    throw Error(error.code, fmt::format("{} {}: {}", verb, name(id), error.message));
+    throw error.as_error(fmt::format("{} {}", verb, name(id)));
   }
   batch.bad[slot] = std::make_unique<const BadSlot>(
       BadSlot{.where = source_->where(id), .error = fmt::format("{}: {}", verb, error.message)});
@@ -330,8 +308,7 @@ std::unique_ptr<BatchMemory> BatchMaker::collate(std::unique_ptr<BatchMemory> ba
     BatchOutput out(made->store);
     collate_.apply(in, out);
   } catch (...) {
-    const Caught error = caught();
-    throw Error(error.code, fmt::format("collate the batch of step {}: {}", in.start().step, error.message));
+    throw caught().as_error(fmt::format("collate the batch of step {}", in.start().step));
   }
   return made;
 }

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <new>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "rota/error.hpp"
+#include "values/caught.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -43,10 +43,8 @@ Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
     data_ = static_cast<std::byte*>(allocator_->allocate(bytes));
   } catch (const Error&) {
     throw;
-  } catch (const std::exception& error) {
-    refuse(fmt::format("Allocator::allocate: {}", error.what()));
   } catch (...) {
-    refuse("Allocator::allocate: an exception of unknown type");
+    refuse(fmt::format("Allocator::allocate: {}", caught().message));
   }
   if (data_ == nullptr) refuse("Allocator::allocate returned null; it must throw where it has none");
   if (reinterpret_cast<std::uintptr_t>(data_) % kBufferAlignment == 0) return;

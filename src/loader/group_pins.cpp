@@ -25,15 +25,15 @@ void require_groups(const LoaderOptions& options) {
 
 }  // namespace
 
-GroupPins::GroupPins(const Source& source, const RunOrder& run_order, const LoaderOptions& options,
+GroupPins::GroupPins(const NodeFiles& files, const RunOrder& run_order, const LoaderOptions& options,
                      World world)
-    : source_(source),
+    : files_(files),
       world_(world),
       splits_shards_(options.rank_split == Split::by_shard),
       // Of a dataset of a mixture nobody knows whether another epoch will be begun.
       epochs_(run_order.mix_plan ? 0 : options.epochs) {
   require_groups(options);
-  (void)source_.pin({}, false);
+  (void)files_.pin({}, false);
   for (std::size_t d = 0; d < run_order.orders.size(); ++d) {
     datasets_.push_back({.order = run_order.orders[d], .first_id = run_order.first_id(d)});
   }
@@ -92,10 +92,10 @@ Pin GroupPins::pin_files(const Dataset& dataset, std::int64_t epoch, std::int64_
     return SampleRange{.begin = dataset.first_id + plan.begin(begin),
                        .end = dataset.first_id + plan.begin(end)};
   };
-  if (!splits_shards_) return source_.pin(range(first, last), true);
+  if (!splits_shards_) return files_.pin(range(first, last), true);
   auto pins = std::make_shared<std::vector<Pin>>();
   for (std::int64_t s = first; s < last; ++s) {
-    pins->push_back(source_.pin(range(s, s + 1), s % world_.size == world_.rank));
+    pins->push_back(files_.pin(range(s, s + 1), s % world_.size == world_.rank));
   }
   return pins;
 }

@@ -8,30 +8,30 @@
 #include "loader/run_order.hpp"
 #include "order/schedule.hpp"
 #include "rota/loader.hpp"
-#include "rota/source.hpp"
+#include "source/node_files.hpp"
 
 namespace rota::internal {
 
 /// What pins files of a source in shared memory.
 using Pin = std::shared_ptr<const void>;
 
-/// Has a source whose files are shared hold those of the interleave groups that batches touch, and of the
+/// Has a source whose files are shared pin those of the interleave groups that batches touch, and of the
 /// group that comes next, unless groups before the last one planned are still being read: so two groups are
-/// pins at a time, or as many as the read-ahead touches. *One thread* at a time.
+/// pinned at a time, or as many as the read-ahead touches. *One thread* at a time.
 class GroupPins {
  public:
-  /// `source` must outlive it. Throws Error{invalid_argument} for an order that is of all files at all times,
-  /// and what Source::pin throws.
-  GroupPins(const Source& source, const RunOrder& run_order, const LoaderOptions& options, World world);
+  /// `files` must outlive it. Throws Error{invalid_argument} for an order that is of all files at all times,
+  /// and what NodeFiles::pin throws.
+  GroupPins(const NodeFiles& files, const RunOrder& run_order, const LoaderOptions& options, World world);
 
-  /// What `batch` reads is pins as long as `out` is kept.
+  /// What `batch` reads is pinned as long as `out` is kept.
   void pin(const GlobalBatch& batch, std::vector<Pin>& out);
-  /// Holds nothing more but what batches hold; goes on anywhere, or not at all.
+  /// Pins nothing more but what batches pin; goes on anywhere, or not at all.
   void let_go();
   void rescale(World world) noexcept { world_ = world; }
 
  private:
-  /// Whether a group is pins no more; not before its files have been let go.
+  /// Whether a group is pinned no more; not before its files have been let go.
   using IsOver = std::shared_ptr<std::atomic<bool>>;
   /// A group of one epoch of a dataset, as the k-th that is consumed.
   struct Group {
@@ -46,7 +46,7 @@ class GroupPins {
     std::int64_t epoch = -1;              // of `ends`
     std::vector<std::int64_t> ends = {};  // turns before the end of the k-th group
     std::vector<Group> pins = {};         // the last that was planned, and what comes next
-    std::vector<IsOver> passed = {};      // of groups before, which batches may still hold
+    std::vector<IsOver> passed = {};      // of groups before, which batches may still pin
   };
   [[nodiscard]] static std::int64_t group_number(const Order& order, std::int64_t epoch, std::int64_t k);
   static void count_turns(Dataset& dataset, std::int64_t epoch);
@@ -55,7 +55,7 @@ class GroupPins {
   Pin go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k);
   void look_ahead(Dataset& dataset);
 
-  const Source& source_;
+  const NodeFiles& files_;
   std::vector<Dataset> datasets_;
   World world_;
   bool splits_shards_;

@@ -1,6 +1,7 @@
 #include "rota/loader.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 
@@ -10,7 +11,9 @@
 #include "loader/run_order.hpp"
 #include "loader/skip_counter.hpp"
 #include "mpi/job.hpp"
+#include "mpi/same.hpp"
 #include "rota/error.hpp"
+#include "source/node_files.hpp"
 #include "values/owned.hpp"
 
 namespace rota {
@@ -29,8 +32,13 @@ using internal::WeightedTurns;
 class Loader::Impl {
  public:
   using Owner = std::unique_ptr<Impl, internal::DeleteWhereMade>;
-  static Owner make(std::shared_ptr<const Source> source, RunOrder run_order, LoaderOptions options,
+  // `comm` is null where the loader is made without others.
+  static Owner make(const mpi::Communicator* comm, std::shared_ptr<const Source> source,
+                    LoaderOptions options, World world);
+  static Owner make(const mpi::Communicator* comm, const Mixture& mixture, LoaderOptions options,
                     World world);
+  static Owner make(const mpi::Communicator* comm, std::shared_ptr<const Source> source, RunOrder run_order,
+                    LoaderOptions options, World world);
 
   Impl(std::shared_ptr<const Source> source, RunOrder run_order, SkipCounter counter, LoaderOptions options,
        World world)
@@ -38,7 +46,7 @@ class Loader::Impl {
         run_order_(std::move(run_order)),
         options_(std::move(options)),
         world_(world),
-        fetched_before_(source_->fetched()),
+        fetched_before_(internal::fetched_by(*source_)),
         counter_(std::move(counter)),
         maker_(source_, run_order_, options_, world),
         scratch_(maker_.make_scratch(0)) {
@@ -52,7 +60,7 @@ class Loader::Impl {
   void seek(const Position& position, const MixtureState& state);
   void set_weights(std::span<const double> weights);
   void rescale(World world);
-  void rescale(World world, const mpi::Communicator& comm);
+  void rescale(const mpi::Communicator& comm);
   void set_global_batch_size(std::int64_t size);
   void require_place(const LoaderPosition& place) const;
   void cursors(const LoaderPosition& place, std::int64_t first, std::span<std::int64_t> out) const;
@@ -78,6 +86,7 @@ class Loader::Impl {
   }
 
  private:
+  [[nodiscard]] std::string described() const;
   std::unique_ptr<BatchMemory> make();
   std::unique_ptr<BatchMemory> make_inline();
   void check(const Position& position, const MixtureState* mixture) const;
@@ -252,10 +261,32 @@ void Loader::Impl::rescale(World world) {
   change_and_restart([&](auto& planner) { planner.rescale(world); });
 }
 
-void Loader::Impl::rescale(World world, const mpi::Communicator& comm) {
-  mpi::together(comm, "rescale a loader", [&] { world.validate(); });
-  rescale(world);
+void Loader::Impl::rescale(const mpi::Communicator& comm) {
+  mpi::require_same(comm, "rescale loaders", described());
+  rescale(comm.world());
   counter_.count_with(comm);
+}
+
+// What loaders of ranks that read together must have in common.
+std::string Loader::Impl::described() const {
+  const BadSamples& bad = options_.bad_samples;
+  std::string text = fmt::format(
+      "dataset {} with {} samples, batches of {}, {} shards of which {} at a time, shuffle {}, seed {}, "
+      "blocks of "
+      "{} x {}, tail {}, ranks split {}, {} epochs, {}; at epoch {}, sample {}, step {}",
+      to_string(fingerprint()), run_order_.firsts.back(), options_.global_batch_size, options_.shards,
+      options_.interleave, to_string(options_.shuffle), options_.seed, options_.block.samples,
+      options_.block.blocks, to_string(options_.tail), to_string(options_.rank_split), options_.epochs,
+      bad.policy == OnBadSample::skip ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
+                                      : "bad samples fail",
+      position_.epoch, position_.consumed, position_.step);
+  if (const MixtureState* state = mixture()) {
+    const internal::MixtureRules& rules = run_order_.mix_plan->rules;
+    text += fmt::format("; a mixture by weights {} since sample {}, which ends by rule {} after {} steps",
+                        fmt::join(state->weights, ":"), state->changed_at, static_cast<int>(rules.end),
+                        rules.steps);
+  }
+  return text;
 }
 
 void Loader::Impl::set_global_batch_size(std::int64_t size) {
@@ -280,7 +311,7 @@ void Loader::Impl::cursors(const LoaderPosition& place, std::int64_t first,
 LoaderStats Loader::Impl::stats() const {
   LoaderStats stats = stats_;
   stats.retries = maker_.retries();
-  const Fetched fetched = source_->fetched();
+  const Fetched fetched = internal::fetched_by(*source_);
   stats.fetched = {.files = fetched.files - fetched_before_.files,
                    .bytes = fetched.bytes - fetched_before_.bytes};
   if (ring_) {
@@ -321,26 +352,26 @@ World world_alone() {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("make a loader without a World, while MPI runs {} ranks: each would read everything; "
-                    "pass session.world() or comm.world(), or World{{}} if every rank is to read everything",
+                    "pass the communicator first, or World{{}} last if every rank is to read everything",
                     ranks));
   }
   return {};
 }
 
-// Runs `work` on this rank; where ranks will count bad samples together, on all of them, or it throws on all.
-void run_with_others(const BadSamples& bad, const std::function<void()>& work) {
-  if (bad.policy == OnBadSample::skip && bad.comm != nullptr) {
-    mpi::together(*bad.comm, "make a loader", work);
+// Runs `work` on this rank; where ranks make loaders together, on all of them, or it throws on all.
+void run_with_others(const mpi::Communicator* comm, const std::function<void()>& work) {
+  if (comm != nullptr) {
+    mpi::together(*comm, "make a loader", work);
   } else {
     work();
   }
 }
 
 // Checks what a loader is to be made of.
-RunOrder checked(const LoaderOptions& options, const World& world,
+RunOrder checked(const mpi::Communicator* comm, const LoaderOptions& options, const World& world,
                  const std::function<RunOrder()>& make_run_order) {
   std::optional<RunOrder> run_order;
-  run_with_others(options.bad_samples, [&] {
+  run_with_others(comm, [&] {
     options.validate();
     world.validate();
     run_order.emplace(make_run_order());
@@ -350,36 +381,53 @@ RunOrder checked(const LoaderOptions& options, const World& world,
 
 }  // namespace
 
-Loader::Impl::Owner Loader::Impl::make(std::shared_ptr<const Source> source, RunOrder run_order,
-                                       LoaderOptions options, World world) {
-  const BadSamples bad = options.bad_samples;
-  SkipCounter counter(bad);  // before what may fail on one rank alone
+Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator* comm, std::shared_ptr<const Source> source,
+                                       RunOrder run_order, LoaderOptions options, World world) {
+  const mpi::Communicator alone;
+  SkipCounter counter(comm != nullptr ? *comm : alone,
+                      options.bad_samples);  // before what may fail on one rank
   Owner impl;
-  run_with_others(bad, [&] {
+  run_with_others(comm, [&] {
     impl.reset(
         new Impl(std::move(source), std::move(run_order), std::move(counter), std::move(options), world));
   });
+  if (comm == nullptr) return impl;
+  std::string described;
+  run_with_others(comm, [&] { described = impl->described(); });
+  mpi::require_same(*comm, "make loaders", described);
   return impl;
 }
 
-Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world) {
-  RunOrder run_order = checked(options, world, [&] {
+Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator* comm, std::shared_ptr<const Source> source,
+                                       LoaderOptions options, World world) {
+  RunOrder run_order = checked(comm, options, world, [&] {
     if (source) return RunOrder(*source, options);
     throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
   });
-  impl_ = Impl::make(std::move(source), std::move(run_order), std::move(options), world);
+  return make(comm, std::move(source), std::move(run_order), std::move(options), world);
 }
-Loader::Loader(const Mixture& mixture, LoaderOptions options, World world) {
+
+Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator* comm, const Mixture& mixture,
+                                       LoaderOptions options, World world) {
   std::shared_ptr<const Source> source;
-  RunOrder run_order = checked(options, world, [&] {
+  RunOrder run_order = checked(comm, options, world, [&] {
     mixture.validate();
     source = joined(mixture);
     RunOrder made(mixture, options);
     require_same_size(*source, made);
     return made;
   });
-  impl_ = Impl::make(std::move(source), std::move(run_order), std::move(options), world);
+  return make(comm, std::move(source), std::move(run_order), std::move(options), world);
 }
+
+Loader::Loader(const mpi::Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options)
+    : impl_(Impl::make(&comm, std::move(source), std::move(options), comm.world())) {}
+Loader::Loader(const mpi::Communicator& comm, const Mixture& mixture, LoaderOptions options)
+    : impl_(Impl::make(&comm, mixture, std::move(options), comm.world())) {}
+Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world)
+    : impl_(Impl::make(nullptr, std::move(source), std::move(options), world)) {}
+Loader::Loader(const Mixture& mixture, LoaderOptions options, World world)
+    : impl_(Impl::make(nullptr, mixture, std::move(options), world)) {}
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
     : Loader(std::move(source), std::move(options), world_alone()) {}
 Loader::Loader(const Mixture& mixture, LoaderOptions options)
@@ -401,7 +449,7 @@ void Loader::seek(const Position& position, const MixtureState& mixture) { impl(
 void Loader::set_weights(std::span<const double> weights) { impl().set_weights(weights); }
 const MixtureState* Loader::mixture() const { return impl().mixture(); }
 void Loader::rescale(World world) { impl().rescale(world); }
-void Loader::rescale(World world, const mpi::Communicator& comm) { impl().rescale(world, comm); }
+void Loader::rescale(const mpi::Communicator& comm) { impl().rescale(comm); }
 void Loader::set_global_batch_size(std::int64_t size) { impl().set_global_batch_size(size); }
 World Loader::world() const { return impl().world(); }
 const LoaderOptions& Loader::options() const { return impl().options(); }

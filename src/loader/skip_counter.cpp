@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
@@ -17,28 +18,18 @@ constexpr std::size_t kMaxListed = 1000;
 constexpr std::size_t kMaxTextBytes = 1000;
 constexpr std::size_t kMaxNamed = 3;  // samples in a message
 
-std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator* comm,
+std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator& comm,
                                                  std::chrono::milliseconds deadline) {
   return std::make_unique<mpi::DeferredReduction>(comm, mpi::Reduction::sum, deadline, "count bad samples");
 }
 
-std::int64_t code_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return static_cast<std::int64_t>(e.code());
-  } catch (...) {
-    return static_cast<std::int64_t>(ErrorCode::callback);
-  }
-}
-
 }  // namespace
 
-SkipCounter::SkipCounter(const BadSamples& options)
+SkipCounter::SkipCounter(const mpi::Communicator& comm, const BadSamples& options)
     : skips_(options.policy == OnBadSample::skip),
       max_skipped_(options.max_skipped),
       deadline_(options.deadline),
-      sum_(sum_over(skips_ ? options.comm : nullptr, deadline_)) {}
+      sum_(sum_over(comm, deadline_)) {}
 
 // ---- the steps ----
 
@@ -82,7 +73,7 @@ std::int64_t SkipCounter::end_step(const BatchMemory& batch) {
 
 void SkipCounter::fail_step(const std::exception_ptr& error) {
   if (!skips_ || is_reported_) return;
-  report({.failed = 1, .rank = sum_->comm().rank(), .code = code_of(error)});
+  report({.failed = 1, .rank = sum_->comm().rank(), .code = static_cast<std::int64_t>(caught(error).code)});
   is_reported_ = true;
 }
 
@@ -99,7 +90,8 @@ void SkipCounter::list(const BatchMemory& batch, std::size_t slot) {
 
 void SkipCounter::report(Report report) {
   mine_ = report;
-  mine_.skipped = since_;
+  told_ = since_;
+  mine_.skipped = sum_->comm().world().replica == 0 ? told_ : 0;
   sum_->begin({mine_.skipped, mine_.failed, mine_.rank, mine_.code});
 }
 
@@ -109,7 +101,7 @@ SkipCounter::Report SkipCounter::hear() {
   if (std::exchange(is_stale_, false)) return {};
   const Report all{.skipped = sum[0], .failed = sum[1], .rank = sum[2], .code = sum[3]};
   agreed_ = before_ + all.skipped;
-  skipped_.count = agreed_ + since_ - mine_.skipped;
+  skipped_.count = agreed_ + since_ - told_;
   return {.skipped = all.skipped - mine_.skipped,
           .failed = all.failed - mine_.failed,
           .rank = all.rank - mine_.rank,
@@ -121,8 +113,9 @@ void SkipCounter::count_with(const mpi::Communicator& comm) {
   if (!skips_) return;
   if (sum_->is_under_way()) static_cast<void>(hear());
   before_ = agreed_;
-  since_ -= std::exchange(mine_, {}).skipped;
-  sum_ = sum_over(&comm, deadline_);
+  since_ -= std::exchange(told_, 0);
+  mine_ = {};
+  sum_ = sum_over(comm, deadline_);
   mpi::max(comm, std::span(&before_, 1));
   agreed_ = before_;
   skipped_.count = before_ + since_;
@@ -131,7 +124,7 @@ void SkipCounter::count_with(const mpi::Communicator& comm) {
 void SkipCounter::restore(std::int64_t before, std::vector<SkippedSample> samples) {
   skipped_ = {.count = before, .by_this_rank = 0, .samples = std::move(samples)};
   before_ = agreed_ = before;
-  since_ = 0;
+  since_ = told_ = 0;
   mine_ = {};
   is_stale_ = sum_->is_under_way();
 }

@@ -21,8 +21,8 @@ namespace rota::internal {
 /// *One thread*, the loader's caller.
 class SkipCounter {
  public:
-  /// **Collective** over `options.comm` where bad samples are skipped.
-  explicit SkipCounter(const BadSamples& options);
+  /// **Collective** over `comm`. Of replicas, number 0 counts.
+  SkipCounter(const mpi::Communicator& comm, const BadSamples& options);
 
   /// **Collective.** Throws Error{corrupt} on all ranks where too many are skipped by now, once what the last
   /// step's failure on another rank was, and Error{timeout} naming the ranks that did not come.
@@ -45,7 +45,7 @@ class SkipCounter {
   /// What all ranks of `world` know to be skipped, the same on each: without the last step, and where they do
   /// not count together without what was skipped since `before`.
   [[nodiscard]] std::int64_t known(const World& world) const noexcept {
-    return sum_->comm().size() == world.size ? agreed_ : before_;
+    return sum_->comm().world().size == world.size ? agreed_ : before_;
   }
   /// What this rank has skipped since.
   [[nodiscard]] std::int64_t since() const noexcept { return since_; }
@@ -77,6 +77,7 @@ class SkipCounter {
   std::int64_t since_ = 0;    // by this rank
   std::int64_t agreed_ = 0;   // the count as all ranks know it
   Report mine_;               // of the sum under way, or the last
+  std::int64_t told_ = 0;     // `since_` as of then
   bool is_reported_ = false;  // this step has failed before
   bool is_over_ = false;      // the run is, and that was summed
   bool is_stale_ = false;     // the sum under way is of before a restore

@@ -1,10 +1,9 @@
 #include "mpi/caller_thread.hpp"
 
-#include <sched.h>
-
 #include <chrono>
 #include <utility>
 
+#include "mpi/backoff.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {
@@ -52,7 +51,8 @@ void CallerThread::serve(Work&& work) {
 bool CallerThread::go(Exchange& exchange) {
   constexpr auto kLastMove = std::chrono::milliseconds(100);
   const std::scoped_lock lock(mutex_);
-  for (const auto until = Clock::now() + kLastMove; Clock::now() < until; sched_yield()) {
+  Backoff backoff;
+  for (const auto until = Clock::now() + kLastMove; Clock::now() < until; backoff.wait()) {
     if (operation_ == nullptr || !operation_->is_started()) break;
     serve([&](Operation& operation) { return exchange.advance(operation); });
   }

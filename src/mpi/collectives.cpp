@@ -22,7 +22,7 @@ void reduce(const Communicator& comm, std::span<T> values, MPI_Datatype type, MP
 void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error) {
   Exchange exchange(comm, std::chrono::milliseconds::zero());
   agree(
-      comm.world(), [&](Operation& operation) { exchange.finish(operation); }, phase, error);
+      comm, [&](Operation& operation) { exchange.finish(operation); }, phase, error);
 }
 
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work) {
@@ -70,7 +70,7 @@ std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value) {
   return all;
 }
 
-World data_parallel(const Communicator& comm, int rank) {
+Communicator data_parallel(const Communicator& comm, int rank) {
   const std::vector<std::int64_t> said = gather(comm, rank);
   const auto times = [&](std::int64_t value) { return std::ranges::count(said, value); };
   const std::int64_t size = std::ranges::max(said) + 1;
@@ -86,9 +86,11 @@ World data_parallel(const Communicator& comm, int rank) {
     throw Error(ErrorCode::invalid_argument, "share data among processes: a data-parallel rank is below 0");
   }
   const auto before = std::span(said).first(static_cast<std::size_t>(comm.rank()));
-  return {.rank = rank,
-          .size = static_cast<int>(size),
-          .replica = static_cast<int>(std::ranges::count(before, std::int64_t{rank}))};
+  Communicator made = comm.duplicate();
+  made.world_ = {.rank = rank,
+                 .size = static_cast<int>(size),
+                 .replica = static_cast<int>(std::ranges::count(before, std::int64_t{rank}))};
+  return made;
 }
 
 }  // namespace rota::mpi

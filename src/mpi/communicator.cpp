@@ -50,6 +50,14 @@ Communicator::Communicator(MPI_Comm comm) {
   check(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   world_ = mpi::world(comm_);
+  rank_ = world_.rank;
+  size_ = world_.size;
+}
+
+Communicator Communicator::duplicate() const {
+  Communicator copy = comm_ == MPI_COMM_NULL ? Communicator() : Communicator(comm_);
+  copy.world_ = world_;
+  return copy;
 }
 
 Communicator::~Communicator() {
@@ -57,10 +65,15 @@ Communicator::~Communicator() {
 }
 
 Communicator::Communicator(Communicator&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), world_(std::exchange(other.world_, World{})) {}
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
+      rank_(std::exchange(other.rank_, 0)),
+      size_(std::exchange(other.size_, 1)),
+      world_(std::exchange(other.world_, World{})) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(comm_, other.comm_);
+  std::swap(rank_, other.rank_);
+  std::swap(size_, other.size_);
   std::swap(world_, other.world_);
   return *this;
 }

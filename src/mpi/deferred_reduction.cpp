@@ -1,9 +1,8 @@
 #include "mpi/deferred_reduction.hpp"
 
-#include <sched.h>
-
 #include <utility>
 
+#include "mpi/backoff.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {
@@ -13,12 +12,9 @@ constexpr auto kPatience = std::chrono::milliseconds(500);
 
 }  // namespace
 
-DeferredReduction::DeferredReduction(const Communicator* comm, Reduction reduction,
+DeferredReduction::DeferredReduction(const Communicator& comm, Reduction reduction,
                                      std::chrono::milliseconds deadline, std::string_view phase)
-    : comm_(comm != nullptr && comm->size() > 1 ? Communicator(comm->get()) : Communicator()),
-      reduction_(reduction),
-      exchange_(comm_, deadline),
-      phase_(phase) {}
+    : comm_(comm.duplicate()), reduction_(reduction), exchange_(comm_, deadline), phase_(phase) {}
 
 DeferredReduction::~DeferredReduction() {
   if (comm_.size() == 1) return;
@@ -32,7 +28,8 @@ bool DeferredReduction::ends_in_time() noexcept {
   MPI_Finalized(&is_finalized);
   if (is_finalized != 0) return false;
   try {
-    for (const auto until = Clock::now() + kPatience; Clock::now() < until; sched_yield()) {
+    Backoff backoff;
+    for (const auto until = Clock::now() + kPatience; Clock::now() < until; backoff.wait()) {
       if (operation_->advance(comm_.get())) return true;
     }
   } catch (const Error&) {
@@ -62,16 +59,15 @@ DeferredReduction::Values DeferredReduction::end() {
 
 void DeferredReduction::await(const std::function<bool()>& is_done) {
   const auto until = exchange_.latest();
-  while (!is_done()) {
+  for (Backoff backoff; !is_done(); backoff.wait()) {
     exchange_.attend(phase_);
     if (Clock::now() > until) exchange_.give_up(phase_);
-    sched_yield();  // ranks may outnumber cores
   }
 }
 
 void DeferredReduction::agree(const std::exception_ptr& error) {
   mpi::agree(
-      comm_.world(), [this](Operation& operation) { exchange_.finish(operation); }, phase_, error);
+      comm_, [this](Operation& operation) { exchange_.finish(operation); }, phase_, error);
 }
 
 }  // namespace rota::mpi

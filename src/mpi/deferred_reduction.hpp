@@ -25,9 +25,9 @@ class DeferredReduction {
  public:
   using Values = std::vector<std::int64_t>;
 
-  /// **Collective** over `comm`, which is duplicated; null: this process alone. A rank that comes later than
+  /// **Collective** over `comm`, which is duplicated. A rank that comes later than
   /// `deadline` is given up; zero: never. `phase` is what errors say was tried. Throws Error{io}.
-  DeferredReduction(const Communicator* comm, Reduction reduction, std::chrono::milliseconds deadline,
+  DeferredReduction(const Communicator& comm, Reduction reduction, std::chrono::milliseconds deadline,
                     std::string_view phase);
   /// Waits up to half a second for a reduction under way, so that others can end it; unless it is quiet, for
   /// nobody. What has not ended is left to itself, and the communicator is then never freed.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <climits>
@@ -11,8 +10,10 @@
 #include <set>
 #include <utility>
 
+#include "mpi/backoff.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
+#include "values/caught.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -29,23 +30,6 @@ constexpr auto kForVerdict = std::chrono::milliseconds(1200);
 
 // Of an error's message, in bytes.
 constexpr std::ptrdiff_t kMaxText = 1 << 16;
-
-struct Failure {
-  ErrorCode code = ErrorCode::io;
-  std::string message;
-};
-
-Failure describe(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return {e.code(), e.what()};
-  } catch (const std::exception& e) {
-    return {ErrorCode::callback, e.what()};
-  } catch (...) {
-    return {ErrorCode::callback, "an exception of unknown type"};
-  }
-}
 
 }  // namespace
 
@@ -100,9 +84,8 @@ bool Exchange::advance(Operation& operation) {
 
 void Exchange::finish(Operation& operation) {
   const auto until = latest();
-  while (!advance(operation)) {
+  for (Backoff backoff; !advance(operation); backoff.wait()) {
     if (Clock::now() > until) give_up(operation.phase());
-    sched_yield();  // ranks may outnumber cores
   }
 }
 
@@ -127,7 +110,8 @@ bool Exchange::answer() {
 void Exchange::give_up(std::string_view phase) {
   if (comm_->rank() == 0) call_the_roll(phase);
   send(0, std::string(kMissing));
-  for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; sched_yield()) answer();
+  Backoff backoff;
+  for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; backoff.wait()) answer();
   std::string verdict = fmt::format("{}: rank 0 did not arrive before the deadline", phase);
   send(0, kVerdict + verdict);
   fail(std::move(verdict));
@@ -140,7 +124,8 @@ void Exchange::call_the_roll(std::string_view phase) {
   std::set<int> missing(ranks.begin(), ranks.end());
   for (const int rank : ranks) send(rank, std::string(kAreYouThere));
   int from = 0;
-  for (const auto until = Clock::now() + kRoll; Clock::now() < until && !missing.empty(); sched_yield()) {
+  Backoff backoff;
+  for (const auto until = Clock::now() + kRoll; Clock::now() < until && !missing.empty(); backoff.wait()) {
     while (receive(from)) missing.erase(from);
   }
   std::string verdict =
@@ -188,14 +173,15 @@ std::optional<std::string> Exchange::receive(int& from) {
   return message;
 }
 
-void agree(const World& world, const Run& run, std::string_view phase, const std::exception_ptr& error) {
-  if (world.size == 1) {
+void agree(const Communicator& comm, const Run& run, std::string_view phase,
+           const std::exception_ptr& error) {
+  if (comm.size() == 1) {
     if (error) std::rethrow_exception(error);
     return;
   }
-  const auto lowest = std::make_shared<int>(error ? world.rank : INT_MAX);
-  Operation find(phase, lowest, [lowest](MPI_Comm comm, Requests& requests) {
-    check(MPI_Iallreduce(MPI_IN_PLACE, lowest.get(), 1, MPI_INT, MPI_MIN, comm, &requests.emplace_back()),
+  const auto lowest = std::make_shared<int>(error ? comm.rank() : INT_MAX);
+  Operation find(phase, lowest, [lowest](MPI_Comm among, Requests& requests) {
+    check(MPI_Iallreduce(MPI_IN_PLACE, lowest.get(), 1, MPI_INT, MPI_MIN, among, &requests.emplace_back()),
           "MPI_Iallreduce");
   });
   run(find);
@@ -206,19 +192,19 @@ void agree(const World& world, const Run& run, std::string_view phase, const std
     std::int64_t code = 0;
     std::int64_t length = 0;
   };
-  const Failure failure = failed == world.rank ? describe(error) : Failure{};
+  const internal::Caught failure = failed == comm.rank() ? internal::caught(error) : internal::Caught{};
   const auto header =
       std::make_shared<Header>(Header{.code = static_cast<std::int64_t>(failure.code),
                                       .length = std::min(std::ssize(failure.message), kMaxText)});
-  Operation tell(phase, header, [header, failed](MPI_Comm comm, Requests& requests) {
-    check(MPI_Ibcast(header.get(), sizeof(Header), MPI_BYTE, failed, comm, &requests.emplace_back()),
+  Operation tell(phase, header, [header, failed](MPI_Comm among, Requests& requests) {
+    check(MPI_Ibcast(header.get(), sizeof(Header), MPI_BYTE, failed, among, &requests.emplace_back()),
           "MPI_Ibcast");
   });
   run(tell);
   const auto text = std::make_shared<std::string>(failure.message);
   text->resize(static_cast<std::size_t>(header->length));
-  Operation say(phase, text, [text, failed](MPI_Comm comm, Requests& requests) {
-    check(MPI_Ibcast(text->data(), static_cast<int>(text->size()), MPI_CHAR, failed, comm,
+  Operation say(phase, text, [text, failed](MPI_Comm among, Requests& requests) {
+    check(MPI_Ibcast(text->data(), static_cast<int>(text->size()), MPI_CHAR, failed, among,
                      &requests.emplace_back()),
           "MPI_Ibcast");
   });
@@ -257,23 +243,23 @@ struct Gathered {
 
 }  // namespace
 
-std::vector<std::string> all_gather(const World& world, const Run& run, std::string_view phase,
+std::vector<std::string> all_gather(const Communicator& comm, const Run& run, std::string_view phase,
                                     std::string mine) {
-  if (world.size == 1) return {std::move(mine)};
+  if (comm.size() == 1) return {std::move(mine)};
   const auto memory = std::make_shared<Gathered>();
   memory->mine = std::move(mine);
-  memory->sizes.resize(static_cast<std::size_t>(world.size));
-  memory->sizes[static_cast<std::size_t>(world.rank)] = std::ssize(memory->mine);
-  Operation tell(phase, memory, [memory](MPI_Comm comm, Requests& requests) {
-    check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, memory->sizes.data(), 1, MPI_INT64_T, comm,
+  memory->sizes.resize(static_cast<std::size_t>(comm.size()));
+  memory->sizes[static_cast<std::size_t>(comm.rank())] = std::ssize(memory->mine);
+  Operation tell(phase, memory, [memory](MPI_Comm among, Requests& requests) {
+    check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, memory->sizes.data(), 1, MPI_INT64_T, among,
                          &requests.emplace_back()),
           "MPI_Iallgather");
   });
   run(tell);
   memory->lay_out(phase);
-  Operation gather(phase, memory, [memory](MPI_Comm comm, Requests& requests) {
+  Operation gather(phase, memory, [memory](MPI_Comm among, Requests& requests) {
     check(MPI_Iallgatherv(memory->mine.data(), static_cast<int>(memory->mine.size()), MPI_BYTE,
-                          memory->all.data(), memory->counts.data(), memory->offsets.data(), MPI_BYTE, comm,
+                          memory->all.data(), memory->counts.data(), memory->offsets.data(), MPI_BYTE, among,
                           &requests.emplace_back()),
           "MPI_Iallgatherv");
   });

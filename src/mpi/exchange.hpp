@@ -110,11 +110,11 @@ using Run = std::function<void(Operation&)>;
 
 /// **Collective.** Returns if no rank has an `error`, else throws on every rank the same Error, the one of
 /// the lowest failing rank, its message headed by "rank r: ".
-void agree(const World& world, const Run& run, std::string_view phase, const std::exception_ptr& error);
+void agree(const Communicator& comm, const Run& run, std::string_view phase, const std::exception_ptr& error);
 
 /// **Collective.** Every rank's bytes, in order of rank, on every rank. Throws Error{out_of_range} on all
 /// where those of several ranks are 2 GiB or more.
-[[nodiscard]] std::vector<std::string> all_gather(const World& world, const Run& run, std::string_view phase,
-                                                  std::string mine);
+[[nodiscard]] std::vector<std::string> all_gather(const Communicator& comm, const Run& run,
+                                                  std::string_view phase, std::string mine);
 
 }  // namespace rota::mpi

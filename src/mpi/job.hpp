@@ -4,7 +4,7 @@
 
 namespace rota::mpi {
 
-/// Collectives of MPI_COMM_WORLD; 1 before MPI_Init and after MPI_Finalize. Not collective.
+/// Ranks of MPI_COMM_WORLD; 1 before MPI_Init and after MPI_Finalize. Not collective.
 [[nodiscard]] int job_size();
 
 }  // namespace rota::mpi

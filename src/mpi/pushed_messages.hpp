@@ -18,7 +18,7 @@ using Bytes = std::vector<std::byte>;
 /// What rank 0 has sent and MPI still reads. *One thread.*
 class SendQueue {
  public:
-  /// `comm` must outlive it and be used by nothing but it and the other ranks' Inboxes.
+  /// `comm` must outlive it and be used by nothing but it and the other ranks' ReceiveQueues.
   explicit SendQueue(const Communicator& comm) noexcept : comm_(&comm) {}
   /// Waits for nobody: what is under way keeps its memory for ever.
   ~SendQueue();

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <array>
 #include <chrono>
@@ -8,8 +7,10 @@
 #include <functional>
 #include <string>
 
+#include "mpi/backoff.hpp"
 #include "rota/error.hpp"
 #include "rota/mpi.hpp"
+#include "values/caught.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -36,10 +37,10 @@ Outcome meet(const Communicator& guard, const std::string& message) {
     return {};
   }
   const auto until = Clock::now() + kGrace;
-  for (int done = 0; done == 0;) {
+  Backoff backoff;
+  for (int done = 0; done == 0; backoff.wait()) {
     if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return {};
     if (done == 0 && Clock::now() > until) return {};
-    sched_yield();
   }
   const bool is_same = lowest[1] == ~lowest[2];
   return {.together = true, .is_first = !is_same || lowest[0] == guard.rank()};
@@ -69,18 +70,13 @@ Session::~Session() {
 }
 
 int Session::run(const std::function<int()>& body) {
-  std::string message;
-  bool is_timeout = false;
+  internal::Caught error;
   try {
     return body();
-  } catch (const Error& error) {
-    message = error.what();
-    is_timeout = error.code() == ErrorCode::timeout;
-  } catch (const std::exception& error) {
-    message = error.what();
   } catch (...) {
-    message = "an exception of unknown type";
+    error = internal::caught();
   }
+  const std::string& message = error.message;
   const Outcome outcome = meet(guard_, message);
   if (outcome.is_first) {
     // The rank is named once, also where the message does so already.
@@ -89,7 +85,7 @@ int Session::run(const std::function<int()>& body) {
     std::fflush(stderr);
   }
   // After a missed deadline operations are under way that MPI_Finalize can crash on.
-  if (!outcome.together || is_timeout) MPI_Abort(guard_.get(), 1);
+  if (!outcome.together || error.code == ErrorCode::timeout) MPI_Abort(guard_.get(), 1);
   return 1;
 }
 

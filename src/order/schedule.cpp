@@ -152,7 +152,7 @@ std::int64_t Schedule::Impl::place_begin(std::int64_t place) const {
   return group_begins_[static_cast<std::size_t>(place)];
 }
 
-// Slots [begin, end) of `stretch`. Groups are consumed one after the other, so slot i of it lies in the group
+// Slots [begin, end) of `range`. Groups are consumed one after the other, so slot i of it lies in the group
 // that takes turn range.begin + i; only inside a group does the order of slots differ from that of turns.
 void Schedule::Impl::append(const TurnRange& range, std::int64_t begin, std::int64_t end,
                             std::vector<ShardSpan>& out) {

@@ -1,7 +1,7 @@
 #pragma once
 
 // Whose turn it is: which samples make a global batch, and which slice of it belongs to whom. Pure
-// arithmetic, the same on every rank. Next: mixture.hpp.
+// arithmetic, the same on every rank. Next: mixture_schedule.hpp.
 
 #include <cstdint>
 #include <memory>

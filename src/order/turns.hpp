@@ -109,7 +109,7 @@ class RaggedTurns {
   Frontier end_;
 };
 
-/// Appends slots [slot, slot + count) of the range that `turns` has loaded, as spans of the epoch and mark
+/// Appends slots [slot, slot + count) of the range that `turns` has loaded, as spans of the epoch and kind
 /// of `like`.
 template <typename Turns>
 void append_spans(const Turns& turns, const ShardSpan& like, std::int64_t slot, std::int64_t count,

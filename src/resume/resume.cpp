@@ -35,13 +35,6 @@ std::int64_t shards_of(const Loader& loader) {
   return loader.datasets() * LoaderAccess::order(loader).plan().shards();
 }
 
-// What ranks that read together must have in common of it.
-std::string describe(const BadSamples& bad) {
-  if (bad.policy == OnBadSample::fail) return "bad samples fail";
-  return fmt::format("up to {} bad samples are skipped{}", bad.max_skipped,
-                     bad.comm == nullptr ? "" : ", counted together");
-}
-
 /// The shards whose cursors this place writes, and checks.
 RowRange cursor_rows(const Loader& loader) {
   const std::int64_t shards = shards_of(loader);
@@ -78,24 +71,6 @@ void go_to(Loader& loader, const LoaderPosition& place, internal::SavedSkips ski
     loader.seek(place.position);
   }
   LoaderAccess::counter(loader).restore(skipped.count, std::move(skipped.samples));
-}
-
-/// Each place of the loaders' world is taken by as many ranks, each a replica of its own.
-void require_whole(const World& mine, const mpi::Communicator& comm) {
-  const auto ranks = mpi::gather(comm, mine.rank);
-  const auto sizes = mpi::gather(comm, mine.size);
-  const auto replicas = mpi::gather(comm, mine.replica);
-  std::map<std::pair<std::int64_t, std::int64_t>, int> places;
-  for (std::size_t r = 0; r < ranks.size(); ++r) {
-    if (++places[{ranks[r], replicas[r]}] == 1 && sizes[r] == sizes[0] && comm.size() % sizes[0] == 0)
-      continue;
-    throw Error(
-        ErrorCode::mismatch,
-        fmt::format("compare loaders: of {} ranks, number {} is rank {} of {}, replica {}, as another one "
-                    "is, or in another world; make each loader with comm.world(), or with "
-                    "mpi::data_parallel",
-                    comm.size(), r, ranks[r], sizes[r], replicas[r]));
-  }
 }
 
 }  // namespace
@@ -151,28 +126,6 @@ std::string describe_loader(const Checkpoint& checkpoint, std::string_view name)
   const std::string text = describe(state);
   const std::int64_t skipped = internal::count_skipped(checkpoint, name);
   return skipped == 0 ? text : fmt::format("{}; bad samples skipped: {}", text, skipped);
-}
-
-void require_same(const Loader& loader, const mpi::Communicator& comm) {
-  require_whole(loader.world(), comm);
-  std::string state;
-  std::string text;
-  mpi::together(comm, "compare loaders", [&] {
-    const LoaderState mine = internal::state_of(loader);
-    const std::string bad_samples = describe(loader.options().bad_samples);
-    state = to_text(mine) + bad_samples;
-    text = describe(mine) + "; " + bad_samples;
-  });
-  const std::string first_state = mpi::broadcast(comm, state);
-  const std::string first = mpi::broadcast(comm, text);
-  mpi::together(comm, "compare loaders", [&] {
-    if (state == first_state) return;
-    throw Error(
-        ErrorCode::mismatch,
-        fmt::format("compare loaders: rank 0 has {}; this rank has {}; give all ranks the same dataset "
-                    "and options",
-                    first, text));
-  });
 }
 
 }  // namespace rota

@@ -8,6 +8,7 @@
 #include "rota/source.hpp"
 #include "source/field_text.hpp"
 #include "source/instance.hpp"
+#include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::string_view kJoining = "join datasets";
 
-class Joined final : public Source {
+class Joined final : public Source, private NodeFiles {
  public:
   explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
     begins_.push_back(0);
@@ -78,25 +79,27 @@ class Joined final : public Source {
     return sizes;
   }
 
-  [[nodiscard]] bool is_shared() const override {
-    return std::ranges::any_of(sources_, [](const auto& source) { return source->is_shared(); });
+  [[nodiscard]] const NodeFiles* node_files() const override {
+    const auto has_any = [](const auto& source) { return source->node_files() != nullptr; };
+    return std::ranges::any_of(sources_, has_any) ? this : nullptr;
   }
   [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
-    check_ids(*this, samples);
+    check_range(samples, size());
     auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-      if (!sources_[s]->is_shared()) continue;
+      const NodeFiles* files = sources_[s]->node_files();
+      if (files == nullptr) continue;
       const SampleRange own{.begin = std::max(samples.begin, begins_[s]) - begins_[s],
                             .end = std::min(samples.end, begins_[s + 1]) - begins_[s]};
       const bool asks_all = samples == SampleRange();  // whether they can
-      if (asks_all || own.begin < own.end) kept->push_back(sources_[s]->pin(asks_all ? samples : own, reads));
+      if (asks_all || own.begin < own.end) kept->push_back(files->pin(asks_all ? samples : own, reads));
     }
     return kept;
   }
   [[nodiscard]] Fetched fetched() const override {
     Fetched sum;
     for (const auto& source : sources_) {
-      const Fetched fetched = source->fetched();
+      const Fetched fetched = fetched_by(*source);
       sum.files += fetched.files;
       sum.bytes += fetched.bytes;
     }

@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "mpi/nodes.hpp"
+#include "mpi/same.hpp"
 #include "rota/error.hpp"
 #include "source/document_stream.hpp"
 #include "source/instance.hpp"
+#include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 #include "values/option.hpp"
 
@@ -195,9 +197,7 @@ class PackedSource final : public Source {
     return plan.documents ? std::make_unique<PackedSource>(std::move(plan), stream_) : nullptr;
   }
 
-  // Its samples lie all over the files: `hold` refuses.
-  [[nodiscard]] bool is_shared() const override { return plan_.documents->is_shared(); }
-  [[nodiscard]] Fetched fetched() const override { return plan_.documents->fetched(); }
+  [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
@@ -260,20 +260,11 @@ class PackedSource final : public Source {
 
   Plan plan_;
   std::shared_ptr<const DocumentStream> stream_;
+  ScatteredNodeFiles files_{*plan_.documents};
   std::size_t token_bytes_;
   std::vector<std::int32_t> positions_;  // 0, 1, 2, ...: those of a segment
   std::vector<Field> fields_;
 };
-
-void require_same(const mpi::Communicator& comm, const Fingerprint& fingerprint) {
-  std::array least = {static_cast<std::int64_t>(fingerprint.high),
-                      static_cast<std::int64_t>(fingerprint.low)};
-  std::array most = least;
-  mpi::min(comm, least);
-  mpi::max(comm, most);
-  if (least == most) return;
-  throw refusal("the ranks were given different documents or options; give all of them the same");
-}
 
 }  // namespace
 
@@ -287,21 +278,27 @@ void PackOptions::validate() const {
   kCheck.in_range("threads", threads, 1, internal::kMaxThreads);
 }
 
-std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options) {
-  const mpi::Nodes nodes = options.comm == nullptr ? mpi::Nodes() : mpi::Nodes(*options.comm);
+std::shared_ptr<const Source> pack(const mpi::Communicator& comm, std::shared_ptr<const Source> documents,
+                                   const PackOptions& options) {
+  const mpi::Nodes nodes(comm);
   std::optional<internal::Plan> plan;
   mpi::together(nodes.all(), "pack documents", [&] {
     options.validate();
     if (documents == nullptr) throw internal::refusal("there are none (a null pointer)");
     plan.emplace(std::move(documents), options);
   });
-  internal::require_same(nodes.all(), plan->fingerprint);
+  mpi::require_same(comm, "pack documents",
+                    fmt::format("documents and options with fingerprint {}", to_string(plan->fingerprint)));
   auto stream = std::make_shared<const internal::DocumentStream>(
       *plan->documents, plan->size, plan->field,
       internal::StreamOptions{
           .added = (plan->bos ? 1 : 0) + (plan->eos ? 1 : 0), .seed = plan->seed, .threads = options.threads},
       nodes);
   return std::make_shared<internal::PackedSource>(std::move(*plan), std::move(stream));
+}
+
+std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options) {
+  return pack(mpi::Communicator(), std::move(documents), options);
 }
 
 }  // namespace rota

@@ -90,16 +90,6 @@ void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) co
 
 std::unique_ptr<const Source> Source::for_worker(const WorkerInfo& /*worker*/) const { return nullptr; }
 
-std::shared_ptr<const void> Source::pin(SampleRange samples, bool /*reads*/) const {
-  check_ids(*this, samples);
-  if (!is_shared()) return nullptr;
-  throw Error(
-      ErrorCode::unsupported,
-      "hold files of a dataset: they are shared in memory, because they are compressed, or because "
-      "CatalogOptions::share_files says so, and the samples of a range lie all over them, as those of a "
-      "split or of a packing do; unpack the files beside, or do not share them");
-}
-
 Fingerprint Source::fingerprint() const {
   FingerprintBuilder builder;
   builder.add("source").add(size());
@@ -127,12 +117,6 @@ void check_ids(const Source& source, std::span<const SampleRows> wanted) {
   for (const SampleRows& part : wanted) {
     if (part.id.value < 0 || part.id.value >= size) throw internal::no_sample(part.id, size);
   }
-}
-
-void check_ids(const Source& source, SampleRange samples) {
-  const std::int64_t size = source.size();
-  if (samples.begin < 0 || samples.begin > size) throw internal::no_sample({samples.begin}, size);
-  if (samples.end < samples.begin || samples.end > size) throw internal::no_sample({samples.end}, size);
 }
 
 void check_rows(const SampleRows& wanted, std::int64_t rows) {

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <exception>
 #include <string_view>
 #include <vector>
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
+#include "values/caught.hpp"
 
 namespace rota::internal {
 
@@ -32,17 +32,12 @@ std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t s
 /// What method `method` of a user's source answers. What it throws is thrown as an Error.
 template <typename Method>
 auto ask(std::string_view task, std::string_view method, const Method& answer) {
-  const auto failure = [&](const char* why) {
-    return Error(ErrorCode::callback, fmt::format("{}: ask the source for its {}: {}", task, method, why));
-  };
   try {
     return answer();
   } catch (const Error&) {
     throw;
-  } catch (const std::exception& error) {
-    throw failure(error.what());
   } catch (...) {
-    throw failure("an exception of unknown type");
+    throw caught().as_error(fmt::format("{}: ask the source for its {}", task, method));
   }
 }
 

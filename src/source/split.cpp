@@ -8,6 +8,7 @@
 #include "rota/error.hpp"
 #include "rota/source.hpp"
 #include "source/instance.hpp"
+#include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -57,9 +58,7 @@ class SplitPart final : public Source {
     return whole ? std::make_unique<SplitPart>(*this, std::move(whole)) : nullptr;
   }
 
-  // Its samples lie all over the files: `hold` refuses.
-  [[nodiscard]] bool is_shared() const override { return whole_->is_shared(); }
-  [[nodiscard]] Fetched fetched() const override { return whole_->fetched(); }
+  [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint whole = whole_->fingerprint();
@@ -93,6 +92,7 @@ class SplitPart final : public Source {
   std::uint64_t seed_;
   std::int64_t first_;
   std::int64_t last_;
+  ScatteredNodeFiles files_{*whole_};
 };
 
 void check_fractions(std::span<const double> fractions) {

@@ -11,6 +11,7 @@
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
 #include "source/instance.hpp"
+#include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 #include "values/option.hpp"
 
@@ -24,7 +25,7 @@ std::int64_t count_windows(std::int64_t rows, const WindowOptions& options) noex
   return rows < options.length ? 0 : (rows - options.length) / options.stride + 1;
 }
 
-class Windows final : public Source {
+class Windows final : public Source, private NodeFiles {
  public:
   Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
       : rows_(std::move(rows)), options_(options) {
@@ -77,15 +78,18 @@ class Windows final : public Source {
     return rows ? std::make_unique<Windows>(*this, std::move(rows)) : nullptr;
   }
 
-  [[nodiscard]] bool is_shared() const override { return rows_->is_shared(); }
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
-    check_ids(*this, samples);
-    if (samples.begin == samples.end) return rows_->pin({}, reads);
-    const std::int64_t last = first_row(window_parts_.find(samples.end - 1));
-    return rows_->pin({.begin = first_row(window_parts_.find(samples.begin)), .end = last + options_.length},
-                      reads);
+  [[nodiscard]] const NodeFiles* node_files() const override {
+    return rows_->node_files() == nullptr ? nullptr : this;
   }
-  [[nodiscard]] Fetched fetched() const override { return rows_->fetched(); }
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
+    check_range(samples, size());
+    const NodeFiles& files = *rows_->node_files();
+    if (samples.begin == samples.end) return files.pin({}, reads);
+    const std::int64_t last = first_row(window_parts_.find(samples.end - 1));
+    return files.pin({.begin = first_row(window_parts_.find(samples.begin)), .end = last + options_.length},
+                     reads);
+  }
+  [[nodiscard]] Fetched fetched() const override { return fetched_by(*rows_); }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint rows = rows_->fingerprint();

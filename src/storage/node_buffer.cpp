@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "mpi/exchange.hpp"
+#include "mpi/same.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
@@ -141,16 +142,7 @@ NodeBuffer share_on_node(const mpi::Nodes& nodes, const std::optional<MemoryFile
 
 void require_same_bytes(const mpi::Communicator& comm, std::string_view phase,
                         std::span<const std::byte> bytes) {
-  if (comm.size() == 1) return;
-  const Fingerprint digest =
-      FingerprintBuilder()
-          .add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()))
-          .finish();
-  std::array least = {static_cast<std::int64_t>(digest.high), static_cast<std::int64_t>(digest.low)};
-  std::array most = least;
-  min(comm, least);
-  max(comm, most);
-  if (least == most) return;
+  if (mpi::is_same(comm, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return;
   throw Error(ErrorCode::corrupt,
               fmt::format("{}: the ranks did not get the same {} bytes; check the network and the memory",
                           phase, bytes.size()));

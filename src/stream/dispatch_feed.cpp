@@ -11,24 +11,24 @@ namespace rota::internal {
 
 DispatchFeed::DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool,
                            const StreamLoaderOptions& options, mpi::DeferredReduction& agreement,
-                           mpi::Communicator line)
+                           mpi::Communicator channel)
     : pool_(&pool),
       layout_(*pool.fields()),
       plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
       rank_(agreement.comm().rank()),
-      line_comm_(std::move(line)) {
+      channel_comm_(std::move(channel)) {
   if (rank_ == 0) {
-    dispatcher_.emplace(dispatch.source, layout_, plan_, options, line_comm_);
+    dispatcher_.emplace(dispatch.source, layout_, plan_, options, channel_comm_);
   } else {
-    receiver_.emplace(line_comm_, agreement);
+    receiver_.emplace(channel_comm_, agreement);
   }
 }
 
 DispatchFeed::~DispatchFeed() {
-  if (!is_quiet_) line_comm_.abandon();
+  if (!is_quiet_) channel_comm_.abandon();
 }
 
-MessageChannel& DispatchFeed::line() noexcept {
+MessageChannel& DispatchFeed::channel() noexcept {
   if (dispatcher_) return *dispatcher_;
   return *receiver_;
 }
@@ -38,12 +38,12 @@ void DispatchFeed::add_stats(LoaderStats& stats) const {
 }
 
 std::optional<FeedHead> DispatchFeed::peek() {
-  const Arrival* const arrival = line().peek();
+  const Arrival* const arrival = channel().peek();
   if (next_) return next_->head;
   return arrival == nullptr ? std::nullopt : std::optional(open(*arrival));
 }
 
-FeedHead DispatchFeed::wait() { return next_ ? next_->head : open(line().wait()); }
+FeedHead DispatchFeed::wait() { return next_ ? next_->head : open(channel().wait()); }
 
 // What may fail does so here, before anything is promised.
 FeedHead DispatchFeed::open(const Arrival& arrival) {
@@ -89,7 +89,7 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const RankMessage& messa
 
 std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
   OpenedMessage next = *std::exchange(next_, std::nullopt);
-  if (!next.is_kept) line().drop();
+  if (!next.is_kept) channel().drop();
   if (next.error) std::rethrow_exception(next.error);
   delivered_ += next.count;
   if (next.head.kind == FeedHead::Kind::epoch_end) {

@@ -31,9 +31,9 @@ struct OpenedMessage {
 /// Batches of items that rank 0 reads: on rank 0 from a Dispatcher, on the others from a Receiver.
 class DispatchFeed final : public Feed {
  public:
-  /// `line` is for messages alone. The others must outlive it.
+  /// `channel` is for messages alone. The others must outlive it.
   DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool, const StreamLoaderOptions& options,
-               mpi::DeferredReduction& agreement, mpi::Communicator line);
+               mpi::DeferredReduction& agreement, mpi::Communicator channel);
   ~DispatchFeed() override;
 
   [[nodiscard]] std::optional<FeedHead> peek() override;
@@ -55,7 +55,7 @@ class DispatchFeed final : public Feed {
   void restart(DispatchStart start);
 
  private:
-  [[nodiscard]] MessageChannel& line() noexcept;
+  [[nodiscard]] MessageChannel& channel() noexcept;
   FeedHead open(const Arrival& arrival);
   [[nodiscard]] std::unique_ptr<StreamBatchMemory> decode(const RankMessage& message) const;
 
@@ -63,7 +63,7 @@ class DispatchFeed final : public Feed {
   RecordLayout layout_;
   DispatchPlan plan_;
   int rank_;
-  mpi::Communicator line_comm_;
+  mpi::Communicator channel_comm_;
   std::optional<Dispatcher> dispatcher_;
   std::optional<Receiver> receiver_;
   std::int64_t restores_ = 0;

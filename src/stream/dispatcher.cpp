@@ -9,8 +9,8 @@ namespace rota::internal {
 
 Dispatcher::Dispatcher(std::shared_ptr<const StreamSource> source, const RecordLayout& layout,
                        const DispatchPlan& plan, const StreamLoaderOptions& options,
-                       const mpi::Communicator& line)
-    : source_(std::move(source)), layout_(&layout), plan_(plan), options_(&options), outbox_(line) {
+                       const mpi::Communicator& channel)
+    : source_(std::move(source)), layout_(&layout), plan_(plan), options_(&options), queue_(channel) {
   restart({});
 }
 
@@ -41,7 +41,7 @@ void Dispatcher::push_all() {
   if (std::exchange(is_paused_, false)) builder().resume();
   while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
   push();
-  outbox_.progress();
+  queue_.progress();
 }
 
 // Where it throws it goes on there when it is called again.
@@ -49,7 +49,7 @@ void Dispatcher::push() {
   for (; pushed_ < undelivered_.size(); ++pushed_, next_rank_ = 1) {
     const auto& messages = undelivered_[pushed_].by_rank;
     for (; next_rank_ < std::ssize(messages); ++next_rank_) {
-      outbox_.send(next_rank_, messages[static_cast<std::size_t>(next_rank_)]);
+      queue_.send(next_rank_, messages[static_cast<std::size_t>(next_rank_)]);
     }
   }
 }

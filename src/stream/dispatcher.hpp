@@ -8,13 +8,13 @@
 
 namespace rota::internal {
 
-/// Rank 0's line: what its builder ties is pushed to the other ranks as soon as this thread comes by, and is
-/// kept until it is delivered. *One thread.*
+/// Rank 0's channel: what its builder ties is pushed to the other ranks as soon as this thread comes by, and
+/// is kept until it is delivered. *One thread.*
 class Dispatcher final : public MessageChannel {
  public:
-  /// `line`, `layout` and `options` must outlive it.
+  /// `channel`, `layout` and `options` must outlive it.
   Dispatcher(std::shared_ptr<const StreamSource> source, const RecordLayout& layout, const DispatchPlan& plan,
-             const StreamLoaderOptions& options, const mpi::Communicator& line);
+             const StreamLoaderOptions& options, const mpi::Communicator& channel);
 
   [[nodiscard]] const Arrival* peek() override;
   [[nodiscard]] const Arrival& wait() override;
@@ -41,7 +41,7 @@ class Dispatcher final : public MessageChannel {
   std::size_t pushed_ = 0;  // of these, to all ranks
   int next_rank_ = 1;       // for the next of them
   Arrival head_;
-  mpi::SendQueue outbox_;
+  mpi::SendQueue queue_;
   bool is_paused_ = true;
   bool has_failed_ = false;  // and what the caller has done since may have mended it
   std::unique_ptr<StepBuilder> builder_;

@@ -10,6 +10,7 @@
 #include "rota/stream.hpp"
 #include "source/field_check.hpp"
 #include "source/instance.hpp"
+#include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 #include "values/option.hpp"
 
@@ -105,7 +106,7 @@ class IndexedStream final : public ShardStream {
  public:
   // Of samples [begin, end), from number `at` on, with so many bytes of memory.
   IndexedStream(const Source& source, std::shared_ptr<const std::vector<Field>> shared_fields, ShardId shard,
-                SampleRange samples, std::int64_t at, std::size_t bytes)
+                internal::SampleRange samples, std::int64_t at, std::size_t bytes)
       : source_(source),
         fields_(std::move(shared_fields)),
         shard_(shard),
@@ -170,7 +171,7 @@ class IndexedStream final : public ShardStream {
   const Source& source_;
   std::shared_ptr<const std::vector<Field>> fields_;
   ShardId shard_;
-  SampleRange samples_;
+  internal::SampleRange samples_;
   std::int64_t next_;
   std::size_t block_bytes_;
   SampleBlock block_;
@@ -210,7 +211,7 @@ class IndexedShards final : public StreamSource {
                                                   const StreamCursor& cursor) const override {
     const std::size_t bytes = std::min(kMostBlock, kAllBlocks / static_cast<std::size_t>(shards()));
     return std::make_unique<IndexedStream>(*source_, fields_, shard,
-                                           SampleRange{begin(shard), begin(next_of(shard))},
+                                           internal::SampleRange{begin(shard), begin(next_of(shard))},
                                            place(shard, cursor), bytes);
   }
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,

@@ -6,6 +6,7 @@
 
 #include "rota/error.hpp"
 #include "source/field_text.hpp"
+#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
@@ -46,19 +47,12 @@ WorkerInfo WorkerInstances::describe(std::size_t worker) const {
 const StreamSource& WorkerInstances::source(std::size_t worker) {
   Own& own = own_[worker];
   if (own.made_for != assignment_) {
-    const auto rethrow = [&](ErrorCode code, const char* why) {
-      throw Error(code, fmt::format("make a source for worker {} of {}: {}", worker, own_.size(), why));
-    };
     own.source.reset();
     try {
       own.source = instance_of(source_, describe(worker));
       own.made_for = assignment_;
-    } catch (const Error& error) {
-      rethrow(error.code(), error.what());
-    } catch (const std::exception& error) {
-      rethrow(ErrorCode::callback, error.what());
     } catch (...) {
-      rethrow(ErrorCode::callback, "an exception of unknown type");
+      throw caught().as_error(fmt::format("make a source for worker {} of {}", worker, own_.size()));
     }
   }
   return own.source ? *own.source : source_;

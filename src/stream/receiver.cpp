@@ -22,7 +22,7 @@ const Arrival& Receiver::wait() {
 }
 
 void Receiver::take_all() {
-  while (RankMessage message = inbox_.receive()) {
+  while (RankMessage message = queue_.receive()) {
     const MessageHead head = head_of(message);
     if (head.generation != generation_) continue;
     std::exception_ptr error;

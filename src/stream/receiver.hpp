@@ -8,12 +8,12 @@
 
 namespace rota::internal {
 
-/// The line of a rank other than 0. *One thread.*
+/// The channel of a rank other than 0. *One thread.*
 class Receiver final : public MessageChannel {
  public:
-  /// `line` and `agreement`, by whose deadline it waits, must outlive it.
-  Receiver(const mpi::Communicator& line, mpi::DeferredReduction& agreement)
-      : agreement_(&agreement), inbox_(line) {}
+  /// `channel` and `agreement`, by whose deadline it waits, must outlive it.
+  Receiver(const mpi::Communicator& channel, mpi::DeferredReduction& agreement)
+      : agreement_(&agreement), queue_(channel) {}
 
   [[nodiscard]] const Arrival* peek() override;
   [[nodiscard]] const Arrival& wait() override;
@@ -27,7 +27,7 @@ class Receiver final : public MessageChannel {
   void take_all();
 
   mpi::DeferredReduction* agreement_;
-  mpi::ReceiveQueue inbox_;
+  mpi::ReceiveQueue queue_;
   std::int64_t generation_ = 0;
   std::deque<Arrival> arrived_;
 };

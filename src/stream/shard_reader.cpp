@@ -6,6 +6,7 @@
 
 #include "rota/error.hpp"
 #include "stream/stream_facts.hpp"
+#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
@@ -139,15 +140,7 @@ void ShardReader::rethrow() const {
   const std::string what =
       fmt::format("read shard {}{}, epoch {}, behind its {} samples so far", at_.shard.value,
                   place.empty() ? "" : fmt::format(" ({})", place), epoch_, at_.position);
-  try {
-    throw;
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", what, error.what()));
-  } catch (const std::exception& error) {
-    throw Error(ErrorCode::callback, fmt::format("{}: {}", what, error.what()));
-  } catch (...) {
-    throw Error(ErrorCode::callback, fmt::format("{}: an exception of unknown type", what));
-  }
+  throw caught().as_error(what);
 }
 
 }  // namespace rota::internal

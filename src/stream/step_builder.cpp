@@ -91,7 +91,7 @@ void StepBuilder::resume() {
   worker_wakes_.notify_all();
 }
 
-// Nothing else touches any of it while it is held.
+// Nothing else touches any of it while it is paused.
 SourceProgress StepBuilder::add_pending(PendingItems& out) const {
   for (const StepMessages& messages : ready_) add_items(messages, out);
   for (std::int64_t i = 0; i < std::ssize(open_ends_); ++i) out.add(epoch_, first_ + i, open_record(i));
@@ -136,7 +136,7 @@ bool StepBuilder::can_read() const noexcept {
   return undelivered_ < max_batches_ && bytes_ + open_bytes_ < max_bytes_;
 }
 
-// Reads an item, or ties a messages.
+// Reads an item, or closes a step.
 void StepBuilder::make(Lock& lock) {
   lock.unlock();
   const auto start = std::chrono::steady_clock::now();
@@ -207,7 +207,7 @@ void StepBuilder::read() {
   read_.bytes += static_cast<std::int64_t>(open_.size() - begin);
 }
 
-// All items of the next messages, each with those of its rank. Changes nothing where it throws.
+// All items of the next step, each with those of its rank. Changes nothing where it throws.
 StepMessages StepBuilder::close_step() {
   const std::int64_t count = std::ssize(open_ends_);
   const std::vector<DispatchPlan::Slot> slots = plan_.slots(first_, count);

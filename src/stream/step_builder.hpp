@@ -33,10 +33,10 @@ struct StepBuilderStart {
   PendingItems pending = {};
 };
 
-/// Reads a dispatched source ahead of the caller and ties its items into messages, by a thread or, with no
-/// workers, inside `wait`. Reading waits while as many messages are not delivered as batches may be read
-/// ahead, or too many bytes; a messages never goes on into the next epoch, and an epoch without items is the
-/// last. It begins held, so that nothing is read of a pipe before a restore has said what of it is gone.
+/// Reads a dispatched source ahead of the caller and makes steps of its items, by a thread or, with no
+/// workers, inside `wait`. Reading waits while as many steps are not delivered as batches may be read
+/// ahead, or too many bytes; a step never goes on into the next epoch, and an epoch without items is the
+/// last. It begins paused, so that nothing is read of a pipe before a restore has said what of it is gone.
 ///
 /// All of it is under one mutex, which nobody holds while reading or copying. Its caller is one thread.
 class StepBuilder {
@@ -49,11 +49,11 @@ class StepBuilder {
   StepBuilder(const StepBuilder&) = delete;
   StepBuilder& operator=(const StepBuilder&) = delete;
 
-  /// The next messages, if it is there by now.
+  /// The next step, if it is there by now.
   [[nodiscard]] std::optional<StepMessages> poll();
-  /// The next messages. Blocks. There is always one, until that of the last epoch's end is taken.
+  /// The next step. Blocks. There is always one, until that of the last epoch's end is taken.
   [[nodiscard]] StepMessages wait();
-  /// A messages was delivered to all ranks, or was an error and was told.
+  /// A step was delivered to all ranks, or was an error and was told.
   void drop(const StepMessages& messages);
   /// Reads on where an error was told.
   void retry();
@@ -62,9 +62,9 @@ class StepBuilder {
   /// when asked for its cursor.
   void pause();
   void resume();
-  /// Adds what was read and was not polled, while it is held; returns where the source is behind it.
+  /// Adds what was read and was not polled, while it is paused; returns where the source is behind it.
   [[nodiscard]] SourceProgress add_pending(PendingItems& out) const;
-  /// Adds the items of a messages.
+  /// Adds the items of a step.
   void add_items(const StepMessages& messages, PendingItems& out) const;
 
   void add_stats(LoaderStats& stats) const;
@@ -78,7 +78,7 @@ class StepBuilder {
   [[nodiscard]] std::optional<StepMessages> advance();
   void read();
   [[nodiscard]] bool is_full() const noexcept;
-  // Of the next messages.
+  // Of the next step.
   [[nodiscard]] ByteSpan open_record(std::int64_t item) const noexcept;
   [[nodiscard]] StepMessages close_step();
   void require_message(std::size_t bytes) const;
@@ -97,8 +97,8 @@ class StepBuilder {
   // Of the reading thread, or of the caller while that is parked.
   ItemReader reader_;
   std::int64_t epoch_;                  // being read
-  std::int64_t first_;                  // number of the next messages's first item
-  std::vector<std::byte> open_;         // records of the next messages
+  std::int64_t first_;                  // number of the next step's first item
+  std::vector<std::byte> open_;         // records of the next step
   std::vector<std::size_t> open_ends_;  // where they end
   bool has_ended_ = false;              // the epoch
   bool is_over_;                        // nothing is to be read any more
@@ -108,7 +108,7 @@ class StepBuilder {
   std::condition_variable_any worker_wakes_;
   std::condition_variable caller_wakes_;
   std::deque<StepMessages> ready_;
-  std::int64_t undelivered_ = 0;  // messages
+  std::int64_t undelivered_ = 0;  // steps
   std::int64_t bytes_ = 0;        // of them
   std::int64_t open_bytes_ = 0;   // of the next
   bool has_failed_ = false;

@@ -8,6 +8,7 @@
 
 #include "mpi/deferred_reduction.hpp"
 #include "mpi/job.hpp"
+#include "mpi/same.hpp"
 #include "rota/error.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/dispatched_source.hpp"
@@ -37,28 +38,25 @@ constexpr std::int64_t of(const FeedHead& head) {
   return head.kind == FeedHead::Kind::batch ? of_batch(head.epoch) : of_end(head.epoch);
 }
 
-// The ranks that share the data; null where this process is alone.
-const mpi::Communicator* require_comm(const StreamLoaderOptions& options) {
-  if (const int ranks = mpi::job_size(); options.comm == nullptr && ranks > 1) {
+// For a loader that is made without a communicator.
+mpi::Communicator alone() {
+  if (const int ranks = mpi::job_size(); ranks > 1) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("make a stream loader without a communicator, while MPI runs {} ranks: each would read "
-                    "everything; set StreamLoaderOptions::comm to that of the ranks that share the data, or "
-                    "to a default-made Communicator if every rank is to read everything",
+                    "everything; pass that of the ranks that share the data, or a default-made Communicator "
+                    "if every rank is to read everything",
                     ranks));
   }
-  return options.comm;
+  return {};
 }
 
-// Throws on all ranks unless all say the same.
-void require_same(const mpi::Communicator& comm, const std::string& here) {
-  const std::string first = mpi::broadcast(comm, here);
-  mpi::together(comm, "make stream loaders", [&] {
-    if (here == first) return;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("make stream loaders: rank 0 has {}; this rank has {}; give all ranks the same",
-                            first, here));
-  });
+void refuse_replicas(const mpi::Communicator& comm) {
+  if (comm.world() == World{.rank = comm.rank(), .size = comm.size()}) return;
+  throw Error(ErrorCode::unsupported,
+              "make stream loaders over replicas (mpi::data_parallel): streams are dealt out to the ranks of "
+              "a communicator, each of which gets its own; make one of one rank of each data-parallel place, "
+              "and send its batches to the others");
 }
 
 // Shares out the shards of a whole epoch. Each rank asks what is in some of them.
@@ -90,24 +88,25 @@ internal::StreamFacts facts_of(const StreamSource* source) {
 
 class StreamLoader::Impl {
  public:
-  Impl(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
-      : Impl(std::move(options), [&] {
+  Impl(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
+      : Impl(comm, std::move(options), [&] {
           facts_ = facts_of(source.get());
           source_ = std::move(source);
         }) {
-    require_same(comm(), described());
-    std::vector<int> owners = share_out_all(comm(), *source_, facts_.shards);
+    mpi::require_same(comm, "make stream loaders", described());
+    std::vector<int> owners = share_out_all(comm, *source_, facts_.shards);
     start(
         [&] { return std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owners)); });
   }
 
-  Impl(const Dispatch& dispatch, StreamLoaderOptions options)
-      : Impl(std::move(options), [&] { internal::check(dispatch, world()); }) {
-    source_ = internal::describe(dispatch, comm());
+  Impl(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
+      : Impl(comm, std::move(options), [&] { internal::check(dispatch, world()); }) {
+    source_ = internal::describe(dispatch, comm);
     facts_ = facts_of(source_.get());
     fingerprint_ = source_->fingerprint();
-    require_same(comm(), fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
-    mpi::Communicator line = world().size > 1 ? mpi::Communicator(comm().get()) : mpi::Communicator();
+    mpi::require_same(comm, "make stream loaders",
+                      fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
+    mpi::Communicator line = comm.duplicate();
     start([&] {
       return std::make_unique<DispatchFeed>(dispatch, *pool_, options_, agreement_, std::move(line));
     });
@@ -135,7 +134,7 @@ class StreamLoader::Impl {
 
  private:
   template <typename Check>
-  Impl(StreamLoaderOptions options, Check check);
+  Impl(const mpi::Communicator& comm, StreamLoaderOptions options, Check check);
   [[nodiscard]] const mpi::Communicator& comm() const noexcept { return agreement_.comm(); }
   [[nodiscard]] bool is_end() const noexcept { return is_over_ || run_.position.epoch >= options_.epochs; }
   [[nodiscard]] std::string described() const;
@@ -163,15 +162,14 @@ class StreamLoader::Impl {
 };
 
 template <typename Check>
-StreamLoader::Impl::Impl(StreamLoaderOptions options, Check check)
+StreamLoader::Impl::Impl(const mpi::Communicator& comm, StreamLoaderOptions options, Check check)
     : options_(std::move(options)),
-      agreement_(require_comm(options_), mpi::Reduction::minimum, options_.deadline,
-                 "agree on a step of streams"),
-      states_comm_(world().size > 1 ? mpi::Communicator(comm().get()) : mpi::Communicator()),
+      agreement_(comm, mpi::Reduction::minimum, options_.deadline, "agree on a step of streams"),
+      states_comm_(comm.duplicate()),
       states_exchange_(states_comm_, options_.deadline) {
-  options_.comm = nullptr;
-  mpi::together(comm(), "make stream loaders", [&] {
+  mpi::together(comm, "make stream loaders", [&] {
     options_.validate();
+    refuse_replicas(comm);
     check();
     if (source_) fingerprint_ = source_->fingerprint();
   });
@@ -286,8 +284,8 @@ std::vector<std::string> StreamLoader::Impl::gather(const std::function<std::str
   } catch (...) {
     error = std::current_exception();
   }
-  mpi::agree(world(), run, kPhase, error);
-  return mpi::all_gather(world(), run, kPhase, mine);
+  mpi::agree(comm(), run, kPhase, error);
+  return mpi::all_gather(comm(), run, kPhase, mine);
 }
 
 void StreamLoader::Impl::restart(const StreamRun& run) {
@@ -308,10 +306,16 @@ LoaderStats StreamLoader::Impl::stats() const {
   return stats;
 }
 
+StreamLoader::StreamLoader(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
+                           StreamLoaderOptions options)
+    : impl_(new Impl(comm, std::move(source), std::move(options))) {}
+StreamLoader::StreamLoader(const mpi::Communicator& comm, const Dispatch& dispatch,
+                           StreamLoaderOptions options)
+    : impl_(new Impl(comm, dispatch, std::move(options))) {}
 StreamLoader::StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
-    : impl_(new Impl(std::move(source), std::move(options))) {}
+    : StreamLoader(alone(), std::move(source), std::move(options)) {}
 StreamLoader::StreamLoader(const Dispatch& dispatch, StreamLoaderOptions options)
-    : impl_(new Impl(dispatch, std::move(options))) {}
+    : StreamLoader(alone(), dispatch, std::move(options)) {}
 StreamLoader::~StreamLoader() = default;
 StreamLoader::StreamLoader(StreamLoader&&) noexcept = default;
 StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;

@@ -95,11 +95,12 @@ std::string start_line(const StreamLoader& loader) {
       at.step, to_string(loader.fingerprint()), loader.source().shards());
 }
 
-void require_known_phase(const std::filesystem::path& directory, World world, const TraceOptions& options) {
-  if (options.phase || options.comm != nullptr || world.size == 1) return;
+// For a trace that is begun without a communicator.
+mpi::Communicator alone(const std::filesystem::path& directory, World world, const TraceOptions& options) {
+  if (options.phase || world.size == 1) return {};
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("begin a trace in {}: rank {} of {} needs TraceOptions::comm, so that all ranks "
-                          "write the same phase",
+              fmt::format("begin a trace in {}: rank {} of {} needs a communicator, so that all ranks write "
+                          "the same phase; or give TraceOptions::phase",
                           directory.string(), world.rank, world.size));
 }
 
@@ -122,13 +123,11 @@ struct Begun {
 };
 
 template <typename AnyLoader>
-Begun begin(const std::filesystem::path& directory, const AnyLoader& loader, const TraceOptions& options) {
-  const mpi::Communicator alone;
-  const mpi::Communicator& comm = options.comm == nullptr ? alone : *options.comm;
+Begun begin(const mpi::Communicator& comm, const std::filesystem::path& directory, const AnyLoader& loader,
+            const TraceOptions& options) {
   const World world = loader.world();
   Begun begun;
   mpi::together(comm, "begin a trace", [&] {
-    require_known_phase(directory, world, options);
     if (comm.rank() == 0) begun.phase = prepare(directory, options.phase);
   });
   mpi::broadcast(comm, std::as_writable_bytes(std::span(&begun.phase, 1)));
@@ -150,21 +149,28 @@ Begun begin(const std::filesystem::path& directory, const AnyLoader& loader, con
 
 }  // namespace
 
-TraceWriter::TraceWriter(const std::filesystem::path& directory, const Loader& loader,
-                         const TraceOptions& options)
+TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
+                         const Loader& loader, const TraceOptions& options)
     : world_(loader.world()), split_(loader.options().rank_split), is_mixture_(loader.datasets() > 1) {
-  Begun begun = begin(directory, loader, options);
+  Begun begun = begin(comm, directory, loader, options);
   phase_ = begun.phase;
   lines_ = std::move(begun.lines);
 }
 
-TraceWriter::TraceWriter(const std::filesystem::path& directory, const StreamLoader& loader,
-                         const TraceOptions& options)
+TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
+                         const StreamLoader& loader, const TraceOptions& options)
     : world_(loader.world()), is_stream_(true) {
-  Begun begun = begin(directory, loader, options);
+  Begun begun = begin(comm, directory, loader, options);
   phase_ = begun.phase;
   lines_ = std::move(begun.lines);
 }
+
+TraceWriter::TraceWriter(const std::filesystem::path& directory, const Loader& loader,
+                         const TraceOptions& options)
+    : TraceWriter(alone(directory, loader.world(), options), directory, loader, options) {}
+TraceWriter::TraceWriter(const std::filesystem::path& directory, const StreamLoader& loader,
+                         const TraceOptions& options)
+    : TraceWriter(alone(directory, loader.world(), options), directory, loader, options) {}
 
 TraceWriter::~TraceWriter() = default;
 TraceWriter::TraceWriter(TraceWriter&& other) noexcept = default;
@@ -185,9 +191,9 @@ void TraceWriter::write(const Batch& batch) {
       std::ranges::all_of(batch.epochs(), [&](auto epoch) { return epoch == at.epoch; });
   if (is_mixture_ || !is_one_epoch) append_numbers(line, "epochs", batch.epochs());
   append_digests(line, batch);
-  if (!std::ranges::all_of(batch.kinds(), [](SlotKind mark) { return mark == SlotKind::sample; })) {
-    append_list(line, "mask", batch.kinds(), [&](SlotKind mark) {
-      fmt::format_to(std::back_inserter(line), "{}", static_cast<int>(mark));
+  if (!std::ranges::all_of(batch.kinds(), [](SlotKind kind) { return kind == SlotKind::sample; })) {
+    append_list(line, "mask", batch.kinds(), [&](SlotKind kind) {
+      fmt::format_to(std::back_inserter(line), "{}", static_cast<int>(kind));
     });
   }
   add(line + '}', batch.size());

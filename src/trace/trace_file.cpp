@@ -57,13 +57,13 @@ void read_or(const Json& record, const char* name, std::int64_t otherwise, std::
   }
 }
 
-void read_marks(const Json& record, std::vector<SlotKind>& out, std::size_t size) {
+void read_mask(const Json& record, std::vector<SlotKind>& out, std::size_t size) {
   std::vector<std::int64_t> kinds;
   read_or(record, "mask", 0, kinds, size);
   out.clear();
-  for (const std::int64_t mark : kinds) {
-    if (mark > 2) throw Damage(fmt::format("a mask of {}; it may be 0, 1 or 2", mark));
-    out.push_back(static_cast<SlotKind>(mark));
+  for (const std::int64_t kind : kinds) {
+    if (kind > 2) throw Damage(fmt::format("a mask of {}; it may be 0, 1 or 2", kind));
+    out.push_back(static_cast<SlotKind>(kind));
   }
 }
 
@@ -74,7 +74,7 @@ void require_size(std::string_view name, std::size_t size, const TraceBatch& bat
 void read_samples(const Json& record, const TraceStart& start, TraceBatch& batch) {
   batch.n = natural(record, "n");
   read_list(record, "ids", batch.ids);
-  read_marks(record, batch.kinds, batch.size());
+  read_mask(record, batch.kinds, batch.size());
   read_or(record, "epochs", batch.start.epoch, batch.epochs, batch.size());
   read_or(record, "datasets", 0, batch.datasets, batch.size());
   if (start.split == Split::by_sample) {  // an equal share

@@ -46,7 +46,7 @@ class Together : public ::testing::Test {
     wait();
   }
   [[nodiscard]] Catalog together(ChangeDetection change_detection = ChangeDetection::by_size) const {
-    return Catalog(data_, {.change_detection = change_detection, .comm = &comm()});
+    return Catalog(comm(), data_, {.change_detection = change_detection});
   }
   /// How many files each rank looks into to open the dataset.
   [[nodiscard]] std::vector<std::int64_t> looked_into_by_each() const {
@@ -54,7 +54,7 @@ class Together : public ::testing::Test {
     const ProgressFunction note = [&](const Progress& progress) {
       if (progress.is_over && progress.task == "index files") mine = progress.done;
     };
-    (void)open(Catalog(data_, {.progress = note, .comm = &comm()}), "lines");
+    (void)open(Catalog(comm(), data_, {.progress = note}), "lines");
     return mpi::gather(comm(), mine);
   }
   /// The error that this rank gets, which must be that of all.
@@ -122,11 +122,9 @@ TEST_F(Together, SaveAndLoadWhatTheyFound) {
     catalog.save(saved);
   }
   std::int64_t indexed = 0;
-  const Catalog loaded(saved, {.progress =
-                                   [&](const Progress& progress) {
-                                     if (progress.task == "index files") indexed += progress.done;
-                                   },
-                               .comm = &comm()});
+  const Catalog loaded(comm(), saved, {.progress = [&](const Progress& progress) {
+                         if (progress.task == "index files") indexed += progress.done;
+                       }});
   EXPECT_EQ(open(loaded, "lines")->fingerprint(), open(data_, "lines")->fingerprint());
   EXPECT_EQ(indexed, 0);
   wait();
@@ -139,7 +137,7 @@ TEST_F(Together, KnowWhatHasChangedSinceTheySaved) {
   together().save(saved);
   if (directory_) directory_->write("00/new.txt", "1\n");
   wait();
-  const Catalog loaded(saved, {.comm = &comm()});
+  const Catalog loaded(comm(), saved);
   EXPECT_EQ(loaded.changes().appeared, 1);
   EXPECT_EQ(loaded.changes().first, "00/new.txt");
   wait();
@@ -150,17 +148,16 @@ TEST_F(Together, HoldFilesToTheNumbersOfSamplesInAManifest) {
   write(2, 1);
   if (directory_) directory_->write("list", "{\"path\": \"00/file_000001.txt\", \"samples\": 3}\n");
   wait();
-  const Catalog catalog = Catalog::from_manifest(data_ + "/list", {.comm = &comm()});
+  const Catalog catalog = Catalog::from_manifest(comm(), data_ + "/list");
   EXPECT_THAT(error_of_all([&] { open(catalog, "lines"); }), HasSubstr("says 3"));
 }
 
 TEST_F(Together, ThrowTheSameOnAllRanks) {
-  EXPECT_THAT(error_of_all([&] { Catalog("/no/such/place", {.comm = &comm()}); }),
-              HasSubstr("/no/such/place"));
+  EXPECT_THAT(error_of_all([&] { Catalog(comm(), "/no/such/place"); }), HasSubstr("/no/such/place"));
   write(100, 2);
   EXPECT_THAT(error_of_all([&] { open(together(), "tfrecord"); }), HasSubstr("00/file_000000.txt"));
   const int threads = comm().rank() == comm().size() - 1 ? 0 : 8;
-  EXPECT_THAT(error_of_all([&] { Catalog(data_, {.listing_threads = threads, .comm = &comm()}); }),
+  EXPECT_THAT(error_of_all([&] { Catalog(comm(), data_, {.listing_threads = threads}); }),
               HasSubstr("listing_threads is 0"));
   EXPECT_THAT(error_of_all([&] { together().save("/no/such/place"); }), HasSubstr("save a catalog"));
 }
@@ -169,12 +166,11 @@ TEST_F(Together, RefuseToOpenDifferentPaths) {
   write(2, 1);
   if (comm().size() == 1) return;
   const std::string mine = comm().rank() == 1 ? data_ + "/00" : data_;
-  for (const auto& open :
-       {+[](const std::string& path) { Catalog(path, {.comm = &comm()}); },
-        +[](const std::string& path) { Catalog::from_manifest(path, {.comm = &comm()}); },
-        +[](const std::string& path) { Catalog::from_pattern(path, {}, {.comm = &comm()}); }}) {
+  for (const auto& open : {+[](const std::string& path) { Catalog(comm(), path); },
+                           +[](const std::string& path) { Catalog::from_manifest(comm(), path); },
+                           +[](const std::string& path) { Catalog::from_pattern(comm(), path, {}); }}) {
     EXPECT_THAT(error_of_all([&] { open(mine); }),
-                ::testing::AllOf(HasSubstr("rank 1: "), HasSubstr("this rank \"" + data_ + "/00\"")));
+                ::testing::AllOf(HasSubstr("rank 1: "), HasSubstr("this rank has the path \"" + data_ + "/00\"")));
   }
 }
 

@@ -1,4 +1,4 @@
-// Collectives that are killed leave nothing in shared memory, nor among temporary files.
+// Ranks that are killed leave nothing in shared memory, nor among temporary files.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

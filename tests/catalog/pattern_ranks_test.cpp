@@ -37,14 +37,12 @@ class PatternRanks : public testing::Test {
     agree();
   }
   [[nodiscard]] Catalog make(std::string_view pattern, const PatternOptions& options = kTold) {
-    return Catalog::from_pattern(path + std::string(pattern), options, how());
+    return Catalog::from_pattern(comm, path + std::string(pattern), options, how());
   }
   [[nodiscard]] CatalogOptions how() {
-    return {.progress =
-                [this](const Progress& progress) {
-                  if (progress.is_over) looked_for = progress.done;
-                },
-            .comm = &comm};
+    return {.progress = [this](const Progress& progress) {
+      if (progress.is_over) looked_for = progress.done;
+    }};
   }
   /// What making it throws here, which must be what it throws on rank 0.
   [[nodiscard]] std::optional<Error> error_of_all(std::string_view pattern,
@@ -108,12 +106,13 @@ TEST_F(PatternRanks, OptionsThatOneRankHasWrongAreAnErrorOnAll) {
 }
 
 TEST_F(PatternRanks, ProgressThatThrowsOnOneRankIsAnErrorOnAll) {
-  CatalogOptions options{.comm = &comm};
+  CatalogOptions options;
   options.progress = [&](const Progress&) {
     if (comm.rank() == comm.size() - 1) throw Error(ErrorCode::callback, "enough");
   };
-  EXPECT_THAT(error_of([&] { Catalog::from_pattern(path + "/{folder}/img_{index:04}", kTold, options); }),
-              is_error(ErrorCode::callback, {"enough"}));
+  EXPECT_THAT(
+      error_of([&] { Catalog::from_pattern(comm, path + "/{folder}/img_{index:04}", kTold, options); }),
+      is_error(ErrorCode::callback, {"enough"}));
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ struct Disk {
 /// What from_pattern throws for this series over that disk.
 std::optional<Error> finding(const Disk& disk, const NameSeries& given,
                              const ProbeOptions& options = kDefaults) {
-  static const OpenContext context({.listing_threads = 1});
+  static const OpenContext context(mpi::Communicator(), {.listing_threads = 1});
   return error_of([&] {
     validate_files(
         context, Probes(given, options),

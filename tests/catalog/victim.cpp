@@ -18,15 +18,15 @@ namespace {
 using rota::mpi::Communicator;
 
 [[noreturn]] void list(const std::string& data, const Communicator& comm) {
-  for (;;) rota::Catalog(data, {.comm = &comm});
+  for (;;) rota::Catalog(comm, data);
 }
 
 [[noreturn]] void index(const std::string& data, const Communicator& comm) {
-  for (;;) rota::open(rota::Catalog(data, {.comm = &comm}), "lines");
+  for (;;) rota::open(rota::Catalog(comm, data), "lines");
 }
 
 [[noreturn]] void read(const std::string& data, const Communicator& comm) {
-  const rota::Catalog catalog(data, {.comm = &comm});
+  const rota::Catalog catalog(comm, data);
   rota::Loader loader(rota::open(catalog, "files"),
                       {.global_batch_size = 64, .epochs = rota::kEndless, .workers = 2}, comm.world());
   for (;;) loader.next();

@@ -19,7 +19,7 @@
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 
-namespace rota_test {
+namespace rota::test {
 
 using Bytes = std::vector<std::byte>;
 namespace fs = std::filesystem;
@@ -65,7 +65,7 @@ inline std::vector<std::string> names_in(const fs::path& directory) {
 }
 
 /// The Error that `work` throws. Fails the test where it throws none.
-inline rota::Error error_of(const std::function<void()>& work) {
+inline rota::Error thrown_error(const std::function<void()>& work) {
   try {
     work();
   } catch (const rota::Error& error) {
@@ -90,4 +90,4 @@ class CheckpointTest : public ::testing::Test {
   fs::path path_ = make_directory();
 };
 
-}  // namespace rota_test
+}  // namespace rota::test

@@ -36,10 +36,10 @@ void operator delete(void* memory) noexcept {
 
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept { operator delete(memory); }
 
-namespace rota_test {
+namespace rota::test {
 
 void watch_memory() { held = most_held = 0, largest_asked = 0; }
 
 Memory watched_memory() { return {.most = static_cast<std::size_t>(most_held), .largest = largest_asked}; }
 
-}  // namespace rota_test
+}  // namespace rota::test

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace rota_test {
+namespace rota::test {
 
 /// What was taken since `watch_memory`: the most at one time, and the largest request, granted or not.
 struct Memory {
@@ -16,4 +16,4 @@ struct Memory {
 void watch_memory();
 Memory watched_memory();
 
-}  // namespace rota_test
+}  // namespace rota::test

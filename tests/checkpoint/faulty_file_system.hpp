@@ -9,7 +9,7 @@
 
 #include "file_system.hpp"
 
-namespace rota_test {
+namespace rota::test {
 
 /// Fails the `at`-th call of `kind` (from 0), once. A failing close closes nevertheless. ENOMEM is thrown as
 /// std::bad_alloc.
@@ -83,4 +83,4 @@ class FaultyFileSystem : public rota::checkpoint::FileSystem {
   mutable std::map<std::string, int> calls_;
 };
 
-}  // namespace rota_test
+}  // namespace rota::test

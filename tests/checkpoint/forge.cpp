@@ -8,7 +8,7 @@
 #include "little_endian.hpp"
 #include "rota/error.hpp"
 
-namespace rota_test {
+namespace rota::test {
 namespace {
 
 using rota::checkpoint::BlobEntry;
@@ -139,4 +139,4 @@ void seal(std::span<std::byte> file) {
   put(file, kPageDigestAt, digest(file.first(kPageDigestAt)));
 }
 
-}  // namespace rota_test
+}  // namespace rota::test

@@ -10,7 +10,7 @@
 #include "contents.hpp"
 #include "extents.hpp"
 
-namespace rota_test {
+namespace rota::test {
 
 /// A checkpoint taken apart.
 struct Parts {
@@ -31,4 +31,4 @@ std::vector<std::byte> put_together(const Parts& parts);
 /// contents, extents, table, and the page itself.
 void seal(std::span<std::byte> file);
 
-}  // namespace rota_test
+}  // namespace rota::test

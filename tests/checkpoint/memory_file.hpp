@@ -16,7 +16,7 @@
 #include "reader.hpp"
 #include "verify.hpp"
 
-namespace rota_test {
+namespace rota::test {
 
 /// A file system in which every path is the same file, that can only be read.
 class MemoryFile : public rota::checkpoint::FileSystem {
@@ -69,4 +69,4 @@ inline std::size_t read_all(std::span<const std::byte> bytes) {
   return total;
 }
 
-}  // namespace rota_test
+}  // namespace rota::test

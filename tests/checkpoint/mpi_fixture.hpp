@@ -9,7 +9,7 @@
 #include "checkpoint_fixture.hpp"
 #include "mpi_main.hpp"
 
-namespace rota_test {
+namespace rota::test {
 
 /// All ranks share a directory, which is removed again.
 class MpiCheckpointTest : public ::testing::Test {
@@ -37,7 +37,7 @@ class MpiCheckpointTest : public ::testing::Test {
 
   /// The Error that all ranks throw from `work`; fails the test where it is not the same.
   static rota::Error same_error_of(const std::function<void()>& work) {
-    const rota::Error error = error_of(work);
+    const rota::Error error = thrown_error(work);
     EXPECT_EQ(rota::mpi::broadcast(comm(), std::string(error.what())), error.what());
     return error;
   }
@@ -59,4 +59,4 @@ inline rota::RowRange even_share(std::int64_t rows, const rota::World& world) {
   return {first, rows * (world.rank + 1) / world.size - first};
 }
 
-}  // namespace rota_test
+}  // namespace rota::test

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace rota_test {
+namespace rota::test {
 
 /// As long as it lives no thread can be started: each would get a stack larger than there are addresses.
 class NoThreads {
@@ -27,4 +27,4 @@ class NoThreads {
   pthread_attr_t before_{};
 };
 
-}  // namespace rota_test
+}  // namespace rota::test

@@ -8,6 +8,7 @@
 #include "cli/audit_fixture.hpp"
 #include "rota/error.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::TemporaryDirectory;
@@ -329,3 +330,4 @@ TEST(Audit, ComparesNothingWithATraceThatWasNotAudited) {
 }
 
 }  // namespace
+}  // namespace rota::test

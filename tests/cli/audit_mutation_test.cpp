@@ -17,6 +17,7 @@
 #include "temporary_directory.hpp"
 #include "trace/traced_run.hpp"
 
+namespace rota::test {
 namespace {
 
 using nlohmann::json;
@@ -156,3 +157,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return test.param.name; });
 
 }  // namespace
+}  // namespace rota::test

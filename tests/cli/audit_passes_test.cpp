@@ -12,6 +12,7 @@
 #include "rota/loader.hpp"
 #include "rota/trace.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::trace::AuditReport;
@@ -193,3 +194,4 @@ TEST(Audit, CountsWhatALoaderSkipsInAnyWorld) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -11,6 +11,7 @@
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::Ended;
@@ -250,3 +251,4 @@ TEST_F(DatasetVerb, HeadShowsBytesThatAreNoText) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -7,6 +7,7 @@
 
 #include "cli/demo_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::DemoTest;
@@ -160,3 +161,4 @@ TEST_F(DemoTest, StopsInOrderWhenARankIsAskedTo) {
 }
 
 }  // namespace
+}  // namespace rota::test

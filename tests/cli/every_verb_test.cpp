@@ -21,6 +21,7 @@
 #include "temporary_directory.hpp"
 #include "unprivileged.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::Ended;
@@ -308,3 +309,4 @@ TEST_F(EveryVerb, SaysThatTheWorkingDirectoryIsGone) {
 }
 
 }  // namespace
+}  // namespace rota::test

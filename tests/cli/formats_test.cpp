@@ -9,6 +9,7 @@
 
 #include "cli/demo_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::DemoTest;
@@ -87,3 +88,4 @@ TEST_F(FormatTest, TheOtherReaderTellsOneBitFromAnother) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -11,6 +11,7 @@
 
 #include "temporary_directory.hpp"
 
+namespace rota::test {
 namespace {
 
 // In a process of its own, whose standard streams are closed.
@@ -46,3 +47,4 @@ TEST(Output, ThatIsNoneCannotBeLost) {
 }
 
 }  // namespace
+}  // namespace rota::test

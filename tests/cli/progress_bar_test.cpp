@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 
+namespace rota::test {
 namespace {
 
 using rota::Progress;
@@ -197,3 +198,4 @@ TEST_F(ProgressBarOnATerminal, IsNotDrawnForWhatIsSoonOver) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -9,6 +9,7 @@
 
 #include "cli/demo_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::DemoTest;
@@ -157,3 +158,4 @@ TEST_F(Refusal, OfTheWholeDemoSaysWhatItTakes) {
 }
 
 }  // namespace
+}  // namespace rota::test

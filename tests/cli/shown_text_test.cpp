@@ -9,6 +9,7 @@
 
 #include "cli/preview.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
@@ -87,3 +88,4 @@ TEST(Preview, CutsTextBetweenCharacters) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -9,6 +9,7 @@
 #include "cli/fake_run.hpp"
 #include "cli/fake_stream.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::DemoTest;
@@ -123,3 +124,4 @@ TEST_F(Tool, TellsItsUsage) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -24,6 +24,7 @@
 #include "temporary_directory.hpp"
 #include "unprivileged.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::test::Ended;
@@ -222,3 +223,4 @@ TEST_F(Verify, FailsWhereNothingIsThere) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -187,11 +187,8 @@ std::vector<Edge> calls() {
                   EXPECT_EQ(batches(loader), 0);
                 }),
       on_loader(
-          "RescaleOfNobodyWhoCounts",
-          [](auto& loader) {
-            loader.rescale({0, 1}, rota::mpi::Communicator());
-          },
-          {}, ""),
+          "RescaleOfNobodyWhoCounts", [](auto& loader) { loader.rescale(rota::mpi::Communicator()); }, {},
+          ""),
       on_loader(
           "BatchOfNone", [](auto& loader) { loader.set_global_batch_size(0); }, kInvalid,
           "global_batch_size is 0"),

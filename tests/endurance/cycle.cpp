@@ -13,7 +13,7 @@
 #include "programs.hpp"
 #include "saved_state.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -89,4 +89,4 @@ void run_cycle(const rota::mpi::Session& session, const Report& report, const Ar
   throw std::runtime_error("nobody was killed");
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

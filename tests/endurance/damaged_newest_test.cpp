@@ -15,12 +15,13 @@
 #include "checkpoint_fixture.hpp"
 #include "saved_state.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::CheckpointDirectory;
 using rota::ErrorCode;
-using rota_test::error_of;
-using rota_test::IsError;
+using rota::test::thrown_error;
+using rota::test::IsError;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
@@ -29,9 +30,9 @@ constexpr int kCount = 4;
 constexpr std::int64_t kBytes = 4000;
 
 void flip_a_byte(const fs::path& file) {
-  std::string bytes = rota_test::read_file(file);
+  std::string bytes = rota::test::read_file(file);
   bytes[bytes.size() / 2] ^= 4;
-  rota_test::write_file(file, bytes);
+  rota::test::write_file(file, bytes);
 }
 void cut(const fs::path& file) { fs::resize_file(file, fs::file_size(file) * 2 / 3); }
 void empty(const fs::path& file) { fs::resize_file(file, 0); }
@@ -82,7 +83,8 @@ class Four {
     if (newest_good_) {
       expect_latest(directory, *newest_good_);
     } else {
-      EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::corrupt, "none is good"));
+      EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }),
+                  IsError(ErrorCode::corrupt, "none is good"));
     }
     std::vector<fs::path> rejected;
     for (const auto& bad : directory.rejected()) rejected.push_back(bad.path);
@@ -92,7 +94,7 @@ class Four {
 
  private:
   ::testing::ScopedTrace trace_;
-  fs::path path_ = rota_test::make_directory();
+  fs::path path_ = rota::test::make_directory();
   std::vector<fs::path> files_;
   std::optional<int> newest_good_;
 };
@@ -142,3 +144,4 @@ INSTANTIATE_TEST_SUITE_P(EachOfFour, DamagedNewest,
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
+}  // namespace rota::test

@@ -11,7 +11,7 @@
 #include "rota/error.hpp"
 #include "saved_state.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +102,4 @@ void run_disk(const rota::mpi::Session& session, const Report& report, const Arg
   Disk(session, report, arguments).run();
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -9,14 +9,14 @@
 #include "programs.hpp"
 
 int main(int argc, char** argv) {
-  using rota_endurance::Arguments;
-  using rota_endurance::Report;
+  using rota::test::Arguments;
+  using rota::test::Report;
   using Program = void (*)(const rota::mpi::Session&, const Report&, const Arguments&);
-  const std::map<std::string, Program> programs{{"cycle", rota_endurance::run_cycle},
-                                                {"phases", rota_endurance::run_phases},
-                                                {"disk", rota_endurance::run_disk},
-                                                {"large", rota_endurance::run_large},
-                                                {"many", rota_endurance::run_many}};
+  const std::map<std::string, Program> programs{{"cycle", rota::test::run_cycle},
+                                                {"phases", rota::test::run_phases},
+                                                {"disk", rota::test::run_disk},
+                                                {"large", rota::test::run_large},
+                                                {"many", rota::test::run_many}};
   rota::mpi::Session session(argc, argv,
                              rota::mpi::ThreadLevel::multiple);  // as the collective writer wants it
   return session.run([&] {

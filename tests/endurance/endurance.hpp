@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace rota_endurance {
+namespace rota::test {
 
 inline constexpr std::int64_t kCycleBytes = 300'000;
 inline constexpr std::int64_t kKeepLast = 2;
@@ -13,4 +13,4 @@ inline constexpr std::int64_t kDiskBytes = 900'000;
 
 inline constexpr std::int64_t kManyBytes = 120'000;
 
-}  // namespace rota_endurance
+}  // namespace rota::test

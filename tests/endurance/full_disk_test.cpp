@@ -13,6 +13,7 @@
 #include "checkpoint_fixture.hpp"
 #include "launch.hpp"
 
+namespace rota::test {
 namespace {
 
 using ::testing::AllOf;
@@ -45,10 +46,10 @@ class FullDisk : public SmallDisk,
  protected:
   void SetUp() override { mount("size=3m"); }
 
-  rota_endurance::Launched save() {
+  rota::test::Launched save() {
     const auto& [ranks, writer, how] = GetParam();
-    return rota_endurance::launch(ranks, "disk", directory_ / "report",
-                                  (path_ / "checkpoints").string() + " " + writer + " " + how);
+    return rota::test::launch(ranks, "disk", directory_ / "report",
+                              (path_ / "checkpoints").string() + " " + writer + " " + how);
   }
 };
 
@@ -85,8 +86,8 @@ class DiskOfFewFiles : public SmallDisk {
 TEST_F(DiskOfFewFiles, IsToldAsOneThatIsFullAndTheNextSaveSucceedsOnceAFileIsGone) {
   rota::CheckpointDirectory directory({}, path_ / "checkpoints", {.keep_last = 9});
   for (const std::int64_t step : {0, 1, 2}) directory.save(step, {});
-  EXPECT_THAT(rota_test::error_of([&] { directory.save(3, {}); }),
-              rota_test::IsError(rota::ErrorCode::io, "free some space"));
+  EXPECT_THAT(rota::test::thrown_error([&] { directory.save(3, {}); }),
+              rota::test::IsError(rota::ErrorCode::io, "free some space"));
   EXPECT_EQ(directory.latest()->info().step, 2);
   std::filesystem::remove(path_ / "checkpoints/checkpoint-000000000000.h5");
   EXPECT_EQ(directory.save(4, {}).info.serial, 3);
@@ -94,3 +95,4 @@ TEST_F(DiskOfFewFiles, IsToldAsOneThatIsFullAndTheNextSaveSucceedsOnceAFileIsGon
 }
 
 }  // namespace
+}  // namespace rota::test

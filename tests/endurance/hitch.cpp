@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace rota_endurance {
+namespace rota::test {
 
 void Hitch::arm(const std::string& point, Act act) {
   const std::scoped_lock lock(mutex_);
@@ -68,7 +68,7 @@ int HitchFileSystem::list(const std::filesystem::path& path, std::vector<std::st
   return fails("list") ? -1 : FileSystem::list(path, names);
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test
 
 // MPI's profiling interface: these stand before those of the MPI library. A failing one does its work, too,
 // so that other ranks do not wait for it in vain.
@@ -76,19 +76,19 @@ int HitchFileSystem::list(const std::filesystem::path& path, std::vector<std::st
 extern "C" {
 
 int MPI_File_open(MPI_Comm comm, const char* name, int mode, MPI_Info info, MPI_File* file) {
-  static_cast<void>(rota_endurance::hitch().reach("mpi_open"));
+  static_cast<void>(rota::test::hitch().reach("mpi_open"));
   return PMPI_File_open(comm, name, mode, info, file);
 }
 
 int MPI_File_write_at_all(MPI_File file, MPI_Offset at, const void* data, int count, MPI_Datatype type,
                           MPI_Status* status) {
-  const int error = rota_endurance::hitch().reach("mpi_write");
+  const int error = rota::test::hitch().reach("mpi_write");
   const int result = PMPI_File_write_at_all(file, at, data, count, type, status);
   return error != 0 ? MPI_ERR_IO : result;
 }
 
 int MPI_File_close(MPI_File* file) {
-  const int error = rota_endurance::hitch().reach("mpi_close");
+  const int error = rota::test::hitch().reach("mpi_close");
   const int result = PMPI_File_close(file);
   return error != 0 ? MPI_ERR_IO : result;
 }

@@ -13,7 +13,7 @@
 
 #include "file_system.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 
 /// Points are named `KIND` or `KIND:N`, the N-th of its kind, from 0. *Any thread.*
 class Hitch {
@@ -52,4 +52,4 @@ class HitchFileSystem : public rota::checkpoint::FileSystem {
   int list(const std::filesystem::path& path, std::vector<std::string>& names) const override;
 };
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -13,9 +13,10 @@
 #include "launch.hpp"
 #include "saved_state.hpp"
 
+namespace rota::test {
 namespace {
 
-using rota_endurance::Launched;
+using rota::test::Launched;
 namespace fs = std::filesystem;
 
 class KillCycles : public ::testing::Test {
@@ -31,7 +32,7 @@ class KillCycles : public ::testing::Test {
     SCOPED_TRACE("cycle " + std::to_string(number) + ", " + std::to_string(ranks) +
                  " ranks: " + arguments.str());
     const fs::path report = directory_ / ("report" + std::to_string(number));
-    const Launched launched = rota_endurance::launch(ranks, "cycle", report, arguments.str(), 60);
+    const Launched launched = rota::test::launch(ranks, "cycle", report, arguments.str(), 60);
     EXPECT_FALSE(launched.hung());
     EXPECT_NE(launched.ended.code, 0);
     EXPECT_EQ(launched.ended.output.find("error:"), std::string::npos) << launched.ended.output;
@@ -74,7 +75,7 @@ class KillCycles : public ::testing::Test {
     for (const auto& entry : fs::directory_iterator(path_)) {
       ++(entry.path().extension() == ".h5" ? checkpoints : others);
     }
-    EXPECT_LE(checkpoints, rota_endurance::kKeepLast + 2);
+    EXPECT_LE(checkpoints, rota::test::kKeepLast + 2);
     EXPECT_LE(others, 1);
   }
 
@@ -83,7 +84,7 @@ class KillCycles : public ::testing::Test {
     const auto newest = directory.latest();
     ASSERT_TRUE(newest);
     EXPECT_GE(newest->info().step, acknowledged_);
-    EXPECT_EQ(rota::test::difference(*newest, rota_endurance::kCycleBytes), "");
+    EXPECT_EQ(rota::test::difference(*newest, rota::test::kCycleBytes), "");
   }
 
   int draw(int lowest, int highest) { return std::uniform_int_distribution<int>(lowest, highest)(random_); }
@@ -98,7 +99,7 @@ class KillCycles : public ::testing::Test {
 };
 
 TEST_F(KillCycles, LoseNoSaveThatAnyRankHadAcknowledged) {
-  const int cycles = rota_endurance::wants_all() ? 300 : 12;
+  const int cycles = rota::test::wants_all() ? 300 : 12;
   for (int number = 0; number < cycles; ++number) run_cycle(number);
   expect_newest_is_whole();
   EXPECT_EQ(lost_, 0);
@@ -108,3 +109,4 @@ TEST_F(KillCycles, LoseNoSaveThatAnyRankHadAcknowledged) {
 }
 
 }  // namespace
+}  // namespace rota::test

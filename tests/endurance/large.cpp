@@ -10,7 +10,7 @@
 
 #include "programs.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 namespace {
 
 constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 10;
@@ -108,4 +108,4 @@ void run_large(const rota::mpi::Session& session, const Report& report, const Ar
   report.say("ok");
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

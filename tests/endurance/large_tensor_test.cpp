@@ -10,6 +10,7 @@
 
 #include "launch.hpp"
 
+namespace rota::test {
 namespace {
 
 using ::testing::Each;
@@ -19,7 +20,7 @@ class LargeTensor : public ::testing::TestWithParam<std::tuple<std::string, std:
  protected:
   void SetUp() override {
     constexpr std::uintmax_t kNeeded = std::uintmax_t{6} << 30;
-    if (!rota_endurance::wants_all())
+    if (!rota::test::wants_all())
       GTEST_SKIP() << "only with ROTA_FAULTS=full: it needs 5 GB of disk and memory";
     if (std::filesystem::space(directory_.path()).available < kNeeded)
       GTEST_SKIP() << "there is not enough disk";
@@ -27,7 +28,7 @@ class LargeTensor : public ::testing::TestWithParam<std::tuple<std::string, std:
 
   void run(int ranks, const std::string& what) {
     const auto& [writer, rows] = GetParam();
-    const auto launched = rota_endurance::launch(
+    const auto launched = rota::test::launch(
         ranks, "large", directory_ / what,
         (directory_ / "checkpoints").string() + " " + writer + " " + what + " " + rows, 900);
     EXPECT_EQ(launched.ended.code, 0) << launched.ended.output;
@@ -51,3 +52,4 @@ INSTANTIATE_TEST_SUITE_P(Each, LargeTensor,
                          });
 
 }  // namespace
+}  // namespace rota::test

@@ -12,7 +12,7 @@
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 
 /// Whether all there is to run is wanted, and not a part that stands for it: ROTA_FAULTS=full.
 inline bool wants_all() {
@@ -46,4 +46,4 @@ inline Launched launch(int ranks, const std::string& command, const std::filesys
   return launched;
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -10,7 +10,7 @@
 #include "programs.hpp"
 #include "saved_state.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 namespace {
 
 // A line that is closed to a ring, or a grid that is in one dimension; MPI may number the ranks anew.
@@ -51,4 +51,4 @@ void run_many(const rota::mpi::Session& session, const Report& report, const Arg
   report.say("saved " + std::to_string(count) + " " + std::to_string(bytes));
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

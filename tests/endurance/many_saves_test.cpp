@@ -10,6 +10,7 @@
 
 #include "launch.hpp"
 
+namespace rota::test {
 namespace {
 
 struct Count {
@@ -29,8 +30,8 @@ class ManySaves : public ::testing::Test {
               << count;
     SCOPED_TRACE(std::to_string(ranks) + " ranks: " + arguments.str());
     const auto report = directory_ / ("report" + std::to_string(number));
-    const auto launched = rota_endurance::launch(ranks, "many", report, arguments.str(),
-                                                 60 + static_cast<int>(count), "-u OMPI_MCA_io");
+    const auto launched = rota::test::launch(ranks, "many", report, arguments.str(),
+                                             60 + static_cast<int>(count), "-u OMPI_MCA_io");
     EXPECT_EQ(launched.ended.code, 0) << launched.ended.output;
     for (const auto& said : launched.reports) {
       ASSERT_EQ(said.size(), 1U) << launched.ended.output;
@@ -54,7 +55,7 @@ class ManySaves : public ::testing::Test {
 
 TEST_F(ManySaves, ByTheCollectiveWriterHoldEveryByteOnAnyCommunicator) {
   const auto start = std::chrono::steady_clock::now();
-  const bool all = rota_endurance::wants_all();
+  const bool all = rota::test::wants_all();
   const int launches = all ? 102 : 4;
   const std::int64_t count = all ? 100 : 25;
   for (int i = 0; i < launches; ++i) launch(all ? i : 4 * i, count);
@@ -65,3 +66,4 @@ TEST_F(ManySaves, ByTheCollectiveWriterHoldEveryByteOnAnyCommunicator) {
 }
 
 }  // namespace
+}  // namespace rota::test

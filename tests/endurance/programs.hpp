@@ -9,7 +9,7 @@
 #include "rota/checkpoint_directory.hpp"
 #include "rota/mpi.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 
 using Arguments = std::vector<std::string>;
 
@@ -35,4 +35,4 @@ void run_many(const rota::mpi::Session& session, const Report& report, const Arg
 /// in many, or in many that one rank holds and two write.
 void run_large(const rota::mpi::Session& session, const Report& report, const Arguments& arguments);
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace rota_endurance {
+namespace rota::test {
 
 /// Lines of one rank, in the file `directory`/<rank>. *Any thread.*
 class Report {
@@ -45,4 +45,4 @@ inline std::vector<std::string> read_report(const std::filesystem::path& directo
   return lines;
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <thread>
 
-namespace rota_endurance {
+namespace rota::test {
 namespace {
 
 // A point, and whether a call there can fail.
@@ -132,4 +132,4 @@ std::vector<std::int64_t> still_running(const Stalled& stalled) {
   return pids;
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -13,7 +13,7 @@
 #include "launch.hpp"
 #include "stalls.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 
 /// Every point of every operation on every rank, with each writer, at which `hitch` makes sense.
 [[nodiscard]] std::vector<Stall> all_stalls(int ranks, std::string_view hitch);
@@ -42,4 +42,4 @@ struct Stalled {
 /// The processes of these reports that are still running, within a second or so.
 [[nodiscard]] std::vector<std::int64_t> still_running(const Stalled& stalled);
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -18,7 +18,7 @@
 #include "rota/error.hpp"
 #include "saved_state.hpp"
 
-namespace rota_endurance {
+namespace rota::test {
 namespace {
 
 using rota::CheckpointDirectory;
@@ -168,4 +168,4 @@ void run_phases(const rota::mpi::Session& session, const Report& report, const A
   for (Stall stall; file >> stall; ++number) Case(session, report, number, stall).run();
 }
 
-}  // namespace rota_endurance
+}  // namespace rota::test

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-namespace rota_endurance {
+namespace rota::test {
 
 inline constexpr std::int64_t kOldStep = 1;
 inline constexpr std::int64_t kNewStep = 2;
@@ -60,4 +60,4 @@ struct Stall {
   }
 };
 
-}  // namespace rota_endurance
+}  // namespace rota::test

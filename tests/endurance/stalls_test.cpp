@@ -15,13 +15,14 @@
 #include "saved_state.hpp"
 #include "stall_cases.hpp"
 
+namespace rota::test {
 namespace {
 
 namespace fs = std::filesystem;
-using rota_endurance::Launched;
-using rota_endurance::Said;
-using rota_endurance::Stall;
-using rota_endurance::Stalled;
+using rota::test::Launched;
+using rota::test::Said;
+using rota::test::Stall;
+using rota::test::Stalled;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
@@ -44,7 +45,7 @@ class Stalls : public ::testing::TestWithParam<int> {
   std::vector<Stalled> run(const std::vector<Stall>& stalls) {
     Launched launched;
     std::vector<Stalled> cases =
-        rota_endurance::run_together(GetParam(), stalls, directory_ / stalls.front().hitch, launched);
+        rota::test::run_together(GetParam(), stalls, directory_ / stalls.front().hitch, launched);
     EXPECT_EQ(launched.ended.code, 0) << launched.ended.output;
     for (const Stalled& one : cases) expect_hit(one);
     std::cout << GetParam() << " ranks: " << cases.size() << " cases in which a rank " << stalls.front().hitch
@@ -60,7 +61,7 @@ class Stalls : public ::testing::TestWithParam<int> {
     for (const Said& said : one.said) {
       EXPECT_EQ(text_of(said, "names"), names) << describe(one);
       EXPECT_EQ(text_of(said, "newest"), "ok " + std::to_string(newest)) << describe(one);
-      EXPECT_EQ(text_of(said, "next"), "ok " + std::to_string(rota_endurance::kNextStep)) << describe(one);
+      EXPECT_EQ(text_of(said, "next"), "ok " + std::to_string(rota::test::kNextStep)) << describe(one);
     }
   }
 
@@ -72,7 +73,7 @@ class Stalls : public ::testing::TestWithParam<int> {
       for (std::size_t i = next++; i < stalls.size(); i = next++) {
         Launched launched;
         const fs::path path = directory_ / (stalls[i].hitch + std::to_string(i));
-        const Stalled one = rota_endurance::run_together(GetParam(), {stalls[i]}, path, launched).front();
+        const Stalled one = rota::test::run_together(GetParam(), {stalls[i]}, path, launched).front();
         EXPECT_FALSE(launched.hung()) << describe(one) << launched.ended.output;
         expect_hit(one);
         check(one, launched);
@@ -96,13 +97,13 @@ class Stalls : public ::testing::TestWithParam<int> {
                 MatchesRegex("timeout: [a-z0-9 ]+: (a deadline was missed before.*)?rank " +
                              std::to_string(one.stall.rank) + " did not arrive before the deadline.*"))
         << describe(one);
-    EXPECT_LE(found->second.milliseconds, rota_endurance::kMissedDeadline.count() + 2000) << describe(one);
+    EXPECT_LE(found->second.milliseconds, rota::test::kMissedDeadline.count() + 2000) << describe(one);
     // Only what rank 0 does after the others have heard of the save is missed later.
     EXPECT_EQ(found->first, one.stall.point == "unlink" ? "newest" : "did") << describe(one);
   }
 
   static void expect_all_ended(const Stalled& one) {
-    const auto left = rota_endurance::still_running(one);
+    const auto left = rota::test::still_running(one);
     EXPECT_THAT(left, IsEmpty()) << describe(one);
     for (const std::int64_t pid : left) ::kill(static_cast<pid_t>(pid), SIGKILL);
   }
@@ -110,15 +111,15 @@ class Stalls : public ::testing::TestWithParam<int> {
   static void expect_old_or_new(const Stalled& one) {
     const auto newest = rota::CheckpointDirectory({}, one.stall.directory).latest();
     ASSERT_TRUE(newest) << describe(one);
-    EXPECT_THAT(newest->info().step, ::testing::AnyOf(rota_endurance::kOldStep, rota_endurance::kNewStep));
-    EXPECT_EQ(rota::test::difference(*newest, rota_endurance::kStallBytes), "") << describe(one);
+    EXPECT_THAT(newest->info().step, ::testing::AnyOf(rota::test::kOldStep, rota::test::kNewStep));
+    EXPECT_EQ(rota::test::difference(*newest, rota::test::kStallBytes), "") << describe(one);
   }
 
   rota::test::TemporaryDirectory directory_;
 };
 
 TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
-  const auto stalls = rota_endurance::some_stalls(GetParam(), rota_endurance::kStops, 3);
+  const auto stalls = rota::test::some_stalls(GetParam(), rota::test::kStops, 3);
   run_alone(stalls, [](const Stalled& one, const Launched& launched) {
     EXPECT_NE(launched.ended.code, 0) << describe(one);
     EXPECT_THAT(launched.ended.output, HasSubstr("error: ")) << describe(one);
@@ -130,8 +131,8 @@ TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
 
 // The others are on their way out, and may have left calls behind that go on now.
 TEST_P(Stalls, ARankThatReturnsWhenItWasGivenUpEndsInOrderWithTheOthers) {
-  auto stalls = rota_endurance::all_stalls(GetParam(), rota_endurance::kReturns);
-  if (!rota_endurance::wants_all()) {
+  auto stalls = rota::test::all_stalls(GetParam(), rota::test::kReturns);
+  if (!rota::test::wants_all()) {
     std::erase_if(stalls,
                   [](const Stall& one) { return one.point != "mpi_write" || one.rank + 1 < GetParam(); });
   }
@@ -146,10 +147,10 @@ TEST_P(Stalls, ARankThatReturnsWhenItWasGivenUpEndsInOrderWithTheOthers) {
 }
 
 TEST_P(Stalls, ARankThatIsSlowOrPausesIsWaitedFor) {
-  for (const auto hitch : {rota_endurance::kLags, rota_endurance::kPauses}) {
-    for (const Stalled& one : run(rota_endurance::some_stalls(GetParam(), hitch, 4))) {
+  for (const auto hitch : {rota::test::kLags, rota::test::kPauses}) {
+    for (const Stalled& one : run(rota::test::some_stalls(GetParam(), hitch, 4))) {
       const bool saves = one.stall.operation != "restore";
-      const std::int64_t step = saves ? rota_endurance::kNewStep : rota_endurance::kOldStep;
+      const std::int64_t step = saves ? rota::test::kNewStep : rota::test::kOldStep;
       for (const Said& said : one.said) {
         EXPECT_EQ(text_of(said, "did"), "ok " + std::to_string(step)) << describe(one);
       }
@@ -159,18 +160,19 @@ TEST_P(Stalls, ARankThatIsSlowOrPausesIsWaitedFor) {
 }
 
 TEST_P(Stalls, ARankThatThrowsThrowsOnAllAndTheOldStateStays) {
-  for (const Stalled& one : run(rota_endurance::some_stalls(GetParam(), rota_endurance::kThrows, 20))) {
+  for (const Stalled& one : run(rota::test::some_stalls(GetParam(), rota::test::kThrows, 20))) {
     const std::string code = one.stall.point == "state" ? "callback" : "io";
     for (const Said& said : one.said) {
       EXPECT_EQ(text_of(said, "did"), text_of(one.said.front(), "did")) << describe(one);
       EXPECT_THAT(text_of(said, "did"), StartsWith(code + ": rank " + std::to_string(one.stall.rank) + ": "))
           << describe(one);
     }
-    expect_goes_on(one, rota_endurance::kOldStep, kFirst);
+    expect_goes_on(one, rota::test::kOldStep, kFirst);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Collectives, Stalls, ::testing::Values(2, 4),
+INSTANTIATE_TEST_SUITE_P(Ranks, Stalls, ::testing::Values(2, 4),
                          [](const auto& test) { return std::to_string(test.param); });
 
 }  // namespace
+}  // namespace rota::test

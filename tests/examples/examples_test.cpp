@@ -6,6 +6,7 @@
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
 
+namespace rota::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -52,6 +53,15 @@ TEST_F(Examples, ClimateSeesEveryDayOfAYearOnceAtAnyWorldSizes) {
   EXPECT_THAT(run(3, "climate_windows 9 climate"), HasSubstr("from step 13"));
   EXPECT_THAT(run(5, "climate_windows 0 climate"),
               HasSubstr("step 46: 1457 days seen once, 0 not yet, 0 values wrong; that was the epoch"));
+}
+
+TEST_F(Examples, TokenizeCutsTheTokensOfLinesIntoBlocks) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += std::string(static_cast<std::size_t>(i % 7), 'a') + " b  cc\n";
+  directory_.write("notes.txt", text);
+  // 2 or 3 words a line, and its end: 43 lines of i % 7 == 0 have one word less.
+  EXPECT_THAT(run(1, "tokenize notes.txt"), HasSubstr("300 lines, 1157 tokens, 19 blocks of 64"));
+  EXPECT_THAT(run(1, "tokenize notes.txt bytes"), HasSubstr("300 lines, 2997 tokens, 49 blocks of 64"));
 }
 
 TEST_F(Examples, PackAndMixSeesEveryTokenOnceAcrossStopsAndChangesOfWeights) {
@@ -116,3 +126,4 @@ TEST_F(Examples, TrainingOnOtherDataIsSeenAsAnotherCurve) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -12,7 +12,7 @@
 
 #include "steps.hpp"
 
-namespace rota_faults {
+namespace rota::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -219,4 +219,4 @@ void Campaign::restore(std::vector<Case>& cases) const {
   }
 }
 
-}  // namespace rota_faults
+}  // namespace rota::test

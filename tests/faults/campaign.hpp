@@ -10,7 +10,7 @@
 #include "faults.hpp"
 #include "launch.hpp"
 
-namespace rota_faults {
+namespace rota::test {
 
 /// A save by `ranks` ranks, in which call `at` of `rank`, a `call`, meets a fault.
 struct Case {
@@ -58,4 +58,4 @@ class Campaign {
   Launcher launcher_;
 };
 
-}  // namespace rota_faults
+}  // namespace rota::test

@@ -12,10 +12,11 @@
 
 #include "campaign.hpp"
 
+namespace rota::test {
 namespace {
 
-using rota_faults::Case;
-using rota_faults::Kind;
+using rota::test::Case;
+using rota::test::Kind;
 
 class Faults : public ::testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
@@ -29,16 +30,16 @@ class Faults : public ::testing::TestWithParam<std::tuple<std::string, int>> {
     const auto number = [&](auto&& is) { return std::ranges::count_if(cases, is); };
     std::cout << std::get<0>(GetParam()) << ", " << std::get<1>(GetParam()) << " rank(s): " << cases.size()
               << " cases, " << number([](const Case& one) { return one.kind == Kind::kill; })
-              << " of them kills; " << number(rota_faults::is_saved) << " saved, "
-              << number(rota_faults::is_timeout) << " timeouts; " << seconds << " s\n";
+              << " of them kills; " << number(rota::test::is_saved) << " saved, "
+              << number(rota::test::is_timeout) << " timeouts; " << seconds << " s\n";
   }
 };
 
 TEST_P(Faults, LeaveTheOldStateOrTheNewOneOnAllRanks) {
   const auto start = std::chrono::steady_clock::now();
   const auto [writer, ranks] = GetParam();
-  const rota_faults::Campaign campaign(writer, ranks);
-  std::vector<Case> cases = rota_faults::wants_all() ? campaign.all_cases() : campaign.some_cases();
+  const rota::test::Campaign campaign(writer, ranks);
+  std::vector<Case> cases = rota::test::wants_all() ? campaign.all_cases() : campaign.some_cases();
   ASSERT_GE(cases.size(), 20U);
   campaign.run(cases);
   for (const Case& one : cases) EXPECT_EQ(violation_of(one), "") << "  " << describe(one);
@@ -53,3 +54,4 @@ INSTANTIATE_TEST_SUITE_P(Each, Faults,
                          });
 
 }  // namespace
+}  // namespace rota::test

@@ -47,7 +47,7 @@ rota::CheckpointPolicy policy_of(std::string_view writer) {
 // WRITER is also "background": direct, and not waited for until the end.
 void save_with(CheckpointDirectory& directory, std::string_view writer, std::int64_t step,
                const Session& session) {
-  rota::Snapshot state = rota::test::make_state(step, session.world(), rota_faults::kStateBytes);
+  rota::Snapshot state = rota::test::make_state(step, session.world(), rota::test::kStateBytes);
   if (writer == "background") {
     directory.save_async(step, std::move(state));
     directory.wait();
@@ -126,7 +126,7 @@ class Saving {
   void make_old(const fs::path& path) {
     {
       CheckpointDirectory directory(session_.comm(), path, policy_);
-      for (const std::int64_t step : {rota_faults::kOlderStep, rota_faults::kOldStep}) {
+      for (const std::int64_t step : {rota::test::kOlderStep, rota::test::kOldStep}) {
         save_with(directory, writer_, step, session_);
       }
     }
@@ -134,20 +134,20 @@ class Saving {
   }
 
   void run(const Fault& fault) {
-    const auto kind = rota_faults::kind_of(fault.kind);
+    const auto kind = rota::test::kind_of(fault.kind);
     rota::CheckpointPolicy policy = policy_;
-    if (kind == rota_faults::Kind::late) policy.deadline = rota_faults::kMissedDeadline;
+    if (kind == rota::test::Kind::late) policy.deadline = rota::test::kMissedDeadline;
     CheckpointDirectory directory(session_.comm(), fault.directory, policy);
     static_cast<void>(directory.latest());
     const bool is_here = fault.rank == session_.world().rank;
     interposed<decltype(rota_faults_arm)>("rota_faults_arm")(is_here ? fault.at : -1, static_cast<int>(kind));
     report_.say("armed", fault.kind);
-    save("first", directory, rota_faults::kNewStep);
+    save("first", directory, rota::test::kNewStep);
     interposed<decltype(rota_faults_disarm)>("rota_faults_disarm")();
-    if (kind == rota_faults::Kind::count) report_.say("calls", calls());
+    if (kind == rota::test::Kind::count) report_.say("calls", calls());
     if (is_here) report_.say("hit", call(fault.at));
     at_root(session_, [&] { fs::copy(fault.directory, fault.directory.string() + ".after"); });
-    save("again", directory, rota_faults::kNextStep);
+    save("again", directory, rota::test::kNextStep);
   }
 
   // A missed deadline ends the job.
@@ -183,7 +183,7 @@ class Saving {
 std::string restored(CheckpointDirectory& directory) {
   const auto checkpoint = directory.latest();
   if (!checkpoint) return "nothing";
-  const std::string difference = rota::test::difference(*checkpoint, rota_faults::kStateBytes);
+  const std::string difference = rota::test::difference(*checkpoint, rota::test::kStateBytes);
   if (!difference.empty()) return "wrong: " + difference;
   return "step " + std::to_string(checkpoint->info().step);
 }
@@ -201,8 +201,8 @@ void restore(const Session& session, const fs::path& path, Report& report) {
   try {
     CheckpointDirectory directory(session.comm(), path, policy_of("direct"));
     report.say("restored", restored(directory));
-    const std::int64_t step = rota_faults::kLastStep;
-    directory.save(step, rota::test::make_state(step, session.world(), rota_faults::kStateBytes));
+    const std::int64_t step = rota::test::kLastStep;
+    directory.save(step, rota::test::make_state(step, session.world(), rota::test::kStateBytes));
     report.say("then", "saved" + temporaries_in(path));
   } catch (const rota::Error& error) {
     report.say("failed", error.what());

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace rota_faults {
+namespace rota::test {
 
 /// What becomes of the call that a fault hits. Where a kind makes no sense for a call, that call fails with
 /// EIO.
@@ -44,10 +44,10 @@ constexpr Kind kind_of(std::string_view name) {
   return found == kKindNames.end() ? Kind::count : static_cast<Kind>(found - kKindNames.begin());
 }
 
-}  // namespace rota_faults
+}  // namespace rota::test
 
 extern "C" {
-/// From now on calls are counted, from 0, and the `at`-th meets a fault of `kind` (a rota_faults::Kind).
+/// From now on calls are counted, from 0, and the `at`-th meets a fault of `kind` (a rota::test::Kind).
 void rota_faults_arm(std::int64_t at, int kind);
 void rota_faults_disarm();
 /// How many calls there were since the last `rota_faults_arm`, and the name of the i-th.

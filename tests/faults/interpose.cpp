@@ -30,10 +30,10 @@
 
 namespace {
 
-using rota_faults::Call;
-using rota_faults::Event;
-using rota_faults::Kind;
-using rota_faults::Recording;
+using rota::test::Call;
+using rota::test::Event;
+using rota::test::Kind;
+using rota::test::Recording;
 
 // ---- which calls count ----
 
@@ -89,7 +89,7 @@ Kind next(const char* name) {
   const auto kind = static_cast<Kind>(fault_kind.load());
   if (fault_at < 0 || !is_hit(name, number, kind)) return Kind::count;
   if (kind == Kind::kill) ::kill(::getpid(), SIGKILL);
-  if (kind == Kind::late) std::this_thread::sleep_for(rota_faults::kLateness);
+  if (kind == Kind::late) std::this_thread::sleep_for(rota::test::kLateness);
   return kind == Kind::late ? Kind::count : kind;
 }
 

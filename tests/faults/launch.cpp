@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string_view>
 
-namespace rota_faults {
+namespace rota::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -84,4 +84,4 @@ std::vector<CaseReport> Launcher::run_all(int ranks, const std::string& command,
   return reports;
 }
 
-}  // namespace rota_faults
+}  // namespace rota::test

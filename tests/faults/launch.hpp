@@ -11,7 +11,7 @@
 #include "run_command.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota_faults {
+namespace rota::test {
 
 /// A directory for a test, in memory where that can be had: the tests care for calls, and not for disks.
 rota::test::TemporaryDirectory make_fast_directory();
@@ -44,4 +44,4 @@ class Launcher {
   std::filesystem::path under_;
 };
 
-}  // namespace rota_faults
+}  // namespace rota::test

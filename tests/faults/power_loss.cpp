@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-namespace rota_faults {
+namespace rota::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -336,4 +336,4 @@ void leave(const Trace& trace, const PowerLoss& loss, const fs::path& root, cons
   }
 }
 
-}  // namespace rota_faults
+}  // namespace rota::test

@@ -15,7 +15,7 @@
 
 #include "trace.hpp"
 
-namespace rota_faults {
+namespace rota::test {
 
 /// One call of the trace.
 struct TraceEvent {
@@ -56,4 +56,4 @@ struct PowerLoss {
 void leave(const Trace& trace, const PowerLoss& loss, const std::filesystem::path& root,
            const std::filesystem::path& target);
 
-}  // namespace rota_faults
+}  // namespace rota::test

@@ -20,11 +20,12 @@
 #include "saved_state.hpp"
 #include "steps.hpp"
 
+namespace rota::test {
 namespace {
 
 namespace fs = std::filesystem;
-using rota_faults::PowerLoss;
-using rota_faults::Trace;
+using rota::test::PowerLoss;
+using rota::test::Trace;
 
 constexpr std::int64_t kSaves = 6;
 
@@ -37,7 +38,7 @@ std::string violation_of(const fs::path& directory, std::int64_t acknowledged) {
     if (step < acknowledged) {
       return "step " + std::to_string(step) + " after " + std::to_string(acknowledged) + " was acknowledged";
     }
-    return newest ? rota::test::difference(*newest, rota_faults::kStateBytes) : "";
+    return newest ? rota::test::difference(*newest, rota::test::kStateBytes) : "";
   } catch (const rota::Error& error) {
     return error.what();
   }
@@ -48,7 +49,7 @@ std::string violation_of_next_save(const fs::path& directory) {
   {
     rota::CheckpointDirectory checkpoints({}, directory);
     static_cast<void>(checkpoints.latest());
-    checkpoints.save(kSaves, rota::test::make_state(kSaves, {}, rota_faults::kStateBytes));
+    checkpoints.save(kSaves, rota::test::make_state(kSaves, {}, rota::test::kStateBytes));
   }
   for (const auto& entry : fs::directory_iterator(directory)) {
     const std::string name = entry.path().filename();
@@ -66,22 +67,22 @@ class PowerLosses : public ::testing::TestWithParam<std::tuple<std::string, int>
     const auto [writer, ranks] = GetParam();
     fs::create_directory(run_);
     fs::create_directory(directory_ / "trace");
-    const auto ended = rota_faults::Launcher(run_).run(
+    const auto ended = rota::test::Launcher(run_).run(
         ranks, "record " + writer + " " + (run_ / "saves").string() + " " + std::to_string(kSaves),
         "ROTA_FAULTS_TRACE=" + (directory_ / "trace").string());
     ASSERT_EQ(ended.code, 0) << ended.output;
-    trace_ = rota_faults::read_trace(directory_ / "trace");
-    ASSERT_EQ(rota_faults::highest_mark(trace_, rota_faults::end_of(trace_)), kSaves - 1);
+    trace_ = rota::test::read_trace(directory_ / "trace");
+    ASSERT_EQ(rota::test::highest_mark(trace_, rota::test::end_of(trace_)), kSaves - 1);
   }
 
   // What is wrong after the i-th of the power losses that are spread over the run; empty where all is well.
   std::string violation(const Trace& trace, std::int64_t i) const {
-    const PowerLoss loss{.cut = i * 7919 % (rota_faults::end_of(trace) + 1),
+    const PowerLoss loss{.cut = i * 7919 % (rota::test::end_of(trace) + 1),
                          .seed = static_cast<std::uint64_t>(i)};
     const fs::path left = directory_ / "left";
     fs::create_directory(left);
-    rota_faults::leave(trace, loss, run_, left);
-    std::string found = violation_of(left / "saves", rota_faults::highest_mark(trace, loss.cut));
+    rota::test::leave(trace, loss, run_, left);
+    std::string found = violation_of(left / "saves", rota::test::highest_mark(trace, loss.cut));
     if (found.empty() && i % 8 == 0) found = violation_of_next_save(left / "saves");
     fs::remove_all(left);
     if (found.empty()) return found;
@@ -90,7 +91,7 @@ class PowerLosses : public ::testing::TestWithParam<std::tuple<std::string, int>
 
   // Whether any of the power losses finds that these calls are missing.
   bool are_missed(const std::vector<std::size_t>& calls) const {
-    const Trace trace = rota_faults::without(trace_, calls);
+    const Trace trace = rota::test::without(trace_, calls);
     for (std::int64_t i = 0; i < 5000; ++i) {
       if (!violation(trace, i).empty()) return true;
     }
@@ -98,9 +99,9 @@ class PowerLosses : public ::testing::TestWithParam<std::tuple<std::string, int>
   }
 
   // ROTA_FAULTS=full: all parameters together 20,000 at the least.
-  static std::int64_t states() { return rota_faults::wants_all() ? 10000 : 375; }
+  static std::int64_t states() { return rota::test::wants_all() ? 10000 : 375; }
 
-  rota::test::TemporaryDirectory directory_ = rota_faults::make_fast_directory();
+  rota::test::TemporaryDirectory directory_ = rota::test::make_fast_directory();
   fs::path run_ = directory_ / "run";
   Trace trace_;
 };
@@ -118,16 +119,16 @@ TEST_P(PowerLosses, LoseNothingThatWasAcknowledged) {
 
 // So the test above would see it.
 TEST_P(PowerLosses, WouldLoseCheckpointsWithoutFsyncsOfFiles) {
-  EXPECT_TRUE(are_missed(rota_faults::syncs_in(trace_, false)));
+  EXPECT_TRUE(are_missed(rota::test::syncs_in(trace_, false)));
 }
 
 TEST_P(PowerLosses, WouldLoseCheckpointsWithoutFsyncsOfDirectories) {
-  EXPECT_TRUE(are_missed(rota_faults::syncs_in(trace_, true)));
+  EXPECT_TRUE(are_missed(rota::test::syncs_in(trace_, true)));
 }
 
 TEST_P(PowerLosses, WouldLoseACheckpointWithoutAnyOneOfTheFsyncs) {
   for (const bool of_directories : {false, true}) {
-    for (const std::size_t call : rota_faults::syncs_in(trace_, of_directories)) {
+    for (const std::size_t call : rota::test::syncs_in(trace_, of_directories)) {
       EXPECT_TRUE(are_missed({call}))
           << "call " << call << (of_directories ? ", of a directory" : ", of a file");
     }
@@ -139,3 +140,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)); });
 
 }  // namespace
+}  // namespace rota::test

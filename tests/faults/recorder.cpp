@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-namespace rota_faults {
+namespace rota::test {
 namespace {
 
 // Past our own interposed functions.
@@ -87,4 +87,4 @@ void Recording::succeeded(const Event& event) const {
   process_log().append(record);
 }
 
-}  // namespace rota_faults
+}  // namespace rota::test

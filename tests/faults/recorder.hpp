@@ -8,7 +8,7 @@
 
 #include "trace.hpp"
 
-namespace rota_faults {
+namespace rota::test {
 
 /// What there is to say of a call.
 struct Event {
@@ -34,4 +34,4 @@ class Recording {
   std::int64_t begin_ = 0;
 };
 
-}  // namespace rota_faults
+}  // namespace rota::test

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace rota_faults {
+namespace rota::test {
 
 /// Of a state, about, over all ranks.
 inline constexpr std::int64_t kStateBytes = 27'000;
@@ -16,4 +16,4 @@ inline constexpr std::int64_t kNewStep = 3;   ///< with the fault
 inline constexpr std::int64_t kNextStep = 4;  ///< without, in the same process
 inline constexpr std::int64_t kLastStep = 5;  ///< in another process
 
-}  // namespace rota_faults
+}  // namespace rota::test

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace rota_faults {
+namespace rota::test {
 
 enum class Call : std::int32_t { open, write, resize, allocate, sync, rename, unlink, make_directory, mark };
 
@@ -23,4 +23,4 @@ struct RecordHeader {
   std::uint32_t data_bytes = 0;
 };
 
-}  // namespace rota_faults
+}  // namespace rota::test

@@ -24,12 +24,12 @@ class AbsurdSizes : public testing::Test {
                              const std::string& script) {
     const TemporaryDirectory directory;
     python(directory, preamble + script);
-    rota_test::watch_memory();
+    rota::test::watch_memory();
     const auto error = error_of([&] {
       const auto source = open(directory.path(), format);
       Samples(*source, ids({source->size() - 1}));
     });
-    const auto memory = rota_test::watched_memory();
+    const auto memory = rota::test::watched_memory();
     EXPECT_THAT(error, is_error(ErrorCode::corrupt, {(directory / file).string()})) << script;
     EXPECT_LT(memory.most, kMostBytes) << script;
     EXPECT_LT(memory.largest, kMostBytes) << script;

@@ -72,7 +72,7 @@ class MergedReads : public testing::Test {
   TemporaryDirectory directory_;
   std::string contents_ = random_bytes(300'000, random_);
   fs::path path_ = directory_.write("data", contents_);
-  FileList files_ = FileList::list(std::make_shared<const OpenContext>(CatalogOptions{}),
+  FileList files_ = FileList::list(std::make_shared<const OpenContext>(mpi::Communicator(), CatalogOptions{}),
                                    ChangeDetection::by_size, path_.string());
   std::int64_t calls_ = 0;
 };

@@ -16,7 +16,7 @@
 #include "target.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota_test {
+namespace rota::test {
 
 /// A directory for the files of one run after the other.
 inline const rota::test::TemporaryDirectory& directory() {
@@ -65,4 +65,4 @@ void try_format(Open&& open) {
   }
 }
 
-}  // namespace rota_test
+}  // namespace rota::test

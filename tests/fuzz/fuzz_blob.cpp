@@ -26,7 +26,7 @@ bool succeeds(Work&& work) {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   std::vector<std::string> seeds;
   std::string mixed;
   for (int i = 0; i < 4000; ++i) mixed += static_cast<char>(i * i % 251);
@@ -44,7 +44,7 @@ std::vector<std::string> rota_test::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::uint32_t kMost = 1 << 26;  // else most of the time goes into zeros
   if (size < 4) return 0;
-  const auto input = rota_test::as_bytes(data, size);
+  const auto input = rota::test::as_bytes(data, size);
   const auto stored = input.subspan(4);
   BlobEntry entry;
   entry.bytes = std::min(rota::checkpoint::get<std::uint32_t>(input, 0), kMost);

@@ -34,7 +34,7 @@ struct Whole {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   const Part part{.flag = true, .names = {"a", "", "bc"}, .table = {{-1, {1.5, 2}}, {7, {}}}};
   return {rota::to_blob(Whole{}),
           rota::to_blob(Whole{.parts = {part, {}, part}, .mask = {true, false}, .rate = 1})};

@@ -43,18 +43,18 @@ std::string with_sizes(std::uint64_t hdf5_end, std::int64_t world_size, const Co
   bytes.add(hdf5_end);
   bytes.add(world_size);
   bytes.add_bytes(encode_contents(contents));
-  return rota_test::to_text(std::move(bytes).take());
+  return rota::test::to_text(std::move(bytes).take());
 }
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   return {with_sizes(10'000, 2, make_contents()), with_sizes(5000, 1, {})};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 16) return 0;
-  const auto input = rota_test::as_bytes(data, size);
+  const auto input = rota::test::as_bytes(data, size);
   const auto bytes = input.subspan(16);
   try {
     const Contents contents =

@@ -50,17 +50,17 @@ std::string gzip_of(const std::string& text) {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   const std::string text = "one\n\r\n\nthree\r\n\rfour";
   return {text, std::string(3000, 'x') + "\n", zstd_of(text), gzip_of(text), gzip_of(text) + gzip_of(text)};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto bytes = rota_test::as_bytes(data, size);
-  const auto path = rota_test::write_file("a.txt", bytes);
-  rota_test::try_format([&] {
+  const auto bytes = rota::test::as_bytes(data, size);
+  const auto path = rota::test::write_file("a.txt", bytes);
+  rota::test::try_format([&] {
     auto source = rota::open_lines(rota::Catalog(path, {.indexing_threads = 1}));
-    if (!source->is_shared()) expect_lengths(*source, naive_lengths(rota_test::to_text(bytes)));
+    if (source->node_files() == nullptr) expect_lengths(*source, naive_lengths(rota::test::to_text(bytes)));
     return source;
   });
   return 0;

@@ -3,12 +3,12 @@
 #include "catalog/manifest.hpp"
 #include "format_target.hpp"
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   return {"a\nb/c.txt\r\n\n/d", "{\"path\": \"a\", \"samples\": 3}\n{\"path\": \"b\", \"x\": [1, {}]}\n"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto path = rota_test::write_file("list", rota_test::as_bytes(data, size));
+  const auto path = rota::test::write_file("list", rota::test::as_bytes(data, size));
   std::vector<std::int64_t> samples;
   std::size_t names = 0;
   try {

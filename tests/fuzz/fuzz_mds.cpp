@@ -20,7 +20,7 @@ std::string input_of(const std::string& file, std::uint16_t flags, const std::st
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   std::string shard;
   const auto add = [&](std::uint32_t value) {
     shard.append(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -47,12 +47,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint16_t shard_bytes = 0;
   if (size < sizeof(shard_bytes)) return 0;
   std::memcpy(&shard_bytes, data, sizeof(shard_bytes));
-  const auto input = rota_test::as_bytes(data, size).subspan(sizeof(shard_bytes));
+  const auto input = rota::test::as_bytes(data, size).subspan(sizeof(shard_bytes));
   const bool is_packed = (shard_bytes & kPacked) != 0;
   const auto shard = input.first(std::min<std::size_t>(shard_bytes & ~std::uint32_t{kPacked}, input.size()));
-  std::filesystem::remove(rota_test::directory() / "a.mds");
-  rota_test::write_file(is_packed ? "a.mds.zstd" : "a.mds", shard);
-  const auto path = rota_test::write_file("index.json", input.subspan(shard.size()));
-  rota_test::try_format([&] { return rota::open_mds(rota::Catalog(path, {.indexing_threads = 1})); });
+  std::filesystem::remove(rota::test::directory() / "a.mds");
+  rota::test::write_file(is_packed ? "a.mds.zstd" : "a.mds", shard);
+  const auto path = rota::test::write_file("index.json", input.subspan(shard.size()));
+  rota::test::try_format([&] { return rota::open_mds(rota::Catalog(path, {.indexing_threads = 1})); });
   return 0;
 }

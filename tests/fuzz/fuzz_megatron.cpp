@@ -2,7 +2,7 @@
 
 #include "format_target.hpp"
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   std::string bytes("MMIDIDX\0\0", 9);
   const auto add = [&](const auto& value) {
     bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -18,10 +18,10 @@ std::vector<std::string> rota_test::seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  rota_test::directory().write("a.bin", std::string(300, 't'));
-  const auto path = rota_test::write_file("a.idx", rota_test::as_bytes(data, size));
+  rota::test::directory().write("a.bin", std::string(300, 't'));
+  const auto path = rota::test::write_file("a.idx", rota::test::as_bytes(data, size));
   for (const bool sequences : {false, true}) {
-    rota_test::try_format([&] {
+    rota::test::try_format([&] {
       return rota::open_megatron(rota::Catalog(path, {.indexing_threads = 1}),
                                  {.sequence_is_sample = sequences});
     });

@@ -6,7 +6,7 @@
 #include "rota/error.hpp"
 #include "target.hpp"
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   std::vector<std::string> seeds;
   for (const int count : {0, 3, 1500}) {
     rota::internal::NameTableBuilder builder;
@@ -19,7 +19,7 @@ std::vector<std::string> rota_test::seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t kMost = 5000;
   try {
-    const rota::internal::NameTable table(rota_test::as_bytes(data, size), nullptr);
+    const rota::internal::NameTable table(rota::test::as_bytes(data, size), nullptr);
     rota::internal::NameReader reader(table);
     for (std::size_t i = 0; i < std::min(table.size(), kMost); ++i) {
       const std::string in_order = reader[i];

@@ -17,15 +17,15 @@ std::string make_npy(std::string_view type, std::string_view order, std::string_
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   return {make_npy("<f4", "False", "(3, 2)", 24), make_npy("|u1", "True", "(2, 3, 4)", 24),
           make_npy("<i8", "False", "()", 8), make_npy("<i2", "False", "(0, 5)", 0)};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto path = rota_test::write_file("a.npy", rota_test::as_bytes(data, size));
+  const auto path = rota::test::write_file("a.npy", rota::test::as_bytes(data, size));
   for (const bool is_sample : {true, false}) {
-    rota_test::try_format([&] {
+    rota::test::try_format([&] {
       return rota::open_npy(rota::Catalog(path, {.indexing_threads = 1}), {.file_is_sample = is_sample});
     });
   }

@@ -16,7 +16,7 @@ std::string make_npz(int method) {
       std::string("\x93NUMPY\1\0\x76\0", 10) + "{'descr': '<i2', 'fortran_order': False, 'shape': (20,), }";
   array.resize(128, ' ');
   array.append(40, 'n');
-  const auto path = rota_test::directory() / "seed.npz";
+  const auto path = rota::test::directory() / "seed.npz";
   const zipFile zip = ::zipOpen64(path.c_str(), APPEND_STATUS_CREATE);
   for (const auto* name : {"x.npy", "y.npy"}) {
     const zip_fileinfo info{};
@@ -31,12 +31,12 @@ std::string make_npz(int method) {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() { return {make_npz(0), make_npz(8)}; }
+std::vector<std::string> rota::test::seeds() { return {make_npz(0), make_npz(8)}; }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto path = rota_test::write_file("a.npz", rota_test::as_bytes(data, size));
+  const auto path = rota::test::write_file("a.npz", rota::test::as_bytes(data, size));
   for (const bool rows : {false, true}) {
-    rota_test::try_format(
+    rota::test::try_format(
         [&] { return rota::open_npz(rota::Catalog(path, {.indexing_threads = 1}), {.rows = rows}); });
   }
   return 0;

@@ -4,14 +4,14 @@
 #include "rota/error.hpp"
 #include "target.hpp"
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   return {"train/{folder:02}/img_{index:08}_of_{total}.npz", "{{a}}/{index}", "no field at all"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
     const auto pattern =
-        rota::internal::NamePattern::parse(rota_test::to_text(rota_test::as_bytes(data, size)));
+        rota::internal::NamePattern::parse(rota::test::to_text(rota::test::as_bytes(data, size)));
     ROTA_FUZZ_EXPECT(rota::internal::NamePattern::parse(pattern.text()).parts() == pattern.parts());
     pattern.require_names();
     ROTA_FUZZ_EXPECT(pattern.has(rota::internal::NameField::index));

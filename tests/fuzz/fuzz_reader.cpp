@@ -54,7 +54,7 @@ std::string save(const rota::Snapshot& snapshot) {
 
 // With no more of HDF5 than there is data, so that a fuzzer does not lose itself in bytes that nobody reads.
 std::string without_hdf5(const std::string& file) {
-  rota_test::Parts parts = rota_test::take_apart(std::as_bytes(std::span(file)));
+  rota::test::Parts parts = rota::test::take_apart(std::as_bytes(std::span(file)));
   rota::checkpoint::Contents contents = contents_of(parts);
   std::vector<std::byte> data;
   const auto move = [&](std::uint64_t& offset, std::uint64_t bytes) {
@@ -71,12 +71,12 @@ std::string without_hdf5(const std::string& file) {
   parts.table = {{.offset = 4096, .length = 100, .digest = {}},
                  {.offset = 4196, .length = data.size() - 100, .digest = {}}};
   parts.contents = encode_contents(contents);
-  return rota_test::to_text(put_together(parts));
+  return rota::test::to_text(put_together(parts));
 }
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   rota::Snapshot snapshot;
   snapshot.tensor("a", rota::DType::int32, {2}, 8, std::vector<std::byte>(64, std::byte{1}));
   snapshot.tensor("b/c", rota::DType::uint8, {}, 50, std::vector<std::byte>(50, std::byte{2}));
@@ -88,14 +88,14 @@ std::vector<std::string> rota_test::seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto input = rota_test::as_bytes(data, size);
+  const auto input = rota::test::as_bytes(data, size);
   std::vector<std::byte> file(input.begin(), input.end());
   mend_sizes(file);
-  rota_test::seal(file);
+  rota::test::seal(file);
   const Outcome read = outcome_of([&] {
-    rota_test::read_all(file);
+    rota::test::read_all(file);
     return true;
   });
-  ROTA_FUZZ_EXPECT(read == outcome_of([&] { return rota_test::verify_bytes(file).is_good(); }));
+  ROTA_FUZZ_EXPECT(read == outcome_of([&] { return rota::test::verify_bytes(file).is_good(); }));
   return 0;
 }

@@ -19,11 +19,11 @@ constexpr std::size_t kContentAt = 48;
 
 // A catalog of some files in which one format has found something, as it is saved.
 std::string save(int files) {
-  const auto data = rota_test::directory().path() / "data";
-  for (int i = 0; i < files; ++i) rota_test::directory().write("data/" + std::to_string(i), "a\nb\n");
+  const auto data = rota::test::directory().path() / "data";
+  for (int i = 0; i < files; ++i) rota::test::directory().write("data/" + std::to_string(i), "a\nb\n");
   const rota::Catalog catalog(data);
   (void)rota::open_lines(catalog);
-  const auto path = rota_test::directory().path() / "saved";
+  const auto path = rota::test::directory().path() / "saved";
   catalog.save(path);
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -31,7 +31,7 @@ std::string save(int files) {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() { return {save(1), save(40)}; }
+std::vector<std::string> rota::test::seeds() { return {save(1), save(40)}; }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < kContentAt) return 0;
@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::array words = {digest.high64, digest.low64};
   std::memcpy(bytes.data() + kBytesAt, &content, sizeof(content));
   std::memcpy(bytes.data() + kDigestAt, words.data(), sizeof(words));
-  const auto path = rota_test::write_file("fuzzed", bytes);
+  const auto path = rota::test::write_file("fuzzed", bytes);
   try {
     const rota::internal::SavedCatalog catalog = rota::internal::read_catalog(path.native());
     ROTA_FUZZ_EXPECT(!rota::internal::compare(*catalog.files, *catalog.files).any());

@@ -57,7 +57,7 @@ std::string state_after_steps(Make make) {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   return {state_after_steps(make_loader), state_after_steps(make_mixture), state_after_steps(make_stream),
           state_after_steps(make_dispatch)};
 }

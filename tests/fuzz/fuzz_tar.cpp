@@ -42,14 +42,14 @@ std::string zstd_of(const std::string& bytes) {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   return {make_tar(false), make_tar(true), zstd_of(make_tar(true)), make_tar(false).substr(0, 2048)};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto path = rota_test::write_file("a.tar", rota_test::as_bytes(data, size));
+  const auto path = rota::test::write_file("a.tar", rota::test::as_bytes(data, size));
   for (const bool allow_missing_end : {false, true}) {
-    rota_test::try_format([&] {
+    rota::test::try_format([&] {
       return rota::open_tar(rota::Catalog(path, {.indexing_threads = 1}),
                             {.keys = true, .allow_missing_end = allow_missing_end});
     });

@@ -23,7 +23,7 @@ void seal_lengths(std::string& bytes) {
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   std::string bytes;
   for (const std::uint64_t length : {5U, 0U, 300U}) {
     bytes.append(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -33,11 +33,11 @@ std::vector<std::string> rota_test::seeds() {
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::string bytes = rota_test::to_text(rota_test::as_bytes(data, size));
+  std::string bytes = rota::test::to_text(rota::test::as_bytes(data, size));
   seal_lengths(bytes);
-  const auto path = rota_test::directory().write("a.tfrecord", bytes);
+  const auto path = rota::test::directory().write("a.tfrecord", bytes);
   for (const bool verifies : {true, false}) {
-    rota_test::try_format([&] {
+    rota::test::try_format([&] {
       return rota::open_tfrecord(rota::Catalog(path, {.indexing_threads = 1}), {.verify = verifies});
     });
   }

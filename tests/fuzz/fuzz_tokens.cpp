@@ -19,7 +19,7 @@ std::string make_input(bool is_wide, std::int64_t length, std::int64_t stride, s
 
 }  // namespace
 
-std::vector<std::string> rota_test::seeds() {
+std::vector<std::string> rota::test::seeds() {
   return {make_input(false, 10, 0, 100), make_input(true, 3, 1, 40), make_input(false, 1, 1, 7),
           make_input(true, std::int64_t{1} << 40, std::int64_t{1} << 40, 16)};
 }
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   rota::TokensOptions options{.dtype = (data[0] & 1U) != 0 ? rota::DType::uint32 : rota::DType::uint16};
   std::memcpy(&options.length, data + 1, sizeof(options.length));
   std::memcpy(&options.stride, data + 1 + sizeof(options.length), sizeof(options.stride));
-  const auto path = rota_test::write_file("a.bin", rota_test::as_bytes(data, size).subspan(kHeadBytes));
-  rota_test::try_format([&] { return rota::open_tokens(path, options); });
+  const auto path = rota::test::write_file("a.bin", rota::test::as_bytes(data, size).subspan(kHeadBytes));
+  rota::test::try_format([&] { return rota::open_tokens(path, options); });
   return 0;
 }

@@ -44,7 +44,7 @@ void write(const std::vector<std::string>& seeds, const std::filesystem::path& d
 
 int main(int argc, char** argv) {
   constexpr int kMutants = 1000;
-  const auto seeds = rota_test::seeds();
+  const auto seeds = rota::test::seeds();
   if (argc > 1) {
     write(seeds, argv[1]);
     return 0;

@@ -12,7 +12,7 @@
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-namespace rota_test {
+namespace rota::test {
 
 /// Inputs to begin with: good ones, as a target's own code makes them.
 std::vector<std::string> seeds();
@@ -27,4 +27,4 @@ inline std::string to_text(std::span<const std::byte> bytes) {
 /// Ends the process, as a fuzzer's find.
 #define ROTA_FUZZ_EXPECT(condition) ((condition) ? void() : __builtin_trap())
 
-}  // namespace rota_test
+}  // namespace rota::test

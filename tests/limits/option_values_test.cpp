@@ -15,7 +15,7 @@
 #include "rota/windows.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using std::chrono::milliseconds;
@@ -84,22 +84,22 @@ TEST(OptionValues, OfBadSamplesAreRefusedByName) {
 
 TEST(OptionValues, OfATransformAreRefusedByName) {
   const auto nothing = [](const TransformContext&, const SampleView&, SampleOutput&) {};
+  const auto no_batch = [](const Batch&, BatchOutput&) {};
   for (const auto& [fields, why] : test::impossible_fields()) {
-    if (fields[0].ragged) continue;
     const Transform transform{.apply = nothing, .fields = fields};
-    expect_refused({.what = why,
-                    .call = [&] { Loader(told(10), {.transform = transform}); },
-                    .words = {"transform.fields", why}});
+    const Collate collate{.apply = no_batch, .fields = fields};
+    expect_refused({
+        {.what = "transform: " + why,
+         .call = [&] { Loader(told(10), {.transform = transform}); },
+         .words = {"transform.fields", why}},
+        {.what = "collate: " + why,
+         .call = [&] { Loader(told(10), {.collate = collate}); },
+         .words = {"collate.fields", why}},
+    });
   }
-  const Field ragged{.name = "r", .ragged = true};
-  expect_refused({
-      {.what = "ragged",
-       .call = [&] { Loader(told(10), {.transform = {.apply = nothing, .fields = {ragged}}}); },
-       .words = {"transform.fields is ragged (\"r\")", "fixed shape"}},
-      {.what = "no function",
-       .call = [&] { Loader(told(10), {.transform = {.fields = test::kOneNumber}}); },
-       .words = {"transform.apply"}},
-  });
+  expect_refused({.what = "no function",
+                  .call = [&] { Loader(told(10), {.transform = {.fields = test::kOneNumber}}); },
+                  .words = {"transform.apply"}});
 }
 
 TEST(OptionValues, OfAStreamLoaderAreRefusedByName) {
@@ -287,4 +287,4 @@ TEST(OptionValues, AtTheirLargestAreTaken) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

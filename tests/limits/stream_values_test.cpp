@@ -4,7 +4,7 @@
 #include "limits/told_source.hpp"
 #include "rota/stream_loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::expect_refused;
@@ -155,4 +155,4 @@ TEST(StreamValues, NoStreamIsRefusedUnderTransformsToo) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

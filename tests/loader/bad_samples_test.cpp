@@ -19,7 +19,7 @@
 #include "loader/faulty_source.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::Combine;
@@ -200,4 +200,4 @@ INSTANTIATE_TEST_SUITE_P(Loaders, BadSamplesOf,
                          name_of);
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -13,7 +13,7 @@
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -208,4 +208,4 @@ TEST(Collate, NeedsFieldsAndAFunction) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

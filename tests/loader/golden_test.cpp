@@ -11,7 +11,7 @@
 #include "loader/golden_run.hpp"
 #include "rota/resume.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::ElementsAreArray;
@@ -96,4 +96,4 @@ TEST_F(Golden, DispatchesGoOnWithWhatWasReadAhead) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

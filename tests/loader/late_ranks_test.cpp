@@ -11,7 +11,7 @@
 #include "mpi_main.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::AllOf;
@@ -23,7 +23,7 @@ LoaderOptions options(std::chrono::milliseconds deadline) {
   return {.global_batch_size = 8,
           .shards = 1,
           .shuffle = Shuffle::none,
-          .bad_samples = {.policy = OnBadSample::skip, .comm = &everybody(), .deadline = deadline}};
+          .bad_samples = {.policy = OnBadSample::skip, .deadline = deadline}};
 }
 
 void expect_timeout(Loader& loader, int missing) {
@@ -52,7 +52,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
   for (const int missing : {0, everybody().size() - 1}) {
     const auto source = std::make_shared<FaultySource>(4000, true);
     source->corrupt = {3, 900};
-    Loader loader(source, options(std::chrono::seconds(1)), everybody().world());
+    Loader loader(everybody(), source, options(std::chrono::seconds(1)));
     for (int k = 0; k < 3; ++k) step_together(loader);
     if (everybody().rank() != missing) {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(loader, missing);
@@ -66,8 +66,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
 TEST_P(LateRanks, LeaveThePositionBehindTheLastBatch) {
   if (everybody().size() == 1) return;
   const int missing = everybody().size() - 1;
-  Loader loader(std::make_shared<FaultySource>(4000, false), options(std::chrono::seconds(1)),
-                everybody().world());
+  Loader loader(everybody(), std::make_shared<FaultySource>(4000, false), options(std::chrono::seconds(1)));
   std::int64_t steps = 0;
   try {
     while ((everybody().rank() != missing || steps < 3) && loader.next()) ++steps;
@@ -93,4 +92,4 @@ TEST(Deadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

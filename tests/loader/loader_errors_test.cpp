@@ -6,7 +6,7 @@
 #include "loader/counting_source.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -173,4 +173,4 @@ TEST(Loader, RefusesToSeekOutsideTheRun) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

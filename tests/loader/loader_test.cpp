@@ -12,7 +12,7 @@
 
 #include "loader/counting_source.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::Each;
@@ -288,4 +288,4 @@ TEST(Loader, GoesOnWithoutEnd) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -17,7 +17,7 @@
 #include "rota/windows.hpp"
 #include "source/documents.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -137,4 +137,4 @@ TEST(LoaderMemory, OfManyBatchesThatTheCallerKeptIsGivenBackWithThem) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

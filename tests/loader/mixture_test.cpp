@@ -15,7 +15,7 @@
 #include "rota/resume.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -152,7 +152,7 @@ TEST(Mixture, GoesOnInAnyWorldFromACheckpointAsIfItHadNeverStopped) {
         is_over = !step;
         if (step) steps.push_back(std::move(*step));
       }
-      ranks.front().rescale({});  // the only place that saves
+      ranks.front().rescale(World{});  // the only place that saves
       checkpoints.save_all(ranks.front().position().step, ranks.front());
     }
     EXPECT_TRUE(is_over);
@@ -277,4 +277,4 @@ TEST(Mixture, ThatWasSavedWithOtherWeightsGoesOnWithThose) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -61,7 +61,7 @@ std::vector<std::function<void()>> calls_of(Loader& loader, Snapshot& snapshot) 
           [&] { loader.warm_up(); },
           [&] { static_cast<void>(loader.position()); },
           [&] { loader.seek({}); },
-          [&] { loader.rescale({}); },
+          [&] { loader.rescale(World{}); },
           [&] { loader.set_global_batch_size(3); },
           [&] { loader.set_weights({}); },
           [&] { static_cast<void>(loader.mixture()); },

@@ -16,7 +16,7 @@
 #include "source/documents.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::Documents;
@@ -52,7 +52,7 @@ void append(const Batch& batch, Step& step) {
   }
 }
 
-/// Collectives and the worker threads of each.
+/// Ranks and the worker threads of each.
 struct Size {
   int ranks;
   int workers;
@@ -200,4 +200,4 @@ TEST(PackingRescale, FourRanksOrWorkersGoOnAsAnyOthersWithDocumentsThatSequences
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -18,7 +18,7 @@
 #include "loader/faulty_source.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::AllOf;
@@ -189,4 +189,4 @@ TEST(BadSamples, HaveTheirOptionsChecked) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

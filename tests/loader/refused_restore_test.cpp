@@ -10,7 +10,7 @@
 #include "loader/counting_source.hpp"
 #include "loader/saved_loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using nlohmann::json;
@@ -182,4 +182,4 @@ TEST(RefusedRestoreOfAMixture, MovesNothing) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

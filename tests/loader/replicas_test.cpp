@@ -14,7 +14,7 @@
 #include "rota/resume.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 constexpr std::int64_t kBatch = 24;
@@ -47,7 +47,7 @@ std::vector<int> replications() {
   return all;
 }
 
-World place(const mpi::Communicator& comm, int replicas, bool neighbours) {
+mpi::Communicator place(const mpi::Communicator& comm, int replicas, bool neighbours) {
   return mpi::data_parallel(comm,
                             neighbours ? comm.rank() / replicas : comm.rank() % (comm.size() / replicas));
 }
@@ -73,8 +73,9 @@ TEST(Replicas, SeeTheSameDataAndAnyReplicationGoesOnInTheSameOrder) {
   std::mt19937 random(7);
   for (bool is_over = false; !is_over;) {
     const int replicas = replications()[random() % replications().size()];
-    const World world = place(comm, replicas, random() % 2 == 0);
-    Loader loader(source, kOptions, world);
+    const mpi::Communicator data = place(comm, replicas, random() % 2 == 0);
+    const World world = data.world();
+    Loader loader(data, source, kOptions);
     if (const auto checkpoint = checkpoints.latest()) restore(loader, *checkpoint);
     for (auto steps = random() % 4; steps > 0 && !is_over; --steps) {
       const auto batch = loader.next();
@@ -91,7 +92,7 @@ TEST(Replicas, AreRefusedWhereTwoSayThatTheyWrite) {
   if (comm.size() == 1) return;
   const auto owner = directory_of_rank_0();
   CheckpointDirectory checkpoints(comm, shared_directory(owner));
-  World world = place(comm, comm.size(), true);
+  World world = place(comm, comm.size(), true).world();
   world.replica = 0;
   Loader loader(std::make_shared<CountingSource>(200), kOptions, world);
   EXPECT_THROW(checkpoints.save_all(0, loader), Error);
@@ -111,7 +112,7 @@ TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
       EXPECT_GT(ranks, 1);
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       EXPECT_THAT(error.what(), ::testing::HasSubstr("MPI runs " + std::to_string(ranks) + " ranks"));
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("pass session.world() or comm.world(), or World{}"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("pass the communicator first, or World{} last"));
     }
   }
   EXPECT_EQ((*Loader(source, {}, World{}).next()).size(), 10);
@@ -119,4 +120,4 @@ TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -16,7 +16,7 @@
 #include "stream/numbered_stream.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::NumberedStream;
@@ -144,4 +144,4 @@ TEST_F(ResumeKinds, AreAllDescribed) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -15,7 +15,7 @@
 #include "rota/resume.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::AllOf;
@@ -194,4 +194,4 @@ TEST_F(HostileSkips, OfAnotherTypeOrShapeOrMissingAreRefused) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

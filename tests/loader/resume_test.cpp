@@ -9,7 +9,7 @@
 #include "rota/checkpoint_directory.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::AllOf;
@@ -174,4 +174,4 @@ TEST_F(Resume, RefusesAnotherBlockShape) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

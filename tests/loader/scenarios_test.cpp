@@ -12,7 +12,7 @@
 #include "rota/resume.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::Each;
@@ -45,7 +45,7 @@ class Scenario {
       }
     };
     for (int k = 0; k < stop.steps && ranks.step(count); ++k) ++steps_;
-    ranks.front().rescale({});  // it alone saves
+    ranks.front().rescale(World{});  // it alone saves
     checkpoints_.save_all(ranks.front().position().step, ranks.front());
     return *this;
   }
@@ -141,4 +141,4 @@ TEST(Scenario, TwoDatasetsMixedThreeToFiveGoFromTwoRanksToFour) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

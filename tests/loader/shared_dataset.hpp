@@ -49,9 +49,8 @@ class SharedDataset {
 
   /// **Collective.** As opened by ranks that are where `where` says.
   [[nodiscard]] std::shared_ptr<const Source> open(const mpi::Nodes::Pretence& where,
-                                                   CatalogOptions options = {}) const {
-    options.comm = &comm();
-    auto context = std::make_shared<OpenContext>(options);
+                                                   const CatalogOptions& options = {}) const {
+    auto context = std::make_shared<OpenContext>(comm(), options);
     context->nodes = mpi::Nodes(comm(), where);
     return make_lines_source(FileList::list(context, ChangeDetection::by_size, path_));
   }

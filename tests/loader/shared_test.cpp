@@ -13,6 +13,7 @@
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "rota/packing.hpp"
+#include "source/node_files.hpp"
 #include "source/reading.hpp"
 
 namespace rota::test {
@@ -164,10 +165,10 @@ TEST_F(Shared, AFileThatOneRankHoldsAgainStaysForTheOthers) {
   const auto source = data_.open({});
   if (comm().rank() == 0 && comm().size() > 1) {
     for (int i = 0; i < comm().size() + 1; ++i) {
-      const auto hold = source->pin({.begin = 0, .end = 20}, true);
+      const auto hold = source->node_files()->pin({.begin = 0, .end = 20}, true);
       Samples(*source, ids({0}));
     }
-    EXPECT_EQ(source->fetched().files, 1);
+    EXPECT_EQ(source->node_files()->fetched().files, 1);
   }
   meet();
 }

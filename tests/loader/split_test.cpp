@@ -15,7 +15,7 @@
 #include "loader/side_by_side.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::Each;
@@ -206,4 +206,4 @@ TEST(Split, BySampleLetsSeveralWorkersReadOneShard) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -11,7 +11,7 @@
 #include "loader/faulty_source.hpp"
 #include "loader/saved_loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using nlohmann::json;
@@ -306,4 +306,4 @@ TEST_F(HostileText, OfANewerVersionIsUnsupportedWhateverElseIsInIt) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

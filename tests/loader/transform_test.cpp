@@ -13,7 +13,7 @@
 #include "loader/counting_source.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -216,8 +216,9 @@ TEST_P(MadeRows, OfASkippedSampleAreNone) {
       EXPECT_EQ(batch.kinds()[i], is_bad ? SlotKind::skipped : SlotKind::sample);
       const std::int64_t rows = words.offsets[i + 1] - words.offsets[i];
       ASSERT_EQ(rows, is_bad ? 0 : words_of(id));
-      if (rows > 0)
+      if (rows > 0) {
         ASSERT_EQ(words.as<std::int32_t>()[static_cast<std::size_t>(2 * words.offsets[i])], id.value);
+      }
       EXPECT_EQ(batch.tensor("id").as<std::int64_t>()[i], is_bad ? 0 : id.value);
     }
   }
@@ -228,9 +229,9 @@ INSTANTIATE_TEST_SUITE_P(All, MadeRows,
                          ::testing::Values(std::tuple(0, Split::by_sample), std::tuple(1, Split::by_sample),
                                            std::tuple(3, Split::by_sample), std::tuple(3, Split::by_shard),
                                            std::tuple(2, Split::interleaved)),
-                         [](const auto& info) {
-                           return std::to_string(std::get<0>(info.param)) + "_" +
-                                  std::string(to_string(std::get<1>(info.param)));
+                         [](const auto& test) {
+                           return std::to_string(std::get<0>(test.param)) + "_" +
+                                  std::string(to_string(std::get<1>(test.param)));
                          });
 
 /// What a transform that does `work` with its output has thrown.
@@ -274,4 +275,4 @@ TEST(ReadAhead, IsBoundByTheLargestBatchThatATransformMade) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

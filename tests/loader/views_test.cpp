@@ -16,7 +16,7 @@
 #include "rota/loader.hpp"
 #include "rota/stream_loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::AllOf;
@@ -185,4 +185,4 @@ TEST(Views, OfFieldsAndSamplesThatThereAreNotAreRefused) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

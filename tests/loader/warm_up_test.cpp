@@ -11,7 +11,7 @@
 #include "loader/counting_source.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 TEST(WarmUp, ReturnsWhenAllThatMayBeReadAheadIsReady) {
@@ -84,4 +84,4 @@ TEST(Workers, LiveAsLongAsTheLoaderWhateverItIsTold) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -13,7 +13,7 @@
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using Turns = std::map<std::pair<std::int64_t, std::int64_t>, BatchSlot>;  // by epoch and id
@@ -218,4 +218,4 @@ TEST(When, RefusesThePastOfAMixtureWhoseWeightsHaveChanged) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -17,7 +17,7 @@
 #include "source/numbered_rows.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
@@ -199,4 +199,4 @@ TEST(WindowsRescale, AnyChainOfWorldsSeesEveryWindowOnceInTheSameBatches) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -17,7 +17,7 @@
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::AffineSource;
@@ -258,4 +258,4 @@ TEST(WorkerSource, IsMadeThroughPacking) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -23,7 +23,7 @@
 #include "source/numbered_rows.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 constexpr std::array kWorlds = {8, 7, 13, 1, 32, 5};
@@ -185,7 +185,7 @@ class Chain {
 class Worlds : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Worlds, OfRealRanksSeeTheBatchesOfAnUnbrokenRun) {
-  const Kind kind = rota::kind(GetParam());
+  const Kind kind = rota::test::kind(GetParam());
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const std::vector<Step> steps = Chain(kind, seed).run();
     if (mpi_session().comm().rank() != 0) continue;
@@ -199,4 +199,4 @@ INSTANTIATE_TEST_SUITE_P(Of, Worlds, ::testing::Values("Windows", "Packing", "Mi
                          [](const auto& kind) { return kind.param; });
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -119,8 +119,8 @@ Snapshot states_of_all_kinds(const mpi::Communicator& comm) {
   Snapshot snapshot;
   add_loader(snapshot, test::golden_loader(comm.world()), "loader");
   add_loader(snapshot, test::golden_mixture(comm.world()), "mixture");
-  add_stream(snapshot, test::golden_stream(&comm), "stream", 5);
-  add_stream(snapshot, test::golden_dispatch(&comm), "dispatch", 2);
+  add_stream(snapshot, test::golden_stream(comm), "stream", 5);
+  add_stream(snapshot, test::golden_dispatch(comm), "dispatch", 2);
   return snapshot;
 }
 

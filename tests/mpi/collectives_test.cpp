@@ -105,11 +105,15 @@ TEST(DataParallel, NumbersTheReplicasOfAPlaceInTheOrderOfTheirRanks) {
   const Communicator& comm = mpi_session().comm();
   const int data = comm.size() % 2 == 0 ? comm.size() / 2 : 1;
   const int inner = comm.size() / data;
-  EXPECT_EQ(data_parallel(comm, comm.rank() / inner),
+  EXPECT_EQ(data_parallel(comm, comm.rank() / inner).world(),
             (World{.rank = comm.rank() / inner, .size = data, .replica = comm.rank() % inner}));
-  EXPECT_EQ(data_parallel(comm, comm.rank() % data),
+  EXPECT_EQ(data_parallel(comm, comm.rank() % data).world(),
             (World{.rank = comm.rank() % data, .size = data, .replica = comm.rank() / data}));
-  EXPECT_EQ(data_parallel(comm, comm.rank()), comm.world());
+  EXPECT_EQ(data_parallel(comm, comm.rank()).world(), comm.world());
+  const Communicator one_place = data_parallel(comm, 0);
+  EXPECT_EQ(one_place.rank(), comm.rank());
+  EXPECT_EQ(one_place.size(), comm.size());
+  EXPECT_EQ(one_place.duplicate().world(), (World{.rank = 0, .size = 1, .replica = comm.rank()}));
 }
 
 TEST(DataParallel, IsRefusedWhereRanksAreNotSharedEqually) {

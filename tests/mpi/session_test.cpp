@@ -5,6 +5,7 @@
 
 #include "run_command.hpp"
 
+namespace rota::test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -64,3 +65,4 @@ TEST(Session, WorksWithoutMpirun) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -9,7 +9,7 @@
 #include "rota/error.hpp"
 #include "rota/source.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -82,4 +82,4 @@ TEST(Join, RefusesIdsThatThereAreNot) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -1,4 +1,4 @@
-// Collectives that pack together get what one process alone would, and keep it once on each node.
+// Ranks that pack together get what one process alone would, and keep it once on each node.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -47,8 +47,7 @@ TEST(PackingTogether, MakesWhatOneProcessMakes) {
     const auto documents = std::make_shared<Documents>(some_lengths(seed, seed < 10 ? 5 : 200));
     PackOptions options{.length = 16, .eos = 5, .seed = seed, .shuffle_documents = seed % 3 != 0};
     const auto alone = pack(documents, options);
-    options.comm = &comm();
-    const auto together = pack(documents, options);
+    const auto together = pack(comm(), documents, options);
     EXPECT_EQ(together->fingerprint(), alone->fingerprint());
     EXPECT_EQ(together->size(), alone->size());
     EXPECT_EQ(contents(*together), contents(*alone));
@@ -90,16 +89,16 @@ TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {
     }
   };
   const auto torn = std::make_shared<Torn>(std::vector<std::int64_t>(10'000, 1));
-  EXPECT_THAT(error_of([&] { pack(torn, {.comm = &comm()}); }), is_error(ErrorCode::io, {"page 77 is torn"}));
+  EXPECT_THAT(error_of([&] { pack(comm(), torn, {}); }), is_error(ErrorCode::io, {"page 77 is torn"}));
   const bool is_last = comm().rank() == comm().size() - 1;
   const auto documents = std::make_shared<Documents>(some_lengths(3, 50));
-  EXPECT_THAT(error_of([&] { pack(is_last ? nullptr : documents, {.comm = &comm()}); }),
+  EXPECT_THAT(error_of([&] { pack(comm(), is_last ? nullptr : documents, {}); }),
               is_error(ErrorCode::invalid_argument, {"null"}));
-  EXPECT_THAT(error_of([&] { pack(documents, {.length = is_last ? 0 : 5, .comm = &comm()}); }),
+  EXPECT_THAT(error_of([&] { pack(comm(), documents, {.length = is_last ? 0 : 5}); }),
               is_error(ErrorCode::invalid_argument, {"length is 0"}));
   if (comm().size() == 1) return;
-  EXPECT_THAT(error_of([&] { pack(documents, {.length = is_last ? 6 : 5, .comm = &comm()}); }),
-              is_error(ErrorCode::invalid_argument, {"different documents or options"}));
+  EXPECT_THAT(error_of([&] { pack(comm(), documents, {.length = is_last ? 6 : 5}); }),
+              is_error(ErrorCode::mismatch, {"documents and options with fingerprint"}));
 }
 
 }  // namespace

@@ -124,9 +124,9 @@ TEST_F(NodeBufferFaults, WhateverRankLacksMemoryAllThrowAndGoOn) {
 TEST_F(NodeBufferFaults, WhateverRankLacksMemoryForACopyAllThrowAndGoOn) {
   const mpi::Nodes nodes(comm(), {.ranks_per_node = 2, .can_share_memory = false});
   for (int lacking = 0; lacking < comm().size() / 2 * 2; ++lacking) {
-    if (comm().rank() == lacking) rota_test::grant_no_more_than(kBytes / 2);
+    if (comm().rank() == lacking) rota::test::grant_no_more_than(kBytes / 2);
     const std::string error = error_of_all([&] { (void)buffer_here(nodes); });
-    rota_test::grant_all();
+    rota::test::grant_all();
     EXPECT_THAT(error, HasSubstr("rank " + std::to_string(lacking) + ": share memory"));
     expect_handed_out(nodes);
   }

@@ -21,9 +21,9 @@ void* operator new(std::size_t bytes) {
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
 
-namespace rota_test {
+namespace rota::test {
 
 void grant_no_more_than(std::size_t bytes) { most_bytes = bytes; }
 void grant_all() { most_bytes = kNoLimit; }
 
-}  // namespace rota_test
+}  // namespace rota::test

@@ -4,11 +4,11 @@
 
 #include <cstddef>
 
-namespace rota_test {
+namespace rota::test {
 
 /// From here on, requests of this thread for more than `bytes` fail.
 void grant_no_more_than(std::size_t bytes);
 /// From here on there is memory again.
 void grant_all();
 
-}  // namespace rota_test
+}  // namespace rota::test

@@ -16,7 +16,7 @@
 #include "stream/dispatched.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::Items;
@@ -106,9 +106,8 @@ class Chain {
 
  private:
   bool run(const mpi::Communicator& comm, StreamLoaderOptions options, Split split, int steps, int lost) {
-    options.comm = &comm;
     CheckpointDirectory checkpoints(comm, directory_.path());
-    StreamLoader loader(of(open_(), split), options);
+    StreamLoader loader(comm, of(open_(), split), options);
     checkpoints.restore_all(loader);
     if (!state_.empty()) restore(loader, state_);
     bool is_over = false;
@@ -194,7 +193,7 @@ TEST(DispatchResume, APipeThatIsToGoBackSaysSoOnAllRanks) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
   const auto gone = std::make_shared<std::int64_t>(0);
-  StreamLoader loader(of(std::make_shared<Pipe>(80, gone)), {.global_batch_size = 3, .comm = &everyone()});
+  StreamLoader loader(everyone(), of(std::make_shared<Pipe>(80, gone)), {.global_batch_size = 3});
   checkpoints.save_all(0, loader);
   for (int k = 0; k < 9; ++k) EXPECT_TRUE(take_step(loader, everyone()));
   checkpoints.restore_all(loader);
@@ -210,7 +209,7 @@ TEST(DispatchResume, APipeThatIsToGoBackSaysSoOnAllRanks) {
 TEST(DispatchResume, ALoaderInTheMidstOfReadingGoesBack) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
-  StreamLoader loader(of(numbered(60)), {.global_batch_size = 4, .epochs = 2, .comm = &everyone()});
+  StreamLoader loader(everyone(), of(numbered(60)), {.global_batch_size = 4, .epochs = 2});
   for (int k = 0; k < 3; ++k) EXPECT_TRUE(take_step(loader, everyone()));
   checkpoints.save_all(3, loader);
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -231,7 +230,7 @@ TEST(DispatchResume, ARestoreThatFailsOnOneRankIsMendedByTheNext) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
   for (const int failing : {0, everyone().size() - 1}) {
-    StreamLoader loader(of(numbered(60)), {.global_batch_size = 4, .comm = &everyone()});
+    StreamLoader loader(everyone(), of(numbered(60)), {.global_batch_size = 4});
     for (int k = 0; k < 3; ++k) EXPECT_TRUE(take_step(loader, everyone()));
     checkpoints.save_all(3, loader);
     EXPECT_TRUE(take_step(loader, everyone()));
@@ -265,8 +264,8 @@ TEST(DispatchResume, ASaveBehindAnErrorOpensTheSourceAnewOrFails) {
       });
     };
     CheckpointDirectory checkpoints(everyone(), directory.path() / (is_pipe ? "pipe" : "again"));
-    const StreamLoaderOptions options{.global_batch_size = 4, .comm = &everyone()};
-    StreamLoader loader(of(open()), options);
+    const StreamLoaderOptions options{.global_batch_size = 4};
+    StreamLoader loader(everyone(), of(open()), options);
     Delivered all;
     EXPECT_THROW(while (const auto step = take_step(loader, everyone())) add(*step, all), Error);
     if (is_pipe) {
@@ -278,7 +277,7 @@ TEST(DispatchResume, ASaveBehindAnErrorOpensTheSourceAnewOrFails) {
     }
     checkpoints.save_all(5, loader);
     is_broken = false;
-    StreamLoader later(of(open()), options);
+    StreamLoader later(everyone(), of(open()), options);
     checkpoints.restore_all(later);
     while (const auto step = take_step(later, everyone())) add(*step, all);
     EXPECT_EQ(all, whole(40, 1));
@@ -295,7 +294,7 @@ TEST(DispatchResume, ACursorThatCannotBeHadOnceIsAskedForAgain) {
       if (++asked == 2) throw Error(ErrorCode::io, "not now");  // the first is behind the first item
     };
     CheckpointDirectory checkpoints(everyone(), directory.path() / std::to_string(workers));
-    StreamLoader loader(of(source), {.global_batch_size = 4, .workers = workers, .comm = &everyone()});
+    StreamLoader loader(everyone(), of(source), {.global_batch_size = 4, .workers = workers});
     EXPECT_TRUE(take_step(loader, everyone()));
     EXPECT_THROW(checkpoints.save_all(1, loader), Error);
     checkpoints.save_all(1, loader);
@@ -309,7 +308,7 @@ TEST(DispatchResume, ASaveStopsTheReadingUntilTheNextStep) {
   std::atomic<std::int64_t> read = 0;
   const auto source = numbered(100);
   source->on_read = [&](StreamId) { ++read; };
-  StreamLoader loader(of(source), {.global_batch_size = 4, .read_ahead_batches = 8, .comm = &everyone()});
+  StreamLoader loader(everyone(), of(source), {.global_batch_size = 4, .read_ahead_batches = 8});
   EXPECT_TRUE(take_step(loader, everyone()));
   checkpoints.save_all(1, loader);
   const auto pending = checkpoints.latest()->tensor("loader/main/pending").rows();
@@ -322,8 +321,7 @@ TEST(DispatchResume, ASaveStopsTheReadingUntilTheNextStep) {
 TEST(DispatchResume, SavesARowForEachShardAndEachItemInTheOrderOfShards) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
-  StreamLoader loader(of(numbered(12)),
-                      {.global_batch_size = 7, .read_ahead_batches = 2, .comm = &everyone()});
+  StreamLoader loader(everyone(), of(numbered(12)), {.global_batch_size = 7, .read_ahead_batches = 2});
   EXPECT_TRUE(take_step(loader, everyone()));
   while (is_root() && loader.stats().ready_batches == 0) continue;  // the rest of the epoch
   checkpoints.save_all(1, loader);
@@ -340,8 +338,8 @@ TEST(DispatchResume, SavesARowForEachShardAndEachItemInTheOrderOfShards) {
 TEST(DispatchResume, SavesItemsOfSeveralBatchesAndEpochsInTheOrderOfShards) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
-  StreamLoader loader(of(numbered(12)),
-                      {.global_batch_size = 3, .epochs = 2, .read_ahead_batches = 20, .comm = &everyone()});
+  StreamLoader loader(everyone(), of(numbered(12)),
+                      {.global_batch_size = 3, .epochs = 2, .read_ahead_batches = 20});
   EXPECT_TRUE(take_step(loader, everyone()));
   while (is_root() && loader.stats().ready_batches < 3 + 4) continue;  // all that is left
   checkpoints.save_all(1, loader);
@@ -357,12 +355,12 @@ TEST(DispatchResume, SavesItemsOfSeveralBatchesAndEpochsInTheOrderOfShards) {
 TEST(DispatchResume, RefusesAnotherSourceAndNamesBoth) {
   const Shared directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
-  checkpoints.save_all(0, StreamLoader(of(numbered(12)), {.comm = &everyone()}));
+  checkpoints.save_all(0, StreamLoader(everyone(), of(numbered(12))));
   const auto refuses = [&](const std::shared_ptr<const StreamSource>& source, std::int64_t shards,
                            const char* why) {
     Dispatch dispatch = of(source);
     dispatch.shards = shards;
-    StreamLoader other(dispatch, {.comm = &everyone()});
+    StreamLoader other(everyone(), dispatch);
     try {
       checkpoints.restore_all(other);
       ADD_FAILURE() << why;
@@ -374,9 +372,9 @@ TEST(DispatchResume, RefusesAnotherSourceAndNamesBoth) {
   };
   refuses(numbered(12), 6, "shards differs: the checkpoint has 5, this loader has 6");
   refuses(test::two_of_three(numbered(12)), kShards, "fingerprint differs");
-  StreamLoader stream(numbered(12), {.comm = &everyone()});
+  StreamLoader stream(everyone(), numbered(12));
   EXPECT_THROW(checkpoints.restore_all(stream), Error);
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -12,7 +12,7 @@
 #include "rota/error.hpp"
 #include "stream/numbered_stream.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 /// "x" is the id; "text" is ragged, of given sizes, all of it the id's low byte.
@@ -124,4 +124,4 @@ TEST(IndexedStream, ABadSampleIsAnErrorOfNoOther) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

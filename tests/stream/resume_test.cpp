@@ -8,7 +8,7 @@
 #include "stream/stream_run.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::NumberedStream;
@@ -192,4 +192,4 @@ TEST_F(StreamResume, TellsOfDataThatHasBecomeShorter) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -11,7 +11,7 @@
 #include "stream/dispatched.hpp"
 #include "stream/stream_run.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using nlohmann::json;
@@ -258,4 +258,4 @@ TEST_F(RefusedDispatch, IsAsItWas) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -14,7 +14,7 @@
 #include "rota/snapshot.hpp"
 #include "stream/stream_run.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::ByShard;
@@ -276,4 +276,4 @@ TEST(StreamLoader, RefusesEveryCallWhereItWasMovedFrom) {
 // NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

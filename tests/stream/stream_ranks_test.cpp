@@ -17,7 +17,7 @@
 #include "stream/stream_run.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::NumberedStream;
@@ -55,9 +55,8 @@ TEST(StreamRanks, TakeTheSameStepsAndSeeEverySampleOnce) {
         const auto source = numbered(lengths);
         source->knows_lengths = knows;
         test::Samples all;
-        StreamLoader loader(
-            source,
-            {.global_batch_size = batch, .epochs = 2, .workers = everyone().rank() % 3, .comm = &everyone()});
+        StreamLoader loader(everyone(), source,
+                            {.global_batch_size = batch, .epochs = 2, .workers = everyone().rank() % 3});
         std::int64_t steps = 0;
         while (const auto step = take_step(loader, all)) {
           EXPECT_EQ(step->start.step, steps++);
@@ -72,8 +71,7 @@ TEST(StreamRanks, TakeTheSameStepsAndSeeEverySampleOnce) {
 
 TEST(StreamRanks, WithNothingLeftGetEmptyBatchesUntilTheLongestShardEnds) {
   if (everyone().size() == 1) return;
-  StreamLoader loader(numbered({1, 100, 0, 1}),
-                      {.global_batch_size = 4 * everyone().size(), .comm = &everyone()});
+  StreamLoader loader(everyone(), numbered({1, 100, 0, 1}), {.global_batch_size = 4 * everyone().size()});
   test::Samples all;
   std::int64_t steps = 0;
   while (const auto step = take_step(loader, all)) {
@@ -91,7 +89,7 @@ TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsAndTryAgain) {
   source->on_read = [&](StreamId id) {
     if (is_broken && id == StreamId{{0}, 4, 0}) throw Error(ErrorCode::io, "the disk is gone");
   };
-  StreamLoader loader(source, {.global_batch_size = 2 * everyone().size(), .comm = &everyone()});
+  StreamLoader loader(everyone(), source, {.global_batch_size = 2 * everyone().size()});
   test::Samples all;
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::string message;
@@ -112,8 +110,8 @@ TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsAndTryAgain) {
 TEST(StreamRanks, ThatHaveDifferentSourcesAreToldSo) {
   if (everyone().size() == 1) return;
   try {
-    const StreamLoader loader(numbered({1, 2, 3, everyone().rank() == 1 ? 1 : 0}),
-                              {.epochs = everyone().rank() == 1 ? 2 : 1, .comm = &everyone()});
+    const StreamLoader loader(everyone(), numbered({1, 2, 3, everyone().rank() == 1 ? 1 : 0}),
+                              {.epochs = everyone().rank() == 1 ? 2 : 1});
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::mismatch);
@@ -135,8 +133,8 @@ void expect_timeout(Work work, int missing) {
 TEST(StreamRanks, GiveUpOneThatDoesNotComeAndNameItAndTellItWhenItComesAfterAll) {
   if (everyone().size() == 1) return;
   for (const int missing : {0, everyone().size() - 1}) {
-    StreamLoader loader(numbered(std::vector<std::int64_t>(20, 20)),
-                        {.deadline = std::chrono::seconds(2), .comm = &everyone()});
+    StreamLoader loader(everyone(), numbered(std::vector<std::int64_t>(20, 20)),
+                        {.deadline = std::chrono::seconds(2)});
     const auto go_on = [&] {
       while (loader.next()) continue;
     };
@@ -153,7 +151,7 @@ TEST(StreamRanks, GiveUpOneThatDoesNotComeAndNameItAndTellItWhenItComesAfterAll)
 TEST(StreamRanks, GiveUpOneThatDoesNotComeToGatherTheState) {
   if (everyone().size() == 1) return;
   const int missing = everyone().size() - 1;
-  StreamLoader loader(numbered({20, 20, 20}), {.deadline = std::chrono::seconds(1), .comm = &everyone()});
+  StreamLoader loader(everyone(), numbered({20, 20, 20}), {.deadline = std::chrono::seconds(1)});
   if (everyone().rank() != missing) {
     for (int attempt = 0; attempt < 2; ++attempt) expect_timeout([&] { (void)state(loader); }, missing);
   }
@@ -166,7 +164,7 @@ TEST(StreamRanks, HaveTenMinutesByDefault) {
 
 TEST(StreamRanks, LeaveALoaderInTheMidstOfAnEpochWithoutWaiting) {
   for (int steps = 0; steps < 4; ++steps) {
-    StreamLoader loader(numbered({30, 20, 10, 40}), {.global_batch_size = 8, .comm = &everyone()});
+    StreamLoader loader(everyone(), numbered({30, 20, 10, 40}), {.global_batch_size = 8});
     for (int k = 0; k < steps; ++k) EXPECT_TRUE(loader.next());
   }
 }
@@ -204,10 +202,9 @@ class Chain {
  private:
   bool run(const mpi::Communicator& comm, StreamLoaderOptions options, int steps, bool goes_on,
            test::Samples& all) {
-    options.comm = &comm;
     std::optional<CheckpointDirectory> checkpoints;
     if (!directory_.empty()) checkpoints.emplace(comm, directory_);
-    StreamLoader loader(source_, options);
+    StreamLoader loader(comm, source_, options);
     if (checkpoints) checkpoints->restore_all(loader);
     if (!state_.empty()) restore(loader, state_);
     bool is_over = false;
@@ -273,7 +270,7 @@ TEST(StreamRanks, AllThrowWhatOneOfThemThrowsWhenTheStateIsGathered) {
     bool is_broken = false;
   };
   const auto source = std::make_shared<Silent>(std::vector<std::int64_t>(20, 20));
-  StreamLoader loader(source, {.global_batch_size = 40, .comm = &everyone()});
+  StreamLoader loader(everyone(), source, {.global_batch_size = 40});
   EXPECT_TRUE(loader.next());
   source->is_broken = true;
   EXPECT_THROW((void)state(loader), Error);
@@ -289,19 +286,19 @@ TEST(StreamRescale, SharesOutWhatRemains) {
                                   mpi::broadcast(everyone(), owner ? owner->path().string() : ""));
   const auto source = numbered({3, 3, 40, 50});
   {
-    StreamLoader loader(source, {.global_batch_size = 16 * everyone().size(), .comm = &everyone()});
+    StreamLoader loader(everyone(), source, {.global_batch_size = 16 * everyone().size()});
     EXPECT_TRUE(loader.next());
     checkpoints.save_all(1, loader);
   }
   const auto checkpoint = checkpoints.latest();
-  StreamLoader here(source, {.comm = &everyone()});
+  StreamLoader here(everyone(), source);
   restore(here, *checkpoint);
   if (everyone().size() == 2) {  // as before
     EXPECT_EQ(here.owner({3}), 0);
     EXPECT_EQ(here.owner({2}), 1);
   }
   const mpi::Communicator one;
-  StreamLoader alone(source, {.comm = &one});
+  StreamLoader alone(one, source);
   restore(alone, *checkpoint);
   for (std::int64_t s = 0; s < 4; ++s) EXPECT_EQ(alone.owner({s}), 0);
   EXPECT_THROW(static_cast<void>(alone.owner({4})), Error);
@@ -318,7 +315,7 @@ TEST(StreamRanks, WithoutACommunicatorAreAnErrorUnlessTheProcessIsAlone) {
     } catch (const Error& error) {
       EXPECT_GT(everyone().size(), 1);
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      EXPECT_THAT(error.what(), HasSubstr("set StreamLoaderOptions::comm"));
+      EXPECT_THAT(error.what(), HasSubstr("pass that of the ranks that share the data"));
       EXPECT_THAT(error.what(), HasSubstr("a default-made Communicator if every rank is to read"));
     }
   }
@@ -326,9 +323,9 @@ TEST(StreamRanks, WithoutACommunicatorAreAnErrorUnlessTheProcessIsAlone) {
 
 TEST(StreamRanks, ReadEverythingEachWithADefaultMadeCommunicator) {
   const mpi::Communicator alone;
-  const StreamLoaderOptions options{.global_batch_size = 4, .comm = &alone};
-  StreamLoader streams(numbered({5, 5}), options);
-  StreamLoader dispatched(Dispatch{.source = numbered({10}), .shards = 2}, options);
+  const StreamLoaderOptions options{.global_batch_size = 4};
+  StreamLoader streams(alone, numbered({5, 5}), options);
+  StreamLoader dispatched(alone, Dispatch{.source = numbered({10}), .shards = 2}, options);
   for (StreamLoader* loader : {&streams, &dispatched}) {
     EXPECT_EQ(loader->world().size, 1);
     std::int64_t samples = 0;
@@ -338,4 +335,4 @@ TEST(StreamRanks, ReadEverythingEachWithADefaultMadeCommunicator) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

@@ -19,13 +19,12 @@ namespace {
 constexpr std::int64_t kStepsPerSave = 5;
 
 rota::StreamLoader make_loader(const rota::mpi::Communicator& comm, bool is_dispatched, std::int64_t batch) {
-  const rota::StreamLoaderOptions options{.global_batch_size = batch,
-                                          .epochs = rota::test::kStreamedEpochs,
-                                          .workers = 1 + comm.rank() % 2,
-                                          .comm = &comm};
-  if (!is_dispatched) return rota::StreamLoader(rota::test::streamed(), options);
+  const rota::StreamLoaderOptions options{
+      .global_batch_size = batch, .epochs = rota::test::kStreamedEpochs, .workers = 1 + comm.rank() % 2};
+  if (!is_dispatched) return rota::StreamLoader(comm, rota::test::streamed(), options);
   return rota::StreamLoader(
-      rota::Dispatch{.source = comm.rank() == 0 ? rota::test::dispatched() : nullptr, .shards = 16}, options);
+      comm, rota::Dispatch{.source = comm.rank() == 0 ? rota::test::dispatched() : nullptr, .shards = 16},
+      options);
 }
 
 int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
@@ -35,7 +34,7 @@ int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
   rota::StreamLoader loader = make_loader(session.comm(), is_dispatched, std::stoll(arguments[2]));
   rota::CheckpointDirectory checkpoints(session.comm(), arguments[1]);
   checkpoints.restore_all(loader);
-  rota::TraceWriter trace(arguments[0], loader, {.comm = &session.comm()});
+  rota::TraceWriter trace(session.comm(), arguments[0], loader);
   const bool is_victim = arguments.size() > 3 && std::stoi(arguments[3]) == world.rank;
   std::int64_t steps = 0;
   while (const auto batch = loader.next()) {

@@ -10,7 +10,7 @@
 #include "loader/counting_source.hpp"
 #include "stream/numbered_stream.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::NumberedStream;
@@ -244,4 +244,4 @@ TEST(StreamSample, TakesOnlyWhatItsFieldsHold) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

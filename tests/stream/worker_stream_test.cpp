@@ -17,7 +17,7 @@
 #include "stream/numbered_stream.hpp"
 #include "stream/ring.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using test::error_of;
@@ -265,4 +265,4 @@ TEST(WorkerStream, ThatCannotBeMadeIsNotReplacedByTheOneInCommon) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

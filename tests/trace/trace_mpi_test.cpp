@@ -45,7 +45,7 @@ TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
   for (std::int64_t phase = 0; phase < 3; ++phase) {
     Loader loader = make_loader();
     loader.seek(saved);
-    TraceWriter trace(dir.path() / "traces", loader, {.comm = &comm()});
+    TraceWriter trace(comm(), dir.path() / "traces", loader);
     EXPECT_EQ(trace.phase(), phase);
     for (int step = 0; step < 2 || phase == 2; ++step) {
       const auto batch = loader.next();
@@ -68,12 +68,12 @@ TEST(TraceWriterMpi, WhatOneRankCannotBeginNoneDoes) {
   if (comm().rank() == 0) std::ofstream(dir.path() / ("phase-000000-rank-0000" + last + ".jsonl")) << "\n";
   const Loader loader = make_loader();
   EXPECT_THAT(
-      [&] { TraceWriter(dir.path(), loader, {.comm = &comm(), .phase = 0}); },
+      [&] { TraceWriter(comm(), dir.path(), loader, {.phase = 0}); },
       ::testing::ThrowsMessage<Error>(::testing::HasSubstr("rank-0000" + last + ".jsonl: File exists")));
   const std::string mine = fmt::format("phase-000000-rank-{:05}.jsonl", comm().rank());
   EXPECT_EQ(std::filesystem::exists(dir.path() / mine), comm().rank() + 1 == comm().size());
   mpi::together(comm(), "look", [] {});  // before the next phase
-  EXPECT_EQ(TraceWriter(dir.path(), loader, {.comm = &comm()}).phase(), 1);
+  EXPECT_EQ(TraceWriter(comm(), dir.path(), loader).phase(), 1);
 }
 
 }  // namespace

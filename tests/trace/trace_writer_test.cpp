@@ -18,6 +18,7 @@
 #include "temporary_directory.hpp"
 #include "trace/traced_run.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::ErrorCode;
@@ -135,7 +136,7 @@ TEST(TraceWriter, RefusesRanksThatDoNotKnowTheirPhase) {
   const TemporaryDirectory dir;
   const Loader loader = one_dataset(10, {})({.rank = 1, .size = 2});
   EXPECT_THAT([&] { TraceWriter(dir.path(), loader); },
-              ::testing::ThrowsMessage<rota::Error>(HasSubstr("rank 1 of 2 needs TraceOptions::comm")));
+              ::testing::ThrowsMessage<rota::Error>(HasSubstr("rank 1 of 2 needs a communicator")));
 }
 
 TEST(TraceWriter, RefusesPhasesThatNoAuditWouldRead) {
@@ -218,3 +219,4 @@ TEST(TraceWriter, ThatFailsInTheMidstOfALineWritesItWholeWhenTriedAgain) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -10,7 +10,7 @@
 #include "rota/dtype.hpp"
 #include "rota/error.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 /// A float of 16 bits, as IEEE 754 says what it is.
@@ -93,4 +93,4 @@ TEST(ToFloats, RefusesOtherTypesAndRoomForMoreOrFewer) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

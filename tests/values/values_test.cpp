@@ -9,7 +9,7 @@
 #include "rota/types.hpp"
 #include "rota/world.hpp"
 
-namespace rota {
+namespace rota::test {
 namespace {
 
 using ::testing::AllOf;
@@ -90,4 +90,4 @@ TEST_F(WorldEnvironment, RefusesHalfAPlaceAndNoPlace) {
 }
 
 }  // namespace
-}  // namespace rota
+}  // namespace rota::test

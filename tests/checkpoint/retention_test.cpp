@@ -1,8 +1,9 @@
 // Which checkpoints a directory keeps.
 
-#include "checkpoint_fixture.hpp"
 #include "retention.hpp"
+#include "checkpoint_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::checkpoint::Present;
@@ -10,7 +11,7 @@ using rota::checkpoint::to_drop;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class Retention : public rota_test::CheckpointTest {
+class Retention : public rota::test::CheckpointTest {
  protected:
   static std::vector<std::int64_t> serials(rota::CheckpointDirectory& directory) {
     std::vector<std::int64_t> found;
@@ -28,13 +29,13 @@ TEST_F(Retention, KeepsTheLastAndEveryMilestone) {
 TEST_F(Retention, ListsOldestFirstWhatTheCommitPagesSay) {
   auto directory = open({.keep_last = 3});
   for (int step : {7, 8, 9}) directory.save(step, {});
-  rota_test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
+  rota::test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
   EXPECT_THAT(serials(directory), ElementsAre(0, 2));
   EXPECT_EQ(directory.list()[1].step, 9);
 }
 
 TEST_F(Retention, NumbersOnAboveDamagedAndAbandonedFiles) {
-  rota_test::write_file(path_ / "checkpoint-000000000041.h5", "damaged");
+  rota::test::write_file(path_ / "checkpoint-000000000041.h5", "damaged");
   auto directory = open();
   EXPECT_EQ(directory.save(1, {}).info.serial, 42);
   const auto older = directory.open(42);
@@ -56,7 +57,7 @@ TEST_F(Retention, DamagedOnesAreNotCountedAmongThoseKept) {
   auto directory = open({.keep_last = 2});
   directory.save(0, {});
   directory.save(1, {});
-  rota_test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
+  rota::test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
   directory.save(2, {});
   EXPECT_THAT(serials(directory), ElementsAre(0, 2));
 }
@@ -82,3 +83,4 @@ TEST(ToDrop, NeverNamesTheLastThatWasVerified) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -7,22 +7,23 @@
 #include "checkpoint_fixture.hpp"
 #include "rota/cereal.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
 using rota::ErrorCode;
 using rota::RowRange;
 using rota::Snapshot;
-using rota_test::Bytes;
-using rota_test::error_of;
-using rota_test::IsError;
-using rota_test::make_rows;
-using rota_test::read_rows;
+using rota::test::Bytes;
+using rota::test::thrown_error;
+using rota::test::IsError;
+using rota::test::make_rows;
+using rota::test::read_rows;
 using ::testing::ElementsAre;
 using ::testing::Optional;
 using ::testing::SizeIs;
 
-class RoundTrip : public rota_test::CheckpointTest {
+class RoundTrip : public rota::test::CheckpointTest {
  protected:
   rota::Checkpoint save_and_reopen(const Snapshot& snapshot) {
     auto directory = open();
@@ -177,7 +178,7 @@ TEST_F(RoundTrip, HandsRankBlobsOnlyToTheSameWorld) {
   const rota::World alone{};
   EXPECT_THAT(checkpoint.worker_blob("rng", 1, 2, alone), Optional(std::string("worker 1")));
   EXPECT_EQ(checkpoint.worker_blob("rng", 1, 3, alone), std::nullopt);
-  EXPECT_THAT(error_of([&] { (void)checkpoint.worker_blob("rng", 2, 2, alone); }),
+  EXPECT_THAT(thrown_error([&] { (void)checkpoint.worker_blob("rng", 2, 2, alone); }),
               IsError(ErrorCode::invalid_argument, "no worker 2 of 2"));
   ASSERT_THAT(checkpoint.blobs(), SizeIs(5));
   EXPECT_EQ(checkpoint.blobs()[0].rank, -1);
@@ -192,9 +193,10 @@ TEST_F(RoundTrip, SaysWhatIsThereWhereANameIsNot) {
   snapshot.tensor("model/w", DType::int8, {}, 1, make_rows(0, 1, 1));
   snapshot.blob("state", "x");
   const auto checkpoint = save_and_reopen(snapshot);
-  EXPECT_THAT(error_of([&] { (void)checkpoint.tensor("model/v"); }),
+  EXPECT_THAT(thrown_error([&] { (void)checkpoint.tensor("model/v"); }),
               IsError(ErrorCode::not_found, "model/w"));
-  EXPECT_THAT(error_of([&] { (void)checkpoint.blob("model/w"); }), IsError(ErrorCode::not_found, "state"));
+  EXPECT_THAT(thrown_error([&] { (void)checkpoint.blob("model/w"); }),
+              IsError(ErrorCode::not_found, "state"));
 }
 
 TEST_F(RoundTrip, RefusesReadsThatDoNotFit) {
@@ -203,19 +205,20 @@ TEST_F(RoundTrip, RefusesReadsThatDoNotFit) {
   const auto checkpoint = save_and_reopen(snapshot);
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
   Bytes out(8);
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(thrown_error([&] {
                 checkpoint.read("w", {0, 2}, out);
               }),
               IsError(ErrorCode::invalid_argument, "16"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(thrown_error([&] {
                 checkpoint.read("w", {4, 1}, out);
               }),
               IsError(ErrorCode::out_of_range, "4 rows"));
   for (const RowRange rows : {RowRange{3, 2}, RowRange{-1, 1}, RowRange{0, -1}, RowRange{1, kHuge}}) {
-    EXPECT_THAT(error_of([&] { (void)checkpoint.read<std::int32_t>("w", rows); }),
+    EXPECT_THAT(thrown_error([&] { (void)checkpoint.read<std::int32_t>("w", rows); }),
                 IsError(ErrorCode::out_of_range, "w"));
   }
-  EXPECT_THAT(error_of([&] { (void)checkpoint.read<float>("w"); }), IsError(ErrorCode::mismatch, "int32"));
+  EXPECT_THAT(thrown_error([&] { (void)checkpoint.read<float>("w"); }),
+              IsError(ErrorCode::mismatch, "int32"));
 }
 
 TEST_F(RoundTrip, SaysWhereACheckpointComesFrom) {
@@ -244,25 +247,27 @@ TEST(FromBlob, WhatIsOfAnotherTypeIsCorrupt) {
   EXPECT_EQ(rota::from_blob<std::string>(rota::to_blob(std::string("text"))), "text");
   const std::string huge = rota::to_blob(std::vector<std::uint64_t>(3, ~std::uint64_t{0})).substr(0, 1) +
                            std::string(24, '\xFF');  // a length of 2^64 - 1
-  EXPECT_THAT(error_of([&] { rota::from_blob<std::string>(huge); }), IsError(ErrorCode::corrupt, "decode"));
-  EXPECT_THAT(error_of([&] { rota::from_blob<std::vector<double>>(huge); }),
+  EXPECT_THAT(thrown_error([&] { rota::from_blob<std::string>(huge); }),
               IsError(ErrorCode::corrupt, "decode"));
-  EXPECT_THAT(error_of([&] { rota::from_blob<std::vector<double>>(""); }), IsError(ErrorCode::corrupt, ""));
-  EXPECT_THAT(error_of([&] { rota::from_blob<std::int32_t>(rota::to_blob(std::int64_t{1})); }),
+  EXPECT_THAT(thrown_error([&] { rota::from_blob<std::vector<double>>(huge); }),
+              IsError(ErrorCode::corrupt, "decode"));
+  EXPECT_THAT(thrown_error([&] { rota::from_blob<std::vector<double>>(""); }),
+              IsError(ErrorCode::corrupt, ""));
+  EXPECT_THAT(thrown_error([&] { rota::from_blob<std::int32_t>(rota::to_blob(std::int64_t{1})); }),
               IsError(ErrorCode::corrupt, "left over"));
 }
 
 TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
   for (const auto* bad : {"", "/a", "a/", "a//b", ".", "a/../b", "a b", "ä", "a\n", "rota", "rota/x"}) {
     Snapshot snapshot;
-    EXPECT_THAT(error_of([&] { snapshot.tensor(bad, DType::int8, {}, 0, Bytes{}); }),
+    EXPECT_THAT(thrown_error([&] { snapshot.tensor(bad, DType::int8, {}, 0, Bytes{}); }),
                 IsError(ErrorCode::invalid_argument, "a name is components"));
-    EXPECT_THAT(error_of([&] { snapshot.blob(bad, ""); }), IsError(ErrorCode::invalid_argument, "blob"));
+    EXPECT_THAT(thrown_error([&] { snapshot.blob(bad, ""); }), IsError(ErrorCode::invalid_argument, "blob"));
   }
   Snapshot snapshot;
   snapshot.tensor("a/b", DType::int8, {}, 0, Bytes{});
   for (const auto* taken : {"a/b", "a", "a/b/c"}) {
-    EXPECT_THAT(error_of([&] { snapshot.tensor(taken, DType::int8, {}, 0, Bytes{}); }),
+    EXPECT_THAT(thrown_error([&] { snapshot.tensor(taken, DType::int8, {}, 0, Bytes{}); }),
                 IsError(ErrorCode::invalid_argument, "a/b"));
   }
   snapshot.tensor("a/b-c", DType::int8, {}, 0, Bytes{});
@@ -271,7 +276,7 @@ TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
 TEST(SnapshotData, MustFitItsShape) {
   const Bytes four(4);
   const auto add = [&](std::vector<std::int64_t> shape, std::int64_t rows) {
-    return error_of([&] { Snapshot().tensor("t", DType::int16, shape, rows, std::span(four)); });
+    return thrown_error([&] { Snapshot().tensor("t", DType::int16, shape, rows, std::span(four)); });
   };
   EXPECT_THAT(add({}, 3), IsError(ErrorCode::invalid_argument, "4 bytes given"));
   EXPECT_THAT(add({-1}, 1), IsError(ErrorCode::invalid_argument, "negative"));
@@ -282,3 +287,4 @@ TEST(SnapshotData, MustFitItsShape) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -5,6 +5,7 @@
 
 #include "checkpoint_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
@@ -23,7 +24,7 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-class ForeignTools : public rota_test::CheckpointTest {
+class ForeignTools : public rota::test::CheckpointTest {
  protected:
   std::filesystem::path save() {
     const std::vector<std::int64_t> cursors{0, 5, 0, 6, 1, 0};
@@ -51,19 +52,19 @@ TEST_F(ForeignTools, H5dumpPrintsTensorsAndAttributes) {
 
 TEST_F(ForeignTools, H5pyReadsTensorsBlobsAndAttributes) {
   const auto script = path_ / "read.py";
-  rota_test::write_file(script,
-                        "import sys, h5py\n"
-                        "f = h5py.File(sys.argv[1], 'r')\n"
-                        "assert f['loader/main/cursors'][:].tolist() == [[0, 5], [0, 6], [1, 0]]\n"
-                        "assert f['model/w'][:].tolist() == [0.5, -2, 8]\n"
-                        "assert f['model/half'][:].tolist() == [1, -2]\n"
-                        "assert f['model/flags'][:].tolist() == [True, False]\n"
-                        "assert f['model/flags'].dtype == bool\n"
-                        "assert f.attrs['step'] == 12 and f.attrs['world_size'] == 1\n"
-                        "assert f['model/w'].attrs['dtype'] == b'float32'\n"
-                        "row = f['rota/blobs/index'][0]\n"
-                        "assert row['name'] == b'loader/main/state' and row['rank'] == -1, row\n"
-                        "assert row['codec'] == 0 and f['rota/blobs/bytes'][:].tobytes() == b'seed 7'\n");
+  rota::test::write_file(script,
+                         "import sys, h5py\n"
+                         "f = h5py.File(sys.argv[1], 'r')\n"
+                         "assert f['loader/main/cursors'][:].tolist() == [[0, 5], [0, 6], [1, 0]]\n"
+                         "assert f['model/w'][:].tolist() == [0.5, -2, 8]\n"
+                         "assert f['model/half'][:].tolist() == [1, -2]\n"
+                         "assert f['model/flags'][:].tolist() == [True, False]\n"
+                         "assert f['model/flags'].dtype == bool\n"
+                         "assert f.attrs['step'] == 12 and f.attrs['world_size'] == 1\n"
+                         "assert f['model/w'].attrs['dtype'] == b'float32'\n"
+                         "row = f['rota/blobs/index'][0]\n"
+                         "assert row['name'] == b'loader/main/state' and row['rank'] == -1, row\n"
+                         "assert row['codec'] == 0 and f['rota/blobs/bytes'][:].tobytes() == b'seed 7'\n");
   output_of("/usr/bin/python3 " + script.string() + " " + save().string());
 }
 
@@ -81,3 +82,4 @@ TEST_F(ForeignTools, FindEachTensorAtItsNameAndOnlyTensorsOutsideOfTheFilesOwnGr
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -14,6 +14,7 @@
 #include "forge.hpp"
 #include "memory_file.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
@@ -21,16 +22,16 @@ using rota::ErrorCode;
 using rota::checkpoint::BlobEntry;
 using rota::checkpoint::Contents;
 using rota::checkpoint::Extent;
-using rota_test::Bytes;
-using rota_test::contents_of;
-using rota_test::error_of;
-using rota_test::IsError;
-using rota_test::make_rows;
-using rota_test::Parts;
-using rota_test::seal;
+using rota::test::Bytes;
+using rota::test::contents_of;
+using rota::test::thrown_error;
+using rota::test::IsError;
+using rota::test::make_rows;
+using rota::test::Parts;
+using rota::test::seal;
 
 Parts make_good() {
-  const auto directory = rota_test::make_directory();
+  const auto directory = rota::test::make_directory();
   rota::Snapshot snapshot;
   snapshot.tensor("model/a", DType::float32, {2, 3}, 40, make_rows(1, 40, 24));
   snapshot.tensor("model/b", DType::uint8, {}, 0, Bytes{});
@@ -38,11 +39,11 @@ Parts make_good() {
   snapshot.blob("compressed", std::string(100'000, 'z'));
   snapshot.blob("empty", "");
   snapshot.blob("text", "some text, stored as it is");
-  snapshot.rank_blob("rng", std::string(500, 'r') + "ng");
+  snapshot.rank_blob("rng", std::string(500, 'r').append("ng"));
   const auto file = rota::CheckpointDirectory({}, directory).save(7, snapshot).info.path;
-  const std::string text = rota_test::read_file(file);
-  rota_test::fs::remove_all(directory);
-  return rota_test::take_apart(std::as_bytes(std::span(text)));
+  const std::string text = rota::test::read_file(file);
+  rota::test::fs::remove_all(directory);
+  return rota::test::take_apart(std::as_bytes(std::span(text)));
 }
 
 Bytes with_contents(Parts parts, const Contents& contents) {
@@ -61,8 +62,8 @@ void append(Bytes& bytes, std::span<const std::byte> more) {
 class Lie : public ::testing::Test {
  protected:
   void expect_refused(const Bytes& file, const char* why) {
-    EXPECT_THAT(error_of([&] { rota_test::read_all(file); }), IsError(ErrorCode::corrupt, why));
-    EXPECT_FALSE(rota_test::verify_bytes(file).is_good());
+    EXPECT_THAT(thrown_error([&] { rota::test::read_all(file); }), IsError(ErrorCode::corrupt, why));
+    EXPECT_FALSE(rota::test::verify_bytes(file).is_good());
   }
   void expect_refused(const char* why) { expect_refused(with_contents(parts_, contents_), why); }
 
@@ -71,7 +72,7 @@ class Lie : public ::testing::Test {
 };
 
 TEST_F(Lie, AGoodFileIsTakenEvenWhenItWasPutTogetherAgain) {
-  EXPECT_EQ(rota_test::read_all(with_contents(parts_, contents_)), 40U * 24 + 16 * 16 + 100'000 + 26 + 502);
+  EXPECT_EQ(rota::test::read_all(with_contents(parts_, contents_)), 40U * 24 + 16 * 16 + 100'000 + 26 + 502);
 }
 
 TEST_F(Lie, TensorsThatShareBytesAreRefused) {
@@ -142,16 +143,16 @@ TEST_F(Lie, AFrameWithAHugeWindowIsRefusedBeforeMemoryIsTakenForIt) {
 TEST_F(Lie, AFrameThatHoldsLessThanItSaysTakesNoMemoryForTheRest) {
   constexpr std::uint64_t kLarge = std::uint64_t{1} << 28;
   const Bytes file = with_frame(parts_, hollow_frame(kLarge, 10), kLarge);
-  rota_test::watch_memory();
+  rota::test::watch_memory();
   expect_refused(file, "");
-  EXPECT_LT(rota_test::watched_memory().most, std::size_t{8} << 20);
+  EXPECT_LT(rota::test::watched_memory().most, std::size_t{8} << 20);
 }
 
 TEST_F(Lie, TwoFramesAreNotOne) {
   const std::string text(1000, 'x');
   Bytes frame(2000);
   frame.resize(ZSTD_compress(frame.data(), frame.size(), text.data(), text.size(), 1));
-  rota_test::read_all(with_frame(parts_, frame, text.size()));
+  rota::test::read_all(with_frame(parts_, frame, text.size()));
   const Bytes once = frame;
   append(frame, once);
   expect_refused(with_frame(parts_, frame, text.size()), "not as long");
@@ -362,18 +363,18 @@ TEST(Hostile, FilesWithRightChecksumsDoNoHarm) {
   for (std::size_t i = 0; i < kMutants; ++i) {
     const Bytes file = liar.next();
     std::size_t read = 0;
-    rota_test::watch_memory();
+    rota::test::watch_memory();
     const auto start = std::chrono::steady_clock::now();
     const std::string outcome = outcome_of([&] {
-      read = rota_test::read_all(file);
+      read = rota::test::read_all(file);
       return "good";
     });
     slowest = std::max<std::chrono::nanoseconds>(slowest, std::chrono::steady_clock::now() - start);
-    const auto [at_once, largest] = rota_test::watched_memory();
+    const auto [at_once, largest] = rota::test::watched_memory();
     most = std::max(most, at_once);
     ASSERT_LE(std::max(at_once, largest), 16 * file.size() + (std::size_t{2} << 20) + 2 * read)
         << "mutant " << i;
-    ASSERT_EQ(outcome_of([&] { return rota_test::verify_bytes(file).is_good() ? "good" : "corrupt"; }),
+    ASSERT_EQ(outcome_of([&] { return rota::test::verify_bytes(file).is_good() ? "good" : "corrupt"; }),
               outcome);
     ++outcomes[outcome];
   }
@@ -386,3 +387,4 @@ TEST(Hostile, FilesWithRightChecksumsDoNoHarm) {
 }
 
 }  // namespace
+}  // namespace rota::test

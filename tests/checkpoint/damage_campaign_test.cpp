@@ -6,15 +6,16 @@
 #include "checkpoint_fixture.hpp"
 #include "memory_file.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::Damage;
 using rota::DType;
 using rota::ErrorCode;
-using rota_test::Bytes;
-using rota_test::make_rows;
-using rota_test::MemoryFile;
-using rota_test::verify_bytes;
+using rota::test::Bytes;
+using rota::test::make_rows;
+using rota::test::MemoryFile;
+using rota::test::verify_bytes;
 
 /// A checkpoint, and an older one of the same shape.
 struct Pair {
@@ -23,7 +24,7 @@ struct Pair {
 };
 
 Pair make_pair(std::int64_t rows) {
-  const auto directory = rota_test::make_directory();
+  const auto directory = rota::test::make_directory();
   const auto save = [&](std::int64_t step) {
     rota::Snapshot snapshot;
     snapshot.tensor("model/w", DType::int32, {16}, rows, make_rows(step, rows, 64));
@@ -31,13 +32,13 @@ Pair make_pair(std::int64_t rows) {
     snapshot.blob("state", "step " + std::to_string(step));
     snapshot.rank_blob("rng", std::string(300, static_cast<char>('a' + step)));
     const auto file = rota::CheckpointDirectory({}, directory).save(step, snapshot).info.path;
-    const std::string text = rota_test::read_file(file);
+    const std::string text = rota::test::read_file(file);
     const auto bytes = std::as_bytes(std::span(text));
     return Bytes(bytes.begin(), bytes.end());
   };
   Pair pair{.good = {}, .older = save(1)};
   pair.good = save(2);
-  rota_test::fs::remove_all(directory);
+  rota::test::fs::remove_all(directory);
   return pair;
 }
 
@@ -49,7 +50,7 @@ void tell(std::size_t tried, std::string_view what) {
 std::optional<ErrorCode> code_of(std::span<const std::byte> bytes) {
   try {
     const MemoryFile file(bytes);
-    rota_test::open_bytes(file);
+    rota::test::open_bytes(file);
   } catch (const rota::Error& error) {
     return error.code();
   }
@@ -177,3 +178,4 @@ TEST(DamageCampaign, AnyMixOfDamageIsFoundInFilesOfSeveralExtents) { run_campaig
 TEST(DamageCampaign, AnyMixOfDamageIsFoundInLargeFiles) { run_campaign(155'000, 500, 3); }
 
 }  // namespace
+}  // namespace rota::test

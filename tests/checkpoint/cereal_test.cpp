@@ -11,13 +11,14 @@
 #include "counting_memory.hpp"
 #include "rota/cereal.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::ErrorCode;
 using rota::from_blob;
 using rota::to_blob;
-using rota_test::error_of;
-using rota_test::IsError;
+using rota::test::thrown_error;
+using rota::test::IsError;
 
 enum class Kind : std::uint16_t { none, some };
 
@@ -89,26 +90,26 @@ TEST(FromBlob, ReadsWhatCerealItselfReads) {
 TEST(FromBlob, BelievesNoLength) {
   for (const std::uint64_t length : {std::uint64_t{1} << 20, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
     const std::string blob = to_blob(length) + std::string(100, 'x');
-    rota_test::watch_memory();
-    EXPECT_THAT(error_of([&] { from_blob<std::vector<double>>(blob); }),
+    rota::test::watch_memory();
+    EXPECT_THAT(thrown_error([&] { from_blob<std::vector<double>>(blob); }),
                 IsError(ErrorCode::corrupt, "a length"));
-    EXPECT_THAT(error_of([&] { from_blob<std::vector<Tree>>(blob); }),
+    EXPECT_THAT(thrown_error([&] { from_blob<std::vector<Tree>>(blob); }),
                 IsError(ErrorCode::corrupt, "a length"));
-    EXPECT_THAT(error_of([&] { from_blob<std::string>(blob); }), IsError(ErrorCode::corrupt, "a length"));
-    EXPECT_LT(rota_test::watched_memory().largest, 10'000U);
+    EXPECT_THAT(thrown_error([&] { from_blob<std::string>(blob); }), IsError(ErrorCode::corrupt, "a length"));
+    EXPECT_LT(rota::test::watched_memory().largest, 10'000U);
   }
 }
 
 TEST(FromBlob, RefusesABoolThatIsNone) {
   std::string blob = to_blob(true);
   blob[1] = 2;
-  EXPECT_THAT(error_of([&] { from_blob<bool>(blob); }), IsError(ErrorCode::corrupt, "a bool"));
+  EXPECT_THAT(thrown_error([&] { from_blob<bool>(blob); }), IsError(ErrorCode::corrupt, "a bool"));
 }
 
 TEST(FromBlob, RefusesTheOtherByteOrder) {
   std::string blob = to_blob(std::uint32_t{1});
   blob[0] = 0;
-  EXPECT_THAT(error_of([&] { from_blob<std::uint32_t>(blob); }), IsError(ErrorCode::corrupt, "begin"));
+  EXPECT_THAT(thrown_error([&] { from_blob<std::uint32_t>(blob); }), IsError(ErrorCode::corrupt, "begin"));
 }
 
 TEST(FromBlob, OfFlippedBitsTakesNoMoreMemoryThanAMultipleOfTheBlob) {
@@ -119,14 +120,14 @@ TEST(FromBlob, OfFlippedBitsTakesNoMoreMemoryThanAMultipleOfTheBlob) {
     for (auto flips = 1 + random() % 4; flips > 0; --flips) {
       blob[random() % blob.size()] ^= static_cast<char>(1 << random() % 8);
     }
-    rota_test::watch_memory();
+    rota::test::watch_memory();
     try {
       (void)from_blob<Tree>(blob);
     } catch (const rota::Error& error) {
       ASSERT_EQ(error.code(), ErrorCode::corrupt);
       ++refused;
     }
-    const auto [most, largest] = rota_test::watched_memory();
+    const auto [most, largest] = rota::test::watched_memory();
     ASSERT_LE(std::max(most, largest), 2 * sizeof(Tree) * blob.size() + 4096) << "blob " << i;
   }
   std::cout << "[          ] refused " << refused << " of 20000\n";
@@ -134,3 +135,4 @@ TEST(FromBlob, OfFlippedBitsTakesNoMoreMemoryThanAMultipleOfTheBlob) {
 }
 
 }  // namespace
+}  // namespace rota::test

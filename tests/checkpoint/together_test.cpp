@@ -8,6 +8,7 @@
 #include "faulty_file_system.hpp"
 #include "mpi_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::CheckpointDirectoryAccess;
@@ -15,10 +16,10 @@ using rota::DType;
 using rota::ErrorCode;
 using rota::RowRange;
 using rota::Snapshot;
-using rota_test::even_share;
-using rota_test::IsError;
-using rota_test::make_rows;
-using rota_test::read_rows;
+using rota::test::even_share;
+using rota::test::IsError;
+using rota::test::make_rows;
+using rota::test::read_rows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
@@ -39,7 +40,7 @@ struct State {
   }
 };
 
-class Together : public rota_test::MpiCheckpointTest {
+class Together : public rota::test::MpiCheckpointTest {
  protected:
   static State state(std::int64_t salt, int broken = -1) {
     return {.rank = rank(), .broken = broken, .salt = salt, .world = comm().world()};
@@ -64,7 +65,7 @@ TEST_F(Together, AStateThatThrowsOnOneRankThrowsOnAll) {
 }
 
 TEST_F(Together, AFailedCallOnOneRankThrowsOnAllAndLeavesNothing) {
-  rota_test::FaultyFileSystem system;
+  rota::test::FaultyFileSystem system;
   auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
   directory.save_all(1, state(1));
   for (const char* kind : {"open", "pwrite", "close"}) {
@@ -77,7 +78,7 @@ TEST_F(Together, AFailedCallOnOneRankThrowsOnAllAndLeavesNothing) {
 }
 
 TEST_F(Together, AFullDiskIsSeenBeforeAnyRankWrites) {
-  rota_test::FaultyFileSystem system;
+  rota::test::FaultyFileSystem system;
   auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
   system.fail("fallocate", rank() == 0 ? 0 : -1, ENOSPC);
   EXPECT_THAT(same_error_of([&] { directory.save_all(1, state(1)); }),
@@ -87,7 +88,7 @@ TEST_F(Together, AFullDiskIsSeenBeforeAnyRankWrites) {
 }
 
 TEST_F(Together, OneRankWritesBackForItsNode) {
-  rota_test::FaultyFileSystem system;
+  rota::test::FaultyFileSystem system;
   auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
   system.fail("none", 0, 0);  // counts from here on
   directory.save_all(1, state(1));
@@ -110,7 +111,7 @@ TEST_F(Together, ASnapshotThatWasMovedFromOnOneRankThrowsOnAll) {
 TEST_F(Together, RanksThatSaveDifferentThingsAreToldWhich) {
   auto directory = open();
   Snapshot snapshot;
-  snapshot.tensor(rank() == last() ? "other" : "w", DType::int8, {}, 0, rota_test::Bytes{});
+  snapshot.tensor(rank() == last() ? "other" : "w", DType::int8, {}, 0, rota::test::Bytes{});
   if (size() > 1) {
     const auto error = same_error_of([&] { directory.save(1, snapshot); });
     EXPECT_THAT(error,
@@ -127,9 +128,9 @@ TEST_F(Together, DamageThatOneRankFindsIsPassedOverByAll) {
   const auto info = directory.save_all(2, state(2)).info;
   names();
   if (rank() == 0) {
-    std::string bytes = rota_test::read_file(info.path);
+    std::string bytes = rota::test::read_file(info.path);
     bytes[bytes.size() / 2] ^= 1;
-    rota_test::write_file(info.path, bytes);
+    rota::test::write_file(info.path, bytes);
   }
   names();
   expect_salt(*directory.latest(), 1);
@@ -140,7 +141,7 @@ TEST_F(Together, DamageThatOneRankFindsIsPassedOverByAll) {
 }
 
 TEST_F(Together, AFileThatOneRankCannotReadNowIsAnErrorOnAllAndNotAnOlderState) {
-  rota_test::FaultyFileSystem system;
+  rota::test::FaultyFileSystem system;
   auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
   directory.save_all(1, state(1));
   directory.save_all(2, state(2));
@@ -159,9 +160,9 @@ TEST_F(Together, RanksThatSeeDifferentFilesDoNotRestore) {
     rota::CheckpointDirectory(comm(), path_ / std::to_string(which)).save_all(which, state(which));
   }
   rota::CheckpointDirectory directory(comm(), path_ / (rank() == last() ? "2" : "1"));
-  EXPECT_THAT(rota_test::error_of([&] { (void)directory.latest(); }),
+  EXPECT_THAT(rota::test::thrown_error([&] { (void)directory.latest(); }),
               IsError(ErrorCode::io, from(last()) + "open " + (path_ / "2").string()));
-  EXPECT_THAT(rota_test::error_of([&] { (void)directory.latest(); }),
+  EXPECT_THAT(rota::test::thrown_error([&] { (void)directory.latest(); }),
               IsError(ErrorCode::io, "this rank sees another file than rank 0"));
 }
 
@@ -187,13 +188,14 @@ TEST_F(Together, ARankThatDoesNotArriveIsNamedAndIsToldWhenItComesAfterAll) {
     const auto start = std::chrono::steady_clock::now();
     if (rank() == late) std::this_thread::sleep_for(std::chrono::milliseconds(1800));
     const std::string named = "rank " + std::to_string(late) + " did not arrive";
-    const rota::Error error = rota_test::error_of([&] { directory.save(1, {}); });
+    const rota::Error error = rota::test::thrown_error([&] { directory.save(1, {}); });
     EXPECT_THAT(error, IsError(ErrorCode::timeout, named));
     const std::string message = error.what();
     if (rank() != late) {
       EXPECT_EQ(message.find("before"), message.rfind("before")) << message;  // told once
     }
-    EXPECT_THAT(rota_test::error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::timeout, named));
+    EXPECT_THAT(rota::test::thrown_error([&] { (void)directory.latest(); }),
+                IsError(ErrorCode::timeout, named));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(200 + 2000));
   }
   EXPECT_THAT(names(), SizeIs(0));
@@ -206,3 +208,4 @@ TEST_F(Together, TheLongestDeadlineThereIsDoesNotEndAtOnce) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -10,14 +10,15 @@
 #include "mpi_fixture.hpp"
 #include "no_threads.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::CheckpointDirectory;
 using rota::CheckpointDirectoryAccess;
 using rota::ErrorCode;
 using rota::Snapshot;
-using rota_test::even_share;
-using rota_test::IsError;
+using rota::test::even_share;
+using rota::test::IsError;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -45,7 +46,7 @@ struct Weights {
   bool is_broken = false;
 };
 
-class Async : public rota_test::MpiCheckpointTest {
+class Async : public rota::test::MpiCheckpointTest {
  protected:
   static std::vector<double> all_weights(const rota::Checkpoint& checkpoint) {
     return checkpoint.read<double>("weights");
@@ -106,7 +107,7 @@ TEST_F(Async, TheNextSaveWaitsForTheOneUnderWay) {
 }
 
 TEST_F(Async, ARankThatCannotWriteFailsTheNextCallOnAllAndNothingIsLeft) {
-  rota_test::FaultyFileSystem system;
+  rota::test::FaultyFileSystem system;
   auto directory = CheckpointDirectoryAccess::open(comm(), path_, {}, system);
   weights_.set(1);
   directory.save_all(1, weights_);
@@ -150,7 +151,7 @@ TEST_F(Async, ADirectoryThatIsClosedGivesUpTheSaveUnderWay) {
 }
 
 TEST_F(Async, ARankThatCanStartNoThreadSavesWhenItWaits) {
-  const auto none = rank() == last() ? std::make_unique<rota_test::NoThreads>() : nullptr;
+  const auto none = rank() == last() ? std::make_unique<rota::test::NoThreads>() : nullptr;
   if (none) {
     EXPECT_ANY_THROW(std::thread([] {}).join());
   }
@@ -182,7 +183,7 @@ TEST_F(Async, ARankThatNeverWaitsIsNamed) {
   auto directory = open({.deadline = std::chrono::milliseconds(300)});
   directory.save_all_async(1, weights_);
   if (rank() == last()) std::this_thread::sleep_for(std::chrono::milliseconds(2200));
-  const auto error = rota_test::error_of([&] { directory.wait(); });
+  const auto error = rota::test::thrown_error([&] { directory.wait(); });
   EXPECT_THAT(error, IsError(ErrorCode::timeout, "rank " + std::to_string(last()) + " did not arrive"));
 }
 
@@ -211,3 +212,4 @@ TEST_F(Async, StatesAreRestoredTogetherOrFailTogether) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -8,17 +8,18 @@
 #include "reader.hpp"
 #include "rota/verify.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
 using rota::ErrorCode;
 using rota::Snapshot;
-using rota_test::error_of;
-using rota_test::IsError;
-using rota_test::make_rows;
-using rota_test::read_file;
-using rota_test::write_file;
-using rota_test::fs::path;
+using rota::test::thrown_error;
+using rota::test::IsError;
+using rota::test::make_rows;
+using rota::test::read_file;
+using rota::test::write_file;
+using rota::test::fs::path;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -36,7 +37,7 @@ void verify(const path& file) {
   static_cast<void>(reader.verify_extents({}));
 }
 
-class Damage : public rota_test::CheckpointTest {
+class Damage : public rota::test::CheckpointTest {
  protected:
   path save(rota::CheckpointDirectory& directory, std::int64_t step) {
     return directory.save(step, small_snapshot(step)).info.path;
@@ -67,20 +68,20 @@ TEST_F(Damage, ASizeThatIsNotThePagesIsNamed) {
   const path file = save();
   const std::string good = read_file(file);
   std::filesystem::resize_file(file, good.size() - 1);
-  EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
+  EXPECT_THAT(thrown_error([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
   write_file(file, good + "x");
-  EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
+  EXPECT_THAT(thrown_error([&] { verify(file); }), IsError(ErrorCode::corrupt, "its commit page says"));
   write_file(file, good.substr(0, 4095));
-  EXPECT_THAT(error_of([&] { verify(file); }), IsError(ErrorCode::corrupt, "less than a commit page"));
+  EXPECT_THAT(thrown_error([&] { verify(file); }), IsError(ErrorCode::corrupt, "less than a commit page"));
 }
 
 TEST_F(Damage, ANewerFormatIsRefusedWithBothNumbers) {
   const path file = save();
   set_version(file, 7);
-  const auto error = error_of([&] { rota::open_checkpoint(file); });
+  const auto error = thrown_error([&] { rota::open_checkpoint(file); });
   EXPECT_THAT(error, IsError(ErrorCode::unsupported, "version 7"));
   EXPECT_THAT(error, IsError(ErrorCode::unsupported, "up to version 1"));
-  EXPECT_THAT(error_of([&] { (void)open().latest(); }), IsError(ErrorCode::unsupported, "version 7"));
+  EXPECT_THAT(thrown_error([&] { (void)open().latest(); }), IsError(ErrorCode::unsupported, "version 7"));
 }
 
 TEST_F(Damage, AFileOfANewerFormatIsNeverDropped) {
@@ -88,7 +89,7 @@ TEST_F(Damage, AFileOfANewerFormatIsNeverDropped) {
   const path newer = save(directory, 1);
   set_version(newer, 7);
   for (int step = 2; step < 5; ++step) save(directory, step);
-  EXPECT_THAT(rota_test::names_in(path_), SizeIs(2));
+  EXPECT_THAT(rota::test::names_in(path_), SizeIs(2));
   EXPECT_TRUE(std::filesystem::exists(newer));
 }
 
@@ -99,7 +100,7 @@ TEST_F(Damage, AnUnknownRequiredFeatureIsRefused) {
   rota::checkpoint::put(page, 16, std::uint64_t{4});
   rota::checkpoint::put(page, 32, rota::checkpoint::short_digest(page.first(32)));
   write_file(file, bytes);
-  EXPECT_THAT(error_of([&] { rota::open_checkpoint(file); }), IsError(ErrorCode::unsupported, "0x4"));
+  EXPECT_THAT(thrown_error([&] { rota::open_checkpoint(file); }), IsError(ErrorCode::unsupported, "0x4"));
 }
 
 TEST_F(Damage, TheNewestGoodCheckpointIsTaken) {
@@ -123,7 +124,7 @@ TEST_F(Damage, NoneGoodIsAnErrorThatSaysWhyOfEach) {
   EXPECT_FALSE(directory.latest());
   flip(save(directory, 1), 6000, 2);
   flip(save(directory, 2), 0, 2);
-  const auto error = error_of([&] { (void)directory.latest(); });
+  const auto error = thrown_error([&] { (void)directory.latest(); });
   EXPECT_THAT(error, IsError(ErrorCode::corrupt, "checkpoint-000000000001.h5: read the commit page"));
   EXPECT_THAT(error, IsError(ErrorCode::corrupt, "checkpoint-000000000000.h5: verify"));
 }
@@ -132,9 +133,9 @@ TEST_F(Damage, ADamagedOneAskedForByNameIsAnError) {
   auto directory = open();
   save(directory, 1);
   flip(save(directory, 2), 6000, 2);
-  EXPECT_THAT(error_of([&] { (void)directory.open(1); }), IsError(ErrorCode::corrupt, "checksum"));
+  EXPECT_THAT(thrown_error([&] { (void)directory.open(1); }), IsError(ErrorCode::corrupt, "checksum"));
   EXPECT_EQ(directory.open(0).info().step, 1);
-  EXPECT_THAT(error_of([&] { (void)directory.open(7); }), IsError(ErrorCode::not_found, "it has 1, 0"));
+  EXPECT_THAT(thrown_error([&] { (void)directory.open(7); }), IsError(ErrorCode::not_found, "it has 1, 0"));
 }
 
 TEST_F(Damage, ARenamedFileIsNotTaken) {
@@ -164,9 +165,9 @@ path forge(const path& directory, std::uint64_t hdf5_end, std::uint64_t extent_c
 
 TEST_F(Damage, AForgedPageTakesNoMoreMemoryThanATrueOne) {
   constexpr std::uint64_t kMany = std::uint64_t{1} << 34;  // a table of 512 GiB
-  EXPECT_THAT(error_of([&] { verify(forge(path_, 8192, kMany)); }),
+  EXPECT_THAT(thrown_error([&] { verify(forge(path_, 8192, kMany)); }),
               IsError(ErrorCode::corrupt, "its sizes contradict one another"));
-  EXPECT_THAT(error_of([&] { verify(forge(path_, 4096 + kMany, kMany)); }),
+  EXPECT_THAT(thrown_error([&] { verify(forge(path_, 4096 + kMany, kMany)); }),
               IsError(ErrorCode::corrupt, "the extent table has 0 bytes at 0"));
 }
 
@@ -194,15 +195,16 @@ TEST_F(Damage, OfNeighbouringExtentsIsOneAndNamesItsRows) {
 }
 
 TEST_F(Damage, WhatCannotBeVerifiedNowIsNoDamage) {
-  EXPECT_THAT(error_of([&] { rota::verify_checkpoint(path_ / "none.h5"); }),
+  EXPECT_THAT(thrown_error([&] { rota::verify_checkpoint(path_ / "none.h5"); }),
               IsError(ErrorCode::not_found, "none"));
   const path file = save();
   set_version(file, 7);
-  EXPECT_THAT(error_of([&] { rota::verify_checkpoint(file); }), IsError(ErrorCode::unsupported, "version 7"));
+  EXPECT_THAT(thrown_error([&] { rota::verify_checkpoint(file); }),
+              IsError(ErrorCode::unsupported, "version 7"));
 }
 
 TEST_F(Damage, AFileThatIsNotThereIsNotFound) {
-  EXPECT_THAT(error_of([&] { rota::open_checkpoint(path_ / "none.h5"); }),
+  EXPECT_THAT(thrown_error([&] { rota::open_checkpoint(path_ / "none.h5"); }),
               IsError(ErrorCode::not_found, "none.h5"));
 }
 
@@ -213,7 +215,7 @@ TEST_F(Damage, RowsThatWereMixedUpBeforeTheyWereHashedAreFound) {
   auto sums = reader.verify_extents({});
   reader.require_row_digests(sums);
   ++sums[1];
-  EXPECT_THAT(error_of([&] { reader.require_row_digests(sums); }), IsError(ErrorCode::corrupt, "\"w\""));
+  EXPECT_THAT(thrown_error([&] { reader.require_row_digests(sums); }), IsError(ErrorCode::corrupt, "\"w\""));
 }
 
 TEST_F(Damage, RowDigestsOfAnySplitAddUp) {
@@ -242,3 +244,4 @@ TEST(RowDigest, TellsSwappedRowsApartAndDoesNotMindTheSplit) {
 }
 
 }  // namespace
+}  // namespace rota::test

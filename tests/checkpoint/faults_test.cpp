@@ -16,6 +16,7 @@
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::CheckpointDirectory;
@@ -23,11 +24,11 @@ using rota::CheckpointDirectoryAccess;
 using rota::DType;
 using rota::ErrorCode;
 using rota::Snapshot;
-using rota_test::error_of;
-using rota_test::IsError;
-using rota_test::make_rows;
-using rota_test::names_in;
-using rota_test::read_rows;
+using rota::test::thrown_error;
+using rota::test::IsError;
+using rota::test::make_rows;
+using rota::test::names_in;
+using rota::test::read_rows;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
@@ -38,7 +39,7 @@ Snapshot snapshot_of(std::int64_t step) {
   return snapshot;
 }
 
-class Faults : public rota_test::CheckpointTest {
+class Faults : public rota::test::CheckpointTest {
  protected:
   CheckpointDirectory open_faulty() { return CheckpointDirectoryAccess::open({}, path_, {}, system_); }
 
@@ -49,7 +50,7 @@ class Faults : public rota_test::CheckpointTest {
     EXPECT_EQ(read_rows(checkpoint, "w", {0, 200'000}, 16), make_rows(step, 200'000, 16));
   }
 
-  rota_test::FaultyFileSystem system_;
+  rota::test::FaultyFileSystem system_;
 };
 
 class FailedCall : public Faults, public ::testing::WithParamInterface<std::pair<const char*, int>> {};
@@ -104,7 +105,7 @@ TEST_F(Faults, InterruptedCallsAreRepeated) {
 TEST_F(Faults, AFailedFsyncIsNotTriedAgain) {
   auto directory = open_faulty();
   system_.fail("fsync", 0, EIO);
-  EXPECT_THAT(error_of([&] { directory.save(1, snapshot_of(1)); }), IsError(ErrorCode::io, "fsync"));
+  EXPECT_THAT(thrown_error([&] { directory.save(1, snapshot_of(1)); }), IsError(ErrorCode::io, "fsync"));
   EXPECT_EQ(system_.calls("fsync"), 1);
   EXPECT_EQ(system_.calls("rename"), 0);
 }
@@ -120,7 +121,7 @@ TEST_F(Faults, AFileThatCannotBeReadNowIsAnErrorAndNotAnOlderState) {
                                           {"open", ENOENT, ErrorCode::not_found},
                                           {"pread", ENOMEM, ErrorCode::io}}) {
     system_.fail(kind, 0, error);
-    EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(code, "")) << kind;
+    EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }), IsError(code, "")) << kind;
   }
   EXPECT_EQ(directory.latest()->info().step, 2);
   EXPECT_THAT(directory.rejected(), SizeIs(0));
@@ -133,7 +134,8 @@ TEST_F(Faults, ATooLowLimitOfOpenFilesIsNoDamage) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
   const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  EXPECT_THAT(error_of([&] { rota::open_checkpoint(path); }), IsError(ErrorCode::io, "limit of open files"));
+  EXPECT_THAT(thrown_error([&] { rota::open_checkpoint(path); }),
+              IsError(ErrorCode::io, "limit of open files"));
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   rota::open_checkpoint(path);
 }
@@ -141,7 +143,7 @@ TEST_F(Faults, ATooLowLimitOfOpenFilesIsNoDamage) {
 TEST_F(Faults, AnEmptyFileIsPassedOver) {
   auto directory = open();
   directory.save(1, snapshot_of(1));
-  rota_test::write_file(path_ / "checkpoint-000000000001.h5", "");
+  rota::test::write_file(path_ / "checkpoint-000000000001.h5", "");
   EXPECT_EQ(directory.latest()->info().step, 1);
   EXPECT_THAT(directory.rejected(), SizeIs(1));
 }
@@ -151,7 +153,7 @@ TEST_F(Faults, NoFailureToDropAnOldOneFailsTheSave) {
   for (int at = 0; at < 3; ++at) {  // of the lists of a save the last is for dropping
     system_.fail("list", at, ENOMEM);
     if (at < 2) {
-      EXPECT_THAT(error_of([&] { directory.save(1, snapshot_of(1)); }), IsError(ErrorCode::io, "memory"));
+      EXPECT_THAT(thrown_error([&] { directory.save(1, snapshot_of(1)); }), IsError(ErrorCode::io, "memory"));
     } else {
       directory.save(2, snapshot_of(2));
       EXPECT_TRUE(system_.has_failed());
@@ -172,19 +174,19 @@ TEST_F(Faults, AnOldOneThatCannotBeDroppedDoesNotFailTheSave) {
 
 TEST_F(Faults, ADirectoryThatCannotBeWrittenIsRefusedAtOnce) {
   system_.fail("access", 1, EACCES);  // the first asks whether it is there
-  EXPECT_THAT(error_of([&] { open_faulty(); }), IsError(ErrorCode::io, "must be writable"));
-  rota_test::write_file(path_ / "file", "");
-  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, path_ / "file"); }), IsError(ErrorCode::io, "file"));
-  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, path_ / "file" / "inside"); }),
+  EXPECT_THAT(thrown_error([&] { open_faulty(); }), IsError(ErrorCode::io, "must be writable"));
+  rota::test::write_file(path_ / "file", "");
+  EXPECT_THAT(thrown_error([&] { CheckpointDirectory({}, path_ / "file"); }), IsError(ErrorCode::io, "file"));
+  EXPECT_THAT(thrown_error([&] { CheckpointDirectory({}, path_ / "file" / "inside"); }),
               IsError(ErrorCode::io, "inside"));
 }
 
 TEST_F(Faults, ADirectoryThatWentAwayIsAnError) {
   auto directory = open();
   std::filesystem::remove_all(path_);
-  EXPECT_THAT(error_of([&] { directory.save(1, snapshot_of(1)); }),
+  EXPECT_THAT(thrown_error([&] { directory.save(1, snapshot_of(1)); }),
               IsError(ErrorCode::not_found, "check the path: it must be there"));
-  EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::not_found, path_.string()));
+  EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }), IsError(ErrorCode::not_found, path_.string()));
 }
 
 TEST_F(Faults, AMissingDirectoryIsMade) {
@@ -197,7 +199,7 @@ TEST_F(Faults, EachDirectoryThatIsMadeIsOnDisk) {
   const auto directory = CheckpointDirectoryAccess::open({}, path_ / "a" / "b" / "c/", {}, system_);
   EXPECT_EQ(system_.calls("fsync"), 3);  // of path_, a and b
   system_.fail("fsync", 0, EIO);
-  EXPECT_THAT(error_of([&] { CheckpointDirectoryAccess::open({}, path_ / "a" / "d", {}, system_); }),
+  EXPECT_THAT(thrown_error([&] { CheckpointDirectoryAccess::open({}, path_ / "a" / "d", {}, system_); }),
               IsError(ErrorCode::io, "fsync " + (path_ / "a").string()));
   system_.fail("none", 0, 0);
   open_faulty();
@@ -208,9 +210,9 @@ TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {
   {
     auto directory = open();
     EXPECT_TRUE(directory.is_locked());
-    EXPECT_THAT(error_of([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
+    EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
     auto moved = std::move(directory);
-    EXPECT_THAT(error_of([&] { open(); }), IsError(ErrorCode::busy, path_.string()));
+    EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, path_.string()));
   }
   open();
 }
@@ -226,8 +228,8 @@ TEST_F(Faults, WhereThereAreNoLocksADirectoryCanBeUsedWithoutOne) {
 TEST_F(Faults, OnlyDeadTemporariesAreSwept) {
   const auto dead = path_ / ".checkpoint-000000000003.0123.tmp";
   const auto live = path_ / ".checkpoint-000000000004.4567.tmp";
-  rota_test::write_file(dead, "half");
-  rota_test::write_file(live, "half");
+  rota::test::write_file(dead, "half");
+  rota::test::write_file(live, "half");
   const int fd = ::open(live.c_str(), O_RDWR);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);
   open().save(1, snapshot_of(1));
@@ -236,8 +238,9 @@ TEST_F(Faults, OnlyDeadTemporariesAreSwept) {
 }
 
 TEST_F(Faults, APolicyThatKeepsNothingIsRefused) {
-  EXPECT_THAT(error_of([&] { open({.keep_last = 0}); }), IsError(ErrorCode::invalid_argument, "keep_last"));
-  EXPECT_THAT(error_of([&] { open({.keep_every = -1}); }),
+  EXPECT_THAT(thrown_error([&] { open({.keep_last = 0}); }),
+              IsError(ErrorCode::invalid_argument, "keep_last"));
+  EXPECT_THAT(thrown_error([&] { open({.keep_every = -1}); }),
               IsError(ErrorCode::invalid_argument, "keep_every"));
 }
 
@@ -289,7 +292,7 @@ TEST_F(Faults, ADirectoryIsFreeOnceItsOwnerEndsWhateverChildrenLive) {
   }
   char is_running = 0;
   EXPECT_EQ(::read(pipe[0], &is_running, 1), 1);
-  EXPECT_THAT(error_of([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
+  EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
   directory.reset();
   EXPECT_NO_THROW(open());
   ::kill(child, SIGKILL);
@@ -299,3 +302,4 @@ TEST_F(Faults, ADirectoryIsFreeOnceItsOwnerEndsWhateverChildrenLive) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -4,10 +4,11 @@
 
 #include "checkpoint_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
-using rota_test::Bytes;
+using rota::test::Bytes;
 using ::testing::ElementsAre;
 using ::testing::Optional;
 using ::testing::SizeIs;
@@ -64,7 +65,7 @@ TEST_F(GoldenV1, HasTypedTensors) {
 TEST_F(GoldenV1, HasTensorsOfTypesThatCppLacks) {
   const auto expect = [&](const char* name, DType dtype, const Bytes& bytes) {
     EXPECT_EQ(checkpoint_.tensor(name).dtype, dtype);
-    EXPECT_EQ(rota_test::read_rows(checkpoint_, name, {0, 5}, size_of(dtype)), bytes);
+    EXPECT_EQ(rota::test::read_rows(checkpoint_, name, {0, 5}, size_of(dtype)), bytes);
   };
   expect("model/float16", DType::float16, bytes_of(ramp<std::uint16_t>(5, 0x3C00, 0x100)));
   expect("model/bfloat16", DType::bfloat16, bytes_of(ramp<std::uint16_t>(5, 0x3F80, 0x40)));
@@ -84,3 +85,4 @@ TEST_F(GoldenV1, HasBlobsOfTheJobAndOfEachRank) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -10,6 +10,7 @@
 #include "mpi_fixture.hpp"
 #include "no_threads.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
@@ -17,12 +18,12 @@ using rota::ErrorCode;
 using rota::RowRange;
 using rota::Snapshot;
 using rota::Writer;
-using rota_test::Bytes;
-using rota_test::even_share;
-using rota_test::IsError;
-using rota_test::make_rows;
+using rota::test::Bytes;
+using rota::test::even_share;
+using rota::test::IsError;
+using rota::test::make_rows;
 
-class Writers : public rota_test::MpiCheckpointTest {
+class Writers : public rota::test::MpiCheckpointTest {
  protected:
   // A little of everything, with rows in order, in ranges, scattered and none.
   static Snapshot snapshot() {
@@ -50,7 +51,7 @@ class Writers : public rota_test::MpiCheckpointTest {
     rota::CheckpointDirectory directory(comm(), path_ / std::to_string(static_cast<int>(kind)),
                                         {.writer = kind});
     const rota::CheckpointInfo info = directory.save(1, snapshot()).info;
-    std::string bytes = rota_test::read_file(info.path);
+    std::string bytes = rota::test::read_file(info.path);
     const auto page = rota::checkpoint::decode_page(
         std::as_bytes(std::span(bytes)).first<rota::checkpoint::kPageBytes>(), "test");
     bytes = bytes.substr(rota::checkpoint::kPageBytes, page.hdf5_end - rota::checkpoint::kPageBytes);
@@ -114,7 +115,7 @@ TEST_F(Writers, ARankThatCanStartNoThreadFailsTheSaveOnAll) {
   auto directory = open();
   directory.save(1, snapshot());
   if (writer() == Writer::collective) {
-    const auto none = rank() == size() - 1 ? std::make_unique<rota_test::NoThreads>() : nullptr;
+    const auto none = rank() == size() - 1 ? std::make_unique<rota::test::NoThreads>() : nullptr;
     EXPECT_THAT(same_error_of([&] { directory.save(2, snapshot()); }), IsError(ErrorCode::callback, ""));
     EXPECT_EQ(directory.latest()->info().step, 1);
   }
@@ -149,3 +150,4 @@ TEST_F(Writers, RefuseWhereTheyCannotBeTrusted) {
 }
 
 }  // namespace
+}  // namespace rota::test

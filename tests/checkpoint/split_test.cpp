@@ -5,21 +5,22 @@
 
 #include "mpi_fixture.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::DType;
 using rota::ErrorCode;
 using rota::RowRange;
 using rota::Snapshot;
-using rota_test::Bytes;
-using rota_test::even_share;
-using rota_test::IsError;
-using rota_test::make_rows;
-using rota_test::read_rows;
+using rota::test::Bytes;
+using rota::test::even_share;
+using rota::test::IsError;
+using rota::test::make_rows;
+using rota::test::read_rows;
 
 constexpr std::size_t kRowBytes = 24;
 
-class Split : public rota_test::MpiCheckpointTest {
+class Split : public rota::test::MpiCheckpointTest {
  protected:
   // Saves tensor "t" of which this rank holds `ranges`.
   void save(rota::CheckpointDirectory& directory, const std::vector<RowRange>& ranges) {
@@ -182,3 +183,4 @@ TEST_F(Split, WhatAnyWorldSavedAnyOtherWorldReads) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -8,20 +8,21 @@
 #include "rota/verify.hpp"
 #include "unprivileged.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::CheckpointDirectory;
 using rota::ErrorCode;
+using rota::test::thrown_error;
 using rota::test::IrregularKind;
-using rota_test::error_of;
-using rota_test::IsError;
-using rota_test::names_in;
-using rota_test::fs::path;
+using rota::test::IsError;
+using rota::test::names_in;
+using rota::test::fs::path;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-class Irregular : public rota_test::CheckpointTest, public ::testing::WithParamInterface<IrregularKind> {
+class Irregular : public rota::test::CheckpointTest, public ::testing::WithParamInterface<IrregularKind> {
  protected:
   Irregular() { rota::test::end_in_a_minute(); }
   ~Irregular() override { ::alarm(0); }
@@ -43,7 +44,7 @@ TEST_P(Irregular, IsPassedOverWithAReasonByARestore) {
   ASSERT_THAT(directory.rejected(), SizeIs(1));
   EXPECT_THAT(directory.rejected()[0].reason, HasSubstr(is_what()));
   std::filesystem::remove(path_ / "checkpoint-000000000000.h5");
-  EXPECT_THAT(error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::corrupt, is_what()));
+  EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }), IsError(ErrorCode::corrupt, is_what()));
 }
 
 TEST_P(Irregular, IsNotListed) {
@@ -57,8 +58,8 @@ TEST_P(Irregular, AskedForByNameIsAnErrorThatSaysWhatItIs) {
   make();
   auto directory = open();
   const auto is_told = IsError(ErrorCode::corrupt, nine_.string() + ": " + is_what());
-  EXPECT_THAT(error_of([&] { directory.open(9); }), is_told);
-  EXPECT_THAT(error_of([&] { rota::open_checkpoint(nine_); }), is_told);
+  EXPECT_THAT(thrown_error([&] { directory.open(9); }), is_told);
+  EXPECT_THAT(thrown_error([&] { rota::open_checkpoint(nine_); }), is_told);
 }
 
 TEST_P(Irregular, IsDamageToVerify) {
@@ -93,8 +94,8 @@ TEST_P(Irregular, InPlaceOfTheDirectoryIsAnErrorThatSaysWhatItIs) {
     EXPECT_EQ(CheckpointDirectory({}, directory).save(1, {}).info.serial, 0);
     return;
   }
-  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, directory); }), IsError(ErrorCode::io, is_what()));
-  EXPECT_THAT(error_of([&] { CheckpointDirectory({}, directory / "inside"); }),
+  EXPECT_THAT(thrown_error([&] { CheckpointDirectory({}, directory); }), IsError(ErrorCode::io, is_what()));
+  EXPECT_THAT(thrown_error([&] { CheckpointDirectory({}, directory / "inside"); }),
               IsError(ErrorCode::io, directory.string()));
 }
 
@@ -126,7 +127,7 @@ TEST_P(Irregular, InPlaceOfAFileThatWasListedIsPassedOver) {
 INSTANTIATE_TEST_SUITE_P(Each, Irregular, ::testing::ValuesIn(rota::test::irregular_kinds()),
                          [](const auto& test) { return test.param.name; });
 
-using Regular = rota_test::CheckpointTest;
+using Regular = rota::test::CheckpointTest;
 
 TEST_F(Regular, FilesThatMayNotBeReadAreNoDamageAndNoOlderStateIsTaken) {
   for (int step = 0; step < 2; ++step) open().save(step, {});
@@ -144,3 +145,4 @@ TEST_F(Regular, LinksToACheckpointAreAsGoodAsItCheckpointAreAsGoodAsIt) {
 }
 
 }  // namespace
+}  // namespace rota::test

@@ -9,12 +9,13 @@
 #include "extents.hpp"
 #include "row_sums.hpp"
 
+namespace rota::test {
 namespace {
 
 using rota::checkpoint::Contents;
 using rota::checkpoint::kPageBytes;
 using rota::checkpoint::RowSums;
-using rota_test::make_rows;
+using rota::test::make_rows;
 
 constexpr std::size_t kFileBytes = 60'000;
 
@@ -39,10 +40,10 @@ Contents make_contents() {
   return contents;
 }
 
-class RowSumsOfAFile : public rota_test::CheckpointTest {
+class RowSumsOfAFile : public rota::test::CheckpointTest {
  protected:
   RowSumsOfAFile() {
-    rota_test::write_file(path_ / "file", {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
+    rota::test::write_file(path_ / "file", {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
     file_ = rota::checkpoint::File(rota::checkpoint::posix_file_system(), path_ / "file", O_RDONLY);
   }
 
@@ -70,7 +71,7 @@ class RowSumsOfAFile : public rota_test::CheckpointTest {
   }
 
   Contents contents_ = make_contents();
-  rota_test::Bytes bytes_ = make_rows(0, 1, kFileBytes);
+  rota::test::Bytes bytes_ = make_rows(0, 1, kFileBytes);
   rota::checkpoint::File file_;
 };
 
@@ -90,3 +91,4 @@ TEST_F(RowSumsOfAFile, AreThoseOfItsRowsForAnyPiecesAndAnyReaders) {
 }
 
 }  // namespace
+}  // namespace rota::test

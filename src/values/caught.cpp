@@ -1,0 +1,27 @@
+#include "values/caught.hpp"
+
+#include <fmt/format.h>
+
+#include <new>
+
+namespace rota::internal {
+
+Error Caught::as_error(std::string_view task) const { return {code, fmt::format("{}: {}", task, message)}; }
+
+Caught caught() { return caught(std::current_exception()); }
+
+Caught caught(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return {.code = e.code(), .message = e.what()};
+  } catch (const std::bad_alloc&) {
+    return {.message = "there is not enough memory", .is_out_of_memory = true};
+  } catch (const std::exception& e) {
+    return {.message = e.what()};
+  } catch (...) {
+    return {.message = "an exception of unknown type"};
+  }
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,28 @@
+#pragma once
+
+// An exception of any type as a code and a text.
+
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+
+/// What an exception says. One that is no Error is the fault of a callback.
+struct Caught {
+  ErrorCode code = ErrorCode::callback;
+  std::string message = {};
+  bool is_out_of_memory = false;
+
+  /// As an Error whose message begins with `task`.
+  [[nodiscard]] Error as_error(std::string_view task) const;
+};
+
+/// The exception at hand: only inside a `catch`.
+[[nodiscard]] Caught caught();
+/// `error`, which is not null.
+[[nodiscard]] Caught caught(const std::exception_ptr& error);
+
+}  // namespace rota::internal
