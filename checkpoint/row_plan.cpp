@@ -19,9 +19,8 @@ namespace {
 }
 
 [[noreturn]] void reject_row(const LocalTensor& tensor, std::int64_t row, bool is_missing) {
-  reject(tensor,
-         fmt::format("row {} is held by {}; over all ranks the row ranges must hold every row once", row,
-                     is_missing ? "no rank" : "two ranges"));
+  reject(tensor, fmt::format("row {} is held by {}; over all ranks the row ranges must hold every row once",
+                             row, is_missing ? "no rank" : "two ranges"));
 }
 
 std::int64_t total_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <memory>
 
+#include "collectives.hpp"
 #include "commit_page.hpp"
 #include "file_system.hpp"
-#include "collectives.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "snapshot_data.hpp"
 

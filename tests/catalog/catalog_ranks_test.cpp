@@ -169,8 +169,9 @@ TEST_F(Together, RefuseToOpenDifferentPaths) {
   for (const auto& open : {+[](const std::string& path) { Catalog(comm(), path); },
                            +[](const std::string& path) { Catalog::from_manifest(comm(), path); },
                            +[](const std::string& path) { Catalog::from_pattern(comm(), path, {}); }}) {
-    EXPECT_THAT(error_of_all([&] { open(mine); }),
-                ::testing::AllOf(HasSubstr("rank 1: "), HasSubstr("this rank has the path \"" + data_ + "/00\"")));
+    EXPECT_THAT(
+        error_of_all([&] { open(mine); }),
+        ::testing::AllOf(HasSubstr("rank 1: "), HasSubstr("this rank has the path \"" + data_ + "/00\"")));
   }
 }
 

@@ -17,8 +17,8 @@ namespace {
 using rota::ErrorCode;
 using rota::from_blob;
 using rota::to_blob;
-using rota::test::thrown_error;
 using rota::test::IsError;
+using rota::test::thrown_error;
 
 enum class Kind : std::uint16_t { none, some };
 

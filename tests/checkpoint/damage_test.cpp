@@ -14,10 +14,10 @@ namespace {
 using rota::DType;
 using rota::ErrorCode;
 using rota::Snapshot;
-using rota::test::thrown_error;
 using rota::test::IsError;
 using rota::test::make_rows;
 using rota::test::read_file;
+using rota::test::thrown_error;
 using rota::test::write_file;
 using rota::test::fs::path;
 using ::testing::HasSubstr;

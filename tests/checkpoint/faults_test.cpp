@@ -24,11 +24,11 @@ using rota::CheckpointDirectoryAccess;
 using rota::DType;
 using rota::ErrorCode;
 using rota::Snapshot;
-using rota::test::thrown_error;
 using rota::test::IsError;
 using rota::test::make_rows;
 using rota::test::names_in;
 using rota::test::read_rows;
+using rota::test::thrown_error;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 

@@ -24,11 +24,11 @@ using rota::checkpoint::Contents;
 using rota::checkpoint::Extent;
 using rota::test::Bytes;
 using rota::test::contents_of;
-using rota::test::thrown_error;
 using rota::test::IsError;
 using rota::test::make_rows;
 using rota::test::Parts;
 using rota::test::seal;
+using rota::test::thrown_error;
 
 Parts make_good() {
   const auto directory = rota::test::make_directory();

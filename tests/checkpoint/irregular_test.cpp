@@ -13,10 +13,10 @@ namespace {
 
 using rota::CheckpointDirectory;
 using rota::ErrorCode;
-using rota::test::thrown_error;
 using rota::test::IrregularKind;
 using rota::test::IsError;
 using rota::test::names_in;
+using rota::test::thrown_error;
 using rota::test::fs::path;
 using ::testing::Contains;
 using ::testing::HasSubstr;

@@ -20,8 +20,8 @@ namespace {
 
 using rota::CheckpointDirectory;
 using rota::ErrorCode;
-using rota::test::thrown_error;
 using rota::test::IsError;
+using rota::test::thrown_error;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
