@@ -46,8 +46,8 @@ class Loader {
  public:
   /// For all ranks of `comm` together, which is duplicated: this one reads the slice comm.world() of each
   /// batch. **Collective.** Starts the workers. Throws on all ranks what it throws on one:
-  /// Error{mismatch}, with both values, where datasets or options differ, but for the number of workers, what
-  /// is read ahead and functions; Error{invalid_argument} from `options.validate()`, for a null source, and
+  /// Error{mismatch}, with both values, where datasets or options differ (workers, read-ahead, retries, the
+  /// deadline and functions may); Error{invalid_argument} from `options.validate()`, for a null source, and
   /// for an order that needs all shared files at all times (not Shuffle::none or within, or interleave 0);
   /// Error{callback} for a size, fields or shard lengths of the source's own that cannot be; Error{io} where
   /// the system starts no more threads; and Error{unsupported} where its samples lie all over shared files.

@@ -288,9 +288,11 @@ void BatchMaker::finish(std::unique_ptr<BatchMemory>& batch) const {
 
 void BatchMaker::gather_rows(BatchMemory& batch) {
   batch.store.sum_rows();
+  const bool is_one = batch.made.size() == 1 && batch.made[0].is_whole(batch.store.samples());
+  if (is_one) batch.made[0].move_into(batch.store);
   batch.store.open_ragged();
   for (MadeRows& rows : batch.made) {
-    rows.copy_into(batch.store);
+    if (!is_one) rows.copy_into(batch.store);
     rows.close();
   }
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "loader/buffer_pool.hpp"
@@ -46,6 +47,10 @@ class FieldStore {
   /// For one ragged field alone: takes its row counts, and its memory. Throws Error{callback} for a field
   /// that is fixed, or for other than one count for each sample, and as `sum_rows` does.
   void open_rows(std::size_t f, std::span<const std::int64_t> rows);
+  /// Takes over the memory of ragged field f, in which all its rows lie, in order.
+  void adopt(std::size_t f, Buffer buffer) noexcept {
+    buffers_->give_back(std::exchange(ragged_[f], std::move(buffer)));
+  }
   /// Gives the memory back.
   void close() noexcept;
 

@@ -23,6 +23,7 @@ std::span<std::byte> MadeRows::resize(std::size_t f, std::int64_t rows) {
   check_row_count((*fields_)[f], rows);
   FieldRows& field = rows_[f];
   const std::size_t bytes = static_cast<std::size_t>(rows) * (*fields_)[f].row_bytes();
+  field.asked = std::max(field.asked, field.begin + bytes);
   if (bytes > field.buffer.bytes() - field.begin) grow(field, field.begin + bytes);
   field.end = field.begin + bytes;
   field.rows = rows;
@@ -46,6 +47,16 @@ std::size_t MadeRows::end_sample(FieldStore& store, std::size_t slot) noexcept {
   return bytes;
 }
 
+bool MadeRows::is_whole(std::size_t samples) const noexcept {
+  return parts_.size() == 1 && parts_[0].begin == 0 && parts_[0].end == samples;
+}
+
+void MadeRows::move_into(FieldStore& store) noexcept {
+  for (std::size_t f = 0; f < rows_.size(); ++f) {
+    if ((*fields_)[f].ragged) store.adopt(f, std::exchange(rows_[f].buffer, {}));
+  }
+}
+
 void MadeRows::copy_into(FieldStore& store) const noexcept {
   for (std::size_t f = 0; f < rows_.size(); ++f) {
     const std::byte* from = rows_[f].buffer.data();
@@ -62,10 +73,10 @@ void MadeRows::copy_into(FieldStore& store) const noexcept {
 void MadeRows::close() noexcept {
   parts_.clear();
   for (FieldRows& field : rows_) {
-    const std::size_t made = field.begin;
     buffers_->give_back(std::exchange(field.buffer, {}));
+    const std::size_t asked = field.asked;
     field = {};
-    field.likely = made;
+    field.likely = asked;
   }
 }
 
