@@ -262,7 +262,10 @@ void Loader::Impl::rescale(World world) {
 }
 
 void Loader::Impl::rescale(const mpi::Communicator& comm) {
-  mpi::require_same(comm, "rescale loaders", described());
+  std::string mine;
+  mpi::together(comm, "rescale loaders",
+                [&] { mine = described(); });  // which asks the source, of some first
+  mpi::require_same(comm, "rescale loaders", mine);
   rescale(comm.world());
   counter_.count_with(comm);
 }
