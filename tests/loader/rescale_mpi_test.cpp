@@ -217,5 +217,18 @@ TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreRefusedOnAllRanks) {
   }
 }
 
+TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreNotRescaledOnAnyRank) {
+  const mpi::Communicator& comm = mpi_session().comm();
+  const bool is_last = comm.rank() == comm.size() - 1;
+  Loader loader(std::make_shared<UnnamedSource>(!is_last), {}, comm.world());
+  try {
+    loader.rescale(comm);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::io);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("its list is gone"));
+  }
+}
+
 }  // namespace
 }  // namespace rota::test
