@@ -164,7 +164,7 @@ TEST_F(Together, ThrowTheSameOnAllRanks) {
 
 TEST_F(Together, RefuseToOpenDifferentPaths) {
   write(2, 1);
-  if (comm().size() == 1) return;
+  if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
   const std::string mine = comm().rank() == 1 ? data_ + "/00" : data_;
   for (const auto& open : {+[](const std::string& path) { Catalog(comm(), path); },
                            +[](const std::string& path) { Catalog::from_manifest(comm(), path); },

@@ -13,7 +13,7 @@
 
 #include "rota/error.hpp"
 
-namespace edges {
+namespace rota::test {
 
 /// A call and what must come of it.
 struct Edge {
@@ -43,7 +43,7 @@ class Edges : public testing::TestWithParam<Edge> {
   }
 };
 
-}  // namespace edges
+}  // namespace rota::test
 
 /// A test for each row that `table()` returns, named AREA/Edges.GiveWhatIsDue/ROW.
 #define ROTA_EDGES(area, table)                                     \

@@ -1,7 +1,7 @@
 #include "edges/edge.hpp"
 
-namespace edges {
+namespace rota::test {
 
 TEST_P(Edges, GiveWhatIsDue) { expect_what_it_must(); }
 
-}  // namespace edges
+}  // namespace rota::test

@@ -369,7 +369,7 @@ TEST_P(BadSamplesOnRanks, OfStepsThatARestoreUndoesAreNotCounted) {
 
 TEST_P(BadSamplesOnRanks, AreTreatedAlikeOnRanksThatReadTogether) {
   EXPECT_NO_THROW(make(everybody()));
-  if (everybody().size() == 1) return;
+  if (everybody().size() == 1) GTEST_SKIP() << "one rank has no others";
   if (everybody().rank() == 1) options_.bad_samples.max_skipped = 5;
   try {
     make(everybody());

@@ -13,7 +13,7 @@
 #include "rota/stream_loader.hpp"
 #include "stream/numbered_stream.hpp"
 
-namespace edges {
+namespace rota::test {
 namespace {
 
 using rota::Dispatch;
@@ -267,4 +267,4 @@ ROTA_EDGES(StreamSource, sources);
 ROTA_EDGES(StreamSample, samples_and_ids);
 ROTA_EDGES(StreamLoader, calls);
 
-}  // namespace edges
+}  // namespace rota::test

@@ -14,7 +14,7 @@
 #include "rota/verify.hpp"
 #include "temporary_directory.hpp"
 
-namespace edges {
+namespace rota::test {
 namespace {
 
 using rota::CheckpointPolicy;
@@ -339,4 +339,4 @@ ROTA_EDGES(CheckpointPolicy, policies);
 ROTA_EDGES(Checkpoint, checkpoints);
 ROTA_EDGES(CheckpointDirectory, directories);
 
-}  // namespace edges
+}  // namespace rota::test

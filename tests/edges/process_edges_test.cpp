@@ -15,7 +15,7 @@
 #include "temporary_directory.hpp"
 #include "unprivileged.hpp"
 
-namespace edges {
+namespace rota::test {
 namespace {
 
 using rota::CheckpointDirectory;
@@ -204,4 +204,4 @@ ROTA_EDGES(Fork, forks);
 ROTA_EDGES(Moved, moves);
 ROTA_EDGES(StateText, states);
 
-}  // namespace edges
+}  // namespace rota::test

@@ -8,7 +8,7 @@
 #include "rota/types.hpp"
 #include "rota/world.hpp"
 
-namespace edges {
+namespace rota::test {
 namespace {
 
 using rota::ErrorCode;
@@ -75,4 +75,4 @@ std::vector<Edge> values() {
 
 ROTA_EDGES(Values, values);
 
-}  // namespace edges
+}  // namespace rota::test

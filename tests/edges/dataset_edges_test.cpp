@@ -18,7 +18,7 @@
 #include "source/reading.hpp"
 #include "temporary_directory.hpp"
 
-namespace edges {
+namespace rota::test {
 namespace {
 
 using rota::Catalog;
@@ -336,4 +336,4 @@ ROTA_EDGES(Catalog, catalogs);
 ROTA_EDGES(Format, formats);
 ROTA_EDGES(Adaptor, adaptors);
 
-}  // namespace edges
+}  // namespace rota::test

@@ -11,7 +11,7 @@
 #include "rota/loader.hpp"
 #include "rota/mpi.hpp"
 
-namespace edges {
+namespace rota::test {
 namespace {
 
 using rota::CountingSource;
@@ -299,4 +299,4 @@ std::vector<Edge> calls() {
 ROTA_EDGES(LoaderOptions, options);
 ROTA_EDGES(Loader, calls);
 
-}  // namespace edges
+}  // namespace rota::test
