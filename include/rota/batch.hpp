@@ -22,26 +22,26 @@ class BatchPool;
 struct BatchMemory;
 }  // namespace internal
 
-/// Where batch memory comes from: pinned or registered memory, say. Both are called from any thread; memory
-/// is asked for seldom, for it is reused. `allocate` returns at least `bytes` bytes aligned to 64, or throws;
-/// null, and an address that is not aligned, is Error{callback}. Both functions empty mean operator new.
+/// The source of batch memory, such as pinned or registered memory. Both functions are called from any
+/// thread, and seldom, because memory is reused. Both empty: operator new. `allocate` returns at least
+/// `bytes` bytes, aligned to 64, or throws. Null and an unaligned address are Error{callback}.
 struct Allocator {
   std::function<void*(std::size_t bytes)> allocate = {};
   std::function<void(void* memory, std::size_t bytes)> release = {};
 
-  /// Throws Error{invalid_argument} where one of them is empty, and the other is not.
+  /// Throws Error{invalid_argument} where only one of them is empty.
   void validate() const;
 };
 
-/// One field of a batch: [size, field.shape...] where fixed. A ragged one is the rows of all samples one
-/// after the other, [rows, field.shape...], and sample i has rows [offsets[i], offsets[i + 1]).
+/// One field of a batch. Fixed: [size, field.shape...]. Ragged: [rows, field.shape...], the rows of all
+/// samples one after the other; sample i has rows [offsets[i], offsets[i + 1]).
 struct Tensor {
   const Field* field = nullptr;
   std::span<std::byte> bytes = {};
   std::span<const std::int64_t> offsets = {};  ///< size + 1 row numbers; empty where fixed
 
-  /// The elements. T must be the field's type: Error{mismatch} where it is not. std::byte always fits, and
-  /// std::uint16_t for the bits of float16 and bfloat16, of which `to_floats` in dtype.hpp makes floats.
+  /// The elements. T must be the field's type, else Error{mismatch}. std::byte always fits. std::uint16_t
+  /// views the bits of float16 and bfloat16; `to_floats` in dtype.hpp converts them.
   template <typename T>
   [[nodiscard]] std::span<T> as() const {
     if (field != nullptr && !internal::is_viewable_as<T>(field->dtype)) [[unlikely]] {
@@ -52,13 +52,13 @@ struct Tensor {
 };
 
 namespace internal {
-/// Throws Error{out_of_range}: there is no batch.
+/// Throws Error{out_of_range}: no batch.
 [[noreturn]] void refuse_no_batch();
 }  // namespace internal
 
-/// What `next` of a loader returns: a batch, or nothing after the last one. A std::optional, but for a
-/// temporary one, which hands its batch out by value: what would be left of it is a view of nothing. `value`,
-/// and `*` of a temporary one, throw Error{out_of_range} where there is no batch.
+/// The result of a loader's `next`: a batch, or nothing after the last one. It is a std::optional, with one
+/// difference: a temporary one gives its batch by value, because a view would dangle. `value` of an empty one
+/// throws Error{out_of_range}, and so does `*` of an empty temporary.
 template <typename T>
 class NextBatch : public std::optional<T> {
  public:
@@ -82,12 +82,12 @@ class NextBatch : public std::optional<T> {
   const T* operator->() const&& = delete;
 };
 
-/// This rank's slice of one global batch: tensors and ids. Move-only. Its memory goes back to the loader when
-/// it dies, and may outlive the loader. *One thread.*
+/// This rank's slice of one global batch: tensors and ids. Move-only. *One thread.* Its memory returns to the
+/// loader when it dies. It may outlive the loader.
 ///
-/// Spans and tensors are views that end with it: keep the batch in a variable. Those of a temporary batch do
-/// not compile. One that is default-made or was moved from has size 0 and no fields; what else is asked of it
-/// throws Error{invalid_argument}.
+/// Spans and tensors are views that end with the batch: keep it in a variable. Views of a temporary batch do
+/// not compile. A default-made or moved-from batch has size 0 and no fields; its other methods throw
+/// Error{invalid_argument}.
 class Batch {
  public:
   Batch() noexcept;
@@ -95,14 +95,13 @@ class Batch {
   Batch(Batch&& other) noexcept;
   Batch& operator=(Batch&& other) noexcept;
 
-  /// Slots of this rank; may be 0 in an epoch's last batch, or where there are more ranks than samples in a
-  /// batch.
+  /// Slots of this rank. May be 0 in an epoch's last batch, or where ranks outnumber the samples of a batch.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// Slots of SlotKind::sample, of this rank. Summed over ranks: what a mean over the global batch divides
-  /// by.
+  /// Slots of SlotKind::sample, of this rank. Summed over ranks, it is the divisor of a mean over the global
+  /// batch.
   [[nodiscard]] std::int64_t real() const noexcept;
 
-  /// Where the global batch starts: its epoch, the samples consumed in it before this batch, its step.
+  /// The start of the global batch: its epoch, the samples of that epoch consumed before it, its step.
   [[nodiscard]] Position start() const;
   /// Slots of the global batch, over all ranks, padding included.
   [[nodiscard]] std::int64_t global_size() const;
@@ -110,25 +109,25 @@ class Batch {
   /// sum `real()` over ranks instead.
   [[nodiscard]] std::int64_t global_real() const;
 
-  /// The sample in each slot, in canonical order: [size]. Of a Mixture, numbered as `join` does; see
+  /// The sample in each slot, in canonical order: [size]. Ids of a Mixture are numbered as by `join`; see
   /// Loader::first_id.
   [[nodiscard]] std::span<const SampleId> ids() const& noexcept;
-  /// What each slot holds: [size]. The mask of a loss: only SlotKind::sample is to be trained on.
+  /// The kind of each slot: [size]. A mask for the loss: train only on SlotKind::sample.
   [[nodiscard]] std::span<const SlotKind> kinds() const& noexcept;
-  /// The epoch of each slot: [size]. All the same but where Tail::carry crosses into the next epoch,
-  /// and of a Mixture, whose datasets have their own.
+  /// The epoch of each slot: [size]. They differ only where Tail::carry crosses into the next epoch, and in a
+  /// Mixture, where each dataset has its own.
   [[nodiscard]] std::span<const std::int64_t> epochs() const& noexcept;
-  /// The dataset of each slot: [size]. All 0 but of a Mixture.
+  /// The dataset of each slot: [size]. All 0 without a Mixture.
   [[nodiscard]] std::span<const std::int32_t> datasets() const& noexcept;
-  /// Which slot of the global batch each of these is, ascending: [size]. Under Split::by_sample, consecutive.
+  /// The slot of the global batch of each of them, ascending: [size]. Consecutive under Split::by_sample.
   [[nodiscard]] std::span<const std::int64_t> slots() const& noexcept;
 
   [[nodiscard]] std::span<const Field> fields() const& noexcept;
-  /// Field number `f`, or the field called `name`. Throws Error{out_of_range} unless 0 <= f <
-  /// fields().size(), Error{not_found} for a name that is not there, naming those that are.
+  /// Field number `f`, or the field called `name`. Throws Error{out_of_range} for a number, Error{not_found}
+  /// for a name that does not exist, naming those that do.
   [[nodiscard]] Tensor tensor(std::size_t f) const&;
   [[nodiscard]] Tensor tensor(std::string_view name) const&;
-  /// Sample i's bytes of field f. Throws Error{out_of_range} for a field or sample that there is not.
+  /// The bytes of field f of sample i. Throws Error{out_of_range} for an invalid field or sample.
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const&;
 
   void ids() const&& = delete;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Blobs of anything that cereal can serialise. Next: checkpoint.hpp.
+// Blobs of any type that cereal can serialise. Next: checkpoint.hpp.
 
 #include <algorithm>
 #include <bit>
@@ -21,8 +21,8 @@
 
 namespace rota {
 
-/// `value` as bytes for `Snapshot::blob`, little-endian on any machine. Include cereal's header for its
-/// parts' types.
+/// `value` as bytes for `Snapshot::blob`, little-endian on any machine. Include cereal's headers for the
+/// types in it.
 template <typename T>
 std::string to_blob(const T& value) {
   std::ostringstream stream(std::ios::binary);
@@ -33,8 +33,8 @@ std::string to_blob(const T& value) {
 
 namespace internal {
 
-/// Reads what cereal::PortableBinaryOutputArchive writes in little-endian order, and believes no length: a
-/// container has no more elements than bytes are left. *One thread.*
+/// Reads the little-endian output of cereal::PortableBinaryOutputArchive. It trusts no length: a container
+/// cannot have more elements than bytes are left. *One thread.*
 class BlobArchive : public cereal::InputArchive<BlobArchive, cereal::AllowEmptyClassElision> {
  public:
   explicit BlobArchive(std::string_view bytes) : InputArchive(this), rest_(bytes) {
@@ -97,9 +97,9 @@ void CEREAL_LOAD_FUNCTION_NAME(BlobArchive& archive, cereal::BinaryData<T>& data
 
 }  // namespace internal
 
-/// The value behind bytes made by `to_blob` of the same T. Throws Error{corrupt} where they are not, whatever
-/// cereal throws then, and takes no more memory than a multiple of `bytes`, which is the size of the largest
-/// element. So a container of elements that take no byte at all cannot be read.
+/// The value of bytes that `to_blob` made of the same T. Throws Error{corrupt} for other bytes, whatever
+/// cereal throws. Memory is bounded by the size of `bytes` times the size of the largest element. So a
+/// container of elements without bytes cannot be read.
 template <typename T>
 T from_blob(std::string_view bytes) {
   try {
@@ -110,7 +110,7 @@ T from_blob(std::string_view bytes) {
     return value;
   } catch (const Error&) {
     throw;
-  } catch (const std::bad_alloc&) {  // which says nothing of the bytes
+  } catch (const std::bad_alloc&) {  // not the fault of the bytes
     throw;
   } catch (const std::exception& error) {
     throw Error(ErrorCode::corrupt, std::string("decode a blob: ") + error.what());
@@ -119,7 +119,7 @@ T from_blob(std::string_view bytes) {
 
 }  // namespace rota
 
-// Which output archive belongs to it, for types that are saved as another; and classes behind pointers.
+// Its output archive, for types that are saved as another type, and for classes behind pointers.
 template <>
 struct cereal::traits::detail::get_output_from_input<rota::internal::BlobArchive> {
   using type = cereal::PortableBinaryOutputArchive;  // NOLINT(readability-identifier-naming): cereal's name

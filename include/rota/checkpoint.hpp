@@ -1,7 +1,7 @@
 #pragma once
 
-// A checkpoint that is open: distributed tensors and blobs in one HDF5 file, verified, read at any world
-// size. Next: verify.hpp.
+// An open checkpoint: tensors and blobs of one HDF5 file, verified, readable at any world size. Next:
+// verify.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +31,7 @@ struct TensorInfo {
 /// What a checkpoint says of one blob.
 struct BlobInfo {
   std::string name;
-  int rank = -1;  ///< its owner; -1 where it belongs to the whole job
+  int rank = -1;  ///< its owner; -1: the whole job
   std::int64_t bytes = 0;
 };
 
@@ -39,7 +39,7 @@ struct BlobInfo {
 struct CheckpointInfo {
   std::filesystem::path path;
   std::int64_t serial = 0;   ///< number of the file in its directory; higher is newer
-  std::int64_t parent = -1;  ///< serial of the checkpoint its run was restored from or saved before; -1: none
+  std::int64_t parent = -1;  ///< serial of the checkpoint restored or saved before it in its run; -1: none
   std::int64_t step = 0;     ///< as given to save
   std::int64_t format_version = 0;
   int world_size = 0;  ///< ranks that saved it
@@ -47,9 +47,9 @@ struct CheckpointInfo {
   std::int64_t bytes = 0;
 };
 
-/// An open checkpoint, every byte of which was verified. Reading is not collective: each rank reads what it
-/// wants, at any world size, any number of times. *Any thread.* Move-only; one that was moved from throws
-/// Error{invalid_argument} from every method.
+/// An open checkpoint. Every byte was verified. Reads are not collective: each rank reads what it wants, at
+/// any world size, any number of times. *Any thread.* Move-only; after a move every method throws
+/// Error{invalid_argument}.
 class Checkpoint {
  public:
   ~Checkpoint();
@@ -60,16 +60,16 @@ class Checkpoint {
   [[nodiscard]] std::span<const TensorInfo> tensors() const;
   [[nodiscard]] std::span<const BlobInfo> blobs() const;
 
-  /// Throws Error{not_found} naming those that are there.
+  /// Throws Error{not_found} naming the tensors of the file.
   [[nodiscard]] const TensorInfo& tensor(std::string_view name) const;
   [[nodiscard]] bool has_tensor(std::string_view name) const;
   [[nodiscard]] bool has_blob(std::string_view name) const;
 
-  /// Rows [first, first + count) of tensor `name` into `out`, which must have exactly their size.
+  /// Reads rows [first, first + count) of tensor `name` into `out`, which must have exactly their size.
   /// Throws Error{not_found}, Error{out_of_range}, Error{invalid_argument} for a wrong size, Error{io}.
   void read(std::string_view name, RowRange rows, std::span<std::byte> out) const;
-  /// The same as elements of T. Throws Error{mismatch} where that is not the tensor's type; std::uint16_t is
-  /// taken for the bits of float16 and bfloat16, too.
+  /// The same as elements of T. Throws Error{mismatch} for another type. std::uint16_t also takes the bits of
+  /// float16 and bfloat16.
   template <typename T>
   [[nodiscard]] std::vector<T> read(std::string_view name, RowRange rows) const;
   /// All rows.
@@ -80,9 +80,9 @@ class Checkpoint {
 
   /// The blob `name` of the job. Throws Error{not_found}.
   [[nodiscard]] std::string blob(std::string_view name) const;
-  /// The blob `name` that this rank saved, where `world.size` is `info().world_size`; nothing otherwise.
+  /// The blob `name` of this rank, if `world.size` is `info().world_size`.
   [[nodiscard]] std::optional<std::string> rank_blob(std::string_view name, const World& world) const;
-  /// The same of worker `worker`, where this rank had `workers` workers then, too.
+  /// The same of worker `worker`, if this rank also had `workers` workers then.
   [[nodiscard]] std::optional<std::string> worker_blob(std::string_view name, int worker, int workers,
                                                        const World& world) const;
   /// Rank and worker blobs that are lost when restoring with this world size and number of workers.
@@ -99,8 +99,9 @@ class Checkpoint {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Opens and verifies one file alone, without MPI. Throws Error{not_found}, Error{io}, Error{corrupt} saying
-/// what is damaged, or what it is that is no regular file, Error{unsupported} for a newer format version.
+/// Opens and verifies one file, without MPI or other ranks. Throws Error{not_found}, Error{io},
+/// Error{corrupt} saying what is damaged (or that it is no regular file), Error{unsupported} for a newer
+/// format version.
 Checkpoint open_checkpoint(const std::filesystem::path& file);
 
 // ---- templates ----

@@ -1,6 +1,6 @@
 #pragma once
 
-// Element types of tensors, as they lie in memory and in files. Next: source.hpp.
+// Element types of tensors, in memory and in files. Next: source.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,14 +30,14 @@ enum class DType : std::uint8_t {
 /// Bytes of one element: 1, 2, 4 or 8; 0 for a value that is no type.
 std::size_t size_of(DType dtype) noexcept;
 
-/// The name as written in the enumeration, "int64" and so on, or "unknown" for a value that is no type; and
-/// back. `parse_dtype` throws Error{invalid_argument} for an unknown name.
+/// The name as in the enumeration, such as "int64"; "unknown" for a value that is no type. `parse_dtype` does
+/// the reverse, and throws Error{invalid_argument} for an unknown name.
 std::string_view to_string(DType dtype) noexcept;
 DType parse_dtype(std::string_view text);
 
-/// Copies elements of type float16, bfloat16 or float32, in memory aligned or not, to floats. Exact:
-/// subnormals, infinities and the bits of a NaN are kept. Any thread. Throws Error{mismatch} for another
-/// type, Error{invalid_argument} where `to` has not as many elements as `from`.
+/// Converts float16, bfloat16 or float32 elements to floats; `from` need not be aligned. Exact: subnormals,
+/// infinities and the bits of a NaN stay. Any thread. Throws Error{mismatch} for another type,
+/// Error{invalid_argument} where `from` and `to` differ in size.
 void to_floats(DType dtype, std::span<const std::byte> from, std::span<float> to);
 
 namespace internal {
@@ -82,11 +82,11 @@ constexpr bool is_viewable_as(DType dtype) {
   return std::is_same_v<std::remove_cv_t<T>, std::byte> || is_viewable(dtype, kDTypeOf<T>);
 }
 
-/// Throws Error{mismatch}: elements of type `dtype` were asked for as `wanted`, by what was `tried`.
+/// Throws Error{mismatch}: `tried` asked for elements of type `dtype` as `wanted`.
 [[noreturn]] void refuse_type(std::string_view tried, DType dtype, DType wanted);
 /// The same where the field called `name` was to be viewed.
 [[noreturn]] void refuse_view(std::string_view name, DType dtype, DType wanted);
-/// Throws Error{out_of_range}: there is no field number `f` among `fields`.
+/// Throws Error{out_of_range}: field `f` of `fields` fields.
 [[noreturn]] void refuse_field(std::size_t f, std::size_t fields);
 
 }  // namespace internal

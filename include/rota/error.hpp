@@ -11,15 +11,15 @@ namespace rota {
 /// What kind of failure an Error reports. Programs may branch on it; people read the message.
 enum class ErrorCode {
   invalid_argument,  ///< an option or argument that can never work
-  not_found,         ///< a file, directory, dataset or name that is not there
+  not_found,         ///< a file, directory, dataset or name that does not exist
   io,                ///< the operating system refused or failed an operation
-  corrupt,           ///< bytes that are not what their checksum, header or index says
+  corrupt,           ///< bytes that disagree with their checksum, header or index
   out_of_range,      ///< an id, row or position past the end
-  mismatch,          ///< another dataset, seed, split, order or element type than the one at hand
+  mismatch,          ///< a different dataset, seed, split, order or element type
   unsupported,       ///< a valid file or request that this version cannot serve
-  busy,              ///< somebody else holds the lock
+  busy,              ///< in use: the lock of a directory, or the one StopSignal
   timeout,           ///< a rank did not arrive within the deadline
-  callback,          ///< code of the user's own (a transform, a source, a state) threw
+  callback,          ///< the user's code (a transform, a source, a state) threw or answered wrongly
 };
 
 /// The name of `code` as written in the enumeration, for logs.

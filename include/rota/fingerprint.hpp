@@ -10,7 +10,7 @@
 
 namespace rota {
 
-/// A digest of what makes a dataset: names, sizes, shapes; never times or absolute paths.
+/// A digest of a dataset's names, sizes and shapes, never of times or absolute paths.
 struct Fingerprint {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -20,8 +20,8 @@ struct Fingerprint {
 /// 32 lower-case hexadecimal digits.
 std::string to_string(const Fingerprint& fingerprint);
 
-/// Builds a Fingerprint from parts, in order; each part is length-prefixed, so "ab","c" differs from
-/// "a","bc". XXH3-128. One thread.
+/// Builds a Fingerprint from parts, in order, by XXH3-128. Parts are length-prefixed: "ab","c" differs from
+/// "a","bc". *One thread.*
 class FingerprintBuilder {
  public:
   FingerprintBuilder();

@@ -1,7 +1,6 @@
 #pragma once
 
-// What a loader is told: datasets and their weights, what to do about bad samples, all of its options; and
-// what it tells of itself. Next: batch.hpp.
+// The options of a loader: mixtures, bad samples and all others; and its statistics. Next: batch.hpp.
 
 #include <chrono>
 #include <cstdint>
@@ -22,109 +21,107 @@ namespace rota {
 /// One dataset of a mixture.
 struct WeightedSource {
   std::shared_ptr<const Source> source = nullptr;
-  double weight = 1;  ///< of its samples among those of all; 0: none of them
+  double weight = 1;  ///< its share of the samples, relative to the other weights; 0: none
 };
 
 /// Datasets with the same fields that take turns by weight.
 ///
-/// Each goes through epochs of its own, cut into LoaderOptions::shards shards of its own. Which of them has a
-/// turn depends on nothing but the weights: of n samples since they were set, dataset d has had n w_d /
-/// (w_0 + ... + w_last), give or take less than one, where w are quantised weights. The order in a batch is
-/// (dataset, epoch, shard, position). Under Tail::pad, samples that would come next fill up the last one.
+/// Each has epochs of its own, and LoaderOptions::shards shards of its own. Which dataset has a turn depends
+/// only on the weights, which are quantised to w. Of n samples since they were set, dataset d has n w_d /
+/// (w_0 + ... + w_last), within one sample. The order in a batch is (dataset, epoch, shard, position). Under
+/// Tail::pad, the samples that would come next fill up the last batch.
 struct Mixture {
   std::vector<WeightedSource> datasets = {};
   MixtureEnd end = MixtureEnd::first_exhausted;
-  std::int64_t steps = 0;  ///< of the run, where it ends by them
+  std::int64_t steps = 0;  ///< of the run, under MixtureEnd::steps
 
-  /// Throws Error{invalid_argument} for a dataset that is null or empty, unless there are 1 to 4,096 with
-  /// weights of a finite sum, none below 0 and one above, for `steps` without MixtureEnd::steps or the other
-  /// way round, and for an `end` that there is not.
+  /// Throws Error{invalid_argument} for a null or empty dataset, an invalid `end`, and unless
+  /// - there are 1 to 4,096 datasets,
+  /// - weights are 0 or more, at least one above, with a finite sum,
+  /// - `steps` is set under MixtureEnd::steps, and only then.
   void validate() const;
 };
 
 /// What a loader does with a bad sample.
 enum class OnBadSample {
   fail,  ///< `next()` throws
-  skip,  ///< its place in the batch stays, marked SlotKind::skipped
+  skip,  ///< its slot stays, marked SlotKind::skipped
 };
 
-/// What a loader does about samples that cannot be used. *Bad* is a sample of which Source::rows or read
-/// throws Error{corrupt}, or for which the transform throws anything but Error{io} and std::bad_alloc. Every
-/// other error leaves `next()`, whatever the policy; Error{io} of the source once it was tried again.
+/// What a loader does about bad samples. A sample is *bad* where Source::rows or read throws Error{corrupt}
+/// for it, or where the transform throws anything but Error{io} and std::bad_alloc. All other errors leave
+/// `next()` under any policy; Error{io} of the source does so after retries.
 struct BadSamples {
-  /// The same on all ranks. A skipped sample counts as consumed. Its bytes are 0; its ragged fields have as
-  /// many rows as the source said, or none where that could not be found out. One that only pads a batch
-  /// stays marked as padding, and is neither counted nor listed.
+  /// The same on all ranks. A skipped sample counts as consumed. Its bytes are 0. Its ragged fields have as
+  /// many rows as the source said, or none if that failed. A bad sample of padding stays padding: neither
+  /// counted nor listed.
   OnBadSample policy = OnBadSample::fail;
-  /// Of OnBadSample::skip: once more than so many are skipped in the whole run, `next()` throws
-  /// Error{corrupt}. Ranks that make their loaders together (Loader(comm, ...)) count together: all throw at
-  /// the same step, the one after. Otherwise each process counts what it skips itself. Not below 0.
+  /// Under OnBadSample::skip: `next()` throws Error{corrupt} once the whole run has skipped more. Ranks that
+  /// made their loaders together count together: all throw at the same step, the one after. Otherwise each
+  /// process counts alone. Not below 0.
   std::int64_t max_skipped = 1000;
-  /// How long `next()` waits for another rank that counts with this one. When it is over, it throws
-  /// Error{timeout} that names the missing ranks. It must exceed the longest time between two steps of any
-  /// rank; 0: wait for ever.
+  /// How long `next()` waits for a rank that counts with this one. Then it throws Error{timeout} naming the
+  /// missing ranks. It must exceed the longest time between two steps of any rank. 0: wait for ever.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
-  /// A read of the source that throws Error{io} is done again, sample by sample, up to so many times; 0 to
-  /// 100.
+  /// How often a read that throws Error{io} is tried again, sample by sample; 0 to 100.
   int io_retries = 2;
-  /// Before the first of them, and before each further one twice as long, at most 1,024 times as long; up to
-  /// a day. Cut short where the batch is not wanted any more.
+  /// The wait before the first retry, up to a day. It doubles for each further one, up to 1,024 times as
+  /// long. Cut short if the batch is dropped.
   std::chrono::milliseconds retry_wait{10};
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
 };
 
-/// A sample that was passed over.
+/// A skipped sample.
 struct SkippedSample {
   std::int64_t epoch = 0;
   SampleId id = {};
   std::string where = {};  ///< as Source::where says
-  std::string error = {};  ///< what failed (size, read or transform), and how; at most 1,000 bytes of it
+  std::string error = {};  ///< what failed (size, read or transform), and how; at most 1,000 bytes
   friend bool operator==(const SkippedSample&, const SkippedSample&) = default;
 };
 
-/// What was passed over in batches that were handed out; what is only read ahead does not count.
+/// The skipped samples of batches that `next()` returned; batches that were read ahead do not count.
 struct SkippedSamples {
-  /// In the whole run, by all ranks that count together, before all checkpoints on the way as well. What
-  /// other ranks skipped in the last step is known after the next.
+  /// In the whole run, restarts included, by all ranks that count together. Other ranks' last step is known
+  /// one step later.
   std::int64_t count = 0;
   /// By this rank, since the loader was made or restored.
   std::int64_t by_this_rank = 0;
-  /// In order of delivery: this rank's part of what a restored checkpoint lists, then what it skipped itself,
-  /// until the list has 1,000 entries. The lists of all ranks together are that of the run.
+  /// In order of delivery: this rank's part of a restored list, then its own, up to 1,000 entries. The lists
+  /// of all ranks together are the run's.
   std::vector<SkippedSample> samples = {};
 };
 
 /// No last epoch.
 inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
-/// What a loader is to do. The dataset, `shards`, `interleave`, `shuffle`, `seed` and `block` define the
-/// order, and must be the same on resume; all else is free to change then, the world included.
+/// The options of a Loader. The dataset, `shards`, `interleave`, `shuffle`, `seed` and `block` define the
+/// order: they must be the same on resume. All others may change, and so may the world.
 struct LoaderOptions {
   std::int64_t global_batch_size = 32;  ///< B: samples per step over all ranks together; 1 to 2^31 - 1
-  /// L: logical shards. It does not limit ranks or workers. More of them mix better under Shuffle::none and
-  /// within, fewer read more in sequence. Fixed for a run. 1 to 2^24, those of all datasets of a mixture
-  /// together.
+  /// L: logical shards. It limits neither ranks nor workers. More of them mix better under Shuffle::none and
+  /// within; fewer read more in sequence. Fixed for a run. 1 to 2^24, summed over the datasets of a mixture.
   std::int64_t shards = 256;
-  std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0 = all
+  std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0: all
   Shuffle shuffle = Shuffle::global;
   std::uint64_t seed = 0;
   BlockShape block = {};  ///< of Shuffle::block
   Tail tail = Tail::partial;
-  /// Which rank reads what of a batch. Under by_shard, shard s goes to rank s % R, and ranks without a shard
-  /// in a batch have none of its samples; have several shards for each rank.
+  /// Which rank reads which slots of a batch. Under by_shard, shard s goes to rank s % R. A rank without a
+  /// shard in a batch has none of its samples: use several shards for each rank.
   Split rank_split = Split::by_sample;
-  /// The same for the workers of a rank, whose parts of its batch are then side by side (by_sample), or dealt
-  /// out in turn (interleaved), each sample a read of its own. Under by_shard, shard s goes to worker s % W,
-  /// or to s / R % W where ranks are split by shard, too.
+  /// The same for the workers of a rank. Under by_sample their parts lie side by side in the batch. Under
+  /// interleaved slots go to workers in turn, and each sample is a read of its own. Under by_shard, shard s
+  /// goes to worker s % W, or to s / R % W where ranks are also split by shard.
   Split worker_split = Split::by_sample;
   std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
-  int workers = 1;  ///< reading threads of this rank, up to 4,096; 0 = the caller's own, inside next()
+  int workers = 1;          ///< reading threads of this rank, up to 4,096; 0: the caller's, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
-  /// And this many bytes, or one batch if it is larger. The memory of all tensors, without batches that the
-  /// caller keeps, stays under 5/4 of it and of five batches. A batch whose size a transform or `collate`
-  /// decides counts as the largest before it until it is made; while it is made, it is in memory twice.
+  /// And this many bytes, or one batch if that is larger. All tensors stay under 5/4 of it and of five
+  /// batches, without batches that the caller keeps. If a transform or `collate` decides a batch's size, the
+  /// batch counts as the largest before it until it is made. While it is made, it is in memory twice.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
   Transform transform = {};  ///< of every sample
   Collate collate = {};      ///< of every batch of this rank, after the transform
@@ -135,22 +132,22 @@ struct LoaderOptions {
   void validate() const;
 };
 
-/// What one worker thread has done.
+/// Statistics of a worker thread.
 struct WorkerStats {
   std::int64_t samples = 0;
   std::int64_t bytes = 0;
   double read_seconds = 0;  ///< in Source::read and the transform
 };
 
-/// What a loader has done since it was made.
+/// Statistics of a loader since it was made.
 struct LoaderStats {
-  std::int64_t batches = 0;        ///< handed out
+  std::int64_t batches = 0;        ///< returned by next()
   std::int64_t samples = 0;        ///< slots in them
   std::int64_t skipped = 0;        ///< those of SlotKind::skipped
   std::int64_t bytes = 0;          ///< of their tensors
-  double wait_seconds = 0;         ///< in which next() had to wait for data
-  std::int64_t ready_batches = 0;  ///< complete and waiting to be handed out, now
-  std::int64_t retries = 0;        ///< reads that were done again after an I/O error
+  double wait_seconds = 0;         ///< that next() waited for data
+  std::int64_t ready_batches = 0;  ///< complete, waiting for next(), now
+  std::int64_t retries = 0;        ///< reads that were tried again after an I/O error
   Fetched fetched = {};  ///< by this rank into memory that its node shares (CatalogOptions::share_files)
   std::vector<WorkerStats> workers = {};
 };

@@ -1,7 +1,7 @@
 #pragma once
 
-// MPI for rota: a communicator of its own, collective errors, a guard for programs and an orderly stop.
-// The library calls MPI only through these, on the caller's thread. Next: catalog.hpp.
+// MPI for rota: its own communicator, collective errors, a session for programs, and an orderly stop. The
+// library calls MPI only through these, on the caller's thread. Next: catalog.hpp.
 
 #include <mpi.h>
 
@@ -20,12 +20,13 @@
 
 namespace rota::mpi {
 
-/// The caller's place in `comm`. Throws Error{invalid_argument} before MPI_Init.
+/// The caller's rank in `comm`. Throws Error{invalid_argument} before MPI_Init.
 World world(MPI_Comm comm);
 
-/// A duplicate of the caller's communicator, with errors returned instead of fatal, freed on destruction
-/// (before MPI_Finalize). A default-made one is a world of one process that needs no MPI at all. Move-only;
-/// one thread. Functions that take one are **collective** over it: all its ranks call them together.
+/// A duplicate of the caller's communicator. MPI errors are returned on it, not fatal. Freed on destruction,
+/// which must come before MPI_Finalize. A default-made one is a world of one process, and needs no MPI.
+/// Move-only; one thread. Functions that take a Communicator are **collective** over it: all its ranks call
+/// them together.
 class Communicator {
  public:
   Communicator() noexcept = default;
@@ -35,16 +36,16 @@ class Communicator {
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
 
-  /// Which slice of the data belongs to this process: number rank() of size(), unless `data_parallel` made
-  /// the communicator.
+  /// The slice of the data that this process reads: rank() of size(), unless `data_parallel` made the
+  /// communicator.
   [[nodiscard]] World world() const noexcept { return world_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   /// MPI_COMM_NULL for a world of one that needs no MPI.
   [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
-  /// **Collective.** Another one of the same ranks, with the same world().
+  /// A duplicate of the same ranks, with the same world(). **Collective.**
   [[nodiscard]] Communicator duplicate() const;
-  /// Forgets the communicator without freeing it: operations that will never end are under way on it.
+  /// Leaks the communicator: operations that will never end are under way on it.
   void abandon() noexcept { comm_ = MPI_COMM_NULL; }
 
  private:
@@ -58,43 +59,42 @@ class Communicator {
 /// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
 void check(int code, std::string_view call);
 
-/// **Collective.** Ends a phase: returns if no rank has an `error`, else throws on every rank the same Error,
-/// the one of the lowest failing rank, its message headed by "rank r: ".
+/// Ends a phase. **Collective.** Returns if no rank has an `error`. Otherwise every rank throws the error of
+/// the lowest failing rank, with "rank r: " before its message.
 void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error);
 
-/// **Collective.** Runs `work` on every rank, then agrees: what one rank throws, all throw.
+/// Runs `work` on every rank, then agrees: what one rank throws, all throw. **Collective.**
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work);
 
-/// **Collective.** Rank 0's `value` on every rank.
+/// Returns rank 0's `value` on every rank. **Collective.**
 std::string broadcast(const Communicator& comm, std::string value);
 void broadcast(const Communicator& comm, std::span<std::byte> value);
 
-/// **Collective.** Element-wise sum, minimum or maximum over ranks, in place.
+/// Element-wise sum, minimum or maximum over ranks, in place. **Collective.**
 void sum(const Communicator& comm, std::span<double> values);
 void sum(const Communicator& comm, std::span<std::int64_t> values);
 void min(const Communicator& comm, std::span<std::int64_t> values);
 void max(const Communicator& comm, std::span<std::int64_t> values);
 
-/// **Collective.** Every rank's `value`, in order of rank, on every rank.
+/// Every rank's `value`, in order of rank, on every rank. **Collective.**
 std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
 
-/// **Collective.** A duplicate of `comm` for tensor, pipeline or context parallel training: processes that
-/// say the same data-parallel `rank` are replicas, and get the same slice of the data. Its `world()` is that
-/// rank, the number of different ones, and this process's number among its replicas, in the order of `comm`.
-/// Under the usual numbering with tensor parallel ranks innermost and pipeline stages outermost, `rank` is
-/// comm.rank() / tensor % data. Throws Error{invalid_argument} on all ranks unless each of 0 to some highest
-/// is said, and all equally often.
+/// A duplicate of `comm` for tensor, pipeline or context parallel training. **Collective.** Processes that
+/// pass the same data-parallel `rank` are replicas, and read the same slice. The result's `world()` has that
+/// rank, the number of different ranks, and the process's number among its replicas, in the order of `comm`.
+/// Example: with tensor parallel ranks innermost and pipeline stages outermost, `rank` is comm.rank() /
+/// tensor % data. Throws Error{invalid_argument} on all ranks unless 0 to some highest rank are passed, all
+/// equally often.
 Communicator data_parallel(const Communicator& comm, int rank);
 
-/// What MPI is asked for: calls from one thread, the main one, or from any.
+/// The thread level asked of MPI: calls from the main thread only, or from any.
 enum class ThreadLevel { funneled, multiple };
 
-/// Starts MPI and ends it, for programs that want no more of it than that. One per process, made first in
-/// `main`.
+/// Starts and ends MPI, for programs that need no more control. One per process, made first in `main`.
 class Session {
  public:
-  /// MPI_Init_thread with that level, unless MPI runs already (then it is left running at the end, too).
-  /// Throws Error{io} where MPI cannot start.
+  /// Calls MPI_Init_thread with `level`. If MPI runs already, it is neither started nor ended. Throws
+  /// Error{io} where MPI cannot start.
   Session(int& argc, char**& argv, ThreadLevel level = ThreadLevel::funneled);
   ~Session();
   Session(const Session&) = delete;
@@ -103,10 +103,10 @@ class Session {
   [[nodiscard]] const Communicator& comm() const noexcept { return comm_; }
   [[nodiscard]] World world() const noexcept { return comm_.world(); }
 
-  /// Runs `body` and returns its value, the program's exit code. An exception that leaves it is printed to
-  /// standard error, with the rank, and ends the whole job with a non-zero code. A failing rank waits up to a
-  /// second for the others: where all fail, the job ends in order with exit code 1, and what they have in
-  /// common is printed once; where it is alone, or a deadline was missed, MPI_Abort ends the job.
+  /// Runs `body` and returns its value, the exit code of the program. An exception that leaves it is printed
+  /// to standard error, with the rank, and ends the whole job with a non-zero code. The failing rank first
+  /// waits up to a second for the others. If all fail, the job ends in order with exit code 1, and a common
+  /// message is printed once. If it failed alone, or after a missed deadline, MPI_Abort ends the job.
   int run(const std::function<int()>& body);
 
  private:
@@ -115,19 +115,17 @@ class Session {
   Communicator guard_;  // for failures alone, so that nothing else can be waiting on it
 };
 
-/// Turns SIGTERM or SIGUSR1 on any rank into a decision that all ranks take at the same step.
-/// Handlers are set on construction and the former ones put back on destruction. One per process. *One
-/// thread.*
+/// Makes all ranks stop at the same step after SIGTERM or SIGUSR1 on any of them. The constructor installs
+/// handlers; the destructor puts the former ones back. One per process. *One thread.*
 class StopSignal {
  public:
-  /// `comm` must outlive it. Throws Error{busy} where this process has one already.
+  /// `comm` must outlive it. Throws Error{busy} where this process has a StopSignal already.
   explicit StopSignal(const Communicator& comm);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// **Collective**, one small reduction: true on all ranks from the first call by which any rank was
-  /// signalled.
+  /// True on all ranks once any rank was signalled. **Collective**: one small reduction.
   bool requested();
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// The loader's state in a checkpoint, or as a text: where embedding ends. Next: mpi.hpp.
+// The loader's state, in a checkpoint or as a text. Next: mpi.hpp.
 
 #include <string>
 #include <string_view>
@@ -10,38 +10,38 @@
 
 namespace rota {
 
-/// Adds the loader's state, as "loader/<name>/...": its cursors, int64 [L, 2] (epoch, position), of which
-/// this rank writes its share of the rows, and all else as a blob of JSON; src/resume/STATE.md describes it.
-/// Throws Error{invalid_argument} where the snapshot has a loader of this name, whatever its kind. Of
-/// replicas, which share a place, number 0 writes: the save throws Error{invalid_argument} where two say that
-/// they are.
+/// Adds the loader's state, as "loader/<name>/...": its cursors, int64 [L, 2] (epoch, position), and a JSON
+/// blob with all else (src/resume/STATE.md). Each rank writes its share of the rows. Of replicas, number 0
+/// writes. Throws Error{invalid_argument} where the snapshot has a loader of this name, of any kind. The save
+/// throws it where two replicas are number 0.
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "main");
 
-/// Puts the loader where the checkpoint's was. Not collective; every rank calls it.
-/// Throws Error{mismatch}, with both values, for another dataset, L, G, seed, shuffle, block shape, order
-/// version or number of mixed datasets, or for a StreamLoader of that name, Error{corrupt} where cursors and
-/// state disagree, Error{unsupported} for a state of a newer version, Error{not_found} where there is no such
-/// loader in it. What is refused leaves the loader as it was, with all that it has read ahead.
+/// Moves the loader to where the checkpoint's loader was. Not collective, but every rank calls it. What is
+/// refused leaves the loader as it was, with all that it has read ahead. Throws
+/// - Error{mismatch}, with both values: another dataset, L, G, seed, shuffle, block shape, order version or
+///   number of mixed datasets; or a StreamLoader of that name
+/// - Error{corrupt}: cursors and state disagree
+/// - Error{unsupported}: a state of a newer version
+/// - Error{not_found}: no loader of that name
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
 
-/// The loader's state as a text (JSON), for programs that keep it elsewhere: where it is, and what defines
-/// the order. Some 500 bytes, whatever the samples and shards are, and up to 40 more for each dataset of a
-/// mixture. The same on all ranks after the same step. Not collective.
+/// The loader's state as JSON text, for programs that keep it elsewhere: where it is, and what defines the
+/// order. Some 500 bytes for any number of samples and shards, plus up to 40 for each dataset of a mixture.
+/// The same on all ranks after the same step. Not collective.
 ///
-/// It has the number of samples that were skipped, as all ranks know it: without those of the last step; and
-/// where ranks do not count together (see BadSamples), without those since the loader was made or restored.
-/// Not in it is their list: see Loader::skipped.
+/// It has the number of skipped samples that all ranks know: without those of the last step. Where ranks do
+/// not count together (see BadSamples), it is the number that was restored. The list is not in it: see
+/// Loader::skipped.
 std::string state(const Loader& loader);
 
-/// Puts the loader where `state` says, in any world. Not collective; every rank calls it with the same text.
-/// Throws as the one above, and Error{corrupt} for a text that is no such state. What is refused leaves the
-/// loader as it was. Another order of keys does no harm; any other change is
-/// refused, by a digest in the text. The list of skipped samples is empty
-/// afterwards.
+/// Moves the loader to where `state` says, in any world. Not collective, but every rank calls it with the
+/// same text. The list of skipped samples is empty afterwards. What is refused leaves the loader as it was.
+/// Throws as the one above, and Error{corrupt} for any other text. A digest in the text finds changes;
+/// another order of keys is fine.
 void restore(Loader& loader, std::string_view state);
 
-/// What the checkpoint's loader, or StreamLoader, was: dataset, order, options and position, in one line for
-/// people. Throws Error{not_found}, Error{corrupt}, and Error{unsupported} for a state of a newer version.
+/// Describes the checkpoint's Loader or StreamLoader in one line for people: dataset, order, options and
+/// position. Throws Error{not_found}, Error{corrupt}, and Error{unsupported} for a state of a newer version.
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name = "main");
 
 }  // namespace rota

@@ -10,31 +10,31 @@
 #include "rota/loader.hpp"                // worker threads, read-ahead, next()
 #include "rota/loader_options.hpp"        // batch size, shuffle, epochs, bad samples, mixtures
 #include "rota/mpi.hpp"                   // communicators, the session, the stop signal
-#include "rota/open.hpp"                  // the formats there are
+#include "rota/open.hpp"                  // the file formats
 #include "rota/resume.hpp"                // the loader in a checkpoint
 #include "rota/transform.hpp"             // functions run on samples and on batches
 
 // Datasets.
 #include "rota/catalog.hpp"  // which files there are
-#include "rota/packing.hpp"  // documents as sequences of one length
+#include "rota/packing.hpp"  // documents packed into sequences of one length
 #include "rota/source.hpp"   // a source of your own; join, split
-#include "rota/windows.hpp"  // stretches of a time axis
-#include "rota/worker.hpp"   // what a worker's own source is told
+#include "rota/windows.hpp"  // windows of a time axis
+#include "rota/worker.hpp"   // facts for a worker's own source
 
 // What cannot be indexed.
-#include "rota/stream.hpp"         // shards that are read from their beginning on
-#include "rota/stream_loader.hpp"  // their loader; a source that there is only once
+#include "rota/stream.hpp"         // shards that are read in sequence
+#include "rota/stream_loader.hpp"  // their loader; a source that exists once (Dispatch)
 
 // Checkpoints.
 #include "rota/cereal.hpp"      // blobs of anything
 #include "rota/checkpoint.hpp"  // tensors and blobs in one file
-#include "rota/snapshot.hpp"    // what is to be saved
-#include "rota/trace.hpp"       // what a run says that it was handed
+#include "rota/snapshot.hpp"    // what a save writes
+#include "rota/trace.hpp"       // records of what each rank was given
 #include "rota/verify.hpp"      // all the damage of a checkpoint
 
 // Values.
 #include "rota/dtype.hpp"        // element types
-#include "rota/error.hpp"        // what goes wrong
-#include "rota/fingerprint.hpp"  // what a dataset is
-#include "rota/types.hpp"        // samples, shards, positions, and what options are made of
-#include "rota/world.hpp"        // who takes part
+#include "rota/error.hpp"        // the one exception
+#include "rota/fingerprint.hpp"  // the identity of a dataset
+#include "rota/types.hpp"        // samples, shards, positions, enumerations of options
+#include "rota/world.hpp"        // this process's rank

@@ -1,7 +1,7 @@
 #pragma once
 
-// Data that cannot be indexed: logical shards that are read from their beginning on, and transforms that
-// live inside a shard's stream, so that all state belongs to a shard. Next: stream_loader.hpp.
+// Data without an index: logical shards that are read in sequence, and transforms inside a shard's stream. So
+// all state belongs to a shard. Next: stream_loader.hpp.
 
 #include <compare>
 #include <cstddef>
@@ -21,8 +21,7 @@
 
 namespace rota {
 
-/// Which sample of an epoch this is: made from record `input` of shard `shard`, as number `output` of the
-/// samples made from it (0 where it is the only one).
+/// A sample of an epoch: number `output` (from 0) of the samples made from record `input` of shard `shard`.
 struct StreamId {
   ShardId shard;
   std::int64_t input = 0;
@@ -31,8 +30,8 @@ struct StreamId {
   friend auto operator<=>(const StreamId&, const StreamId&) = default;
 };
 
-/// "shard:input:output", such as "3:1041:0", and back. `parse_stream_id` throws Error{invalid_argument} for
-/// any other text.
+/// "shard:input:output", such as "3:1041:0". `parse_stream_id` does the reverse, and throws
+/// Error{invalid_argument} for other text.
 std::string to_string(const StreamId& id);
 StreamId parse_stream_id(std::string_view text);
 
@@ -40,13 +39,13 @@ namespace internal {
 class SampleMemory;
 }
 
-/// One sample, and memory for it that is reused for the next: its own, or that of the batch it goes into. So
-/// it can be neither copied nor moved; keep samples behind pointers, and `copy` them where they are handed
-/// out. Throws Error{out_of_range} for a field that there is not. *One thread.*
+/// One sample, and its memory, which is reused for the next: its own, or a batch's. It cannot be copied or
+/// moved: keep samples behind pointers, and use `copy`. Throws Error{out_of_range} for an invalid field. *One
+/// thread.*
 class StreamSample {
  public:
-  /// Memory of its own for samples of these fields. A ragged field has no rows at first. Throws
-  /// Error{invalid_argument} for fields that no source can have, Error{io} where there is no memory.
+  /// A sample of these fields with memory of its own. Ragged fields have no rows. Throws
+  /// Error{invalid_argument} for fields that no source can have, Error{io} without memory.
   explicit StreamSample(std::span<const Field> fields);
   StreamSample(const StreamSample&) = delete;
   StreamSample& operator=(const StreamSample&) = delete;
@@ -74,11 +73,10 @@ class StreamSample {
   /// Bytes of all fields.
   [[nodiscard]] std::size_t total_bytes() const noexcept;
 
-  /// Gives ragged field f so many rows, and returns its bytes, which are unspecified. Throws Error{callback}
-  /// for a number below 0 or beyond all memory.
+  /// Gives ragged field f `rows` rows, and returns its bytes, which are unspecified. Throws Error{callback}
+  /// for an impossible number.
   std::span<std::byte> resize(std::size_t f, std::int64_t rows);
-  /// Copies `bytes` into field f. Throws Error{callback} where they are not what it holds: whole rows where
-  /// it is ragged, else one.
+  /// Copies `bytes` into field f. Throws Error{callback} unless they are whole rows, one if it is fixed.
   void set(std::size_t f, std::span<const std::byte> bytes);
   /// Copies another sample of the same fields, its id included.
   void copy(const StreamSample& other);
@@ -106,11 +104,11 @@ class StreamSample {
   std::vector<FieldSlot> slots_;
 };
 
-/// A place in a shard's stream, between two samples: numbers that go into a tensor, and bytes that do not.
+/// A position between two samples of a shard's stream: numbers, which go into a tensor, and bytes, which do
+/// not.
 struct StreamCursor {
-  std::vector<std::int64_t> numbers = {};  ///< StreamSource::cursor_numbers() of them; none: the beginning
+  std::vector<std::int64_t> numbers = {};  ///< StreamSource::cursor_numbers() of them; none: the start
   std::string blob = {};
-  /// Whether this is the beginning of the shard.
   [[nodiscard]] bool is_start() const noexcept { return numbers.empty(); }
   friend bool operator==(const StreamCursor&, const StreamCursor&) = default;
 };
@@ -123,20 +121,18 @@ class ShardStream {
   ShardStream(const ShardStream&) = delete;
   ShardStream& operator=(const ShardStream&) = delete;
 
-  /// Reads the next sample into `out`, its id included: `input` is the number of its record in the shard,
-  /// another for each, and `output` 0; the loader sets the shard, and checks no id. False at the end of the
-  /// shard, and ever after. Blocks
-  /// on storage. Throws Error{io}, Error{corrupt}; the stream is then not used any more.
+  /// Reads the next sample into `out`, with an id: `input` is the unique number of its record in the shard,
+  /// `output` 0. The loader sets the shard, and checks no id. False at the end of the shard, and ever after.
+  /// Blocks on storage. Throws Error{io}, Error{corrupt}; the stream is then not used any more.
   virtual bool next(StreamSample& out) = 0;
 
-  /// Where the stream is: behind the sample that `next` yielded last. A stream opened there yields the very
-  /// samples that this one goes on with. `out` may hold anything; its memory is reused.
+  /// The position behind the last sample that `next` yielded. A stream opened there yields exactly the
+  /// samples that this one would. `out` may have any content; its memory is reused.
   virtual void cursor(StreamCursor& out) const = 0;
 };
 
-/// L logical shards, each of them a stream of samples that is the same whenever it is read. *Immutable*.
-///
-/// Your own overrides `fields`, `shards`, `cursor_numbers` and `open`.
+/// L logical shards, each a stream of samples that is the same at every reading. *Immutable.* Your own
+/// overrides `fields`, `shards`, `cursor_numbers` and `open`.
 class StreamSource {
  public:
   StreamSource() = default;
@@ -144,73 +140,72 @@ class StreamSource {
   StreamSource(const StreamSource&) = delete;
   StreamSource& operator=(const StreamSource&) = delete;
 
-  /// The fields of every sample, in declared order; the same for the life of the source.
+  /// The fields of every sample, in declared order. Constant.
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
 
-  /// L, fixed for a run: 1 to 2^24. Ranks own whole shards: with fewer than ranks x workers some have
-  /// nothing to do. What takes a source asks it once for fields, shards and cursor numbers, and throws
-  /// Error{callback} for those that cannot be.
+  /// L, fixed for a run: 1 to 2^24. Ranks own whole shards: with fewer than ranks x workers, some have
+  /// nothing to do. Whoever takes a source asks once for fields, shards and cursor numbers, and throws
+  /// Error{callback} for impossible ones.
   [[nodiscard]] virtual std::int64_t shards() const = 0;
 
-  /// How many numbers a cursor has; 1 to 65,536.
+  /// The number of numbers in a cursor; 1 to 65,536.
   [[nodiscard]] virtual std::int64_t cursor_numbers() const = 0;
 
-  /// Shard `shard` in `epoch`, from `cursor` on, one that a stream of this shard and epoch gave. Any thread.
-  /// Throws Error{io}, Error{corrupt} for a cursor that cannot be one of this shard.
+  /// Opens shard `shard` in `epoch` at `cursor`, which a stream of this shard and epoch gave. Any thread.
+  /// Throws Error{io}, Error{corrupt} for an impossible cursor.
   [[nodiscard]] virtual std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                           const StreamCursor& cursor) const = 0;
 
-  /// An instance for one worker of a StreamLoader alone, which may hold what threads must not share: a
-  /// connection, a decoder. Called by the worker itself before it reads, and again where its shards have
-  /// changed: after a restore, and where the epoch ends that was restored into another world. Null (the
-  /// default) where all of them share this one. Shards are then opened by the instance, and these streams
-  /// read, by that thread only, in which they and then the instance end; all else is asked of this one, which
-  /// outlives them. Any thread. What it throws reaches StreamLoader::next as a failed read does.
+  /// Makes an instance for one worker of a StreamLoader, for state that threads cannot share: a connection, a
+  /// decoder. Null (the default): all workers share this source. The worker's thread calls it before it
+  /// reads. It calls it again when its shards have changed: after a restore, and after an epoch that was
+  /// restored into another world. That thread alone then opens shards of the instance, reads them, and
+  /// destroys streams and instance. All other methods are called on this source, which outlives them. Any
+  /// thread. Its errors reach StreamLoader::next, as a failed read does.
   [[nodiscard]] virtual std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const;
 
-  /// About how many samples are left in `shard` behind `cursor`, by which shards are shared out to ranks;
-  /// nothing (the default) where that is not known; below 0 counts as 0. Any thread. Throws Error{io}.
+  /// About how many samples of `shard` are left behind `cursor`; empty (the default): unknown; below 0 counts
+  /// as 0. Shards are distributed to ranks by it. Any thread. Throws Error{io}.
   [[nodiscard]] virtual std::optional<std::int64_t> remaining(ShardId shard,
                                                               const StreamCursor& cursor) const;
 
-  /// What this dataset is, the same on all ranks: a checkpoint of another is refused. By default, a digest of
-  /// fields(), shards() and cursor_numbers(); a source that knows more (names, sizes) adds it.
+  /// The identity of this dataset, the same on all ranks. A checkpoint of another dataset is refused. The
+  /// default digests fields(), shards() and cursor_numbers(). Add what else you know (names, sizes).
   [[nodiscard]] virtual Fingerprint fingerprint() const;
 
-  /// The file, or other place, that holds `shard`, for error messages; may be empty. Any thread.
+  /// The file, or other origin, of `shard`, for error messages; may be empty. Any thread.
   [[nodiscard]] virtual std::string where(ShardId shard) const;
 };
 
-/// The samples of an indexed source, in order of their ids: shard s has those that the source's own
-/// `shard_lengths` give it, else an equal share. Input i is the shard's sample i; a cursor is that number.
+/// The samples of an indexed source, in order of their ids. Shard s has the samples that the source's
+/// `shard_lengths` give it, else an equal share. A cursor is one number: input i is the shard's sample i.
 /// Samples of up to 8 KiB are read a few at a time, in memory of 16 KiB a shard and 4 MiB in all. Shards take
-/// turns, so that of a source whose files are shared in memory (CatalogOptions::share_files) all are wanted
-/// at a time. Throws Error{invalid_argument} for no source and unless `shards` is 1 to 2^24, Error{callback}
-/// for a size, fields or shard lengths that cannot be.
+/// turns: of files in shared memory (CatalogOptions::share_files), all are needed at a time. Throws
+/// Error{invalid_argument} for a null source and unless `shards` is 1 to 2^24; Error{callback} for an
+/// impossible size, fields or shard lengths.
 std::shared_ptr<const StreamSource> as_stream(std::shared_ptr<const Source> source, std::int64_t shards);
 
 // ---- transforms ----
 //
-// Each is a StreamSource made of another, whose state goes into the cursor behind the other's. Their
-// functions are called from *any thread*, may be called again for a sample after a resume, and must then do
-// the same. `name` says what a function does and in which version: it is part of the fingerprint, so that a
-// checkpoint is refused where another function has taken its place. What they throw reaches
-// StreamLoader::next.
+// A transform is a StreamSource made of another. Its state goes into the cursor, behind the other's. Its
+// function is called on *any thread*. After a resume it may be called again for a sample, and must then do
+// the same. `name` says what it does, with a version. It goes into the fingerprint: a checkpoint of another
+// function is refused. Errors of the function reach StreamLoader::next.
 
 /// Whether a sample is kept.
 using KeepFunction = std::function<bool(std::int64_t epoch, const StreamSample& sample)>;
 
-/// The samples of `source` that `keep` keeps. Throws Error{invalid_argument} for no source or no function.
+/// The samples that `keep` keeps. Throws Error{invalid_argument} for a null source or an empty function.
 std::shared_ptr<const StreamSource> filter(std::shared_ptr<const StreamSource> source, KeepFunction keep,
                                            std::string name = {});
 
-/// Where a one-to-many function puts what it makes.
+/// The output of a one-to-many function.
 class StreamOutputs {
  public:
   explicit StreamOutputs(std::span<const Field> fields) : fields_(fields) {}
 
-  /// Another sample, to be filled. Its fixed fields are unspecified, its ragged
-  /// ones have no rows. Its id is set when the function has returned.
+  /// Adds a sample to fill. Its fixed fields are unspecified, its ragged ones have no rows. Its id is set
+  /// when the function has returned.
   StreamSample& add();
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
@@ -221,7 +216,7 @@ class StreamOutputs {
 
  private:
   std::span<const Field> fields_;
-  std::vector<std::unique_ptr<StreamSample>> samples_;  // more than size_, where there once were more
+  std::vector<std::unique_ptr<StreamSample>> samples_;  // size_ in use; the rest are reused
   std::int64_t size_ = 0;
 };
 
@@ -229,25 +224,25 @@ class StreamOutputs {
 using FlatMapFunction =
     std::function<void(std::int64_t epoch, const StreamSample& sample, StreamOutputs& outputs)>;
 
-/// How samples are made of samples.
+/// Options of `flat_map`.
 struct FlatMapOptions {
-  std::vector<Field> fields = {};  ///< of what is made, as a source's may be; none: those of the source
+  std::vector<Field> fields = {};  ///< of the new samples, with a source's limits; none: the source's
   std::string name = {};
-  /// Of one sample no more than so many may be made. Output k of what is itself output j of its input has the
-  /// number j x `most` + k, so that ids stay apart however often `flat_map` is applied.
+  /// The most samples made of one. Output k of a sample with `output` j gets the number j x `most` + k, so
+  /// ids stay unique when `flat_map` is applied again.
   std::int64_t most = std::int64_t{1} << 20;
 };
 
-/// What `make` makes of each sample of `source`, one after the other. Saved in the midst of a sample, its
-/// state holds that sample. Throws Error{invalid_argument} for no source, no function or `most` below 1; its
-/// streams throw Error{callback} for a sample of which more than `most` are made.
+/// The samples that `make` makes of each sample, one after the other. A save in the midst of a sample stores
+/// that sample. Throws Error{invalid_argument} for a null source, an empty function or `most` below 1. Its
+/// streams throw Error{callback} where one sample becomes more than `most`.
 std::shared_ptr<const StreamSource> flat_map(std::shared_ptr<const StreamSource> source, FlatMapFunction make,
                                              FlatMapOptions options = {});
 
-/// The samples of each shard of `source`, mixed by a buffer of `size` samples: it is filled, then one of it,
-/// drawn by a hash of (seed, epoch, shard, number of the draw), is handed out and replaced by the next. The
-/// first sample waits for `size` to be read. Its state holds the buffer. Throws Error{invalid_argument} for
-/// no source or a `size` below 1.
+/// The samples of each shard, mixed by a buffer of `size` samples. When the buffer is full, a hash of (seed,
+/// epoch, shard, number of the draw) draws one, and the next sample replaces it. So the first one waits for
+/// `size` reads. A save stores the buffer. Throws Error{invalid_argument} for a null source or a `size` below
+/// 1.
 std::shared_ptr<const StreamSource> shuffle_buffer(std::shared_ptr<const StreamSource> source,
                                                    std::int64_t size, std::uint64_t seed);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The loader of streams: ranks own whole shards, read ahead with worker threads, and agree on every step and
+// The loader of streams. Ranks own whole shards, read ahead with worker threads, and agree on each step and
 // on the end without stalling. Next: snapshot.hpp.
 
 #include <chrono>
@@ -30,52 +30,51 @@ class StreamState;
 struct StreamBatchMemory;
 }  // namespace internal
 
-/// A source that there is only once: a pipe, a socket, the cursor of a database. One rank reads it and hands
-/// its items out to all.
+/// A source that exists once: a pipe, a socket, a database cursor. Rank 0 reads it, and sends its items to
+/// all ranks.
 ///
-/// What is read by rank 0 alone. Item i of an epoch is number i / L of logical shard i mod L, and no more is
-/// to be known of a source to say who gets which: a step's batch is the next B items, in order of (shard,
-/// position), and the last one of an epoch is shorter. So all worlds have the same batches.
+/// Item i of an epoch is number i / L of logical shard i mod L. Each step's batch is the next B items, sorted
+/// by (shard, position); an epoch's last one is shorter. So batches are the same in all worlds.
 ///
-/// Rank 0 reads ahead with a thread of its own and pushes items to their ranks from inside
-/// `StreamLoader::next`, where all MPI is called (MPI_THREAD_FUNNELED will do). Of what ranks have not been
-/// handed yet there are `read_ahead_batches` batches at most, and the reading waits until one of these is. It
-/// begins with the first `next`, behind a restore.
+/// Rank 0 reads ahead in a thread of its own, from the first `next` on, so after a restore. It sends inside
+/// `StreamLoader::next`, which makes all MPI calls (MPI_THREAD_FUNNELED will do). At most
+/// `read_ahead_batches` batches are read and not yet delivered; then reading waits.
 ///
-/// What was read and not delivered is saved item by item, so that a source that cannot be opened at a cursor
-/// loses nothing where a program saves, ends in order, and goes on at another world size. Such a source goes
-/// on where it stands, and its `cursor` counts items, by which its `open` refuses another place; what it has
-/// read and not handed out is to be in the cursor's blob. A second epoch, or a run that was killed, needs one
-/// that can be opened again. So does going on after an error of the source or of a transform, and so does a
-/// save after one, which opens it behind what was read or throws. A save, and the loader's end, wait for the
-/// item that is being read; with `workers` = 0 none is but inside `next`, for a source that may be silent. By
-/// default all sources of the same fields have the same fingerprint: override that where they are to be told
-/// apart.
+/// **Sources that cannot be opened at a cursor.** A save stores each item that was read and not delivered. So
+/// nothing is lost if the program saves, ends in order, and resumes in any world. Such a source goes on where
+/// it stands. Its `cursor` counts items, and its `open` refuses any other number. Items that it has read and
+/// not yielded go into the cursor's blob. A second epoch, a killed run, and an error of the source or a
+/// transform need a source that can be opened again. After such an error a save opens it behind what was
+/// read, or throws.
+///
+/// A save, and the loader's end, wait for the item that is being read. With `workers` = 0 items are read only
+/// inside `next`: use it for a source that may be silent. By default all sources with the same fields have
+/// the same fingerprint: override it to tell them apart.
 struct Dispatch {
-  /// Of one shard, as transforms of it are. Needed on rank 0 alone; nobody looks at that of another rank.
+  /// It has one shard; so do transforms of it. Needed on rank 0 only, and ignored on other ranks.
   std::shared_ptr<const StreamSource> source = nullptr;
-  std::int64_t shards = 256;  ///< L, fixed for a run; 1 to 2^24: a save takes 32 bytes of each
+  std::int64_t shards = 256;  ///< L, fixed for a run; 1 to 2^24; a save takes 32 bytes each
   /// Equal slices of a batch, or whole shards: under by_shard, shard s goes to rank s % R.
   Split rank_split = Split::by_sample;
 };
 
-/// What a stream loader is to do. All of it may change at a resume.
+/// The options of a StreamLoader. All may change at a resume.
 struct StreamLoaderOptions {
-  /// B: at most so many samples per step over all ranks together, shared out as equally as can be; but each
-  /// rank may take one, however many ranks there are. (Of what is dispatched, no more than B at any world.) 1
-  /// to 2^31 - 1; memory for this rank's share of it is taken, even if fewer samples are left.
+  /// B: the most samples per step over all ranks, divided as equally as possible; 1 to 2^31 - 1. With more
+  /// than B ranks each still takes one, except in a dispatch. Memory for this rank's share is taken, even if
+  /// fewer samples are left.
   std::int64_t global_batch_size = 32;
   std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
-  /// Reading threads of this rank, up to 4,096; 0 = the caller's own, inside next(). A dispatched source has
-  /// one at most.
+  /// Reading threads of this rank, up to 4,096; 0: the caller's, inside next(). At most one reads a
+  /// dispatched source.
   int workers = 1;
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
-  /// No sample is read any more while so many bytes are read ahead, but for the next batch. Memory for
-  /// samples stays under 5/2 of it and of five batches.
+  /// Reading pauses while so many bytes are read ahead, except for the next batch. Memory for samples stays
+  /// under 5/2 of it and of five batches.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
-  /// How long `next()` and `state()` wait for another rank. When it is over, they throw Error{timeout} that
-  /// names the missing ranks. It must exceed the longest time between two steps of any rank, and the longest
-  /// silence of a dispatched source; 0: wait for ever.
+  /// How long `next()` and `state()` wait for another rank. Then they throw Error{timeout} naming the missing
+  /// ranks. It must exceed the longest time between two steps of any rank, and the longest silence of a
+  /// dispatched source. 0: wait for ever.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   Allocator allocator = {};
 
@@ -83,15 +82,16 @@ struct StreamLoaderOptions {
   void validate() const;
 };
 
-/// Where a run over streams is; the same on every rank.
+/// The position of a run over streams; the same on every rank.
 struct StreamPosition {
-  std::int64_t epoch = 0;  ///< passes over the dataset that are known to be complete
+  std::int64_t epoch = 0;  ///< passes over the dataset known to be complete
   std::int64_t step = 0;   ///< batches delivered since the run began
   friend bool operator==(const StreamPosition&, const StreamPosition&) = default;
 };
 
-/// What one rank has in one step. Move-only. Its memory goes back to the loader when it dies, and may outlive
-/// the loader. *One thread.* Views, and an empty one, are as those of a Batch.
+/// This rank's samples of one step. Move-only. Its memory returns to the loader when it dies. It may outlive
+/// the loader. *One thread.* Views end with the batch, and do not compile for a temporary one. A default-made
+/// or moved-from batch has size 0 and no fields; its other methods throw Error{invalid_argument}.
 class StreamBatch {
  public:
   StreamBatch() noexcept;
@@ -101,21 +101,20 @@ class StreamBatch {
 
   /// Samples of this rank; 0 where its shards have no more of this epoch.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// The epoch of all of its samples, and the number of its step, from 0 on.
+  /// The epoch of all its samples, and the number of its step, from 0.
   [[nodiscard]] StreamPosition start() const;
 
-  /// The sample in each slot: [size]. Shards take turns, so that what a worker reads is interleaved with what
-  /// the others do.
+  /// The sample in each slot: [size]. Shards take turns, so samples of different workers are interleaved.
   [[nodiscard]] std::span<const StreamId> ids() const& noexcept;
-  /// The number of each slot's sample in its shard's stream of this epoch, from 0 on: [size].
+  /// The number of each slot's sample in its shard's stream of this epoch, from 0: [size].
   [[nodiscard]] std::span<const std::int64_t> positions() const& noexcept;
 
   [[nodiscard]] std::span<const Field> fields() const& noexcept;
-  /// Field number `f`, or the field called `name`. Throws Error{out_of_range} unless 0 <= f <
-  /// fields().size(), Error{not_found} for a name that is not there, naming those that are.
+  /// Field number `f`, or the field called `name`. Throws Error{out_of_range} for a number, Error{not_found}
+  /// for a name that does not exist, naming those that do.
   [[nodiscard]] Tensor tensor(std::size_t f) const&;
   [[nodiscard]] Tensor tensor(std::string_view name) const&;
-  /// Sample i's bytes of field f. Throws Error{out_of_range} for a field or sample that there is not.
+  /// The bytes of field f of sample i. Throws Error{out_of_range} for an invalid field or sample.
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const&;
 
   void ids() const&& = delete;
@@ -136,55 +135,57 @@ class StreamBatch {
   std::shared_ptr<internal::StreamBatchPool> pool_;
 };
 
-/// Feeds one rank from the shards that it owns, which take turns. Promised are exactly once per epoch, equal
-/// steps on all ranks and resume at any world; not equal slices, nor the same batches in another world. (In
-/// the same world a resumed run goes on with the very batches.) What was read ahead is not state. What is
-/// dispatched comes in the same batches in every world, and what was read ahead of that is state.
+/// Feeds one rank from the shards that it owns, which take turns. Promised: every sample exactly once per
+/// epoch, equal steps on all ranks, resume in any world. In the same world a resume gives the same batches.
+/// Not promised: equal slices, and the same batches in another world. Batches that were read ahead are not
+/// state. A dispatch differs: its batches are the same in all worlds, and its items read ahead are state.
 ///
-/// Shards are shared out by what StreamSource::remaining says is in them, else by number. *One thread*, which
-/// alone calls MPI. Worker threads read fixed shards each; batches do not depend on how many there are. One
-/// that was moved from throws Error{invalid_argument} from every method, one in a forked child
-/// Error{unsupported}.
+/// Shards are distributed to ranks by StreamSource::remaining, else by number. *One thread*, which alone
+/// calls MPI. Each worker thread reads a fixed set of shards; batches do not depend on the number of workers.
+/// After a move every method throws Error{invalid_argument}; in a forked child, Error{unsupported}.
 class StreamLoader {
  public:
-  /// For all ranks of `comm` together, which is duplicated: **collective**. Starts the workers. Throws on all
-  /// ranks: Error{invalid_argument} from `options.validate()`, for no source or one without shards or cursor
-  /// numbers, Error{mismatch} where ranks have different sources or epochs, Error{unsupported} for replicas
-  /// (mpi::data_parallel), and what the source throws when asked what is in its shards.
+  /// For all ranks of `comm`, which is duplicated. **Collective.** Starts the workers. Throws on all ranks
+  /// - Error{invalid_argument}: from `options.validate()`; a null source
+  /// - Error{mismatch}: sources or epochs differ between ranks
+  /// - Error{unsupported}: replicas (mpi::data_parallel)
+  /// - Error{callback}: impossible fields, shards or cursor numbers
+  /// - what StreamSource::remaining throws
   StreamLoader(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
                StreamLoaderOptions options = {});
-  /// For this process alone. Throws besides Error{invalid_argument} where MPI runs more than one rank: each
-  /// would read everything. Where that is wanted, pass a default-made Communicator.
+  /// For this process alone. Also throws Error{invalid_argument} where MPI runs several ranks, each of which
+  /// would read everything. If you want that, pass a default-made Communicator.
   explicit StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
-  /// **Collective.** The same for a source that rank 0 alone reads. Throws besides Error{invalid_argument}
-  /// for a source of more than one shard, and Error{mismatch} where ranks have different shards or splits.
+  /// The same for a source that rank 0 alone reads. **Collective.** Also throws Error{invalid_argument} for a
+  /// source of several shards, and Error{mismatch} where shards or splits differ between ranks.
   StreamLoader(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options = {});
   explicit StreamLoader(const Dispatch& dispatch, StreamLoaderOptions options = {});
-  /// Waits for reads that are under way, and for no other rank. In the midst of a run some ranks may have
-  /// begun to agree on a step that none will take: the communicator is then kept until MPI ends.
+  /// Waits for this rank's reads, not for other ranks. In the midst of a run some ranks may have begun to
+  /// agree on a step that others never take. The communicator then lives until MPI ends.
   ~StreamLoader();
   StreamLoader(StreamLoader&&) noexcept;
   StreamLoader& operator=(StreamLoader&&) noexcept;
 
-  /// **Collective.** The next batch, empty on a rank that has nothing left of the epoch, or nothing after the
-  /// last epoch: every rank gets the same number, and in each step some rank has a sample. An epoch ends when
-  /// all shards are exhausted, and the next step is of the next one; one without any sample ends the run.
-  /// Waits for this rank's samples and for the others to come. What a stream throws on one rank is thrown on
-  /// all, as an Error that names rank, shard and place; the position stays, and calling again tries again.
-  /// Throws Error{timeout} naming the ranks that missed the deadline; then the loader is of no use any more.
+  /// The next batch, or nothing after the last epoch. **Collective**: every rank gets the same number of
+  /// batches. A batch is empty on a rank with nothing left of the epoch, but in each step some rank has a
+  /// sample. An epoch ends when all shards are exhausted. An epoch without any sample ends the run.
+  ///
+  /// Waits for this rank's samples, and for the other ranks. A stream's error on one rank is thrown on all,
+  /// as an Error that names rank, shard and place. The position stays: the next call tries again. Throws
+  /// Error{timeout} naming the ranks that missed the deadline; then the loader is of no use any more.
   NextBatch<StreamBatch> next();
 
-  /// Where the run is: after the last batch handed over.
+  /// The position after the last batch returned.
   [[nodiscard]] StreamPosition position() const;
-  /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for a shard that there is not,
-  /// Error{unsupported} where items are dispatched by sample, for then none does.
+  /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for an invalid shard,
+  /// Error{unsupported} in a dispatch by sample, where no rank owns a shard.
   [[nodiscard]] int owner(ShardId shard) const;
 
   [[nodiscard]] World world() const;
   [[nodiscard]] const StreamLoaderOptions& options() const;
-  /// Of what is dispatched, one that is only to be asked what it is: its `open` throws Error{unsupported}.
+  /// The source. In a dispatch it only describes itself: its `open` throws Error{unsupported}.
   [[nodiscard]] const StreamSource& source() const;
-  /// The source's fingerprint, which it is asked for once.
+  /// The source's fingerprint, asked for once.
   [[nodiscard]] Fingerprint fingerprint() const;
   [[nodiscard]] LoaderStats stats() const;
 
@@ -195,37 +196,36 @@ class StreamLoader {
   std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 
-/// Adds the loader's state, as "loader/<name>/...": a row and a blob for each shard, from its owner, and all
-/// else as a blob; src/resume/STATE.md describes it. The ranks that save are to be in the order of the
-/// loader's. Throws what StreamSource::remaining throws, and Error{invalid_argument} where the snapshot has a
-/// loader of this name, whatever its kind.
+/// Adds the loader's state, as "loader/<name>/...": a row and a blob for each shard, from its owner, and a
+/// blob with all else (src/resume/STATE.md). Save with the ranks in the loader's order. Throws what
+/// StreamSource::remaining throws, and Error{invalid_argument} where the snapshot has a loader of this name,
+/// of any kind.
 ///
-/// Of a dispatch rank 0 adds all: a row for each shard, and each item that was read and not delivered.
-/// Waits for the item that is being read; no more is read from then on until the next call of `next`, so that
-/// nothing is lost of a pipe where the program ends here.
+/// In a dispatch rank 0 adds a row for each shard, and each item that was read and not delivered. It waits
+/// for the item that is being read. Reading stops until the next `next`, so a pipe loses nothing if the
+/// program ends here.
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name = "main");
 
-/// Puts the loader where the checkpoint's was, in any world. In one of the same size shards keep their
-/// owners; in another they are shared out anew for this epoch by what remains in them. Where a cursor is long
-/// (the blob of a shuffle buffer), it may be of some samples ago; these are read again, and passed over:
-/// about as many bytes as the cursor has. What a dispatch had read and not delivered comes first. Not
-/// collective, but all ranks call it at the same step. Throws
-/// Error{mismatch}, with both values, for another dataset or a loader of another kind, Error{corrupt},
-/// Error{unsupported} for a state of a newer version, and Error{not_found} where there is no such loader in
-/// it. What is refused leaves the loader as it was, with all that it has read ahead.
+/// Moves the loader to where the checkpoint's loader was, in any world. In a world of the same size shards
+/// keep their owners. In another, shards are distributed anew for this epoch by what remains in them. A long
+/// cursor, such as a shuffle buffer's blob, may be some samples old. These are read again and dropped: about
+/// as many bytes as the cursor has. In a dispatch, pending items come first. Not collective, but all ranks
+/// call it at the same step. What is refused leaves the loader as it was, with all that it has read ahead.
+/// Throws Error{corrupt}, and Error{mismatch}, with both values, for another dataset or kind of loader.
+/// Throws Error{unsupported} for a state of a newer version, Error{not_found} without a loader of that name.
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
 
-/// **Collective** over the loader's ranks. The loader's state as a text (JSON), the same on all of them, for
-/// programs that keep it elsewhere: what `save` adds to a snapshot. Some 50 bytes a shard and 7 for each of
-/// its cursor's numbers, more where numbers are large, and 4/3 of the bytes of all blobs; of a dispatch, some
-/// 30 bytes a shard and a pending item and 4/3 of the items' bytes. Waits and throws as `save` does, on all
-/// ranks; throws Error{timeout} as `next` does, and Error{out_of_range} where several ranks have 2 GiB or
-/// more, which are for a checkpoint.
+/// The loader's state as JSON text, the same on all ranks, for programs that keep it elsewhere.
+/// **Collective** over the loader's ranks. A shard takes some 50 bytes, 7 more for each number of its cursor
+/// (more for large numbers), and 4/3 of its blob's bytes. In a dispatch, shards and pending items take some
+/// 30 bytes each, plus 4/3 of the items' bytes. Waits and throws as `save` does, on all ranks. Throws
+/// Error{timeout} as `next` does, and Error{out_of_range} where several ranks have 2 GiB or more: use a
+/// checkpoint then.
 std::string state(const StreamLoader& loader);
 
-/// Puts the loader where `state` says, in any world, as a checkpoint would. Not collective, but all ranks
-/// call it at the same step with the same text. Throws as the one above, and Error{corrupt} for a text that
-/// is no such state. What is refused leaves the loader as it was.
+/// Moves the loader to where `state` says, in any world, as from a checkpoint. Not collective, but all ranks
+/// call it at the same step with the same text. Throws as the one above, and Error{corrupt} for any other
+/// text. What is refused leaves the loader as it was.
 void restore(StreamLoader& loader, std::string_view state);
 
 }  // namespace rota

@@ -1,6 +1,6 @@
 #pragma once
 
-// Traces: what a run says that its ranks were handed, for `rota audit` to judge. docs/traces.md is the
+// Traces: records of the batches that each rank was given, for `rota audit`. docs/traces.md describes the
 // format.
 
 #include <cstdint>
@@ -19,34 +19,34 @@ namespace trace {
 class LineWriter;
 }
 
-/// Which files a trace is written to.
+/// Options of a TraceWriter.
 struct TraceOptions {
-  /// The number of this phase, the same on all ranks and above those before. Nothing: the next that the
-  /// directory does not have, which rank 0 looks up.
+  /// The number of this phase, the same on all ranks and above earlier ones. Empty: the next free one in the
+  /// directory, which rank 0 looks up.
   std::optional<std::int64_t> phase = std::nullopt;
 };
 
-/// Writes what one rank is handed: a file for each phase and rank, a line for each batch.
+/// Writes what one rank is given: a file for each phase and rank, a line for each batch.
 ///
-/// A *phase* is one stretch of a run with one world and one batch size. Begin a writer after the restore, and
-/// another one after `rescale`, `seek` or `set_global_batch_size`. All phases of a run, however many times it
-/// was started, are in one directory. A phase that goes back to a checkpoint undoes the steps behind it.
+/// A *phase* is a part of a run with one world and one batch size. Begin a writer after the restore, and
+/// another one after `rescale`, `seek` or `set_global_batch_size`. Keep all phases of a run in one directory,
+/// over all of its starts. A phase that goes back to a checkpoint undoes the steps behind it.
 ///
-/// Each line is in the operating system's hands when `write` returns. So a killed process loses at most the
-/// line it was writing, which `rota audit` passes over. A write that fails throws, and may be tried again. A
-/// file is never written to by two writers.
+/// When `write` returns, the operating system has the line. So a killed process loses at most the line that
+/// it was writing, and `rota audit` ignores that one. A failed write throws, and may be tried again. Two
+/// writers never share a file.
 ///
-/// Of replicas, number 0 alone writes; calls on the others do nothing. Move-only. *One thread.*
+/// Of replicas, only number 0 writes; calls on the others do nothing. Move-only. *One thread.*
 class TraceWriter {
  public:
-  /// Creates the directory, if need be, and this rank's file in it, which begins where the loader stands.
-  /// **Collective** over `comm`, the ranks of the run, replicas included: all throw the same. Throws
-  /// Error{invalid_argument} for a phase below 0, Error{io} where the file cannot be created, or is there.
+  /// Creates the directory if need be, and this rank's file, which begins where the loader stands.
+  /// **Collective** over `comm`, all ranks of the run with replicas: all throw the same. Throws
+  /// Error{invalid_argument} for a phase below 0, Error{io} where the file exists or cannot be created.
   TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory, const Loader& loader,
               const TraceOptions& options = {});
   TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
               const StreamLoader& loader, const TraceOptions& options = {});
-  /// The same without communication. Throws besides Error{invalid_argument} for a loader of several ranks
+  /// The same without communication. Also throws Error{invalid_argument} for a loader of several ranks
   /// without `options.phase`.
   TraceWriter(const std::filesystem::path& directory, const Loader& loader, const TraceOptions& options = {});
   TraceWriter(const std::filesystem::path& directory, const StreamLoader& loader,
@@ -55,14 +55,13 @@ class TraceWriter {
   TraceWriter(TraceWriter&& other) noexcept;
   TraceWriter& operator=(TraceWriter&& other) noexcept;
 
-  /// Adds a batch of the loader, an empty one, too. Throws Error{io}, Error{invalid_argument} after `end` and
-  /// for a batch of the other kind of loader.
+  /// Adds a batch of the loader; add empty ones, too. Throws Error{io}, and Error{invalid_argument} after
+  /// `end` or for the other kind of loader's batch.
   void write(const Batch& batch);
   void write(const StreamBatch& batch);
 
-  /// Says that the phase ended in order, where the loader stands now, and closes the file. A phase without
-  /// this line was killed, or still runs. Throws as `write` does; a close that fails is not tried
-  /// again.
+  /// Records that the phase ended in order, where the loader stands now, and closes the file. A phase without
+  /// this line was killed, or still runs. Throws as `write` does. A failed close is not tried again.
   void end(const Loader& loader);
   void end(const StreamLoader& loader);
 

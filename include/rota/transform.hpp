@@ -1,7 +1,7 @@
 #pragma once
 
-// Functions that a loader runs on what it reads: on every sample (Transform), and on every batch (Collate).
-// Next: loader_options.hpp.
+// Functions that a loader runs on every sample (Transform) and on every batch (Collate). Next:
+// loader_options.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,8 +21,8 @@ class FieldStore;
 class MadeRows;
 }  // namespace internal
 
-/// What a transform is told about its sample. `key` is a hash of seed, epoch and id: random augmentation that
-/// draws from it repeats at any world size and after any resume.
+/// Facts for a transform about its sample. `key` is a hash of seed, epoch and id. Random augmentation that
+/// draws from it repeats in any world, and after any resume.
 struct TransformContext {
   std::int64_t epoch = 0;
   SampleId id = {};
@@ -33,8 +33,8 @@ struct TransformContext {
 struct SampleView {
   std::span<const Field> fields;
   std::span<const std::span<std::byte>> bytes;
-  /// Field f as elements of T, which must be its type, as for Tensor::as. Throws Error{mismatch} where it is
-  /// not, Error{out_of_range} for a field that there is not.
+  /// Field f as elements of T, as by Tensor::as. Throws Error{mismatch} for another type, Error{out_of_range}
+  /// for an invalid field.
   template <typename T>
   [[nodiscard]] std::span<T> as(std::size_t f) const {
     if (f >= fields.size()) [[unlikely]]
@@ -43,12 +43,12 @@ struct SampleView {
   }
 };
 
-/// The sample that a transform makes. A fixed field has its memory, of unspecified content. A ragged field
-/// has no rows until `resize` gives it some. Views end with the call of the transform. *One thread.*
+/// The sample that a transform makes. Fixed fields have memory, with unspecified content. Ragged fields have
+/// no rows until `resize`. Views end with the call of the transform. *One thread.*
 class SampleOutput {
  public:
   [[nodiscard]] std::span<const Field> fields() const noexcept { return fields_; }
-  /// The bytes of field f, of all its rows. Throws Error{out_of_range} for a field that there is not.
+  /// All bytes of field f. Throws Error{out_of_range} for an invalid field.
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f) const {
     if (f >= fields_.size()) [[unlikely]]
       internal::refuse_field(f, fields_.size());
@@ -60,10 +60,10 @@ class SampleOutput {
     const std::span<std::byte> all = bytes(f);
     return Tensor{.field = &fields_[f], .bytes = all}.as<T>();
   }
-  /// Gives ragged field f `rows` rows, and returns all its bytes. The first rows keep their bytes; new ones
-  /// are unspecified. May be called again: take room for the most, and give back what was not needed. Earlier
-  /// views of the field end. Throws Error{callback} for a number below 0 or beyond all memory, for a fixed
-  /// field, and where Transform::fields is empty; Error{out_of_range} for a field that there is not.
+  /// Gives ragged field f `rows` rows, and returns all its bytes. Existing rows keep their bytes; new ones
+  /// are unspecified. To shrink, call it again: ask for the most first, then give back the rest. Earlier
+  /// views of the field end. Throws Error{callback} for an impossible number, a fixed field, and where
+  /// Transform::fields is empty; Error{out_of_range} for an invalid field.
   std::span<std::byte> resize(std::size_t f, std::int64_t rows);
   template <typename T>
   std::span<T> resize(std::size_t f, std::int64_t rows) {
@@ -82,23 +82,21 @@ class SampleOutput {
   internal::MadeRows* rows_;  // null where no field can be resized
 };
 
-/// A function run on every sample, in the worker that read it: decoding, augmentation, tokenising. *Any
-/// thread*, so it must not share state unguarded. What it throws reaches `next()`, unless BadSamples has the
-/// sample skipped.
+/// A function run on every sample, by the worker that read it: decoding, augmentation, tokenising. *Any
+/// thread*: it must not share unguarded state. Its errors reach `next()`, unless BadSamples skips the sample.
 struct Transform {
   std::function<void(const TransformContext& context, const SampleView& in, SampleOutput& out)> apply = {};
-  /// The fields that it makes, fixed or ragged, as a source's may be. Empty: it changes the source's fields
-  /// in place, `in` and `out` being the same memory.
+  /// The fields that it makes, with the limits of a source's. Empty: it changes the source's fields in place,
+  /// and `in` and `out` are the same memory.
   std::vector<Field> fields = {};
 };
 
-/// The batch that a Collate makes: as many samples as the one it is made of. A fixed field [size, shape...]
-/// has its memory, of unspecified content. A ragged field has no rows until `resize` gives it some. *One
-/// thread.*
+/// The batch that a Collate makes, with as many samples as its input. Fixed fields [size, shape...] have
+/// memory, with unspecified content. Ragged fields have no rows until `resize`. *One thread.*
 class BatchOutput {
  public:
   [[nodiscard]] std::span<const Field> fields() const noexcept;
-  /// All bytes of field f. Throws Error{out_of_range} for a field that there is not.
+  /// All bytes of field f. Throws Error{out_of_range} for an invalid field.
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f) const;
   /// Field f as elements of T. Throws as Tensor::as does, and as `bytes`.
   template <typename T>
@@ -114,7 +112,8 @@ class BatchOutput {
     resize(f, rows);
     return as<T>(f);
   }
-  /// Gives sample i rows[i] rows. Throws the same, and Error{callback} unless it is one number for each.
+  /// Gives sample i rows[i] rows. Throws the same, and Error{callback} unless `rows` has a number for each
+  /// sample.
   std::span<std::byte> resize(std::size_t f, std::span<const std::int64_t> rows);
 
  private:
@@ -124,13 +123,13 @@ class BatchOutput {
   internal::FieldStore& store_;
 };
 
-/// A function run on every batch of this rank, once its samples are read and transformed: padding to the
-/// longest of them, say. It runs in a worker, or in `next()` where there are none; *any thread*. It is not
-/// called for a batch without samples. Slots, ids and kinds stay as they are; skipped slots are in the batch.
-/// What it throws reaches `next()` as an Error that names the step.
+/// A function run on every batch of this rank, after reading and transforms. Example: it pads to the longest
+/// sample. *Any thread*: it runs in a worker, or in `next()` without workers. It is not called for an empty
+/// batch. Slots, ids and kinds stay as they are; skipped slots are in the batch. Its errors reach `next()` as
+/// an Error that names the step.
 struct Collate {
   std::function<void(const Batch& in, BatchOutput& out)> apply = {};
-  /// The fields that it makes, fixed or ragged, as a source's may be.
+  /// The fields that it makes, with the limits of a source's.
   std::vector<Field> fields = {};
 };
 

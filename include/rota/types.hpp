@@ -1,7 +1,6 @@
 #pragma once
 
-// The words of rota: samples, shards, positions, and the enumerations that options are made of.
-// Next: dtype.hpp.
+// Samples, shards, positions, and the enumerations of options. Next: dtype.hpp.
 
 #include <compare>
 #include <cstdint>
@@ -23,10 +22,10 @@ struct ShardId {
   friend auto operator<=>(const ShardId&, const ShardId&) = default;
 };
 
-/// The most of anything that is counted: samples of a dataset, epochs, steps. Adding one never overflows.
+/// The limit of all counts: samples of a dataset, epochs, steps. Adding one never overflows.
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 62;
 
-/// The most logical shards of a run. What is known of each, and saved, takes 16 to 100 bytes.
+/// The most logical shards of a run. Each takes 16 to 100 bytes of memory and state.
 inline constexpr std::int64_t kMaxShards = std::int64_t{1} << 24;
 /// The most slots of a global batch.
 inline constexpr std::int64_t kMaxBatchSize = (std::int64_t{1} << 31) - 1;
@@ -37,7 +36,7 @@ struct Position {
   std::int64_t consumed = 0;  ///< samples of this epoch already delivered; 0 <= consumed <= N
   std::int64_t step = 0;      ///< global batches delivered since the run began
 
-  /// Whether each of them is 0 to kMaxCount.
+  /// Whether all three are 0 to kMaxCount.
   [[nodiscard]] constexpr bool is_countable() const noexcept {
     const auto is_count = [](std::int64_t n) { return n >= 0 && n <= kMaxCount; };
     return is_count(epoch) && is_count(consumed) && is_count(step);
@@ -53,7 +52,7 @@ enum class Shuffle {
   block,   ///< blocks of neighbours shuffled, and mixed inside a window of several blocks
 };
 
-/// The shape of Shuffle::block: blocks of `samples` neighbours are shuffled as wholes, then samples are
+/// The shape of Shuffle::block. Blocks of `samples` neighbours are shuffled as wholes. Then samples are
 /// shuffled inside windows of `blocks` such blocks. Both are at least 1. Part of the order.
 struct BlockShape {
   std::int64_t samples = 256;
@@ -69,35 +68,34 @@ enum class Tail {
   pad,      ///< the epoch's first samples are repeated, marked by a mask
 };
 
-/// How a batch is shared out, to ranks or to the workers of a rank.
+/// How a batch is divided among ranks, or among the workers of a rank.
 enum class Split {
   by_sample,    ///< equal, consecutive slices; their sizes differ by at most one
   by_shard,     ///< whole shards, each always to the same one; sizes differ as the shards do
   interleaved,  ///< slot i to number i modulo their number; their sizes differ by at most one
 };
 
-/// What a slot of a batch holds.
+/// The kind of a slot of a batch.
 enum class SlotKind : std::uint8_t {
   sample = 0,   ///< a sample of the epoch
   pad = 1,      ///< a repeated sample that fills up the last batch; not counted
-  skipped = 2,  ///< a sample of the epoch that is bad and was passed over; counted; see BadSamples
+  skipped = 2,  ///< a bad sample of the epoch; counted; see BadSamples
 };
 
-/// When a mixture is over. A dataset is exhausted when LoaderOptions::epochs passes over it are complete; one
-/// that is exhausted before the mixture is over begins anew. Datasets of weight 0 are not looked at.
+/// When a mixture ends. A dataset is exhausted after LoaderOptions::epochs passes over it. If the mixture
+/// goes on, the dataset begins anew. Datasets of weight 0 do not count.
 enum class MixtureEnd {
-  first_exhausted,  ///< with the last sample of the first dataset that is exhausted
-  all_exhausted,    ///< with the last sample of the last one
+  first_exhausted,  ///< with the last sample of the first exhausted dataset
+  all_exhausted,    ///< with the last sample of the last dataset
   steps,            ///< after Mixture::steps steps
 };
 
-/// Where a mixture stands: what it knows besides the Position, which is in epoch 0 throughout and counts the
-/// samples of the run.
+/// The state of a mixture besides its Position. That position stays in epoch 0, and counts the samples of the
+/// run.
 struct MixtureState {
-  std::vector<std::int64_t> weights =
-      {};                                 ///< quantised: of as many samples as their sum, weights[d] are of d
-  std::int64_t changed_at = 0;            ///< samples of the run before weights were last set
-  std::vector<std::int64_t> counts = {};  ///< samples of each dataset among those
+  std::vector<std::int64_t> weights = {};  ///< quantised: of each sum(weights) samples, weights[d] are of d
+  std::int64_t changed_at = 0;             ///< samples of the run before weights were last set
+  std::vector<std::int64_t> counts = {};   ///< samples of each dataset before changed_at
   friend bool operator==(const MixtureState&, const MixtureState&) = default;
 };
 
@@ -106,13 +104,13 @@ std::string_view to_string(Shuffle shuffle) noexcept;
 std::string_view to_string(Tail tail) noexcept;
 std::string_view to_string(Split split) noexcept;
 
-/// The value named by `text`. Throws Error{invalid_argument} that lists the names there are.
+/// The value named by `text`. Throws Error{invalid_argument} that lists the valid names.
 Shuffle parse_shuffle(std::string_view text);
 Tail parse_tail(std::string_view text);
 Split parse_split(std::string_view text);
 
-/// The first item of part `part` of `parts` when `total` items are shared out in order: floor(part x total /
-/// parts), so sizes differ by at most one. `part` may be `parts` (the end of the last).
+/// Where part `part` begins when `total` items are divided into `parts` in order: floor(part x total /
+/// parts). Sizes differ by at most one. Part `parts` begins at the end.
 constexpr std::int64_t share(std::int64_t total, std::int64_t part, std::int64_t parts) noexcept {
   // Split so that the product stays below parts^2, whatever the total.
   return total / parts * part + total % parts * part / parts;

@@ -1,6 +1,6 @@
 #pragma once
 
-// What is left of a checkpoint file: all of its damage, not only the first. Back to checkpoint.hpp.
+// All the damage of a checkpoint file, not only the first. Back to checkpoint.hpp.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,38 +12,38 @@
 
 namespace rota {
 
-/// Something in a checkpoint file that is not what was written.
+/// A damaged part of a checkpoint file.
 struct Damage {
-  /// The steps of checkpoint/FORMAT.md. Whatever is damaged, but a `blob` alone, no restore takes the file: a
-  /// blob is looked into when it is read.
+  /// The steps of verification in checkpoint/FORMAT.md. A restore refuses a file with any damage but to a
+  /// `blob`: blobs are verified when they are read.
   enum class Part {
-    page,      ///< the commit page, without which nothing can be found; also of what is no regular file
-    size,      ///< of the file: cut off, or more than was written
-    table,     ///< of the digests of `bytes`
+    page,      ///< the commit page, which leads to all else; or it is no regular file
+    size,      ///< of the file: too short or too long
+    table,     ///< the digests of `bytes`
     contents,  ///< the list of tensors and blobs
-    bytes,     ///< data, or HDF5's own
-    rows,      ///< of a tensor, which may be whole in another order
+    bytes,     ///< data, or HDF5's metadata
+    rows,      ///< of a tensor: perhaps only their order is wrong
     blob,
   };
   Part part = Part::bytes;
   std::int64_t offset = 0;  ///< in the file
-  std::int64_t bytes = 0;   ///< from there on, within which the damage lies
-  std::string what;         ///< for people: what is wrong, and with what, as far as the contents are good
+  std::int64_t bytes = 0;   ///< from `offset`; the damage lies within
+  std::string what;         ///< for people; names what is hit, if the contents are good
 };
 
-/// What `verify_checkpoint` found.
+/// The result of `verify_checkpoint`.
 struct Verification {
-  std::optional<CheckpointInfo> info;  ///< nothing where the commit page is damaged
-  std::vector<TensorInfo> tensors;     ///< none where the contents are damaged; by name
-  std::vector<BlobInfo> blobs;         ///< none where the contents are damaged
+  std::optional<CheckpointInfo> info;  ///< empty if the commit page is damaged
+  std::vector<TensorInfo> tensors;     ///< by name; empty if the contents are damaged
+  std::vector<BlobInfo> blobs;         ///< empty if the contents are damaged
   std::vector<Damage> damage;          ///< in the order of the steps; neighbouring `bytes` are one
 
   [[nodiscard]] bool is_good() const noexcept { return damage.empty(); }
 };
 
-/// Reads all of a file, without MPI: what `open_checkpoint` does, each blob decompressed, and on past
-/// whatever is damaged. Throws Error{not_found} and Error{io} for what cannot be read now, Error{unsupported}
-/// for a newer format version.
+/// Verifies a whole file, without MPI, and goes on past damage. It checks what `open_checkpoint` does, and
+/// decompresses each blob. Throws Error{not_found} and Error{io} where it cannot be read now,
+/// Error{unsupported} for a newer format version.
 Verification verify_checkpoint(const std::filesystem::path& file);
 
 }  // namespace rota

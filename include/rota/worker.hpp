@@ -1,6 +1,6 @@
 #pragma once
 
-// Whom a worker's own instance of a source is made for. Next: source.hpp.
+// Facts for a worker's own instance of a source. Next: source.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace rota {
 
-/// Shards, ascending: those listed, or every n-th of all, which takes no memory. *Immutable*.
+/// Shards in ascending order: a list, or every n-th shard, which takes no memory. *Immutable.*
 class ShardList {
  public:
   /// None.
   ShardList() = default;
-  /// `shards`, put into order.
+  /// Sorts `shards`.
   explicit ShardList(std::vector<ShardId> shards);
   /// Shards first, first + stride, ... below `total`. Throws Error{invalid_argument} for a stride below 1.
   static ShardList every(std::int64_t stride, std::int64_t first, std::int64_t total);
@@ -59,14 +59,15 @@ class ShardList {
   std::int64_t size_ = 0;
 };
 
-/// A worker: thread `worker` of the `workers` of a rank. Without worker threads the caller's own is worker 0
-/// of 1.
+/// Thread `worker` of the `workers` of a rank. Without worker threads, the caller's thread is worker 0 of 1.
 struct WorkerInfo {
   World world = {};
   int worker = 0;
   int workers = 1;
-  /// Those that it reads samples of. Of a Loader: shards of its order, the same of each dataset of a mixture;
-  /// all of them, unless ranks or workers are split by shard. Of a StreamLoader: those that it reads now.
+  /// The shards that this worker reads.
+  /// - Of a Loader: shards of its order, the same for each dataset of a mixture. All of them, unless ranks or
+  ///   workers are split by shard.
+  /// - Of a StreamLoader: the shards that it reads now.
   ShardList shards = {};
   friend bool operator==(const WorkerInfo&, const WorkerInfo&) = default;
 };

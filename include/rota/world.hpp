@@ -1,16 +1,16 @@
 #pragma once
 
-// Who takes part: this process's place among those that share the data. Next: types.hpp.
+// The rank of this process among those that share the data. Next: types.hpp.
 
 namespace rota {
 
-/// The place of this process in its data-parallel group: rank `rank` of `size`. Processes that must see the
-/// same data (tensor, pipeline or context parallel peers) share one place, as replicas of one another.
-/// `mpi::world(comm)` makes one from a communicator, `mpi::data_parallel` one with replicas.
+/// The place of this process in its data-parallel group: rank `rank` of `size`. Tensor, pipeline or context
+/// parallel peers must see the same data: they share one place, as replicas. `mpi::world(comm)` makes a World
+/// of a communicator, `mpi::data_parallel` one with replicas.
 struct World {
   int rank = 0;
   int size = 1;
-  int replica = 0;  ///< its number among those that share the place; number 0 writes their state
+  int replica = 0;  ///< number among the replicas of this rank; 0 writes their state
 
   friend bool operator==(const World&, const World&) = default;
 
@@ -18,10 +18,13 @@ struct World {
   void validate() const;
 };
 
-/// The place that mpirun (OMPI_COMM_WORLD_RANK/_SIZE or PMI_RANK/_SIZE), srun (SLURM_PROCID, SLURM_NTASKS) or
-/// torchrun (RANK, WORLD_SIZE) gave this process in its environment; rank 0 of 1 where none of them did.
-/// torchrun is asked first, for it may itself run under one of the others.
-/// Throws Error{invalid_argument} where a pair is incomplete or is no place.
+/// The World that the launcher put into the environment. Without a launcher it is rank 0 of 1. Asked in this
+/// order:
+/// - torchrun: RANK, WORLD_SIZE; first, because it may itself run under another launcher
+/// - mpirun: OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE
+/// - srun: SLURM_PROCID, SLURM_NTASKS
+///
+/// Throws Error{invalid_argument} where a pair is incomplete or invalid.
 World world_from_environment();
 
 namespace internal {
@@ -29,8 +32,8 @@ namespace internal {
 /// The operating system's number of this process.
 int this_process() noexcept;
 
-/// Deletes an object in the process that made it. In a forked child it stays: its threads do not run there,
-/// so that to wait for them would never end, and what it has open is the parent's.
+/// Deletes an object in the process that made it, and leaks it in a forked child. The threads of the object
+/// do not run in the child, so waiting for them would never end. Its open files are the parent's.
 struct DeleteWhereMade {
   int maker = this_process();
   [[nodiscard]] bool is_here() const noexcept { return this_process() == maker; }
