@@ -1,6 +1,6 @@
 #pragma once
 
-// One rank's slice of a global batch, as handed to the training loop. Next: checkpoint_directory.hpp.
+// One rank's slice of a global batch, for the training loop. Next: checkpoint_directory.hpp.
 
 #include <cstddef>
 #include <cstdint>

@@ -38,8 +38,8 @@ using ProgressFunction = std::function<void(const Progress& progress)>;
 enum class ChangeDetection {
   /// Names and sizes. Listing asks each file for its size. A file with another size later is an error.
   by_size,
-  /// Names alone. Listing asks for no sizes, which is several times faster. A file is asked when it is read;
-  /// if it was cut short or has grown since, nobody notices.
+  /// Names alone. Listing asks for no sizes, which is several times faster. A file is asked for its size when
+  /// it is read; that it was cut short or has grown goes unnoticed.
   by_name,
 };
 
@@ -53,8 +53,8 @@ struct CatalogOptions {
   /// The files that a rank keeps open for reading, of this catalog. Files that are being read may come on
   /// top.
   int max_open_files = 256;
-  /// Whether files are copied into memory that a node's ranks share, and read from it: once a node for
-  /// distant files. Files compressed as a whole always are, decompressed. A Loader over such a dataset needs
+  /// Whether each file is copied once into memory that a node's ranks share, and read from it: for distant
+  /// files. Files compressed as a whole are always decompressed into it. A Loader over such a dataset needs
   /// LoaderOptions::interleave. For formats with many samples in a file.
   bool share_files = false;
   /// Memory of a node for shared files that no loader needs now, or one such file if it is larger. Files in
@@ -148,13 +148,13 @@ class Catalog {
   ///
   /// Validation asks for a sample of files: the first, the last, and a random one in each of k equal parts of
   /// the others. Here k = ceil(log(1 - confidence) / log(1 - missing_fraction)), at least 200. If there are
-  /// no more files, it asks for all. It surely notices a row of missing files from 2 / k of all (or 1 %) on,
-  /// others with PatternOptions::confidence. A missing file outside the sample is an error when it is read.
-  /// Folders are sampled alike. It looks for surplus files at the names next to those of each sampled folder.
-  /// It also looks past both ends of all: 8 names one by one, then in doubling steps. Surplus files go
-  /// unnoticed only if all lie between these names.
+  /// no more files, it asks for all. It is certain to notice a gap of 2 / k of all files (at most 1 %). It
+  /// notices scattered ones with PatternOptions::confidence. A missing file outside the sample is an error
+  /// when it is read. Folders are sampled alike. It looks for surplus files at the names next to those of
+  /// each sampled folder. It also looks past both ends of all: 8 names one by one, then in doubling steps.
+  /// Surplus files go unnoticed only if all lie between these names.
   ///
-  /// **Collective** as above. Throws Error{invalid_argument} for an unclear pattern or options, and for
+  /// **Collective** as above. Throws Error{invalid_argument} for an invalid pattern or options, and for
   /// surplus files, Error{not_found} for missing ones, Error{io} for forbidden or unreachable ones.
   static Catalog from_pattern(const std::string& pattern, const PatternOptions& pattern_options = {},
                               const CatalogOptions& options = {});

@@ -36,7 +36,7 @@ struct BatchSlot {
 /// state. *One thread* calls the methods. Batches may die on any thread. Worker threads live as long as the
 /// loader. After a move every method throws Error{invalid_argument}; in a forked child, Error{unsupported}.
 ///
-/// **Collective** is `next` only where bad samples are skipped and the loaders were made over a communicator.
+/// `next` is **collective** only where bad samples are skipped and the loaders were made over a communicator.
 /// It then waits for ranks that are more than a step behind, for BadSamples::deadline at most. After that it
 /// throws Error{timeout} naming the missing ranks, also when called again: end the job. What it throws on one
 /// rank for that rank's batch, the others throw one step later, as an Error that names the rank. They may
@@ -47,8 +47,8 @@ class Loader {
   /// **Collective.** Starts the workers. Throws on all ranks what it throws on one:
   /// - Error{mismatch}, with both values: datasets or options differ. Workers, read-ahead, retries, deadline
   ///   and functions may.
-  /// - Error{invalid_argument}: from `options.validate()`; a null source. With files in shared memory also a
-  ///   shuffle other than none and within, and interleave 0: they need all files at all times.
+  /// - Error{invalid_argument}: from `options.validate()`; a null source; for files in shared memory, a
+  ///   shuffle other than none and within, or interleave 0, which need all files at all times
   /// - Error{callback}: the source's size, fields or shard lengths are impossible
   /// - Error{io}: the system starts no more threads
   /// - Error{unsupported}: samples are scattered over files in shared memory, as by `split`

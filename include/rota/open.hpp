@@ -29,8 +29,8 @@ struct Hdf5Options {
   /// Datasets to read, as fields in this order, e.g. {"/x", "/y"}. Empty: all numeric ones of the first file.
   /// A pair `name`, `name_offsets` is one ragged field `name`.
   std::vector<std::string> datasets = {};
-  /// Whether external links are followed, from the directory of their file. Without names, `datasets`
-  /// includes them.
+  /// Whether external links are followed, from the directory of their file. Empty `datasets` then includes
+  /// them.
   bool allow_external_links = false;
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
@@ -85,8 +85,8 @@ struct TarOptions {
 /// `a/7.jpg` and `a/7.cls` are fields `jpg` and `cls`. Ignored are members without a dot, named `__...__`, or
 /// that are no regular files. Long names may be GNU's or pax's. Files that begin as gzip or zstd are
 /// decompressed once to be indexed, and for reading in memory that a node's ranks share
-/// (CatalogOptions::share_files). Two blocks of zeros end a file, or one that is its last. As in GNU tar,
-/// what follows is ignored, but another archive is an error. The fingerprint covers relative names, sizes and
+/// (CatalogOptions::share_files). Two blocks of zeros end a file, or one at its very end. As in GNU tar, what
+/// follows is ignored, but another archive is an error. The fingerprint covers relative names, sizes and
 /// numbers of samples. Throws as open_tfrecord does, and
 /// - Error{corrupt}: a file without its end; one block of zeros before other data; an extension twice in a
 ///   sample

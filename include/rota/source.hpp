@@ -150,7 +150,7 @@ class Source {
   [[nodiscard]] virtual std::string where(SampleId id) const;
 
   /// The number of samples of each part, such as a file, in order; their sum is size(). Empty: one part, or
-  /// unknown. Samples of a part follow one another. Whether parts do, too, the maker of the data knows.
+  /// unknown. Samples of a part follow one another. Only the maker of the data knows whether parts do, too.
   [[nodiscard]] virtual std::vector<std::int64_t> part_sizes() const;
 
   /// Lengths of `shards` logical shards that suit this source, in order; their sum is size(). Empty: equal
