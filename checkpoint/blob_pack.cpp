@@ -59,7 +59,7 @@ void append(BlobPack& pack, BlobPack other) {
   pack.bytes.insert(pack.bytes.end(), other.bytes.begin(), other.bytes.end());
 }
 
-void encode_entries(std::span<const BlobEntry> entries, ByteWriter& bytes) {
+void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes) {
   bytes.add(static_cast<std::uint64_t>(entries.size()));
   for (const BlobEntry& entry : entries) {
     bytes.add_string(entry.name);
@@ -72,7 +72,7 @@ void encode_entries(std::span<const BlobEntry> entries, ByteWriter& bytes) {
   }
 }
 
-std::vector<BlobEntry> decode_entries(ByteReader& bytes) {
+std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes) {
   std::vector<BlobEntry> entries;
   const auto count = bytes.next<std::uint64_t>();
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -90,14 +90,14 @@ std::vector<BlobEntry> decode_entries(ByteReader& bytes) {
 }
 
 std::vector<std::byte> to_message(const BlobPack& pack) {
-  ByteWriter message;
+  internal::ByteWriter message;
   encode_entries(pack.entries, message);
   message.add_bytes(pack.bytes);
   return std::move(message).take();
 }
 
 BlobPack from_message(std::span<const std::byte> message) {
-  ByteReader bytes(message, "unpack the blobs of a rank");
+  internal::ByteReader bytes(message, "unpack the blobs of a rank");
   BlobPack pack;
   pack.entries = decode_entries(bytes);
   pack.bytes.assign(bytes.rest().begin(), bytes.rest().end());

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "byte_stream.hpp"
 #include "digest.hpp"
 #include "snapshot_data.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 
@@ -44,8 +44,8 @@ void add_blobs(BlobPack& pack, std::span<const LocalBlob> blobs, std::int32_t ra
 void append(BlobPack& pack, BlobPack other);
 
 /// Entries as FORMAT.md says, and back. `decode_entries` checks no more than that they do not end early.
-void encode_entries(std::span<const BlobEntry> entries, ByteWriter& bytes);
-[[nodiscard]] std::vector<BlobEntry> decode_entries(ByteReader& bytes);
+void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes);
+[[nodiscard]] std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes);
 
 /// A pack as one message, and back.
 [[nodiscard]] std::vector<std::byte> to_message(const BlobPack& pack);

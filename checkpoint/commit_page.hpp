@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "extents.hpp"
 
@@ -21,6 +22,7 @@ inline constexpr std::uint64_t kMaxContentsBytes = std::uint64_t{1} << 30;
 using RunId = std::array<std::byte, 16>;
 using PageBytes = std::array<std::byte, kPageBytes>;
 
+/// Lies in the file as it does here, from byte 40 on.
 struct CommitPage {
   std::int64_t serial = 0;
   std::int64_t parent = -1;
@@ -30,15 +32,16 @@ struct CommitPage {
   std::uint64_t file_bytes = 0;
   std::uint64_t extent_count = 0;
   Digest table_digest;
+  RunId run_id{};
   std::uint64_t contents_bytes = 0;
   Digest contents_digest;
-  RunId run_id{};
 
   /// Where the contents begin, behind the extent table.
   [[nodiscard]] std::uint64_t contents_at() const noexcept {
     return hdf5_end + extent_count * kExtentEntryBytes;
   }
 };
+static_assert(sizeof(CommitPage) == 112 && std::has_unique_object_representations_v<CommitPage>);
 
 [[nodiscard]] PageBytes encode_page(const CommitPage& page);
 

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
-#include "byte_stream.hpp"
 #include "extents.hpp"
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -120,7 +120,7 @@ class Decoder {
     }
   }
 
-  ByteReader bytes_;
+  internal::ByteReader bytes_;
   std::uint64_t hdf5_end_;
   std::int64_t world_size_;
   Contents contents_;
@@ -132,7 +132,7 @@ std::vector<std::byte> encode_contents(const Contents& contents) {
   std::vector<std::size_t> order(contents.tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, {}, [&](std::size_t i) { return std::string_view(contents.tensors[i].name); });
-  ByteWriter bytes;
+  internal::ByteWriter bytes;
   bytes.add(static_cast<std::uint64_t>(order.size()));
   for (const std::size_t i : order) {
     const TensorInfo& info = contents.tensors[i];

@@ -2,37 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 
-#include "little_endian.hpp"
 #include "rota/error.hpp"
 
 namespace rota::checkpoint {
 
 std::vector<std::byte> encode_extents(std::span<const Extent> extents) {
-  std::vector<std::byte> bytes(extents.size() * kExtentEntryBytes);
-  std::size_t at = 0;
-  for (const Extent& extent : extents) {
-    put(bytes, at, extent.offset);
-    put(bytes, at + 8, extent.length);
-    put(bytes, at + 16, extent.digest.low);
-    put(bytes, at + 24, extent.digest.high);
-    at += kExtentEntryBytes;
-  }
-  return bytes;
+  const auto bytes = std::as_bytes(extents);
+  return {bytes.begin(), bytes.end()};
 }
 
 std::vector<Extent> decode_extents(std::span<const std::byte> bytes) {
   assert(bytes.size() % kExtentEntryBytes == 0);
   std::vector<Extent> extents(bytes.size() / kExtentEntryBytes);
-  std::size_t at = 0;
-  for (Extent& extent : extents) {
-    extent.offset = get<std::uint64_t>(bytes, at);
-    extent.length = get<std::uint64_t>(bytes, at + 8);
-    extent.digest.low = get<std::uint64_t>(bytes, at + 16);
-    extent.digest.high = get<std::uint64_t>(bytes, at + 24);
-    at += kExtentEntryBytes;
-  }
+  std::ranges::copy(bytes, std::as_writable_bytes(std::span(extents)).begin());
   return extents;
 }
 

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
-#include <numeric>
 
-#include "little_endian.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -53,63 +51,49 @@ RowRange equal_slab(std::int64_t rows, std::size_t rank, std::size_t ranks) {
   return {.first = begin(rank), .count = begin(rank + 1) - begin(rank)};
 }
 
-// A message to the writer of a slab: how many runs of rows, their ranges, then their bytes.
-constexpr std::size_t kRangeBytes = 2 * sizeof(std::int64_t);
-
-struct OutgoingRows {
-  std::vector<RowRange> runs;
-  std::vector<const std::byte*> data;
-};
-
-// Divides this rank's rows by the slab that they belong to.
-std::vector<OutgoingRows> divide(const LocalTensor& tensor, const RowPlan& plan) {
-  std::vector<OutgoingRows> outgoing(plan.slabs.size());
+// Calls `visit(slab, run, data)` for each run of this rank's rows that goes into one slab.
+template <typename Visit>
+void visit_runs(const LocalTensor& tensor, const RowPlan& plan, Visit&& visit) {
   const std::byte* data = tensor.data.data();
   for (RowRange rest : tensor.ranges) {
     const auto above = std::ranges::upper_bound(plan.slabs, rest.first, {}, &RowRange::first);
     for (auto slab = above - 1; rest.count > 0; ++slab) {
       const std::int64_t count = std::min(rest.count, slab->first + slab->count - rest.first);
-      OutgoingRows& rows = outgoing[static_cast<std::size_t>(slab - plan.slabs.begin())];
-      rows.runs.push_back({.first = rest.first, .count = count});
-      rows.data.push_back(data);
-      data += count * tensor.row_bytes;
+      const auto bytes = static_cast<std::size_t>(count * tensor.row_bytes);
+      visit(static_cast<std::size_t>(slab - plan.slabs.begin()),
+            RowRange{.first = rest.first, .count = count}, std::span(data, bytes));
+      data += bytes;
       rest = {.first = rest.first + count, .count = rest.count - count};
     }
   }
-  return outgoing;
 }
 
-std::vector<std::byte> to_message(const OutgoingRows& rows, std::int64_t row_bytes) {
-  std::int64_t count = 0;
-  for (const RowRange& run : rows.runs) count += run.count;
-  std::vector<std::byte> message(sizeof(std::int64_t) + rows.runs.size() * kRangeBytes +
-                                 static_cast<std::size_t>(count * row_bytes));
-  put(message, 0, std::ssize(rows.runs));
-  std::size_t range_at = sizeof(std::int64_t);
-  std::size_t data_at = range_at + rows.runs.size() * kRangeBytes;
-  for (std::size_t i = 0; i < rows.runs.size(); ++i) {
-    put(message, range_at, rows.runs[i]);
-    const auto bytes = static_cast<std::size_t>(rows.runs[i].count * row_bytes);
-    if (bytes != 0) std::memcpy(message.data() + data_at, rows.data[i], bytes);
-    range_at += kRangeBytes;
-    data_at += bytes;
-  }
-  return message;
+// A message to the writer of each slab: runs of rows, each followed by its bytes.
+void write_messages(const LocalTensor& tensor, const RowPlan& plan, Collectives::Messages& messages) {
+  std::vector<std::size_t> sizes(messages.size());
+  visit_runs(tensor, plan, [&](std::size_t slab, const RowRange& run, std::span<const std::byte> data) {
+    sizes[slab] += sizeof(run) + data.size();
+  });
+  std::vector<internal::ByteWriter> writers(messages.size());
+  for (std::size_t r = 0; r < sizes.size(); ++r) writers[r].reserve(sizes[r]);
+  visit_runs(tensor, plan, [&](std::size_t slab, const RowRange& run, std::span<const std::byte> data) {
+    writers[slab].add(run);
+    writers[slab].add_bytes(data);
+  });
+  for (std::size_t r = 0; r < sizes.size(); ++r) messages[r] = std::move(writers[r]).take();
 }
 
 // Puts the rows of `message` in their places in `slab`, and their ranges among `covered`.
 void place(std::span<const std::byte> message, std::int64_t row_bytes, RowRange slab_rows,
            std::span<std::byte> slab, std::vector<RowRange>& covered) {
-  const auto runs = static_cast<std::size_t>(get<std::int64_t>(message, 0));
-  std::size_t data_at = sizeof(std::int64_t) + runs * kRangeBytes;
-  for (std::size_t i = 0; i < runs; ++i) {
-    const auto run = get<RowRange>(message, sizeof(std::int64_t) + i * kRangeBytes);
+  internal::ByteReader reader(message, "place rows");
+  while (!reader.at_end()) {
+    const auto run = reader.next<RowRange>();
     covered.push_back(run);
-    const auto bytes = static_cast<std::size_t>(run.count * row_bytes);
+    const auto data = reader.next_bytes(static_cast<std::size_t>(run.count * row_bytes));
     const auto at = static_cast<std::size_t>((run.first - slab_rows.first) * row_bytes);
-    assert(at + bytes <= slab.size());
-    if (bytes != 0) std::memcpy(slab.data() + at, message.data() + data_at, bytes);
-    data_at += bytes;
+    assert(at + data.size() <= slab.size());
+    std::ranges::copy(data, slab.subspan(at, data.size()).begin());
   }
 }
 
@@ -154,10 +138,8 @@ RowPlan plan_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) 
 
 std::vector<std::byte> move_rows(Collectives& ranks, const LocalTensor& tensor, const RowPlan& plan) {
   const std::string phase = fmt::format("move the rows of tensor \"{}\"", tensor.name);
-  const auto received = ranks.exchange(phase, [&](Collectives::Messages& messages) {
-    std::ranges::transform(divide(tensor, plan), messages.begin(),
-                           [&](const OutgoingRows& rows) { return to_message(rows, tensor.row_bytes); });
-  });
+  const auto received =
+      ranks.exchange(phase, [&](Collectives::Messages& messages) { write_messages(tensor, plan, messages); });
   std::vector<std::byte> slab;
   ranks.together(phase, [&] {
     const RowRange rows = plan.slabs[static_cast<std::size_t>(ranks.rank())];

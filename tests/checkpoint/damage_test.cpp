@@ -4,9 +4,9 @@
 #include "commit_page.hpp"
 #include "digest.hpp"
 #include "file_system.hpp"
-#include "little_endian.hpp"
 #include "reader.hpp"
 #include "rota/verify.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::test {
 namespace {
@@ -50,8 +50,8 @@ class Damage : public rota::test::CheckpointTest {
   void set_version(const path& file, std::uint32_t version) {
     std::string bytes = read_file(file);
     const auto page = std::as_writable_bytes(std::span(bytes));
-    rota::checkpoint::put(page, 8, version);
-    rota::checkpoint::put(page, 32, rota::checkpoint::short_digest(page.first(32)));
+    rota::internal::store(page, 8, version);
+    rota::internal::store(page, 32, rota::checkpoint::short_digest(page.first(32)));
     write_file(file, bytes);
   }
 };
@@ -97,8 +97,8 @@ TEST_F(Damage, AnUnknownRequiredFeatureIsRefused) {
   const path file = save();
   std::string bytes = read_file(file);
   const auto page = std::as_writable_bytes(std::span(bytes));
-  rota::checkpoint::put(page, 16, std::uint64_t{4});
-  rota::checkpoint::put(page, 32, rota::checkpoint::short_digest(page.first(32)));
+  rota::internal::store(page, 16, std::uint64_t{4});
+  rota::internal::store(page, 32, rota::checkpoint::short_digest(page.first(32)));
   write_file(file, bytes);
   EXPECT_THAT(thrown_error([&] { rota::open_checkpoint(file); }), IsError(ErrorCode::unsupported, "0x4"));
 }
@@ -155,8 +155,8 @@ path forge(const path& directory, std::uint64_t hdf5_end, std::uint64_t extent_c
                                                    .file_bytes = hdf5_end + 32 * extent_count,
                                                    .extent_count = extent_count,
                                                    .table_digest = {},
-                                                   .contents_digest = {},
-                                                   .run_id = {}});
+                                                   .run_id = {},
+                                                   .contents_digest = {}});
   const path file = directory / "checkpoint-000000000000.h5";
   write_file(file, {reinterpret_cast<const char*>(page.data()), page.size()});
   std::filesystem::resize_file(file, hdf5_end + 32 * extent_count);

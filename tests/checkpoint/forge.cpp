@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "digest.hpp"
-#include "little_endian.hpp"
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::test {
 namespace {
@@ -23,15 +23,15 @@ using rota::checkpoint::encode_contents;
 using rota::checkpoint::encode_extents;
 using rota::checkpoint::encode_page;
 using rota::checkpoint::Extent;
-using rota::checkpoint::get;
 using rota::checkpoint::kExtentEntryBytes;
 using rota::checkpoint::kMaxExtentBytes;
 using rota::checkpoint::kPageBytes;
 using rota::checkpoint::PageBytes;
-using rota::checkpoint::put;
 using rota::checkpoint::row_digest;
 using rota::checkpoint::short_digest;
 using rota::checkpoint::TensorPlace;
+using rota::internal::load;
+using rota::internal::store;
 using Bytes = std::span<std::byte>;
 
 // Where these stand in a page.
@@ -69,8 +69,8 @@ void seal_blobs(Bytes file, Contents& contents) {
 // Of contents that can be decoded at all.
 void seal_contents(Bytes file, Bytes bytes) {
   try {
-    Contents contents = decode_contents(bytes, get<std::uint64_t>(file, kHdf5EndAt),
-                                        get<std::int64_t>(file, kWorldSizeAt), "seal");
+    Contents contents = decode_contents(bytes, load<std::uint64_t>(file, kHdf5EndAt),
+                                        load<std::int64_t>(file, kWorldSizeAt), "seal");
     seal_rows(file, contents);
     seal_blobs(file, contents);
     std::ranges::copy(encode_contents(contents), bytes.begin());
@@ -123,20 +123,20 @@ std::vector<std::byte> put_together(const Parts& parts) {
 
 void seal(std::span<std::byte> file) {
   if (file.size() < kPageBytes) return;
-  const auto hdf5_end = get<std::uint64_t>(file, kHdf5EndAt);
-  const auto extent_count = get<std::uint64_t>(file, kExtentCountAt);
+  const auto hdf5_end = load<std::uint64_t>(file, kHdf5EndAt);
+  const auto extent_count = load<std::uint64_t>(file, kExtentCountAt);
   const std::uint64_t table_bytes = std::min(extent_count, file.size()) * kExtentEntryBytes;
-  const auto contents = part_of(file, hdf5_end + table_bytes, get<std::uint64_t>(file, kContentsBytesAt));
+  const auto contents = part_of(file, hdf5_end + table_bytes, load<std::uint64_t>(file, kContentsBytesAt));
   if (contents) {
     seal_contents(file, *contents);
-    put(file, kContentsDigestAt, digest(*contents));
+    store(file, kContentsDigestAt, digest(*contents));
   }
   if (const auto table = part_of(file, hdf5_end, table_bytes)) {
     seal_extents(file, *table);
-    put(file, kTableDigestAt, digest(*table));
+    store(file, kTableDigestAt, digest(*table));
   }
-  put(file, kPrefixChecksumAt, short_digest(file.first(kPrefixChecksumAt)));
-  put(file, kPageDigestAt, digest(file.first(kPageDigestAt)));
+  store(file, kPrefixChecksumAt, short_digest(file.first(kPrefixChecksumAt)));
+  store(file, kPageDigestAt, digest(file.first(kPageDigestAt)));
 }
 
 }  // namespace rota::test

@@ -125,7 +125,7 @@ Bytes with_frame(Parts parts, std::span<const std::byte> frame, std::uint64_t by
 
 // The header of a frame that says it holds `bytes`, with a window of 2^(10 + exponent), and one empty block.
 Bytes hollow_frame(std::uint64_t bytes, unsigned exponent) {
-  rota::checkpoint::ByteWriter frame;
+  rota::internal::ByteWriter frame;
   frame.add(std::uint32_t{ZSTD_MAGICNUMBER});
   frame.add(std::uint8_t{0xC0});  // a content size of 8 bytes, and a window
   frame.add(static_cast<std::uint8_t>(exponent << 3));

@@ -4,9 +4,9 @@
 
 #include "blob_pack.hpp"
 #include "digest.hpp"
-#include "little_endian.hpp"
 #include "rota/error.hpp"
 #include "target.hpp"
+#include "values/bytes.hpp"
 
 namespace {
 
@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto input = rota::test::as_bytes(data, size);
   const auto stored = input.subspan(4);
   BlobEntry entry;
-  entry.bytes = std::min(rota::checkpoint::get<std::uint32_t>(input, 0), kMost);
+  entry.bytes = std::min(rota::internal::load<std::uint32_t>(input), kMost);
   entry.stored_bytes = stored.size();
   entry.digest = rota::checkpoint::digest(stored);
   for (const Codec codec : {Codec::raw, Codec::zstd}) {

@@ -2,20 +2,19 @@
 
 #include <algorithm>
 
-#include "byte_stream.hpp"
 #include "contents.hpp"
-#include "little_endian.hpp"
 #include "rota/error.hpp"
 #include "target.hpp"
+#include "values/bytes.hpp"
 
 namespace {
 
-using rota::checkpoint::ByteWriter;
 using rota::checkpoint::Codec;
 using rota::checkpoint::Contents;
 using rota::checkpoint::decode_contents;
 using rota::checkpoint::encode_contents;
-using rota::checkpoint::get;
+using rota::internal::ByteWriter;
+using rota::internal::load;
 
 Contents make_contents() {
   Contents contents;
@@ -58,7 +57,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = input.subspan(16);
   try {
     const Contents contents =
-        decode_contents(bytes, get<std::uint64_t>(input, 0), get<std::int64_t>(input, 8), "");
+        decode_contents(bytes, load<std::uint64_t>(input), load<std::int64_t>(input, 8), "");
     // There is one way only to say it.
     ROTA_FUZZ_EXPECT(std::ranges::equal(encode_contents(contents), bytes));
   } catch (const rota::Error& error) {

@@ -6,15 +6,15 @@
 
 #include "checkpoint/forge.hpp"
 #include "checkpoint/memory_file.hpp"
-#include "little_endian.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "target.hpp"
+#include "values/bytes.hpp"
 
 namespace {
 
-using rota::checkpoint::get;
-using rota::checkpoint::put;
+using rota::internal::load;
+using rota::internal::store;
 
 constexpr std::size_t kHdf5EndAt = 72;
 constexpr std::size_t kFileBytesAt = 80;
@@ -23,10 +23,10 @@ constexpr std::size_t kContentsBytesAt = 128;
 
 void mend_sizes(std::span<std::byte> file) {
   if (file.size() < rota::checkpoint::kPageBytes) return;
-  put(file, kFileBytesAt, std::uint64_t{file.size()});
+  store(file, kFileBytesAt, std::uint64_t{file.size()});
   const auto contents_at =
-      get<std::uint64_t>(file, kHdf5EndAt) + 32 * get<std::uint64_t>(file, kExtentCountAt);
-  if (contents_at < file.size()) put(file, kContentsBytesAt, file.size() - contents_at);
+      load<std::uint64_t>(file, kHdf5EndAt) + 32 * load<std::uint64_t>(file, kExtentCountAt);
+  if (contents_at < file.size()) store(file, kContentsBytesAt, file.size() - contents_at);
 }
 
 enum class Outcome { good, corrupt, unsupported };

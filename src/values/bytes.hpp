@@ -1,29 +1,53 @@
 #pragma once
 
-// Values one after the other, in the byte order of the file.
+// Values as bytes in the order of files and messages, one at a place or one after the other.
 
 #include <fmt/format.h>
 
+#include <bit>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "little_endian.hpp"
 #include "rota/error.hpp"
 
-namespace rota::checkpoint {
+namespace rota::internal {
 
+static_assert(std::endian::native == std::endian::little,
+              "values are written as they lie in memory, and files are little-endian");
+
+/// The T at byte `at` of `bytes`.
+template <typename T>
+[[nodiscard]] T load(std::span<const std::byte> bytes, std::size_t at = 0) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  assert(at + sizeof(T) <= bytes.size());
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof(T));
+  return value;
+}
+
+/// Writes `value` at byte `at` of `bytes`.
+template <typename T>
+void store(std::span<std::byte> bytes, std::size_t at, T value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  assert(at + sizeof(T) <= bytes.size());
+  std::memcpy(bytes.data() + at, &value, sizeof(T));
+}
+
+/// Puts values one after the other.
 class ByteWriter {
  public:
+  void reserve(std::size_t bytes) { bytes_.reserve(bytes); }
   template <typename T>
   void add(T value) {
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + sizeof(T));
-    put(bytes_, at, value);
+    add_bytes(std::as_bytes(std::span(&value, 1)));
   }
   void add_bytes(std::span<const std::byte> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
@@ -47,7 +71,7 @@ class ByteReader {
 
   template <typename T>
   [[nodiscard]] T next() {
-    return get<T>(next_bytes(sizeof(T)), 0);
+    return load<T>(next_bytes(sizeof(T)));
   }
   [[nodiscard]] std::span<const std::byte> next_bytes(std::size_t count) {
     if (count > bytes_.size()) fail("it ends early");
@@ -71,4 +95,4 @@ class ByteReader {
   std::string what_;
 };
 
-}  // namespace rota::checkpoint
+}  // namespace rota::internal
