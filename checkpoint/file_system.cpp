@@ -24,7 +24,7 @@ std::string_view advice(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
-      return "; free some space, or keep checkpoints elsewhere";
+      return "; free some space, or write elsewhere";
     case EACCES:
     case EPERM:
     case EROFS:

@@ -31,15 +31,25 @@ Temporary::~Temporary() {
   if (!name_.empty()) system_->unlink(name_.c_str());
 }
 
-void Temporary::publish(const std::filesystem::path& name, const File& directory) {
+void Temporary::rename_to(const std::filesystem::path& name) {
   file_.sync();
   file_.close();
   if (system_->rename(name_.c_str(), name.c_str()) != 0) {
     fail_io(fmt::format("rename {} to {}", name_, name.string()), errno);
   }
+}
+
+void Temporary::publish(const std::filesystem::path& name, const File& directory) {
+  rename_to(name);
   name_ = name.string();
   directory.sync();
   name_.clear();
+}
+
+void Temporary::replace(const std::filesystem::path& name, const File& directory) {
+  rename_to(name);
+  name_.clear();
+  directory.sync();
 }
 
 void sweep_temporaries(const FileSystem& system, const std::filesystem::path& directory,

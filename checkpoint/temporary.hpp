@@ -1,6 +1,6 @@
 #pragma once
 
-// A checkpoint while it is being written, under a name that no reader takes. Rank 0 owns it.
+// A file while it is being written, under a name that no reader takes.
 
 #include <filesystem>
 #include <string>
@@ -24,8 +24,13 @@ class Temporary {
   /// Makes the file durable, gives it its name, and makes that durable. `directory` is open. On failure
   /// neither name is left. Throws Error{io}.
   void publish(const std::filesystem::path& name, const File& directory);
+  /// The same in the place of what may have that name. A failure leaves what was there; where the directory
+  /// is what fails, the new file.
+  void replace(const std::filesystem::path& name, const File& directory);
 
  private:
+  void rename_to(const std::filesystem::path& name);
+
   const FileSystem* system_;
   File file_;
   std::string name_;  // that the file has now; empty once it is published

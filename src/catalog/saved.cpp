@@ -10,13 +10,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "catalog/serialize.hpp"
+#include "checkpoint/temporary.hpp"
 #include "storage/descriptor.hpp"
 
 namespace rota::internal {
@@ -102,56 +102,6 @@ std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
   std::memcpy(bytes.data(), &preamble, sizeof(preamble));
   return bytes;
 }
-
-/// A file that is written beside the one whose place it takes.
-class Replacement {
- public:
-  explicit Replacement(std::string path)
-      : path_(std::move(path)),
-        temporary_(fmt::format("{}.{}.tmp", path_, ::getpid())),
-        directory_(open_for_reading(AT_FDCWD, directory_of(path_).c_str())) {
-    if (!directory_.is_open()) throw failed("open the directory of", errno);
-    ::unlink(temporary_.c_str());  // of a process of the same number that was killed
-    file_ = Descriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (!file_.is_open()) throw failed("create a file beside", errno);
-  }
-  Replacement(const Replacement&) = delete;
-  Replacement& operator=(const Replacement&) = delete;
-  ~Replacement() {
-    if (!is_published_ && file_.is_open()) ::unlink(temporary_.c_str());
-  }
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t put = ::write(file_.get(), bytes.data(), bytes.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) throw failed("write", errno);
-      bytes = bytes.subspan(static_cast<std::size_t>(put));
-    }
-  }
-
-  void publish() {
-    if (::fsync(file_.get()) != 0) throw failed("fsync", errno);
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw failed("rename", errno);
-    is_published_ = true;
-    if (::fsync(directory_.get()) != 0) throw failed("fsync the directory of", errno);
-  }
-
- private:
-  static std::string directory_of(const std::string& path) {
-    const std::string directory = path.substr(0, path.rfind('/') + 1);
-    return directory.empty() ? "." : directory;
-  }
-  [[nodiscard]] Error failed(std::string_view what, int error) const {
-    return write_error(fmt::format("save a catalog: {}", what), path_, error);
-  }
-
-  std::string path_;
-  std::string temporary_;
-  Descriptor directory_;
-  Descriptor file_;
-  bool is_published_ = false;
-};
 
 [[noreturn]] void fail_damaged(const std::string& path) {
   throw Error(ErrorCode::corrupt,
@@ -267,9 +217,18 @@ void refuse_in_place_of(const std::filesystem::path& file, const FileList& files
 
 void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog) {
   const std::vector<std::byte> bytes = pack_catalog(catalog);
-  Replacement file(path.native());
-  file.write(bytes);
-  file.publish();
+  const checkpoint::FileSystem& system = checkpoint::posix_file_system();
+  const std::string beside = fmt::format("{}.{}.tmp", path.native(), ::getpid());
+  const auto above = path.has_parent_path() ? path.parent_path() : ".";
+  try {
+    const checkpoint::File directory(system, above.native(), O_RDONLY | O_DIRECTORY);
+    system.unlink(beside.c_str());  // of a process of the same number that was killed
+    checkpoint::Temporary file(system, beside);
+    file.file().write(0, bytes);
+    file.replace(path, directory);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::io, fmt::format("save a catalog to {}: {}", path.native(), error.what()));
+  }
 }
 
 SavedCatalog read_catalog(const std::string& path) {
