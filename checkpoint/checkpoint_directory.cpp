@@ -16,9 +16,8 @@
 #include "file_name.hpp"
 #include "file_system.hpp"
 #include "hdf5/hdf5.hpp"
-#include "new_directory.hpp"
-#include "old_checkpoints.hpp"
 #include "reader.hpp"
+#include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "save.hpp"
@@ -39,19 +38,6 @@ checkpoint::RunId random_run_id() {
   std::array<unsigned, sizeof(checkpoint::RunId) / sizeof(unsigned)> words{};
   for (unsigned& word : words) word = random();
   return std::bit_cast<checkpoint::RunId>(words);
-}
-
-template <typename T>
-std::string to_bytes(std::span<const T> values) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
-}
-
-template <typename T>
-std::vector<T> from_bytes(const std::string& bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-  return values;
 }
 
 }  // namespace
@@ -86,10 +72,8 @@ struct CheckpointDirectory::Impl {
       if (ranks.is_root()) open_directory();
     });
     if (policy.writer == Writer::collective) ranks.allow_blocking();
-    const auto shared = from_bytes<std::byte>(
-        ranks.broadcast(to_bytes(std::span<const std::byte>(run_id)) + (is_locked ? '1' : '0')));
-    std::copy_n(shared.begin(), run_id.size(), run_id.begin());
-    is_locked = shared.back() == std::byte{'1'};
+    ranks.broadcast(run_id);
+    ranks.broadcast(is_locked);
   }
 
   // Rank 0 makes and locks it, and draws the number of this run.
@@ -139,10 +123,10 @@ struct CheckpointDirectory::Impl {
 
   // Collective: the same as rank 0 sees it.
   std::vector<std::int64_t> serials() {
-    std::string found;
-    ranks.at_root("list checkpoints",
-                  [&] { found = to_bytes(std::span<const std::int64_t>(present_serials())); });
-    return from_bytes<std::int64_t>(ranks.broadcast(std::move(found)));
+    std::vector<std::int64_t> found;
+    ranks.at_root("list checkpoints", [&] { found = present_serials(); });
+    ranks.broadcast(found);
+    return found;
   }
 
   // Collective: opens and verifies, each rank its share.
@@ -300,16 +284,15 @@ struct CheckpointDirectory::Impl {
 
   std::vector<CheckpointInfo> list() {
     wait();
-    std::string found;
+    std::vector<CommitPage> pages;
     ranks.at_root("list checkpoints", [&] {
-      std::vector<CommitPage> pages;
       for (const std::int64_t serial : present_serials()) {
         if (const auto page = read_page(serial)) pages.push_back(*page);
       }
-      found = to_bytes(std::span<const CommitPage>(pages));
     });
+    ranks.broadcast(pages);
     std::vector<CheckpointInfo> infos;
-    for (const CommitPage& page : from_bytes<CommitPage>(ranks.broadcast(std::move(found)))) {
+    for (const CommitPage& page : pages) {
       infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
     }
     std::ranges::reverse(infos);

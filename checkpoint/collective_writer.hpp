@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "direct_writer.hpp"
+#include "extents.hpp"
 
 namespace rota::checkpoint {
 

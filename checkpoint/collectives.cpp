@@ -92,35 +92,19 @@ void Collectives::run(mpi::Operation& operation) {
 }
 
 Blocking::Blocking(MPI_Comm comm, std::function<void(MPI_Comm)> work)
-    : work_(std::move(work)), thread_([this, comm](const std::stop_token& stop) { run(stop, comm); }) {}
+    : work_([comm, work = std::move(work)] { work(comm); }),
+      end_(work_.get_future()),
+      thread_([this, may_begin = may_begin_.get_future()]() mutable {
+        if (may_begin.get()) work_();
+      }) {}
 
-void Blocking::run(const std::stop_token& stop, MPI_Comm comm) {
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait(lock, stop, [&] { return may_begin_; })) return;
-  lock.unlock();
-  try {
-    work_(comm);
-  } catch (...) {
-    error_ = std::current_exception();
-  }
-  lock.lock();
-  has_ended_ = true;
-  changed_.notify_all();
+Blocking::~Blocking() {
+  if (!has_begun_) may_begin_.set_value(false);
 }
 
 void Blocking::begin() {
-  const std::scoped_lock lock(mutex_);
-  may_begin_ = true;
-  changed_.notify_all();
-}
-
-bool Blocking::wait_for(std::chrono::milliseconds time) {
-  std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, time, [&] { return has_ended_; });
-}
-
-void Blocking::require_success() const {
-  if (error_) std::rethrow_exception(error_);
+  has_begun_ = true;
+  may_begin_.set_value(true);
 }
 
 void Blocking::leave_behind(const std::shared_ptr<Blocking>& blocking) {
@@ -169,6 +153,7 @@ void Collectives::agree(std::string_view phase, std::exception_ptr error) {
 
 template <typename Work>
 void Collectives::in_step(Work&& work) {
+  if (size() == 1) return;
   try {
     work();
   } catch (...) {
@@ -178,63 +163,46 @@ void Collectives::in_step(Work&& work) {
 }
 
 void Collectives::broadcast_bytes(std::span<std::byte> bytes) {
-  if (size() > 1) in_step([&] { broadcast_among(bytes); });
-}
-
-void Collectives::broadcast_among(std::span<std::byte> bytes) {
-  const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
-  run("broadcast what rank 0 says", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
-    in_messages(*copy, [&](std::byte* part, int count) {
-      mpi::check(MPI_Ibcast(part, count, MPI_BYTE, 0, comm, &requests.emplace_back()), "MPI_Ibcast");
+  in_step([&] {
+    const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+    run("broadcast what rank 0 says", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
+      in_messages(*copy, [&](std::byte* part, int count) {
+        mpi::check(MPI_Ibcast(part, count, MPI_BYTE, 0, comm, &requests.emplace_back()), "MPI_Ibcast");
+      });
     });
+    std::ranges::copy(*copy, bytes.begin());
   });
-  std::ranges::copy(*copy, bytes.begin());
-}
-
-std::string Collectives::broadcast(std::string bytes) {
-  std::size_t length = bytes.size();
-  broadcast(length);
-  bytes.resize(length);
-  broadcast_bytes(std::as_writable_bytes(std::span(bytes)));
-  return bytes;
 }
 
 void Collectives::gather_bytes(std::span<const std::byte> own, std::span<std::byte> all) {
-  if (size() == 1) {
-    std::ranges::copy(own, all.begin());
-  } else {
-    in_step([&] { gather_among(own, all); });
-  }
-}
-
-void Collectives::gather_among(std::span<const std::byte> own, std::span<std::byte> all) {
   struct Memory {
     std::vector<std::byte> own;
     std::vector<std::byte> all;
   };
-  const auto memory =
-      std::make_shared<Memory>(Memory{{own.begin(), own.end()}, std::vector<std::byte>(all.size())});
-  run("gather what all ranks say", memory, [memory](MPI_Comm comm, mpi::Requests& requests) {
-    const int count = mpi::to_count(memory->own.size());
-    mpi::check(MPI_Iallgather(memory->own.data(), count, MPI_BYTE, memory->all.data(), count, MPI_BYTE, comm,
-                              &requests.emplace_back()),
-               "MPI_Iallgather");
+  in_step([&] {
+    const auto memory =
+        std::make_shared<Memory>(Memory{{own.begin(), own.end()}, std::vector<std::byte>(all.size())});
+    run("gather what all ranks say", memory, [memory](MPI_Comm comm, mpi::Requests& requests) {
+      const int count = mpi::to_count(memory->own.size());
+      mpi::check(MPI_Iallgather(memory->own.data(), count, MPI_BYTE, memory->all.data(), count, MPI_BYTE,
+                                comm, &requests.emplace_back()),
+                 "MPI_Iallgather");
+    });
+    std::ranges::copy(memory->all, all.begin());
   });
-  std::ranges::copy(memory->all, all.begin());
 }
 
 void Collectives::sum(std::span<std::uint64_t> values) {
-  if (size() > 1 && !values.empty()) in_step([&] { sum_among(values); });
-}
-
-void Collectives::sum_among(std::span<std::uint64_t> values) {
-  const auto copy = std::make_shared<std::vector<std::uint64_t>>(values.begin(), values.end());
-  run("add up what all ranks say", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
-    mpi::check(MPI_Iallreduce(MPI_IN_PLACE, copy->data(), mpi::to_count(copy->size()), MPI_UINT64_T, MPI_SUM,
-                              comm, &requests.emplace_back()),
-               "MPI_Iallreduce");
+  if (values.empty()) return;
+  in_step([&] {
+    const auto copy = std::make_shared<std::vector<std::uint64_t>>(values.begin(), values.end());
+    run("add up what all ranks say", copy, [copy](MPI_Comm comm, mpi::Requests& requests) {
+      mpi::check(MPI_Iallreduce(MPI_IN_PLACE, copy->data(), mpi::to_count(copy->size()), MPI_UINT64_T,
+                                MPI_SUM, comm, &requests.emplace_back()),
+                 "MPI_Iallreduce");
+    });
+    std::ranges::copy(*copy, values.begin());
   });
-  std::ranges::copy(*copy, values.begin());
 }
 
 namespace {
@@ -264,12 +232,12 @@ void transfer(Exchanged& exchanged, int self, MPI_Comm comm, mpi::Requests& requ
 }  // namespace
 
 Collectives::Messages Collectives::exchange(std::string_view phase,
-                                            const std::function<void(Messages&)>& pack) {
+                                            const std::function<void(Messages&)>& fill) {
   const auto self = static_cast<std::size_t>(rank());
   const auto memory = std::make_shared<Exchanged>();
   together(phase, [&] {
     memory->outgoing.resize(static_cast<std::size_t>(size()));
-    pack(memory->outgoing);
+    fill(memory->outgoing);
     for (const auto& bytes : memory->outgoing) memory->sent.push_back(std::ssize(bytes));
     memory->received.resize(memory->sent.size());
     memory->incoming.resize(memory->sent.size());

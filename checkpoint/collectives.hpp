@@ -4,15 +4,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <future>
 #include <memory>
-#include <mutex>
 #include <span>
-#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -25,29 +23,28 @@
 
 namespace rota::checkpoint {
 
-/// Work that blocks in MPI, on a thread of its own, for others to wait for. *Any thread.*
+/// Work that blocks in MPI, on a thread of its own, for others to wait for.
 class Blocking {
  public:
   /// The thread waits for `begin`, or for the end of this.
   Blocking(MPI_Comm comm, std::function<void(MPI_Comm)> work);
+  ~Blocking();
+  Blocking(const Blocking&) = delete;
+  Blocking& operator=(const Blocking&) = delete;
 
   void begin();
   /// Whether it has ended within `time`.
-  bool wait_for(std::chrono::milliseconds time);
-  /// Throws what the work threw. To be called after its end.
-  void require_success() const;
+  bool wait_for(std::chrono::milliseconds time) { return end_.wait_for(time) == std::future_status::ready; }
+  /// Throws what the work threw. To be called after its end, once.
+  void require_success() { end_.get(); }
   /// Nobody waits for it any more; what it uses lives as long as the process.
   static void leave_behind(const std::shared_ptr<Blocking>& blocking);
 
  private:
-  void run(const std::stop_token& stop, MPI_Comm comm);
-
-  std::function<void(MPI_Comm)> work_;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  bool may_begin_ = false;
-  bool has_ended_ = false;
-  std::exception_ptr error_;
+  std::packaged_task<void()> work_;
+  std::future<void> end_;
+  std::promise<bool> may_begin_;
+  bool has_begun_ = false;
   std::jthread thread_;
 };
 
@@ -106,18 +103,23 @@ class Collectives {
   /// throws. Needs MPI_THREAD_MULTIPLE.
   void block(std::string_view phase, const std::shared_ptr<Blocking>& blocking);
 
-  /// **Collective.** Rank 0's bytes on all ranks.
-  [[nodiscard]] std::string broadcast(std::string bytes);
-  /// **Collective.** Rank 0's `value` on all ranks.
+  /// **Collective.** Rank 0's `value`, or the values of a string or a vector, on all ranks.
   template <typename T>
   void broadcast(T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    broadcast_bytes(std::as_writable_bytes(std::span(&value, 1)));
+    if constexpr (std::is_trivially_copyable_v<T>) {
+      broadcast_bytes(std::as_writable_bytes(std::span(&value, 1)));
+    } else {
+      std::size_t count = value.size();
+      broadcast(count);
+      value.resize(count);
+      broadcast_bytes(std::as_writable_bytes(std::span(value)));
+    }
   }
   /// **Collective.** Every rank's `values`, as many on each, in order of rank, on every rank.
   template <typename T>
   [[nodiscard]] std::vector<T> gather(std::span<const T> values) {
     static_assert(std::is_trivially_copyable_v<T>);
+    if (size() == 1) return {values.begin(), values.end()};
     std::vector<T> all(values.size() * static_cast<std::size_t>(size()));
     gather_bytes(std::as_bytes(values), std::as_writable_bytes(std::span(all)));
     return all;
@@ -126,23 +128,20 @@ class Collectives {
   void sum(std::span<std::uint64_t> values);
   /// A message to or from each rank.
   using Messages = std::vector<std::vector<std::byte>>;
-  /// **Collective.** Runs `pack` on every rank, and agrees; what it puts into message r, of as many as there
+  /// **Collective.** Runs `fill` on every rank, and agrees; what it puts into message r, of as many as there
   /// are ranks, goes to rank r. Returns what came from each rank.
-  [[nodiscard]] Messages exchange(std::string_view phase, const std::function<void(Messages&)>& pack);
+  [[nodiscard]] Messages exchange(std::string_view phase, const std::function<void(Messages&)>& fill);
 
  private:
   void find_nodes();
   void run(mpi::Operation& operation);
   void run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start);
   void attend(std::string_view phase, mpi::Clock::time_point start);
-  // Runs `work`, which exchanges something; where it throws on this rank alone, this rank exchanges nothing
-  // any more.
+  // Runs `work`, which exchanges something, unless this rank is alone; where it throws on this rank alone,
+  // this rank exchanges nothing any more.
   template <typename Work>
   void in_step(Work&& work);
   void broadcast_bytes(std::span<std::byte> bytes);
-  void broadcast_among(std::span<std::byte> bytes);
-  void gather_among(std::span<const std::byte> own, std::span<std::byte> all);
-  void sum_among(std::span<std::uint64_t> values);
   void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
 
   mpi::Communicator comm_;

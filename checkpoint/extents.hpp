@@ -23,6 +23,12 @@ struct Extent {
 };
 static_assert(sizeof(Extent) == kExtentEntryBytes);
 
+/// Bytes in memory and their place in the file.
+struct Slab {
+  std::uint64_t offset = 0;
+  std::span<const std::byte> bytes;
+};
+
 /// Of how many extents `bytes` contiguous bytes make.
 [[nodiscard]] constexpr std::uint64_t extents_of(std::uint64_t bytes) noexcept {
   return (bytes + kMaxExtentBytes - 1) / kMaxExtentBytes;

@@ -100,4 +100,8 @@ static_assert(std::is_nothrow_move_constructible_v<File> && std::is_nothrow_move
 [[nodiscard]] std::vector<std::string> list_names(const FileSystem& system,
                                                   const std::filesystem::path& directory);
 
+/// Makes `path` and what leads to it, as far as it is not there. When it returns, `path` is on disk, whoever
+/// made it. Throws Error{io}, Error{not_found}.
+void make_directory(const FileSystem& system, const std::filesystem::path& path);
+
 }  // namespace rota::checkpoint

@@ -15,6 +15,7 @@
 #include "extents.hpp"
 #include "file_system.hpp"
 #include "rota/checkpoint.hpp"
+#include "rota/verify.hpp"
 #include "rota/world.hpp"
 
 namespace rota {
@@ -79,6 +80,9 @@ void require_rows(const File& file, const TensorInfo& tensor, const TensorPlace&
 /// The bytes of a blob as they are stored.
 [[nodiscard]] std::vector<std::byte> read_stored(const File& file, const Contents& contents,
                                                  const BlobEntry& entry);
+
+/// All steps: `verify_checkpoint`, over any file system.
+[[nodiscard]] Verification verify(const FileSystem& system, const std::filesystem::path& path);
 
 }  // namespace checkpoint
 }  // namespace rota

@@ -1,5 +1,15 @@
 #include "retention.hpp"
 
+#include <fcntl.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "file_name.hpp"
+#include "reader.hpp"
+#include "rota/error.hpp"
+
 namespace rota::checkpoint {
 
 std::vector<std::int64_t> to_drop(std::span<const Present> newest_first, const CheckpointPolicy& policy,
@@ -12,6 +22,53 @@ std::vector<std::int64_t> to_drop(std::span<const Present> newest_first, const C
     if (is_good) ++kept;
   }
   return dropped;
+}
+
+namespace {
+
+// To free the bytes of such a file takes longer than to start a thread for it.
+constexpr std::uint64_t kLargeFile = 8 << 20;
+
+// What retention is to know of a file; nothing where it is of a newer format, not for this version to judge.
+std::optional<Present> judge(const FileSystem& system, const std::filesystem::path& path, std::int64_t serial,
+                             std::span<const RejectedCheckpoint> rejected) {
+  const bool was_bad = std::ranges::find(rejected, path, &RejectedCheckpoint::path) != rejected.end();
+  try {
+    const bool is_own = read_page(File(system, path.string(), O_RDONLY)).serial == serial;
+    return Present{.serial = serial, .is_good = !was_bad && is_own};
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::unsupported) return std::nullopt;
+    return Present{.serial = serial, .is_good = false};
+  }
+}
+
+}  // namespace
+
+void OldCheckpoints::drop(std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
+                          std::int64_t verified, std::span<const RejectedCheckpoint> rejected) {
+  std::vector<Present> present;
+  for (const std::int64_t serial : serials_newest_first) {
+    const auto file = judge(*system_, directory_ / checkpoint_name(serial), serial, rejected);
+    if (file) present.push_back(*file);
+  }
+  std::vector<File> large;
+  for (const std::int64_t serial : to_drop(present, policy, verified)) {
+    File file = remove(directory_ / checkpoint_name(serial));
+    if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
+  }
+  if (!large.empty()) freeing_ = std::jthread([files = std::move(large)] {});
+}
+
+// Takes its name away; where it can be opened, what is returned holds its bytes for as long as it lives.
+File OldCheckpoints::remove(const std::filesystem::path& path) const {
+  File file;
+  try {
+    file = File(posix_file_system(), path.string(), O_RDONLY);  // for another thread to close
+  } catch (const Error&) {
+    file = {};
+  }
+  system_->unlink(path.c_str());
+  return file;
 }
 
 }  // namespace rota::checkpoint

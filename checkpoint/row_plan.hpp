@@ -1,6 +1,6 @@
 #pragma once
 
-// Which rank writes which rows of a tensor.
+// That all ranks save the same tensors, and which rank writes which rows of each.
 
 #include <cstdint>
 #include <span>
@@ -11,6 +11,10 @@
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
+
+/// **Collective.** Throws Error{invalid_argument} on all ranks, naming the first difference, unless they all
+/// have the same `step` and the same tensors but for their rows.
+void require_same_schema(Collectives& ranks, std::span<const LocalTensor> tensors, std::int64_t step);
 
 /// What a rank tells the others of its rows of a tensor.
 struct RowSummary {

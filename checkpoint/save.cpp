@@ -4,29 +4,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "blob_pack.hpp"
 #include "collective_writer.hpp"
-#include "direct_writer.hpp"
 #include "file_name.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"
-#include "schema.hpp"
 #include "skeleton.hpp"
 #include "temporary.hpp"
 
 namespace rota::checkpoint {
 namespace {
 
-// What rank 0 decides and all need: serial, hdf5_end, then the offset of each tensor.
-std::string encode_layout(const CommitPage& page, const Contents& contents) {
-  std::vector<std::uint64_t> words{static_cast<std::uint64_t>(page.serial), page.hdf5_end};
-  for (const TensorPlace& place : contents.places) words.push_back(place.offset);
-  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(std::uint64_t)};
+// The extents of `slabs`, hashed from memory; each is written to `file`, if any, while it is in the cache.
+std::vector<Extent> write_slabs(const File* file, std::span<const Slab> slabs) {
+  std::vector<Extent> extents;
+  for (const Slab& slab : slabs) {
+    for (std::uint64_t at = 0; at < slab.bytes.size(); at += kMaxExtentBytes) {
+      const auto bytes = slab.bytes.subspan(at, std::min(kMaxExtentBytes, slab.bytes.size() - at));
+      extents.push_back({.offset = slab.offset + at, .length = bytes.size(), .digest = digest(bytes)});
+      if (file != nullptr) file->write(slab.offset + at, bytes);
+    }
+  }
+  return extents;
 }
 
 class Save : public std::enable_shared_from_this<Save> {
@@ -143,7 +146,7 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   void collect_blobs() {
-    const auto received = target_.ranks.exchange("pack rank blobs", [&](Collectives::Messages& messages) {
+    const auto received = target_.ranks.exchange("exchange rank blobs", [&](Collectives::Messages& messages) {
       if (!is_root()) messages.front() = to_message(rank_blobs_);
     });
     target_.ranks.at_root("collect rank blobs", [&] {
@@ -152,7 +155,7 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   void begin() {
-    std::string layout;
+    std::vector<std::uint64_t> layout;  // serial, hdf5_end, then the offset of each tensor
     target_.ranks.at_root("begin a checkpoint", [&] {
       sweep_temporaries(target_.system, target_.directory, to_hex(page_.run_id));
       page_.serial = next_serial();
@@ -175,14 +178,13 @@ class Save : public std::enable_shared_from_this<Save> {
       temporary_.emplace(target_.system, temporary_path());
       temporary_->file().allocate(page_.file_bytes);
       temporary_->file().write(page_.contents_at(), encoded);
-      layout = encode_layout(page_, contents_);
+      layout = {static_cast<std::uint64_t>(page_.serial), page_.hdf5_end};
+      for (const TensorPlace& place : contents_.places) layout.push_back(place.offset);
     });
-    layout = target_.ranks.broadcast(std::move(layout));
-    std::vector<std::uint64_t> words(layout.size() / sizeof(std::uint64_t));
-    std::memcpy(words.data(), layout.data(), layout.size());
-    page_.serial = static_cast<std::int64_t>(words[0]);
-    page_.hdf5_end = words[1];
-    tensor_offsets_.assign(words.begin() + 2, words.end());
+    target_.ranks.broadcast(layout);
+    page_.serial = static_cast<std::int64_t>(layout[0]);
+    page_.hdf5_end = layout[1];
+    tensor_offsets_.assign(layout.begin() + 2, layout.end());
   }
 
   [[nodiscard]] std::int64_t next_serial() const {
@@ -268,10 +270,10 @@ class Save : public std::enable_shared_from_this<Save> {
       const bool needs_file = target_.writer == Writer::direct || target_.ranks.syncs_node();
       if (!is_root() && needs_file) own.emplace(target_.system, temporary_path().string(), O_RDWR);
       if (target_.writer == Writer::direct) {
-        extents_ = write_slabs(is_root() ? temporary_->file() : *own, slabs());
+        extents_ = write_slabs(is_root() ? &temporary_->file() : &*own, slabs());
         if (own && !target_.ranks.syncs_node()) own->close();
       } else {
-        extents_ = hash_slabs(slabs());
+        extents_ = write_slabs(nullptr, slabs());
         auto work = std::make_shared<CollectiveWrite>(temporary_path().string(), slabs(), page_.hdf5_end);
         together = target_.ranks.make_blocking(
             [self = shared_from_this(), work](MPI_Comm comm) { work->run(comm); });

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "rota/checkpoint.hpp"
@@ -134,6 +135,17 @@ void SnapshotData::add_tensor(LocalTensor tensor) {
   }
   claim_tensor_name(tensor.name);
   tensors_.push_back(std::move(tensor));
+}
+
+std::span<const std::byte> Staging::copy(std::size_t index, std::span<const std::byte> bytes) {
+  if (buffers_.size() <= index) buffers_.resize(index + 1);
+  Buffer& buffer = buffers_[index];
+  if (buffer.capacity < bytes.size()) {
+    buffer = {};
+    buffer = {.bytes = std::make_unique_for_overwrite<std::byte[]>(bytes.size()), .capacity = bytes.size()};
+  }
+  if (!bytes.empty()) std::memcpy(buffer.bytes.get(), bytes.data(), bytes.size());
+  return {buffer.bytes.get(), bytes.size()};
 }
 
 void SnapshotData::copy_views(Staging& staging) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "rota/snapshot.hpp"
-#include "staging.hpp"
 
 namespace rota::checkpoint {
 
@@ -31,6 +31,21 @@ struct LocalTensor {
 struct LocalBlob {
   std::string name;
   std::string bytes;
+};
+
+/// Memory for copies of tensors that a save in the background works on, kept from save to save: fresh memory
+/// costs more than the copy. *One thread.*
+class Staging {
+ public:
+  /// A copy of `bytes` as the copy number `index`, valid until the next of that number.
+  [[nodiscard]] std::span<const std::byte> copy(std::size_t index, std::span<const std::byte> bytes);
+
+ private:
+  struct Buffer {
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t capacity = 0;
+  };
+  std::vector<Buffer> buffers_;
 };
 
 /// Adds what Snapshot adds, with its checks.

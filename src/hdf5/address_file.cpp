@@ -97,7 +97,7 @@ hid_t register_driver() {
   H5FD_class_t driver{};
 #ifdef H5FD_CLASS_VERSION
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = 510;  // private; checkpoint/sparse_image.cpp has 511
+  driver.value = 510;  // private; checkpoint/skeleton.cpp has 511
 #endif
   driver.name = "rota_address";
   driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());

@@ -14,7 +14,6 @@
 
 #include "file_system.hpp"
 #include "reader.hpp"
-#include "verify.hpp"
 
 namespace rota::test {
 
