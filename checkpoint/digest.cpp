@@ -10,25 +10,6 @@ Digest digest(std::span<const std::byte> bytes) noexcept {
   return {.low = hash.low64, .high = hash.high64};
 }
 
-struct DigestStream::State {
-  XXH3_state_t hash;
-};
-
-DigestStream::DigestStream() : state_(std::make_unique<State>()) {
-  XXH3_INITSTATE(&state_->hash);
-  XXH3_128bits_reset(&state_->hash);
-}
-DigestStream::~DigestStream() = default;
-
-void DigestStream::add(std::span<const std::byte> bytes) noexcept {
-  XXH3_128bits_update(&state_->hash, bytes.data(), bytes.size());
-}
-
-Digest DigestStream::digest() const noexcept {
-  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->hash);
-  return {.low = hash.low64, .high = hash.high64};
-}
-
 std::uint64_t short_digest(std::span<const std::byte> bytes) noexcept {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -45,19 +26,28 @@ std::uint64_t row_digest(std::span<const std::byte> rows, std::int64_t first,
   return sum;
 }
 
-struct RowStream::State {
+struct DigestStream::State {
   XXH3_state_t hash;
 };
 
-RowStream::RowStream() : state_(std::make_unique<State>()) { XXH3_INITSTATE(&state_->hash); }
-RowStream::~RowStream() = default;
+DigestStream::DigestStream() : state_(std::make_unique<State>()) {
+  XXH3_INITSTATE(&state_->hash);
+  begin();
+}
+DigestStream::~DigestStream() = default;
 
-void RowStream::begin(std::uint64_t row) noexcept { XXH3_64bits_reset_withSeed(&state_->hash, row); }
+// Both lengths have the same state, and differ only in how they end.
+void DigestStream::begin(std::uint64_t seed) noexcept { XXH3_64bits_reset_withSeed(&state_->hash, seed); }
 
-void RowStream::add(std::span<const std::byte> bytes) noexcept {
+void DigestStream::add(std::span<const std::byte> bytes) noexcept {
   XXH3_64bits_update(&state_->hash, bytes.data(), bytes.size());
 }
 
-std::uint64_t RowStream::digest() const noexcept { return XXH3_64bits_digest(&state_->hash); }
+Digest DigestStream::digest() const noexcept {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->hash);
+  return {.low = hash.low64, .high = hash.high64};
+}
+
+std::uint64_t DigestStream::short_digest() const noexcept { return XXH3_64bits_digest(&state_->hash); }
 
 }  // namespace rota::checkpoint

@@ -18,22 +18,6 @@ struct Digest {
 
 [[nodiscard]] Digest digest(std::span<const std::byte> bytes) noexcept;
 
-/// The same of what comes in pieces.
-class DigestStream {
- public:
-  DigestStream();
-  ~DigestStream();
-  DigestStream(const DigestStream&) = delete;
-  DigestStream& operator=(const DigestStream&) = delete;
-
-  void add(std::span<const std::byte> bytes) noexcept;
-  [[nodiscard]] Digest digest() const noexcept;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
 /// XXH3-64, seed 0.
 [[nodiscard]] std::uint64_t short_digest(std::span<const std::byte> bytes) noexcept;
 
@@ -42,17 +26,19 @@ class DigestStream {
 [[nodiscard]] std::uint64_t row_digest(std::span<const std::byte> rows, std::int64_t first,
                                        std::int64_t row_bytes) noexcept;
 
-/// The digest of one row that comes in pieces, which `row_digest` adds up. *One thread.*
-class RowStream {
+/// Digests of what comes in pieces: XXH3 of either length, with any seed. *One thread.*
+class DigestStream {
  public:
-  RowStream();
-  ~RowStream();
-  RowStream(const RowStream&) = delete;
-  RowStream& operator=(const RowStream&) = delete;
+  DigestStream();
+  ~DigestStream();
+  DigestStream(const DigestStream&) = delete;
+  DigestStream& operator=(const DigestStream&) = delete;
 
-  void begin(std::uint64_t row) noexcept;
+  /// Begins anew; `seed` is the index of a row.
+  void begin(std::uint64_t seed = 0) noexcept;
   void add(std::span<const std::byte> bytes) noexcept;
-  [[nodiscard]] std::uint64_t digest() const noexcept;
+  [[nodiscard]] Digest digest() const noexcept;
+  [[nodiscard]] std::uint64_t short_digest() const noexcept;
 
  private:
   struct State;

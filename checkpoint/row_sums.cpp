@@ -38,7 +38,7 @@ std::uint64_t RowSums::add_rows(std::size_t tensor, std::uint64_t at, std::span<
     if (open_rest_ != 0) {  // else it began before all that was given
       open_row_.add(rest);
       open_rest_ -= rest.size();
-      if (open_rest_ == 0) sum += open_row_.digest();
+      if (open_rest_ == 0) sum += open_row_.short_digest();
     }
     bytes = bytes.subspan(rest.size());
     at += rest.size();
@@ -64,7 +64,7 @@ std::vector<std::uint64_t> RowSums::finish(const File& file) {
     next_offset_ += part.size();
     open_rest_ -= part.size();
   }
-  sums_[tensor] += open_row_.digest();
+  sums_[tensor] += open_row_.short_digest();
   return std::move(sums_);
 }
 

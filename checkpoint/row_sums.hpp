@@ -32,7 +32,7 @@ class RowSums {
   const Contents* contents_;
   std::vector<std::size_t> in_order_;  // tensors that have bytes, by offset
   std::size_t next_ = 0;               // the first that does not end before what comes next
-  RowStream open_row_;
+  DigestStream open_row_;
   std::uint64_t open_rest_ = 0;  // bytes of it that are missing
   std::uint64_t next_offset_ = 0;
   std::vector<std::uint64_t> sums_;
