@@ -16,64 +16,56 @@ namespace rota {
 namespace checkpoint {
 namespace {
 
-// The tensors and blobs of a checkpoint in the order of their bytes. Refers to `contents`. *Immutable.*
-class Owners {
- public:
-  explicit Owners(const Contents& contents);
-
-  // What bytes [begin, end) of the file hold, for people: `rows 3 to 9 of tensor "w", blob "state"`.
-  [[nodiscard]] std::string describe(std::uint64_t begin, std::uint64_t end) const;
-
- private:
-  struct Owner {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    std::size_t index = 0;  // of a tensor, or, from the number of tensors on, of a blob
-  };
-  [[nodiscard]] std::string describe(const Owner& owner, std::uint64_t begin, std::uint64_t end) const;
-
-  const Contents* contents_;
-  std::vector<Owner> owners_;
-};
-
 // `blob "rng" of rank 3`, or, where it is the job's, `blob "rng"`.
 std::string describe(const BlobEntry& blob) {
   return blob.rank < 0 ? fmt::format("blob \"{}\"", blob.name)
                        : fmt::format("blob \"{}\" of rank {}", blob.name, blob.rank);
 }
 
-Owners::Owners(const Contents& contents) : contents_(&contents) {
-  const auto add = [&](std::uint64_t offset, std::uint64_t bytes, std::size_t index) {
-    if (bytes > 0) owners_.push_back({.begin = offset, .end = offset + bytes, .index = index});
+// A tensor or a blob, and its bytes in the file.
+struct Owner {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::string name;
+  std::uint64_t row_bytes = 0;  // of a tensor
+};
+
+// In the order of their bytes.
+std::vector<Owner> owners_of(const Contents& contents) {
+  std::vector<Owner> owners;
+  const auto add = [&](std::uint64_t offset, std::uint64_t bytes, std::string name, std::int64_t row_bytes) {
+    if (bytes > 0) {
+      owners.push_back({offset, offset + bytes, std::move(name), static_cast<std::uint64_t>(row_bytes)});
+    }
   };
-  const std::size_t tensors = contents.tensors.size();
-  for (std::size_t t = 0; t < tensors; ++t) {
-    add(contents.places[t].offset, contents.places[t].bytes, t);
+  for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
+    const TensorPlace& place = contents.places[t];
+    add(place.offset, place.bytes, fmt::format("tensor \"{}\"", contents.tensors[t].name), place.row_bytes);
   }
-  for (std::size_t b = 0; b < contents.blobs.size(); ++b) {
-    add(contents.blob_offset + contents.blobs[b].offset, contents.blobs[b].stored_bytes, tensors + b);
+  for (const BlobEntry& blob : contents.blobs) {
+    add(contents.blob_offset + blob.offset, blob.stored_bytes, describe(blob), 0);
   }
-  std::ranges::sort(owners_, {}, &Owner::begin);
+  std::ranges::sort(owners, {}, &Owner::begin);
+  return owners;
 }
 
-std::string Owners::describe(const Owner& owner, std::uint64_t begin, std::uint64_t end) const {
-  const std::size_t tensors = contents_->tensors.size();
-  if (owner.index >= tensors) return checkpoint::describe(contents_->blobs[owner.index - tensors]);
-  const auto row_bytes = static_cast<std::uint64_t>(contents_->places[owner.index].row_bytes);
-  const std::uint64_t first = (std::max(begin, owner.begin) - owner.begin) / row_bytes;
-  const std::uint64_t last = (std::min(end, owner.end) - owner.begin - 1) / row_bytes;
+std::string describe(const Owner& owner, std::uint64_t begin, std::uint64_t end) {
+  if (owner.row_bytes == 0) return owner.name;
+  const std::uint64_t first = (std::max(begin, owner.begin) - owner.begin) / owner.row_bytes;
+  const std::uint64_t last = (std::min(end, owner.end) - owner.begin - 1) / owner.row_bytes;
   const auto rows = first == last ? fmt::format("row {}", first) : fmt::format("rows {} to {}", first, last);
-  return fmt::format("{} of tensor \"{}\"", rows, contents_->tensors[owner.index].name);
+  return fmt::format("{} of {}", rows, owner.name);
 }
 
-std::string Owners::describe(std::uint64_t begin, std::uint64_t end) const {
+// What bytes [begin, end) of the file hold, for people: `rows 3 to 9 of tensor "w", blob "state"`.
+std::string describe(std::span<const Owner> owners, std::uint64_t begin, std::uint64_t end) {
   constexpr std::size_t kMost = 8;
   std::string text;
   std::size_t count = 0;
   std::uint64_t owned = 0;
   // They do not overlap, so that their ends are in order, too.
-  auto owner = std::ranges::upper_bound(owners_, begin, {}, &Owner::end);
-  for (; owner != owners_.end() && owner->begin < end; ++owner) {
+  auto owner = std::ranges::upper_bound(owners, begin, {}, &Owner::end);
+  for (; owner != owners.end() && owner->begin < end; ++owner) {
     owned += std::min(end, owner->end) - std::max(begin, owner->begin);
     if (++count <= kMost) text += (text.empty() ? "" : ", ") + describe(*owner, begin, end);
   }
@@ -94,8 +86,7 @@ class Verifier {
     verify_size();
     const bool has_table = verify_table();
     const bool has_contents = verify_contents();
-    const Owners owners(contents_);
-    if (has_table) verify_extents(has_contents ? &owners : nullptr);
+    if (has_table) verify_extents(has_contents);
     verify_rows();
     verify_blobs();
   }
@@ -160,12 +151,13 @@ class Verifier {
     return is_good;
   }
 
-  void verify_extents(const Owners* owners) {
+  void verify_extents(bool has_contents) {
+    const std::vector<Owner> owners = owners_of(contents_);
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     const auto flush = [&] {
       if (end == 0) return;
-      const std::string whose = owners == nullptr ? "" : ": " + owners->describe(begin, end);
+      const std::string whose = has_contents ? ": " + describe(owners, begin, end) : "";
       add(Part::bytes, begin, end - begin,
           fmt::format("the checksum of bytes {} to {} is wrong{}", begin, end - 1, whose));
     };
