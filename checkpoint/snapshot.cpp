@@ -184,54 +184,42 @@ Snapshot& Snapshot::operator=(Snapshot&&) noexcept = default;
 
 Snapshot::Impl& Snapshot::impl() const { return internal::owned(impl_, "a snapshot"); }
 
-namespace {
-
-checkpoint::LocalTensor describe(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
-                                 std::int64_t rows) {
-  checkpoint::LocalTensor tensor;
-  tensor.name = name;
-  tensor.dtype = dtype;
-  tensor.row_shape = std::move(row_shape);
-  tensor.rows = rows;
-  return tensor;
-}
-
-checkpoint::LocalTensor describe(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
-                                 std::span<const RowRange> rows) {
-  checkpoint::LocalTensor tensor = describe(name, dtype, std::move(row_shape), std::int64_t{0});
-  tensor.has_ranges = true;
-  tensor.ranges.assign(rows.begin(), rows.end());
-  return tensor;
-}
-
-}  // namespace
-
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::int64_t rows, std::span<const std::byte> data) {
-  auto tensor = describe(name, dtype, std::move(row_shape), rows);
-  tensor.data = data;
-  impl().add_tensor(std::move(tensor));
+  impl().add_tensor({.name = std::string(name),
+                     .dtype = dtype,
+                     .row_shape = std::move(row_shape),
+                     .rows = rows,
+                     .data = data});
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::span<const std::byte> data) {
-  auto tensor = describe(name, dtype, std::move(row_shape), rows);
-  tensor.data = data;
-  impl().add_tensor(std::move(tensor));
+  impl().add_tensor({.name = std::string(name),
+                     .dtype = dtype,
+                     .row_shape = std::move(row_shape),
+                     .has_ranges = true,
+                     .ranges = {rows.begin(), rows.end()},
+                     .data = data});
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::int64_t rows, std::vector<std::byte>&& data) {
-  auto tensor = describe(name, dtype, std::move(row_shape), rows);
-  tensor.owned = std::move(data);
-  impl().add_tensor(std::move(tensor));
+  impl().add_tensor({.name = std::string(name),
+                     .dtype = dtype,
+                     .row_shape = std::move(row_shape),
+                     .rows = rows,
+                     .owned = std::move(data)});
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::vector<std::byte>&& data) {
-  auto tensor = describe(name, dtype, std::move(row_shape), rows);
-  tensor.owned = std::move(data);
-  impl().add_tensor(std::move(tensor));
+  impl().add_tensor({.name = std::string(name),
+                     .dtype = dtype,
+                     .row_shape = std::move(row_shape),
+                     .has_ranges = true,
+                     .ranges = {rows.begin(), rows.end()},
+                     .owned = std::move(data)});
 }
 
 void Snapshot::blob(std::string_view name, std::string bytes) { impl().add_blob(name, std::move(bytes)); }

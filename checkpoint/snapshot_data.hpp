@@ -19,13 +19,13 @@ namespace rota::checkpoint {
 struct LocalTensor {
   std::string name;
   DType dtype = DType::uint8;
-  std::vector<std::int64_t> row_shape;
+  std::vector<std::int64_t> row_shape = {};
   std::int64_t row_bytes = 0;
-  bool has_ranges = false;       ///< else the rows follow those of the lower ranks
-  std::int64_t rows = 0;         ///< held here
-  std::vector<RowRange> ranges;  ///< in the order of `data`, none of them empty, neighbours joined
-  std::span<const std::byte> data;
-  std::vector<std::byte> owned;  ///< what `data` views, where the snapshot took it over
+  bool has_ranges = false;            ///< else the rows follow those of the lower ranks
+  std::int64_t rows = 0;              ///< held here
+  std::vector<RowRange> ranges = {};  ///< in the order of `data`, none of them empty, neighbours joined
+  std::span<const std::byte> data = {};
+  std::vector<std::byte> owned = {};  ///< what `data` views, where the snapshot took it over
 };
 
 struct LocalBlob {
