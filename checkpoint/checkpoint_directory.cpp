@@ -9,7 +9,6 @@
 #include <thread>
 #include <utility>
 
-#include "background.hpp"
 #include "collective_writer.hpp"
 #include "collectives.hpp"
 #include "directory_access.hpp"
@@ -59,11 +58,7 @@ struct CheckpointDirectory::Impl {
 
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
-      : system(files),
-        ranks(comm, rules.deadline),
-        path(std::move(directory)),
-        policy(rules),
-        old(files, path) {
+      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
     const bool has_mpi = comm.get() != MPI_COMM_NULL;
     if (!has_mpi) policy.writer = Writer::direct;
     ranks.together("open a checkpoint directory", [&] {
@@ -198,7 +193,7 @@ struct CheckpointDirectory::Impl {
                                         .step = step,
                                         .writer = policy.writer,
                                         .memory = in_background};
-    old.wait();  // its space may be needed
+    if (freeing.joinable()) freeing.join();  // its space may be needed
     const CommitPage page = checkpoint::save(target, data, error);
     if (ranks.is_root()) drop_old();
     took = std::chrono::steady_clock::now() - began;
@@ -266,7 +261,7 @@ struct CheckpointDirectory::Impl {
 
   void drop_old() noexcept {
     try {
-      old.drop(present_serials(), policy, verified, rejected);
+      freeing = checkpoint::drop_old(system, path, present_serials(), policy, verified, rejected);
     } catch (...) {
       return;  // the save is done, and other ranks have heard so
     }
@@ -303,8 +298,8 @@ struct CheckpointDirectory::Impl {
   checkpoint::Collectives ranks;
   std::filesystem::path path;
   CheckpointPolicy policy;
-  checkpoint::OldCheckpoints old;  // rank 0 drops them
-  File directory_file;             // rank 0: holds the lock
+  std::jthread freeing;  // rank 0: of what was dropped
+  File directory_file;   // rank 0: holds the lock
   bool is_locked = false;
   checkpoint::RunId run_id{};
   std::int64_t parent = -1;

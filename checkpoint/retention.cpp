@@ -42,33 +42,34 @@ std::optional<Present> judge(const FileSystem& system, const std::filesystem::pa
   }
 }
 
-}  // namespace
-
-void OldCheckpoints::drop(std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
-                          std::int64_t verified, std::span<const RejectedCheckpoint> rejected) {
-  std::vector<Present> present;
-  for (const std::int64_t serial : serials_newest_first) {
-    const auto file = judge(*system_, directory_ / checkpoint_name(serial), serial, rejected);
-    if (file) present.push_back(*file);
-  }
-  std::vector<File> large;
-  for (const std::int64_t serial : to_drop(present, policy, verified)) {
-    File file = remove(directory_ / checkpoint_name(serial));
-    if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
-  }
-  if (!large.empty()) freeing_ = std::jthread([files = std::move(large)] {});
-}
-
-// Takes its name away; where it can be opened, what is returned holds its bytes for as long as it lives.
-File OldCheckpoints::remove(const std::filesystem::path& path) const {
+// Takes its name away; where it can be opened, what is returned has its bytes for as long as it lives.
+File remove(const FileSystem& system, const std::filesystem::path& path) {
   File file;
   try {
     file = File(posix_file_system(), path.string(), O_RDONLY);  // for another thread to close
   } catch (const Error&) {
     file = {};
   }
-  system_->unlink(path.c_str());
+  system.unlink(path.c_str());
   return file;
+}
+
+}  // namespace
+
+std::jthread drop_old(const FileSystem& system, const std::filesystem::path& directory,
+                      std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
+                      std::int64_t verified, std::span<const RejectedCheckpoint> rejected) {
+  std::vector<Present> present;
+  for (const std::int64_t serial : serials_newest_first) {
+    const auto file = judge(system, directory / checkpoint_name(serial), serial, rejected);
+    if (file) present.push_back(*file);
+  }
+  std::vector<File> large;
+  for (const std::int64_t serial : to_drop(present, policy, verified)) {
+    File file = remove(system, directory / checkpoint_name(serial));
+    if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
+  }
+  return large.empty() ? std::jthread() : std::jthread([files = std::move(large)] {});
 }
 
 }  // namespace rota::checkpoint

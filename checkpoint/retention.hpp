@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <span>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "file_system.hpp"
@@ -25,28 +24,12 @@ struct Present {
 [[nodiscard]] std::vector<std::int64_t> to_drop(std::span<const Present> newest_first,
                                                 const CheckpointPolicy& policy, std::int64_t verified);
 
-/// Removes checkpoints, and frees the bytes of large ones on a thread. *One thread* at a time.
-class OldCheckpoints {
- public:
-  OldCheckpoints(const FileSystem& system, std::filesystem::path directory)
-      : system_(&system), directory_(std::move(directory)) {}
-
-  /// Removes those of `serials_newest_first` that `policy` does not keep. `rejected` are known to be
-  /// damaged; `verified` as for to_drop. What cannot be dropped now is dropped by the next call; files of a
-  /// newer format never are.
-  void drop(std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
-            std::int64_t verified, std::span<const RejectedCheckpoint> rejected);
-  /// Waits until all bytes are free.
-  void wait() {
-    if (freeing_.joinable()) freeing_.join();
-  }
-
- private:
-  [[nodiscard]] File remove(const std::filesystem::path& path) const;
-
-  const FileSystem* system_;
-  std::filesystem::path directory_;
-  std::jthread freeing_;
-};
+/// Removes those of `serials_newest_first` in `directory` that `policy` does not keep. `rejected` are known
+/// to be damaged; `verified` as for to_drop. What cannot be dropped now is dropped by the next call; files of
+/// a newer format never are. The bytes of large files are freed by the thread that it returns, if any.
+[[nodiscard]] std::jthread drop_old(const FileSystem& system, const std::filesystem::path& directory,
+                                    std::span<const std::int64_t> serials_newest_first,
+                                    const CheckpointPolicy& policy, std::int64_t verified,
+                                    std::span<const RejectedCheckpoint> rejected);
 
 }  // namespace rota::checkpoint
