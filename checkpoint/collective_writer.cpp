@@ -61,21 +61,6 @@ bool is_romio(std::string_view components) {
          (components.starts_with("romio") && components.find("ompio") == std::string_view::npos);
 }
 
-// The first error of some calls, of which none is left out.
-class FirstError {
- public:
-  void add(int code, std::string_view call) {
-    if (code == MPI_SUCCESS || code_ != MPI_SUCCESS) return;
-    code_ = code;
-    call_ = call;
-  }
-  void require_none() const { mpi::check(code_, call_); }
-
- private:
-  int code_ = MPI_SUCCESS;
-  std::string call_;
-};
-
 MPI_Info make_hints() {
   MPI_Info hints = MPI_INFO_NULL;
   mpi::check(MPI_Info_create(&hints), "MPI_Info_create");
@@ -188,18 +173,24 @@ void CollectiveWrite::run(MPI_Comm comm) {
   MPI_File file = MPI_FILE_NULL;
   mpi::check(MPI_File_open(comm, path_.c_str(), MPI_MODE_RDWR, hints_, &file),
              fmt::format("MPI_File_open {}", path_));
-  FirstError error;
-  error.add(MPI_File_set_view(file, 0, MPI_BYTE, view_ == MPI_DATATYPE_NULL ? MPI_BYTE : view_, "native",
-                              MPI_INFO_NULL),
-            "MPI_File_set_view");
+  int error = MPI_SUCCESS;  // the first of calls of which none is left out
+  std::string failed;
+  const auto note = [&](int code, std::string_view call) {
+    if (error != MPI_SUCCESS) return;
+    error = code;
+    failed = call;
+  };
+  note(MPI_File_set_view(file, 0, MPI_BYTE, view_ == MPI_DATATYPE_NULL ? MPI_BYTE : view_, "native",
+                         MPI_INFO_NULL),
+       "MPI_File_set_view");
   for (const Window& window : windows_) {
     const bool has_data = window.memory != MPI_DATATYPE_NULL;
-    error.add(MPI_File_write_at_all(file, window.before, MPI_BOTTOM, has_data ? 1 : 0,
-                                    has_data ? window.memory : MPI_BYTE, MPI_STATUS_IGNORE),
-              fmt::format("MPI_File_write_at_all {}", path_));
+    note(MPI_File_write_at_all(file, window.before, MPI_BOTTOM, has_data ? 1 : 0,
+                               has_data ? window.memory : MPI_BYTE, MPI_STATUS_IGNORE),
+         fmt::format("MPI_File_write_at_all {}", path_));
   }
-  error.add(MPI_File_close(&file), fmt::format("MPI_File_close {}", path_));
-  error.require_none();
+  note(MPI_File_close(&file), fmt::format("MPI_File_close {}", path_));
+  mpi::check(error, failed);
 }
 
 }  // namespace rota::checkpoint
