@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "blob_pack.hpp"
 #include "file_system.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
 #include "snapshot_data.hpp"
+#include "stored_blobs.hpp"
 #include "values/option.hpp"
 #include "values/owned.hpp"
 
@@ -31,8 +31,8 @@ const TensorInfo* find_tensor(const checkpoint::Contents& contents, std::string_
 
 std::string read_blob(const checkpoint::File& file, const checkpoint::Contents& contents,
                       const checkpoint::BlobEntry& entry) {
-  return checkpoint::unpack(entry, checkpoint::read_stored(file, contents, entry),
-                            fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
+  return checkpoint::decode_blob(entry, checkpoint::read_stored(file, contents, entry),
+                                 fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
 }
 
 // Names for a message, not more than a reader can use.

@@ -79,9 +79,9 @@ struct CheckpointDirectory::Impl {
     }
     directory_file = File(system, path.string(), O_RDONLY | O_DIRECTORY);
     const checkpoint::Lock lock = lock_patiently();
-    if (lock == checkpoint::Lock::held_elsewhere) {
+    if (lock == checkpoint::Lock::taken_elsewhere) {
       throw Error(ErrorCode::busy,
-                  fmt::format("lock checkpoint directory {}: another job holds it; wait for it "
+                  fmt::format("lock checkpoint directory {}: another job has locked it; wait for it "
                               "to end, or give each job a directory of its own",
                               path.string()));
     }
@@ -91,13 +91,13 @@ struct CheckpointDirectory::Impl {
     static_cast<void>(hdf5::lock());
   }
 
-  // A job that was killed holds the lock until the kernel has cleared it away.
+  // A job that was killed keeps the lock until the kernel has cleared it away.
   [[nodiscard]] checkpoint::Lock lock_patiently() {
     constexpr auto kPatience = std::chrono::milliseconds(250);
     constexpr auto kLook = std::chrono::milliseconds(5);
     for (const auto until = std::chrono::steady_clock::now() + kPatience;;) {
       const checkpoint::Lock lock = directory_file.try_lock();
-      if (lock != checkpoint::Lock::held_elsewhere || std::chrono::steady_clock::now() > until) return lock;
+      if (lock != checkpoint::Lock::taken_elsewhere || std::chrono::steady_clock::now() > until) return lock;
       std::this_thread::sleep_for(kLook);
     }
   }
@@ -106,20 +106,10 @@ struct CheckpointDirectory::Impl {
     return path / checkpoint::checkpoint_name(serial);
   }
 
-  // What is there, newest first, on this rank alone.
-  [[nodiscard]] std::vector<std::int64_t> present_serials() const {
-    std::vector<std::int64_t> serials;
-    for (const std::string& name : checkpoint::list_names(system, path)) {
-      if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
-    }
-    std::ranges::sort(serials, std::greater());
-    return serials;
-  }
-
   // Collective: the same as rank 0 sees it.
   std::vector<std::int64_t> serials() {
     std::vector<std::int64_t> found;
-    ranks.at_root("list checkpoints", [&] { found = present_serials(); });
+    ranks.at_root("list checkpoints", [&] { found = checkpoint::list_serials(system, path); });
     ranks.broadcast(found);
     return found;
   }
@@ -240,28 +230,18 @@ struct CheckpointDirectory::Impl {
   // Collective: the end of a save in the background, if there is one.
   std::optional<SaveReport> wait() {
     if (!background) return std::nullopt;
-    const auto finish = [&] {
-      try {
-        return background->finish();
-      } catch (...) {
-        forget();
-        throw;
-      }
-    };
-    const CommitPage page = finish();
-    forget();
-    return report(page);
-  }
-
-  // The end of a save in the background, and of what it owned.
-  void forget() {
+    CommitPage page;
+    const auto error = internal::error_of([&] { page = background->finish(); });
     background.reset();
     in_background->snapshot = Snapshot();
+    if (error) std::rethrow_exception(error);
+    return report(page);
   }
 
   void drop_old() noexcept {
     try {
-      freeing = checkpoint::drop_old(system, path, present_serials(), policy, verified, rejected);
+      freeing = checkpoint::drop_old(system, path, checkpoint::list_serials(system, path), policy, verified,
+                                     rejected);
     } catch (...) {
       return;  // the save is done, and other ranks have heard so
     }
@@ -281,7 +261,7 @@ struct CheckpointDirectory::Impl {
     wait();
     std::vector<CommitPage> pages;
     ranks.at_root("list checkpoints", [&] {
-      for (const std::int64_t serial : present_serials()) {
+      for (const std::int64_t serial : checkpoint::list_serials(system, path)) {
         if (const auto page = read_page(serial)) pages.push_back(*page);
       }
     });
@@ -299,7 +279,7 @@ struct CheckpointDirectory::Impl {
   std::filesystem::path path;
   CheckpointPolicy policy;
   std::jthread freeing;  // rank 0: of what was dropped
-  File directory_file;   // rank 0: holds the lock
+  File directory_file;   // rank 0: has the lock
   bool is_locked = false;
   checkpoint::RunId run_id{};
   std::int64_t parent = -1;

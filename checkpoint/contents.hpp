@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "blob_pack.hpp"
 #include "rota/checkpoint.hpp"
+#include "stored_blobs.hpp"
 
 namespace rota::checkpoint {
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 
 namespace rota::checkpoint {
 namespace {
@@ -31,6 +32,15 @@ std::optional<std::int64_t> serial_of(std::string_view name) {
   std::int64_t serial = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), serial);
   return serial;
+}
+
+std::vector<std::int64_t> list_serials(const FileSystem& system, const std::filesystem::path& directory) {
+  std::vector<std::int64_t> serials;
+  for (const std::string& name : list_names(system, directory)) {
+    if (const auto serial = serial_of(name)) serials.push_back(*serial);
+  }
+  std::ranges::sort(serials, std::greater());
+  return serials;
 }
 
 bool is_temporary(std::string_view name) {

@@ -3,9 +3,13 @@
 // How checkpoints and saves under way are called in their directory.
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "file_system.hpp"
 
 namespace rota::checkpoint {
 
@@ -19,6 +23,9 @@ inline constexpr std::int64_t kMaxSerial = 999'999'999'999;
 
 /// The serial in the name of a checkpoint; nothing for any other name.
 [[nodiscard]] std::optional<std::int64_t> serial_of(std::string_view name);
+/// The serials of all that bear such names in `directory`, newest first. Throws Error{io}.
+[[nodiscard]] std::vector<std::int64_t> list_serials(const FileSystem& system,
+                                                     const std::filesystem::path& directory);
 [[nodiscard]] bool is_temporary(std::string_view name);
 
 }  // namespace rota::checkpoint

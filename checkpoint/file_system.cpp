@@ -234,7 +234,7 @@ std::uint64_t File::size() const {
 Lock File::try_lock() {
   while (system_->flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
-    return errno == EWOULDBLOCK ? Lock::held_elsewhere : Lock::not_supported;
+    return errno == EWOULDBLOCK ? Lock::taken_elsewhere : Lock::not_supported;
   }
   is_locked_ = true;
   return Lock::taken;

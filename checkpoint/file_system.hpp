@@ -58,7 +58,7 @@ class FileSystem {
 [[nodiscard]] std::string_view what_is(const FileSystem& system, const std::string& path);
 
 /// What came of asking for a lock.
-enum class Lock { taken, held_elsewhere, not_supported };
+enum class Lock { taken, taken_elsewhere, not_supported };
 
 /// An open file, closed when it dies. Move-only; its calls throw Error{io} naming the path, and repeat short
 /// and interrupted transfers.

@@ -8,12 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "blob_pack.hpp"
 #include "collective_writer.hpp"
 #include "file_name.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"
 #include "skeleton.hpp"
+#include "stored_blobs.hpp"
 #include "temporary.hpp"
 
 namespace rota::checkpoint {
@@ -71,8 +71,7 @@ class Save : public std::enable_shared_from_this<Save> {
     target_.ranks.together("prepare a checkpoint", [&] {
       if (error) std::rethrow_exception(error);
       if (is_root()) add_blobs(blobs_, snapshot_.blobs(), -1);
-      BlobPack& own = is_root() ? blobs_ : rank_blobs_;
-      add_blobs(own, snapshot_.rank_blobs(), target_.ranks.rank());
+      add_blobs(blobs_, snapshot_.rank_blobs(), target_.ranks.rank());
     });
   }
 
@@ -147,7 +146,7 @@ class Save : public std::enable_shared_from_this<Save> {
 
   void collect_blobs() {
     const auto received = target_.ranks.exchange("exchange rank blobs", [&](Collectives::Messages& messages) {
-      if (!is_root()) messages.front() = to_message(rank_blobs_);
+      if (!is_root()) messages.front() = to_message(blobs_);
     });
     target_.ranks.at_root("collect rank blobs", [&] {
       for (std::size_t r = 1; r < received.size(); ++r) append(blobs_, from_message(received[r]));
@@ -188,10 +187,8 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   [[nodiscard]] std::int64_t next_serial() const {
-    std::int64_t highest = target_.above;
-    for (const std::string& name : list_names(target_.system, target_.directory)) {
-      highest = std::max(highest, serial_of(name).value_or(-1));
-    }
+    const auto present = list_serials(target_.system, target_.directory);
+    const std::int64_t highest = std::max(target_.above, present.empty() ? -1 : present.front());
     if (highest >= kMaxSerial) {
       throw Error(ErrorCode::out_of_range,
                   fmt::format("number a checkpoint in {}: serial {} is the last; use a new directory",
@@ -313,8 +310,7 @@ class Save : public std::enable_shared_from_this<Save> {
   const SaveTarget target_;
   const SnapshotData& snapshot_;
   CommitPage page_;
-  BlobPack blobs_;       // rank 0: all that go into the file
-  BlobPack rank_blobs_;  // other ranks: their own
+  StoredBlobs blobs_;  // rank 0: all that go into the file; other ranks: their own
   bool has_rank_blobs_ = false;
   std::vector<RowPlan> plans_;
   std::vector<std::vector<std::byte>> moved_;

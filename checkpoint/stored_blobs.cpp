@@ -1,4 +1,4 @@
-#include "blob_pack.hpp"
+#include "stored_blobs.hpp"
 
 #include <fmt/format.h>
 #include <zstd.h>
@@ -14,20 +14,21 @@
 namespace rota::checkpoint {
 namespace {
 
-// Level 1 packs this kind of data better than 3, and faster.
+// Level 1 makes this kind of data smaller than 3 does, and faster.
 constexpr int kLevel = 1;
 
 // A decompressor sets this much memory aside before anything has come out: 8 MiB, as FORMAT.md allows.
 constexpr int kMaxWindowLog = 23;
 
 // Appends `raw` to `out` as `entry` then says.
-void store(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std::byte>& out) {
+void compress(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std::byte>& out) {
   const std::size_t at = out.size();
   out.resize(at + ZSTD_compressBound(raw.size()));
-  const std::size_t packed = ZSTD_compress(out.data() + at, out.size() - at, raw.data(), raw.size(), kLevel);
-  if (ZSTD_isError(packed) == 0 && packed < raw.size()) {
+  const std::size_t compressed =
+      ZSTD_compress(out.data() + at, out.size() - at, raw.data(), raw.size(), kLevel);
+  if (ZSTD_isError(compressed) == 0 && compressed < raw.size()) {
     entry.codec = Codec::zstd;
-    out.resize(at + packed);
+    out.resize(at + compressed);
   } else {
     entry.codec = Codec::raw;
     out.resize(at);
@@ -41,22 +42,22 @@ void store(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std::by
 
 }  // namespace
 
-void add_blobs(BlobPack& pack, std::span<const LocalBlob> blobs, std::int32_t rank) {
+void add_blobs(StoredBlobs& stored, std::span<const LocalBlob> blobs, std::int32_t rank) {
   for (const LocalBlob& blob : blobs) {
     BlobEntry entry;
     entry.name = blob.name;
     entry.rank = rank;
-    store(std::as_bytes(std::span(blob.bytes)), entry, pack.bytes);
-    pack.entries.push_back(std::move(entry));
+    compress(std::as_bytes(std::span(blob.bytes)), entry, stored.bytes);
+    stored.entries.push_back(std::move(entry));
   }
 }
 
-void append(BlobPack& pack, BlobPack other) {
+void append(StoredBlobs& blobs, StoredBlobs other) {
   for (BlobEntry& entry : other.entries) {
-    entry.offset += pack.bytes.size();
-    pack.entries.push_back(std::move(entry));
+    entry.offset += blobs.bytes.size();
+    blobs.entries.push_back(std::move(entry));
   }
-  pack.bytes.insert(pack.bytes.end(), other.bytes.begin(), other.bytes.end());
+  blobs.bytes.insert(blobs.bytes.end(), other.bytes.begin(), other.bytes.end());
 }
 
 void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes) {
@@ -89,19 +90,19 @@ std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes) {
   return entries;
 }
 
-std::vector<std::byte> to_message(const BlobPack& pack) {
+std::vector<std::byte> to_message(const StoredBlobs& blobs) {
   internal::ByteWriter message;
-  encode_entries(pack.entries, message);
-  message.add_bytes(pack.bytes);
+  encode_entries(blobs.entries, message);
+  message.add_bytes(blobs.bytes);
   return std::move(message).take();
 }
 
-BlobPack from_message(std::span<const std::byte> message) {
-  internal::ByteReader bytes(message, "unpack the blobs of a rank");
-  BlobPack pack;
-  pack.entries = decode_entries(bytes);
-  pack.bytes.assign(bytes.rest().begin(), bytes.rest().end());
-  return pack;
+StoredBlobs from_message(std::span<const std::byte> message) {
+  internal::ByteReader bytes(message, "read the blobs of a rank");
+  StoredBlobs blobs;
+  blobs.entries = decode_entries(bytes);
+  blobs.bytes.assign(bytes.rest().begin(), bytes.rest().end());
+  return blobs;
 }
 
 namespace {
@@ -156,7 +157,7 @@ constexpr std::uint64_t kPieceBytes = 1 << 20;
 
 }  // namespace
 
-std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
+std::string decode_blob(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
   require_sound(entry, stored, what);
   if (entry.codec == Codec::raw) return {reinterpret_cast<const char*>(stored.data()), stored.size()};
   std::string out;

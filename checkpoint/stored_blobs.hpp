@@ -32,30 +32,30 @@ struct BlobEntry {
 };
 
 /// Entries and, in their order and without gaps, what they stand for.
-struct BlobPack {
+struct StoredBlobs {
   std::vector<BlobEntry> entries;
   std::vector<std::byte> bytes;
 };
 
 /// Adds `blobs`, compressed where that makes them smaller, as those of `rank`.
-void add_blobs(BlobPack& pack, std::span<const LocalBlob> blobs, std::int32_t rank);
+void add_blobs(StoredBlobs& stored, std::span<const LocalBlob> blobs, std::int32_t rank);
 
-/// Appends `other` to `pack`.
-void append(BlobPack& pack, BlobPack other);
+/// Appends `other` to `blobs`.
+void append(StoredBlobs& blobs, StoredBlobs other);
 
 /// Entries as FORMAT.md says, and back. `decode_entries` checks no more than that they do not end early.
 void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes);
 [[nodiscard]] std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes);
 
-/// A pack as one message, and back.
-[[nodiscard]] std::vector<std::byte> to_message(const BlobPack& pack);
-[[nodiscard]] BlobPack from_message(std::span<const std::byte> message);
+/// All of them as one message, and back.
+[[nodiscard]] std::vector<std::byte> to_message(const StoredBlobs& blobs);
+[[nodiscard]] StoredBlobs from_message(std::span<const std::byte> message);
 
 /// The blob that `stored` holds. Takes memory only for what comes out of it, and 8 MiB at most beside; throws
 /// Error{corrupt} headed by `what`.
-[[nodiscard]] std::string unpack(const BlobEntry& entry, std::span<const std::byte> stored,
-                                 std::string_view what);
-/// Throws what `unpack` throws, and keeps no more than a piece of the blob at a time.
+[[nodiscard]] std::string decode_blob(const BlobEntry& entry, std::span<const std::byte> stored,
+                                      std::string_view what);
+/// Throws what `decode_blob` throws, and keeps no more than a piece of the blob at a time.
 void verify_blob(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what);
 
 }  // namespace rota::checkpoint

@@ -127,7 +127,7 @@ class DirectoryVerifier {
       if (!is_gone) fmt::print(out_, "  {}: {}\n", name, error.what());
       return;
     }
-    const auto* what = lock == checkpoint::Lock::held_elsewhere ? "a save under way"
+    const auto* what = lock == checkpoint::Lock::taken_elsewhere ? "a save under way"
                        : lock == checkpoint::Lock::taken ? "left by a save that died; the next save drops it"
                                                          : "a save under way, or left by one that died";
     fmt::print(out_, "  {}: {}, {} bytes\n", name, what, grouped(static_cast<std::int64_t>(bytes)));

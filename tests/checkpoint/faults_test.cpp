@@ -210,7 +210,7 @@ TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {
   {
     auto directory = open();
     EXPECT_TRUE(directory.is_locked());
-    EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
+    EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, "another job has locked it"));
     auto moved = std::move(directory);
     EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, path_.string()));
   }
@@ -292,7 +292,7 @@ TEST_F(Faults, ADirectoryIsFreeOnceItsOwnerEndsWhateverChildrenLive) {
   }
   char is_running = 0;
   EXPECT_EQ(::read(pipe[0], &is_running, 1), 1);
-  EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, "another job holds it"));
+  EXPECT_THAT(thrown_error([&] { open(); }), IsError(ErrorCode::busy, "another job has locked it"));
   directory.reset();
   EXPECT_NO_THROW(open());
   ::kill(child, SIGKILL);

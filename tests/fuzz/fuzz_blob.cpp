@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "blob_pack.hpp"
 #include "digest.hpp"
 #include "rota/error.hpp"
+#include "stored_blobs.hpp"
 #include "target.hpp"
 #include "values/bytes.hpp"
 
@@ -32,11 +32,11 @@ std::vector<std::string> rota::test::seeds() {
   for (int i = 0; i < 4000; ++i) mixed += static_cast<char>(i * i % 251);
   for (const std::string& text :
        {std::string(), std::string(3000, 'a'), mixed, std::string(3'000'000, 'z')}) {
-    rota::checkpoint::BlobPack pack;
+    rota::checkpoint::StoredBlobs stored;
     const std::vector<rota::checkpoint::LocalBlob> blobs{{.name = "b", .bytes = text}};
-    add_blobs(pack, blobs, -1);
+    add_blobs(stored, blobs, -1);
     const auto bytes = static_cast<std::uint32_t>(text.size());
-    seeds.push_back(to_text(std::as_bytes(std::span(&bytes, 1))) + to_text(pack.bytes));
+    seeds.push_back(to_text(std::as_bytes(std::span(&bytes, 1))) + to_text(stored.bytes));
   }
   return seeds;
 }
@@ -53,9 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Codec codec : {Codec::raw, Codec::zstd}) {
     entry.codec = codec;
     std::string out;
-    const bool unpacks = succeeds([&] { out = unpack(entry, stored, "unpack"); });
-    ROTA_FUZZ_EXPECT(unpacks == succeeds([&] { verify_blob(entry, stored, "verify"); }));
-    ROTA_FUZZ_EXPECT(!unpacks || out.size() == entry.bytes);
+    const bool decodes = succeeds([&] { out = decode_blob(entry, stored, "decode"); });
+    ROTA_FUZZ_EXPECT(decodes == succeeds([&] { verify_blob(entry, stored, "verify"); }));
+    ROTA_FUZZ_EXPECT(!decodes || out.size() == entry.bytes);
   }
   return 0;
 }
