@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "hdf5/hdf5.hpp"
+#include "values/bytes.hpp"
 
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
@@ -22,19 +25,15 @@ struct OpenImage {
   SparseImage* image;
 };
 
-struct AccessInfo {
-  SparseImage* image;
-};
-
 OpenImage* opened(H5FD_t* file) { return reinterpret_cast<OpenImage*>(file); }
 const OpenImage* opened(const H5FD_t* file) { return reinterpret_cast<const OpenImage*>(file); }
 
 H5FD_t* open_image(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*max*/) {
-  const auto* info = static_cast<const AccessInfo*>(H5Pget_driver_info(access));
-  if (info == nullptr) return nullptr;
+  const auto* image = static_cast<SparseImage* const*>(H5Pget_driver_info(access));
+  if (image == nullptr) return nullptr;
   auto* file = new (std::nothrow) OpenImage{};
   if (file == nullptr) return nullptr;
-  file->image = info->image;
+  file->image = *image;
   return &file->hdf5;
 }
 
@@ -72,6 +71,7 @@ herr_t write_image(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_
   return 0;
 }
 
+// Keeps a file in a SparseImage.
 H5FD_class_t driver_class() {
   H5FD_class_t driver{};
 #ifdef H5FD_CLASS_VERSION
@@ -81,7 +81,7 @@ H5FD_class_t driver_class() {
   driver.name = "rota_sparse_image";
   driver.maxaddr = haddr_t{1} << 62;
   driver.fc_degree = H5F_CLOSE_WEAK;
-  driver.fapl_size = sizeof(AccessInfo);
+  driver.fapl_size = sizeof(SparseImage*);
   driver.open = open_image;
   driver.close = close_image;
   driver.query = query;
@@ -93,26 +93,6 @@ H5FD_class_t driver_class() {
   std::ranges::fill(driver.fl_map, H5FD_MEM_DEFAULT);
   return driver;
 }
-
-// An HDF5 driver, registered while this lives, that keeps a file in a SparseImage. One file at a time; close
-// it before this dies.
-class SparseImageDriver {
- public:
-  explicit SparseImageDriver(SparseImage& image) : image_(&image) {
-    const H5FD_class_t driver = driver_class();
-    driver_ = {H5FDregister(&driver), "register an HDF5 driver"};
-  }
-
-  // Makes files opened with `access` live in the image.
-  void use(const hdf5::Properties& access) const {
-    const AccessInfo info{image_};
-    hdf5::check(H5Pset_driver(access.get(), driver_.get(), &info), "set an HDF5 driver");
-  }
-
- private:
-  SparseImage* image_;
-  hdf5::Handle<H5FDunregister> driver_;
-};
 
 // Large datasets begin at a page of the file, for those who map it.
 constexpr hsize_t kAlignedFrom = 65'536;
@@ -146,10 +126,11 @@ void write_attribute(hid_t object, const char* name, std::string_view value) {
   write_attribute(object, name, type, type.get(), value.data());
 }
 
-hdf5::File create_file(const SparseImageDriver& driver) {
+// A file that lives in `image`, by a driver as above.
+hdf5::File create_file(SparseImage* image, hid_t driver) {
   const std::string_view what = "make the skeleton of a checkpoint";
   const hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
-  driver.use(access);
+  hdf5::check(H5Pset_driver(access.get(), driver, static_cast<const void*>(&image)), what);
   hdf5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), what);
   hdf5::check(H5Pset_alignment(access.get(), kAlignedFrom, kAlignment), what);
   const hdf5::Properties creation(H5Pcreate(H5P_FILE_CREATE), what);
@@ -210,60 +191,46 @@ std::uint64_t add_tensor(const hdf5::File& file, const TensorInfo& tensor, std::
   return offset_of(dataset);
 }
 
-// A row of the blob index in memory; its name follows, for its length varies between files.
-struct BlobIndexRow {
-  std::int32_t rank;
-  std::uint8_t codec;
-  std::uint64_t offset;
-  std::uint64_t stored_bytes;
-  std::uint64_t bytes;
-  std::uint64_t checksum_low;
-  std::uint64_t checksum_high;
-};
-
-// The in-memory compound type of a BlobIndexRow followed by a name of `name_bytes`.
+// The compound type of a row of the blob index, without padding.
 hdf5::Datatype blob_index_type(std::size_t name_bytes) {
   const std::string_view what = "make the type of the blob index";
-  hdf5::Datatype type(H5Tcreate(H5T_COMPOUND, sizeof(BlobIndexRow) + name_bytes), what);
   const hdf5::Datatype name = string_type(name_bytes, H5T_STR_NULLPAD);
-  const auto add = [&](const char* member, std::size_t at, hid_t member_type) {
-    hdf5::check(H5Tinsert(type.get(), member, at, member_type), what);
+  const std::pair<const char*, hid_t> members[] = {
+      {"rank", H5T_STD_I32LE},          {"codec", H5T_STD_U8LE},  {"offset", H5T_STD_U64LE},
+      {"stored_bytes", H5T_STD_U64LE},  {"bytes", H5T_STD_U64LE}, {"checksum_low", H5T_STD_U64LE},
+      {"checksum_high", H5T_STD_U64LE}, {"name", name.get()},
   };
-  add("name", sizeof(BlobIndexRow), name.get());
-  add("rank", offsetof(BlobIndexRow, rank), H5T_STD_I32LE);
-  add("codec", offsetof(BlobIndexRow, codec), H5T_STD_U8LE);
-  add("offset", offsetof(BlobIndexRow, offset), H5T_STD_U64LE);
-  add("stored_bytes", offsetof(BlobIndexRow, stored_bytes), H5T_STD_U64LE);
-  add("bytes", offsetof(BlobIndexRow, bytes), H5T_STD_U64LE);
-  add("checksum_low", offsetof(BlobIndexRow, checksum_low), H5T_STD_U64LE);
-  add("checksum_high", offsetof(BlobIndexRow, checksum_high), H5T_STD_U64LE);
-  return type;
+  std::size_t bytes = 0;
+  for (const auto& [member, type] : members) bytes += H5Tget_size(type);
+  hdf5::Datatype row(H5Tcreate(H5T_COMPOUND, bytes), what);
+  std::size_t at = 0;
+  for (const auto& [member, type] : members) {
+    hdf5::check(H5Tinsert(row.get(), member, at, type), what);
+    at += H5Tget_size(type);
+  }
+  return row;
 }
 
 void add_blob_index(const hdf5::File& file, std::span<const BlobEntry> blobs, const Creation& creation) {
   std::size_t name_bytes = 0;
   for (const BlobEntry& entry : blobs) name_bytes = std::max(name_bytes, entry.name.size());
-  std::vector<std::byte> rows(blobs.size() * (sizeof(BlobIndexRow) + name_bytes));
-  std::byte* at = rows.data();
+  internal::ByteWriter writer;
   for (const BlobEntry& entry : blobs) {
-    const BlobIndexRow row{.rank = entry.rank,
-                           .codec = static_cast<std::uint8_t>(entry.codec),
-                           .offset = entry.offset,
-                           .stored_bytes = entry.stored_bytes,
-                           .bytes = entry.bytes,
-                           .checksum_low = entry.digest.low,
-                           .checksum_high = entry.digest.high};
-    std::memcpy(at, &row, sizeof(row));
-    std::memcpy(at + sizeof(row), entry.name.data(), entry.name.size());
-    at += sizeof(row) + name_bytes;
+    writer.add(entry.rank);
+    writer.add(entry.codec);
+    writer.add(entry.offset);
+    writer.add(entry.stored_bytes);
+    writer.add(entry.bytes);
+    writer.add(entry.digest);
+    writer.add_bytes(std::as_bytes(std::span(entry.name)));
+    writer.add_bytes(std::vector<std::byte>(name_bytes - entry.name.size()));
   }
-  const hdf5::Datatype memory_type = blob_index_type(name_bytes);
-  hdf5::Datatype packed_type(H5Tcopy(memory_type.get()), "pack the type of the blob index");
-  hdf5::check(H5Tpack(packed_type.get()), "pack the type of the blob index");
+  const std::vector<std::byte> rows = std::move(writer).take();
+  const hdf5::Datatype type = blob_index_type(name_bytes);
   const auto count = static_cast<std::int64_t>(blobs.size());
   const hdf5::Dataset index =
-      create_dataset(file, fmt::format("/{}/blobs/index", kOwnGroup), packed_type, {&count, 1}, creation);
-  hdf5::check(H5Dwrite(index.get(), memory_type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()),
+      create_dataset(file, fmt::format("/{}/blobs/index", kOwnGroup), type, {&count, 1}, creation);
+  hdf5::check(H5Dwrite(index.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()),
               "write the blob index");
 }
 
@@ -309,8 +276,9 @@ void SparseImage::write(std::uint64_t at, std::span<const std::byte> data) {
 SparseImage make_skeleton(Contents& contents, const CommitPage& page) {
   const auto guard = hdf5::lock();
   SparseImage image;
-  const SparseImageDriver driver(image);
-  hdf5::File file = create_file(driver);
+  const H5FD_class_t sparse = driver_class();
+  const hdf5::Handle<H5FDunregister> driver(H5FDregister(&sparse), "register an HDF5 driver");
+  hdf5::File file = create_file(&image, driver.get());
   describe(file, page);
   const Creation creation;
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
