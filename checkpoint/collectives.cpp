@@ -14,19 +14,6 @@ namespace {
 
 constexpr std::size_t kMessageBytes = std::size_t{1} << 30;
 
-bool is_timeout(const std::exception_ptr& error) {
-  return error && internal::caught(error).code == ErrorCode::timeout;
-}
-
-std::exception_ptr as_error(std::exception_ptr error) {
-  if (!error) return nullptr;
-  const internal::Caught what = internal::caught(error);
-  if (what.is_out_of_memory) {
-    return std::make_exception_ptr(Error(ErrorCode::io, "save or restore: " + what.message));
-  }
-  return std::make_exception_ptr(Error(what.code, what.message));
-}
-
 // Calls `post` for each piece of `bytes` that one message can hold.
 template <typename Bytes, typename Post>
 void in_messages(Bytes& bytes, Post&& post) {
@@ -146,9 +133,16 @@ void Collectives::attend(std::string_view phase, mpi::Clock::time_point start) {
 }
 
 void Collectives::agree(std::string_view phase, std::exception_ptr error) {
-  if (is_late_ && is_timeout(error)) std::rethrow_exception(error);  // nobody is left to agree with
+  if (error) {
+    const internal::Caught what = internal::caught(error);
+    // Nobody is left to agree with.
+    if (is_late_ && what.code == ErrorCode::timeout) std::rethrow_exception(error);
+    error = std::make_exception_ptr(what.is_out_of_memory
+                                        ? Error(ErrorCode::io, "save or restore: " + what.message)
+                                        : Error(what.code, what.message));
+  }
   mpi::agree(
-      comm_, [&](mpi::Operation& operation) { run(operation); }, phase, as_error(std::move(error)));
+      comm_, [&](mpi::Operation& operation) { run(operation); }, phase, error);
 }
 
 template <typename Work>
