@@ -138,10 +138,10 @@ Saving saving_of(const StreamLoader& loader) {
 }
 
 /// A dispatch as it was saved. All of it is checked before anything is moved.
-class Saved {
+class SavedDispatch {
  public:
   /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
-  Saved(const SavedStream& saved, const StreamLoader& loader, std::string_view name);
+  SavedDispatch(const SavedStream& saved, const StreamLoader& loader, std::string_view name);
 
   [[nodiscard]] const StreamRun& run() const noexcept { return head_.run; }
   [[nodiscard]] DispatchStart start_at(int rank) const;
@@ -160,7 +160,7 @@ class Saved {
   SourceProgress source_;
 };
 
-Saved::Saved(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
+SavedDispatch::SavedDispatch(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
     : saved_(saved),
       names_(name),
       plan_(StreamState::dispatch(loader)->plan()),
@@ -171,7 +171,7 @@ Saved::Saved(const SavedStream& saved, const StreamLoader& loader, std::string_v
   require_sound();
 }
 
-void Saved::read_head() {
+void SavedDispatch::read_head() {
   const StateObject state = saved_.state();
   const StateObject read = state.object("read");
   delivered_ = state.number("delivered");
@@ -184,7 +184,7 @@ void Saved::read_head() {
 }
 
 // Where it is, and what each shard's cursor says, must agree.
-void Saved::require_sound() const {
+void SavedDispatch::require_sound() const {
   const auto rows = rows_from<ShardRow>(saved_.rows(names_.cursors, kDispatchColumns));
   const std::int64_t epoch = head_.run.position.epoch;
   const ShardProgress& source = source_.shard;
@@ -203,7 +203,7 @@ void Saved::require_sound() const {
 }
 
 // They are dealt to shards in turn, so that with their numbers their order is back.
-PendingItems Saved::read_pending() const {
+PendingItems SavedDispatch::read_pending() const {
   std::vector<std::byte> bytes(static_cast<std::size_t>(saved_.bytes(names_.items)));
   saved_.read(names_.items, 0, bytes);
   std::vector<PendingItems::Item> items;
@@ -230,7 +230,7 @@ PendingItems Saved::read_pending() const {
   return pending;
 }
 
-DispatchStart Saved::start_at(int rank) const {
+DispatchStart SavedDispatch::start_at(int rank) const {
   DispatchStart start{.epoch = head_.run.position.epoch, .delivered = delivered_};
   if (rank != 0) return start;
   start.source = source_;
@@ -256,7 +256,7 @@ DispatchStart Saved::start_at(int rank) const {
 }
 
 void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_view name) {
-  const Saved saved(stream, loader, name);
+  const SavedDispatch saved(stream, loader, name);
   DispatchStart start = saved.start_at(loader.world().rank);
   StreamState::dispatch(loader)->restart(std::move(start));
   StreamState::restart(loader, saved.run());

@@ -129,10 +129,10 @@ std::string to_text(const std::vector<Rows>& parts, std::size_t width) {
 // ---- restoring ----
 
 /// The cursors and blobs of a saved state. All of it is checked before anything is moved.
-class Saved {
+class SavedShards {
  public:
   /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
-  Saved(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
+  SavedShards(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
       : saved_(saved),
         cursors_name_(internal::cursors_name(name)),
         blobs_name_(blobs_name(name)),
@@ -165,7 +165,7 @@ class Saved {
   std::vector<std::int64_t> blob_begins_;
 };
 
-bool Saved::is_sound(const Row& row) const noexcept {
+bool SavedShards::is_sound(const Row& row) const noexcept {
   const auto is_count = [](std::int64_t count) { return count >= 0 && count <= kMaxCount; };
   return row.epoch == head_.run.position.epoch && (row.is_done == 0 || row.is_done == 1) &&
          is_count(row.skip) && is_count(row.position) && row.position >= row.skip && row.owner >= 0 &&
@@ -174,7 +174,7 @@ bool Saved::is_sound(const Row& row) const noexcept {
          row.blob_bytes <= bytes_ && (row.position > row.skip || row.blob_bytes == 0);
 }
 
-void Saved::read_rows() {
+void SavedShards::read_rows() {
   cursors_ = saved_.rows(cursors_name_, width());
   bytes_ = saved_.bytes(blobs_name_);
   if (std::ssize(cursors_) != head_.shards * static_cast<std::int64_t>(width())) {
@@ -191,7 +191,7 @@ void Saved::read_rows() {
 }
 
 // Blobs lie in order of their owners, then of shards.
-void Saved::lay_out_blobs() {
+void SavedShards::lay_out_blobs() {
   std::vector<std::size_t> order(rows_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t s) { return rows_[s].owner; });
@@ -207,7 +207,7 @@ void Saved::lay_out_blobs() {
   }
 }
 
-std::vector<int> Saved::owners_in(const World& world) const {
+std::vector<int> SavedShards::owners_in(const World& world) const {
   std::vector<int> owners;
   std::vector<std::int64_t> weights;
   for (const Row& row : rows_) {
@@ -217,7 +217,7 @@ std::vector<int> Saved::owners_in(const World& world) const {
   return world.size == head_.world_size ? owners : internal::share_out(weights, world.size);
 }
 
-ShardProgress Saved::place_of(std::size_t shard) const {
+ShardProgress SavedShards::place_of(std::size_t shard) const {
   const Row& row = rows_[shard];
   ShardProgress place{.shard = {static_cast<std::int64_t>(shard)},
                       .is_done = row.is_done == 1,
@@ -241,7 +241,7 @@ ShardProgress Saved::place_of(std::size_t shard) const {
   return place;
 }
 
-ShardRun Saved::shards_in(const World& world) const {
+ShardRun SavedShards::shards_in(const World& world) const {
   ShardRun run{.owners = owners_in(world), .places = {}, .first = 0};
   std::vector<std::size_t> mine;
   for (std::size_t s = 0; s < rows_.size(); ++s) {
@@ -253,7 +253,7 @@ ShardRun Saved::shards_in(const World& world) const {
 }
 
 void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_view name) {
-  const Saved saved(stream, loader, name);
+  const SavedShards saved(stream, loader, name);
   ShardRun run = saved.shards_in(loader.world());
   StreamState::shards(loader)->restart(saved.run().position.epoch, std::move(run));
   StreamState::restart(loader, saved.run());
