@@ -185,7 +185,13 @@ struct CheckpointDirectory::Impl {
                                         .memory = in_background};
     if (freeing.joinable()) freeing.join();  // its space may be needed
     const CommitPage page = checkpoint::save(target, data, error);
-    if (ranks.is_root()) drop_old();
+    if (ranks.is_root()) {
+      // Whatever comes of it: the save is done, and other ranks have heard so.
+      static_cast<void>(internal::error_of([&] {
+        freeing = checkpoint::drop_old(system, path, checkpoint::list_serials(system, path), policy, verified,
+                                       rejected);
+      }));
+    }
     took = std::chrono::steady_clock::now() - began;
     return page;
   }
@@ -236,15 +242,6 @@ struct CheckpointDirectory::Impl {
     in_background->snapshot = Snapshot();
     if (error) std::rethrow_exception(error);
     return report(page);
-  }
-
-  void drop_old() noexcept {
-    try {
-      freeing = checkpoint::drop_old(system, path, checkpoint::list_serials(system, path), policy, verified,
-                                     rejected);
-    } catch (...) {
-      return;  // the save is done, and other ranks have heard so
-    }
   }
 
   // Nothing where it does not verify, or belongs to another file.

@@ -42,11 +42,9 @@ struct SaveTarget {
 /// 2. Rank 0 makes the skeleton in memory, sweeps dead temporaries, creates one of its own and allots all of
 ///    it, so that a full disk shows here. Agreed; offsets are broadcast.
 /// 3. Every rank hashes its slabs from memory and writes them: each alone, or all together. Agreed. One rank
-/// of
-///    each node other than rank 0's calls fsync. Agreed.
+///    of each node other than rank 0's calls fsync. Agreed.
 /// 4. Rank 0 checks that the extents cover every byte once, writes table and commit page, calls fsync,
-/// closes,
-///    renames, and calls fsync on the directory. Agreed.
+///    closes, renames, and calls fsync on the directory. Agreed.
 [[nodiscard]] CommitPage save(const SaveTarget& target, const SnapshotData& snapshot,
                               const std::exception_ptr& error);
 
