@@ -12,9 +12,6 @@ namespace {
 constexpr std::string_view kStem = "checkpoint-";
 constexpr std::string_view kEnding = ".h5";
 constexpr std::string_view kTemporaryEnding = ".tmp";
-constexpr std::size_t kDigits = 12;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
 
@@ -25,12 +22,10 @@ std::string temporary_name(std::int64_t serial, std::string_view run_id) {
 }
 
 std::optional<std::int64_t> serial_of(std::string_view name) {
-  if (name.size() != kStem.size() + kDigits + kEnding.size()) return std::nullopt;
-  if (!name.starts_with(kStem) || !name.ends_with(kEnding)) return std::nullopt;
-  const std::string_view digits = name.substr(kStem.size(), kDigits);
-  if (!std::ranges::all_of(digits, is_digit)) return std::nullopt;
-  std::int64_t serial = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), serial);
+  if (!name.starts_with(kStem)) return std::nullopt;
+  std::int64_t serial = -1;
+  std::from_chars(name.data() + kStem.size(), name.data() + name.size(), serial);
+  if (serial < 0 || serial > kMaxSerial || name != checkpoint_name(serial)) return std::nullopt;
   return serial;
 }
 

@@ -57,14 +57,18 @@ std::int64_t row_bytes_of(const LocalTensor& tensor) {
   return bytes;
 }
 
-// The ranges without empty ones, neighbours joined.
-std::vector<RowRange> joined(const LocalTensor& tensor) {
+// Drops empty ranges, joins neighbours, and counts their rows.
+void settle_ranges(LocalTensor& tensor) {
   std::vector<RowRange> ranges;
+  tensor.rows = 0;
   for (const RowRange& range : tensor.ranges) {
     std::int64_t end = 0;
     if (range.first < 0 || range.count < 0 || __builtin_add_overflow(range.first, range.count, &end)) {
       reject("tensor", tensor.name,
              fmt::format("{} rows from row {} on are no range", range.count, range.first));
+    }
+    if (__builtin_add_overflow(tensor.rows, range.count, &tensor.rows)) {
+      reject("tensor", tensor.name, "its row ranges hold more rows than a number can say");
     }
     if (range.count == 0) continue;
     if (!ranges.empty() && ranges.back().first + ranges.back().count == range.first) {
@@ -73,17 +77,7 @@ std::vector<RowRange> joined(const LocalTensor& tensor) {
       ranges.push_back(range);
     }
   }
-  return ranges;
-}
-
-std::int64_t rows_of(const LocalTensor& tensor) {
-  std::int64_t rows = 0;
-  for (const RowRange& range : tensor.ranges) {
-    if (__builtin_add_overflow(rows, range.count, &rows)) {
-      reject("tensor", tensor.name, "its row ranges hold more rows than a number can say");
-    }
-  }
-  return rows;
+  tensor.ranges = std::move(ranges);
 }
 
 }  // namespace
@@ -121,10 +115,7 @@ void SnapshotData::claim_tensor_name(const std::string& name) {
 
 void SnapshotData::add_tensor(LocalTensor tensor) {
   tensor.row_bytes = row_bytes_of(tensor);
-  if (tensor.has_ranges) {
-    tensor.ranges = joined(tensor);
-    tensor.rows = rows_of(tensor);
-  }
+  if (tensor.has_ranges) settle_ranges(tensor);
   if (tensor.rows < 0) reject("tensor", tensor.name, fmt::format("it cannot have {} rows", tensor.rows));
   if (!tensor.owned.empty()) tensor.data = tensor.owned;
   const std::int64_t bytes = checked_product(tensor.rows, tensor.row_bytes);
