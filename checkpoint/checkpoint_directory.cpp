@@ -244,22 +244,17 @@ struct CheckpointDirectory::Impl {
     return report(page);
   }
 
-  // Nothing where it does not verify, or belongs to another file.
-  [[nodiscard]] std::optional<CommitPage> read_page(std::int64_t serial) const {
-    try {
-      CommitPage page = checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY));
-      return page.serial == serial ? std::optional(page) : std::nullopt;
-    } catch (const Error&) {
-      return std::nullopt;
-    }
-  }
-
   std::vector<CheckpointInfo> list() {
     wait();
     std::vector<CommitPage> pages;
     ranks.at_root("list checkpoints", [&] {
       for (const std::int64_t serial : checkpoint::list_serials(system, path)) {
-        if (const auto page = read_page(serial)) pages.push_back(*page);
+        try {
+          pages.push_back(checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY)));
+          if (pages.back().serial != serial) pages.pop_back();  // it belongs to another file
+        } catch (const Error&) {
+          continue;  // it does not verify
+        }
       }
     });
     ranks.broadcast(pages);
