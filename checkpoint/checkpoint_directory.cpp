@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <random>
 #include <thread>
 #include <utility>
@@ -59,8 +58,7 @@ struct CheckpointDirectory::Impl {
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
       : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
-    const bool has_mpi = comm.get() != MPI_COMM_NULL;
-    if (!has_mpi) policy.writer = Writer::direct;
+    if (comm.get() == MPI_COMM_NULL) policy.writer = Writer::direct;
     ranks.together("open a checkpoint directory", [&] {
       rules.validate();
       if (policy.writer == Writer::collective) checkpoint::require_romio();
@@ -156,11 +154,7 @@ struct CheckpointDirectory::Impl {
         rejected.push_back({.path = file_path(serial), .reason = error.what()});
       }
     }
-    if (!rejected.empty()) fail_all_bad();
-    return std::nullopt;
-  }
-
-  [[noreturn]] void fail_all_bad() const {
+    if (rejected.empty()) return std::nullopt;
     std::string reasons;
     for (const RejectedCheckpoint& bad : rejected) {
       reasons += fmt::format("\n  {}: {}", bad.path.filename().string(), bad.reason);
