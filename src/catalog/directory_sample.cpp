@@ -1,13 +1,12 @@
 #include "catalog/directory_sample.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <memory>
+#include <filesystem>
 #include <regex>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -18,10 +17,6 @@ namespace {
 
 constexpr std::size_t kMostNames = 10'000;
 
-struct CloseDirectory {
-  void operator()(DIR* directory) const noexcept { ::closedir(directory); }
-};
-
 /// Some names of a directory, in no order; hidden ones are left out.
 struct DirectorySample {
   std::string path;
@@ -29,40 +24,38 @@ struct DirectorySample {
   bool is_whole = true;  ///< there are no more
 };
 
-DirectorySample sample_directory(std::string path) {
-  Descriptor fd = open_for_reading(AT_FDCWD, path.empty() ? "." : path.c_str());
-  if (!fd.is_open()) throw system_error("list", path, errno);
-  const std::unique_ptr<DIR, CloseDirectory> opened(::fdopendir(fd.get()));
-  if (opened == nullptr) throw system_error("list", path, errno);
-  (void)fd.release();
-  DirectorySample sample{.path = path.empty() ? "./" : std::move(path), .names = {}};
-  for (;;) {
-    errno = 0;
-    const dirent* entry = ::readdir(opened.get());  // NOLINT(concurrency-mt-unsafe): a stream of its own
-    if (entry == nullptr && errno != 0) {
-      throw Error(ErrorCode::io, system_error("list", sample.path, errno).what());
-    }
-    if (entry == nullptr) return sample;
-    std::string name = &entry->d_name[0];
+// Of the directory that file has which `pattern` names with these numbers.
+DirectorySample sample_of(const std::string& directory, const NamePattern& pattern,
+                          const NameNumbers& numbers) {
+  const std::string file = directory + pattern.name(numbers);
+  DirectorySample sample{.path = file.substr(0, file.rfind('/') + 1), .names = {}};
+  if (sample.path.empty()) sample.path = "./";
+  std::error_code error;
+  std::filesystem::directory_iterator entry(sample.path, error);
+  if (error) throw system_error("list", sample.path, error.value());
+  for (; entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    std::string name = entry->path().filename().native();
     if (name.starts_with('.')) continue;
     sample.is_whole = sample.names.size() < kMostNames;
     if (!sample.is_whole) return sample;
     sample.names.push_back(std::move(name));
   }
+  if (error) throw Error(ErrorCode::io, system_error("list", sample.path, error.value()).what());
+  return sample;
 }
 
-DirectorySample sample_of(const std::string& directory, const NamePattern& pattern,
-                          const NameNumbers& numbers) {
-  return sample_directory(directory + pattern.above_last().name(numbers));
-}
-
-// Matches names of one component; what the first {total} stands for is the first group.
-std::regex matcher(const NamePattern& component) {
+// Matches the last components of names; what the first {total} there stands for is the first group.
+std::regex matcher(const NamePattern& pattern) {
   const std::regex special(R"([.^$|()\[\]{}*+?\\])");
   std::string text;
   bool has_total = false;
-  for (const NamePattern::Part& part : component.parts()) {
-    text += std::regex_replace(part.text, special, R"(\$&)");
+  for (const NamePattern::Part& part : pattern.parts()) {
+    const std::size_t slash = part.text.rfind('/');
+    if (slash != std::string::npos) {
+      text.clear();
+      has_total = false;
+    }
+    text += std::regex_replace(part.text.substr(slash + 1), special, R"(\$&)");  // npos + 1 is 0
     if (part.field == NameField::none) continue;
     const bool is_first_total = part.field == NameField::total && !std::exchange(has_total, true);
     text += is_first_total ? "([0-9]+)" : part.field == NameField::total ? R"((?:\1))" : "[0-9]+";
@@ -78,10 +71,9 @@ bool is_shorter(const std::string& a, const std::string& b) {
 
 std::map<std::int64_t, std::string> totals_in(const std::string& directory, const NamePattern& pattern,
                                               const NameNumbers& numbers) {
-  const NamePattern component = pattern.last();
-  const std::regex wanted = matcher(component);
+  const std::regex wanted = matcher(pattern);
   int width = 1;
-  for (const NamePattern::Part& part : component.parts()) {
+  for (const NamePattern::Part& part : pattern.parts()) {
     if (part.field == NameField::total) width = part.width;
   }
   std::map<std::int64_t, std::string> totals;
@@ -102,7 +94,7 @@ std::string describe_names(const std::string& directory, const NamePattern& patt
   std::sort(names.begin(), names.end(), is_shorter);
   const std::string held = sample.is_whole ? "" : fmt::format(" among the first {} names", kMostNames);
   const std::string example = names.front();
-  const std::regex wanted = matcher(pattern.last());
+  const std::regex wanted = matcher(pattern);
   std::erase_if(names, [&](const std::string& name) { return !std::regex_match(name, wanted); });
   if (names.empty()) return fmt::format("{} holds no such name{}, but {}", sample.path, held, example);
   if (names.size() == 1) return fmt::format("{} holds one such name{}, {}", sample.path, held, names[0]);

@@ -11,8 +11,8 @@
 namespace rota::internal {
 
 /// Looks at up to 10,000 names of the directory that has the last component of `directory` + `pattern`, for
-/// these numbers of what goes before. Returns what `{total}` is in those of the pattern, with a name for
-/// each. Throws Error{not_found}, Error{io} naming the directory.
+/// these numbers of what goes before. Returns what `{total}` is in those of the pattern, which has it in the
+/// last component alone, with a name for each. Throws Error{not_found}, Error{io} naming the directory.
 std::map<std::int64_t, std::string> totals_in(const std::string& directory, const NamePattern& pattern,
                                               const NameNumbers& numbers);
 

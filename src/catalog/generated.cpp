@@ -7,130 +7,106 @@
 
 #include "catalog/directory_sample.hpp"
 #include "catalog/pattern_listing.hpp"
+#include "catalog/probes.hpp"
 #include "catalog/serialize.hpp"
-#include "catalog/validation.hpp"
 #include "rota/error.hpp"
 #include "values/option.hpp"
+
+namespace rota {
+
+template <typename Archive>
+void serialize(Archive& archive, PatternOptions& options) {
+  archive(options.files, options.first_index, options.folders, options.first_folder, options.layout,
+          options.confidence, options.missing_fraction, options.seed);
+}
+
+}  // namespace rota
 
 namespace rota::internal {
 namespace {
 
 constexpr std::int64_t kMostNumber = 1'000'000'000'000'000'000;
-
-/// What rank 0 finds out, for all.
-struct Generated {
-  std::string directory;
-  NameSeries series;
-  ProbeOptions probes;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(directory, series, probes);
-  }
-};
+constexpr std::string_view kTask = "make a catalog of a pattern";
 
 [[noreturn]] void fail(ErrorCode code, std::string_view written, std::string_view what) {
   throw Error(code, fmt::format("make a catalog of the pattern {}: {}", written, what));
 }
 
-/// Puts together what the pattern and the options say.
-class SeriesMaker {
- public:
-  SeriesMaker(const std::string& written, const PatternOptions& options)
-      : written_(written), options_(options), pattern_(NamePattern::parse(written)) {
-    pattern_.require_names();
-    directory_ = pattern_.directory();
-    pattern_ = pattern_.below_directory();
-  }
-
-  [[nodiscard]] Generated make() const {
-    require_folders();
-    const std::int64_t files = options_.files > 0 ? options_.files : find_total();
-    const std::int64_t folders = std::max<std::int64_t>(options_.folders, 1);
-    if (options_.layout == FolderLayout::restart && files % folders != 0) {
-      fail(ErrorCode::invalid_argument, written_,
-           fmt::format("{} files cannot be shared out alike to {} folders; mend files, folders or layout in "
-                       "PatternOptions",
-                       files, folders));
-    }
-    return {.directory = directory_,
-            .series = {.pattern = pattern_,
-                       .files = files,
-                       .first_index = options_.first_index,
-                       .folders = folders,
-                       .first_folder = options_.first_folder,
-                       .layout = options_.layout},
-            .probes = {.confidence = options_.confidence,
-                       .missing_fraction = options_.missing_fraction,
-                       .seed = options_.seed}};
-  }
-
- private:
-  void require_folders() const;
-  [[nodiscard]] std::int64_t find_total() const;
-
-  const std::string& written_;
-  const PatternOptions& options_;
-  NamePattern pattern_;  // below the directory
-  std::string directory_;
-};
-
-void SeriesMaker::require_folders() const {
-  const PatternOptions none;
-  if (pattern_.has(NameField::folder)) {
-    if (options_.folders > 0) return;
-    const NamePattern folder = pattern_.through(NameField::folder);
-    fail(ErrorCode::invalid_argument, written_,
+void require_folders(const std::string& written, const NamePattern& path, const PatternOptions& options) {
+  if (path.has(NameField::folder)) {
+    if (options.folders > 0) return;
+    const NamePattern folder = path.through(NameField::folder);
+    fail(ErrorCode::invalid_argument, written,
          fmt::format("it has a {{folder}}; say how many there are in PatternOptions::folders: {}",
-                     describe_names(directory_, folder, {.index = options_.first_index})));
+                     describe_names("", folder, {.index = options.first_index})));
   }
-  if (options_.folders == 0 && options_.first_folder == 0 && options_.layout == none.layout) return;
-  fail(ErrorCode::invalid_argument, written_,
+  if (options.folders == 0 && options.first_folder == 0 && options.layout == PatternOptions().layout) return;
+  fail(ErrorCode::invalid_argument, written,
        "PatternOptions say of folders, and there is no {folder} in the pattern");
 }
 
 // The names of some files say how many there are: those in the directory of the first one.
-std::int64_t SeriesMaker::find_total() const {
-  if (!pattern_.has(NameField::total)) {
-    fail(
-        ErrorCode::invalid_argument, written_,
-        fmt::format("nothing says how many files there are, and asking for one after the other would stop at "
-                    "the first gap; set PatternOptions::files, or write {{total}} where the names tell it. "
-                    "Or list them by Catalog(\"{}\"), which is fast",
-                    directory_.empty() ? "." : directory_));
+std::int64_t find_total(const std::string& written, const NamePattern& path, const PatternOptions& options) {
+  if (!path.has(NameField::total)) {
+    const std::string directory = path.directory();
+    fail(ErrorCode::invalid_argument, written,
+         fmt::format("nothing says how many files there are, and asking for one after the other would stop "
+                     "at the first gap; set PatternOptions::files, or write {{total}} where the names tell "
+                     "it. Or list them by Catalog(\"{}\"), which is fast",
+                     directory.empty() ? "." : directory));
   }
-  const NamePattern path = pattern_.through(NameField::total);
-  const NameNumbers first{.index = options_.first_index, .folder = options_.first_folder};
-  const auto totals = totals_in(directory_, path, first);
+  const NamePattern told = path.through(NameField::total);
+  const NameNumbers first{.index = options.first_index, .folder = options.first_folder};
+  const auto totals = totals_in("", told, first);
   if (totals.empty()) {
-    fail(ErrorCode::not_found, written_,
+    fail(ErrorCode::not_found, written,
          fmt::format("no name tells how many files there are, in as many digits as {{total}} has in the "
                      "pattern; mend it, or set PatternOptions::files: {}",
-                     describe_names(directory_, path, first)));
+                     describe_names("", told, first)));
   }
   if (totals.size() > 1) {
-    fail(
-        ErrorCode::invalid_argument, written_,
-        fmt::format("{} and {} do not agree on how many files there are; remove those of another dataset, or "
-                    "set PatternOptions::files",
-                    totals.begin()->second, totals.rbegin()->second));
+    fail(ErrorCode::invalid_argument, written,
+         fmt::format("{} and {} do not agree on how many files there are; remove those of another dataset, "
+                     "or set PatternOptions::files",
+                     totals.begin()->second, totals.rbegin()->second));
   }
   return totals.begin()->first;
+}
+
+// What the pattern and the options say together: all numbers of the series.
+PatternOptions complete(const std::string& written, PatternOptions options) {
+  const NamePattern path = NamePattern::parse(written);
+  path.require_names();
+  require_folders(written, path, options);
+  if (options.files == 0) options.files = find_total(written, path, options);
+  options.folders = std::max<std::int64_t>(options.folders, 1);
+  if (options.layout == FolderLayout::restart && options.files % options.folders != 0) {
+    fail(ErrorCode::invalid_argument, written,
+         fmt::format("{} files cannot be shared out alike to {} folders; mend files, folders or layout in "
+                     "PatternOptions",
+                     options.files, options.folders));
+  }
+  return options;
 }
 
 }  // namespace
 
 FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,
                         const PatternOptions& options) {
-  mpi::together(context->nodes.all(), "make a catalog of a pattern", [&] { options.validate(); });
-  const Generated found = made_on_first_rank(*context, "make a catalog of a pattern",
-                                             [&] { return SeriesMaker(pattern, options).make(); });
-  FileList files(context, found.directory, std::make_shared<PatternListing>(found.series),
-                 found.series.fingerprint());
+  mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
+  const PatternOptions told = made_on_first_rank(*context, kTask, [&] { return complete(pattern, options); });
+  const NamePattern path = NamePattern::parse(pattern);
+  const NameSeries series{.pattern = path.below_directory(),
+                          .files = told.files,
+                          .first_index = told.first_index,
+                          .folders = told.folders,
+                          .first_folder = told.first_folder,
+                          .layout = told.layout};
+  FileList files(context, path.directory(), std::make_shared<PatternListing>(series), series.fingerprint());
   const auto look = [&](const std::string& name, NameKind kind) {
-    return look_for(files.root().get(), name.c_str(), kind);
+    return look_for(files.root().get(), name, kind);
   };
-  validate_files(*context, Probes(found.series, found.probes), look, found.directory);
+  validate_files(*context, Probes(series, told), look, path.directory());
   return files;
 }
 
@@ -151,7 +127,7 @@ std::string_view to_string(FolderLayout layout) noexcept {
 }
 
 void PatternOptions::validate() const {
-  const internal::OptionCheck check("make a catalog of a pattern");
+  const internal::OptionCheck check(internal::kTask);
   const auto require = [&](bool is_right, std::string_view name, auto value, std::string_view range) {
     if (!is_right) check.refuse(name, fmt::to_string(value), range);
   };

@@ -78,16 +78,8 @@ void NamePattern::require_names() const {
                              count(NameField::index)));
   }
   if (parts_.back().text.ends_with('/')) fail(text(), "it names directories; name files");
-  if (!has(NameField::folder)) return;
-  bool is_above = false;  // a folder ends above this field
-  bool has_folder = false;
-  for (const Part& part : parts_) {
-    is_above = is_above || (has_folder && part.text.find('/') != std::string::npos);
-    has_folder = has_folder || part.field == NameField::folder;
-    if (part.field != NameField::index) continue;
-    if (!is_above) fail(text(), "{folder} is to name a directory above that of {index}");
-    return;
-  }
+  if (has(NameField::folder) && through(NameField::folder).has(NameField::index))
+    fail(text(), "{folder} is to name a directory above that of {index}");
 }
 
 std::size_t NamePattern::count(NameField field) const noexcept {
@@ -107,17 +99,10 @@ std::string NamePattern::text() const {
   return text;
 }
 
-// Of part `first_part` from byte `from` of its text on, up to byte `to` of the text of `last_part`.
-NamePattern NamePattern::cut(std::size_t first_part, std::size_t from, std::size_t last_part,
-                             std::size_t to) const {
-  std::vector<Part> parts(parts_.begin() + static_cast<std::ptrdiff_t>(first_part),
-                          parts_.begin() + static_cast<std::ptrdiff_t>(last_part) + 1);
-  if (to != std::string::npos) {
-    parts.back().text.resize(to);
-    parts.back().field = NameField::none;
-    parts.back().width = 1;
-  }
-  parts.front().text.erase(0, from);
+// What goes before byte `end` of the text of this part.
+NamePattern NamePattern::up_to(std::size_t part, std::size_t end) const {
+  std::vector<Part> parts(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(part));
+  parts.push_back({.text = parts_[part].text.substr(0, end)});
   return NamePattern(std::move(parts));
 }
 
@@ -127,55 +112,39 @@ std::string NamePattern::directory() const {
 }
 
 NamePattern NamePattern::below_directory() const {
-  return cut(0, directory().size(), parts_.size() - 1, std::string::npos);
+  NamePattern below = *this;
+  below.parts_.front().text.erase(0, directory().size());
+  return below;
 }
 
 NamePattern NamePattern::through(NameField field) const {
   bool is_found = false;
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     const std::size_t slash = is_found ? parts_[p].text.find('/') : std::string::npos;
-    if (slash != std::string::npos) return cut(0, 0, p, slash);
+    if (slash != std::string::npos) return up_to(p, slash);
     is_found = is_found || parts_[p].field == field;
   }
   return *this;
 }
 
-NamePattern NamePattern::last() const {
+NamePattern NamePattern::parent() const {
   for (std::size_t p = parts_.size(); p-- > 0;) {
     const std::size_t slash = parts_[p].text.rfind('/');
-    if (slash != std::string::npos) return cut(p, slash + 1, parts_.size() - 1, std::string::npos);
-  }
-  return *this;
-}
-
-NamePattern NamePattern::above_last() const {
-  for (std::size_t p = parts_.size(); p-- > 0;) {
-    const std::size_t slash = parts_[p].text.rfind('/');
-    if (slash != std::string::npos) return cut(0, 0, p, slash + 1);
+    if (slash != std::string::npos) return up_to(p, slash);
   }
   return {};
 }
 
-NamePattern NamePattern::parent() const {
-  NamePattern above = above_last();
-  if (!above.parts_.empty()) above.parts_.back().text.pop_back();
-  return above;
-}
-
-void NamePattern::write(std::string& to, const NameNumbers& numbers) const {
+std::string NamePattern::name(const NameNumbers& numbers) const {
+  std::string name;
   for (const Part& part : parts_) {
-    to += part.text;
+    name += part.text;
     if (part.field == NameField::none) continue;
     const std::int64_t number = part.field == NameField::index    ? numbers.index
                                 : part.field == NameField::folder ? numbers.folder
                                                                   : numbers.total;
-    fmt::format_to(std::back_inserter(to), "{:0{}}", number, part.width);
+    fmt::format_to(std::back_inserter(name), "{:0{}}", number, part.width);
   }
-}
-
-std::string NamePattern::name(const NameNumbers& numbers) const {
-  std::string name;
-  write(name, numbers);
   return name;
 }
 

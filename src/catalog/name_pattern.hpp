@@ -30,11 +30,6 @@ class NamePattern {
     NameField field = NameField::none;
     int width = 1;  ///< at least so many digits, filled up with zeros in front
     friend bool operator==(const Part&, const Part&) = default;
-
-    template <typename Archive>
-    void serialize(Archive& archive) {
-      archive(text, field, width);
-    }
   };
   static constexpr int kMostWidth = 18;
 
@@ -59,24 +54,13 @@ class NamePattern {
   [[nodiscard]] NamePattern below_directory() const;
   /// The path up to the end of the component that has the first such field.
   [[nodiscard]] NamePattern through(NameField field) const;
-  /// The last component, and what goes before it: empty, or ending in a slash.
-  [[nodiscard]] NamePattern last() const;
-  [[nodiscard]] NamePattern above_last() const;
-  /// That without the slash: nothing at all for a pattern of one component.
+  /// The path without its last component: nothing at all for a pattern of one component.
   [[nodiscard]] NamePattern parent() const;
 
-  /// Puts a name at the end of `to`.
-  void write(std::string& to, const NameNumbers& numbers) const;
   [[nodiscard]] std::string name(const NameNumbers& numbers) const;
 
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(parts_);
-  }
-
  private:
-  [[nodiscard]] NamePattern cut(std::size_t first_part, std::size_t from, std::size_t last_part,
-                                std::size_t to) const;
+  [[nodiscard]] NamePattern up_to(std::size_t part, std::size_t end) const;
 
   std::vector<Part> parts_;  // what is behind the last field has no field of its own
 };

@@ -7,8 +7,7 @@ class PatternReader final : public Listing::Reader {
  public:
   explicit PatternReader(const NameSeries& series) : series_(series) {}
   const std::string& operator[](std::size_t i) override {
-    name_.clear();
-    series_.pattern.write(name_, series_.numbers(static_cast<std::int64_t>(i)));
+    name_ = series_.name(static_cast<std::int64_t>(i));
     return name_;
   }
 

@@ -33,11 +33,6 @@ struct NameSeries {
   [[nodiscard]] std::string name(std::int64_t i) const { return pattern.name(numbers(i)); }
   /// Of the pattern and the numbers, not of each name: another than that of the same files when listed.
   [[nodiscard]] Fingerprint fingerprint() const;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(pattern, files, first_index, folders, first_folder, layout);
-  }
 };
 
 /// The names of a series. It takes no memory for each.

@@ -1,36 +1,25 @@
 #pragma once
 
-// Which names are asked for, so that one is sure that the files of a series are there, and no more.
+// Whether the files of a series are there, and no more, as far as asking for some names tells.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
-#include "catalog/existence.hpp"
+#include "catalog/open_context.hpp"
 #include "catalog/pattern_listing.hpp"
 
 namespace rota::internal {
-
-/// How sure one is to be, see PatternOptions.
-struct ProbeOptions {
-  double confidence = 0.95;
-  double missing_fraction = 0.001;
-  std::uint64_t seed = 0;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(confidence, missing_fraction, seed);
-  }
-};
 
 /// Items of [0, n): the first, the last, and one at random of each of so many equal parts between them.
 /// Such a sample meets a contiguous hole as long as two parts for certain. It meets a scattered hole at
 /// least as probably as one that is drawn at random with replacement. *Immutable.*
 class StratifiedSample {
  public:
-  /// As many parts as `options` take, and at least 200, which is enough for a contiguous hole of 1 %.
-  /// All items, where there are no more than that.
-  StratifiedSample(std::int64_t items, const ProbeOptions& options) noexcept;
+  /// As many parts as the confidence and missing_fraction of `options` take, and at least 200, which is
+  /// enough for a contiguous hole of 1 %. All items, where there are no more than that.
+  StratifiedSample(std::int64_t items, const PatternOptions& options) noexcept;
 
   [[nodiscard]] std::int64_t size() const noexcept { return size_; }
   /// The item at place 0 <= i < size(); ascending in i, none twice.
@@ -40,6 +29,13 @@ class StratifiedSample {
   std::int64_t items_;
   std::int64_t size_;
   std::uint64_t seed_;
+};
+
+/// What is asked for under a name.
+enum class NameKind : std::uint8_t {
+  readable_file,  ///< a regular file that this user may read
+  file,           ///< a regular file
+  directory,
 };
 
 /// A question, and the right answer.
@@ -54,15 +50,14 @@ struct Probe {
 /// first, for files and for folders. *Immutable.*
 class Probes {
  public:
-  Probes(const NameSeries& series, const ProbeOptions& options);
+  Probes(const NameSeries& series, const PatternOptions& options);
 
   [[nodiscard]] const NameSeries& series() const noexcept { return series_; }
   [[nodiscard]] std::int64_t size() const noexcept { return beyond_from() + std::ssize(beyond_); }
   /// How many of them ask for what must be there.
   [[nodiscard]] std::int64_t wanted() const noexcept { return files_.size() + folder_count_; }
   [[nodiscard]] Probe operator[](std::int64_t i) const noexcept;
-  /// Puts the name of a probe at the end of `to`.
-  void write(std::string& to, const Probe& probe) const;
+  [[nodiscard]] std::string name(const Probe& probe) const;
 
  private:
   [[nodiscard]] std::int64_t beyond_from() const noexcept { return wanted() + 2 * folder_count_; }
@@ -78,5 +73,22 @@ class Probes {
   std::int64_t folder_count_;  // of the sample; 0 where there are no folders
   std::vector<Probe> beyond_;
 };
+
+/// What has a name, where it is of another kind.
+inline constexpr int kOtherKind = -1;
+
+/// Asks for a name in one directory, symbolic links followed. Returns 0 where it is there, kOtherKind, or the
+/// system's error number. Any thread.
+using LookForName = std::function<int(const std::string& name, NameKind kind)>;
+
+/// Asks so for `name`, relative to directory `at`.
+int look_for(int at, const std::string& name, NameKind kind) noexcept;
+
+/// **Collective** over `context`, whose ranks and threads share the work. Asks for the names of `probes` by
+/// `look`, in the directory `shown`: empty, or ending in a slash. Throws on all ranks Error{not_found} where
+/// some are missing, else Error{invalid_argument} where there are more files, else Error{io} where some are
+/// forbidden or unreachable, naming the first three, and what is in the directory of the first.
+void validate_files(const OpenContext& context, const Probes& probes, const LookForName& look,
+                    const std::string& shown);
 
 }  // namespace rota::internal

@@ -42,8 +42,6 @@ TEST(NamePattern, DirectoryIsWhatGoesBeforeTheFirstField) {
   EXPECT_EQ(pattern.directory(), "/a/b{/");
   EXPECT_EQ(pattern.below_directory().text(), "c_{folder}/{index}.x");
   EXPECT_EQ(pattern.through(NameField::folder).text(), "/a/b{{/c_{folder}");
-  EXPECT_EQ(pattern.last().text(), "{index}.x");
-  EXPECT_EQ(pattern.above_last().text(), "/a/b{{/c_{folder}/");
   EXPECT_EQ(pattern.parent().text(), "/a/b{{/c_{folder}");
   EXPECT_EQ(NamePattern::parse("{index}").directory(), "");
   EXPECT_TRUE(NamePattern::parse("{index}").parent().parts().empty());

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,15 +17,14 @@
 #include <string>
 #include <vector>
 
-#include "catalog/validation.hpp"
 #include "internal_names.hpp"
 #include "source/reading.hpp"
 
 namespace rota::test {
 namespace {
 
-constexpr ProbeOptions kDefaults;
-constexpr ProbeOptions kFewest{.confidence = 0};
+constexpr PatternOptions kDefaults;
+constexpr PatternOptions kFewest{.confidence = 0};
 
 std::int64_t sample_size(std::int64_t files, double confidence, double missing_fraction) {
   return StratifiedSample(files, {.confidence = confidence, .missing_fraction = missing_fraction}).size();
@@ -123,7 +123,7 @@ struct Disk {
     return i >= 0 && i < series.files && series.numbers(i).folder == folder && !is_gone(i);
   }
   // Of names such as "f7/x_12", or "x_12".
-  [[nodiscard]] Existence look(const std::string& name, NameKind kind) const {
+  [[nodiscard]] int look(const std::string& name, NameKind kind) const {
     const bool has_folders = series.pattern.has(NameField::folder);
     const std::int64_t folder = has_folders ? std::stoll(name.substr(1)) : series.first_folder;
     bool is_there = others.contains(name);
@@ -132,13 +132,13 @@ struct Disk {
     } else if (!is_there && (!has_folders || has_folder(folder))) {
       is_there = has_file(folder, std::stoll(name.substr(name.find('_') + 1)));
     }
-    return {.kind = is_there ? Existence::Kind::there : Existence::Kind::missing};
+    return is_there ? 0 : ENOENT;
   }
 };
 
 /// What from_pattern throws for this series over that disk.
 std::optional<Error> finding(const Disk& disk, const NameSeries& given,
-                             const ProbeOptions& options = kDefaults) {
+                             const PatternOptions& options = kDefaults) {
   static const OpenContext context(mpi::Communicator(), {.listing_threads = 1});
   return error_of([&] {
     validate_files(
