@@ -125,7 +125,7 @@ void list(benchmark::State& state) {
     const double one = seconds_of([&] {
       const auto files = rota::Catalog(path, {.change_detection = rota::ChangeDetection::by_name});
       if (files.size() != kFiles) throw std::runtime_error("files are missing");
-      bytes = rota::internal::files_of(files).table().names().bytes().size();
+      bytes = rota::internal::files_of(files).listing().names().bytes().size();
     });
     rota += one;
     naive += seconds_of([&] { benchmark::DoNotOptimize(naive_list(path)); });

@@ -91,7 +91,7 @@ Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& pat
   CatalogChanges changes;
   if (plan.is_saved) {
     changes = internal::made_on_first_rank(*context, "load a catalog",
-                                           [&] { return internal::compare(*saved.files, files.table()); });
+                                           [&] { return internal::compare(*saved.files, files.listing()); });
     internal::broadcast_indices(*context, saved.indices, files.kept());
     files.kept().set_format(saved.format);
   }
@@ -173,7 +173,7 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
     internal::refuse_in_place_of(file, files);
     internal::write_catalog(file, {.origin = contents_->origin,
                                    .change_detection = files.change_detection(),
-                                   .files = files.shared_table(),
+                                   .files = files.shared_listing(),
                                    .indices = files.kept().all(),
                                    .format = format == "auto" ? files.kept().format() : format});
   });

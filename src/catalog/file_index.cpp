@@ -56,7 +56,7 @@ void visit(std::span<const std::size_t> files, int threads, ProgressReporter& re
 }
 
 // Of each of `files`, which of `known` it is, or -1 where it is none, or not as it was.
-std::vector<std::int64_t> places_in(const TableListing& known, const TableListing& files) {
+std::vector<std::int64_t> places_in(const Listing& known, const Listing& files) {
   std::unordered_map<std::string, std::size_t> places;
   NameReader known_names(known.names());
   for (std::size_t i = 0; i < known.size(); ++i) places.emplace(known_names[i], i);
@@ -90,7 +90,7 @@ std::vector<std::byte> pack_part(std::span<const std::vector<std::byte>> files) 
   return part;
 }
 
-FileIndex::FileIndex(std::shared_ptr<const TableListing> files, NodeBuffer bytes)
+FileIndex::FileIndex(std::shared_ptr<const Listing> files, NodeBuffer bytes)
     : files_(std::move(files)), bytes_(std::move(bytes)) {
   const std::size_t size = files_->size();
   std::span<const std::byte> rest = bytes_.bytes;
@@ -145,9 +145,9 @@ void KeptIndices::set_format(std::string format) {
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
                                              const LookIntoFile& look) {
   std::shared_ptr<const FileIndex> known = files.kept().find(signature);
-  if (known && known->files() == files.table()) return known;
+  if (known && known->files() == files.listing()) return known;
   const std::vector<std::int64_t> known_as =
-      known ? places_in(known->files(), files.table()) : std::vector<std::int64_t>(files.size(), -1);
+      known ? places_in(known->files(), files.listing()) : std::vector<std::int64_t>(files.size(), -1);
   const OpenContext& context = files.context();
   const FileRange range = share_of_rank(files);
   std::vector<std::vector<std::byte>> found(range.last - range.first);
@@ -167,7 +167,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
     reporter.end();
   });
   auto index = std::make_shared<const FileIndex>(
-      files.shared_table(), all_gather_to_nodes(context.nodes, "hand out the index", pack_part(found)));
+      files.shared_listing(), all_gather_to_nodes(context.nodes, "hand out the index", pack_part(found)));
   if (!signature.empty()) files.kept().keep(signature, index);
   return index;
 }

@@ -24,17 +24,17 @@ class FileList;
 class FileIndex {
  public:
   /// `bytes` are one or more packed parts, of all `files` together. Throws Error{corrupt} where they are not.
-  FileIndex(std::shared_ptr<const TableListing> files, NodeBuffer bytes);
+  FileIndex(std::shared_ptr<const Listing> files, NodeBuffer bytes);
 
   [[nodiscard]] std::span<const std::byte> operator[](std::size_t file) const noexcept {
     return found_[file];
   }
   /// The files, as they were when they were looked into.
-  [[nodiscard]] const TableListing& files() const noexcept { return *files_; }
+  [[nodiscard]] const Listing& files() const noexcept { return *files_; }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_.bytes; }
 
  private:
-  std::shared_ptr<const TableListing> files_;
+  std::shared_ptr<const Listing> files_;
   NodeBuffer bytes_;
   std::vector<std::span<const std::byte>> found_;
 };

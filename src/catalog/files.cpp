@@ -86,18 +86,18 @@ FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection c
   NameTable names = broadcast_names(list);
   open_directory();
   const auto stats = ask_stats(names);
-  listing_ = std::make_shared<TableListing>(
+  listing_ = std::make_shared<Listing>(
       std::move(names),
       all_gather_to_nodes(context_->nodes, "hand out sizes", std::as_bytes(std::span(stats))));
 }
 
 FileList::FileList(std::shared_ptr<const OpenContext> context, std::string directory,
-                   std::shared_ptr<const Listing> listing, const Fingerprint& names)
+                   const NameSeries& series)
     : context_(std::move(context)),
       change_detection_(ChangeDetection::by_name),
       directory_(std::move(directory)),
-      listing_(std::move(listing)),
-      names_(names) {
+      listing_(std::make_shared<Listing>(series)),
+      names_(series.fingerprint()) {
   open_directory();
 }
 
@@ -260,7 +260,7 @@ Fingerprint FileList::fingerprint() const {
 }
 
 Fingerprint FileList::fingerprint_with_times() const {
-  const std::span<const std::byte> stats = table().stats();
+  const std::span<const std::byte> stats = listing_->stats();
   return FingerprintBuilder()
       .add(to_string(names_))
       .add(std::string_view(reinterpret_cast<const char*>(stats.data()), stats.size()))

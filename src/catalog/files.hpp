@@ -2,7 +2,6 @@
 
 // The catalog of a dataset of files: which ones there are, in order, and how large.
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -35,11 +34,9 @@ class FileList {
 
   /// What `list` lists. Throws what that does, Error{io} naming a file that cannot be asked for its size.
   FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection, const Lister& list);
-  /// Files of `directory` that are not listed: `listing` is the same on all ranks, and knows their names, of
-  /// which `names` is the fingerprint. changes are detected by name. Throws Error{not_found}, Error{io}
-  /// naming the directory.
-  FileList(std::shared_ptr<const OpenContext> context, std::string directory,
-           std::shared_ptr<const Listing> listing, const Fingerprint& names);
+  /// Files of `directory` that are not listed, for all ranks know how they are named. Changes are detected by
+  /// name. Throws Error{not_found}, Error{io} naming the directory.
+  FileList(std::shared_ptr<const OpenContext> context, std::string directory, const NameSeries& series);
   /// The file `path`, the files under directory `path`, or those that the glob `path` matches. Blocks on
   /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
   /// empty path, and what walk_directory and match_glob throw.
@@ -58,15 +55,7 @@ class FileList {
   [[nodiscard]] const OpenContext& context() const noexcept { return *context_; }
   [[nodiscard]] const std::shared_ptr<const OpenContext>& shared_context() const noexcept { return context_; }
   [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
-  /// The listing of one whose names are not computed.
-  [[nodiscard]] std::shared_ptr<const TableListing> shared_table() const noexcept {
-    assert(!listing_->is_computed());
-    return std::static_pointer_cast<const TableListing>(listing_);
-  }
-  [[nodiscard]] const TableListing& table() const noexcept {
-    assert(!listing_->is_computed());
-    return static_cast<const TableListing&>(*listing_);
-  }
+  [[nodiscard]] const std::shared_ptr<const Listing>& shared_listing() const noexcept { return listing_; }
   [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
   /// It, open.
   [[nodiscard]] const Descriptor& root() const noexcept { return *root_; }

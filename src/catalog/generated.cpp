@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "catalog/directory_sample.hpp"
-#include "catalog/pattern_listing.hpp"
 #include "catalog/probes.hpp"
 #include "catalog/serialize.hpp"
 #include "rota/error.hpp"
@@ -102,7 +101,7 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
                           .folders = told.folders,
                           .first_folder = told.first_folder,
                           .layout = told.layout};
-  FileList files(context, path.directory(), std::make_shared<PatternListing>(series), series.fingerprint());
+  FileList files(context, path.directory(), series);
   const auto look = [&](const std::string& name, NameKind kind) {
     return look_for(files.root().get(), name, kind);
   };

@@ -14,28 +14,18 @@ constexpr std::size_t kMostUnused = 16;
 }  // namespace
 
 /// Readers that are not in use, each with the block that it unpacked last.
-class TableListing::Readers : public std::enable_shared_from_this<Readers> {
+class Listing::Readers : public std::enable_shared_from_this<Readers> {
  public:
   explicit Readers(NameTable names) : names_(std::move(names)) { unused_.reserve(kMostUnused); }
 
-  std::unique_ptr<Listing::Reader> take() { return std::make_unique<Taken>(shared_from_this(), find()); }
+  /// One that comes back when it is no longer used, and may outlive the listing.
+  std::shared_ptr<NameReader> take() {
+    return {find().release(), [home = shared_from_this()](NameReader* reader) {
+              home->give_back(std::unique_ptr<NameReader>(reader));
+            }};
+  }
 
  private:
-  /// Comes back when it dies, and may outlive the listing.
-  class Taken final : public Listing::Reader {
-   public:
-    Taken(std::shared_ptr<Readers> home, std::unique_ptr<NameReader> reader)
-        : home_(std::move(home)), reader_(std::move(reader)) {}
-    ~Taken() override { home_->give_back(std::move(reader_)); }
-    Taken(const Taken&) = delete;
-    Taken& operator=(const Taken&) = delete;
-    const std::string& operator[](std::size_t i) override { return (*reader_)[i]; }
-
-   private:
-    std::shared_ptr<Readers> home_;
-    std::unique_ptr<NameReader> reader_;
-  };
-
   std::unique_ptr<NameReader> find() {
     {
       const std::scoped_lock lock(mutex_);
@@ -57,18 +47,26 @@ class TableListing::Readers : public std::enable_shared_from_this<Readers> {
   std::vector<std::unique_ptr<NameReader>> unused_;
 };
 
-TableListing::TableListing(NameTable names, NodeBuffer stats)
+Listing::Listing(NameTable names, NodeBuffer stats)
     : names_(std::move(names)), stats_(std::move(stats)), readers_(std::make_shared<Readers>(names_)) {}
 
-std::unique_ptr<Listing::Reader> TableListing::read_names() const { return readers_->take(); }
+const std::string& Listing::Reader::operator[](std::size_t i) {
+  if (table_ != nullptr) return (*table_)[i];
+  name_ = series_->name(static_cast<std::int64_t>(i));
+  return name_;
+}
 
-FileStat TableListing::stat(std::size_t i) const {
+std::unique_ptr<Listing::Reader> Listing::read_names() const {
+  return std::make_unique<Reader>(is_computed() ? nullptr : readers_->take(), &series_);
+}
+
+FileStat Listing::stat(std::size_t i) const {
   FileStat stat;
   std::memcpy(&stat, stats_.bytes.data() + i * sizeof(stat), sizeof(stat));
   return stat;
 }
 
-bool operator==(const TableListing& a, const TableListing& b) noexcept {
+bool operator==(const Listing& a, const Listing& b) noexcept {
   return std::ranges::equal(a.names_.bytes(), b.names_.bytes()) && std::ranges::equal(a.stats(), b.stats());
 }
 

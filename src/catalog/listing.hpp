@@ -7,7 +7,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "catalog/name_pattern.hpp"
 #include "catalog/name_table.hpp"
 #include "storage/node_buffer.hpp"
 
@@ -20,53 +22,49 @@ struct FileStat {
   friend bool operator==(const FileStat&, const FileStat&) = default;
 };
 
-/// Files by number. *Immutable.*
+/// Files by number: all names in a table, and what is known of each file, or nothing at all; or names that
+/// are computed. *Immutable.*
 class Listing {
  public:
-  /// Reads names. Of a listing that is no table, it must not outlive it. *One thread.*
+  /// Reads names. Of computed ones, it must not outlive the listing. *One thread.*
   class Reader {
    public:
-    Reader() = default;
-    virtual ~Reader() = default;
-    Reader(const Reader&) = delete;
-    Reader& operator=(const Reader&) = delete;
+    Reader(std::shared_ptr<NameReader> table, const NameSeries* series)
+        : table_(std::move(table)), series_(series) {}
     /// Name i, which ends in a zero byte, until the next call. Fast where i follows the one before. Throws
     /// Error{corrupt}.
-    virtual const std::string& operator[](std::size_t i) = 0;
+    const std::string& operator[](std::size_t i);
+
+   private:
+    std::shared_ptr<NameReader> table_;  // null: names are computed
+    const NameSeries* series_;
+    std::string name_;
   };
 
-  Listing() = default;
-  virtual ~Listing() = default;
-  Listing(const Listing&) = delete;
-  Listing& operator=(const Listing&) = delete;
+  Listing(NameTable names, NodeBuffer stats);
+  /// These take no memory for each name, and nothing is known of the files.
+  explicit Listing(NameSeries series) : series_(std::move(series)) {}
 
-  [[nodiscard]] virtual std::size_t size() const noexcept = 0;
-  [[nodiscard]] virtual std::unique_ptr<Reader> read_names() const = 0;
+  [[nodiscard]] std::size_t size() const noexcept {
+    return is_computed() ? static_cast<std::size_t>(series_.files) : names_.size();
+  }
+  [[nodiscard]] std::unique_ptr<Reader> read_names() const;
   /// Only where changes are detected by size. Any thread.
-  [[nodiscard]] virtual FileStat stat(std::size_t i) const = 0;
+  [[nodiscard]] FileStat stat(std::size_t i) const;
 
   /// Whether names are computed, and in no table.
-  [[nodiscard]] virtual bool is_computed() const noexcept { return false; }
-};
-
-/// All names in a table, and what is known of each file, or nothing at all.
-class TableListing final : public Listing {
- public:
-  TableListing(NameTable names, NodeBuffer stats);
-
-  [[nodiscard]] std::size_t size() const noexcept override { return names_.size(); }
-  [[nodiscard]] std::unique_ptr<Reader> read_names() const override;
-  [[nodiscard]] FileStat stat(std::size_t i) const override;
-
+  [[nodiscard]] bool is_computed() const noexcept { return readers_ == nullptr; }
+  /// Of one that is not computed.
   [[nodiscard]] const NameTable& names() const noexcept { return names_; }
   [[nodiscard]] std::span<const std::byte> stats() const noexcept { return stats_.bytes; }
-  /// Whether they list the same files, which are as they were.
-  friend bool operator==(const TableListing& a, const TableListing& b) noexcept;
+  /// Whether tables list the same files, which are as they were.
+  friend bool operator==(const Listing& a, const Listing& b) noexcept;
 
  private:
-  NameTable names_;
   class Readers;
 
+  NameSeries series_;
+  NameTable names_;
   NodeBuffer stats_;  // a FileStat each
   std::shared_ptr<Readers> readers_;
 };

@@ -148,4 +148,38 @@ std::string NamePattern::name(const NameNumbers& numbers) const {
   return name;
 }
 
+std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) noexcept {
+  __extension__ using Wide = __int128;
+  return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c);
+}
+
+NameNumbers NameSeries::numbers(std::int64_t i) const noexcept {
+  NameNumbers numbers{.index = first_index + i, .folder = first_folder, .total = files};
+  switch (layout) {
+    case FolderLayout::round_robin:
+      numbers.folder += i % folders;
+      break;
+    case FolderLayout::blocks:
+      numbers.folder += scaled(i, folders, files);
+      break;
+    case FolderLayout::restart:
+      numbers.folder += i / (files / folders);
+      numbers.index = first_index + i % (files / folders);
+      break;
+  }
+  return numbers;
+}
+
+Fingerprint NameSeries::fingerprint() const {
+  return FingerprintBuilder()
+      .add("names of a pattern")
+      .add(pattern.text())
+      .add(files)
+      .add(first_index)
+      .add(folders)
+      .add(first_folder)
+      .add(static_cast<std::int64_t>(layout))
+      .finish();
+}
+
 }  // namespace rota::internal

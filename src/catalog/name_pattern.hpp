@@ -1,6 +1,6 @@
 #pragma once
 
-// Names that are written as a pattern with fields for numbers.
+// Names that are written as a pattern with fields for numbers, and files that are named so.
 
 #include <array>
 #include <cstddef>
@@ -8,6 +8,9 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "rota/catalog.hpp"
+#include "rota/fingerprint.hpp"
 
 namespace rota::internal {
 
@@ -63,6 +66,27 @@ class NamePattern {
   [[nodiscard]] NamePattern up_to(std::size_t part, std::size_t end) const;
 
   std::vector<Part> parts_;  // what is behind the last field has no field of its own
+};
+
+/// floor(a x b / c) of numbers from 0 on, whatever a x b is; c is above 0, and what comes of it is below
+/// 2^63.
+std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) noexcept;
+
+/// All that makes the names of files. Their order is by index; where each folder counts anew, by folder and
+/// then by index.
+struct NameSeries {
+  NamePattern pattern;  ///< relative to a directory
+  std::int64_t files = 0;
+  std::int64_t first_index = 0;
+  std::int64_t folders = 1;
+  std::int64_t first_folder = 0;
+  FolderLayout layout = FolderLayout::round_robin;
+
+  /// Those of file i.
+  [[nodiscard]] NameNumbers numbers(std::int64_t i) const noexcept;
+  [[nodiscard]] std::string name(std::int64_t i) const { return pattern.name(numbers(i)); }
+  /// Of the pattern and the numbers, not of each name: another than that of the same files when listed.
+  [[nodiscard]] Fingerprint fingerprint() const;
 };
 
 }  // namespace rota::internal

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "catalog/name_pattern.hpp"
 #include "catalog/open_context.hpp"
-#include "catalog/pattern_listing.hpp"
 
 namespace rota::internal {
 

@@ -69,7 +69,7 @@ void append(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
   to.resize(filled_up(to.size()));
 }
 
-Sizes append(std::vector<std::byte>& to, const TableListing& files) {
+Sizes append(std::vector<std::byte>& to, const Listing& files) {
   append(to, files.names().bytes());
   append(to, files.stats());
   return {.names = files.names().bytes().size(), .stats = files.stats().size(), .index = 0};
@@ -131,11 +131,11 @@ class Parts {
     rest_ = rest_.subspan(filled_up(bytes));
     return {.bytes = part, .owner = owner_};
   }
-  std::shared_ptr<const TableListing> take_files(const Sizes& sizes, bool has_stats) {
+  std::shared_ptr<const Listing> take_files(const Sizes& sizes, bool has_stats) {
     const NodeBuffer names = take(sizes.names);
     NameTable table(names.bytes, names.owner);
     if (sizes.stats != (has_stats ? table.size() * sizeof(FileStat) : 0)) fail_damaged(path_);
-    return std::make_shared<TableListing>(std::move(table), take(sizes.stats));
+    return std::make_shared<Listing>(std::move(table), take(sizes.stats));
   }
 
  private:
@@ -205,7 +205,7 @@ void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
 void refuse_in_place_of(const std::filesystem::path& file, const FileList& files) {
   struct stat place {};
   if (::stat(file.c_str(), &place) != 0) return;
-  NameReader names(files.table().names());
+  NameReader names(files.listing().names());
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& name = names[i];
     if (std::string_view(name).substr(name.rfind('/') + 1) != file.filename().native()) continue;
@@ -259,7 +259,7 @@ SavedCatalog read_catalog(const std::string& path) {
   return catalog;
 }
 
-CatalogChanges compare(const TableListing& before, const TableListing& now) {
+CatalogChanges compare(const Listing& before, const Listing& now) {
   CatalogChanges changes;
   if (before == now) return changes;
   const bool has_stats = !before.stats().empty() && !now.stats().empty();
@@ -302,7 +302,7 @@ void broadcast_indices(const OpenContext& context, const KeptIndices::Map& indic
     const auto names = broadcast([](const FileIndex& index) { return index.files().names().bytes(); });
     const auto stats = broadcast([](const FileIndex& index) { return index.files().stats(); });
     const auto found = broadcast([](const FileIndex& index) { return index.bytes(); });
-    auto files = std::make_shared<TableListing>(NameTable(names.bytes, names.owner), stats);
+    auto files = std::make_shared<Listing>(NameTable(names.bytes, names.owner), stats);
     to.keep(signature, std::make_shared<FileIndex>(std::move(files), found));
   }
 }

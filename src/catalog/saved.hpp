@@ -15,7 +15,7 @@ namespace rota::internal {
 struct SavedCatalog {
   Origin origin;
   ChangeDetection change_detection = ChangeDetection::by_size;
-  std::shared_ptr<const TableListing> files;
+  std::shared_ptr<const Listing> files;
   KeptIndices::Map indices;
   std::string format;  ///< that the files are of; empty: to be found by a look
 };
@@ -41,7 +41,7 @@ void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalo
 SavedCatalog read_catalog(const std::string& path);
 
 /// What has become of the files of `before`.
-CatalogChanges compare(const TableListing& before, const TableListing& now);
+CatalogChanges compare(const Listing& before, const Listing& now);
 
 /// **Collective** over `context`. Has all ranks know the indices that rank 0 has.
 void broadcast_indices(const OpenContext& context, const KeptIndices::Map& indices, KeptIndices& to);

@@ -20,7 +20,7 @@ FileIndex index_of(int files, const Bytes& bytes) {
   NameTableBuilder names;
   for (int i = 0; i < files; ++i) names.add("", std::to_string(i));
   const auto owner = std::make_shared<Bytes>(bytes);
-  return {std::make_shared<TableListing>(names.finish(), NodeBuffer{}), {.bytes = *owner, .owner = owner}};
+  return {std::make_shared<Listing>(names.finish(), NodeBuffer{}), {.bytes = *owner, .owner = owner}};
 }
 
 /// Parts of so many files each; file i of a part has i bytes of value i.

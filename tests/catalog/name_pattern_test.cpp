@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "catalog/pattern_listing.hpp"
+#include "catalog/listing.hpp"
 #include "internal_names.hpp"
 #include "source/reading.hpp"
 
@@ -67,12 +67,12 @@ TEST(NamePattern, OneThatCannotBeReadIsRefused) {
   EXPECT_THAT(parsing(std::string_view("{index}\0x", 9)), refused("zero byte"));
 }
 
-TEST(PatternListing, NamesOfVeryManyFilesTakeNoMemory) {
+TEST(Listing, NamesOfVeryManyFilesTakeNoMemory) {
   constexpr std::int64_t kFiles = 1'000'000'000'000'000'000;
-  const PatternListing listing({.pattern = NamePattern::parse("{folder:03}/{index}_of_{total}"),
-                                .files = kFiles,
-                                .folders = 1000,
-                                .layout = FolderLayout::blocks});
+  const Listing listing({.pattern = NamePattern::parse("{folder:03}/{index}_of_{total}"),
+                         .files = kFiles,
+                         .folders = 1000,
+                         .layout = FolderLayout::blocks});
   EXPECT_EQ(listing.size(), static_cast<std::size_t>(kFiles));
   const auto names = listing.read_names();
   EXPECT_EQ((*names)[0], "000/0_of_1000000000000000000");
