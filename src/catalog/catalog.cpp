@@ -7,6 +7,7 @@
 #include "catalog/files.hpp"
 #include "catalog/format_names.hpp"
 #include "catalog/generated.hpp"
+#include "catalog/manifest.hpp"
 #include "catalog/saved.hpp"
 #include "catalog/serialize.hpp"
 #include "mpi/same.hpp"
@@ -25,22 +26,6 @@ void serialize(Archive& archive, CatalogChanges& changes) {
 namespace rota::internal {
 namespace {
 
-std::string absolute_or_empty(const std::filesystem::path& path) {
-  return path.empty() ? std::string() : absolute_path(path.native());
-}
-
-// How rank 0 is to find the files of `path`: as a saved catalog says, or by listing it.
-struct OpenPlan {
-  bool is_saved = false;
-  Origin origin;
-  ChangeDetection change_detection = ChangeDetection::by_size;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(is_saved, origin, change_detection);
-  }
-};
-
 // The ranks that open `path` together: the same on all of them, although rank 0 alone looks for it.
 std::shared_ptr<const OpenContext> begin_to_open(const mpi::Communicator& comm, const std::string& path,
                                                  const CatalogOptions& options) {
@@ -49,8 +34,25 @@ std::shared_ptr<const OpenContext> begin_to_open(const mpi::Communicator& comm, 
   return context;
 }
 
-}  // namespace
+// What `path` names for another process, as rank 0 has it. Collective.
+Origin origin_at(const OpenContext& context, Origin::Kind kind, const std::filesystem::path& path) {
+  return made_on_first_rank(context, "open a dataset", [&] {
+    return Origin{.kind = kind, .path = path.empty() ? std::string() : absolute_path(path.native())};
+  });
+}
 
+// The files of `origin`; `shown` is its path as the user wrote it. Collective.
+FileList list_origin(const std::shared_ptr<const OpenContext>& context, const Origin& origin,
+                     ChangeDetection change_detection, const std::string& shown) {
+  if (origin.kind == Origin::Kind::path) return FileList::list(context, change_detection, shown);
+  std::vector<std::int64_t> samples;  // on rank 0
+  FileList files(context, change_detection,
+                 [&](const NameVisitor& visit) { return list_manifest(shown, visit, samples); });
+  files.expect(samples);
+  return files;
+}
+
+}  // namespace
 }  // namespace rota::internal
 
 namespace rota {
@@ -76,27 +78,21 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
 Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
                  const CatalogOptions& options) {
   const auto context = internal::begin_to_open(comm, path.native(), options);
-  internal::SavedCatalog saved;  // on rank 0
-  const internal::OpenPlan plan = internal::made_on_first_rank(*context, "open a dataset", [&] {
-    if (!internal::is_saved_catalog(path.native())) {
-      return internal::OpenPlan{.origin = {.path = internal::absolute_or_empty(path)},
-                                .change_detection = context->options.change_detection};
-    }
-    saved = internal::read_catalog(path.native());
-    return internal::OpenPlan{
-        .is_saved = true, .origin = saved.origin, .change_detection = saved.change_detection};
-  });
-  internal::FileList files = internal::list_origin(context, plan.origin, plan.change_detection,
-                                                   plan.is_saved ? plan.origin.path : path.native());
-  CatalogChanges changes;
-  if (plan.is_saved) {
-    changes = internal::made_on_first_rank(*context, "load a catalog",
-                                           [&] { return internal::compare(*saved.files, files.listing()); });
-    internal::broadcast_indices(*context, saved.indices, files.kept());
-    files.kept().set_format(saved.format);
+  if (const auto saved = internal::load_catalog(*context, path.native())) {
+    auto files = internal::list_origin(context, saved->origin, saved->change_detection, saved->origin.path);
+    auto changes = internal::made_on_first_rank(
+        *context, "load a catalog", [&] { return internal::compare(*saved->files, files.listing()); });
+    for (const auto& [signature, index] : saved->indices) files.kept().keep(signature, index);
+    files.kept().set_format(saved->format);
+    contents_ = std::make_shared<const Contents>(
+        Contents{.files = std::move(files), .origin = saved->origin, .changes = std::move(changes)});
+    return;
   }
-  contents_ = std::make_shared<const Contents>(
-      Contents{.files = std::move(files), .origin = plan.origin, .changes = std::move(changes)});
+  const auto origin = internal::origin_at(*context, internal::Origin::Kind::path, path);
+  contents_ = std::make_shared<const Contents>(Contents{
+      .files = internal::list_origin(context, origin, context->options.change_detection, path.native()),
+      .origin = origin,
+      .changes = {}});
 }
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
@@ -106,10 +102,7 @@ Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const Cata
 Catalog Catalog::from_manifest(const mpi::Communicator& comm, const std::filesystem::path& manifest,
                                const CatalogOptions& options) {
   const auto context = internal::begin_to_open(comm, manifest.native(), options);
-  const auto origin = internal::made_on_first_rank(*context, "open a manifest", [&] {
-    return internal::Origin{.kind = internal::Origin::Kind::manifest,
-                            .path = internal::absolute_or_empty(manifest)};
-  });
+  const auto origin = internal::origin_at(*context, internal::Origin::Kind::manifest, manifest);
   return Catalog(std::make_shared<const Contents>(Contents{
       .files = internal::list_origin(context, origin, context->options.change_detection, manifest.native()),
       .origin = origin,
@@ -124,9 +117,7 @@ Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& 
 Catalog Catalog::from_pattern(const mpi::Communicator& comm, const std::string& pattern,
                               const PatternOptions& pattern_options, const CatalogOptions& options) {
   const auto context = internal::begin_to_open(comm, pattern, options);
-  const auto origin = internal::made_on_first_rank(*context, "make a catalog of a pattern", [&] {
-    return internal::Origin{.path = internal::absolute_or_empty(pattern)};
-  });
+  const auto origin = internal::origin_at(*context, internal::Origin::Kind::path, pattern);
   return Catalog(std::make_shared<const Contents>(
       Contents{.files = internal::generate_files(context, pattern, pattern_options),
                .origin = origin,
@@ -182,6 +173,7 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
 }  // namespace rota
 
 namespace rota::internal {
+
 const FileList& files_of(const Catalog& catalog) noexcept { return catalog.contents_->files; }
 
 }  // namespace rota::internal

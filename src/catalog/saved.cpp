@@ -108,7 +108,7 @@ std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
               fmt::format("load the catalog {}: it is damaged or cut short; make it anew", path));
 }
 
-std::shared_ptr<const std::vector<std::byte>> read_whole(const std::string& path) {
+NodeBuffer read_whole(const std::string& path) {
   const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
   const std::int64_t size = file.is_open() ? size_of_open(file.get()) : -1;
   if (size < 0) throw system_error("open", path, errno);
@@ -116,20 +116,19 @@ std::shared_ptr<const std::vector<std::byte>> read_whole(const std::string& path
   const std::int64_t got = read_at(file.get(), *bytes, 0);
   if (got < 0) throw Error(ErrorCode::io, system_error("read", path, errno).what());
   bytes->resize(static_cast<std::size_t>(got));
-  return bytes;
+  return {.bytes = *bytes, .owner = bytes};
 }
 
 /// Takes one part of a file after the other.
 class Parts {
  public:
-  Parts(std::string path, std::span<const std::byte> rest, std::shared_ptr<const void> owner)
-      : path_(std::move(path)), rest_(rest), owner_(std::move(owner)) {}
+  Parts(std::string path, NodeBuffer rest) : path_(std::move(path)), rest_(std::move(rest)) {}
 
   NodeBuffer take(std::uint64_t bytes) {
-    if (bytes > rest_.size() || filled_up(bytes) > rest_.size()) fail_damaged(path_);
-    const auto part = rest_.first(bytes);
-    rest_ = rest_.subspan(filled_up(bytes));
-    return {.bytes = part, .owner = owner_};
+    const std::span<const std::byte> rest = rest_.bytes;
+    if (bytes > rest.size() || filled_up(bytes) > rest.size()) fail_damaged(path_);
+    rest_.bytes = rest.subspan(filled_up(bytes));
+    return {.bytes = rest.first(bytes), .owner = rest_.owner};
   }
   std::shared_ptr<const Listing> take_files(const Sizes& sizes, bool has_stats) {
     const NodeBuffer names = take(sizes.names);
@@ -140,9 +139,35 @@ class Parts {
 
  private:
   std::string path_;
-  std::span<const std::byte> rest_;
-  std::shared_ptr<const void> owner_;
+  NodeBuffer rest_;
 };
+
+SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
+  Preamble preamble;
+  if (whole.bytes.size() < sizeof(preamble)) fail_damaged(path);
+  std::memcpy(&preamble, whole.bytes.data(), sizeof(preamble));
+  if (preamble.magic.back() != kMagic.back()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("load the catalog {}: it is of version {}, and this rota reads {}; make it anew",
+                            path, static_cast<int>(preamble.magic.back()), static_cast<int>(kMagic.back())));
+  }
+  const auto content = whole.bytes.subspan(sizeof(preamble));
+  if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
+  Parts parts(path, {.bytes = content, .owner = whole.owner});
+  const auto head = deserialize<SavedHead>(parts.take(preamble.head_bytes).bytes);
+  SavedCatalog catalog{.origin = head.origin,
+                       .change_detection = head.change_detection,
+                       .files = {},
+                       .indices = {},
+                       .format = head.format};
+  catalog.files = parts.take_files(head.files, head.change_detection == ChangeDetection::by_size);
+  for (const auto& [signature, sizes] : head.indices) {
+    auto files = parts.take_files(sizes, true);
+    catalog.indices.emplace(signature,
+                            std::make_shared<FileIndex>(std::move(files), parts.take(sizes.index)));
+  }
+  return catalog;
+}
 
 }  // namespace
 
@@ -231,33 +256,7 @@ void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalo
   }
 }
 
-SavedCatalog read_catalog(const std::string& path) {
-  const auto whole = read_whole(path);
-  Preamble preamble;
-  if (whole->size() < sizeof(preamble)) fail_damaged(path);
-  std::memcpy(&preamble, whole->data(), sizeof(preamble));
-  if (preamble.magic.back() != kMagic.back()) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("load the catalog {}: it is of version {}, and this rota reads {}; make it anew",
-                            path, static_cast<int>(preamble.magic.back()), static_cast<int>(kMagic.back())));
-  }
-  const auto content = std::span<const std::byte>(*whole).subspan(sizeof(preamble));
-  if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
-  Parts parts(path, content, whole);
-  const auto head = deserialize<SavedHead>(parts.take(preamble.head_bytes).bytes);
-  SavedCatalog catalog{.origin = head.origin,
-                       .change_detection = head.change_detection,
-                       .files = {},
-                       .indices = {},
-                       .format = head.format};
-  catalog.files = parts.take_files(head.files, head.change_detection == ChangeDetection::by_size);
-  for (const auto& [signature, sizes] : head.indices) {
-    auto files = parts.take_files(sizes, true);
-    catalog.indices.emplace(signature,
-                            std::make_shared<FileIndex>(std::move(files), parts.take(sizes.index)));
-  }
-  return catalog;
-}
+SavedCatalog read_catalog(const std::string& path) { return parse_catalog(path, read_whole(path)); }
 
 CatalogChanges compare(const Listing& before, const Listing& now) {
   CatalogChanges changes;
@@ -284,27 +283,12 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
   return changes;
 }
 
-void broadcast_indices(const OpenContext& context, const KeptIndices::Map& indices, KeptIndices& to) {
-  if (context.nodes.all().size() == 1) {
-    for (const auto& [signature, index] : indices) to.keep(signature, index);
-    return;
-  }
-  const auto signatures = made_on_first_rank(context, "load a catalog", [&] {
-    std::vector<std::string> names;
-    for (const auto& [signature, index] : indices) names.push_back(signature);
-    return names;
+std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::string& path) {
+  const NodeBuffer whole = broadcast_to_nodes(context.nodes, "open a dataset", [&](const ByteSink& sink) {
+    if (is_saved_catalog(path)) sink(read_whole(path).bytes);
   });
-  for (const std::string& signature : signatures) {
-    const auto broadcast = [&](const auto& bytes_of) {
-      return broadcast_to_nodes(context.nodes, "load a catalog",
-                                [&](const ByteSink& sink) { sink(bytes_of(*indices.at(signature))); });
-    };
-    const auto names = broadcast([](const FileIndex& index) { return index.files().names().bytes(); });
-    const auto stats = broadcast([](const FileIndex& index) { return index.files().stats(); });
-    const auto found = broadcast([](const FileIndex& index) { return index.bytes(); });
-    auto files = std::make_shared<Listing>(NameTable(names.bytes, names.owner), stats);
-    to.keep(signature, std::make_shared<FileIndex>(std::move(files), found));
-  }
+  if (whole.bytes.empty()) return std::nullopt;
+  return made_together(context, "load a catalog", [&] { return parse_catalog(path, whole); });
 }
 
 }  // namespace rota::internal

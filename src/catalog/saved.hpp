@@ -2,14 +2,28 @@
 
 // Catalogs in files.
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "catalog/origin.hpp"
+#include "catalog/files.hpp"
 
 namespace rota::internal {
+
+/// What a catalog was made of, so that its files can be found again.
+struct Origin {
+  enum class Kind : std::uint8_t { path, manifest };
+
+  Kind kind = Kind::path;
+  std::string path;  ///< absolute, for another process
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(kind, path);
+  }
+};
 
 /// What a file keeps of a catalog.
 struct SavedCatalog {
@@ -40,10 +54,11 @@ void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalo
 /// version, Error{io}.
 SavedCatalog read_catalog(const std::string& path);
 
+/// **Collective** over `context`. The catalog at `path` as rank 0 reads it, once for each node; nothing where
+/// no saved catalog is there. Throws on all ranks what read_catalog throws on rank 0.
+std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::string& path);
+
 /// What has become of the files of `before`.
 CatalogChanges compare(const Listing& before, const Listing& now);
-
-/// **Collective** over `context`. Has all ranks know the indices that rank 0 has.
-void broadcast_indices(const OpenContext& context, const KeptIndices::Map& indices, KeptIndices& to);
 
 }  // namespace rota::internal
