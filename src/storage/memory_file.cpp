@@ -27,31 +27,23 @@ Error sharing_failed(std::string_view what, int error) {
 }
 
 MemoryFile::MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  if (fd_ < 0) throw sharing_failed("memfd_create", errno);
+  if (!fd_.is_open()) throw sharing_failed("memfd_create", errno);
 }
 
 MemoryFile::MemoryFile(const Address& address, Access access)
     : fd_(::open(fmt::format("/proc/{}/fd/{}", address.process, address.descriptor).c_str(),
                  (access == Access::read ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)),
       bytes_(static_cast<std::size_t>(address.bytes)) {
-  if (fd_ < 0) throw sharing_failed("open", errno);
-  MemoryFile opened = std::move(*this);  // closed where this throws
-  if (const Address found = opened.address();
+  if (!fd_.is_open()) throw sharing_failed("open", errno);
+  if (const Address found = this->address();
       found.device != address.device || found.inode != address.inode || found.bytes != address.bytes) {
     throw sharing_failed("open", ENOENT);
   }
-  *this = std::move(opened);
-}
-
-void MemoryFile::close() noexcept {
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-  bytes_ = 0;
 }
 
 void MemoryFile::append(std::span<const std::byte> piece) {
   while (!piece.empty()) {
-    const ssize_t put = ::write(fd_, piece.data(), piece.size());
+    const ssize_t put = ::write(get(), piece.data(), piece.size());
     if (put < 0 && errno == EINTR) continue;
     if (put <= 0) throw sharing_failed(fmt::format("write behind byte {}", bytes_), put == 0 ? EIO : errno);
     bytes_ += static_cast<std::size_t>(put);
@@ -60,20 +52,20 @@ void MemoryFile::append(std::span<const std::byte> piece) {
 }
 
 void MemoryFile::resize(std::size_t bytes) {
-  if (::ftruncate(fd_, static_cast<off_t>(bytes)) != 0) throw sharing_failed("ftruncate", errno);
+  if (::ftruncate(get(), static_cast<off_t>(bytes)) != 0) throw sharing_failed("ftruncate", errno);
   bytes_ = bytes;
 }
 
 void MemoryFile::seal() const {
   constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
-  if (::fcntl(fd_, F_ADD_SEALS, kSeals) != 0) throw sharing_failed("seal", errno);
+  if (::fcntl(get(), F_ADD_SEALS, kSeals) != 0) throw sharing_failed("seal", errno);
 }
 
 MemoryFile::Address MemoryFile::address() const {
   struct stat status {};
-  if (::fstat(fd_, &status) != 0) throw sharing_failed("fstat", errno);
+  if (::fstat(get(), &status) != 0) throw sharing_failed("fstat", errno);
   return {.process = ::getpid(),
-          .descriptor = fd_,
+          .descriptor = get(),
           .device = static_cast<std::int64_t>(status.st_dev),
           .inode = static_cast<std::int64_t>(status.st_ino),
           .bytes = status.st_size};
@@ -81,11 +73,11 @@ MemoryFile::Address MemoryFile::address() const {
 
 std::shared_ptr<const std::byte> MemoryFile::map(bool is_ready) const {
   // Private, but never written: sealed files can be mapped in no other way, and pages stay common.
-  return map_bytes(fd_, bytes_, PROT_READ, MAP_PRIVATE | (is_ready ? MAP_POPULATE : 0));
+  return map_bytes(get(), bytes_, PROT_READ, MAP_PRIVATE | (is_ready ? MAP_POPULATE : 0));
 }
 
 std::shared_ptr<std::byte> MemoryFile::map_to_write() const {
-  return map_bytes(fd_, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED);
+  return map_bytes(get(), bytes_, PROT_READ | PROT_WRITE, MAP_SHARED);
 }
 
 }  // namespace rota::internal

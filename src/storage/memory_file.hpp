@@ -8,9 +8,9 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include "rota/error.hpp"
+#include "storage/descriptor.hpp"
 
 namespace rota::internal {
 
@@ -35,24 +35,16 @@ class MemoryFile {
   explicit MemoryFile(const char* name = "rota");
   /// Another process's. Throws where it cannot be opened, or is another file.
   explicit MemoryFile(const Address& address, Access access = Access::read);
-  MemoryFile(MemoryFile&& other) noexcept
-      : fd_(std::exchange(other.fd_, -1)), bytes_(std::exchange(other.bytes_, 0)) {}
-  MemoryFile& operator=(MemoryFile&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  ~MemoryFile() { close(); }
 
   /// Gives the descriptor back; what is mapped stays.
-  void close() noexcept;
+  void close() noexcept { fd_ = Descriptor(); }
   void append(std::span<const std::byte> piece);
   /// Makes it `bytes` bytes, zeros where nothing was.
   void resize(std::size_t bytes);
   /// From here on nobody can change it.
   void seal() const;
 
-  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] int get() const noexcept { return fd_.get(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] Address address() const;
   /// All of it, to be read; null for none. It lives on without the file. `is_ready`: with its pages.
@@ -61,7 +53,7 @@ class MemoryFile {
   [[nodiscard]] std::shared_ptr<std::byte> map_to_write() const;
 
  private:
-  int fd_ = -1;
+  Descriptor fd_;
   std::size_t bytes_ = 0;
 };
 static_assert(std::is_nothrow_move_constructible_v<MemoryFile> &&

@@ -18,6 +18,7 @@
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
 #include "storage/memory_file.hpp"
+#include "storage/node_memory.hpp"
 
 namespace rota::internal {
 namespace {
@@ -111,6 +112,22 @@ NodeBuffer copy_on_node(const mpi::Nodes& nodes, const NodeBuffer& shared, std::
   return {.bytes = *copy, .owner = copy};
 }
 
+// Has the other ranks of a node open what its leader has at `address`. Whether all of them could. Collective
+// over the node.
+bool open_on_node(const mpi::Nodes& nodes, MemoryFile::Address& address, const std::function<void()>& open) {
+  broadcast_value(nodes.node(), address);
+  std::exception_ptr failure;
+  if (!nodes.leads() && address.bytes > 0) {
+    attempt(failure, [&] {
+      if (!nodes.can_share_memory()) throw sharing_failed("open", EACCES);
+      open();
+    });
+  }
+  std::int64_t failures = failure ? 1 : 0;
+  sum(nodes.node(), std::span(&failures, 1));
+  return failures == 0;
+}
+
 // The leader's file on all ranks of its node, or a copy where they cannot open it.
 NodeBuffer share_on_node(const mpi::Nodes& nodes, const std::optional<MemoryFile>& file,
                          std::exception_ptr& error) {
@@ -123,18 +140,7 @@ NodeBuffer share_on_node(const mpi::Nodes& nodes, const std::optional<MemoryFile
       address = file->address();
     });
   }
-  broadcast_value(nodes.node(), address);
-  std::int64_t failures = 0;
-  if (!nodes.leads() && address.bytes > 0) {
-    std::exception_ptr missing;
-    attempt(missing, [&] {
-      if (!nodes.can_share_memory()) throw sharing_failed("open", EACCES);
-      shared = map(MemoryFile(address));
-    });
-    failures = missing ? 1 : 0;
-  }
-  sum(nodes.node(), std::span(&failures, 1));
-  if (failures == 0) return shared;
+  if (open_on_node(nodes, address, [&] { shared = map(MemoryFile(address)); })) return shared;
   return copy_on_node(nodes, shared, static_cast<std::size_t>(address.bytes), error);
 }
 
@@ -199,6 +205,29 @@ NodeBuffer all_gather_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
   mpi::check(MPI_Waitall(mpi::to_count(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
              "MPI_Waitall");
   return shared;
+}
+
+NodeMemory make_node_memory(const mpi::Nodes& nodes, std::size_t bytes) {
+  NodeMemory room{.ranks = nodes.node().size(), .is_first = nodes.leads()};
+  const auto make_room = [bytes](MemoryFile& file) {
+    file.resize(bytes);
+    return file.map_to_write();
+  };
+  std::optional<MemoryFile> file;
+  MemoryFile::Address address;
+  mpi::together(nodes.all(), "share memory", [&] {
+    if (!nodes.leads()) return;
+    room.memory = make_room(file.emplace());
+    address = file->address();
+  });
+  const bool is_shared = open_on_node(
+      nodes, address, [&] { room.memory = MemoryFile(address, MemoryFile::Access::write).map_to_write(); });
+  mpi::together(nodes.all(), "share memory", [&] {
+    if (is_shared) return;
+    MemoryFile own;
+    room = {.memory = make_room(own)};
+  });
+  return room;
 }
 
 }  // namespace rota::internal
