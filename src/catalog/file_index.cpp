@@ -45,16 +45,6 @@ FileRange share_of_rank(const FileList& files) {
   return range;
 }
 
-// Threads take one file after the other, so that none waits for one that has larger ones.
-void visit(std::span<const std::size_t> files, int threads, ProgressReporter& reporter,
-           const std::function<void(std::size_t)>& work) {
-  parallel_for("index files", std::ssize(files), 1, threads, [&](const LoopPart& part) {
-    work(files[static_cast<std::size_t>(part.begin)]);
-    reporter.add(1);
-    if (part.is_callers) reporter.look();
-  });
-}
-
 // Of each of `files`, which of `known` it is, or -1 where it is none, or not as it was.
 std::vector<std::int64_t> places_in(const Listing& known, const Listing& files) {
   std::unordered_map<std::string, std::size_t> places;
@@ -162,8 +152,14 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
       }
     }
     ProgressReporter reporter(context.options.progress, "index files", std::ssize(unknown));
-    visit(unknown, context.options.indexing_threads, reporter,
-          [&](std::size_t i) { found[i - range.first] = look(i); });
+    // Threads take one file after the other, so that none waits for one that has larger ones.
+    parallel_for("index files", std::ssize(unknown), 1, context.options.indexing_threads,
+                 [&](const LoopPart& part) {
+                   const std::size_t i = unknown[static_cast<std::size_t>(part.begin)];
+                   found[i - range.first] = look(i);
+                   reporter.add(1);
+                   if (part.is_callers) reporter.look();
+                 });
     reporter.end();
   });
   auto index = std::make_shared<const FileIndex>(

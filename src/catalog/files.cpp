@@ -104,7 +104,8 @@ FileList::FileList(std::shared_ptr<const OpenContext> context, std::string direc
 // All ranks get the names while they are found.
 NameTable FileList::broadcast_names(const Lister& list) {
   const mpi::Nodes& nodes = context_->nodes;
-  const auto put_names = [&](NameTableBuilder& names) {
+  const auto shared = broadcast_to_nodes(nodes, "list files", [&](const ByteSink& sink) {
+    NameTableBuilder names(sink);
     ProgressReporter reporter(context_->options.progress, "list files", 0);
     directory_ = list([&](std::string_view below, std::string_view name) {
       names.add(below, name);
@@ -112,12 +113,8 @@ NameTable FileList::broadcast_names(const Lister& list) {
       if (names.size() % kFilesPerLook == 0) reporter.look();
     });
     reporter.end();
+    sink(names.end());
     names_ = names.digest();
-  };
-  const auto shared = broadcast_to_nodes(nodes, "list files", [&](const ByteSink& sink) {
-    NameTableBuilder builder(sink);
-    put_names(builder);
-    sink(builder.end());
   });
   directory_ = mpi::broadcast(nodes.all(), std::move(directory_));
   mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&names_, 1)));
@@ -129,22 +126,20 @@ void FileList::open_directory() {
                 [&] { root_ = std::make_shared<const Descriptor>(open_root(directory_)); });
 }
 
-std::size_t FileList::share_of(std::size_t files, int rank) const {
-  const int ranks = context_->nodes.all().size();
-  return static_cast<std::size_t>(share(static_cast<std::int64_t>(files), rank, ranks));
-}
-
 // Of this rank's share of the files. Collective.
 std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
   std::vector<FileStat> stats;
   if (change_detection_ == ChangeDetection::by_name) return stats;
   const mpi::Communicator& all = context_->nodes.all();
-  const FileRange range{.first = share_of(names.size(), all.rank()),
-                        .last = share_of(names.size(), all.rank() + 1)};
-  mpi::together(all, "ask for sizes", [&] { stats = ask_stats(names, range); });
+  const auto first_of = [&](int rank) { return share(std::ssize(names), rank, all.size()); };
+  const std::int64_t first = first_of(all.rank());
+  mpi::together(all, "ask for sizes", [&] {
+    stats.resize(static_cast<std::size_t>(first_of(all.rank() + 1) - first));
+    ask_stats(names, static_cast<std::size_t>(first), stats);
+  });
   std::array<std::int64_t, 2> sum{};
   for (std::size_t i = 0; i < stats.size(); ++i) {
-    const std::array words = {static_cast<std::int64_t>(range.first + i), stats[i].bytes};
+    const std::array words = {first + static_cast<std::int64_t>(i), stats[i].bytes};
     const XXH128_hash_t digest = XXH3_128bits(words.data(), sizeof(words));
     sum[0] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[0]) + digest.high64);
     sum[1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[1]) + digest.low64);
@@ -154,21 +149,19 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
   return stats;
 }
 
-// The error of the first file that has one is thrown.
-std::vector<FileStat> FileList::ask_stats(const NameTable& names, FileRange range) const {
-  std::vector<FileStat> stats(range.last - range.first);
+// Of the files from `first` on. The error of the first file that has one is thrown.
+void FileList::ask_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const {
   ProgressReporter reporter(context_->options.progress, "ask for sizes", std::ssize(stats));
   parallel_for("list files", std::ssize(stats), kFilesAtOnce, context_->options.listing_threads,
                [&](const LoopPart& part) {
                  NameReader reader(names);
                  for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
-                   stats[i] = ask_stat(reader[range.first + i]);
+                   stats[i] = ask_stat(reader[first + i]);
                  }
                  reporter.add(part.end - part.begin);
                  if (part.is_callers) reporter.look();
                });
   reporter.end();
-  return stats;
 }
 
 FileStat FileList::ask_stat(const std::string& name) const {

@@ -93,16 +93,11 @@ class FileList {
   [[nodiscard]] KeptIndices& kept() const noexcept { return *kept_; }
 
  private:
-  struct FileRange {
-    std::size_t first = 0;
-    std::size_t last = 0;
-  };
   [[nodiscard]] FileList derive(const Lister& list) const;
   [[nodiscard]] NameTable broadcast_names(const Lister& list);
   void open_directory();
-  [[nodiscard]] std::size_t share_of(std::size_t files, int rank) const;
   [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names);
-  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names, FileRange range) const;
+  void ask_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const;
   [[nodiscard]] FileStat ask_stat(const std::string& name) const;
 
   std::shared_ptr<const OpenContext> context_;

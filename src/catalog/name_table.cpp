@@ -76,6 +76,11 @@ std::size_t common_suffix(std::string_view a, std::string_view b, std::size_t mo
   return same;
 }
 
+template <auto kFree>
+struct FreeBy {
+  void operator()(auto* memory) const noexcept { kFree(memory); }
+};
+
 void append(std::vector<std::byte>& bytes, const void* data, std::size_t size) {
   const auto* first = static_cast<const std::byte*>(data);
   bytes.insert(bytes.end(), first, first + size);
@@ -114,28 +119,17 @@ std::span<const std::byte> NameTable::block(std::size_t b) const {
 std::string NameTable::operator[](std::size_t i) const { return NameReader(*this)[i]; }
 
 struct NameTableBuilder::Compressor {
-  Compressor() : context(ZSTD_createCCtx()), digest(XXH3_createState()), so_far(XXH3_createState()) {
-    if (context == nullptr || digest == nullptr || so_far == nullptr || XXH3_128bits_reset(digest) != XXH_OK)
+  Compressor() : context(ZSTD_createCCtx()), digest(XXH3_createState()) {
+    if (context == nullptr || digest == nullptr || XXH3_128bits_reset(digest.get()) != XXH_OK)
       throw std::bad_alloc();
   }
-  ~Compressor() {
-    ZSTD_freeCCtx(context);
-    XXH3_freeState(digest);
-    XXH3_freeState(so_far);
-  }
-  Compressor(const Compressor&) = delete;
-  Compressor& operator=(const Compressor&) = delete;
 
-  ZSTD_CCtx* context;
-  XXH3_state_t* digest;  // of names in full blocks
-  XXH3_state_t* so_far;
+  std::unique_ptr<ZSTD_CCtx, FreeBy<ZSTD_freeCCtx>> context;
+  std::unique_ptr<XXH3_state_t, FreeBy<XXH3_freeState>> digest;  // of names in full blocks
   std::vector<std::byte> raw;
   std::vector<std::byte> packed;
 };
 
-NameTableBuilder::NameTableBuilder() : NameTableBuilder(BlockSink()) {
-  sink_ = [this](std::span<const std::byte> block) { append(kept_, block.data(), block.size()); };
-}
 NameTableBuilder::NameTableBuilder(BlockSink sink)
     : compressor_(std::make_unique<Compressor>()), sink_(std::move(sink)) {}
 NameTableBuilder::~NameTableBuilder() = default;
@@ -172,7 +166,7 @@ void NameTableBuilder::add(std::string_view directory, std::string_view name) {
 }
 
 void NameTableBuilder::end_block() {
-  XXH3_128bits_update(compressor_->digest, whole_.data(), whole_.size());
+  XXH3_128bits_update(compressor_->digest.get(), whole_.data(), whole_.size());
   whole_.clear();
   std::vector<std::byte>& raw = compressor_->raw;
   raw.clear();
@@ -184,11 +178,15 @@ void NameTableBuilder::end_block() {
   text_.clear();
   std::vector<std::byte>& packed = compressor_->packed;
   packed.resize(ZSTD_compressBound(raw.size()));
-  const std::size_t size =
-      ZSTD_compressCCtx(compressor_->context, packed.data(), packed.size(), raw.data(), raw.size(), kLevel);
+  const std::size_t size = ZSTD_compressCCtx(compressor_->context.get(), packed.data(), packed.size(),
+                                             raw.data(), raw.size(), kLevel);
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // there is room: it can lack memory only
   ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size);
-  sink_(std::span(packed).first(size));
+  if (sink_) {
+    sink_(std::span(packed).first(size));
+  } else {
+    append(kept_, packed.data(), size);
+  }
 }
 
 NameTable NameTableBuilder::finish() {
@@ -199,38 +197,28 @@ NameTable NameTableBuilder::finish() {
 }
 
 Fingerprint NameTableBuilder::digest() const {
-  XXH3_copyState(compressor_->so_far, compressor_->digest);
-  XXH3_128bits_update(compressor_->so_far, whole_.data(), whole_.size());
-  const XXH128_hash_t digest = XXH3_128bits_digest(compressor_->so_far);
+  assert(whole_.empty());
+  const XXH128_hash_t digest = XXH3_128bits_digest(compressor_->digest.get());
   return {.high = digest.high64, .low = digest.low64};
 }
 
 std::vector<std::byte> NameTableBuilder::end() {
   if (!middles_.empty()) end_block();
-  return end_of_table(ends_, size_);
-}
-
-std::vector<std::byte> end_of_table(std::span<const std::uint64_t> block_ends, std::size_t names) {
   std::vector<std::byte> bytes;
-  append(bytes, block_ends.data(), block_ends.size_bytes());
-  const std::uint64_t count = names;
+  append(bytes, ends_.data(), ends_.size() * sizeof(ends_[0]));
+  const std::uint64_t count = size_;
   append(bytes, &count, sizeof(count));
   return bytes;
 }
 
 struct NameReader::Decompressor {
-  Decompressor() : context(ZSTD_createDCtx()) {
-    if (context == nullptr) throw std::bad_alloc();
-  }
-  ~Decompressor() { ZSTD_freeDCtx(context); }
-  Decompressor(const Decompressor&) = delete;
-  Decompressor& operator=(const Decompressor&) = delete;
-
-  ZSTD_DCtx* context;
+  std::unique_ptr<ZSTD_DCtx, FreeBy<ZSTD_freeDCtx>> context{ZSTD_createDCtx()};
 };
 
 NameReader::NameReader(const NameTable& table)
-    : table_(&table), decompressor_(std::make_unique<Decompressor>()) {}
+    : table_(&table), decompressor_(std::make_unique<Decompressor>()) {
+  if (decompressor_->context == nullptr) throw std::bad_alloc();
+}
 NameReader::~NameReader() = default;
 NameReader::NameReader(NameReader&&) noexcept = default;
 NameReader& NameReader::operator=(NameReader&&) noexcept = default;
@@ -250,8 +238,8 @@ void NameReader::decode_block(std::size_t b) {
   const std::size_t arrays = names_ * kArrays * sizeof(std::uint16_t);
   if (bytes > kMostBlockBytes || bytes < arrays) fail_table();
   raw_.resize(bytes);
-  if (ZSTD_decompressDCtx(decompressor_->context, raw_.data(), raw_.size(), packed.data(), packed.size()) !=
-      bytes) {
+  if (ZSTD_decompressDCtx(decompressor_->context.get(), raw_.data(), raw_.size(), packed.data(),
+                          packed.size()) != bytes) {
     fail_table();
   }
   block_ = b;

@@ -47,10 +47,9 @@ class NameTableBuilder {
   /// Takes the bytes of a block that is full.
   using BlockSink = std::function<void(std::span<const std::byte>)>;
 
-  /// Keeps the blocks, for finish().
-  NameTableBuilder();
-  /// Gives them away; the table is all of them, and what end() returns.
-  explicit NameTableBuilder(BlockSink sink);
+  /// Gives blocks to `sink`: the table is all of them, and what end() returns. Without one it keeps them, for
+  /// finish().
+  explicit NameTableBuilder(BlockSink sink = {});
   ~NameTableBuilder();
   NameTableBuilder(const NameTableBuilder&) = delete;
   NameTableBuilder& operator=(const NameTableBuilder&) = delete;
@@ -61,7 +60,7 @@ class NameTableBuilder {
   [[nodiscard]] NameTable finish();
   /// Ends the last block. What comes after the blocks in a table.
   [[nodiscard]] std::vector<std::byte> end();
-  /// Of all names added, in order.
+  /// Of all names added, in order. After end().
   [[nodiscard]] Fingerprint digest() const;
 
  private:
@@ -81,9 +80,6 @@ class NameTableBuilder {
   std::vector<std::uint16_t> middles_;
   std::string text_;
 };
-
-/// What comes after blocks that end at these bytes, in a table of `names` names.
-std::vector<std::byte> end_of_table(std::span<const std::uint64_t> block_ends, std::size_t names);
 
 /// Reads names of a table that outlives it: one at random in microseconds, the next one in a fraction of
 /// that. *One thread.*

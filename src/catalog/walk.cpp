@@ -1,11 +1,16 @@
 #include "catalog/walk.hpp"
 
+#include <dirent.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -18,6 +23,107 @@
 
 namespace rota::internal {
 namespace {
+
+constexpr std::size_t kBufferBytes = 1 << 18;
+
+// What an entry is, or what it links to.
+mode_t mode_of(const dirent64& entry, int fd, std::string_view shown) {
+  const bool is_told = entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN;
+  return is_told ? static_cast<mode_t>(DTTOIF(entry.d_type))
+                 : stat_entry(fd, &entry.d_name[0], shown).st_mode;
+}
+
+// The first eight bytes, so that they compare as numbers.
+std::uint64_t key_of(std::string_view name) {
+  std::uint64_t key = 0;
+  std::memcpy(&key, name.data(), std::min(name.size(), sizeof(key)));
+  return std::endian::native == std::endian::little ? __builtin_bswap64(key) : key;
+}
+
+/// The regular files of a directory, and its directories; symbolic links are what they lead to. Sorted
+/// by their bytes as unsigned numbers, a directory as if its name ended in a slash: so that the files below
+/// it stand where their paths do. *Immutable.*
+class DirectoryListing {
+ public:
+  struct DirectoryEntry {
+    std::string_view name;
+    bool is_directory;
+  };
+
+  DirectoryListing() = default;
+  /// Reads the directory that is open as `fd`; `shown` is its path, with a slash, for messages. Asks for what
+  /// an entry is only where the file system does not say. Throws Error{io} naming an entry that cannot be
+  /// read or links to nothing, Error{unsupported} naming a cycle of symbolic links.
+  DirectoryListing(int fd, std::string_view shown);
+
+  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
+  [[nodiscard]] DirectoryEntry operator[](std::size_t i) const noexcept {
+    const SortedName& place = places_[i];
+    return {.name = std::string_view(text_).substr(place.offset(), place.length()),
+            .is_directory = place.is_directory()};
+  }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept {
+    return text_.capacity() + places_.capacity() * sizeof(SortedName);
+  }
+
+ private:
+  // Where a name lies in text_, and the eight bytes of it behind what all have in common.
+  struct SortedName {
+    std::uint64_t key = 0;
+    std::uint64_t packed = 0;  // offset, 16 bits of length, one of being a directory
+    [[nodiscard]] std::size_t offset() const noexcept { return packed >> 17U; }
+    [[nodiscard]] std::size_t length() const noexcept { return (packed >> 1U) & 0xFFFFU; }
+    [[nodiscard]] bool is_directory() const noexcept { return (packed & 1U) != 0; }
+  };
+  // With the slash of a directory.
+  [[nodiscard]] std::string_view sorted_name(const SortedName& place) const noexcept {
+    return std::string_view(text_).substr(place.offset(), place.length() + (place.is_directory() ? 1U : 0U));
+  }
+  void add(std::string_view name, bool is_directory);
+  void sort();
+
+  std::string text_;
+  std::vector<SortedName> places_;
+};
+
+DirectoryListing::DirectoryListing(int fd, std::string_view shown) {
+  const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
+  for (;;) {
+    const ssize_t bytes = ::getdents64(fd, buffer.get(), kBufferBytes);
+    if (bytes < 0) throw Error(ErrorCode::io, system_error("list", shown, errno).what());
+    if (bytes == 0) break;
+    for (ssize_t at = 0; at < bytes;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(buffer.get() + at);
+      at += entry->d_reclen;
+      const std::string_view name(&entry->d_name[0]);
+      if (name == "." || name == "..") continue;
+      const mode_t mode = mode_of(*entry, fd, shown);
+      if (S_ISREG(mode) || S_ISDIR(mode)) add(name, S_ISDIR(mode));
+    }
+  }
+  sort();
+}
+
+void DirectoryListing::add(std::string_view name, bool is_directory) {
+  places_.push_back({.packed = text_.size() << 17U | name.size() << 1U | (is_directory ? 1U : 0U)});
+  text_.append(name).push_back(is_directory ? '/' : '\0');
+}
+
+void DirectoryListing::sort() {
+  if (places_.empty()) return;
+  std::string_view common = sorted_name(places_.front());
+  for (const SortedName& place : places_) {
+    const std::string_view name = sorted_name(place);
+    if (name.starts_with(common)) continue;
+    const auto* end = std::mismatch(common.begin(), common.end(), name.begin(), name.end()).first;
+    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
+  }
+  for (SortedName& place : places_) place.key = key_of(sorted_name(place).substr(common.size()));
+  std::sort(places_.begin(), places_.end(), [this, &common](const SortedName& a, const SortedName& b) {
+    if (a.key != b.key) return a.key < b.key;
+    return sorted_name(a).substr(common.size()) < sorted_name(b).substr(common.size());
+  });
+}
 
 // Of listings that were read and not visited, before threads wait with the next.
 constexpr std::size_t kMostBytesAhead = std::size_t{256} << 20;

@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/directory.hpp"
-
 namespace rota::internal {
 
 struct WalkOptions {
