@@ -69,15 +69,14 @@ bool is_shorter(const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::map<std::int64_t, std::string> totals_in(const std::string& directory, const NamePattern& pattern,
-                                              const NameNumbers& numbers) {
+std::map<std::int64_t, std::string> totals_in(const NamePattern& pattern, const NameNumbers& numbers) {
   const std::regex wanted = matcher(pattern);
   int width = 1;
   for (const NamePattern::Part& part : pattern.parts()) {
     if (part.field == NameField::total) width = part.width;
   }
   std::map<std::int64_t, std::string> totals;
-  for (const std::string& name : sample_of(directory, pattern, numbers).names) {
+  for (const std::string& name : sample_of("", pattern, numbers).names) {
     std::smatch match;
     if (!std::regex_match(name, match, wanted) || match.length(1) > NamePattern::kMostWidth) continue;
     const std::int64_t total = std::stoll(match.str(1));

@@ -22,24 +22,17 @@ using Word = std::uint64_t;
   throw Error(ErrorCode::corrupt, "read an index of files: it is damaged; index the files again");
 }
 
-/// Files of a list, one behind the other.
-struct FileRange {
-  std::size_t first = 0;
-  std::size_t last = 0;
-};
-
-// This rank's files: about as many bytes as the others'.
-FileRange share_of_rank(const FileList& files) {
+// This rank's files, from one to before another: about as many bytes as the others'.
+std::pair<std::size_t, std::size_t> share_of_rank(const FileList& files) {
   const World world = files.context().nodes.all().world();
-  if (world.size == 1) return {.first = 0, .last = files.size()};
   double total = 0;
   for (std::size_t i = 0; i < files.size(); ++i) total += 1 + static_cast<double>(files.bytes(i));
-  FileRange range{.first = files.size(), .last = files.size()};
+  std::pair range(files.size(), files.size());
   double before = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto rank = static_cast<int>(before / total * world.size);
+    const int rank = std::min(static_cast<int>(before / total * world.size), world.size - 1);
     if (rank >= world.rank) range.first = std::min(range.first, i);
-    if (rank > world.rank) range.last = std::min(range.last, i);
+    if (rank > world.rank) range.second = std::min(range.second, i);
     before += 1 + static_cast<double>(files.bytes(i));
   }
   return range;
@@ -139,16 +132,17 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   const std::vector<std::int64_t> known_as =
       known ? places_in(known->files(), files.listing()) : std::vector<std::int64_t>(files.size(), -1);
   const OpenContext& context = files.context();
-  const FileRange range = share_of_rank(files);
-  std::vector<std::vector<std::byte>> found(range.last - range.first);
+  const auto range = share_of_rank(files);
+  const std::size_t first = range.first;
+  std::vector<std::vector<std::byte>> found(range.second - first);
   mpi::together(context.nodes.all(), "index files", [&] {
     std::vector<std::size_t> unknown;
-    for (std::size_t i = range.first; i < range.last; ++i) {
+    for (std::size_t i = first; i < range.second; ++i) {
       if (known_as[i] < 0) {
         unknown.push_back(i);
       } else {
         const auto bytes = (*known)[static_cast<std::size_t>(known_as[i])];
-        found[i - range.first].assign(bytes.begin(), bytes.end());
+        found[i - first].assign(bytes.begin(), bytes.end());
       }
     }
     ProgressReporter reporter(context.options.progress, "index files", std::ssize(unknown));
@@ -156,7 +150,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
     parallel_for("index files", std::ssize(unknown), 1, context.options.indexing_threads,
                  [&](const LoopPart& part) {
                    const std::size_t i = unknown[static_cast<std::size_t>(part.begin)];
-                   found[i - range.first] = look(i);
+                   found[i - first] = look(i);
                    reporter.add(1);
                    if (part.is_callers) reporter.look();
                  });

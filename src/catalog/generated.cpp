@@ -56,7 +56,7 @@ std::int64_t find_total(const std::string& written, const NamePattern& path, con
   }
   const NamePattern told = path.through(NameField::total);
   const NameNumbers first{.index = options.first_index, .folder = options.first_folder};
-  const auto totals = totals_in("", told, first);
+  const auto totals = totals_in(told, first);
   if (totals.empty()) {
     fail(ErrorCode::not_found, written,
          fmt::format("no name tells how many files there are, in as many digits as {{total}} has in the "
@@ -114,33 +114,21 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
 namespace rota {
 
 std::string_view to_string(FolderLayout layout) noexcept {
-  switch (layout) {
-    case FolderLayout::round_robin:
-      return "round_robin";
-    case FolderLayout::blocks:
-      return "blocks";
-    case FolderLayout::restart:
-      break;
-  }
-  return "restart";
+  return layout == FolderLayout::round_robin ? "round_robin"
+         : layout == FolderLayout::blocks    ? "blocks"
+                                             : "restart";
 }
 
 void PatternOptions::validate() const {
   const internal::OptionCheck check(internal::kTask);
-  const auto require = [&](bool is_right, std::string_view name, auto value, std::string_view range) {
-    if (!is_right) check.refuse(name, fmt::to_string(value), range);
-  };
-  const auto require_number = [&](std::string_view name, std::int64_t value) {
-    require(value >= 0 && value <= internal::kMostNumber, name, value, "0 to 10^18");
-  };
   check.one_of("layout", layout, {"round_robin", "blocks", "restart"});
-  require_number("files", files);
-  require_number("first_index", first_index);
-  require_number("folders", folders);
-  require_number("first_folder", first_folder);
-  require(confidence >= 0 && confidence <= 1, "confidence", confidence, "0 to 1");
-  require(missing_fraction > 0 && missing_fraction < 1, "missing_fraction", missing_fraction,
-          "more than 0 and less than 1");
+  check.in_range("files", files, 0, internal::kMostNumber);
+  check.in_range("first_index", first_index, 0, internal::kMostNumber);
+  check.in_range("folders", folders, 0, internal::kMostNumber);
+  check.in_range("first_folder", first_folder, 0, internal::kMostNumber);
+  if (!(confidence >= 0 && confidence <= 1)) check.refuse("confidence", fmt::to_string(confidence), "0 to 1");
+  if (!(missing_fraction > 0 && missing_fraction < 1))
+    check.refuse("missing_fraction", fmt::to_string(missing_fraction), "more than 0 and less than 1");
 }
 
 }  // namespace rota

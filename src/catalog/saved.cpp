@@ -119,52 +119,45 @@ NodeBuffer read_whole(const std::string& path) {
   return {.bytes = *bytes, .owner = bytes};
 }
 
-/// Takes one part of a file after the other.
-class Parts {
- public:
-  Parts(std::string path, NodeBuffer rest) : path_(std::move(path)), rest_(std::move(rest)) {}
-
-  NodeBuffer take(std::uint64_t bytes) {
-    const std::span<const std::byte> rest = rest_.bytes;
-    if (bytes > rest.size() || filled_up(bytes) > rest.size()) fail_damaged(path_);
-    rest_.bytes = rest.subspan(filled_up(bytes));
-    return {.bytes = rest.first(bytes), .owner = rest_.owner};
-  }
-  std::shared_ptr<const Listing> take_files(const Sizes& sizes, bool has_stats) {
-    const NodeBuffer names = take(sizes.names);
-    NameTable table(names.bytes, names.owner);
-    if (sizes.stats != (has_stats ? table.size() * sizeof(FileStat) : 0)) fail_damaged(path_);
-    return std::make_shared<Listing>(std::move(table), take(sizes.stats));
-  }
-
- private:
-  std::string path_;
-  NodeBuffer rest_;
-};
-
-SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
+// What follows the preamble, and how many bytes of it are the head.
+std::pair<std::span<const std::byte>, std::uint64_t> check_content(const std::string& path,
+                                                                   std::span<const std::byte> whole) {
   Preamble preamble;
-  if (whole.bytes.size() < sizeof(preamble)) fail_damaged(path);
-  std::memcpy(&preamble, whole.bytes.data(), sizeof(preamble));
+  if (whole.size() < sizeof(preamble)) fail_damaged(path);
+  std::memcpy(&preamble, whole.data(), sizeof(preamble));
   if (preamble.magic.back() != kMagic.back()) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("load the catalog {}: it is of version {}, and this rota reads {}; make it anew",
                             path, static_cast<int>(preamble.magic.back()), static_cast<int>(kMagic.back())));
   }
-  const auto content = whole.bytes.subspan(sizeof(preamble));
+  const auto content = whole.subspan(sizeof(preamble));
   if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
-  Parts parts(path, {.bytes = content, .owner = whole.owner});
-  const auto head = deserialize<SavedHead>(parts.take(preamble.head_bytes).bytes);
+  return {content, preamble.head_bytes};
+}
+
+SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
+  auto [rest, head_bytes] = check_content(path, whole.bytes);
+  const auto take = [&path, &whole, &rest = rest](std::uint64_t bytes) {
+    if (bytes > rest.size() || filled_up(bytes) > rest.size()) fail_damaged(path);
+    const NodeBuffer part{.bytes = rest.first(bytes), .owner = whole.owner};
+    rest = rest.subspan(filled_up(bytes));
+    return part;
+  };
+  const auto take_files = [&](const Sizes& sizes, bool has_stats) {
+    const NodeBuffer names = take(sizes.names);
+    NameTable table(names.bytes, names.owner);
+    if (sizes.stats != (has_stats ? table.size() * sizeof(FileStat) : 0)) fail_damaged(path);
+    return std::make_shared<Listing>(std::move(table), take(sizes.stats));
+  };
+  const auto head = deserialize<SavedHead>(take(head_bytes).bytes);
   SavedCatalog catalog{.origin = head.origin,
                        .change_detection = head.change_detection,
-                       .files = {},
+                       .files = take_files(head.files, head.change_detection == ChangeDetection::by_size),
                        .indices = {},
                        .format = head.format};
-  catalog.files = parts.take_files(head.files, head.change_detection == ChangeDetection::by_size);
   for (const auto& [signature, sizes] : head.indices) {
-    auto files = parts.take_files(sizes, true);
-    catalog.indices.emplace(signature,
-                            std::make_shared<FileIndex>(std::move(files), parts.take(sizes.index)));
+    auto files = take_files(sizes, true);
+    catalog.indices.emplace(signature, std::make_shared<FileIndex>(std::move(files), take(sizes.index)));
   }
   return catalog;
 }

@@ -218,10 +218,10 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
   const auto pattern = row_of<PatternOptions>("make a catalog of a pattern",
                                               [](const PatternOptions& options) { options.validate(); });
   expect_refused({
-      pattern({.files = -1}, "files", "-1", "0 to 10^18"),
-      pattern({.first_index = kMost}, "first_index", "92", "0 to 10^18"),
-      pattern({.folders = kLeast}, "folders", "-92", "0 to 10^18"),
-      pattern({.first_folder = -1}, "first_folder", "-1", "0 to 10^18"),
+      pattern({.files = -1}, "files", "-1", "0 to 1000000000000000000"),
+      pattern({.first_index = kMost}, "first_index", "92", "0 to 1000000000000000000"),
+      pattern({.folders = kLeast}, "folders", "-92", "0 to 1000000000000000000"),
+      pattern({.first_folder = -1}, "first_folder", "-1", "0 to 1000000000000000000"),
       pattern({.layout = FolderLayout(9)}, "layout", "number 9", "one of round_robin, blocks, restart"),
       pattern({.confidence = 1.5}, "confidence", "1.5", "0 to 1"),
       pattern({.confidence = std::nan("")}, "confidence", "nan", "0 to 1"),
