@@ -6,7 +6,6 @@
 
 #include "catalog/files.hpp"
 #include "catalog/format_names.hpp"
-#include "catalog/generated.hpp"
 #include "catalog/manifest.hpp"
 #include "catalog/saved.hpp"
 #include "catalog/serialize.hpp"

@@ -63,10 +63,6 @@ std::regex matcher(const NamePattern& pattern) {
   return std::regex(text);
 }
 
-bool is_shorter(const std::string& a, const std::string& b) {
-  return std::pair(a.size(), std::string_view(a)) < std::pair(b.size(), std::string_view(b));
-}
-
 }  // namespace
 
 std::map<std::int64_t, std::string> totals_in(const NamePattern& pattern, const NameNumbers& numbers) {
@@ -90,7 +86,9 @@ std::string describe_names(const std::string& directory, const NamePattern& patt
   DirectorySample sample = sample_of(directory, pattern, numbers);
   if (sample.names.empty()) return sample.path + " is empty";
   std::vector<std::string>& names = sample.names;
-  std::sort(names.begin(), names.end(), is_shorter);
+  std::ranges::sort(names, {}, [](const std::string& name) {  // shorter ones first
+    return std::pair(name.size(), std::string_view(name));
+  });
   const std::string held = sample.is_whole ? "" : fmt::format(" among the first {} names", kMostNames);
   const std::string example = names.front();
   const std::regex wanted = matcher(pattern);

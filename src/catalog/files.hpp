@@ -111,6 +111,10 @@ class FileList {
   std::shared_ptr<KeptIndices> kept_ = std::make_shared<KeptIndices>();
 };
 
+/// **Collective** over `context`. The files of `pattern`. Throws as Catalog::from_pattern does.
+FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,
+                        const PatternOptions& options);
+
 /// The files of a catalog.
 const FileList& files_of(const Catalog& catalog) noexcept;
 

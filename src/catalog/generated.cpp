@@ -1,11 +1,12 @@
-#include "catalog/generated.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "catalog/directory_sample.hpp"
+#include "catalog/files.hpp"
 #include "catalog/probes.hpp"
 #include "catalog/serialize.hpp"
 #include "rota/error.hpp"

@@ -17,6 +17,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::int64_t kNotSaid = -1;  // how many samples a file has
+
 struct ManifestEntry {
   std::string path;
   std::int64_t samples = kNotSaid;

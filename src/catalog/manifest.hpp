@@ -10,9 +10,6 @@
 
 namespace rota::internal {
 
-/// How many samples a manifest says that a file has, where it does not say.
-inline constexpr std::int64_t kNotSaid = -1;
-
 /// Puts the paths that the manifest `path` lists, and returns the directory that they are relative to.
 /// `samples` is how many each of them has, or empty where nothing is said of any. Throws as
 /// Catalog::from_manifest does.

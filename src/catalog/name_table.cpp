@@ -211,17 +211,9 @@ std::vector<std::byte> NameTableBuilder::end() {
   return bytes;
 }
 
-struct NameReader::Decompressor {
-  std::unique_ptr<ZSTD_DCtx, FreeBy<ZSTD_freeDCtx>> context{ZSTD_createDCtx()};
-};
-
-NameReader::NameReader(const NameTable& table)
-    : table_(&table), decompressor_(std::make_unique<Decompressor>()) {
-  if (decompressor_->context == nullptr) throw std::bad_alloc();
+NameReader::NameReader(const NameTable& table) : table_(&table), context_(ZSTD_createDCtx(), &ZSTD_freeDCtx) {
+  if (context_ == nullptr) throw std::bad_alloc();
 }
-NameReader::~NameReader() = default;
-NameReader::NameReader(NameReader&&) noexcept = default;
-NameReader& NameReader::operator=(NameReader&&) noexcept = default;
 
 const std::string& NameReader::operator[](std::size_t i) {
   assert(i < table_->size());
@@ -238,8 +230,7 @@ void NameReader::decode_block(std::size_t b) {
   const std::size_t arrays = names_ * kArrays * sizeof(std::uint16_t);
   if (bytes > kMostBlockBytes || bytes < arrays) fail_table();
   raw_.resize(bytes);
-  if (ZSTD_decompressDCtx(decompressor_->context.get(), raw_.data(), raw_.size(), packed.data(),
-                          packed.size()) != bytes) {
+  if (ZSTD_decompressDCtx(context_.get(), raw_.data(), raw_.size(), packed.data(), packed.size()) != bytes) {
     fail_table();
   }
   block_ = b;

@@ -13,6 +13,8 @@
 
 #include "rota/fingerprint.hpp"
 
+struct ZSTD_DCtx_s;
+
 namespace rota::internal {
 
 /// Names in a fixed order, packed into one stretch of bytes that can be sent, shared, saved and mapped as it
@@ -86,9 +88,6 @@ class NameTableBuilder {
 class NameReader {
  public:
   explicit NameReader(const NameTable& table);
-  ~NameReader();
-  NameReader(NameReader&&) noexcept;
-  NameReader& operator=(NameReader&&) noexcept;
 
   /// Name i < size(), which ends in a zero byte, until the next call. Throws Error{corrupt}.
   [[nodiscard]] const std::string& operator[](std::size_t i);
@@ -100,9 +99,8 @@ class NameReader {
   void step();
   [[nodiscard]] std::size_t number(std::size_t array, std::size_t i) const noexcept;
 
-  struct Decompressor;
   const NameTable* table_;
-  std::unique_ptr<Decompressor> decompressor_;
+  std::unique_ptr<ZSTD_DCtx_s, std::size_t (*)(ZSTD_DCtx_s*)> context_;
   std::vector<std::byte> raw_;  // of the block, unpacked
   std::size_t block_ = kNone;
   std::size_t names_ = 0;  // in the block

@@ -211,13 +211,10 @@ void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
   const auto absolute = std::filesystem::absolute(file, ignored);
   const auto from = std::filesystem::weakly_canonical(origin.path, ignored);
   const bool is_directory = std::filesystem::is_directory(from, ignored);
-  // A link, and what it leads to.
-  for (const auto& to : {std::filesystem::weakly_canonical(absolute.parent_path(), ignored) / file.filename(),
-                         std::filesystem::weakly_canonical(absolute, ignored)}) {
-    const bool is_below =
-        is_directory && std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first == from.end();
-    if (is_below || to == from || would_match(origin.path, to)) refuse(file);
-  }
+  const auto to = std::filesystem::weakly_canonical(absolute.parent_path(), ignored) / file.filename();
+  const bool is_below =
+      is_directory && std::mismatch(from.begin(), from.end(), to.begin(), to.end()).first == from.end();
+  if (is_below || to == from || would_match(origin.path, to)) refuse(file);
 }
 
 void refuse_in_place_of(const std::filesystem::path& file, const FileList& files) {

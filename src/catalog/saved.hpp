@@ -40,7 +40,8 @@ bool is_saved_catalog(const std::string& path);
 /// Throws Error{invalid_argument} where `file` is there, and a link, a directory, a device or the like.
 void refuse_irregular(const std::filesystem::path& file);
 
-/// Throws Error{invalid_argument} where `file` would be among the files of `origin`, and so change them.
+/// Throws Error{invalid_argument} where `file`, which is no link, would be among the files of `origin`, and
+/// so change them.
 void refuse_inside(const std::filesystem::path& file, const Origin& origin);
 
 /// Throws Error{invalid_argument} where `file` is there and one of `files`, by the name that it has there.

@@ -217,9 +217,8 @@ class Walk {
     node.inode = status.st_ino;
     for (const Node* above = node.parent; above != nullptr; above = above->parent) {
       if (above->device != node.device || above->inode != node.inode) continue;
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("list {}: symbolic links make a cycle here; remove the link", without_slash(shown)));
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("list {}: symbolic links make a cycle here; remove the link", shown));
     }
   }
 
@@ -256,11 +255,7 @@ class Walk {
 
   // An entry that was listed and cannot be read: even where it is gone by now, the dataset is there.
   static Error unreadable(const std::string& path, int error) {
-    return {ErrorCode::io, system_error("list", without_slash(path), error).what()};
-  }
-
-  static std::string_view without_slash(std::string_view path) {
-    return path.size() > 1 && path.ends_with('/') ? path.substr(0, path.size() - 1) : path;
+    return {ErrorCode::io, system_error("list", path, error).what()};
   }
 
   int root_;
