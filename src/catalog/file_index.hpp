@@ -3,7 +3,6 @@
 // What was found in the files of a dataset: made once, then shared, kept and saved.
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>

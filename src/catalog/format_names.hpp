@@ -3,7 +3,6 @@
 // The names of the formats that files can be opened as.
 
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace rota::internal {

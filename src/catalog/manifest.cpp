@@ -67,11 +67,11 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit,
   if (::stat(path.c_str(), &status) != 0) throw system_error("open the manifest", path, errno);
   // A pipe has no directory for relative paths, and could not be read again, when a saved catalog is.
   if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("read the manifest {}: it is {}", path,
-                            S_ISDIR(status.st_mode)
-                                ? "a directory; name a file that lists paths"
-                                : "no regular file; write the list to a file first, and name that"));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("read the manifest {}: it is no regular file; write the list to a file first, and "
+                    "name that",
+                    path));
   }
   errno = 0;
   std::ifstream file(path);

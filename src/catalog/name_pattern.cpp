@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
-#include <optional>
 #include <utility>
 
 #include "rota/error.hpp"

@@ -2,11 +2,11 @@
 
 // Names that are written as a pattern with fields for numbers, and files that are named so.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rota/catalog.hpp"

@@ -11,7 +11,6 @@
 #include <cstring>
 #include <limits>
 #include <new>
-#include <numeric>
 #include <utility>
 
 #include "rota/error.hpp"

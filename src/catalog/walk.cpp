@@ -18,7 +18,6 @@
 #include <new>
 #include <stop_token>
 #include <thread>
-#include <utility>
 
 #include "storage/descriptor.hpp"
 #include "values/scarce.hpp"
@@ -81,7 +80,6 @@ class DirectoryListing {
   [[nodiscard]] std::string_view sorted_name(const SortedName& place) const noexcept {
     return std::string_view(text_).substr(place.offset(), place.length() + (place.is_directory() ? 1U : 0U));
   }
-  void add(std::string_view name, bool is_directory);
   void sort();
 
   std::string text_;
@@ -100,15 +98,13 @@ DirectoryListing::DirectoryListing(int fd, std::string_view shown) {
       const std::string_view name(&entry->d_name[0]);
       if (name == "." || name == "..") continue;
       const mode_t mode = mode_of(*entry, fd, shown);
-      if (S_ISREG(mode) || S_ISDIR(mode)) add(name, S_ISDIR(mode));
+      const bool is_directory = S_ISDIR(mode);
+      if (!is_directory && !S_ISREG(mode)) continue;
+      places_.push_back({.packed = text_.size() << 17U | name.size() << 1U | (is_directory ? 1U : 0U)});
+      text_.append(name).push_back(is_directory ? '/' : '\0');
     }
   }
   sort();
-}
-
-void DirectoryListing::add(std::string_view name, bool is_directory) {
-  places_.push_back({.packed = text_.size() << 17U | name.size() << 1U | (is_directory ? 1U : 0U)});
-  text_.append(name).push_back(is_directory ? '/' : '\0');
 }
 
 void DirectoryListing::sort() {
@@ -197,7 +193,8 @@ class Walk {
     const Descriptor fd = open_for_reading(root_, node.path.empty() ? "." : node.path.c_str());
     const int error = errno;
     const std::string shown = options_.shown + node.path;
-    if (!fd.is_open()) throw unreadable(shown, error);
+    // Even where it is gone by now, the dataset is there.
+    if (!fd.is_open()) throw Error(ErrorCode::io, system_error("list", shown, error).what());
     enter(fd.get(), node, shown);
     node.listing = DirectoryListing(fd.get(), shown);
     for (std::size_t i = 0; i < node.listing.size(); ++i) {
@@ -212,7 +209,7 @@ class Walk {
   // Refuses a directory that lies inside itself.
   static void enter(int fd, Node& node, const std::string& shown) {
     struct stat status {};
-    if (::fstat(fd, &status) != 0) throw unreadable(shown, errno);
+    if (::fstat(fd, &status) != 0) throw Error(ErrorCode::io, system_error("list", shown, errno).what());
     node.device = status.st_dev;
     node.inode = status.st_ino;
     for (const Node* above = node.parent; above != nullptr; above = above->parent) {
@@ -251,11 +248,6 @@ class Walk {
     node.state = Node::State::taken;
     lock.unlock();
     read(node);
-  }
-
-  // An entry that was listed and cannot be read: even where it is gone by now, the dataset is there.
-  static Error unreadable(const std::string& path, int error) {
-    return {ErrorCode::io, system_error("list", path, error).what()};
   }
 
   int root_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <exception>
@@ -16,7 +15,6 @@
 #include "mpi/same.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
-#include "rota/fingerprint.hpp"
 #include "storage/memory_file.hpp"
 #include "storage/node_memory.hpp"
 
