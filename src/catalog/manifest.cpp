@@ -69,9 +69,7 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit,
   if (!S_ISREG(status.st_mode)) {
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("read the manifest {}: it is no regular file; write the list to a file first, and "
-                    "name that",
-                    path));
+        fmt::format("read the manifest {}: it is no regular file; write the list to a file first", path));
   }
   errno = 0;
   std::ifstream file(path);

@@ -274,6 +274,8 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
 }
 
 std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::string& path) {
+  if (context.nodes.all().size() == 1)  // which needs no copy
+    return is_saved_catalog(path) ? std::optional(read_catalog(path)) : std::nullopt;
   const NodeBuffer whole = broadcast_to_nodes(context.nodes, "open a dataset", [&](const ByteSink& sink) {
     if (is_saved_catalog(path)) sink(read_whole(path).bytes);
   });
