@@ -1,65 +1,95 @@
 #include "rota/trace.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
+#define XXH_STATIC_LINKING_ONLY  // a state that is a value
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <functional>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "loader/access.hpp"
 #include "rota/error.hpp"
-#include "trace/lines.hpp"
-#include "trace/record.hpp"
+#include "storage/descriptor.hpp"
 #include "trace/trace_file.hpp"
 #include "values/owned.hpp"
 
 namespace rota {
+
+/// Writes a file of lines. Each is in the operating system's hands when the call returns, so that a killed
+/// process loses at most the one it was writing. Move-only; *one thread*.
+class trace::LineWriter {
+ public:
+  /// Creates the file. Throws Error{io}, also where there is such a file already.
+  explicit LineWriter(std::filesystem::path path)
+      : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+    if (!file_.is_open()) throw internal::write_error("create trace file", path_.native(), errno);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] bool is_open() const noexcept { return file_.is_open(); }
+  /// Adds a line. Throws Error{io}; called again, it takes the place of what was written of it.
+  void append(std::string line) {
+    line.push_back('\n');
+    for (std::size_t done = 0; done < line.size();) {
+      const ssize_t wrote = ::pwrite(file_.get(), line.data() + done, line.size() - done,
+                                     static_cast<off_t>(bytes_) + static_cast<off_t>(done));
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote < 0) throw internal::write_error("write trace file", path_.native(), errno);
+      done += static_cast<std::size_t>(wrote);
+    }
+    bytes_ += std::ssize(line);
+  }
+  /// Throws Error{io} where a file system tells only now that something was not written.
+  void close() {
+    if (::close(file_.release()) != 0) throw internal::write_error("close trace file", path_.native(), errno);
+  }
+  /// Takes the file away again.
+  void remove() const noexcept { ::unlink(path_.c_str()); }
+
+ private:
+  std::filesystem::path path_;
+  internal::Descriptor file_;
+  std::int64_t bytes_ = 0;  // of whole lines
+};
+
 namespace {
 
-// `,"name":[a,b,...]`.
-template <typename Range, typename Format>
-void append_list(std::string& line, std::string_view name, const Range& values, Format format) {
+// `,"name":[a,b,...]`, each of what `text_of` makes of a value.
+template <typename Range, typename TextOf = std::identity>
+void append_list(std::string& line, std::string_view name, const Range& values, TextOf text_of = {}) {
   fmt::format_to(std::back_inserter(line), ",\"{}\":[", name);
-  bool is_first = true;
+  std::string_view comma;
   for (const auto& value : values) {
-    if (!is_first) line.push_back(',');
-    is_first = false;
-    format(value);
+    fmt::format_to(std::back_inserter(line), "{}{}", comma, std::invoke(text_of, value));
+    comma = ",";
   }
   line.push_back(']');
 }
 
-template <typename Range>
-void append_numbers(std::string& line, std::string_view name, const Range& values) {
-  append_list(line, name, values, [&](auto value) { fmt::format_to(std::back_inserter(line), "{}", value); });
-}
-
-struct FreeState {
-  void operator()(XXH3_state_t* state) const noexcept { XXH3_freeState(state); }
-};
-
 template <typename AnyBatch>
 void append_digests(std::string& line, const AnyBatch& batch) {
-  const std::unique_ptr<XXH3_state_t, FreeState> state(XXH3_createState());
-  if (!state) throw std::bad_alloc();
-  std::vector<std::uint64_t> digests;
+  XXH3_state_t state{};
+  line += ",\"digests\":[";
   for (std::int64_t i = 0; i < batch.size(); ++i) {
-    XXH3_64bits_reset(state.get());
+    XXH3_64bits_reset(&state);
     for (std::size_t f = 0; f < batch.fields().size(); ++f) {
       const auto bytes = batch.bytes(f, i);
-      XXH3_64bits_update(state.get(), bytes.data(), bytes.size());
+      XXH3_64bits_update(&state, bytes.data(), bytes.size());
     }
-    digests.push_back(XXH3_64bits_digest(state.get()));
+    fmt::format_to(std::back_inserter(line), "{}\"{:016x}\"", i == 0 ? "" : ",", XXH3_64bits_digest(&state));
   }
-  append_list(line, "digests", digests,
-              [&](std::uint64_t digest) { fmt::format_to(std::back_inserter(line), "\"{:016x}\"", digest); });
+  line.push_back(']');
 }
 
 // Items that are dispatched by sample have no owner.
@@ -83,7 +113,7 @@ std::string start_line(const Loader& loader) {
       R"("workers":{},"batch":{},"split":"{}","tail":"{}","epoch":{},"consumed":{},"step":{},"fingerprint":"{}")",
       options.workers, options.global_batch_size, to_string(options.rank_split), to_string(options.tail),
       at.epoch, at.consumed, at.step, to_string(loader.fingerprint()));
-  append_numbers(line, "samples", samples);
+  append_list(line, "samples", samples);
   return line;
 }
 
@@ -183,18 +213,15 @@ void TraceWriter::write(const Batch& batch) {
   std::string line =
       fmt::format(R"({{"event":"batch","phase":{},"rank":{},"epoch":{},"consumed":{},"step":{},"n":{})",
                   phase_, world_.rank, at.epoch, at.consumed, at.step, batch.global_size());
-  append_list(line, "ids", batch.ids(),
-              [&](SampleId id) { fmt::format_to(std::back_inserter(line), "{}", id.value); });
-  if (split_ != Split::by_sample) append_numbers(line, "slots", batch.slots());
-  if (is_mixture_) append_numbers(line, "datasets", batch.datasets());
+  append_list(line, "ids", batch.ids(), &SampleId::value);
+  if (split_ != Split::by_sample) append_list(line, "slots", batch.slots());
+  if (is_mixture_) append_list(line, "datasets", batch.datasets());
   const bool is_one_epoch =
       std::ranges::all_of(batch.epochs(), [&](auto epoch) { return epoch == at.epoch; });
-  if (is_mixture_ || !is_one_epoch) append_numbers(line, "epochs", batch.epochs());
+  if (is_mixture_ || !is_one_epoch) append_list(line, "epochs", batch.epochs());
   append_digests(line, batch);
   if (!std::ranges::all_of(batch.kinds(), [](SlotKind kind) { return kind == SlotKind::sample; })) {
-    append_list(line, "mask", batch.kinds(), [&](SlotKind kind) {
-      fmt::format_to(std::back_inserter(line), "{}", static_cast<int>(kind));
-    });
+    append_list(line, "mask", batch.kinds(), [](SlotKind kind) { return static_cast<int>(kind); });
   }
   add(line + '}', batch.size());
 }
@@ -204,8 +231,8 @@ void TraceWriter::write(const StreamBatch& batch) {
   require_open(true);
   std::string line = fmt::format(R"({{"event":"batch","phase":{},"rank":{},"epoch":{},"step":{})", phase_,
                                  world_.rank, batch.start().epoch, batch.start().step);
-  append_list(line, "ids", batch.ids(), [&](const StreamId& id) { line += '"' + to_string(id) + '"'; });
-  append_numbers(line, "positions", batch.positions());
+  append_list(line, "ids", batch.ids(), [](const StreamId& id) { return '"' + to_string(id) + '"'; });
+  append_list(line, "positions", batch.positions());
   append_digests(line, batch);
   add(line + '}', batch.size());
 }

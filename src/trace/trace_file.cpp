@@ -3,27 +3,94 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "trace/record.hpp"
+#include "storage/descriptor.hpp"
 
 namespace rota::trace {
 namespace {
 
-Position to_position(const Json& record, bool is_stream) {
+using nlohmann::json;
+
+// A record that is not what the format says.
+class Damage : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+json parse_record(const std::string& line) {
+  json record = json::parse(line, nullptr, false);
+  if (!record.is_object()) throw Damage("not a JSON object");
+  return record;
+}
+
+const json& member(const json& record, const char* name) {
+  const auto found = record.find(name);
+  if (found == record.end()) throw Damage(fmt::format("there is no \"{}\"", name));
+  return *found;
+}
+
+std::string text(const json& record, const char* name) {
+  return member(record, name).get<std::string>();  // or throws what says that it is none
+}
+
+const json& list(const json& record, const char* name) {
+  const json& value = member(record, name);
+  if (!value.is_array()) throw Damage(fmt::format("\"{}\" is not a list", name));
+  return value;
+}
+
+std::int64_t to_natural(const json& value, const char* name, std::int64_t most = kMaxTraced) {
+  const bool is_natural =
+      value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
+  if (!is_natural) throw Damage(fmt::format("\"{}\" is {}, and not from 0 to {}", name, value.dump(), most));
+  return value.get<std::int64_t>();
+}
+
+std::int64_t natural(const json& record, const char* name) { return to_natural(member(record, name), name); }
+
+int small(const json& record, const char* name) {
+  return static_cast<int>(to_natural(member(record, name), name, std::numeric_limits<int>::max()));
+}
+
+void read_naturals(const json& record, const char* name, std::vector<std::int64_t>& out) {
+  out.clear();
+  for (const json& value : list(record, name)) out.push_back(to_natural(value, name));
+}
+
+void read_digests(const json& record, std::vector<std::uint64_t>& out) {
+  out.clear();
+  for (const json& value : list(record, "digests")) {
+    const auto digits = value.get<std::string>();
+    std::uint64_t digest = 0;
+    const char* const last = digits.data() + digits.size();
+    const auto [end, error] = std::from_chars(digits.data(), last, digest, 16);
+    if (digits.size() != 16 || error != std::errc() || end != last)
+      throw Damage("a digest is not 16 hexadecimal digits");
+    out.push_back(digest);
+  }
+}
+
+Position to_position(const json& record, bool is_stream) {
   return {.epoch = natural(record, "epoch"),
           .consumed = is_stream ? 0 : natural(record, "consumed"),
           .step = natural(record, "step")};
 }
 
-TraceStart to_start(const Json& record) {
-  require_start(record);
+TraceStart to_start(const json& record) {
+  if (text(record, "event") != "start") throw Damage("the first record is not the start record");
+  const std::int64_t version = natural(record, "v");
+  if (version != 1) throw Damage(fmt::format("trace version {}; this program reads version 1", version));
   TraceStart start{.phase = natural(record, "phase"),
                    .world = {.rank = small(record, "rank"), .size = small(record, "world")},
                    .workers = small(record, "workers"),
@@ -48,7 +115,7 @@ TraceStart to_start(const Json& record) {
 }
 
 // The list of this name, or `otherwise` for each sample.
-void read_or(const Json& record, const char* name, std::int64_t otherwise, std::vector<std::int64_t>& out,
+void read_or(const json& record, const char* name, std::int64_t otherwise, std::vector<std::int64_t>& out,
              std::size_t size) {
   if (record.contains(name)) {
     read_naturals(record, name, out);
@@ -57,7 +124,7 @@ void read_or(const Json& record, const char* name, std::int64_t otherwise, std::
   }
 }
 
-void read_mask(const Json& record, std::vector<SlotKind>& out, std::size_t size) {
+void read_mask(const json& record, std::vector<SlotKind>& out, std::size_t size) {
   std::vector<std::int64_t> kinds;
   read_or(record, "mask", 0, kinds, size);
   out.clear();
@@ -71,9 +138,9 @@ void require_size(std::string_view name, std::size_t size, const TraceBatch& bat
   if (size != batch.size()) throw Damage(fmt::format("{} digests and {} {}", batch.size(), size, name));
 }
 
-void read_samples(const Json& record, const TraceStart& start, TraceBatch& batch) {
+void read_samples(const json& record, const TraceStart& start, TraceBatch& batch) {
   batch.n = natural(record, "n");
-  read_list(record, "ids", batch.ids);
+  read_naturals(record, "ids", batch.ids);
   read_mask(record, batch.kinds, batch.size());
   read_or(record, "epochs", batch.start.epoch, batch.epochs, batch.size());
   read_or(record, "datasets", 0, batch.datasets, batch.size());
@@ -90,9 +157,9 @@ void read_samples(const Json& record, const TraceStart& start, TraceBatch& batch
   require_size("datasets", batch.datasets.size(), batch);
 }
 
-void read_stream(const Json& record, TraceBatch& batch) {
+void read_stream(const json& record, TraceBatch& batch) {
   batch.stream_ids.clear();
-  for (const Json& id : list(record, "ids"))
+  for (const json& id : list(record, "ids"))
     batch.stream_ids.push_back(parse_stream_id(id.get<std::string>()));
   read_naturals(record, "positions", batch.positions);
   require_size("ids", batch.stream_ids.size(), batch);
@@ -111,11 +178,6 @@ std::int64_t phase_in_name(const std::filesystem::path& path) {
 }
 
 }  // namespace
-
-std::string to_string(const Position& place, bool is_stream) {
-  if (is_stream) return fmt::format("epoch {}, step {}", place.epoch, place.step);
-  return fmt::format("epoch {}, sample {}, step {}", place.epoch, place.consumed, place.step);
-}
 
 bool TraceStart::is_same_run(const TraceStart& other) const noexcept {
   return std::tie(samples, shards, fingerprint) == std::tie(other.samples, other.shards, other.fingerprint);
@@ -153,45 +215,59 @@ std::int64_t highest_phase(const std::filesystem::path& dir) {
   return highest;
 }
 
-TraceFile::TraceFile(const std::filesystem::path& path) : lines_(path) {
-  if (!lines_.next()) return;
+TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
+  std::error_code error;
+  const bool is_regular = std::filesystem::is_regular_file(path, error);  // to open a pipe would wait
+  if (error) throw internal::system_error("open trace file", path.native(), error.value());
+  if (!is_regular)
+    throw Error(ErrorCode::io, fmt::format("open trace file {}: it is no regular file", path.string()));
+  errno = 0;
+  stream_.open(path);
+  if (!stream_) throw internal::system_error("open trace file", path.native(), errno == 0 ? EIO : errno);
+  if (!read_line()) return;
   try {
-    start_ = to_start(parse_record(lines_.line()));
-  } catch (const std::exception& error) {
-    damage_ = lines_.damaged(error.what());
+    start_ = to_start(parse_record(line_));
+  } catch (const std::exception& damage) {
+    damage_ = fmt::format("{}:{}: {}", path_.filename().string(), line_number_, damage.what());
   }
 }
 
 TraceFile::Next TraceFile::next(TraceBatch& batch) {
   damage_.clear();
-  while (lines_.next()) {
+  while (read_line()) {
     try {
       if (take(batch)) return Next::batch;
-    } catch (const std::exception& error) {
-      damage_ = lines_.damaged(error.what());
+    } catch (const std::exception& damage) {
+      damage_ = fmt::format("{}:{}: {}", path_.filename().string(), line_number_, damage.what());
       return Next::damaged;
     }
   }
   return Next::end;
 }
 
+bool TraceFile::read_line() {
+  if (!std::getline(stream_, line_) || stream_.eof()) {  // at eof: the line has no end
+    if (stream_.bad()) throw internal::system_error("read trace file", path_.native(), EIO);
+    return false;
+  }
+  ++line_number_;
+  return true;
+}
+
 bool TraceFile::take(TraceBatch& batch) {
-  const Json record = parse_record(lines_.line());
-  const std::string event = event_of(record);
+  const json record = parse_record(line_);
+  const std::string event = text(record, "event");
   if (event == "start") throw Damage("a second start record");
   if (event != "batch" && event != "end") return false;
-  require_owner(record, start_->phase, start_->world.rank);
+  const std::int64_t phase = natural(record, "phase");
+  const std::int64_t rank = natural(record, "rank");
+  if (phase != start_->phase || rank != start_->world.rank)
+    throw Damage(fmt::format("a record of phase {}, rank {}, in the file of another", phase, rank));
   if (end_) throw Damage("a record behind the end record");
   const Position at = to_position(record, start_->is_stream());
   if (event == "end") {
-    const TraceEnd end{.at = at, .batches = natural(record, "batches"), .slots = natural(record, "slots")};
-    end_ = end;
-    const std::int64_t last = read_.batches == 0 ? start_->from.step : read_.at.step;
-    if (at.step != last)
-      throw Damage(fmt::format("an end at step {}, where its batches lead to {}", at.step, last));
-    if (end.batches == read_.batches && end.slots == read_.slots) return false;
-    throw Damage(fmt::format("{} batches of {} slots, where the end record counts {} of {}", read_.batches,
-                             read_.slots, end.batches, end.slots));
+    take_end({.at = at, .batches = natural(record, "batches"), .slots = natural(record, "slots")});
+    return false;
   }
   batch.start = at;
   read_digests(record, batch.digests);
@@ -204,6 +280,16 @@ bool TraceFile::take(TraceBatch& batch) {
   ++read_.batches;
   read_.slots += std::ssize(batch.digests);
   return true;
+}
+
+void TraceFile::take_end(const TraceEnd& end) {
+  end_ = end;
+  const std::int64_t last = read_.batches == 0 ? start_->from.step : read_.at.step;
+  if (end.at.step != last)
+    throw Damage(fmt::format("an end at step {}, where its batches lead to {}", end.at.step, last));
+  if (end.batches == read_.batches && end.slots == read_.slots) return;
+  throw Damage(fmt::format("{} batches of {} slots, where the end record counts {} of {}", read_.batches,
+                           read_.slots, end.batches, end.slots));
 }
 
 }  // namespace rota::trace

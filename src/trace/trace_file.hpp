@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,12 +12,11 @@
 #include "rota/stream.hpp"
 #include "rota/types.hpp"
 #include "rota/world.hpp"
-#include "trace/lines.hpp"
 
 namespace rota::trace {
 
-/// "epoch 1, sample 640, step 12"; of a stream, whose places count no samples, "epoch 1, step 12".
-std::string to_string(const Position& place, bool is_stream = false);
+/// Numbers in a trace are no greater, so that sums of two do not overflow.
+inline constexpr std::int64_t kMaxTraced = std::int64_t{1} << 61;
 
 /// The first record of a trace file.
 struct TraceStart {
@@ -86,16 +86,20 @@ class TraceFile {
   [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
   /// The end record, once it was read.
   [[nodiscard]] const std::optional<TraceEnd>& end() const noexcept { return end_; }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return lines_.path(); }
 
   /// Where there is a start record, reads on to the next batch record, into `batch` (unspecified where the
   /// record is damaged).
   Next next(TraceBatch& batch);
 
  private:
+  bool read_line();              // false at the end
   bool take(TraceBatch& batch);  // the line; false where it is no batch
+  void take_end(const TraceEnd& end);
 
-  LineReader lines_;
+  std::filesystem::path path_;
+  std::ifstream stream_;
+  std::string line_;
+  std::int64_t line_number_ = 0;
   std::optional<TraceStart> start_;
   std::optional<TraceEnd> end_;
   std::string damage_;
