@@ -47,6 +47,14 @@ TEST_F(Examples, CatalogReadsListedAndComputedNames) {
   EXPECT_THAT(run(2, "catalog 'computed/{index}.txt' 2"), HasSubstr("2 files, 2 samples read"));
 }
 
+TEST_F(Examples, CatalogSaysWhichWordWasToBeANumber) {
+  const auto ended = rota::test::run_command("cd " + directory_.path().string() +
+                                             " && timeout 100 " ROTA_MPIEXEC " 1 " ROTA_EXAMPLES
+                                             "/catalog 'c/{index}.txt' many");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.output, HasSubstr("the number of files is \"many\"; it must be a whole number"));
+}
+
 TEST_F(Examples, ClimateSeesEveryDayOfAYearOnceAtAnyWorldSizes) {
   EXPECT_THAT(run(4, "climate_windows 13 climate"),
               HasSubstr("8760 hours in 12 files, 1457 days, 33 of which cross into the next file"));
