@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
 #include "dataset.hpp"
 #include "launcher.hpp"
 #include "phase.hpp"
@@ -26,7 +25,7 @@ namespace {
 
 using rota::Error;
 using rota::ErrorCode;
-using rota::trace::AuditReport;
+using rota::cli::AuditReport;
 
 // Where a demo keeps its files. What it made itself goes with it, unless kept.
 class Work {
@@ -108,14 +107,10 @@ void run_phases(const DriverOptions& options, const Work& work) {
 
 // The audit of the run, of the reference, and of one against the other.
 AuditReport audit_all(const DriverOptions& options, const Work& work, std::int64_t samples) {
-  rota::trace::AuditOptions audit_options{.samples = {samples}};
+  rota::cli::AuditOptions audit_options{.samples = {samples}};
   if (!options.worlds.back().steps) audit_options.epochs = options.run.loader.epochs;
-  AuditReport run = rota::trace::audit(work.trace(), audit_options);
-  const AuditReport reference = rota::trace::audit(work.reference(), audit_options);
-  for (auto problem : reference.problems) {
-    problem.text += " (in the reference run)";
-    run.problems.push_back(std::move(problem));
-  }
+  AuditReport run = rota::cli::audit(work.trace(), audit_options);
+  const AuditReport reference = rota::cli::audit(work.reference(), audit_options);
   compare(run, reference, "the reference run");
   return run;
 }
@@ -137,7 +132,7 @@ int run_in(const DriverOptions& options, const Work& work) {
   const AuditReport report = audit_all(options, work, samples);
   show(reference_row(steps, report.samples + report.padded) + "\n");
   if (!report.passed()) {
-    show("FAILED:\n" + rota::trace::problem_text(report.problems));
+    show("FAILED:\n" + rota::cli::problem_text(report.problems));
     return 1;
   }
   show(proven(options, report, samples));

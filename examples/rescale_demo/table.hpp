@@ -21,6 +21,6 @@ std::string table_row(std::int64_t phase, const WorldOptions& world, const Phase
 std::string reference_row(std::int64_t steps, std::int64_t samples);
 
 /// What was proven, in one sentence. `run` passed its audit.
-std::string proven(const DriverOptions& options, const rota::trace::AuditReport& run, std::int64_t samples);
+std::string proven(const DriverOptions& options, const rota::cli::AuditReport& run, std::int64_t samples);
 
 }  // namespace rescale_demo

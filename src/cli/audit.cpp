@@ -4,20 +4,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <utility>
 
 #include "cli/auditor.hpp"
-#include "cli/steps.hpp"
 #include "rota/error.hpp"
 #include "trace/trace_file.hpp"
 #include "values/scarce.hpp"
 
-namespace rota::trace {
+namespace rota::cli {
 namespace {
 
+using trace::TraceStart;
+
 constexpr std::size_t kNamedRanks = 8;
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 struct RankFile {
   std::filesystem::path path;
@@ -31,8 +34,8 @@ using Phases = std::map<std::int64_t, Phase>;
 // Sorts the files of `dir` into phases. A file without a whole first record holds nothing.
 Phases find_phases(const std::filesystem::path& dir, Problems& problems) {
   Phases phases;
-  for (const auto& path : trace_files(dir)) {
-    const TraceFile file(path);
+  for (const auto& path : trace::trace_files(dir)) {
+    const trace::TraceFile file(path);
     if (!file.start()) {
       if (!file.damage().empty()) problems.add({.kind = ProblemKind::format, .text = file.damage()});
       continue;
@@ -119,10 +122,7 @@ void audit_phase(Auditor& auditor, const Phase& phase, std::int64_t limit, bool 
 
   std::vector<std::filesystem::path> files;
   for (const auto& [rank, file] : phase) files.push_back(file.path);
-  auditor.begin_phase(start, limit, may_run);
-  PhaseSteps steps(files, problems);
-  for (Step step; steps.next(step);) auditor.step(step);
-  auditor.end_phase(steps.ends());
+  auditor.audit_phase(start, files, limit, may_run);
 }
 
 std::unique_ptr<Auditor> make_auditor(const std::filesystem::path& dir, const AuditOptions& options,
@@ -139,11 +139,24 @@ std::unique_ptr<Auditor> make_auditor(const std::filesystem::path& dir, const Au
                             "give --samples one",
                             dir.string(), options.samples.size()));
   }
-  return internal::with_memory([&] { return make_auditor(options, first, problems); },
+  const auto make = first.is_stream() ? make_stream_auditor : make_sample_auditor;
+  return internal::with_memory([&] { return make(options, first, problems); },
                                [&] {
                                  return fmt::format("audit {}: {} samples, at 8 bytes each", dir.string(),
                                                     fmt::join(first.samples, " + "));
                                });
+}
+
+AuditReport audit_phases(const std::filesystem::path& dir, const Phases& phases, const AuditOptions& options,
+                         Problems& problems) {
+  const TraceStart& first = phases.begin()->second.begin()->second.start;
+  const auto auditor = make_auditor(dir, options, first, problems);
+  const auto limits = find_limits(phases);
+  for (const auto& [number, phase] : phases) {
+    const bool may_run = options.running && number == phases.rbegin()->first;
+    audit_phase(*auditor, phase, limits.at(number), may_run, problems);
+  }
+  return auditor->finish();
 }
 
 }  // namespace
@@ -152,7 +165,7 @@ AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options)
   Problems problems;
   const Phases phases = find_phases(dir, problems);
   if (phases.empty()) {
-    auto found = problems.take();
+    const auto& found = problems.all();
     throw Error(ErrorCode::not_found, fmt::format("audit {}: there is no trace in it{}", dir.string(),
                                                   found.empty() ? "" : "; " + to_string(found.front())));
   }
@@ -160,68 +173,12 @@ AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options)
   check_samples(first, options, problems);
   for (const auto& [number, phase] : phases) check_starts(phase, first, problems);
   check_batch(phases, options, problems);
-  AuditReport report;
-  report.problems = problems.take();
+  AuditReport report;  // nothing can be said of the samples of another dataset or run
   const bool is_other = std::ranges::any_of(
-      report.problems, [](const Problem& problem) { return problem.kind == ProblemKind::start; });
-  if (is_other) return report;  // nothing can be said of the samples of another dataset or run
-
-  for (Problem& problem : report.problems) problems.add(std::move(problem));
-  const auto auditor = make_auditor(dir, options, first, problems);
-  const auto limits = find_limits(phases);
-  for (const auto& [number, phase] : phases) {
-    const bool may_run = options.running && number == phases.rbegin()->first;
-    audit_phase(*auditor, phase, limits.at(number), may_run, problems);
-  }
-  report = auditor->finish();
+      problems.all(), [](const Problem& problem) { return problem.kind == ProblemKind::start; });
+  if (!is_other) report = audit_phases(dir, phases, options, problems);
   report.problems = problems.take();
   return report;
 }
 
-namespace {
-
-void compare_batches(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
-  const auto& ours = report.batches;
-  const auto& theirs = other.batches;
-  const auto [mine, yours] = std::ranges::mismatch(ours, theirs);
-  if (mine == ours.end() && yours == theirs.end()) return;
-
-  Problem problem{.kind = ProblemKind::difference, .text = {}};
-  if (mine == ours.end() || yours == theirs.end()) {
-    problem.text = fmt::format("{} global batches, where {} has {}; they are the same up to there",
-                               ours.size(), other_dir.string(), theirs.size());
-  } else {
-    problem.where = to_string(mine->start);
-    const char* what = mine->start != yours->start || mine->n != yours->n ? "another place or size"
-                       : mine->ids != yours->ids                          ? "other samples"
-                       : mine->kinds != yours->kinds                      ? "another mask"
-                                                                          : "other bytes";
-    problem.text =
-        fmt::format("global batch {} has {} than in {}", mine - ours.begin(), what, other_dir.string());
-  }
-  report.problems.push_back(std::move(problem));
-}
-
-void compare_shards(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
-  const auto [mine, yours] = std::ranges::mismatch(report.shards, other.shards);
-  if (mine == report.shards.end() && yours == other.shards.end()) return;
-  const bool is_mine =
-      yours == other.shards.end() || (mine != report.shards.end() && mine->first <= yours->first);
-  const auto [epoch, shard] = is_mine ? mine->first : yours->first;
-  report.problems.push_back(
-      {.kind = ProblemKind::difference,
-       .text = fmt::format("epoch {}, shard {}: other samples than in {}, or in another "
-                           "order, or with other bytes",
-                           epoch, shard, other_dir.string())});
-}
-
-}  // namespace
-
-void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir) {
-  if (report.phases.empty() || other.phases.empty())
-    return;  // not audited: nothing is known of what is in it
-  compare_batches(report, other, other_dir);
-  compare_shards(report, other, other_dir);
-}
-
-}  // namespace rota::trace
+}  // namespace rota::cli

@@ -2,19 +2,20 @@
 
 // The audit of a run's traces: was every sample of each epoch delivered exactly once, by ranks in lockstep,
 // in equal slices, always with the same bytes, whatever the worlds were and however the run was interrupted?
-// Next: audit_text.hpp, which prints the answer.
+// Next: auditor.hpp.
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/problems.hpp"
-#include "cli/stream_ledger.hpp"
 #include "trace/trace_file.hpp"
 
-namespace rota::trace {
+namespace rota::cli {
 
 /// How strictly is to be audited.
 struct AuditOptions {
@@ -31,7 +32,7 @@ struct AuditOptions {
 
 /// One phase, as far as it counts.
 struct PhaseReport {
-  TraceStart start;              ///< of its lowest rank
+  trace::TraceStart start;       ///< of its lowest rank
   std::int64_t steps = 0;        ///< global batches that were not rolled back
   std::int64_t rolled_back = 0;  ///< those that were
   std::int64_t samples = 0;      ///< consumed by `steps`
@@ -54,6 +55,17 @@ struct DatasetReport {
   std::int64_t rest = 0;     ///< samples of the next one
 };
 
+/// A sample of a stream, at its place in its shard.
+struct StreamEntry {
+  std::int64_t input = 0;
+  std::int64_t output = 0;
+  std::uint64_t digest = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
+  friend auto operator<=>(const StreamEntry&, const StreamEntry&) = default;
+};
+/// What was delivered of each epoch and shard: 24 bytes a sample.
+using StreamEntries = std::map<std::pair<std::int64_t, std::int64_t>, std::vector<StreamEntry>>;
+
 /// What an audit found.
 struct AuditReport {
   std::vector<Problem> problems;
@@ -62,7 +74,7 @@ struct AuditReport {
   std::int64_t samples = 0;             ///< consumed, skipped ones included
   std::vector<BatchPrint> batches;      ///< not of a stream: global batches, without those rolled back
   std::vector<DatasetReport> datasets;  ///< of a mixture
-  StreamLedger::Shards shards;          ///< of a stream: what was delivered of each shard
+  StreamEntries shards;                 ///< of a stream
   std::int64_t skipped = 0;
   std::int64_t padded = 0;
   std::int64_t dropped = 0;  ///< left out at the ends of epochs by Tail::drop
@@ -80,8 +92,18 @@ struct AuditReport {
 /// several `samples` of a stream.
 AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options);
 
-/// Adds problems to `report` unless `other`, the audit of `other_dir`, found the same global batches; of
-/// streams, the same samples of each shard in the same order. Adds none where one of them was not audited.
-void compare(AuditReport& report, const AuditReport& other, const std::filesystem::path& other_dir);
+/// Adds the problems of `other`, an audit of the trace called `other_name`, to `report`, and one unless both
+/// found the same global batches; of streams, the same samples of each shard in the same order. Compares
+/// nothing where one of them was not audited.
+void compare(AuditReport& report, const AuditReport& other, const std::string& other_name);
 
-}  // namespace rota::trace
+/// The report for people: what there is, the phases as a table, and the verdict, with the first
+/// `max_problems` problems and the number of the others. Unless it `knows_samples` from others than the
+/// trace, it says so.
+std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples,
+                       std::size_t max_problems = 20);
+
+/// The problems alone, one a line, the first `max_problems` and the number of the others.
+std::string problem_text(const std::vector<Problem>& problems, std::size_t max_problems = 20);
+
+}  // namespace rota::cli

@@ -1,9 +1,9 @@
 #pragma once
 
-// The core of an audit, whatever identifies a sample. Next: sample_auditor.hpp, stream_auditor.hpp.
+// The core of an audit, whatever identifies a sample. Next: sample_auditor.cpp, stream_auditor.cpp.
 
 #include <cstdint>
-#include <limits>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,27 +13,21 @@
 #include "cli/audit.hpp"
 #include "cli/steps.hpp"
 
-namespace rota::trace {
-
-/// No step is rolled back.
-inline constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+namespace rota::cli {
 
 /// Follows a run through its phases, in order: ranks in lockstep, steps without a gap, phases that begin
 /// where the steps before lead. What is in a step is for the auditors that derive from it. *One thread.*
 class Auditor {
  public:
-  Auditor(AuditOptions options, TraceStart first, Problems& problems)
-      : start_(std::move(first)), options_(std::move(options)), problems_(&problems) {}
+  Auditor(AuditOptions options, Problems& problems) : options_(std::move(options)), problems_(&problems) {}
   virtual ~Auditor() = default;
   Auditor(const Auditor&) = delete;
   Auditor& operator=(const Auditor&) = delete;
 
-  /// A phase begins. Its steps from `limit` on were rolled back; `may_run` says that its ranks may still be
-  /// writing.
-  void begin_phase(const TraceStart& start, std::int64_t limit, bool may_run);
-  void step(const Step& step);
-  /// It ends, with the end records of all its ranks' files.
-  void end_phase(const std::vector<std::optional<TraceEnd>>& ends);
+  /// Audits the next phase, which has these files, one per rank. Its steps from `limit` on were rolled back;
+  /// `may_run` says that its ranks may still be writing.
+  void audit_phase(const trace::TraceStart& start, const std::vector<std::filesystem::path>& files,
+                   std::int64_t limit, bool may_run);
 
   /// The run ends. Problems are left to the caller.
   AuditReport finish();
@@ -52,27 +46,30 @@ class Auditor {
 
   void add(ProblemKind kind, const Step& step, int rank, std::string text);
   void add(ProblemKind kind, std::string text);  // of the phase
+  /// "epoch 1, sample 640, step 12"; of a stream, whose places count no samples, "epoch 1, step 12".
+  [[nodiscard]] std::string text(const Position& place) const;
   [[nodiscard]] PhaseReport& phase() { return report_.phases.back(); }
 
   // NOLINTBEGIN(misc-non-private-member-variables-in-classes): what all auditors work on
   AuditReport report_;
   Position at_;
-  TraceStart start_;             // of the phase at hand
-  std::optional<TraceEnd> end_;  // of the last phase whose ranks all ended in order
+  trace::TraceStart start_;             // of the phase at hand
+  std::optional<trace::TraceEnd> end_;  // of the last phase whose ranks all ended in order
   AuditOptions options_;
   Problems* problems_;
   // NOLINTEND(misc-non-private-member-variables-in-classes)
 
  private:
+  void audit_step(const Step& step, bool counts);
   void check_lockstep(const Step& step, bool counts);
-  [[nodiscard]] bool is_effective(const Step& step) const;
-
-  std::int64_t limit_ = kNoLimit;
-  bool may_run_ = false;
+  void check_ends(const std::vector<std::optional<trace::TraceEnd>>& ends, std::int64_t limit);
 };
 
-/// The auditor of runs that begin like this.
-std::unique_ptr<Auditor> make_auditor(const AuditOptions& options, const TraceStart& first,
-                                      Problems& problems);
+/// The auditor of samples with ids, of one dataset or of each of a mixture.
+std::unique_ptr<Auditor> make_sample_auditor(const AuditOptions& options, const trace::TraceStart& first,
+                                             Problems& problems);
+/// The auditor of streams.
+std::unique_ptr<Auditor> make_stream_auditor(const AuditOptions& options, const trace::TraceStart& first,
+                                             Problems& problems);
 
-}  // namespace rota::trace
+}  // namespace rota::cli

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rota::trace {
+namespace rota::cli {
 namespace {
 constexpr std::size_t kNamedIds = 5;
 }  // namespace
@@ -52,13 +52,4 @@ Missing Coverage::missing(std::int64_t epoch, const Ticks& ticks) const {
   return missing;
 }
 
-std::optional<std::uint64_t> Contents::differing(std::int64_t id, std::uint64_t digest) {
-  const auto i = static_cast<std::size_t>(id);
-  if (!known_[i]) {
-    known_[i] = true;
-    digests_[i] = digest;
-  }
-  return digests_[i] == digest ? std::nullopt : std::optional(digests_[i]);
-}
-
-}  // namespace rota::trace
+}  // namespace rota::cli

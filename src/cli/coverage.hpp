@@ -1,14 +1,12 @@
 #pragma once
 
-// Which samples an epoch has seen, and what was in them. Next: sample_auditor.hpp.
+// Which samples an epoch has seen. Next: sample_auditor.cpp.
 
 #include <cstdint>
-#include <iterator>
 #include <map>
-#include <optional>
 #include <vector>
 
-namespace rota::trace {
+namespace rota::cli {
 
 /// Samples that epochs [first_epoch, last_epoch] each lack.
 struct Missing {
@@ -44,19 +42,4 @@ class Coverage {
   std::map<std::int64_t, Ticks> epochs_;
 };
 
-/// Remembers one digest per sample: 8 bytes and a bit each. *One thread.*
-class Contents {
- public:
-  explicit Contents(std::int64_t samples)
-      : digests_(static_cast<std::size_t>(samples)), known_(static_cast<std::size_t>(samples)) {}
-
-  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(digests_); }
-  /// Compares `digest` with what was seen of sample `id` before; returns that where it differs.
-  std::optional<std::uint64_t> differing(std::int64_t id, std::uint64_t digest);
-
- private:
-  std::vector<std::uint64_t> digests_;
-  std::vector<bool> known_;
-};
-
-}  // namespace rota::trace
+}  // namespace rota::cli

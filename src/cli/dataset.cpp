@@ -2,16 +2,33 @@
 
 #include <fmt/format.h>
 
+#include "catalog/saved.hpp"
 #include "cli/shown_text.hpp"
-#include "cli/text_table.hpp"
+#include "rota/open.hpp"
 
 namespace rota::cli {
 
+CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
+  command.add_option("PATH", dataset.path, "a file, a directory, a glob in quotes, or a saved catalog")
+      ->required();
+  command.add_flag("--manifest", dataset.is_manifest,
+                   "PATH is a manifest: on each line a file's path, or a JSON object with one");
+  return *command.add_option("--format", dataset.format, "of the files; auto looks")
+              ->check(CLI::IsMember(formats()));
+}
+
+bool is_saved(const DatasetOptions& dataset) {
+  return !dataset.is_manifest && internal::is_saved_catalog(dataset.path.native());
+}
+
+Catalog make_catalog(const DatasetOptions& dataset, const CatalogOptions& options) {
+  return dataset.is_manifest ? Catalog::from_manifest(dataset.path, options) : Catalog(dataset.path, options);
+}
+
 std::string changes_text(const CatalogChanges& changes) {
   if (!changes.any()) return "nothing";
-  return fmt::format("{} changed, {} vanished, {} appeared, among them {}", trace::grouped(changes.changed),
-                     trace::grouped(changes.vanished), trace::grouped(changes.appeared),
-                     shown(changes.first));
+  return fmt::format("{} changed, {} vanished, {} appeared, among them {}", grouped(changes.changed),
+                     grouped(changes.vanished), grouped(changes.appeared), shown(changes.first));
 }
 
 }  // namespace rota::cli

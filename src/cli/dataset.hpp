@@ -2,6 +2,7 @@
 
 // The dataset that a verb of the tool looks at.
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 
@@ -16,10 +17,14 @@ struct DatasetOptions {
   bool is_manifest = false;
 };
 
+/// Adds the options of a dataset to a verb; returns that of the format. `dataset` must live as long.
+CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset);
+
+/// Whether the dataset is named by a saved catalog. Throws Error{io}.
+bool is_saved(const DatasetOptions& dataset);
+
 /// Makes the catalog. Throws what that throws.
-inline Catalog make_catalog(const DatasetOptions& dataset, const CatalogOptions& options) {
-  return dataset.is_manifest ? Catalog::from_manifest(dataset.path, options) : Catalog(dataset.path, options);
-}
+Catalog make_catalog(const DatasetOptions& dataset, const CatalogOptions& options);
 
 /// "1 changed, 0 vanished, 2 appeared, among them a.tar", or "nothing".
 std::string changes_text(const CatalogChanges& changes);

@@ -1,18 +1,23 @@
-#include "cli/head.hpp"
+// `rota head`: what the first samples of a dataset are.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "cli/dataset.hpp"
+#include "cli/number_option.hpp"
 #include "cli/preview.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
-#include "cli/text_table.hpp"
+#include "cli/verbs.hpp"
 #include "rota/open.hpp"
 
 namespace rota::cli {
@@ -28,68 +33,57 @@ std::string shape_text(const Field& field, const std::string& rows) {
 }
 
 std::string field_table(const Source& source) {
-  trace::TextTable table({"field", "type", "shape", "rows"}, 4);
+  std::vector<std::vector<std::string>> table{{"field", "type", "shape", "rows"}};
   for (const Field& field : source.fields()) {
-    table.add({shown(field.name), std::string(to_string(field.dtype)), shape_text(field, "*"),
-               field.ragged ? "ragged" : "fixed"});
+    table.push_back({shown(field.name), std::string(to_string(field.dtype)), shape_text(field, "*"),
+                     field.ragged ? "ragged" : "fixed"});
   }
-  return table.text();
+  return table_text(table, 4);
 }
 
-// One sample's memory, and how it lies there.
-class SampleMemory {
- public:
-  SampleMemory(const Source& source, SampleId id) : source_(source), id_(id) {
-    for (std::size_t f = 0; f < source.fields().size(); ++f) {
-      const Field& field = source.fields()[f];
-      std::int64_t rows = 1;
-      if (field.ragged) source.rows({&id, 1}, f, {&rows, 1});
-      offsets_.push_back({0, rows});
-      total_ += bytes_of(f);
-    }
-  }
+// One sample, its fields one by one.
+struct Sample {
+  std::vector<std::array<std::int64_t, 2>> offsets;  // rows are [0, offsets[f][1])
+  std::vector<std::vector<std::byte>> data;
+  bool is_read = false;
 
-  [[nodiscard]] std::int64_t rows(std::size_t f) const { return offsets_[f][1]; }
-  [[nodiscard]] std::size_t bytes_of(std::size_t f) const {
-    return static_cast<std::size_t>(rows(f)) * source_.fields()[f].row_bytes();
-  }
-  [[nodiscard]] std::size_t total() const { return total_; }
-  [[nodiscard]] const std::vector<std::byte>& operator[](std::size_t f) const { return data_[f]; }
-
-  void read() {
-    std::vector<BatchView::FieldMemory> fields;
-    for (std::size_t f = 0; f < offsets_.size(); ++f) {
-      const Field& field = source_.fields()[f];
-      data_.emplace_back(bytes_of(f));
-      fields.push_back({.data = data_[f].data(),
-                        .row_bytes = field.row_bytes(),
-                        .offsets = field.ragged ? offsets_[f].data() : nullptr});
-    }
-    source_.read({&id_, 1}, BatchView(fields, 0, 1));
-  }
-
- private:
-  const Source& source_;
-  SampleId id_;
-  std::vector<std::array<std::int64_t, 2>> offsets_;
-  std::vector<std::vector<std::byte>> data_;
-  std::size_t total_ = 0;
+  [[nodiscard]] std::int64_t rows(std::size_t f) const { return offsets[f][1]; }
 };
 
+Sample read_sample(const Source& source, SampleId id) {
+  const auto& fields = source.fields();
+  Sample sample;
+  sample.offsets.resize(fields.size(), {0, 1});
+  std::vector<std::size_t> bytes;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    if (fields[f].ragged) source.rows({&id, 1}, f, {&sample.offsets[f][1], 1});
+    bytes.push_back(static_cast<std::size_t>(sample.rows(f)) * fields[f].row_bytes());
+  }
+  sample.is_read = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) <= kMostBytes;
+  if (!sample.is_read) return sample;
+  std::vector<BatchView::FieldMemory> memory;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    memory.push_back({.data = sample.data.emplace_back(bytes[f]).data(),
+                      .row_bytes = fields[f].row_bytes(),
+                      .offsets = fields[f].ragged ? sample.offsets[f].data() : nullptr});
+  }
+  source.read({&id, 1}, BatchView(memory, 0, 1));
+  return sample;
+}
+
 std::string sample_text(const Source& source, SampleId id) {
-  SampleMemory memory(source, id);
-  const bool is_read = memory.total() <= kMostBytes;
-  if (is_read) memory.read();
+  const Sample sample = read_sample(source, id);
   const std::string where = source.where(id);
   std::string text = fmt::format("\nsample {}{}\n", id.value, where.empty() ? "" : ": " + shown(where));
   std::size_t width = 0;
   for (const Field& field : source.fields()) width = std::max(width, shown(field.name).size());
   for (std::size_t f = 0; f < source.fields().size(); ++f) {
     const Field& field = source.fields()[f];
+    const std::int64_t rows = sample.rows(f);
     text += fmt::format("  {:<{}}  {}, {}: {}\n", shown(field.name), width,
-                        shape_text(field, fmt::format("{}", memory.rows(f))),
-                        counted(static_cast<std::int64_t>(memory.bytes_of(f)), "byte"),
-                        is_read ? preview(field, memory[f]) : "too large to be shown");
+                        shape_text(field, fmt::format("{}", rows)),
+                        counted(rows * static_cast<std::int64_t>(field.row_bytes()), "byte"),
+                        sample.is_read ? preview(field, sample.data[f]) : "too large to be shown");
   }
   return text;
 }
@@ -101,15 +95,30 @@ std::shared_ptr<const Source> open_dataset(const DatasetOptions& dataset) {
   return open(make_catalog(dataset, how), dataset.format);
 }
 
+void head(const DatasetOptions& dataset, std::int64_t samples) {
+  const auto source = open_dataset(dataset);
+  fmt::print("{}: {}, fingerprint {}\n\n{}", shown(dataset.path.native()), counted(source->size(), "sample"),
+             to_string(source->fingerprint()), field_table(*source));
+  for (std::int64_t i = 0; i < std::min(samples, source->size()); ++i) {
+    fmt::print("{}", sample_text(*source, SampleId{i}));
+  }
+}
+
 }  // namespace
 
-void head(const DatasetOptions& dataset, std::int64_t samples, std::FILE* out) {
-  const auto source = open_dataset(dataset);
-  fmt::print(out, "{}: {}, fingerprint {}\n\n{}", shown(dataset.path.native()),
-             counted(source->size(), "sample"), to_string(source->fingerprint()), field_table(*source));
-  for (std::int64_t i = 0; i < std::min(samples, source->size()); ++i) {
-    fmt::print(out, "{}", sample_text(*source, SampleId{i}));
-  }
+Verb add_head(CLI::App& app) {
+  struct Head {
+    DatasetOptions dataset;
+    std::int64_t samples = 3;
+  };
+  const auto options = std::make_shared<Head>();
+  CLI::App& command = *app.add_subcommand("head", "Shows the fields and the first samples of a dataset.");
+  add_dataset(command, options->dataset);
+  add_number(command, "-n", options->samples, 0, "samples to show");
+  return {.command = &command, .run = [options] {
+            head(options->dataset, options->samples);
+            return 0;
+          }};
 }
 
 }  // namespace rota::cli

@@ -1,24 +1,38 @@
-#include "cli/index.hpp"
+// `rota index`: makes saved catalogs, and brings them up to date.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "catalog/saved.hpp"
+#include "cli/dataset.hpp"
+#include "cli/number_option.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
-#include "cli/text_table.hpp"
+#include "cli/verbs.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
 #include "storage/descriptor.hpp"
 
 namespace rota::cli {
 namespace {
+
+constexpr std::int64_t kMostThreads = 1024;
+
+struct IndexOptions {
+  DatasetOptions dataset;
+  std::filesystem::path file;  // where the catalog goes
+  int threads = 8;
+  bool force = false;  // take the place of any file
+};
 
 using Path = std::filesystem::path;
 
@@ -34,8 +48,7 @@ Path plain(const Path& path) {
 // What a catalog of the dataset says that it was made of.
 internal::Origin origin_of(const DatasetOptions& dataset) {
   if (dataset.is_manifest) return {.kind = internal::Origin::Kind::manifest, .path = plain(dataset.path)};
-  if (internal::is_saved_catalog(dataset.path.native()))
-    return internal::read_catalog(dataset.path.native()).origin;
+  if (is_saved(dataset)) return internal::read_catalog(dataset.path.native()).origin;
   return {.kind = internal::Origin::Kind::path, .path = plain(dataset.path)};
 }
 
@@ -87,8 +100,7 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
     }
     bar.show(progress);
   };
-  const bool was_saved = is_update || (!options.dataset.is_manifest &&
-                                       internal::is_saved_catalog(options.dataset.path.native()));
+  const bool was_saved = is_update || is_saved(options.dataset);
   const Catalog catalog = is_update ? Catalog(options.file, how) : make_catalog(options.dataset, how);
   if (was_saved) made.changes = catalog.changes();
   made.files = catalog.size();
@@ -98,10 +110,7 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
   return made;
 }
 
-}  // namespace
-
-void index(const IndexOptions& options, std::FILE* out) {
-  using trace::grouped;
+void index(const IndexOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const internal::Origin origin = origin_of(options.dataset);
   refuse_inside(options.file, origin);
@@ -117,7 +126,25 @@ void index(const IndexOptions& options, std::FILE* out) {
   if (made.changes) text += fmt::format("  since then   {}\n", changes_text(*made.changes));
   text += fmt::format("  looked into  {} of {}\n", grouped(made.looked_into), counted(made.files, "file"));
   text += fmt::format("  took         {:.2f} s, {} on disk\n", took.count(), counted(bytes, "byte"));
-  fmt::print(out, "{}", text);
+  fmt::print("{}", text);
+}
+
+}  // namespace
+
+Verb add_index(CLI::App& app) {
+  const auto options = std::make_shared<IndexOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "index",
+      "Looks into the files of a dataset, and saves what it finds as a catalog, which can then be opened in "
+      "the place of PATH. A catalog that is there is brought up to date.");
+  add_dataset(command, options->dataset);
+  command.add_option("-o,--output", options->file, "the catalog")->required();
+  add_number(command, "--threads", options->threads, 1, "that list and look into files", kMostThreads);
+  command.add_flag("--force", options->force, "take the place of a file that is no catalog of this dataset");
+  return {.command = &command, .run = [options] {
+            index(*options);
+            return 0;
+          }};
 }
 
 }  // namespace rota::cli

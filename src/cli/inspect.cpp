@@ -1,14 +1,19 @@
-#include "cli/inspect.hpp"
+// `rota inspect`: what a checkpoint file holds.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
-#include "cli/text_table.hpp"
+#include "cli/shown_text.hpp"
+#include "cli/verbs.hpp"
 #include "resume/json.hpp"
 #include "resume/loader_state.hpp"
 #include "rota/checkpoint.hpp"
@@ -18,38 +23,35 @@
 namespace rota::cli {
 namespace {
 
-using trace::grouped;
-using trace::TextTable;
-
 std::string info_text(const CheckpointInfo& info) {
   std::string text = fmt::format("{}: a good checkpoint, format {}, {} bytes\n", info.path.string(),
                                  info.format_version, grouped(info.bytes));
   text += fmt::format("  serial    {}{}\n", info.serial,
                       info.parent < 0 ? "" : fmt::format(" (after {})", info.parent));
   text += fmt::format("  step      {}\n", grouped(info.step));
-  text += fmt::format("  saved by  {} rank{}\n", info.world_size, info.world_size == 1 ? "" : "s");
+  text += fmt::format("  saved by  {}\n", counted(info.world_size, "rank"));
   text += fmt::format("  run       {}\n", info.run_id);
   return text;
 }
 
 std::string tensor_table(const Checkpoint& checkpoint) {
   if (checkpoint.tensors().empty()) return "";
-  TextTable table({"tensor", "type", "shape"}, 3);
+  std::vector<std::vector<std::string>> table{{"tensor", "type", "shape"}};
   for (const TensorInfo& tensor : checkpoint.tensors()) {
-    table.add({tensor.name, std::string(to_string(tensor.dtype)),
-               fmt::format("[{}]", fmt::join(tensor.shape, ", "))});
+    table.push_back({tensor.name, std::string(to_string(tensor.dtype)),
+                     fmt::format("[{}]", fmt::join(tensor.shape, ", "))});
   }
-  return "\n" + table.text();
+  return "\n" + table_text(table, 3);
 }
 
 std::string blob_table(const Checkpoint& checkpoint) {
   if (checkpoint.blobs().empty()) return "";
-  TextTable table({"blob", "owner", "bytes"}, 2);
+  std::vector<std::vector<std::string>> table{{"blob", "owner", "bytes"}};
   for (const BlobInfo& blob : checkpoint.blobs()) {
-    table.add(
+    table.push_back(
         {blob.name, blob.rank < 0 ? "the job" : fmt::format("rank {}", blob.rank), grouped(blob.bytes)});
   }
-  return "\n" + table.text();
+  return "\n" + table_text(table, 2);
 }
 
 std::string range(std::int64_t low, std::int64_t high) {
@@ -106,8 +108,6 @@ std::string loader_texts(const Checkpoint& checkpoint) {
   return text;
 }
 
-}  // namespace
-
 std::string inspect(const std::filesystem::path& file) {
   std::error_code unknown;  // what it is; to open it says more
   if (std::filesystem::is_directory(file, unknown)) {
@@ -118,6 +118,18 @@ std::string inspect(const std::filesystem::path& file) {
   const Checkpoint checkpoint = open_checkpoint(file);
   return info_text(checkpoint.info()) + tensor_table(checkpoint) + blob_table(checkpoint) +
          loader_texts(checkpoint);
+}
+
+}  // namespace
+
+Verb add_inspect(CLI::App& app) {
+  const auto file = std::make_shared<std::filesystem::path>();
+  CLI::App& command = *app.add_subcommand("inspect", "Verifies a checkpoint and lists what it holds.");
+  command.add_option("FILE", *file, "a checkpoint, checkpoint-<serial>.h5")->required();
+  return {.command = &command, .run = [file] {
+            fmt::print("{}", inspect(*file));
+            return 0;
+          }};
 }
 
 }  // namespace rota::cli

@@ -1,21 +1,30 @@
-#include "cli/ls.hpp"
+// `rota ls`: which files make a dataset.
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
 #include <string>
 
 #include "catalog/files.hpp"
-#include "catalog/saved.hpp"
+#include "cli/dataset.hpp"
+#include "cli/number_option.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
-#include "cli/text_table.hpp"
+#include "cli/verbs.hpp"
 #include "rota/open.hpp"
 
 namespace rota::cli {
 namespace {
 
-using trace::grouped;
+struct LsOptions {
+  DatasetOptions dataset;
+  bool opens = false;       // the dataset, too, to say what it is as a dataset of its format
+  bool names = false;       // do not ask files for their sizes
+  std::int64_t limit = 10;  // files to list; 0: all
+};
 
 bool has_sizes(const Catalog& catalog) { return catalog.change_detection() == ChangeDetection::by_size; }
 
@@ -27,12 +36,12 @@ std::string total_text(const Catalog& catalog) {
   return fmt::format(", {} ({} bytes)", human_bytes(bytes), grouped(bytes));
 }
 
-std::string catalog_text(const LsOptions& options, const Catalog& catalog, bool is_saved) {
-  std::string text = fmt::format("{}: {}{}\n", shown(options.dataset.path.native()),
-                                 counted(catalog.size(), "file"), total_text(catalog));
-  text += fmt::format("  known by     {}\n", has_sizes(catalog) ? "names and sizes" : "names");
+std::string catalog_text(const DatasetOptions& dataset, const Catalog& catalog) {
+  std::string text = fmt::format("{}: {}{}\n", shown(dataset.path.native()), counted(catalog.size(), "file"),
+                                 total_text(catalog));
+  text += fmt::format("  changes      detected by {}\n", has_sizes(catalog) ? "name and size" : "name");
   text += fmt::format("  fingerprint  {}\n", to_string(catalog.fingerprint()));
-  if (!is_saved) return text;
+  if (!is_saved(dataset)) return text;
   text += fmt::format("  catalog of   {}\n", shown(catalog.origin()));
   text += fmt::format("  since then   {}\n", changes_text(catalog.changes()));
   return text;
@@ -46,7 +55,7 @@ std::string source_text(const Catalog& catalog, const std::string& wanted) {
 }
 
 // One line a file, with its size before its name, which may be of any length.
-void print_files(const Catalog& catalog, std::int64_t limit, std::FILE* out) {
+void print_files(const Catalog& catalog, std::int64_t limit) {
   const internal::FileList& files = internal::files_of(catalog);
   const auto names = files.read_names();
   const std::int64_t count = limit == 0 ? catalog.size() : std::min(limit, catalog.size());
@@ -54,30 +63,43 @@ void print_files(const Catalog& catalog, std::int64_t limit, std::FILE* out) {
   for (std::int64_t i = 0; has_sizes(catalog) && i < count; ++i) most = std::max(most, catalog.bytes(i));
   const std::size_t width = std::max(grouped(most).size(), std::string_view("bytes").size());
   const std::string head = has_sizes(catalog) ? fmt::format("  {:>{}}", "bytes", width) : "";
-  fmt::print(out, "\n{}  file\n", head);
+  fmt::print("\n{}  file\n", head);
   for (std::int64_t i = 0; i < count; ++i) {
-    if (has_sizes(catalog)) fmt::print(out, "  {:>{}}", grouped(catalog.bytes(i)), width);
-    fmt::print(out, "  {}\n", shown(files.path((*names)[static_cast<std::size_t>(i)])));
+    if (has_sizes(catalog)) fmt::print("  {:>{}}", grouped(catalog.bytes(i)), width);
+    fmt::print("  {}\n", shown(files.path((*names)[static_cast<std::size_t>(i)])));
   }
-  if (count < catalog.size()) fmt::print(out, "  and {} more\n", grouped(catalog.size() - count));
+  if (count < catalog.size()) fmt::print("  and {} more\n", grouped(catalog.size() - count));
 }
 
-}  // namespace
-
-void ls(const LsOptions& options, std::FILE* out) {
+void ls(const LsOptions& options) {
   ProgressBar bar;
   CatalogOptions how;
   how.change_detection = options.names ? ChangeDetection::by_name : ChangeDetection::by_size;
   how.progress = bar.function();
-  const bool is_saved =
-      !options.dataset.is_manifest && internal::is_saved_catalog(options.dataset.path.native());
   const Catalog catalog = make_catalog(options.dataset, how);
-  fmt::print(out, "{}", catalog_text(options, catalog, is_saved));
+  fmt::print("{}", catalog_text(options.dataset, catalog));
   if (options.opens) {
-    std::fflush(out);  // it may take its time
-    fmt::print(out, "{}", source_text(catalog, options.dataset.format));
+    std::fflush(stdout);  // it may take its time
+    fmt::print("{}", source_text(catalog, options.dataset.format));
   }
-  print_files(catalog, options.limit, out);
+  print_files(catalog, options.limit);
+}
+
+}  // namespace
+
+Verb add_ls(CLI::App& app) {
+  const auto options = std::make_shared<LsOptions>();
+  CLI::App& command = *app.add_subcommand(
+      "ls", "Lists the files that make a dataset, and what a saved catalog of it has not seen.");
+  CLI::Option& format = add_dataset(command, options->dataset);
+  format.description("open the dataset, too, as of this format, and count its samples; auto looks");
+  command.add_flag("--names", options->names, "do not ask files for their sizes, which is faster");
+  add_number(command, "--limit", options->limit, 0, "files to list; 0: all");
+  return {.command = &command, .run = [options, &format] {
+            options->opens = format.count() > 0;
+            ls(*options);
+            return 0;
+          }};
 }
 
 }  // namespace rota::cli

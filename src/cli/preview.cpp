@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "cli/shown_text.hpp"
@@ -27,52 +24,36 @@ T value_at(const std::byte* at) {
   return value;
 }
 
-// IEEE 754 binary16.
-float half_at(const std::byte* at) {
-  const auto bits = value_at<std::uint16_t>(at);
-  const int exponent = bits >> 10 & 0x1f;
-  const auto fraction = static_cast<float>(bits & 0x3ff);
-  const float size = exponent == 0      ? std::ldexp(fraction, -24)
-                     : exponent == 0x1f ? (fraction == 0 ? std::numeric_limits<float>::infinity()
-                                                         : std::numeric_limits<float>::quiet_NaN())
-                                        : std::ldexp(1024 + fraction, exponent - 25);
-  return std::copysign(size, bits >> 15 != 0 ? -1.0F : 1.0F);
-}
-
-float bfloat_at(const std::byte* at) {
-  return std::bit_cast<float>(std::uint32_t{value_at<std::uint16_t>(at)} << 16);
-}
-
 std::string number_at(DType dtype, const std::byte* at) {
   switch (dtype) {
     case DType::boolean:
       return value_at<std::uint8_t>(at) != 0 ? "true" : "false";
     case DType::int8:
-      return fmt::format("{}", static_cast<int>(value_at<std::int8_t>(at)));
+      return fmt::to_string(value_at<std::int8_t>(at));
     case DType::uint8:
-      return fmt::format("{}", static_cast<int>(value_at<std::uint8_t>(at)));
+      return fmt::to_string(value_at<std::uint8_t>(at));
     case DType::int16:
-      return fmt::format("{}", value_at<std::int16_t>(at));
+      return fmt::to_string(value_at<std::int16_t>(at));
     case DType::uint16:
-      return fmt::format("{}", value_at<std::uint16_t>(at));
+      return fmt::to_string(value_at<std::uint16_t>(at));
     case DType::int32:
-      return fmt::format("{}", value_at<std::int32_t>(at));
+      return fmt::to_string(value_at<std::int32_t>(at));
     case DType::uint32:
-      return fmt::format("{}", value_at<std::uint32_t>(at));
+      return fmt::to_string(value_at<std::uint32_t>(at));
     case DType::int64:
-      return fmt::format("{}", value_at<std::int64_t>(at));
+      return fmt::to_string(value_at<std::int64_t>(at));
     case DType::uint64:
-      return fmt::format("{}", value_at<std::uint64_t>(at));
-    case DType::float16:
-      return fmt::format("{:.6g}", half_at(at));
-    case DType::bfloat16:
-      return fmt::format("{:.6g}", bfloat_at(at));
-    case DType::float32:
-      return fmt::format("{:.6g}", value_at<float>(at));
+      return fmt::to_string(value_at<std::uint64_t>(at));
     case DType::float64:
       return fmt::format("{:.6g}", value_at<double>(at));
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::float32:
+      break;
   }
-  return "?";
+  float number = 0;
+  to_floats(dtype, {at, size_of(dtype)}, {&number, 1});
+  return fmt::format("{:.6g}", number);
 }
 
 std::string numbers(DType dtype, std::span<const std::byte> bytes) {

@@ -3,55 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
-namespace rota::trace {
-
-std::string_view to_string(ProblemKind kind) noexcept {
-  switch (kind) {
-    case ProblemKind::format:
-      return "format";
-    case ProblemKind::files:
-      return "files";
-    case ProblemKind::start:
-      return "start";
-    case ProblemKind::lockstep:
-      return "lockstep";
-    case ProblemKind::slices:
-      return "slices";
-    case ProblemKind::owner:
-      return "owner";
-    case ProblemKind::size:
-      return "size";
-    case ProblemKind::gap:
-      return "gap";
-    case ProblemKind::repeated:
-      return "repeated";
-    case ProblemKind::missing:
-      return "missing";
-    case ProblemKind::range:
-      return "range";
-    case ProblemKind::padding:
-      return "padding";
-    case ProblemKind::content:
-      return "content";
-    case ProblemKind::order:
-      return "order";
-    case ProblemKind::unfinished:
-      return "unfinished";
-    case ProblemKind::difference:
-      return "difference";
-  }
-  return "?";
-}
+namespace rota::cli {
 
 std::string to_string(const Problem& problem) {
+  constexpr std::array<std::string_view, 16> kKinds{
+      "format",   "files",   "start", "lockstep", "slices",  "owner", "size",       "gap",
+      "repeated", "missing", "range", "padding",  "content", "order", "unfinished", "difference"};
+  static_assert(static_cast<std::size_t>(ProblemKind::difference) + 1 == kKinds.size());
   std::string where;
   if (problem.phase >= 0) where += fmt::format(", phase {}", problem.phase);
   if (problem.rank >= 0) where += fmt::format(", rank {}", problem.rank);
   if (!problem.where.empty()) where += ", " + problem.where;
   if (!where.empty()) where = where.substr(2) + ": ";
   const auto more = problem.count > 1 ? fmt::format(" (and {} more like it)", problem.count - 1) : "";
-  return fmt::format("{}: {}{}{}", to_string(problem.kind), where, problem.text, more);
+  return fmt::format("{}: {}{}{}", kKinds[static_cast<std::size_t>(problem.kind)], where, problem.text, more);
 }
 
 void Problems::add(Problem problem) {
@@ -65,4 +33,4 @@ void Problems::add(Problem problem) {
   }
 }
 
-}  // namespace rota::trace
+}  // namespace rota::cli

@@ -4,11 +4,10 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-namespace rota::trace {
+namespace rota::cli {
 
 /// Which promise is broken.
 enum class ProblemKind {
@@ -30,8 +29,6 @@ enum class ProblemKind {
   difference,  ///< another sequence of global batches than that of the trace compared with
 };
 
-std::string_view to_string(ProblemKind kind) noexcept;
-
 /// One thing that is wrong, and where. Others of the same kind, phase and rank are counted with the first.
 struct Problem {
   ProblemKind kind = ProblemKind::format;
@@ -49,10 +46,11 @@ std::string to_string(const Problem& problem);
 class Problems {
  public:
   void add(Problem problem);
+  [[nodiscard]] const std::vector<Problem>& all() const noexcept { return problems_; }
   [[nodiscard]] std::vector<Problem> take() { return std::move(problems_); }
 
  private:
   std::vector<Problem> problems_;
 };
 
-}  // namespace rota::trace
+}  // namespace rota::cli

@@ -8,12 +8,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cli/text_table.hpp"
+#include "cli/shown_text.hpp"
 
 namespace rota::cli {
 namespace {
-
-using trace::grouped;
 
 constexpr double kShownAfter = 0.3;    // seconds; what is faster needs no bar
 constexpr double kLogEvery = 2;        // seconds
@@ -31,12 +29,6 @@ std::string rate_text(const Progress& progress) {
   const double rate = rate_of(progress);
   return rate < 10 ? fmt::format("{:.1f} files/s", rate)
                    : fmt::format("{} files/s", grouped(static_cast<std::int64_t>(rate)));
-}
-
-bool knows_end(const Progress& progress) { return progress.total > 0 && progress.done > 0; }
-
-double seconds_left(const Progress& progress) {
-  return static_cast<double>(std::max<std::int64_t>(progress.total - progress.done, 0)) / rate_of(progress);
 }
 
 std::string bar_of(const Progress& progress, std::size_t columns) {
@@ -61,33 +53,29 @@ std::string clock_text(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-std::string bar_line(const Progress& progress, std::size_t width) {
-  std::string count = grouped(progress.done);
-  if (progress.total > 0) count += "/" + grouped(progress.total);
-  std::string end = fmt::format("{}  {}", count, rate_text(progress));
-  if (progress.total > 0) {
-    end += knows_end(progress) ? "  ETA " + clock_text(seconds_left(progress)) : "  ETA -:--";
-  }
-  if (progress.failed > 0) end += fmt::format("  {} failed", grouped(progress.failed));
-  std::string line = fmt::format("{}  ", progress.task);
-  const std::size_t rest = line.size() + end.size() + 4;  // brackets, a space, and the last column
-  if (progress.total > 0 && width >= rest + kLeastBar) {
-    line += bar_of(progress, std::min(width - rest, kMostBar));
-  }
-  return (line + end).substr(0, std::max<std::size_t>(width, 1) - 1);
-}
-
-std::string log_line(const Progress& progress) {
+std::string progress_line(const Progress& progress) {
   std::string line = fmt::format("{}: {}", progress.task, grouped(progress.done));
   if (progress.is_over) {
     line += fmt::format(" in {:.1f} s, {}", progress.seconds, rate_text(progress));
   } else {
     if (progress.total > 0) line += " of " + grouped(progress.total);
     line += ", " + rate_text(progress);
-    if (knows_end(progress)) line += fmt::format(", {} left", clock_text(seconds_left(progress)));
+    if (progress.total > 0 && progress.done > 0) {
+      const std::int64_t left = std::max<std::int64_t>(progress.total - progress.done, 0);
+      line += fmt::format(", {} left", clock_text(static_cast<double>(left) / rate_of(progress)));
+    }
   }
   if (progress.failed > 0) line += fmt::format(", {} failed", grouped(progress.failed));
   return line;
+}
+
+std::string bar_line(const Progress& progress, std::size_t width) {
+  std::string line = progress_line(progress);
+  const std::size_t rest = line.size() + 4;  // brackets, a space, and the last column
+  if (progress.total > 0 && width >= rest + kLeastBar) {
+    line.insert(0, bar_of(progress, std::min(width - rest, kMostBar)));
+  }
+  return line.substr(0, std::max<std::size_t>(width, 1) - 1);
 }
 
 ProgressBar::ProgressBar(std::FILE* out) : out_(out), is_terminal_(::isatty(::fileno(out)) != 0) {}
@@ -119,7 +107,7 @@ void ProgressBar::log(const Progress& progress) {
   if (progress.seconds < logged_) logged_ = 0;  // another task
   const bool is_due =
       progress.is_over ? progress.seconds > kLoggedWhenOver : progress.seconds - logged_ >= kLogEvery;
-  if (is_due) std::fputs((log_line(progress) + "\n").c_str(), out_);
+  if (is_due) std::fputs((progress_line(progress) + "\n").c_str(), out_);
   if (is_due) std::fflush(out_);
   logged_ = progress.is_over ? 0 : is_due ? progress.seconds : logged_;
 }

@@ -10,12 +10,11 @@
 
 namespace rota::cli {
 
-/// One line of fewer than `width` columns: task, a bar where there is room and the total is known, done of
-/// total, files/s, time left, failures.
-std::string bar_line(const Progress& progress, std::size_t width);
+/// Task, done of total, files/s, time left, failures; in the past tense where the task is over.
+std::string progress_line(const Progress& progress);
 
-/// The same for a log, without a bar; in the past tense where the task is over.
-std::string log_line(const Progress& progress);
+/// The same in fewer than `width` columns, behind a bar where there is room and the total is known.
+std::string bar_line(const Progress& progress, std::size_t width);
 
 /// Seconds as "0:07", "1:02:03".
 std::string clock_text(double seconds);

@@ -1,11 +1,12 @@
 #pragma once
 
-// What others wrote, made fit to be shown: names, text of samples, amounts of bytes.
+// What people are shown: names and text that others wrote, numbers, tables.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rota::cli {
 
@@ -16,10 +17,17 @@ std::size_t character_bytes(std::string_view text) noexcept;
 /// control character, of what turns the direction of writing, and of what is no UTF-8.
 std::string shown(std::string_view text);
 
+/// 1234567 as "1,234,567".
+std::string grouped(std::int64_t value);
+
+/// "1 file", "1,234 files"; `things` where they are not `thing` and an s.
+std::string counted(std::int64_t n, std::string_view thing, std::string_view things = {});
+
 /// 1536 as "1.5 KiB".
 std::string human_bytes(std::int64_t bytes);
 
-/// "1 file", "1,234 files".
-std::string counted(std::int64_t n, std::string_view thing);
+/// `rows` of as many cells each, the first of them heads, in columns: `left_columns` aligned to the left, the
+/// others to the right. Each line is indented by two spaces and ended.
+std::string table_text(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns = 0);
 
 }  // namespace rota::cli

@@ -1,20 +1,8 @@
 #include "cli/steps.hpp"
 
-#include <algorithm>
+namespace rota::cli {
 
-namespace rota::trace {
-namespace {
-
-std::size_t count(const Step& step, Slice::State state) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(step.slices, [&](const Slice& slice) { return slice.state == state; }));
-}
-
-}  // namespace
-
-bool Step::is_stray() const noexcept { return 2 * count(*this, Slice::State::present) < slices.size(); }
-
-bool Step::is_complete() const noexcept { return count(*this, Slice::State::present) == slices.size(); }
+using trace::TraceFile;
 
 PhaseSteps::PhaseSteps(const std::vector<std::filesystem::path>& files, Problems& problems)
     : problems_(&problems) {
@@ -23,38 +11,32 @@ PhaseSteps::PhaseSteps(const std::vector<std::filesystem::path>& files, Problems
 }
 
 bool PhaseSteps::next(Step& step) {
-  for (const std::size_t i : taken_) advance(readers_[i]);
-  taken_.clear();
-
   const Reader* lowest = nullptr;
-  for (const Reader& reader : readers_) {
+  for (Reader& reader : readers_) {
+    if (reader.is_taken) advance(reader);
     if (!reader.has_batch) continue;
     if (lowest == nullptr || reader.batch.start.step < lowest->batch.start.step) lowest = &reader;
   }
   if (lowest == nullptr) return false;
 
-  step.start = lowest->batch.start;
-  step.n = lowest->batch.n;
-  step.slices.clear();
-  for (std::size_t i = 0; i < readers_.size(); ++i) {
-    const Reader& reader = readers_[i];
-    Slice slice{.rank = reader.file.start()->world.rank};
-    if (reader.has_batch && reader.batch.start.step == step.start.step) {
-      slice.state = Slice::State::present;
-      slice.batch = &reader.batch;
-      taken_.push_back(i);
-    } else if (reader.had_damage) {
-      slice.state = Slice::State::damaged;
+  step = {.start = lowest->batch.start, .n = lowest->batch.n, .slices = {}, .absent = {}};
+  for (Reader& reader : readers_) {
+    const int rank = reader.file.start()->world.rank;
+    reader.is_taken = reader.has_batch && reader.batch.start.step == step.start.step;
+    if (reader.is_taken) {
+      step.slices.push_back({.rank = rank, .batch = &reader.batch});
     } else {
-      slice.state = reader.has_batch ? Slice::State::absent : Slice::State::ended;
+      step.absent.push_back({.rank = rank,
+                             .reason = reader.had_damage  ? Absence::Reason::damaged
+                                       : reader.has_batch ? Absence::Reason::passed
+                                                          : Absence::Reason::ended});
     }
-    step.slices.push_back(slice);
   }
   return true;
 }
 
-std::vector<std::optional<TraceEnd>> PhaseSteps::ends() const {
-  std::vector<std::optional<TraceEnd>> ends;
+std::vector<std::optional<trace::TraceEnd>> PhaseSteps::ends() const {
+  std::vector<std::optional<trace::TraceEnd>> ends;
   for (const Reader& reader : readers_) ends.push_back(reader.file.end());
   return ends;
 }
@@ -66,7 +48,7 @@ void PhaseSteps::advance(Reader& reader) {
     reader.has_batch = next == TraceFile::Next::batch;
     if (next != TraceFile::Next::damaged) return;
     reader.had_damage = true;
-    const TraceStart& start = *reader.file.start();
+    const trace::TraceStart& start = *reader.file.start();
     problems_->add({.kind = ProblemKind::format,
                     .phase = start.phase,
                     .rank = start.world.rank,
@@ -74,4 +56,4 @@ void PhaseSteps::advance(Reader& reader) {
   }
 }
 
-}  // namespace rota::trace
+}  // namespace rota::cli

@@ -1,6 +1,6 @@
 #pragma once
 
-// The verbs of the tool, with their options.
+// The verbs of the tool, each in a source of its name (audit: run_audit.cpp).
 
 #include <CLI/CLI.hpp>
 #include <functional>

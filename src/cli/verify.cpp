@@ -6,27 +6,28 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/file_name.hpp"
 #include "checkpoint/file_system.hpp"
-#include "cli/text_table.hpp"
+#include "cli/shown_text.hpp"
+#include "cli/verbs.hpp"
 #include "rota/error.hpp"
 #include "rota/verify.hpp"
 
 namespace rota::cli {
 namespace {
 
-using trace::grouped;
-
-std::string count(std::size_t n, std::string_view thing) {
-  return fmt::format("{} {}{}", grouped(static_cast<std::int64_t>(n)), thing, n == 1 ? "" : "s");
-}
+constexpr const char* kVerifyHelp =
+    "Verifies every byte of a checkpoint, or of all in a directory, newest first, and lists all that is "
+    "damaged, temporaries of saves, and what a restore would take. Exit code 0: all is good, 1: it is not, "
+    "or nothing is there, 2: usage.";
 
 // A file that bears the name of another is not taken.
 void check_name(const std::filesystem::path& file, Verification& found) {
@@ -40,14 +41,13 @@ void check_name(const std::filesystem::path& file, Verification& found) {
 std::string good_text(const Verification& found, double seconds) {
   const CheckpointInfo& info = *found.info;
   return fmt::format("good\n    {} bytes, serial {}, step {}, saved by {}; {}, {}; {:.2f} GB/s\n",
-                     grouped(info.bytes), info.serial, grouped(info.step),
-                     count(static_cast<std::size_t>(info.world_size), "rank"),
-                     count(found.tensors.size(), "tensor"), count(found.blobs.size(), "blob"),
+                     grouped(info.bytes), info.serial, grouped(info.step), counted(info.world_size, "rank"),
+                     counted(std::ssize(found.tensors), "tensor"), counted(std::ssize(found.blobs), "blob"),
                      static_cast<double>(info.bytes) / 1e9 / std::max(seconds, 1e-9));
 }
 
 std::string damaged_text(const Verification& found) {
-  std::string text = fmt::format("DAMAGED, {}\n", count(found.damage.size(), "problem"));
+  std::string text = fmt::format("DAMAGED, {}\n", counted(std::ssize(found.damage), "problem"));
   for (const Damage& damage : found.damage) text += fmt::format("    {}\n", damage.what);
   return text;
 }
@@ -85,7 +85,7 @@ class DirectoryVerifier {
     }
     std::ranges::sort(serials, std::greater());
     std::ranges::sort(temporaries, std::greater());
-    fmt::print(out_, "{}: {}\n", directory_.string(), count(serials.size(), "checkpoint"));
+    fmt::print(out_, "{}: {}\n", directory_.string(), counted(std::ssize(serials), "checkpoint"));
     for (const std::int64_t serial : serials) verify(checkpoint::checkpoint_name(serial));
     for (const std::string& name : temporaries) tell_temporary(name);
     fmt::print(out_, "{}\n",
@@ -148,6 +148,13 @@ bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
   const auto [found, text] = verify_file(file_or_directory);
   fmt::print(out, "{}: {}", file_or_directory.string(), text);
   return found.is_good();
+}
+
+Verb add_verify(CLI::App& app) {
+  const auto path = std::make_shared<std::filesystem::path>();
+  CLI::App& command = *app.add_subcommand("verify", kVerifyHelp);
+  command.add_option("PATH", *path, "a checkpoint, or a directory of checkpoints")->required();
+  return {.command = &command, .run = [path] { return verify(*path, stdout) ? 0 : kProblems; }};
 }
 
 }  // namespace rota::cli

@@ -6,25 +6,24 @@
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
 #include "cli/fake_run.hpp"
 #include "temporary_directory.hpp"
 
-inline std::vector<rota::trace::ProblemKind> kinds(const rota::trace::AuditReport& report) {
-  std::vector<rota::trace::ProblemKind> kinds;
+inline std::vector<rota::cli::ProblemKind> kinds(const rota::cli::AuditReport& report) {
+  std::vector<rota::cli::ProblemKind> kinds;
   for (const auto& problem : report.problems) kinds.push_back(problem.kind);
   return kinds;
 }
 
-inline std::string text(const rota::trace::AuditReport& report) {
-  return rota::trace::problem_text(report.problems);
+inline std::string text(const rota::cli::AuditReport& report) {
+  return rota::cli::problem_text(report.problems);
 }
 
-inline rota::trace::AuditReport audit_of(const FakeRun& run, rota::trace::AuditOptions options = {}) {
+inline rota::cli::AuditReport audit_of(const FakeRun& run, rota::cli::AuditOptions options = {}) {
   const rota::test::TemporaryDirectory dir;
   run.write(dir.path());
   options.samples = {run.samples()};
-  return rota::trace::audit(dir.path(), options);
+  return rota::cli::audit(dir.path(), options);
 }
 
 // 100 samples, two epochs, three phases of 2, 3 and 1 ranks; the batch size changes once.

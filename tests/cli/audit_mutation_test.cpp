@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
 #include "cli/fake_stream.hpp"
 #include "temporary_directory.hpp"
 #include "trace/traced_run.hpp"
@@ -21,9 +20,9 @@ namespace rota::test {
 namespace {
 
 using nlohmann::json;
+using rota::cli::audit;
+using rota::cli::AuditOptions;
 using rota::test::TemporaryDirectory;
-using rota::trace::audit;
-using rota::trace::AuditOptions;
 
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
@@ -120,7 +119,7 @@ TEST_P(EveryChange, OfATraceIsFound) {
   const TemporaryDirectory dir;
   GetParam().write(dir.path());
   const auto report = audit(dir.path(), GetParam().options);
-  ASSERT_TRUE(report.passed()) << rota::trace::audit_text(report, "run", true);
+  ASSERT_TRUE(report.passed()) << rota::cli::audit_text(report, "run", true);
   EXPECT_THAT(unnoticed(dir.path(), GetParam().options), ::testing::IsEmpty());
   EXPECT_THAT(lost_unnoticed(dir.path(), GetParam().options), ::testing::IsEmpty());
 }

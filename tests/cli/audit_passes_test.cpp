@@ -15,8 +15,8 @@
 namespace rota::test {
 namespace {
 
-using rota::trace::AuditReport;
-using rota::trace::ProblemKind;
+using rota::cli::AuditReport;
+using rota::cli::ProblemKind;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -56,7 +56,7 @@ TEST_P(AuditOfARightRun, FindsNothingWrongWhereRanksTakeTurns) {
 }
 
 TEST(Audit, SpeaksOfEqualSlicesWhereAllOfThemWereChecked) {
-  const auto verdict = [](const FakeRun& run) { return rota::trace::audit_text(audit_of(run), "run", true); };
+  const auto verdict = [](const FakeRun& run) { return rota::cli::audit_text(audit_of(run), "run", true); };
   FakeRun run(100, "partial", 2);
   run.phase(2, 16, 5).interleaved().phase(3, 16, 2);
   EXPECT_THAT(verdict(run), HasSubstr("lockstep, equal slices, one content per sample\n"));
@@ -185,8 +185,7 @@ TEST(Audit, CountsWhatALoaderSkipsInAnyWorld) {
     at = trace_bad_samples(dir.path(), tail, 0, 3, at, 4);
     at = trace_bad_samples(dir.path(), tail, 1, 1, at, 5);
     trace_bad_samples(dir.path(), tail, 2, 7, at, 100);
-    const AuditReport report =
-        rota::trace::audit(dir.path(), {.samples = {50}, .epochs = 2, .complete = true});
+    const AuditReport report = rota::cli::audit(dir.path(), {.samples = {50}, .epochs = 2, .complete = true});
     EXPECT_THAT(report.problems, IsEmpty()) << text(report);
     EXPECT_EQ(report.samples, 100);
     EXPECT_EQ(report.skipped, 12);

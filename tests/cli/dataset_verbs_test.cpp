@@ -48,8 +48,9 @@ TEST_F(DatasetVerb, LsCountsFilesAndBytesAndListsTheFirst) {
   for (int i = 0; i < 12; ++i) write("data/" + std::to_string(100 + i), std::string(1000, 'x'));
   const Ended ended = rota("ls data");
   EXPECT_EQ(ended.code, 0);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("data: 12 files, 11.7 KiB (12,000 bytes)\n"),
-                                  HasSubstr("known by     names and sizes"), HasSubstr("fingerprint")));
+  EXPECT_THAT(ended.output,
+              AllOf(HasSubstr("data: 12 files, 11.7 KiB (12,000 bytes)\n"),
+                    HasSubstr("changes      detected by name and size"), HasSubstr("fingerprint")));
   EXPECT_THAT(ended.output, AllOf(HasSubstr("1,000  data/109\n  and 2 more\n"), Not(HasSubstr("data/110"))));
   EXPECT_THAT(rota("ls 'data/1*' --limit 11").output, HasSubstr("data/110\n  and 1 more\n"));
   EXPECT_THAT(rota("ls data --limit 0").output, AllOf(HasSubstr("data/111\n"), Not(HasSubstr("more"))));
@@ -59,7 +60,7 @@ TEST_F(DatasetVerb, LsByNamesAsksNoFileForItsSize) {
   write("data/a", "hello");
   const Ended ended = rota("ls data --names");
   EXPECT_EQ(ended.code, 0);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("data: 1 file\n"), HasSubstr("known by     names\n"),
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("data: 1 file\n"), HasSubstr("changes      detected by name\n"),
                                   HasSubstr("\n  data/a\n"), Not(HasSubstr("byte"))));
 }
 

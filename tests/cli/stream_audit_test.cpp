@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
 #include "cli/fake_stream.hpp"
 #include "rota/error.hpp"
 #include "temporary_directory.hpp"
 
-namespace rota::trace {
+namespace rota::cli {
 namespace {
 
 using ::testing::AllOf;
@@ -201,4 +200,4 @@ TEST(StreamAudit, OfNothingThrows) {
 }
 
 }  // namespace
-}  // namespace rota::trace
+}  // namespace rota::cli

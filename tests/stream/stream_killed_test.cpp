@@ -8,7 +8,6 @@
 #include <string>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
 #include "run_command.hpp"
 #include "stream/streamed.hpp"
 #include "temporary_directory.hpp"
@@ -31,8 +30,8 @@ class StreamKilled : public ::testing::Test {
     const Ended ended = start(run, ranks, batch, victim);
     EXPECT_THAT(ended.output, ::testing::HasSubstr("signal 9")) << ended.code;
   }
-  static trace::AuditReport audit(const Run& run) {
-    return trace::audit(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
+  static cli::AuditReport audit(const Run& run) {
+    return cli::audit(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
   }
 
   std::string mode_;
@@ -54,7 +53,7 @@ TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   expect_killed(broken, 32, 16, "31 6");
   EXPECT_EQ(start(broken, 5, 12).code, 0);
 
-  trace::AuditReport report = audit(broken);
+  cli::AuditReport report = audit(broken);
   compare(report, audit(unbroken), unbroken.traces.path());
   EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
   EXPECT_EQ(report.phases.size(), 6U);
@@ -67,7 +66,7 @@ TEST_F(StreamKilled, BeforeItsFirstSaveBeginsAnew) {
   expect_killed(run, 3, 16, "2 2");
   expect_killed(run, 2, 16, "0 1");
   EXPECT_EQ(start(run, 4, 16).code, 0);
-  const trace::AuditReport report = audit(run);
+  const cli::AuditReport report = audit(run);
   EXPECT_TRUE(report.passed()) << audit_text(report, run.traces.path(), true);
 }
 
@@ -82,7 +81,7 @@ TEST_F(DispatchKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   expect_killed(broken, 32, 16, "0 6");
   EXPECT_EQ(start(broken, 5, 16).code, 0);
 
-  trace::AuditReport report = audit(broken);
+  cli::AuditReport report = audit(broken);
   compare(report, audit(unbroken), unbroken.traces.path());
   EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
   EXPECT_EQ(report.phases.size(), 6U);

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
 #include "loader/faulty_source.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
@@ -57,8 +56,8 @@ TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
   }
   mpi::together(comm(), "finish", [] {});  // all have written
   mpi::together(comm(), "audit", [&] {
-    const auto report = trace::audit(dir.path() / "traces", {.samples = {40}, .epochs = 1});
-    EXPECT_TRUE(report.passed()) << trace::audit_text(report, "traces", true);
+    const auto report = cli::audit(dir.path() / "traces", {.samples = {40}, .epochs = 1});
+    EXPECT_TRUE(report.passed()) << cli::audit_text(report, "traces", true);
   });
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
 #include "rota/error.hpp"
 #include "rota/stream_loader.hpp"
 #include "source/reading.hpp"
@@ -24,18 +23,18 @@ namespace {
 using rota::ErrorCode;
 using rota::Loader;
 using rota::TraceWriter;
+using rota::cli::audit;
+using rota::cli::AuditReport;
 using rota::test::is_error;
 using rota::test::one_dataset;
 using rota::test::run_in_three_worlds;
 using rota::test::run_phase;
 using rota::test::TemporaryDirectory;
 using rota::test::two_datasets;
-using rota::trace::audit;
-using rota::trace::AuditReport;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::string text(const AuditReport& report) { return rota::trace::audit_text(report, "run", true); }
+std::string text(const AuditReport& report) { return rota::cli::audit_text(report, "run", true); }
 
 Loader small_loader() { return one_dataset(10, {.global_batch_size = 4})({}); }
 

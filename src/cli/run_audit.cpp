@@ -1,19 +1,17 @@
+// `rota audit`: audits the traces of a run.
+
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/audit_text.hpp"
-#include "cli/inspect.hpp"
 #include "cli/number_option.hpp"
 #include "cli/verbs.hpp"
-#include "cli/verify.hpp"
 
 namespace rota::cli {
 namespace {
@@ -31,7 +29,7 @@ constexpr const char* kAuditHelp =
 struct AuditCommand {
   std::filesystem::path dir;
   std::optional<std::filesystem::path> same_as;
-  rota::trace::AuditOptions options;
+  AuditOptions options;
 };
 
 CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
@@ -70,21 +68,9 @@ CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
   return command;
 }
 
-// An audit, compared with that of another trace, where there is one.
-rota::trace::AuditReport compared(const AuditCommand& command) {
-  auto report = rota::trace::audit(command.dir, command.options);
-  if (!command.same_as) return report;
-  const auto other = rota::trace::audit(*command.same_as, command.options);
-  for (rota::trace::Problem problem : other.problems) {
-    problem.text += fmt::format(" (in {})", command.same_as->string());
-    report.problems.push_back(std::move(problem));
-  }
-  compare(report, other, *command.same_as);
-  return report;
-}
-
 int run_audit(const AuditCommand& command) {
-  const auto report = compared(command);
+  AuditReport report = audit(command.dir, command.options);
+  if (command.same_as) compare(report, audit(*command.same_as, command.options), command.same_as->string());
   // Of a Loader, another trace may be as wrong of the number as this one.
   const bool is_stream = !report.phases.empty() && report.phases.front().start.is_stream();
   const bool knows_samples = !command.options.samples.empty() || (command.same_as && is_stream);
@@ -97,34 +83,11 @@ int run_audit(const AuditCommand& command) {
   return 0;
 }
 
-constexpr const char* kVerifyHelp =
-    "Verifies every byte of a checkpoint, or of all in a directory, newest first, and lists all that is "
-    "damaged, temporaries of saves, and what a restore would take. Exit code 0: all is good, 1: it is not, "
-    "or "
-    "nothing is there, 2: usage.";
-
 }  // namespace
 
 Verb add_audit(CLI::App& app) {
   const auto audit = std::make_shared<AuditCommand>();
   return {.command = &add_options(app, *audit), .run = [audit] { return run_audit(*audit); }};
-}
-
-Verb add_inspect(CLI::App& app) {
-  const auto file = std::make_shared<std::filesystem::path>();
-  CLI::App& command = *app.add_subcommand("inspect", "Verifies a checkpoint and lists what it holds.");
-  command.add_option("FILE", *file, "a checkpoint, checkpoint-<serial>.h5")->required();
-  return {.command = &command, .run = [file] {
-            fmt::print("{}", inspect(*file));
-            return 0;
-          }};
-}
-
-Verb add_verify(CLI::App& app) {
-  const auto path = std::make_shared<std::filesystem::path>();
-  CLI::App& command = *app.add_subcommand("verify", kVerifyHelp);
-  command.add_option("PATH", *path, "a checkpoint, or a directory of checkpoints")->required();
-  return {.command = &command, .run = [path] { return verify(*path, stdout) ? 0 : kProblems; }};
 }
 
 }  // namespace rota::cli
