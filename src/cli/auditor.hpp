@@ -11,9 +11,38 @@
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/steps.hpp"
+#include "trace/trace_file.hpp"
 
 namespace rota::cli {
+
+/// What one rank has for one global batch; valid until the next step.
+struct Slice {
+  int rank = 0;
+  const trace::TraceBatch* batch = nullptr;
+};
+
+/// A rank with a file that has nothing for it.
+struct Absence {
+  enum class Reason {
+    passed,   ///< the rank is already past this step
+    damaged,  ///< the same, after a record that could not be read
+    ended,    ///< the rank's trace ends before this step
+  };
+  int rank = 0;
+  Reason reason = Reason::passed;
+};
+
+/// One global batch, as told by the ranks of a phase.
+struct Step {
+  Position start;               ///< as the lowest rank says that has it
+  std::int64_t n = 0;           ///< slots, as that rank says
+  std::vector<Slice> slices;    ///< in order of rank
+  std::vector<Absence> absent;  ///< in order of rank
+  /// Most ranks with a file do not have it.
+  [[nodiscard]] bool is_stray() const noexcept { return slices.size() < absent.size(); }
+  /// Every rank with a file has it.
+  [[nodiscard]] bool is_complete() const noexcept { return absent.empty(); }
+};
 
 /// Follows a run through its phases, in order: ranks in lockstep, steps without a gap, phases that begin
 /// where the steps before lead. What is in a step is for the auditors that derive from it. *One thread.*

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -54,7 +55,8 @@ std::string blob_table(const Checkpoint& checkpoint) {
   return "\n" + table_text(table, 2);
 }
 
-std::string range(std::int64_t low, std::int64_t high) {
+std::string range(const std::vector<std::int64_t>& values) {
+  const auto [low, high] = std::ranges::minmax(values);
   return low == high ? grouped(low) : fmt::format("{} to {}", grouped(low), grouped(high));
 }
 
@@ -64,21 +66,15 @@ std::string place_text(const Checkpoint& checkpoint, std::string_view name) {
   const auto cursors = checkpoint.read<std::int64_t>(tensor);
   const auto& shape = checkpoint.tensor(tensor).shape;
   if (shape[0] == 0 || shape != std::vector<std::int64_t>{shape[0], 2}) return "";
-  std::int64_t low_epoch = cursors[0];
-  std::int64_t high_epoch = cursors[0];
-  std::int64_t low_position = cursors[1];
-  std::int64_t high_position = cursors[1];
-  std::int64_t consumed = 0;
+  std::vector<std::int64_t> epochs;
+  std::vector<std::int64_t> positions;
   for (std::size_t i = 0; i < cursors.size(); i += 2) {
-    low_epoch = std::min(low_epoch, cursors[i]);
-    high_epoch = std::max(high_epoch, cursors[i]);
-    low_position = std::min(low_position, cursors[i + 1]);
-    high_position = std::max(high_position, cursors[i + 1]);
-    consumed += cursors[i + 1];
+    epochs.push_back(cursors[i]);
+    positions.push_back(cursors[i + 1]);
   }
-  return fmt::format(" in epoch {}, with {} samples of it consumed: {} shards at position {}",
-                     range(low_epoch, high_epoch), grouped(consumed), grouped(shape[0]),
-                     range(low_position, high_position));
+  return fmt::format(" in epoch {}, with {} samples of it consumed: {} shards at position {}", range(epochs),
+                     grouped(std::accumulate(positions.begin(), positions.end(), std::int64_t{0})),
+                     grouped(shape[0]), range(positions));
 }
 
 // The state and the cursors may be somebody else's, who has used a loader's names.

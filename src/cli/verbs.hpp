@@ -3,6 +3,8 @@
 // The verbs of the tool, each in a source of its name (audit: run_audit.cpp).
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
 #include <functional>
 
 namespace rota::cli {
@@ -23,5 +25,10 @@ Verb add_verify(CLI::App& app);
 Verb add_ls(CLI::App& app);
 Verb add_index(CLI::App& app);
 Verb add_head(CLI::App& app);
+
+/// Verifies a checkpoint, or every checkpoint of a directory, newest first, and prints to `out` what is good
+/// and all that is damaged. Takes no lock on the directory, which a job may be using. Returns whether all is
+/// good, and there is something at all. Throws what `verify_checkpoint` throws for a file.
+bool verify(const std::filesystem::path& file_or_directory, std::FILE* out);
 
 }  // namespace rota::cli

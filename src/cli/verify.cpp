@@ -1,10 +1,12 @@
-#include "cli/verify.hpp"
+// `rota verify`: whether checkpoints are good.
 
 #include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>

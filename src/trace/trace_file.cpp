@@ -63,11 +63,6 @@ int small(const json& record, const char* name) {
   return static_cast<int>(to_natural(member(record, name), name, std::numeric_limits<int>::max()));
 }
 
-void read_naturals(const json& record, const char* name, std::vector<std::int64_t>& out) {
-  out.clear();
-  for (const json& value : list(record, name)) out.push_back(to_natural(value, name));
-}
-
 void read_digests(const json& record, std::vector<std::uint64_t>& out) {
   out.clear();
   for (const json& value : list(record, "digests")) {
@@ -101,12 +96,12 @@ TraceStart to_start(const json& record) {
     start.shards = natural(record, "shards");
   } else {
     start.tail = parse_tail(text(record, "tail"));
-    read_naturals(record, "samples", start.samples);
-    if (start.samples.empty()) throw Damage("it has no dataset");
     std::int64_t sum = 0;
-    for (const std::int64_t samples : start.samples) {
-      if ((sum += samples) > kMaxTraced) throw Damage("\"samples\" are too many");
+    for (const json& samples : list(record, "samples")) {
+      start.samples.push_back(to_natural(samples, "samples"));
+      if ((sum += start.samples.back()) > kMaxTraced) throw Damage("\"samples\" are too many");
     }
+    if (start.samples.empty()) throw Damage("it has no dataset");
   }
   start.from = to_position(record, start.is_stream());
   start.world.validate();
@@ -114,14 +109,21 @@ TraceStart to_start(const json& record) {
   return start;
 }
 
+void require_size(const char* name, std::size_t size, std::size_t expected) {
+  if (size != expected) throw Damage(fmt::format("{} digests and {} {}", expected, size, name));
+}
+
+void read_naturals(const json& record, const char* name, std::vector<std::int64_t>& out, std::size_t size) {
+  out.clear();
+  for (const json& value : list(record, name)) out.push_back(to_natural(value, name));
+  require_size(name, out.size(), size);
+}
+
 // The list of this name, or `otherwise` for each sample.
 void read_or(const json& record, const char* name, std::int64_t otherwise, std::vector<std::int64_t>& out,
              std::size_t size) {
-  if (record.contains(name)) {
-    read_naturals(record, name, out);
-  } else {
-    out.assign(size, otherwise);
-  }
+  if (record.contains(name)) return read_naturals(record, name, out, size);
+  out.assign(size, otherwise);
 }
 
 void read_mask(const json& record, std::vector<SlotKind>& out, std::size_t size) {
@@ -134,13 +136,9 @@ void read_mask(const json& record, std::vector<SlotKind>& out, std::size_t size)
   }
 }
 
-void require_size(std::string_view name, std::size_t size, const TraceBatch& batch) {
-  if (size != batch.size()) throw Damage(fmt::format("{} digests and {} {}", batch.size(), size, name));
-}
-
 void read_samples(const json& record, const TraceStart& start, TraceBatch& batch) {
   batch.n = natural(record, "n");
-  read_naturals(record, "ids", batch.ids);
+  read_naturals(record, "ids", batch.ids, batch.size());
   read_mask(record, batch.kinds, batch.size());
   read_or(record, "epochs", batch.start.epoch, batch.epochs, batch.size());
   read_or(record, "datasets", 0, batch.datasets, batch.size());
@@ -148,22 +146,16 @@ void read_samples(const json& record, const TraceStart& start, TraceBatch& batch
     batch.slots.resize(batch.size());
     std::iota(batch.slots.begin(), batch.slots.end(), share(batch.n, start.world.rank, start.world.size));
   } else {
-    read_naturals(record, "slots", batch.slots);
+    read_naturals(record, "slots", batch.slots, batch.size());
   }
-  require_size("ids", batch.ids.size(), batch);
-  require_size("mask", batch.kinds.size(), batch);
-  require_size("slots", batch.slots.size(), batch);
-  require_size("epochs", batch.epochs.size(), batch);
-  require_size("datasets", batch.datasets.size(), batch);
 }
 
 void read_stream(const json& record, TraceBatch& batch) {
   batch.stream_ids.clear();
   for (const json& id : list(record, "ids"))
     batch.stream_ids.push_back(parse_stream_id(id.get<std::string>()));
-  read_naturals(record, "positions", batch.positions);
-  require_size("ids", batch.stream_ids.size(), batch);
-  require_size("positions", batch.positions.size(), batch);
+  require_size("ids", batch.stream_ids.size(), batch.size());
+  read_naturals(record, "positions", batch.positions, batch.size());
   batch.n = std::ssize(batch.stream_ids);
 }
 

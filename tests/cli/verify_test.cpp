@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/verify.hpp"
+#include "cli/verbs.hpp"
 #include "irregular_file.hpp"
 #include "loader/counting_source.hpp"
 #include "rota/checkpoint_directory.hpp"
