@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -147,34 +148,32 @@ std::int64_t prepare(const std::filesystem::path& directory, const std::optional
       fmt::format("begin a trace in {}: phase {} is not from 0 to 2^61 - 1", directory.string(), phase));
 }
 
-struct Begun {
-  std::int64_t phase = 0;
-  std::unique_ptr<trace::LineWriter> lines = nullptr;
-};
-
+// The phase, and this rank's file of it; none on replicas.
 template <typename AnyLoader>
-Begun begin(const mpi::Communicator& comm, const std::filesystem::path& directory, const AnyLoader& loader,
-            const TraceOptions& options) {
+std::pair<std::int64_t, std::unique_ptr<trace::LineWriter>> begin(const mpi::Communicator& comm,
+                                                                  const std::filesystem::path& directory,
+                                                                  const AnyLoader& loader,
+                                                                  const TraceOptions& options) {
   const World world = loader.world();
-  Begun begun;
+  std::int64_t phase = 0;
+  std::unique_ptr<trace::LineWriter> lines;
   mpi::together(comm, "begin a trace", [&] {
-    if (comm.rank() == 0) begun.phase = prepare(directory, options.phase);
+    if (comm.rank() == 0) phase = prepare(directory, options.phase);
   });
-  mpi::broadcast(comm, std::as_writable_bytes(std::span(&begun.phase, 1)));
+  mpi::broadcast(comm, std::as_writable_bytes(std::span(&phase, 1)));
   const auto write_start = [&] {
     if (world.replica > 0) return;
-    begun.lines =
-        std::make_unique<trace::LineWriter>(directory / trace::trace_file_name(begun.phase, world.rank));
-    begun.lines->append(fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})",
-                                    begun.phase, world.size, world.rank, start_line(loader)));
+    lines = std::make_unique<trace::LineWriter>(directory / trace::trace_file_name(phase, world.rank));
+    lines->append(fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})", phase,
+                              world.size, world.rank, start_line(loader)));
   };
   try {
     mpi::together(comm, "begin a trace", write_start);
   } catch (...) {  // a phase of some ranks would spoil the trace
-    if (begun.lines) begun.lines->remove();
+    if (lines) lines->remove();
     throw;
   }
-  return begun;
+  return {phase, std::move(lines)};
 }
 
 }  // namespace
@@ -182,17 +181,13 @@ Begun begin(const mpi::Communicator& comm, const std::filesystem::path& director
 TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
                          const Loader& loader, const TraceOptions& options)
     : world_(loader.world()), split_(loader.options().rank_split), is_mixture_(loader.datasets() > 1) {
-  Begun begun = begin(comm, directory, loader, options);
-  phase_ = begun.phase;
-  lines_ = std::move(begun.lines);
+  std::tie(phase_, lines_) = begin(comm, directory, loader, options);
 }
 
 TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
                          const StreamLoader& loader, const TraceOptions& options)
     : world_(loader.world()), is_stream_(true) {
-  Begun begun = begin(comm, directory, loader, options);
-  phase_ = begun.phase;
-  lines_ = std::move(begun.lines);
+  std::tie(phase_, lines_) = begin(comm, directory, loader, options);
 }
 
 TraceWriter::TraceWriter(const std::filesystem::path& directory, const Loader& loader,
