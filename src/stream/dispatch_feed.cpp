@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
+#include <new>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -12,67 +14,119 @@ namespace rota::internal {
 DispatchFeed::DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool,
                            const StreamLoaderOptions& options, mpi::DeferredReduction& agreement,
                            mpi::Communicator channel)
-    : pool_(&pool),
+    : source_(agreement.comm().rank() == 0 ? dispatch.source : nullptr),
+      pool_(&pool),
+      options_(&options),
       layout_(*pool.fields()),
       plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
+      agreement_(&agreement),
       rank_(agreement.comm().rank()),
-      channel_comm_(std::move(channel)) {
-  if (rank_ == 0) {
-    dispatcher_.emplace(dispatch.source, layout_, plan_, options, channel_comm_);
-  } else {
-    receiver_.emplace(channel_comm_, agreement);
-  }
+      channel_(std::move(channel)),
+      sent_(channel_),
+      received_(channel_) {
+  restart({});
 }
 
 DispatchFeed::~DispatchFeed() {
-  if (!is_quiet_) channel_comm_.abandon();
+  if (!is_quiet_) channel_.abandon();
 }
 
-MessageChannel& DispatchFeed::channel() noexcept {
-  if (dispatcher_) return *dispatcher_;
-  return *receiver_;
+StepBuilder& DispatchFeed::builder() const {
+  if (builder_) return *builder_;
+  throw Error(ErrorCode::invalid_argument,
+              "go on with a dispatch: it could not be restored; restore it again, or make it anew");
 }
 
 void DispatchFeed::add_stats(LoaderStats& stats) const {
-  dispatcher_ ? dispatcher_->add_stats(stats) : receiver_->add_stats(stats);
+  if (rank_ == 0) builder().add_stats(stats);
+  stats.ready_batches += std::ranges::count_if(undelivered_, &StepMessages::is_batch);
+}
+
+// Takes what has come to be there since the last call, and on rank 0 pushes it.
+void DispatchFeed::collect() {
+  if (rank_ > 0) return receive();
+  if (std::exchange(has_failed_, false)) builder().retry();
+  if (std::exchange(is_paused_, false)) builder().resume();
+  while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
+  push();
+  sent_.progress();
+}
+
+// Where it throws it goes on there when it is called again.
+void DispatchFeed::push() {
+  for (; pushed_ < undelivered_.size(); ++pushed_, next_rank_ = 1) {
+    const auto& messages = undelivered_[pushed_].by_rank;
+    for (; next_rank_ < std::ssize(messages); ++next_rank_) {
+      sent_.send(next_rank_, messages[static_cast<std::size_t>(next_rank_)]);
+    }
+  }
+}
+
+// Messages of another generation are dropped.
+void DispatchFeed::receive() {
+  constexpr MessageHead kFailed{.kind = static_cast<std::int64_t>(FeedHead::Kind::failed)};
+  try {
+    while (RankMessage message = received_.receive()) {
+      StepMessages step{.head = head_of(message)};
+      if (step.head.generation != generation_) continue;
+      if (step.head.is(FeedHead::Kind::failed)) {
+        step.error =
+            std::make_exception_ptr(Error(ErrorCode::io, "take items of a dispatch: rank 0 has failed"));
+      }
+      step.by_rank.push_back(std::move(message));
+      undelivered_.push_back(std::move(step));
+    }
+  } catch (const std::bad_alloc&) {
+    if (undelivered_.empty()) undelivered_.push_back({.head = kFailed, .error = std::current_exception()});
+  }
 }
 
 std::optional<FeedHead> DispatchFeed::peek() {
-  const Arrival* const arrival = channel().peek();
+  collect();
   if (next_) return next_->head;
-  return arrival == nullptr ? std::nullopt : std::optional(open(*arrival));
+  return undelivered_.empty() ? std::nullopt : std::optional(open());
 }
 
-FeedHead DispatchFeed::wait() { return next_ ? next_->head : open(channel().wait()); }
+FeedHead DispatchFeed::wait() {
+  if (next_) return next_->head;
+  if (rank_ > 0) {
+    agreement_->await([this] {
+      collect();
+      return !undelivered_.empty();
+    });
+    return open();
+  }
+  collect();
+  if (undelivered_.empty()) {
+    undelivered_.push_back(builder().wait());
+    collect();
+  }
+  return open();
+}
 
 // What may fail does so here, before anything is promised.
-FeedHead DispatchFeed::open(const Arrival& arrival) {
-  OpenedMessage& next = next_.emplace();
-  next.error = arrival.error;
-  if (arrival.message) {
-    const MessageHead head = head_of(arrival.message);
-    assert(head.epoch == epoch_ && head.first == delivered_);
-    next.head = {.kind = static_cast<FeedHead::Kind>(head.kind), .epoch = head.epoch};
-    next.count = head.count;
-  }
+FeedHead DispatchFeed::open() {
+  const StepMessages& step = undelivered_.front();
+  assert(step.error || (step.head.epoch == epoch_ && step.head.first == delivered_));
+  OpenedStep& next = next_.emplace();
+  next.error = step.error;
+  next.head = {.kind = static_cast<FeedHead::Kind>(step.head.kind), .epoch = epoch_};
   try {
-    if (!next.error && next.head.kind == FeedHead::Kind::batch) next.batch = decode(arrival.message);
+    if (step.is_batch()) next.batch = decode(step);
   } catch (...) {
     next.error = std::current_exception();
-    next.is_kept = true;
+    next.head.kind = FeedHead::Kind::failed;
   }
-  if (next.error) next.head = {.kind = FeedHead::Kind::failed, .epoch = epoch_};
   return next.head;
 }
 
-std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const RankMessage& message) const {
-  const MessageHead head = head_of(message);
+std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const StepMessages& step) const {
   std::vector<std::int64_t> items;
   std::vector<ByteSpan> records;
-  ByteSpan rest = records_of(message);
-  for (const DispatchPlan::Slot& slot : plan_.slots(head.first, head.count)) {
+  ByteSpan rest = records_of(step.by_rank.front());
+  for (const DispatchPlan::Slot& slot : plan_.slots(step.head.first, step.head.count)) {
     if (slot.rank != rank_) continue;
-    items.push_back(head.first + slot.item);
+    items.push_back(step.head.first + slot.item);
     records.push_back(layout_.first(rest));
     rest = rest.subspan(records.back().size());
   }
@@ -88,10 +142,18 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const RankMessage& messa
 }
 
 std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
-  OpenedMessage next = *std::exchange(next_, std::nullopt);
-  if (!next.is_kept) channel().drop();
+  OpenedStep next = *std::exchange(next_, std::nullopt);
+  const StepMessages& front = undelivered_.front();
+  // The error is of this rank alone: the message is to be opened again.
+  if (next.error && !front.error) std::rethrow_exception(next.error);
+  if (rank_ == 0) {
+    has_failed_ = front.error != nullptr;
+    builder().drop(front);
+    --pushed_;
+  }
+  delivered_ += front.head.count;
+  undelivered_.pop_front();
   if (next.error) std::rethrow_exception(next.error);
-  delivered_ += next.count;
   if (next.head.kind == FeedHead::Kind::epoch_end) {
     ++epoch_;
     delivered_ = 0;
@@ -107,16 +169,26 @@ int DispatchFeed::owner(ShardId shard) const {
                           shard.value));
 }
 
+SourceProgress DispatchFeed::pause(PendingItems& out) {
+  is_paused_ = true;
+  builder().pause();
+  for (const StepMessages& messages : undelivered_) builder().add_items(messages, out);
+  return builder().add_pending(out);
+}
+
 void DispatchFeed::restart(DispatchStart start) {
+  builder_ = nullptr;
   next_.reset();
+  undelivered_.clear();
+  generation_ = start.generation = restores_;
   epoch_ = start.epoch;
   delivered_ = start.delivered;
-  if (receiver_) return receiver_->restart(restores_);
-  dispatcher_->restart({.generation = restores_,
-                        .epoch = start.epoch,
-                        .first = start.delivered,
-                        .source = std::move(start.source),
-                        .pending = std::move(start.pending)});
+  if (rank_ > 0) return;
+  pushed_ = 0;
+  next_rank_ = 1;
+  is_paused_ = true;
+  has_failed_ = false;
+  builder_ = std::make_unique<StepBuilder>(*source_, layout_, plan_, *options_, std::move(start));
 }
 
 }  // namespace rota::internal

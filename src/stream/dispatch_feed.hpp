@@ -1,37 +1,23 @@
 #pragma once
 
+#include <deque>
+#include <exception>
 #include <memory>
 #include <optional>
 
 #include "mpi/deferred_reduction.hpp"
+#include "mpi/pushed_messages.hpp"
 #include "rota/stream_loader.hpp"
-#include "stream/dispatcher.hpp"
 #include "stream/feed.hpp"
-#include "stream/receiver.hpp"
+#include "stream/step_builder.hpp"
 
 namespace rota::internal {
 
-/// Where a dispatch goes on from.
-struct DispatchStart {
-  std::int64_t epoch = 0;
-  std::int64_t delivered = 0;  // items of the epoch, over all ranks
-  SourceProgress source = {};  // this one and the next: on rank 0 alone
-  PendingItems pending = {};
-};
-
-/// What comes next, taken out of its message.
-struct OpenedMessage {
-  FeedHead head;
-  std::int64_t count = 0;  // items of the batch, over all ranks
-  std::unique_ptr<StreamBatchMemory> batch;
-  std::exception_ptr error;
-  bool is_kept = false;  // the error is of this rank, and the message is to be opened again
-};
-
-/// Batches of items that rank 0 reads: on rank 0 from a Dispatcher, on the others from a Receiver.
+/// Batches of items that rank 0 reads with a StepBuilder. What that makes is pushed to the other ranks as
+/// soon as rank 0's caller comes by, and is kept on rank 0 until it is delivered.
 class DispatchFeed final : public Feed {
  public:
-  /// `channel` is for messages alone. The others must outlive it.
+  /// `channel` is for messages alone. The others must outlive it; by the deadline of `agreement` it waits.
   DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool, const StreamLoaderOptions& options,
                mpi::DeferredReduction& agreement, mpi::Communicator channel);
   ~DispatchFeed() override;
@@ -47,30 +33,53 @@ class DispatchFeed final : public Feed {
   [[nodiscard]] const RecordLayout& layout() const noexcept { return layout_; }
   /// Items of this epoch that were delivered, over all ranks.
   [[nodiscard]] std::int64_t delivered() const noexcept { return delivered_; }
-  /// On rank 0 only: Dispatcher::pause.
-  [[nodiscard]] SourceProgress pause(PendingItems& out) { return dispatcher_->pause(out); }
+  /// On rank 0 only: pauses the reading until the next call, and adds what was read and not delivered;
+  /// returns where the source is behind it.
+  [[nodiscard]] SourceProgress pause(PendingItems& out);
   /// Another restore begins; on all ranks equally many do.
   void count_restore() noexcept { ++restores_; }
   /// It ends well: goes on from `start`. What is on its way is dropped.
   void restart(DispatchStart start);
 
  private:
-  [[nodiscard]] MessageChannel& channel() noexcept;
-  FeedHead open(const Arrival& arrival);
-  [[nodiscard]] std::unique_ptr<StreamBatchMemory> decode(const RankMessage& message) const;
+  // The step in front, taken out of its message.
+  struct OpenedStep {
+    FeedHead head;
+    std::unique_ptr<StreamBatchMemory> batch;
+    std::exception_ptr error;
+  };
+  void collect();
+  void push();
+  void receive();
+  FeedHead open();
+  [[nodiscard]] std::unique_ptr<StreamBatchMemory> decode(const StepMessages& step) const;
+  // On rank 0. Throws Error{invalid_argument} where there is none: one that was to go on anew could not.
+  [[nodiscard]] StepBuilder& builder() const;
 
+  const std::shared_ptr<const StreamSource> source_;  // on rank 0
   StreamBatchPool* pool_;
-  RecordLayout layout_;
-  DispatchPlan plan_;
-  int rank_;
-  mpi::Communicator channel_comm_;
-  std::optional<Dispatcher> dispatcher_;
-  std::optional<Receiver> receiver_;
+  const StreamLoaderOptions* options_;
+  const RecordLayout layout_;
+  const DispatchPlan plan_;
+  mpi::DeferredReduction* agreement_;
+  const int rank_;
+  mpi::Communicator channel_;
+  mpi::SendQueue sent_;         // of rank 0
+  mpi::ReceiveQueue received_;  // of the others
+
   std::int64_t restores_ = 0;
+  std::int64_t generation_ = 0;  // the restore that it goes on from
   std::int64_t epoch_ = 0;
   std::int64_t delivered_ = 0;
-  std::optional<OpenedMessage> next_;
+  std::deque<StepMessages> undelivered_;  // of this rank, or of all on rank 0; the next in front
+  std::optional<OpenedStep> next_;
   bool is_quiet_ = true;
+  // On rank 0:
+  std::size_t pushed_ = 0;  // undelivered steps that all ranks were sent
+  int next_rank_ = 1;       // for the next of them
+  bool is_paused_ = true;
+  bool has_failed_ = false;  // and what the caller has done since may have mended it
+  std::unique_ptr<StepBuilder> builder_;
 };
 
 }  // namespace rota::internal

@@ -24,7 +24,7 @@ std::vector<std::byte> new_message(const MessageHead& head, std::size_t size) {
 }  // namespace
 
 StepBuilder::StepBuilder(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
-                         const StreamLoaderOptions& options, StepBuilderStart start)
+                         const StreamLoaderOptions& options, DispatchStart start)
     : layout_(&layout),
       plan_(plan),
       generation_(start.generation),
@@ -35,7 +35,7 @@ StepBuilder::StepBuilder(const StreamSource& source, const RecordLayout& layout,
       reader_(source, layout, {.rank = 0, .size = plan.ranks}, start.epoch, std::move(start.source),
               std::move(start.pending)),
       epoch_(start.epoch),
-      first_(start.first),
+      first_(start.delivered),
       is_over_(epoch_ >= epochs_) {
   if (options.workers == 0) return;
   thread_ =

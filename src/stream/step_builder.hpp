@@ -2,35 +2,63 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "stream/dispatch_plan.hpp"
+#include "stream/feed.hpp"
 #include "stream/item_reader.hpp"
-#include "stream/rank_messages.hpp"
+#include "stream/record_layout.hpp"
 
 namespace rota::internal {
+
+using RankMessage = std::shared_ptr<const std::vector<std::byte>>;
+
+/// What a message begins with; the records of a rank's items in a batch follow, in canonical order.
+struct MessageHead {
+  std::int64_t generation = 0;  // the restore that the loader goes on from
+  std::int64_t kind = 0;        // a FeedHead::Kind
+  std::int64_t epoch = 0;       // of the items
+  std::int64_t first = 0;       // number of the batch's first item in the epoch
+  std::int64_t count = 0;       // items of the batch, over all ranks
+  [[nodiscard]] bool is(FeedHead::Kind other) const noexcept {
+    return kind == static_cast<std::int64_t>(other);
+  }
+};
+
+/// Of a message that comes from this program.
+inline MessageHead head_of(const RankMessage& message) noexcept {
+  MessageHead head;
+  std::memcpy(&head, message->data(), sizeof(head));
+  return head;
+}
+inline ByteSpan records_of(const RankMessage& message) noexcept {
+  return ByteSpan(*message).subspan(sizeof(MessageHead));
+}
 
 /// What comes next for all ranks: a batch, the end of an epoch, or an error.
 struct StepMessages {
   MessageHead head;
-  std::vector<RankMessage> by_rank = {};  // one for each rank; where it is no batch, the same for all
-  std::int64_t bytes = 0;                 // of the records
+  // One for each rank; where it is no batch, the same for all. On a rank that was sent it, its own alone.
+  std::vector<RankMessage> by_rank = {};
+  std::int64_t bytes = 0;  // of the records
   std::exception_ptr error = nullptr;
   [[nodiscard]] bool is_batch() const noexcept { return head.is(FeedHead::Kind::batch); }
 };
 
-/// Where a builder begins: `first` items of `epoch` are delivered.
-struct StepBuilderStart {
-  std::int64_t generation = 0;
+/// Where a dispatch goes on from.
+struct DispatchStart {
   std::int64_t epoch = 0;
-  std::int64_t first = 0;
-  SourceProgress source = {};
+  std::int64_t delivered = 0;  // items of the epoch, over all ranks
+  SourceProgress source = {};  // this one and the next: on rank 0 alone
   PendingItems pending = {};
+  std::int64_t generation = 0;
 };
 
 /// Reads a dispatched source ahead of the caller and makes steps of its items, by a thread or, with no
@@ -43,7 +71,7 @@ class StepBuilder {
  public:
   /// `source` and `layout` must outlive it.
   StepBuilder(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
-              const StreamLoaderOptions& options, StepBuilderStart start);
+              const StreamLoaderOptions& options, DispatchStart start);
   /// Waits for a read that is under way.
   ~StepBuilder() = default;
   StepBuilder(const StepBuilder&) = delete;
