@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <cctype>
+#include <cereal/external/base64.hpp>
 #include <limits>
 #include <optional>
 #include <set>
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kDeepest = 8;
-constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // Refuses what the parser would take: keys that come twice, and any depth.
 class Watch {
@@ -60,40 +60,20 @@ std::optional<std::int64_t> integer_of(const Json& value) {
   return static_cast<std::int64_t>(number);
 }
 
+// Only what `to_base64` writes.
 std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // cereal counts in int
   std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  for (std::size_t at = 0; at < text.size(); at += 4) {
-    const bool is_last = at + 4 == text.size();
-    const int padding = !is_last || text[at + 3] != '=' ? 0 : text[at + 2] != '=' ? 1 : 2;
-    std::uint32_t word = 0;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const std::size_t digit = i + static_cast<std::size_t>(padding) >= 4 ? 0 : kDigits.find(text[at + i]);
-      if (digit == std::string_view::npos) return std::nullopt;
-      word = word << 6 | static_cast<std::uint32_t>(digit);
-    }
-    for (int i = 0; i < 3 - padding; ++i) bytes.push_back(static_cast<char>(word >> (16 - 8 * i)));
+  for (std::size_t at = 0; at < text.size(); at += kMost) {
+    bytes += cereal::base64::decode(std::string(text.substr(at, kMost)));
   }
-  return bytes;
+  return to_base64(bytes) == text ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
 }  // namespace
 
 std::string to_base64(std::string_view bytes) {
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::string_view part = bytes.substr(at, 3);
-    std::uint32_t word = 0;
-    for (std::size_t i = 0; i < 3; ++i) {
-      word = word << 8 | (i < part.size() ? static_cast<unsigned char>(part[i]) : 0U);
-    }
-    for (std::size_t i = 0; i < 4; ++i) {
-      text.push_back(i <= part.size() ? kDigits[word >> (18 - 6 * i) & 63U] : '=');
-    }
-  }
-  return text;
+  return cereal::base64::encode(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
 OrderedJson new_state(std::string_view kind) { return {{"rota_state", kVersion}, {"kind", kind}}; }
