@@ -9,8 +9,8 @@
 #include "resume/json.hpp"
 #include "resume/loader_state.hpp"
 #include "resume/refusal.hpp"
+#include "resume/saved_stream.hpp"
 #include "resume/skipped.hpp"
-#include "resume/stream_description.hpp"
 
 namespace rota {
 namespace {
@@ -119,8 +119,9 @@ void restore(Loader& loader, std::string_view state) {
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
   const std::string kind = internal::kind_of_loader(checkpoint, name);
-  if (kind == internal::kStreamKind) return internal::describe_stream(checkpoint, name);
-  if (kind == internal::kDispatchKind) return internal::describe_dispatch(checkpoint, name);
+  if (kind == internal::kStreamKind || kind == internal::kDispatchKind) {
+    return internal::describe_stream(kind, checkpoint, name);
+  }
   const LoaderState state =
       internal::loader_state(checkpoint.blob(internal::state_name(name)), refusal_of(checkpoint));
   const std::string text = describe(state);

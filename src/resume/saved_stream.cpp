@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "rota/cereal.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -14,9 +15,12 @@ namespace {
 
 constexpr std::string_view kTensors = "tensors";
 
-std::string last_part(const std::string& name) { return name.substr(name.rfind('/') + 1); }
-
-}  // namespace
+Refusal refusal_from(std::string from, std::string_view saved) {
+  return {.what = "a stream loader",
+          .from = std::move(from),
+          .saved = saved,
+          .rule = "a run can only go on with the data and the transforms that it began with"};
+}
 
 StreamHead head_of(const StreamLoader& loader) {
   const std::int64_t epochs = loader.options().epochs;
@@ -29,14 +33,33 @@ StreamHead head_of(const StreamLoader& loader) {
           .epochs = epochs == kEndless ? "endless" : std::to_string(epochs)};
 }
 
-std::string describe(const StreamHead& head) {
-  return fmt::format(
-      "{} shards with fingerprint {}, batch {}, {} epochs, at epoch {}, step {}, in a world of {}",
-      head.shards, head.dataset, head.global_batch_size, head.epochs, head.run.position.epoch,
-      head.run.position.step, head.world_size);
+// Adds a rank's part to those of the ranks before it.
+void add_part(const TensorPart& part, std::string& all) {
+  if (!part.has_rows) all += part.data;
+  const auto width = static_cast<std::size_t>(part.row_bytes());
+  for (std::size_t i = 0; i < part.rows.size(); ++i) {
+    const std::size_t begin = static_cast<std::size_t>(part.rows[i]) * width;
+    all.resize(std::max(all.size(), begin + width));
+    part.data.copy(all.data() + begin, width, i * width);
+  }
 }
 
-OrderedJson to_json(std::string_view kind, const StreamHead& head) {
+OrderedJson as_json(const std::string& data, std::int64_t columns) {
+  if (columns == 0) return to_base64(data);
+  OrderedJson rows = OrderedJson::array();
+  std::vector<std::int64_t> row(static_cast<std::size_t>(columns));
+  const std::size_t bytes = row.size() * sizeof(std::int64_t);
+  for (std::size_t at = 0; at < data.size(); at += bytes) {
+    std::memcpy(row.data(), data.data() + at, bytes);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace
+
+OrderedJson new_stream_state(std::string_view kind, const StreamLoader& loader) {
+  const StreamHead head = head_of(loader);
   OrderedJson json = new_state(kind);
   json["source"] = {
       {"dataset", head.dataset}, {"shards", head.shards}, {"cursor_numbers", head.cursor_numbers}};
@@ -49,19 +72,50 @@ OrderedJson to_json(std::string_view kind, const StreamHead& head) {
   return json;
 }
 
-OrderedJson to_json(std::span<const std::int64_t> numbers, std::size_t columns) {
-  OrderedJson rows = OrderedJson::array();
-  for (std::size_t at = 0; at < numbers.size(); at += columns) rows.push_back(numbers.subspan(at, columns));
-  return rows;
+void save(const StreamParts& parts, Snapshot& snapshot, std::string_view name) {
+  for (const TensorPart& part : parts.tensors) {
+    const std::string tensor = part_of_loader(name, part.name);
+    const DType dtype = part.columns == 0 ? DType::uint8 : DType::int64;
+    std::vector<std::int64_t> row_shape;
+    if (part.columns > 0) row_shape.push_back(part.columns);
+    const auto bytes = std::as_bytes(std::span(part.data));
+    std::vector<std::byte> data(bytes.begin(), bytes.end());
+    if (part.has_rows) {
+      std::vector<RowRange> ranges;
+      for (const std::int64_t row : part.rows) ranges.push_back({.first = row, .count = 1});
+      snapshot.tensor(tensor, dtype, row_shape, ranges, std::move(data));
+    } else {
+      snapshot.tensor(tensor, dtype, row_shape, std::ssize(part.data) / part.row_bytes(), std::move(data));
+    }
+  }
+  snapshot.blob(state_name(name), parts.head);
 }
 
-SavedStream::SavedStream(std::string_view kind, std::string_view state, std::string from,
-                         std::string_view saved)
-    : refusal_{.what = "a stream loader",
-               .from = std::move(from),
-               .saved = saved,
-               .rule = "a run can only go on with the data and the transforms that it began with"},
-      json_(parse_state(state, kind, refusal_)) {}
+std::string gather_text(const StreamLoader& loader, const std::function<StreamParts()>& make) {
+  std::vector<StreamParts> ranks;
+  for (const std::string& parts : StreamState::gather(loader, [&] { return to_blob(make()); })) {
+    ranks.push_back(from_blob<StreamParts>(parts));
+  }
+  auto json = OrderedJson::parse(ranks.front().head);
+  for (std::size_t t = 0; t < ranks.front().tensors.size(); ++t) {
+    const TensorPart& tensor = ranks.front().tensors[t];
+    std::string all;
+    for (const StreamParts& parts : ranks) add_part(parts.tensors[t], all);
+    json[kTensors][tensor.name] = as_json(all, tensor.columns);
+  }
+  return sealed(std::move(json));
+}
+
+SavedStream::SavedStream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name)
+    : checkpoint_(&checkpoint),
+      name_(name),
+      refusal_(refusal_from(checkpoint.info().path.string(), "the checkpoint")),
+      json_(parse_state(checkpoint.blob(state_name(name)), kind, refusal_)) {}
+
+SavedStream::SavedStream(std::string_view kind, std::string_view text)
+    : refusal_(refusal_from("a text", "the text")), json_(parse_state(text, kind, refusal_)) {
+  require_digest(json_, refusal_);
+}
 
 StreamHead SavedStream::head() const {
   const StateObject source = state().object("source");
@@ -95,52 +149,52 @@ void SavedStream::require_same_source(const StreamLoader& loader) const {
   refusal_.require_same("the dataset's fingerprint", then.dataset, now.dataset);
 }
 
-StreamInCheckpoint::StreamInCheckpoint(std::string_view kind, const Checkpoint& checkpoint,
-                                       const std::string& state)
-    : SavedStream(kind, checkpoint.blob(state), checkpoint.info().path.string(), "the checkpoint"),
-      checkpoint_(checkpoint) {}
-
-std::vector<std::int64_t> StreamInCheckpoint::rows(const std::string& tensor, std::size_t columns) const {
-  const TensorInfo& info = checkpoint_.tensor(tensor);
+std::vector<std::int64_t> SavedStream::numbers(std::string_view tensor, std::size_t columns) const {
+  if (checkpoint_ == nullptr) return state().object(kTensors).rows(tensor, columns);
+  const std::string name = part_of_loader(name_, tensor);
+  const TensorInfo& info = checkpoint_->tensor(name);
   if (info.dtype != DType::int64 || info.shape.size() != 2 ||
       info.shape[1] != static_cast<std::int64_t>(columns)) {
-    refusal().fail(fmt::format("{} is not int64 [rows, {}]", tensor, columns));
+    refusal_.fail(fmt::format("{} is not int64 [rows, {}]", name, columns));
   }
-  return checkpoint_.read<std::int64_t>(tensor);
+  return checkpoint_->read<std::int64_t>(name);
 }
 
-std::int64_t StreamInCheckpoint::bytes(const std::string& tensor) const {
-  const TensorInfo& info = checkpoint_.tensor(tensor);
+const std::string& SavedStream::decoded(std::string_view tensor) const {
+  const auto known = decoded_.find(tensor);
+  if (known != decoded_.end()) return known->second;
+  return decoded_.emplace(tensor, state().object(kTensors).bytes(tensor)).first->second;
+}
+
+std::int64_t SavedStream::bytes(std::string_view tensor) const {
+  if (checkpoint_ == nullptr) return std::ssize(decoded(tensor));
+  const std::string name = part_of_loader(name_, tensor);
+  const TensorInfo& info = checkpoint_->tensor(name);
   if (info.dtype != DType::uint8 || info.shape.size() != 1) {
-    refusal().fail(fmt::format("{} is not uint8 [bytes]", tensor));
+    refusal_.fail(fmt::format("{} is not uint8 [bytes]", name));
   }
   return info.rows();
 }
 
-void StreamInCheckpoint::read(const std::string& tensor, std::int64_t first, std::span<std::byte> out) const {
-  checkpoint_.read(tensor, {.first = first, .count = std::ssize(out)}, out);
-}
-
-StreamInText::StreamInText(std::string_view kind, std::string_view text)
-    : SavedStream(kind, text, "a text", "the text") {
-  require_digest(json(), refusal());
-}
-
-std::vector<std::int64_t> StreamInText::rows(const std::string& tensor, std::size_t columns) const {
-  return state().object(kTensors).rows(last_part(tensor), columns);
-}
-
-const std::string& StreamInText::decoded(const std::string& tensor) const {
-  const auto known = decoded_.find(tensor);
-  if (known != decoded_.end()) return known->second;
-  return decoded_.emplace(tensor, state().object(kTensors).bytes(last_part(tensor))).first->second;
-}
-
-std::int64_t StreamInText::bytes(const std::string& tensor) const { return std::ssize(decoded(tensor)); }
-
-void StreamInText::read(const std::string& tensor, std::int64_t first, std::span<std::byte> out) const {
+void SavedStream::read(std::string_view tensor, std::int64_t first, std::span<std::byte> out) const {
+  if (checkpoint_ != nullptr) {
+    return checkpoint_->read(part_of_loader(name_, tensor), {.first = first, .count = std::ssize(out)}, out);
+  }
   const auto bytes = std::as_bytes(std::span(decoded(tensor)));
   std::ranges::copy(bytes.subspan(static_cast<std::size_t>(first), out.size()), out.begin());
+}
+
+std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name) {
+  const SavedStream saved(kind, checkpoint, name);
+  const StreamHead head = saved.head();
+  const std::string text = fmt::format(
+      "{} shards with fingerprint {}, batch {}, {} epochs, at epoch {}, step {}, in a world of {}",
+      head.shards, head.dataset, head.global_batch_size, head.epochs, head.run.position.epoch,
+      head.run.position.step, head.world_size);
+  if (kind != kDispatchKind) return text;
+  return fmt::format("{}; {} items of the epoch delivered, {} read and pending", text,
+                     saved.state().number("delivered"),
+                     checkpoint.tensor(part_of_loader(name, "pending")).rows());
 }
 
 }  // namespace rota::internal

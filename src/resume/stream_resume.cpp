@@ -1,19 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cereal/types/string.hpp>
-#include <cereal/types/vector.hpp>
+#include <cstring>
 #include <numeric>
 
 #include "resume/dispatch_resume.hpp"
-#include "resume/saved_stream.hpp"
-#include "resume/stream_description.hpp"
-#include "rota/cereal.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
+#include "stream/dispatch_feed.hpp"
 #include "stream/ownership.hpp"
 #include "stream/shard_feed.hpp"
 #include "stream/stream_facts.hpp"
@@ -27,8 +22,10 @@ using internal::SavedStream;
 using internal::ShardProgress;
 using internal::ShardRun;
 using internal::StreamHead;
+using internal::StreamParts;
 using internal::StreamRun;
 using internal::StreamState;
+using internal::TensorPart;
 
 /// A shard's row of the cursors, before the numbers of the source's cursor.
 struct Row {
@@ -43,10 +40,10 @@ struct Row {
   std::int64_t blob_digest = 0;
 };
 constexpr std::size_t kShardColumns = 9;
-using ShardColumns = std::array<std::int64_t, kShardColumns>;
-static_assert(sizeof(Row) == sizeof(ShardColumns));
+static_assert(sizeof(Row) == kShardColumns * sizeof(std::int64_t));
 
-std::string blobs_name(std::string_view name) { return internal::part_of_loader(name, "blobs"); }
+constexpr std::string_view kCursors = "cursors";
+constexpr std::string_view kBlobs = "blobs";
 
 std::int64_t digest_of(std::string_view blob) {
   return static_cast<std::int64_t>(FingerprintBuilder().add(blob).finish().low);
@@ -60,33 +57,17 @@ std::int64_t remaining(const StreamSource& source, const ShardProgress& place) {
   return samples ? std::clamp<std::int64_t>(*samples - place.skip, 0, kMaxCount) : internal::kUnknownWeight;
 }
 
-/// What this rank adds to the tensors, in order of its shards.
-struct Rows {
-  std::string head;                  // as JSON
-  std::vector<std::int64_t> shards;  // that the rows are of
-  std::vector<std::int64_t> cursors;
-  std::string blobs;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(head, shards, cursors, blobs);
-  }
-};
-
-std::size_t width_of(const StreamLoader& loader) {
-  return kShardColumns + static_cast<std::size_t>(StreamState::facts(loader).cursor_numbers);
-}
-
-Rows rows_of(const StreamLoader& loader) {
+// What this rank saves, in order of its shards.
+StreamParts parts_of(const StreamLoader& loader) {
   const ShardRun& run = StreamState::shards(loader)->run();
   const std::size_t count = run.places.size();
   std::vector<std::size_t> by_shard(count);
   std::iota(by_shard.begin(), by_shard.end(), std::size_t{0});
   std::ranges::sort(by_shard, {}, [&](std::size_t i) { return run.places[i].shard; });
-  Rows rows{.head = to_json(kStreamKind, internal::head_of(loader)).dump(),
-            .shards = {},
-            .cursors = {},
-            .blobs = {}};
+  TensorPart cursors{.name = std::string(kCursors),
+                     .columns = std::int64_t{kShardColumns} + StreamState::facts(loader).cursor_numbers,
+                     .has_rows = true};
+  TensorPart blobs{.name = std::string(kBlobs)};
   for (const std::size_t i : by_shard) {
     const ShardProgress& place = run.places[i];
     const Row row{.epoch = loader.position().epoch,
@@ -98,45 +79,23 @@ Rows rows_of(const StreamLoader& loader) {
                   .remaining = remaining(loader.source(), place),
                   .blob_bytes = std::ssize(place.cursor.blob),
                   .blob_digest = digest_of(place.cursor.blob)};
-    const auto columns = std::bit_cast<ShardColumns>(row);
-    rows.shards.push_back(place.shard.value);
-    rows.cursors.insert(rows.cursors.end(), columns.begin(), columns.end());
-    rows.cursors.insert(rows.cursors.end(), place.cursor.numbers.begin(), place.cursor.numbers.end());
-    rows.cursors.resize(rows.shards.size() * width_of(loader));
-    rows.blobs += place.cursor.blob;
+    cursors.rows.push_back(place.shard.value);
+    cursors.append(std::as_bytes(std::span(&row, 1)));
+    cursors.append(std::as_bytes(std::span(place.cursor.numbers)));
+    cursors.data.resize(cursors.rows.size() * static_cast<std::size_t>(cursors.row_bytes()));
+    blobs.data += place.cursor.blob;
   }
-  return rows;
-}
-
-// Of those of all ranks, in order of rank.
-std::string to_text(const std::vector<Rows>& parts, std::size_t width) {
-  std::size_t shards = 0;
-  for (const Rows& part : parts) shards += part.shards.size();
-  std::vector<std::int64_t> cursors(shards * width);
-  std::string blobs;
-  for (const Rows& part : parts) {
-    blobs += part.blobs;
-    for (std::size_t i = 0; i < part.shards.size(); ++i) {
-      std::copy_n(part.cursors.begin() + static_cast<std::ptrdiff_t>(i * width), width,
-                  cursors.begin() + part.shards[i] * static_cast<std::int64_t>(width));
-    }
-  }
-  auto json = internal::OrderedJson::parse(parts.front().head);
-  json["tensors"] = {{"cursors", internal::to_json(cursors, width)}, {"blobs", internal::to_base64(blobs)}};
-  return internal::sealed(std::move(json));
+  return {.head = internal::new_stream_state(kStreamKind, loader).dump(),
+          .tensors = {std::move(cursors), std::move(blobs)}};
 }
 
 // ---- restoring ----
 
 /// The cursors and blobs of a saved state. All of it is checked before anything is moved.
-class SavedShards {
+class Saved {
  public:
   /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
-  SavedShards(const SavedStream& saved, const StreamLoader& loader, std::string_view name)
-      : saved_(saved),
-        cursors_name_(internal::cursors_name(name)),
-        blobs_name_(blobs_name(name)),
-        head_(saved.head()) {
+  Saved(const SavedStream& saved, const StreamLoader& loader) : saved_(saved), head_(saved.head()) {
     saved.require_same_source(loader);
     read_rows();
     lay_out_blobs();
@@ -156,8 +115,6 @@ class SavedShards {
   }
 
   const SavedStream& saved_;
-  std::string cursors_name_;
-  std::string blobs_name_;
   StreamHead head_;
   std::int64_t bytes_ = 0;  // of all blobs
   std::vector<std::int64_t> cursors_;
@@ -165,7 +122,7 @@ class SavedShards {
   std::vector<std::int64_t> blob_begins_;
 };
 
-bool SavedShards::is_sound(const Row& row) const noexcept {
+bool Saved::is_sound(const Row& row) const noexcept {
   const auto is_count = [](std::int64_t count) { return count >= 0 && count <= kMaxCount; };
   return row.epoch == head_.run.position.epoch && (row.is_done == 0 || row.is_done == 1) &&
          is_count(row.skip) && is_count(row.position) && row.position >= row.skip && row.owner >= 0 &&
@@ -174,16 +131,14 @@ bool SavedShards::is_sound(const Row& row) const noexcept {
          row.blob_bytes <= bytes_ && (row.position > row.skip || row.blob_bytes == 0);
 }
 
-void SavedShards::read_rows() {
-  cursors_ = saved_.rows(cursors_name_, width());
-  bytes_ = saved_.bytes(blobs_name_);
+void Saved::read_rows() {
+  cursors_ = saved_.numbers(kCursors, width());
+  bytes_ = saved_.bytes(kBlobs);
   if (std::ssize(cursors_) != head_.shards * static_cast<std::int64_t>(width())) {
     saved_.refusal().fail(fmt::format("its cursors are not [{}, {}]", head_.shards, width()));
   }
   for (std::size_t at = 0; at < cursors_.size(); at += width()) {
-    ShardColumns values{};
-    std::copy_n(cursors_.begin() + static_cast<std::ptrdiff_t>(at), kShardColumns, values.begin());
-    rows_.push_back(std::bit_cast<Row>(values));
+    std::memcpy(&rows_.emplace_back(), &cursors_[at], sizeof(Row));
     if (is_sound(rows_.back())) continue;
     saved_.refusal().fail(fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}",
                                       rows_.size() - 1, head_.run.position.epoch, head_.run.position.step));
@@ -191,7 +146,7 @@ void SavedShards::read_rows() {
 }
 
 // Blobs lie in order of their owners, then of shards.
-void SavedShards::lay_out_blobs() {
+void Saved::lay_out_blobs() {
   std::vector<std::size_t> order(rows_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t s) { return rows_[s].owner; });
@@ -207,7 +162,7 @@ void SavedShards::lay_out_blobs() {
   }
 }
 
-std::vector<int> SavedShards::owners_in(const World& world) const {
+std::vector<int> Saved::owners_in(const World& world) const {
   std::vector<int> owners;
   std::vector<std::int64_t> weights;
   for (const Row& row : rows_) {
@@ -217,7 +172,7 @@ std::vector<int> SavedShards::owners_in(const World& world) const {
   return world.size == head_.world_size ? owners : internal::share_out(weights, world.size);
 }
 
-ShardProgress SavedShards::place_of(std::size_t shard) const {
+ShardProgress Saved::place_of(std::size_t shard) const {
   const Row& row = rows_[shard];
   ShardProgress place{.shard = {static_cast<std::int64_t>(shard)},
                       .is_done = row.is_done == 1,
@@ -230,7 +185,7 @@ ShardProgress SavedShards::place_of(std::size_t shard) const {
   }
   place.cursor.blob.resize(static_cast<std::size_t>(row.blob_bytes));
   if (row.blob_bytes > 0) {
-    saved_.read(blobs_name_, blob_begins_[shard], std::as_writable_bytes(std::span(place.cursor.blob)));
+    saved_.read(kBlobs, blob_begins_[shard], std::as_writable_bytes(std::span(place.cursor.blob)));
   }
   if (digest_of(place.cursor.blob) != row.blob_digest) {
     saved_.refusal().fail(
@@ -241,7 +196,7 @@ ShardProgress SavedShards::place_of(std::size_t shard) const {
   return place;
 }
 
-ShardRun SavedShards::shards_in(const World& world) const {
+ShardRun Saved::shards_in(const World& world) const {
   ShardRun run{.owners = owners_in(world), .places = {}, .first = 0};
   std::vector<std::size_t> mine;
   for (std::size_t s = 0; s < rows_.size(); ++s) {
@@ -252,8 +207,24 @@ ShardRun SavedShards::shards_in(const World& world) const {
   return run;
 }
 
-void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_view name) {
-  const SavedShards saved(stream, loader, name);
+std::string_view kind_of(const StreamLoader& loader) {
+  return StreamState::dispatch(loader) == nullptr ? kStreamKind : internal::kDispatchKind;
+}
+
+StreamParts parts_of_any(const StreamLoader& loader) {
+  return StreamState::dispatch(loader) == nullptr ? parts_of(loader) : internal::parts_of_dispatch(loader);
+}
+
+// `make` makes a SavedStream of the loader's kind. Restores of a dispatch are counted whatever fails, on
+// whichever rank.
+template <typename Make>
+void restore_from(StreamLoader& loader, Make make) {
+  if (auto* const dispatch = StreamState::dispatch(loader)) {
+    dispatch->count_restore();
+    return internal::restore_dispatch(loader, make());
+  }
+  const SavedStream stream = make();
+  const Saved saved(stream, loader);
   ShardRun run = saved.shards_in(loader.world());
   StreamState::shards(loader)->restart(saved.run().position.epoch, std::move(run));
   StreamState::restart(loader, saved.run());
@@ -262,41 +233,19 @@ void restore_from(StreamLoader& loader, const SavedStream& stream, std::string_v
 }  // namespace
 
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name) {
-  if (StreamState::dispatch(loader) != nullptr) return internal::save_dispatch(loader, snapshot, name);
-  const Rows rows = rows_of(loader);
-  std::vector<RowRange> ranges;
-  for (const std::int64_t shard : rows.shards) ranges.push_back({.first = shard, .count = 1});
-  const auto cursors = std::as_bytes(std::span(rows.cursors));
-  const auto blobs = std::as_bytes(std::span(rows.blobs));
-  snapshot.tensor(internal::cursors_name(name), DType::int64, {static_cast<std::int64_t>(width_of(loader))},
-                  ranges, std::vector<std::byte>(cursors.begin(), cursors.end()));
-  snapshot.tensor(blobs_name(name), DType::uint8, {}, std::ssize(blobs),
-                  std::vector<std::byte>(blobs.begin(), blobs.end()));
-  snapshot.blob(internal::state_name(name), rows.head);
+  internal::save(parts_of_any(loader), snapshot, name);
 }
 
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  if (StreamState::dispatch(loader) != nullptr) return internal::restore_dispatch(loader, checkpoint, name);
-  restore_from(loader, internal::StreamInCheckpoint(kStreamKind, checkpoint, internal::state_name(name)),
-               name);
+  restore_from(loader, [&] { return SavedStream(kind_of(loader), checkpoint, name); });
 }
 
 std::string state(const StreamLoader& loader) {
-  if (StreamState::dispatch(loader) != nullptr) return internal::state_of_dispatch(loader);
-  std::vector<Rows> parts;
-  for (const std::string& part : StreamState::gather(loader, [&] { return to_blob(rows_of(loader)); })) {
-    parts.push_back(from_blob<Rows>(part));
-  }
-  return to_text(parts, width_of(loader));
+  return internal::gather_text(loader, [&] { return parts_of_any(loader); });
 }
 
 void restore(StreamLoader& loader, std::string_view state) {
-  if (StreamState::dispatch(loader) != nullptr) return internal::restore_dispatch(loader, state);
-  restore_from(loader, internal::StreamInText(kStreamKind, state), {});
-}
-
-std::string internal::describe_stream(const Checkpoint& checkpoint, std::string_view name) {
-  return describe(StreamInCheckpoint(kStreamKind, checkpoint, internal::state_name(name)).head());
+  restore_from(loader, [&] { return SavedStream(kind_of(loader), state); });
 }
 
 }  // namespace rota
