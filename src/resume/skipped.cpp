@@ -43,50 +43,32 @@ void require_tensor(const Checkpoint& checkpoint, std::string_view tensor, DType
           tensor, "is of another type or shape");
 }
 
-/// The listed samples, of which the texts are only read where they are wanted.
-class List {
- public:
-  List(const Checkpoint& checkpoint, std::string_view name, std::int64_t samples)
-      : checkpoint_(checkpoint), list_(list_name(name)), text_(text_name(name)) {
-    require_tensor(checkpoint, list_, DType::int64, {kSkippedColumns});
-    require_tensor(checkpoint, text_, DType::uint8, {});
-    rows_ = checkpoint.read<std::int64_t>(list_);
-    const std::int64_t bytes = checkpoint.tensor(text_).rows();
-    ends_.push_back(0);
-    for (std::int64_t i = 0; i < size(); ++i) {
-      const auto row = this->row(i);
-      require(row[0] >= 0 && row[1] >= 0 && row[1] < samples, checkpoint, list_,
-              "names a sample that is not");
-      for (const std::int64_t length : row.subspan(2)) {
-        require(length >= 0 && length <= bytes - ends_.back(), checkpoint, list_, "has texts that are not");
-        ends_.push_back(ends_.back() + length);
-      }
-    }
-    require(ends_.back() == bytes, checkpoint, text_, "is longer than what is listed");
-  }
-
-  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows_) / kSkippedColumns; }
-  [[nodiscard]] SkippedSample sample(std::int64_t i) const {
-    return {.epoch = row(i)[0], .id = {row(i)[1]}, .where = text(2 * i), .error = text(2 * i + 1)};
-  }
-
- private:
-  [[nodiscard]] std::span<const std::int64_t> row(std::int64_t i) const noexcept {
-    return std::span(rows_).subspan(static_cast<std::size_t>(i * kSkippedColumns), kSkippedColumns);
-  }
-  [[nodiscard]] std::string text(std::int64_t i) const {
-    const std::int64_t begin = ends_[static_cast<std::size_t>(i)];
-    std::string text(static_cast<std::size_t>(ends_[static_cast<std::size_t>(i) + 1] - begin), '\0');
-    checkpoint_.read(text_, {begin, std::ssize(text)}, std::as_writable_bytes(std::span(text)));
-    return text;
-  }
-
-  const Checkpoint& checkpoint_;
-  std::string list_;
-  std::string text_;
-  std::vector<std::int64_t> rows_;
-  std::vector<std::int64_t> ends_;  // of text after text
+/// The rows of all listed samples, and where their texts end, one after the other.
+struct List {
+  std::vector<std::int64_t> rows;
+  std::vector<std::int64_t> ends{0};
+  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(rows) / kSkippedColumns; }
 };
+
+// Of a dataset of so many samples.
+List read_list(const Checkpoint& checkpoint, std::string_view name, std::int64_t samples) {
+  const std::string tensor = list_name(name);
+  const std::string texts = text_name(name);
+  require_tensor(checkpoint, tensor, DType::int64, {kSkippedColumns});
+  require_tensor(checkpoint, texts, DType::uint8, {});
+  const std::int64_t bytes = checkpoint.tensor(texts).rows();
+  List list{.rows = checkpoint.read<std::int64_t>(tensor)};
+  for (auto row = std::span(list.rows); !row.empty(); row = row.subspan(kSkippedColumns)) {
+    require(row[0] >= 0 && row[1] >= 0 && row[1] < samples, checkpoint, tensor, "names a sample that is not");
+    for (const std::int64_t length : row.subspan(2, 2)) {
+      require(length >= 0 && length <= bytes - list.ends.back(), checkpoint, tensor,
+              "has texts that are not");
+      list.ends.push_back(list.ends.back() + length);
+    }
+  }
+  require(list.ends.back() == bytes, checkpoint, texts, "is longer than what is listed");
+  return list;
+}
 
 }  // namespace
 
@@ -128,11 +110,21 @@ std::int64_t count_skipped(const Checkpoint& checkpoint, std::string_view name) 
 SavedSkips read_skipped(const Checkpoint& checkpoint, std::string_view name, World world, std::int64_t size) {
   SavedSkips saved{.count = count_skipped(checkpoint, name), .samples = {}};
   if (!checkpoint.has_tensor(counts_name(name))) return saved;
-  const List list(checkpoint, name, size);
+  const List list = read_list(checkpoint, name, size);
   require(list.size() <= saved.count, checkpoint, list_name(name), "lists more than were counted");
-  const std::int64_t end = share(list.size(), world.rank + 1, world.size);
-  for (std::int64_t i = share(list.size(), world.rank, world.size); i < end; ++i) {
-    saved.samples.push_back(list.sample(i));
+  const auto first = static_cast<std::size_t>(share(list.size(), world.rank, world.size));
+  const auto end = static_cast<std::size_t>(share(list.size(), world.rank + 1, world.size));
+  const std::int64_t begin = list.ends[2 * first];
+  std::string texts(static_cast<std::size_t>(list.ends[2 * end] - begin), '\0');
+  checkpoint.read(text_name(name), {begin, std::ssize(texts)}, std::as_writable_bytes(std::span(texts)));
+  const auto text = [&](std::size_t i) {
+    return texts.substr(static_cast<std::size_t>(list.ends[i] - begin),
+                        static_cast<std::size_t>(list.ends[i + 1] - list.ends[i]));
+  };
+  for (std::size_t i = first; i < end; ++i) {
+    const std::int64_t* const row = &list.rows[i * kSkippedColumns];
+    saved.samples.push_back(
+        {.epoch = row[0], .id = {row[1]}, .where = text(2 * i), .error = text(2 * i + 1)});
   }
   return saved;
 }
