@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "resume/json.hpp"
-
 namespace rota::internal {
 namespace {
 
@@ -22,52 +20,58 @@ Fingerprint digest_lengths(const Loader& loader) {
   return digest.finish();
 }
 
-OrderIdentity identity_of(const Loader& loader) {
+// What the order of a run is known by; it must be the same wherever the run goes on.
+OrderedJson order_of(const Loader& loader) {
   const Order& order = LoaderAccess::order(loader);
   const LoaderOptions& options = loader.options();
   const std::int64_t last = loader.datasets() - 1;
-  return {.version = kOrderVersion,
-          .dataset = to_string(loader.fingerprint()),
-          .samples = loader.first_id(last).value + LoaderAccess::order(loader, last).plan().samples(),
-          .shards = order.plan().shards(),
-          .lengths = to_string(digest_lengths(loader)),
-          .interleave = order.plan().interleave(),
-          .shuffle = std::string(to_string(order.shuffle())),
-          .seed = std::to_string(options.seed),
-          .block = {.samples = std::min(options.block.samples, kMaxCount),
-                    .blocks = std::min(options.block.blocks, kMaxCount)}};
+  return {{"version", kOrderVersion},
+          {"dataset", to_string(loader.fingerprint())},
+          {"samples", loader.first_id(last).value + LoaderAccess::order(loader, last).plan().samples()},
+          {"shards", order.plan().shards()},  // of each dataset
+          {"lengths", to_string(digest_lengths(loader))},
+          {"interleave", order.plan().interleave()},
+          {"shuffle", to_string(order.shuffle())},
+          {"seed", std::to_string(options.seed)},
+          {"block_samples", std::min(options.block.samples, kMaxCount)},
+          {"block_blocks", std::min(options.block.blocks, kMaxCount)}};
 }
 
-std::string describe_dataset(const OrderIdentity& order) {
-  return fmt::format("{} samples with fingerprint {}", order.samples, order.dataset);
+std::string describe_dataset(const StateObject& order) {
+  return fmt::format("{} samples with fingerprint {}", order.number("samples"), order.text("dataset"));
 }
 
-void require_same(const OrderIdentity& then, const OrderIdentity& now, const Refusal& refusal) {
-  refusal.require_same("the order's version", then.version, now.version);
+void require_same(const StateObject& then, const StateObject& now, const Refusal& refusal) {
+  const auto numbers = [&](std::string_view part, std::string_view key) {
+    refusal.require_same(part, then.number(key), now.number(key));
+  };
+  const auto texts = [&](std::string_view part, std::string_view key) {
+    refusal.require_same(part, then.text(key), now.text(key));
+  };
+  numbers("the order's version", "version");
   refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
-  refusal.require_same("the number of shards", then.shards, now.shards);
-  refusal.require_same("the digest of the shards' lengths", then.lengths, now.lengths);
-  refusal.require_same("interleave", then.interleave, now.interleave);
-  refusal.require_same("the seed", then.seed, now.seed);
-  refusal.require_same("the shuffle", then.shuffle, now.shuffle);
-  if (then.shuffle != to_string(Shuffle::block)) return;
-  refusal.require_same("block.samples", then.block.samples, now.block.samples);
-  refusal.require_same("block.blocks", then.block.blocks, now.block.blocks);
+  numbers("the number of shards", "shards");
+  texts("the digest of the shards' lengths", "lengths");
+  numbers("interleave", "interleave");
+  texts("the seed", "seed");
+  texts("the shuffle", "shuffle");
+  if (now.text("shuffle") != to_string(Shuffle::block)) return;
+  numbers("block.samples", "block_samples");
+  numbers("block.blocks", "block_blocks");
+}
+
+// Unless `saved` has all texts and numbers of `own`.
+void require_like(const StateObject& saved, const Json& own) {
+  for (const auto& [key, value] : own.items()) {
+    if (value.is_string()) {
+      static_cast<void>(saved.text(key));
+    } else {
+      static_cast<void>(saved.number(key));
+    }
+  }
 }
 
 std::size_t mixed(const MixtureState* mixture) { return mixture == nullptr ? 0 : mixture->weights.size(); }
-
-OrderIdentity order_from(const StateObject& object) {
-  return {.version = object.number("version"),
-          .dataset = object.text("dataset"),
-          .samples = object.number("samples"),
-          .shards = object.number("shards"),
-          .lengths = object.text("lengths"),
-          .interleave = object.number("interleave"),
-          .shuffle = object.text("shuffle"),
-          .seed = object.text("seed"),
-          .block = {.samples = object.number("block_samples"), .blocks = object.number("block_blocks")}};
-}
 
 LoaderPosition place_from(const StateObject& state) {
   const StateObject position = state.object("position");
@@ -84,62 +88,29 @@ LoaderPosition place_from(const StateObject& state) {
 
 }  // namespace
 
-LoaderState state_of(const Loader& loader) {
+OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped) {
   const LoaderOptions& options = loader.options();
-  LoaderState state{.order = identity_of(loader),
-                    .place = {.position = loader.position()},
-                    .global_batch_size = options.global_batch_size,
-                    .tail = std::string(to_string(options.tail)),
-                    .epochs = options.epochs == kEndless ? "endless" : std::to_string(options.epochs),
-                    .world_size = loader.world().size};
-  if (loader.mixture() != nullptr) state.place.mixture = *loader.mixture();
-  return state;
-}
-
-std::string to_text(const LoaderState& state) {
-  const OrderIdentity& order = state.order;
-  const Position& at = state.place.position;
+  const Position at = loader.position();
   OrderedJson json = new_state(kLoaderKind);
-  json["order"] = {{"version", order.version},
-                   {"dataset", order.dataset},
-                   {"samples", order.samples},
-                   {"shards", order.shards},
-                   {"lengths", order.lengths},
-                   {"interleave", order.interleave},
-                   {"shuffle", order.shuffle},
-                   {"seed", order.seed},
-                   {"block_samples", order.block.samples},
-                   {"block_blocks", order.block.blocks}};
+  json["order"] = order_of(loader);
   json["position"] = {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
-  if (const auto& mixture = state.place.mixture) {
+  if (const MixtureState* const mixture = loader.mixture()) {
     json["mixture"] = {
         {"weights", mixture->weights}, {"changed_at", mixture->changed_at}, {"counts", mixture->counts}};
   }
-  if (state.skipped) json["skipped"] = *state.skipped;
-  json["run"] = {{"global_batch_size", state.global_batch_size},
-                 {"tail", state.tail},
-                 {"epochs", state.epochs},
-                 {"world_size", state.world_size}};
-  return json.dump();
+  if (skipped) json["skipped"] = *skipped;
+  json["run"] = {{"global_batch_size", options.global_batch_size},
+                 {"tail", to_string(options.tail)},
+                 {"epochs", options.epochs == kEndless ? "endless" : std::to_string(options.epochs)},
+                 {"world_size", loader.world().size}};
+  return json;
 }
 
-LoaderState loader_state(std::string_view text, const Refusal& refusal) {
-  const Json json = parse_state(text, kLoaderKind, refusal);
-  const StateObject state(json, refusal);
-  const StateObject run = state.object("run");
-  LoaderState saved{.order = order_from(state.object("order")),
-                    .place = place_from(state),
-                    .global_batch_size = run.number("global_batch_size"),
-                    .tail = run.text("tail"),
-                    .epochs = run.text("epochs"),
-                    .world_size = run.number("world_size")};
-  if (state.has("skipped")) saved.skipped = state.number("skipped");
-  return saved;
-}
-
-void require_fits(const Loader& loader, const LoaderState& saved, const Refusal& refusal) {
-  const LoaderPosition& place = saved.place;
-  require_same(saved.order, identity_of(loader), refusal);
+LoaderPosition require_fits(const Loader& loader, const StateObject& saved, const Refusal& refusal) {
+  const Json own(state_of(loader));
+  for (const char* const part : {"order", "run"}) require_like(saved.object(part), own[part]);
+  LoaderPosition place = place_from(saved);
+  require_same(saved.object("order"), StateObject(own, refusal).object("order"), refusal);
   refusal.require_same("the number of datasets mixed", mixed(place.mixture ? &*place.mixture : nullptr),
                        mixed(loader.mixture()));
   try {
@@ -147,18 +118,21 @@ void require_fits(const Loader& loader, const LoaderState& saved, const Refusal&
   } catch (const Error& error) {
     refusal.fail(fmt::format("its place cannot be ({})", error.what()));
   }
+  return place;
 }
 
-std::string describe(const LoaderState& state) {
-  const OrderIdentity& order = state.order;
-  const Position& at = state.place.position;
+std::string describe(const StateObject& state) {
+  const StateObject order = state.object("order");
+  const StateObject run = state.object("run");
+  const auto [at, mixture] = place_from(state);
   std::string text = fmt::format(
       "{}, {} shards, interleave {}, seed {}, shuffle {} (blocks {} x {}), batch {}, tail {}, {} epochs, "
       "at epoch {}, sample {}, step {}, in a world of {}",
-      describe_dataset(order), order.shards, order.interleave, order.seed, order.shuffle, order.block.samples,
-      order.block.blocks, state.global_batch_size, state.tail, state.epochs, at.epoch, at.consumed, at.step,
-      state.world_size);
-  if (const auto& mixture = state.place.mixture) {
+      describe_dataset(order), order.number("shards"), order.number("interleave"), order.text("seed"),
+      order.text("shuffle"), order.number("block_samples"), order.number("block_blocks"),
+      run.number("global_batch_size"), run.text("tail"), run.text("epochs"), at.epoch, at.consumed, at.step,
+      run.number("world_size"));
+  if (mixture) {
     text += fmt::format(", weights {} since sample {} (of each dataset {})", fmt::join(mixture->weights, ":"),
                         mixture->changed_at, fmt::join(mixture->counts, ", "));
   }

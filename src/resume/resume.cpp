@@ -17,8 +17,8 @@ namespace {
 
 using internal::LoaderAccess;
 using internal::LoaderPosition;
-using internal::LoaderState;
 using internal::Refusal;
+using internal::StateObject;
 
 Refusal refusal_of(std::string from, std::string_view saved) {
   return {.what = "a loader",
@@ -28,6 +28,16 @@ Refusal refusal_of(std::string from, std::string_view saved) {
 }
 Refusal refusal_of(const Checkpoint& checkpoint) {
   return refusal_of(checkpoint.info().path.string(), "the checkpoint");
+}
+
+internal::Json parse_loader(std::string_view state, const Refusal& refusal) {
+  return internal::parse_state(state, internal::kLoaderKind, refusal);
+}
+
+LoaderPosition place_of(const Loader& loader) {
+  LoaderPosition place{.position = loader.position()};
+  if (loader.mixture() != nullptr) place.mixture = *loader.mixture();
+  return place;
 }
 
 /// Shards of all datasets.
@@ -82,39 +92,40 @@ std::string internal::kind_of_loader(const Checkpoint& checkpoint, std::string_v
 }
 
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
-  const LoaderState state = internal::state_of(loader);
   RowRange rows = cursor_rows(loader);
   if (loader.world().replica > 0) rows.count = 0;
-  const auto cursors = cursors_of(loader, state.place, rows);
+  const auto cursors = cursors_of(loader, place_of(loader), rows);
   const auto bytes = std::as_bytes(std::span(cursors));
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.
   snapshot.tensor(internal::cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
-  snapshot.blob(internal::state_name(name), to_text(state));
+  snapshot.blob(internal::state_name(name), internal::state_of(loader).dump());
   internal::save_skipped(loader, snapshot, name);
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const Refusal refusal = refusal_of(checkpoint);
-  const LoaderState saved = internal::loader_state(checkpoint.blob(internal::state_name(name)), refusal);
-  require_fits(loader, saved, refusal);
-  check_cursors(loader, saved.place, checkpoint, name);
-  go_to(loader, saved.place, internal::read_skipped(checkpoint, name, loader.world(), saved.order.samples));
+  const internal::Json json = parse_loader(checkpoint.blob(internal::state_name(name)), refusal);
+  const StateObject saved(json, refusal);
+  const LoaderPosition place = require_fits(loader, saved, refusal);
+  check_cursors(loader, place, checkpoint, name);
+  const std::int64_t samples = saved.object("order").number("samples");
+  go_to(loader, place, internal::read_skipped(checkpoint, name, loader.world(), samples));
 }
 
 std::string state(const Loader& loader) {
-  LoaderState state = internal::state_of(loader);
-  state.skipped = LoaderAccess::counter(loader).known(loader.world());
-  return internal::sealed(internal::OrderedJson::parse(to_text(state)));
+  return internal::sealed(internal::state_of(loader, LoaderAccess::counter(loader).known(loader.world())));
 }
 
 void restore(Loader& loader, std::string_view state) {
   const Refusal refusal = refusal_of("a text", "the text");
-  const LoaderState saved = internal::loader_state(state, refusal);
-  require_fits(loader, saved, refusal);
-  require_digest(internal::parse_state(state, refusal), refusal);
-  go_to(loader, saved.place, {.count = saved.skipped.value_or(0), .samples = {}});
+  const internal::Json json = parse_loader(state, refusal);
+  const StateObject saved(json, refusal);
+  const std::int64_t skipped = saved.has("skipped") ? saved.number("skipped") : 0;
+  const LoaderPosition place = require_fits(loader, saved, refusal);
+  require_digest(json, refusal);
+  go_to(loader, place, {.count = skipped, .samples = {}});
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
@@ -122,9 +133,9 @@ std::string describe_loader(const Checkpoint& checkpoint, std::string_view name)
   if (kind == internal::kStreamKind || kind == internal::kDispatchKind) {
     return internal::describe_stream(kind, checkpoint, name);
   }
-  const LoaderState state =
-      internal::loader_state(checkpoint.blob(internal::state_name(name)), refusal_of(checkpoint));
-  const std::string text = describe(state);
+  const Refusal refusal = refusal_of(checkpoint);
+  const internal::Json json = parse_loader(checkpoint.blob(internal::state_name(name)), refusal);
+  const std::string text = describe(StateObject(json, refusal));
   const std::int64_t skipped = internal::count_skipped(checkpoint, name);
   return skipped == 0 ? text : fmt::format("{}; bad samples skipped: {}", text, skipped);
 }
