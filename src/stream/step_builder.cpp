@@ -23,20 +23,29 @@ std::vector<std::byte> new_message(const MessageHead& head, std::size_t size) {
 
 }  // namespace
 
+void PendingItems::add(std::int64_t epoch, std::int64_t number, ByteSpan record) {
+  items_.push_back({.epoch = epoch, .number = number, .begin = bytes_.size(), .size = record.size()});
+  bytes_.insert(bytes_.end(), record.begin(), record.end());
+}
+
 StepBuilder::StepBuilder(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
                          const StreamLoaderOptions& options, DispatchStart start)
-    : layout_(&layout),
+    : source_(&source),
+      layout_(&layout),
       plan_(plan),
       generation_(start.generation),
       epochs_(options.epochs),
       batch_size_(static_cast<std::size_t>(options.global_batch_size)),
       max_batches_(options.workers > 0 ? options.read_ahead_batches : 1),
       max_bytes_(options.read_ahead_bytes),
-      reader_(source, layout, {.rank = 0, .size = plan.ranks}, start.epoch, std::move(start.source),
-              std::move(start.pending)),
+      place_(std::move(start.source)),
+      pending_(std::move(start.pending)),
+      reading_(layout.fields()),
+      instances_(source, {.rank = 0, .size = plan.ranks}, 1),
       epoch_(start.epoch),
       first_(start.delivered),
       is_over_(epoch_ >= epochs_) {
+  instances_.assign({ShardId{0}});
   if (options.workers == 0) return;
   thread_ =
       start_thread("start the reader of a dispatch", [this](const std::stop_token& stop) { work(stop); });
@@ -95,8 +104,11 @@ void StepBuilder::resume() {
 SourceProgress StepBuilder::add_pending(PendingItems& out) const {
   for (const StepMessages& messages : ready_) add_items(messages, out);
   for (std::int64_t i = 0; i < std::ssize(open_ends_); ++i) out.add(epoch_, first_ + i, open_record(i));
-  reader_.add_pending(out);
-  return reader_.place();
+  for (std::size_t i = next_pending_; i < pending_.items().size(); ++i) {
+    const PendingItems::Item& item = pending_.items()[i];
+    out.add(item.epoch, item.number, pending_.bytes(item));
+  }
+  return place_;
 }
 
 void StepBuilder::add_items(const StepMessages& messages, PendingItems& out) const {
@@ -126,7 +138,8 @@ void StepBuilder::work(const std::stop_token& stop) {
     is_paused_ ? park(lock) : make(lock);
   }
   lock.unlock();
-  reader_.close();
+  reader_.reset();
+  instances_.end(0);
 }
 
 // The end of an epoch takes no room.
@@ -165,7 +178,7 @@ void StepBuilder::park(Lock& lock) {
   lock.unlock();
   std::exception_ptr error;
   try {
-    reader_.take_cursor();
+    take_cursor();
   } catch (...) {
     error = std::current_exception();
   }
@@ -196,8 +209,10 @@ void StepBuilder::read() {
   const std::size_t begin = open_.size();
   open_ends_.push_back(begin);
   try {
-    has_ended_ = !reader_.read(open_);
+    has_ended_ = !read_item();
   } catch (...) {
+    reader_.reset();  // it is opened anew behind what was read
+    open_.resize(begin);
     open_ends_.pop_back();
     throw;
   }
@@ -205,6 +220,52 @@ void StepBuilder::read() {
   open_ends_.back() = open_.size();
   ++read_.samples;
   read_.bytes += static_cast<std::int64_t>(open_.size() - begin);
+}
+
+// Appends the record of the epoch's next item; false at its end.
+bool StepBuilder::read_item() {
+  if (next_pending_ == pending_.items().size()) return read_source();
+  const PendingItems::Item& item = pending_.items()[next_pending_];
+  if (item.epoch != epoch_) return false;
+  const ByteSpan record = pending_.bytes(item);
+  open_.insert(open_.end(), record.begin(), record.end());
+  if (++next_pending_ == pending_.items().size()) {
+    pending_ = {};
+    next_pending_ = 0;
+  }
+  return true;
+}
+
+bool StepBuilder::read_source() {
+  ShardProgress& place = place_.shard;
+  // Where items were pending, it may be in a later epoch already.
+  if (place_.epoch > epoch_ || place.is_done) return false;
+  const StreamSource& source = instances_.source(0);
+  if (!reader_) reader_.emplace(*source_, epoch_, place);
+  if (!reader_->read(source, reading_)) {
+    place.end();
+    return false;
+  }
+  layout_->append(reading_.sample, open_);
+  place.advance(reading_.has_cursor ? &reading_.cursor : nullptr);
+  return true;
+}
+
+// Takes the source's cursor behind the last item, so that no item need be read again. Throws what the source
+// throws; also where it has failed before, and cannot be opened anew behind what was read.
+void StepBuilder::take_cursor() {
+  ShardProgress& place = place_.shard;
+  if (place.is_done || place.skip == 0) return;
+  const StreamSource& source = instances_.source(0);
+  const bool was_open = reader_.has_value();
+  if (!was_open) reader_.emplace(*source_, place_.epoch, place);
+  try {
+    reader_->take_cursor(source, reading_);
+  } catch (...) {
+    if (!was_open) reader_.reset();
+    throw;
+  }
+  place.take(reading_.cursor);
 }
 
 // All items of the next step, each with those of its rank. Changes nothing where it throws.
@@ -261,7 +322,9 @@ void StepBuilder::end_epoch() {
   has_ended_ = false;
   ++epoch_;
   first_ = 0;
-  reader_.begin_next_epoch();
+  if (place_.epoch >= epoch_) return;
+  place_ = {.epoch = epoch_, .shard = {}};
+  reader_.reset();
 }
 
 }  // namespace rota::internal

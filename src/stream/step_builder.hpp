@@ -13,8 +13,9 @@
 
 #include "stream/dispatch_plan.hpp"
 #include "stream/feed.hpp"
-#include "stream/item_reader.hpp"
+#include "stream/instance.hpp"
 #include "stream/record_layout.hpp"
+#include "stream/shard_reader.hpp"
 
 namespace rota::internal {
 
@@ -52,6 +53,32 @@ struct StepMessages {
   [[nodiscard]] bool is_batch() const noexcept { return head.is(FeedHead::Kind::batch); }
 };
 
+/// Items that were read of a dispatched source and not delivered, as records.
+class PendingItems {
+ public:
+  struct Item {
+    std::int64_t epoch = 0;
+    std::int64_t number = 0;  // in the epoch
+    std::size_t begin = 0;    // of its bytes
+    std::size_t size = 0;
+  };
+  void add(std::int64_t epoch, std::int64_t number, ByteSpan record);
+  [[nodiscard]] const std::vector<Item>& items() const noexcept { return items_; }
+  [[nodiscard]] ByteSpan bytes(const Item& item) const noexcept {
+    return ByteSpan(bytes_).subspan(item.begin, item.size);
+  }
+
+ private:
+  std::vector<Item> items_;
+  std::vector<std::byte> bytes_;
+};
+
+/// Where a dispatched source is: behind the last item that was read of it.
+struct SourceProgress {
+  std::int64_t epoch = 0;
+  ShardProgress shard = {};  // `position`: items read of the epoch; `is_done`: the end of it was seen
+};
+
 /// Where a dispatch goes on from.
 struct DispatchStart {
   std::int64_t epoch = 0;
@@ -64,7 +91,9 @@ struct DispatchStart {
 /// Reads a dispatched source ahead of the caller and makes steps of its items, by a thread or, with no
 /// workers, inside `wait`. Reading waits while as many steps are not delivered as batches may be read
 /// ahead, or too many bytes; a step never goes on into the next epoch, and an epoch without items is the
-/// last. It begins paused, so that nothing is read of a pipe before a restore has said what of it is gone.
+/// last. Items that are pending, which are in order, are read first, then those of the source, opened where
+/// it is, by an instance of its own if it makes one. It begins paused, so that nothing is read of a pipe
+/// before a restore has said what of it is gone.
 ///
 /// All of it is under one mutex, which nobody holds while reading or copying. Its caller is one thread.
 class StepBuilder {
@@ -105,6 +134,9 @@ class StepBuilder {
   void park(Lock& lock);
   [[nodiscard]] std::optional<StepMessages> advance();
   void read();
+  [[nodiscard]] bool read_item();
+  [[nodiscard]] bool read_source();
+  void take_cursor();
   [[nodiscard]] bool is_full() const noexcept;
   // Of the next step.
   [[nodiscard]] ByteSpan open_record(std::int64_t item) const noexcept;
@@ -114,6 +146,7 @@ class StepBuilder {
   [[nodiscard]] StepMessages empty_step(FeedHead::Kind kind) const;
   void end_epoch();
 
+  const StreamSource* source_;
   const RecordLayout* layout_;
   const DispatchPlan plan_;
   const std::int64_t generation_;
@@ -123,7 +156,12 @@ class StepBuilder {
   const std::int64_t max_bytes_;
 
   // Of the reading thread, or of the caller while that is parked.
-  ItemReader reader_;
+  SourceProgress place_;
+  PendingItems pending_;  // to be read before the source
+  std::size_t next_pending_ = 0;
+  Reading reading_;
+  WorkerInstances instances_;           // outliving the reader that uses it
+  std::optional<ShardReader> reader_;   // at place_, where it was opened
   std::int64_t epoch_;                  // being read
   std::int64_t first_;                  // number of the next step's first item
   std::vector<std::byte> open_;         // records of the next step
