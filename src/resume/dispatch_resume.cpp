@@ -61,82 +61,55 @@ void add_rows(const StreamLoader& loader, const PendingItems& pending, std::vect
   tensors[0].append(std::as_bytes(std::span(shards)));
 }
 
-/// A dispatch as it was saved. All of it is checked before anything is moved.
-class SavedDispatch {
- public:
-  /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
-  SavedDispatch(const SavedStream& saved, const StreamLoader& loader);
+// ---- restoring: all of it is checked before anything is moved ----
 
-  [[nodiscard]] const StreamRun& run() const noexcept { return head_.run; }
-  [[nodiscard]] DispatchStart start_at(int rank) const;
-
- private:
-  void read_head();
-  void require_sound() const;
-  [[nodiscard]] PendingItems read_pending() const;
-
-  const SavedStream& saved_;
-  DispatchPlan plan_;
-  const RecordLayout& layout_;
-  StreamHead head_;
-  std::int64_t delivered_ = 0;
-  SourceProgress source_;
-};
-
-SavedDispatch::SavedDispatch(const SavedStream& saved, const StreamLoader& loader)
-    : saved_(saved),
-      plan_(StreamState::dispatch(loader)->plan()),
-      layout_(StreamState::dispatch(loader)->layout()),
-      head_(saved.head()) {
-  saved.require_same_source(loader);
-  read_head();
-  require_sound();
-}
-
-void SavedDispatch::read_head() {
-  const StateObject state = saved_.state();
+// Where it is, without what is pending.
+DispatchStart read_start(const SavedStream& saved) {
+  const StateObject state = saved.state();
   const StateObject read = state.object("read");
-  delivered_ = state.number("delivered");
-  source_ = {.epoch = read.number("epoch"),
-             .shard = {.shard = {},
-                       .is_done = read.number("is_done") != 0,
-                       .position = read.number("position"),
-                       .skip = read.number("skip"),
-                       .cursor = {.numbers = read.any_numbers("numbers"), .blob = read.bytes("blob")}}};
+  return {
+      .epoch = saved.head().run.position.epoch,
+      .delivered = state.number("delivered"),
+      .source = {.epoch = read.number("epoch"),
+                 .shard = {.shard = {},
+                           .is_done = read.number("is_done") != 0,
+                           .position = read.number("position"),
+                           .skip = read.number("skip"),
+                           .cursor = {.numbers = read.any_numbers("numbers"), .blob = read.bytes("blob")}}}};
 }
 
 // Where it is, and what each shard's cursor says, must agree.
-void SavedDispatch::require_sound() const {
-  const auto rows = saved_.rows<ShardRow>(kCursors);
-  const std::int64_t epoch = head_.run.position.epoch;
-  const ShardProgress& source = source_.shard;
+void require_sound(const SavedStream& saved, const DispatchStart& start, const DispatchPlan& plan) {
+  const StreamHead head = saved.head();
+  const auto rows = saved.rows<ShardRow>(kCursors);
+  const ShardProgress& source = start.source.shard;
   const auto numbers = std::ssize(source.cursor.numbers);
-  bool is_sound = std::ssize(rows) == head_.shards && source_.epoch >= epoch &&
+  bool is_sound = std::ssize(rows) == head.shards && start.source.epoch >= start.epoch &&
                   source.position >= source.skip &&
-                  numbers == (source.cursor.is_start() ? 0 : head_.cursor_numbers);
+                  numbers == (source.cursor.is_start() ? 0 : head.cursor_numbers);
   for (std::int64_t s = 0; s < std::ssize(rows) && is_sound; ++s) {
     const ShardRow& row = rows[static_cast<std::size_t>(s)];
-    is_sound = row.epoch == epoch && row.pending >= 0 && row.bytes >= 0 &&
-               row.delivered == plan_.count_of({s}, delivered_);
+    is_sound = row.epoch == start.epoch && row.pending >= 0 && row.bytes >= 0 &&
+               row.delivered == plan.count_of({s}, start.delivered);
   }
   if (is_sound) return;
-  saved_.refusal().fail(
-      fmt::format("its cursors cannot be those of epoch {}, step {}", epoch, head_.run.position.step));
+  saved.refusal().fail(
+      fmt::format("its cursors cannot be those of epoch {}, step {}", start.epoch, head.run.position.step));
 }
 
 // They are dealt to shards in turn, so that with their numbers their order is back.
-PendingItems SavedDispatch::read_pending() const {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(saved_.bytes(kItems)));
-  saved_.read(kItems, 0, bytes);
+PendingItems read_pending(const SavedStream& saved, std::int64_t shards, const RecordLayout& layout) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(saved.bytes(kItems)));
+  saved.read(kItems, 0, bytes);
   std::vector<PendingItems::Item> items;
   std::size_t at = 0;
-  for (const ItemRow& row : saved_.rows<ItemRow>(kPending)) {
-    const bool fits = row.shard >= 0 && row.shard < head_.shards && row.position >= 0 && row.bytes >= 0 &&
+  for (const ItemRow& row : saved.rows<ItemRow>(kPending)) {
+    const bool fits = row.shard >= 0 && row.shard < shards && row.position >= 0 && row.bytes >= 0 &&
                       row.bytes <= std::ssize(bytes) - static_cast<std::int64_t>(at) &&
-                      row.position < kMaxCount / head_.shards;
-    if (!fits) saved_.refusal().fail(fmt::format("pending item {} cannot be one", items.size()));
+                      row.position < kMaxCount / shards;
+    if (!fits) saved.refusal().fail(fmt::format("pending item {} cannot be one", items.size()));
     items.push_back({.epoch = row.epoch,
-                     .number = row.position * head_.shards + row.shard,
+                     .number = row.position * shards + row.shard,
                      .begin = at,
                      .size = static_cast<std::size_t>(row.bytes)});
     at += static_cast<std::size_t>(row.bytes);
@@ -146,34 +119,30 @@ PendingItems SavedDispatch::read_pending() const {
   PendingItems pending;
   for (const auto& item : items) {
     const ByteSpan record = ByteSpan(bytes).subspan(item.begin, item.size);
-    if (layout_.first(record).size() != record.size()) saved_.refusal().fail("a pending item is too long");
+    if (layout.first(record).size() != record.size()) saved.refusal().fail("a pending item is too long");
     pending.add(item.epoch, item.number, record);
   }
   return pending;
 }
 
-DispatchStart SavedDispatch::start_at(int rank) const {
-  DispatchStart start{.epoch = head_.run.position.epoch, .delivered = delivered_};
-  if (rank != 0) return start;
-  start.source = source_;
-  start.pending = read_pending();
+// The items that are pending must be those between what was delivered and what was read.
+void require_joined(const SavedStream& saved, const DispatchStart& start) {
   std::int64_t epoch = start.epoch;
   std::int64_t number = start.delivered;
   bool is_sound = true;
   const auto go_to = [&](std::int64_t later) {
     if (later > epoch) number = 0;
-    is_sound = is_sound && later >= epoch && later <= source_.epoch;
+    is_sound = is_sound && later >= epoch && later <= start.source.epoch;
     epoch = later;
   };
   for (const PendingItems::Item& item : start.pending.items()) {
     go_to(item.epoch);
     is_sound = is_sound && item.number == number++;
   }
-  go_to(source_.epoch);
-  if (is_sound && number == source_.shard.position) return start;
-  saved_.refusal().fail(
-      fmt::format("its {} pending items are not those between what was delivered and what "
-                  "was read",
+  go_to(start.source.epoch);
+  if (is_sound && number == start.source.shard.position) return;
+  saved.refusal().fail(
+      fmt::format("its {} pending items are not those between what was delivered and what was read",
                   start.pending.items().size()));
 }
 
@@ -199,11 +168,18 @@ StreamParts parts_of_dispatch(const StreamLoader& loader) {
   return {.head = head.dump(), .tensors = std::move(tensors)};
 }
 
-void restore_dispatch(StreamLoader& loader, const SavedStream& stream) {
-  const SavedDispatch saved(stream, loader);
-  DispatchStart start = saved.start_at(loader.world().rank);
-  StreamState::dispatch(loader)->restart(std::move(start));
-  StreamState::restart(loader, saved.run());
+void restore_dispatch(StreamLoader& loader, const SavedStream& saved) {
+  DispatchFeed& feed = *StreamState::dispatch(loader);
+  saved.require_same_source(loader);
+  DispatchStart start = read_start(saved);
+  require_sound(saved, start, feed.plan());
+  if (loader.world().rank == 0) {
+    start.pending = read_pending(saved, feed.plan().shards, feed.layout());
+    require_joined(saved, start);
+  }
+  const StreamRun run = saved.head().run;
+  feed.restart(std::move(start));
+  StreamState::restart(loader, run);
 }
 
 }  // namespace rota::internal
