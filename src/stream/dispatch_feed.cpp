@@ -45,8 +45,7 @@ void DispatchFeed::add_stats(LoaderStats& stats) const {
 // Takes what has come to be there since the last call, and on rank 0 pushes it.
 void DispatchFeed::collect() {
   if (rank_ > 0) return receive();
-  if (std::exchange(has_failed_, false)) builder().retry();
-  if (std::exchange(is_paused_, false)) builder().resume();
+  builder().resume();
   while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
   push();
   sent_.progress();
@@ -147,7 +146,6 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
   // The error is of this rank alone: the message is to be opened again.
   if (next.error && !front.error) std::rethrow_exception(next.error);
   if (rank_ == 0) {
-    has_failed_ = front.error != nullptr;
     builder().drop(front);
     --pushed_;
   }
@@ -170,7 +168,6 @@ int DispatchFeed::owner(ShardId shard) const {
 }
 
 SourceProgress DispatchFeed::pause(PendingItems& out) {
-  is_paused_ = true;
   builder().pause();
   for (const StepMessages& messages : undelivered_) builder().add_items(messages, out);
   return builder().add_pending(out);
@@ -186,8 +183,6 @@ void DispatchFeed::restart(DispatchStart start) {
   if (rank_ > 0) return;
   pushed_ = 0;
   next_rank_ = 1;
-  is_paused_ = true;
-  has_failed_ = false;
   builder_ = std::make_unique<StepBuilder>(*source_, layout_, plan_, *options_, std::move(start));
 }
 

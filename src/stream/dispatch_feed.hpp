@@ -77,8 +77,6 @@ class DispatchFeed final : public Feed {
   // On rank 0:
   std::size_t pushed_ = 0;  // undelivered steps that all ranks were sent
   int next_rank_ = 1;       // for the next of them
-  bool is_paused_ = true;
-  bool has_failed_ = false;  // and what the caller has done since may have mended it
   std::unique_ptr<StepBuilder> builder_;
 };
 

@@ -74,12 +74,7 @@ void StepBuilder::drop(const StepMessages& messages) {
   const Lock lock(mutex_);
   --undelivered_;
   bytes_ -= messages.bytes;
-  worker_wakes_.notify_all();
-}
-
-void StepBuilder::retry() {
-  const Lock lock(mutex_);
-  has_failed_ = false;
+  is_told_ = messages.error != nullptr;
   worker_wakes_.notify_all();
 }
 
@@ -95,6 +90,8 @@ void StepBuilder::pause() {
 
 void StepBuilder::resume() {
   const Lock lock(mutex_);
+  if (!is_paused_ && !is_told_) return;
+  if (std::exchange(is_told_, false)) has_failed_ = false;
   is_paused_ = false;
   is_parked_ = false;
   worker_wakes_.notify_all();

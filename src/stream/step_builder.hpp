@@ -112,12 +112,11 @@ class StepBuilder {
   [[nodiscard]] StepMessages wait();
   /// A step was delivered to all ranks, or was an error and was told.
   void drop(const StepMessages& messages);
-  /// Reads on where an error was told.
-  void retry();
 
   /// Waits for a read that is under way, and has no more begun until `resume`. Throws what the source throws
   /// when asked for its cursor.
   void pause();
+  /// Reads on: also where an error was told, which the caller may have mended since.
   void resume();
   /// Adds what was read and was not polled, while it is paused; returns where the source is behind it.
   [[nodiscard]] SourceProgress add_pending(PendingItems& out) const;
@@ -178,6 +177,7 @@ class StepBuilder {
   std::int64_t bytes_ = 0;        // of them
   std::int64_t open_bytes_ = 0;   // of the next
   bool has_failed_ = false;
+  bool is_told_ = false;  // the error of that
   bool is_paused_ = true;
   bool is_parked_ = false;
   std::exception_ptr park_error_;

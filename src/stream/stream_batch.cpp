@@ -1,10 +1,10 @@
 #include "stream/stream_batch.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
+#include "source/field_check.hpp"
 #include "values/owned.hpp"
 
 namespace rota {
@@ -16,18 +16,9 @@ namespace internal {
 
 void StreamBatchMemory::open(std::size_t samples) {
   resize(samples);
-  for (std::size_t f = 0; f < store.fields().size(); ++f) {
-    if (store.fields()[f].ragged) std::ranges::fill(store.rows(f), 0);
-  }
   store.open();
   is_lent.assign(samples, false);
-  kept_bytes = fixed_bytes(samples);
-}
-
-std::int64_t StreamBatchMemory::fixed_bytes(std::size_t samples) const noexcept {
-  std::size_t sum = 0;
-  for (const Field& field : store.fields()) sum += field.ragged ? 0 : field.row_bytes();
-  return static_cast<std::int64_t>(sum * samples);
+  kept_bytes = fixed_bytes(store.fields(), samples);
 }
 
 void StreamBatchMemory::resize(std::size_t samples) {
@@ -57,7 +48,6 @@ void StreamBatchMemory::set(std::size_t i, std::size_t shard, Reading& reading) 
 }
 
 void StreamBatchMemory::finish() {
-  if (!store.has_ragged()) return;
   store.sum_rows();
   store.open_ragged();
 }

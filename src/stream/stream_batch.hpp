@@ -30,8 +30,6 @@ struct StreamBatchMemory {
   void close() noexcept { store.close(); }
   /// Takes memory for the fixed fields of so many samples, which may be read straight into their slots.
   void open(std::size_t samples);
-  /// Bytes of the fixed fields of so many samples.
-  [[nodiscard]] std::int64_t fixed_bytes(std::size_t samples) const noexcept;
   /// Says how many samples there are, at most as many as it was opened for. All of them are set, in order,
   /// then finished, then those of ragged fields copied.
   void resize(std::size_t samples);

@@ -81,7 +81,7 @@ TEST(StepBuilder, RefusesWhatNoMessageHolds) {
       EXPECT_THAT(error.what(), HasSubstr("dispatch items 0 to 5 of epoch 0: a rank's share of them is"));
     }
     builder.drop(messages);
-    builder.retry();
+    builder.resume();
   }
 }
 
