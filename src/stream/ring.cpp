@@ -329,48 +329,48 @@ void StreamRing::read(Lock& lock, std::size_t worker) {
     if (room < kRunBytes && needed + 1 == run.size() && is_needed(*run.back())) ++needed;
     queue.pop_front();
   }
-  std::vector<Outcome> outcomes;
+  std::size_t done = 0;
   std::int64_t bytes = 0;
   lock.unlock();
   const auto start = std::chrono::steady_clock::now();
-  while (outcomes.size() < run.size() &&
-         (bytes < room || outcomes.size() < std::max<std::size_t>(needed, 1))) {
-    outcomes.push_back(read_one(*run[outcomes.size()], worker));
-    if (outcomes.back().state == Ticket::State::failed) break;
-    if (outcomes.back().state != Ticket::State::filled) continue;
-    bytes += static_cast<std::int64_t>(outcomes.back().ticket->reading.sample.total_bytes());
+  while (done < run.size() && (bytes < room || done < std::max<std::size_t>(needed, 1))) {
+    Ticket& ticket = *run[done++];
+    read_one(ticket, worker);
+    if (ticket.found == Ticket::State::failed) break;
+    if (ticket.found != Ticket::State::filled) continue;
+    bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   lock.lock();
-  queue.insert(queue.begin(), run.begin() + std::ssize(outcomes), run.end());
-  for (const Outcome& outcome : outcomes) publish(outcome);
-  stats_[worker].samples += std::ranges::count(outcomes, Ticket::State::filled, &Outcome::state);
+  queue.insert(queue.begin(), run.begin() + static_cast<std::ptrdiff_t>(done), run.end());
+  run.resize(done);
+  for (Ticket* const ticket : run) publish(*ticket);
+  stats_[worker].samples += std::ranges::count(run, Ticket::State::filled, &Ticket::found);
   stats_[worker].bytes += bytes;
   stats_[worker].read_seconds += seconds.count();
 }
 
-StreamRing::Outcome StreamRing::read_one(Ticket& ticket, std::size_t worker) {
+void StreamRing::read_one(Ticket& ticket, std::size_t worker) {
   try {
     if (ticket.lender == nullptr) SampleMemory::own(ticket.reading.sample);
     const bool is_there = readers_[ticket.shard]->read(instances_.source(worker), ticket.reading);
-    return {&ticket, is_there ? Ticket::State::filled : Ticket::State::empty, nullptr};
+    ticket.found = is_there ? Ticket::State::filled : Ticket::State::empty;
   } catch (...) {
-    return {&ticket, Ticket::State::failed, std::current_exception()};
+    ticket.found = Ticket::State::failed;
+    ticket.error = std::current_exception();
   }
 }
 
-void StreamRing::publish(const Outcome& outcome) {
-  Ticket& ticket = *outcome.ticket;
-  ticket.state = outcome.state;
-  ticket.error = outcome.error;
-  if (outcome.state == Ticket::State::filled) {
+void StreamRing::publish(Ticket& ticket) {
+  ticket.state = ticket.found;
+  if (ticket.state == Ticket::State::filled) {
     bytes_ += ticket.reading.extra_bytes(*pool_.fields());
     return;
   }
   --queued_;
   has_news_ = true;
   if (ticket.lender != nullptr) ticket.lender->is_lent[ticket.slot] = false;
-  if (outcome.state != Ticket::State::empty) return;
+  if (ticket.state != Ticket::State::empty) return;
   ticket.found_end = !has_ended_[ticket.shard];
   has_ended_[ticket.shard] = true;
 }

@@ -67,13 +67,8 @@ class StreamRing {
     std::size_t slot = 0;
     bool found_end = false;  // where empty: it was the first to see its shard's end
     Reading reading;
-    std::exception_ptr error;
-  };
-  // What a worker has found for a ticket.
-  struct Outcome {
-    Ticket* ticket;
-    Ticket::State state;
-    std::exception_ptr error;
+    State found = State::dealt;  // by its worker, which publishes it as the state
+    std::exception_ptr error;    // where that is failed
   };
   struct Item {
     FeedHead head;
@@ -103,8 +98,8 @@ class StreamRing {
   [[nodiscard]] bool may_read(const Ticket& ticket) const noexcept;
   [[nodiscard]] bool is_needed(const Ticket& ticket) const noexcept;
   void read(Lock& lock, std::size_t worker);
-  [[nodiscard]] Outcome read_one(Ticket& ticket, std::size_t worker);
-  void publish(const Outcome& outcome);
+  void read_one(Ticket& ticket, std::size_t worker);
+  void publish(Ticket& ticket);
   [[nodiscard]] std::unique_ptr<Ticket> unused_ticket();
 
   const StreamSource& source_;
