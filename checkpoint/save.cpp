@@ -348,7 +348,7 @@ Background::Background(Collectives& ranks, std::function<CommitPage()> save)
 
 Background::~Background() {
   if (thread_.joinable()) {
-    if (!caller_.go(ranks_->operations())) {
+    if (!caller_.refuse_operations(ranks_->operations())) {
       ranks_->operations().break_off("a save in the background was given up");
     }
     thread_.join();

@@ -12,7 +12,7 @@ void CallerThread::run(Operation& operation) {
   std::unique_lock lock(mutex_);
   operation_ = &operation;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return operation_ == nullptr || has_gone_; });
+  changed_.wait(lock, [&] { return operation_ == nullptr || is_refusing_; });
   if (std::exchange(operation_, nullptr) != nullptr) {
     throw Error(ErrorCode::timeout,
                 operation.phase() + ": the checkpoint directory was closed while it was saved to");
@@ -48,7 +48,7 @@ void CallerThread::serve(Work&& work) {
   changed_.notify_all();
 }
 
-bool CallerThread::go(Exchange& exchange) {
+bool CallerThread::refuse_operations(Exchange& exchange) {
   constexpr auto kLastMove = std::chrono::milliseconds(100);
   const std::scoped_lock lock(mutex_);
   Backoff backoff;
@@ -56,7 +56,7 @@ bool CallerThread::go(Exchange& exchange) {
     if (operation_ == nullptr || !operation_->is_started()) break;
     serve([&](Operation& operation) { return exchange.advance(operation); });
   }
-  has_gone_ = true;
+  is_refusing_ = true;
   has_given_up_ = exchange.is_broken();
   waits_since_ = Clock::now();
   changed_.notify_all();

@@ -33,7 +33,7 @@ class CallerThread {
   /// Caller's: what is handed over from now on fails. Whether the background thread had ended. What is
   /// started is completed first, if the others come to it soon: where they go on to calls that block, this
   /// rank must.
-  bool go(Exchange& exchange);
+  bool refuse_operations(Exchange& exchange);
 
  private:
   // Runs `work` on the operation handed over, if any, and gives it back where that says that it is complete,
@@ -47,7 +47,7 @@ class CallerThread {
   std::exception_ptr error_;
   std::optional<Clock::time_point> waits_since_;
   bool has_ended_ = false;
-  bool has_gone_ = false;
+  bool is_refusing_ = false;
   bool has_given_up_ = false;
 };
 
