@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <array>
 #include <climits>
 #include <mutex>
 #include <numeric>
@@ -29,7 +29,7 @@ constexpr auto kRoll = std::chrono::milliseconds(500);
 constexpr auto kForVerdict = std::chrono::milliseconds(1200);
 
 // Of an error's message, in bytes.
-constexpr std::ptrdiff_t kMaxText = 1 << 16;
+constexpr std::size_t kMaxText = 1 << 16;
 
 }  // namespace
 
@@ -188,28 +188,24 @@ void agree(const Communicator& comm, const Run& run, std::string_view phase,
   const int failed = *lowest;
   if (failed == INT_MAX) return;
 
-  struct Header {
+  struct Failure {
     std::int64_t code = 0;
-    std::int64_t length = 0;
+    std::size_t length = 0;
+    std::array<char, kMaxText> message{};
   };
-  const internal::Caught failure = failed == comm.rank() ? internal::caught(error) : internal::Caught{};
-  const auto header =
-      std::make_shared<Header>(Header{.code = static_cast<std::int64_t>(failure.code),
-                                      .length = std::min(std::ssize(failure.message), kMaxText)});
-  Operation tell(phase, header, [header, failed](MPI_Comm among, Requests& requests) {
-    check(MPI_Ibcast(header.get(), sizeof(Header), MPI_BYTE, failed, among, &requests.emplace_back()),
+  const auto told = std::make_shared<Failure>();
+  if (failed == comm.rank()) {
+    const internal::Caught failure = internal::caught(error);
+    told->code = static_cast<std::int64_t>(failure.code);
+    told->length = failure.message.copy(told->message.data(), kMaxText);
+  }
+  Operation tell(phase, told, [told, failed](MPI_Comm among, Requests& requests) {
+    check(MPI_Ibcast(told.get(), sizeof(Failure), MPI_BYTE, failed, among, &requests.emplace_back()),
           "MPI_Ibcast");
   });
   run(tell);
-  const auto text = std::make_shared<std::string>(failure.message);
-  text->resize(static_cast<std::size_t>(header->length));
-  Operation say(phase, text, [text, failed](MPI_Comm among, Requests& requests) {
-    check(MPI_Ibcast(text->data(), static_cast<int>(text->size()), MPI_CHAR, failed, among,
-                     &requests.emplace_back()),
-          "MPI_Ibcast");
-  });
-  run(say);
-  throw Error(static_cast<ErrorCode>(header->code), fmt::format("rank {}: {}", failed, *text));
+  throw Error(static_cast<ErrorCode>(told->code),
+              fmt::format("rank {}: {}", failed, std::string_view(told->message.data(), told->length)));
 }
 
 namespace {

@@ -17,47 +17,26 @@ namespace {
 constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kDeepest = 8;
 
-// Refuses what the parser would take: keys that come twice, and any depth.
-class Watch {
- public:
-  explicit Watch(const Refusal& refusal) : refusal_(refusal) {}
-
-  void operator()(Json::parse_event_t event, const Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) keys_.emplace_back();
-    if (event == Event::object_end || event == Event::array_end) keys_.pop_back();
-    if (keys_.size() > kDeepest) {
-      refusal_.fail(fmt::format("its JSON is nested deeper than {} levels", kDeepest));
-    }
-    if (event != Event::key) return;
-    const auto& key = parsed.get_ref<const std::string&>();
-    if (!keys_.back().insert(key).second) refusal_.fail(fmt::format("its key \"{}\" comes twice", key));
-  }
-
- private:
-  const Refusal& refusal_;
-  std::vector<std::set<std::string>> keys_;  // of the objects that are open
-};
-
+// Refuses also what the parser would take: keys that come twice, and any depth.
 Json parse(std::string_view text, const Refusal& refusal) {
-  Watch watch(refusal);
+  using Event = Json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto watch = [&](int /*depth*/, Event event, const Json& parsed) {
+    if (event == Event::object_start || event == Event::array_start) keys.emplace_back();
+    if (event == Event::object_end || event == Event::array_end) keys.pop_back();
+    if (keys.size() > kDeepest) {
+      refusal.fail(fmt::format("its JSON is nested deeper than {} levels", kDeepest));
+    }
+    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
+      refusal.fail(fmt::format("its key \"{}\" comes twice", parsed.get<std::string>()));
+    }
+    return true;
+  };
   try {
-    return Json::parse(text, [&](int, Json::parse_event_t event, const Json& parsed) {
-      watch(event, parsed);
-      return true;
-    });
+    return Json::parse(text, watch);
   } catch (const Json::exception& error) {
     refusal.fail(fmt::format("it is no JSON ({})", error.what()));
   }
-}
-
-// Of what JSON calls a number: one that is whole and fits.
-std::optional<std::int64_t> integer_of(const Json& value) {
-  if (!value.is_number_integer()) return std::nullopt;
-  if (!value.is_number_unsigned()) return value.get<std::int64_t>();
-  const auto number = value.get<std::uint64_t>();
-  if (number > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return std::nullopt;
-  return static_cast<std::int64_t>(number);
 }
 
 // Only what `to_base64` writes.
@@ -141,9 +120,11 @@ StateObject StateObject::object(std::string_view key) const {
 }
 
 std::int64_t StateObject::any_number_of(const Json& value, std::string_view key) const {
-  const auto number = integer_of(value);
-  if (!number) fail(key, "is no whole number of 64 bits");
-  return *number;
+  constexpr auto kMost = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  const bool fits =
+      value.is_number_integer() && (!value.is_number_unsigned() || value.get<std::uint64_t>() <= kMost);
+  if (!fits) fail(key, "is no whole number of 64 bits");
+  return value.get<std::int64_t>();
 }
 
 std::int64_t StateObject::number_of(const Json& value, std::string_view key) const {
