@@ -63,7 +63,7 @@ void DispatchFeed::push() {
 
 // Messages of another generation are dropped.
 void DispatchFeed::receive() {
-  constexpr MessageHead kFailed{.kind = static_cast<std::int64_t>(FeedHead::Kind::failed)};
+  constexpr MessageHead kNoMemory{.kind = static_cast<std::int64_t>(FeedHead::Kind::failed)};
   try {
     while (RankMessage message = received_.receive()) {
       StepMessages step{.head = head_of(message)};
@@ -76,7 +76,7 @@ void DispatchFeed::receive() {
       undelivered_.push_back(std::move(step));
     }
   } catch (const std::bad_alloc&) {
-    if (undelivered_.empty()) undelivered_.push_back({.head = kFailed, .error = std::current_exception()});
+    if (undelivered_.empty()) undelivered_.push_back({.head = kNoMemory, .error = std::current_exception()});
   }
 }
 

@@ -42,18 +42,18 @@ struct Description {
 class DispatchedSource final : public StreamSource {
  public:
   DispatchedSource(const Description& description, std::int64_t shards)
-      : shards_(shards), cursor_numbers_(description.cursor_numbers) {
-    for (const FieldText& text : description.fields) fields_.push_back(text.field);
-    fingerprint_ = FingerprintBuilder()
-                       .add("dispatch")
-                       .add(rota::to_string(description.fingerprint))
-                       .add(shards)
-                       .finish();
+      : facts_{.fields = {}, .shards = shards, .cursor_numbers = description.cursor_numbers},
+        fingerprint_(FingerprintBuilder()
+                         .add("dispatch")
+                         .add(rota::to_string(description.fingerprint))
+                         .add(shards)
+                         .finish()) {
+    for (const FieldText& text : description.fields) facts_.fields.push_back(text.field);
   }
 
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] std::int64_t shards() const override { return shards_; }
-  [[nodiscard]] std::int64_t cursor_numbers() const override { return cursor_numbers_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return facts_.fields; }
+  [[nodiscard]] std::int64_t shards() const override { return facts_.shards; }
+  [[nodiscard]] std::int64_t cursor_numbers() const override { return facts_.cursor_numbers; }
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t /*epoch*/,
                                                   const StreamCursor& /*cursor*/) const override {
@@ -64,9 +64,7 @@ class DispatchedSource final : public StreamSource {
   }
 
  private:
-  std::vector<Field> fields_;
-  std::int64_t shards_;
-  std::int64_t cursor_numbers_;
+  StreamFacts facts_;
   Fingerprint fingerprint_;
 };
 
