@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "rota/error.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 namespace {
@@ -39,13 +38,13 @@ MixtureSchedule::MixtureSchedule(const std::vector<Order>& orders, const Mixture
   for (const Order& order : orders) schedules_.emplace_back(order, Tail::carry, kNever);
 }
 
-void MixtureSchedule::check(const Position& at) const {
+void MixtureSchedule::require(const Position& at) const {
   if (at.is_countable() && at.epoch == 0 && at.consumed >= turns_.state().changed_at) return;
   throw Error(
       ErrorCode::out_of_range,
       fmt::format(
-          "plan a batch of a mixture at epoch {}, sample {}, step {}: it counts the samples of the run "
-          "in epoch 0, and its weights were set at sample {}; samples and steps go from 0 to 2^62",
+          "go to epoch {}, sample {}, step {} of a mixture: it stays in epoch 0, and its weights were "
+          "set at sample {}; before that, go there with the state of then; steps go from 0 to 2^62",
           at.epoch, at.consumed, at.step, turns_.state().changed_at));
 }
 
@@ -69,8 +68,7 @@ void MixtureSchedule::append(std::int64_t begin, std::int64_t end, SlotKind kind
 }
 
 bool MixtureSchedule::batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const {
-  check(at);
-  OptionCheck("plan a global batch").in_range("its size", batch_size, 1, kMaxBatchSize);
+  require(at);
   if (rules_.end == MixtureEnd::steps && at.step >= rules_.steps) return false;
   const std::int64_t left = samples_ - at.consumed;
   if (left <= 0 || (rules_.tail == Tail::drop && left < batch_size)) return false;
@@ -84,27 +82,8 @@ bool MixtureSchedule::batch(const Position& at, std::int64_t batch_size, GlobalB
   return true;
 }
 
-void MixtureSchedule::slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end,
-                            std::vector<ShardSpan>& out) {
-  out.clear();
-  std::int64_t before = 0;  // slots of the turn_ranges before this one
-  for (const TurnRange& range : batch.turn_ranges) {
-    const std::int64_t slots = range.end - range.begin;
-    const std::int64_t from = std::max<std::int64_t>(begin - before, 0);
-    const std::int64_t to = std::min(end - before, slots);
-    before += slots;
-    if (from >= to) continue;
-    part_.turn_ranges.assign(1, range);
-    schedules_[static_cast<std::size_t>(range.dataset)].slice(part_, from, to, spans_);
-    for (ShardSpan& span : spans_) {
-      span.dataset = range.dataset;
-      out.push_back(span);
-    }
-  }
-}
-
 void MixtureSchedule::cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out) {
-  check(at);
+  require(at);
   std::int64_t shard = 0;  // the first of this dataset
   std::int64_t done = 0;   // shards whose cursors are known
   const std::int64_t count = std::ssize(out) / 2;
@@ -128,7 +107,7 @@ void MixtureSchedule::cursors(const Position& at, std::int64_t first, std::span<
 
 std::optional<Position> MixtureSchedule::find(const Position& at, std::int64_t batch_size,
                                               std::size_t dataset, std::int64_t epoch, SampleId id) {
-  check(at);
+  require(at);
   const std::int64_t in_epoch = schedules_[dataset].turn(epoch, id).consumed;
   if (epoch > (kNever - in_epoch - 1) / length(dataset)) return std::nullopt;
   const std::int64_t count = epoch * length(dataset) + in_epoch + 1;  // with this turn

@@ -29,8 +29,11 @@ class MixtureSchedule {
   MixtureSchedule(const std::vector<Order>& orders, const MixtureRules& rules, WeightedTurns turns);
 
   /// As of Schedule. Throws Error{out_of_range} also for a position before weights were last set.
+  void require(const Position& at) const;
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
-  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
+  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out) {
+    Schedule::slice(schedules_, batch, begin, end, out);
+  }
   /// The shards of all datasets are numbered one dataset after the other.
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
 
@@ -43,7 +46,6 @@ class MixtureSchedule {
   [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
 
  private:
-  void check(const Position& at) const;
   void append(std::int64_t begin, std::int64_t end, SlotKind kind, std::vector<TurnRange>& out) const;
   [[nodiscard]] std::int64_t length(std::size_t d) const noexcept {
     return schedules_[d].order().plan().samples();
@@ -53,8 +55,6 @@ class MixtureSchedule {
   MixtureRules rules_;
   WeightedTurns turns_;
   std::int64_t samples_;
-  GlobalBatch part_;  // what slice asks of one schedule
-  std::vector<ShardSpan> spans_;
 };
 
 }  // namespace rota::internal

@@ -1,7 +1,7 @@
 #include "order/order.hpp"
 
-#include "values/enumerators.hpp"
-#include "values/option.hpp"
+#include <algorithm>
+#include <utility>
 
 namespace rota::internal {
 namespace {
@@ -131,12 +131,7 @@ std::int64_t EpochOrder::block_index(SampleId id) const noexcept {
 }
 
 Order::Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape)
-    : plan_(std::move(plan)), shuffle_(shuffle), seed_(seed), shape_(shape) {
-  constexpr OptionCheck kCheck("make an order");
-  kCheck.one_of("shuffle", shuffle, kShuffles);
-  kCheck.in_range("block.samples", shape.samples, 1);
-  kCheck.in_range("block.blocks", shape.blocks, 1);
-}
+    : plan_(std::move(plan)), shuffle_(shuffle), seed_(seed), shape_(shape) {}
 
 std::optional<Permutation> Order::groups(std::int64_t epoch) const noexcept {
   if (shuffle_ == Shuffle::none || plan_.groups() == 1) return std::nullopt;

@@ -75,7 +75,6 @@ class EpochOrder {
 /// The order of every epoch: a plan, a kind of shuffle and a seed. *Immutable.*
 class Order {
  public:
-  /// Throws Error{invalid_argument} for a shuffle that there is not, and a block shape below 1 x 1.
   Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape = {});
 
   [[nodiscard]] EpochOrder epoch(std::int64_t epoch) const { return {plan_, shuffle_, seed_, shape_, epoch}; }

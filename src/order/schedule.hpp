@@ -3,13 +3,15 @@
 // Whose turn it is: which samples make a global batch, and which slice of it belongs to whom. Pure
 // arithmetic, the same on every rank. Next: mixture_schedule.hpp.
 
+#include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "order/order.hpp"
+#include "order/turns.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -40,6 +42,32 @@ struct Turn {
   friend bool operator==(const Turn&, const Turn&) = default;
 };
 
+/// When the interleave groups of one epoch have their turns. *One thread.*
+class EpochGroups {
+ public:
+  /// From here on, those of `epoch`. O(groups) where that is another than before.
+  void enter(const Order& order, std::int64_t epoch);
+
+  /// The k-th group that is consumed, and which one a group is.
+  [[nodiscard]] std::int64_t group(std::int64_t k) const { return order_ ? (*order_)(k) : k; }
+  [[nodiscard]] std::int64_t place(std::int64_t group) const {
+    return order_ ? order_->inverse(group) : group;
+  }
+  /// Turns of the epoch before the k-th group; of all groups, for k = size().
+  [[nodiscard]] std::int64_t begin(std::int64_t k) const { return begins_[static_cast<std::size_t>(k)]; }
+  /// Which group has turn `turn` of the epoch; the last, where there are fewer turns.
+  [[nodiscard]] std::int64_t place_at(std::int64_t turn) const;
+  [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(begins_) - 1; }
+  [[nodiscard]] std::size_t memory_bytes() const noexcept {
+    return begins_.capacity() * sizeof(std::int64_t);
+  }
+
+ private:
+  std::int64_t epoch_ = -1;
+  std::optional<Permutation> order_;
+  std::vector<std::int64_t> begins_;  // [groups + 1]
+};
+
 /// The schedule of a run. Round p takes position p of every shard of the current group that still has one, so
 /// any number of consumed samples Q gives every shard its cursor. The next B turns are the next global batch;
 /// its canonical order is (epoch, group, shard, position). Slices of it are equal and consecutive.
@@ -49,19 +77,22 @@ struct Turn {
 /// bytes a shard.
 class Schedule {
  public:
-  /// Throws Error{invalid_argument} for a tail that there is not, and epochs < 0.
   Schedule(Order order, Tail tail, std::int64_t epochs);
-  ~Schedule();
-  Schedule(Schedule&&) noexcept;
-  Schedule& operator=(Schedule&&) noexcept;
 
-  /// The global batch of `batch_size` that starts at `at`, into `out`; false at the end of the last epoch.
-  /// Pure. Throws Error{invalid_argument} unless 1 <= batch_size <= kMaxBatchSize, Error{out_of_range} for a
-  /// position outside the run.
+  /// Throws Error{out_of_range} for a position outside the run.
+  void require(const Position& at) const;
+
+  /// The global batch of `batch_size`, 1 to kMaxBatchSize, that starts at `at`, into `out`; false at the end
+  /// of the last epoch. Pure. Throws as `require`.
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
 
   /// Slots [begin, end) of `batch` in canonical order, into `out` (cleared first) as spans of shards.
-  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
+  void slice(const GlobalBatch& batch, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out) {
+    slice(std::span(this, 1), batch, begin, end, out);
+  }
+  /// The same of a mixture's batch, with a schedule for each dataset.
+  static void slice(std::span<Schedule> datasets, const GlobalBatch& batch, std::int64_t begin,
+                    std::int64_t end, std::vector<ShardSpan>& out);
 
   /// The cursors at `at` of shards [first, first + out.size() / 2): pairs (epoch, position). An exhausted
   /// shard stands at its length. Throws Error{out_of_range} for shards or a position that there are not.
@@ -78,15 +109,22 @@ class Schedule {
   [[nodiscard]] std::optional<Position> find(const Position& at, std::int64_t batch_size,
                                              const Turn& turn) const;
 
-  [[nodiscard]] const Order& order() const noexcept;
-  [[nodiscard]] Tail tail() const noexcept;
-  [[nodiscard]] std::int64_t epochs() const noexcept;
+  [[nodiscard]] const Order& order() const noexcept { return order_; }
   /// Bytes held, those shared with the plan included.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  [[nodiscard]] const ShardPlan& plan() const noexcept { return order_.plan(); }
+  [[nodiscard]] std::optional<Position> find_ahead(const Position& at, std::int64_t size,
+                                                   const Turn& turn) const;
+  [[nodiscard]] bool leads_to(const Position& at, std::int64_t size) const;
+  void append(const TurnRange& range, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
+
+  Order order_;
+  Tail tail_;
+  std::int64_t epochs_;
+  EpochGroups groups_;  // of the epoch at hand
+  std::variant<EqualTurns, RaggedTurns> turns_;
 };
 
 }  // namespace rota::internal

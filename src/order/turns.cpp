@@ -221,6 +221,7 @@ void append_spans(const Turns& turns, const ShardSpan& like, std::int64_t slot, 
     span.position = take.begin;
     span.count = taken;
     span.kind = like.kind;
+    span.dataset = like.dataset;
     count -= taken;
     if (count == 0) return;
   }

@@ -4,7 +4,9 @@
 // Frontier is the edge between the turns that were taken and those that were not. EqualTurns and RaggedTurns
 // answer the same questions, one by closed formulas, one with a set of the shards still alive.
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "order/alive_set.hpp"
@@ -35,7 +37,7 @@ struct PositionRange {
 /// `load`. Shards are numbered in the whole plan.
 class EqualTurns {
  public:
-  explicit EqualTurns(const ShardPlan& plan) : plan_(plan) {}
+  explicit EqualTurns(ShardPlan plan) : plan_(std::move(plan)) {}
   void load(std::int64_t group, std::int64_t begin, std::int64_t end);
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
@@ -56,7 +58,7 @@ class EqualTurns {
   [[nodiscard]] std::int64_t next_shard(std::int64_t shard) const noexcept;
   [[nodiscard]] std::int64_t taken_before(const Frontier& frontier, std::int64_t shard) const noexcept;
 
-  const ShardPlan& plan_;
+  ShardPlan plan_;
   std::int64_t first_ = 0;
   std::int64_t last_ = 0;
   Frontier begin_;
@@ -67,7 +69,7 @@ class EqualTurns {
 /// or of an earlier turn costs O(shards of the group).
 class RaggedTurns {
  public:
-  explicit RaggedTurns(const ShardPlan& plan) : plan_(plan) {}
+  explicit RaggedTurns(ShardPlan plan) : plan_(std::move(plan)) {}
   void load(std::int64_t group, std::int64_t begin, std::int64_t end);
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
@@ -96,7 +98,7 @@ class RaggedTurns {
   [[nodiscard]] std::int64_t select_at_end(std::int64_t rank) const noexcept;
   [[nodiscard]] PositionRange take(std::int64_t offset) const noexcept;
 
-  const ShardPlan& plan_;
+  ShardPlan plan_;
   std::int64_t group_ = -1;
   std::int64_t first_ = 0;
   std::int64_t size_ = 0;
@@ -109,8 +111,8 @@ class RaggedTurns {
   Frontier end_;
 };
 
-/// Appends slots [slot, slot + count) of the range that `turns` has loaded, as spans of the epoch and kind
-/// of `like`.
+/// Appends slots [slot, slot + count) of the range that `turns` has loaded, as spans of the epoch, kind
+/// and dataset of `like`.
 template <typename Turns>
 void append_spans(const Turns& turns, const ShardSpan& like, std::int64_t slot, std::int64_t count,
                   std::vector<ShardSpan>& out);

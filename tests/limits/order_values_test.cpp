@@ -81,39 +81,29 @@ TEST(OrderValues, TheFarthestPlaceIsOneThatBatchesAreMadeAt) {
   EXPECT_EQ((*mix_plan.next()).size(), 4);
 }
 
-TEST(OrderValues, BatchSizesAreBoundedWhereverTheyAreGiven) {
+TEST(OrderValues, BatchSizesAreBounded) {
   Loader loader(told(10), {.workers = 0});
-  const Schedule schedule(Order(ShardPlan::equal(1, 1), Shuffle::none, 0), Tail::carry, kEndless);
-  GlobalBatch batch;
   for (const std::int64_t size :
        {kLeast, std::int64_t{-1}, std::int64_t{0}, kMaxBatchSize + 1, kTwo62, kMost}) {
-    expect_refused({
-        {.what = "set_global_batch_size",
-         .call = [&] { loader.set_global_batch_size(size); },
-         .words = {"global_batch_size is " + std::to_string(size), "1 to 2^31 - 1"}},
-        {.what = "Schedule::batch",
-         .call = [&] { schedule.batch({}, size, batch); },
-         .words = {"its size is " + std::to_string(size), "1 to 2^31 - 1"}},
-    });
+    expect_refused({.what = "set_global_batch_size",
+                    .call = [&] { loader.set_global_batch_size(size); },
+                    .words = {"global_batch_size is " + std::to_string(size), "1 to 2^31 - 1"}});
   }
   EXPECT_EQ(loader.options().global_batch_size, 32);
 }
 
-TEST(OrderValues, EnumeratorsAndShapesAreRefusedByName) {
-  const ShardPlan plan = ShardPlan::equal(10, 4);
+TEST(OrderValues, PlansAreRefusedByName) {
   const auto refused = [](std::string what, std::function<void()> call, std::vector<std::string> words) {
     expect_refused({.what = std::move(what), .call = std::move(call), .words = std::move(words)});
   };
-  refused("shuffle", [&] { Order(plan, Shuffle(99), 0); },
-          {"shuffle is number 99", "none, within, global, block"});
-  refused("tail", [&] { Schedule(Order(plan, {}, 0), Tail(99), 1); },
-          {"tail is number 99", "partial, carry"});
-  refused("epochs", [&] { Schedule(Order(plan, {}, 0), {}, kLeast); }, {"epochs is -92"});
   refused("samples", [] { ShardPlan::equal(kTwo62 + 1, 1); }, {"0 to 2^62"});
   refused("shards", [] { ShardPlan::equal(1, kMaxShards + 1); }, {"1 to 2^24"});
   refused("interleave", [] { ShardPlan::equal(1, 1, kLeast); }, {"interleave"});
   refused("lengths", [] { ShardPlan::ragged(std::vector{kTwo62, kTwo62}); }, {"a shard's length", "2^62"});
   refused("no length", [] { ShardPlan::ragged({}); }, {"the number of shards is 0"});
+}
+
+TEST(OrderValues, EnumeratorsThatThereAreNotAreUnknown) {
   EXPECT_EQ(to_string(Shuffle(99)), "unknown");
   EXPECT_EQ(to_string(Tail(-1)), "unknown");
   EXPECT_EQ(to_string(Split(3)), "unknown");
