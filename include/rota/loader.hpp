@@ -161,7 +161,7 @@ class Loader {
 
  private:
   friend class internal::LoaderAccess;
-  class Impl;
+  struct Impl;
   [[nodiscard]] Impl& impl() const;
   std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };

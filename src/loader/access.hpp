@@ -19,8 +19,7 @@ struct LoaderPosition {
 /// What saves and restores know of a loader beyond its interface.
 class LoaderAccess {
  public:
-  [[nodiscard]] static SkipCounter& counter(Loader& loader);
-  [[nodiscard]] static const SkipCounter& counter(const Loader& loader);
+  [[nodiscard]] static SkipCounter& counter(const Loader& loader);
   /// Of dataset `dataset`. Throws as Loader::first_id does.
   [[nodiscard]] static const Order& order(const Loader& loader, std::int64_t dataset = 0);
   /// Throws as Loader::seek where that would refuse to go to `place`. Goes nowhere.

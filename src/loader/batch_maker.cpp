@@ -79,7 +79,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     return fmt::format("lay out a batch, of {} slots over all ranks", out.global.size);
   };
   if (!with_memory(lay_out, task)) {
-    let_go();
+    unpin();
     return false;
   }
   if (pins_) pins_->pin(out.global, out.pins);

@@ -52,8 +52,8 @@ class BatchMaker {
   void set_global_batch_size(std::int64_t size) noexcept { planner_.set_global_batch_size(size); }
   void mix(const RunOrder& run_order, const LoaderOptions& options) { planner_.mix(run_order, options); }
   /// Holds nothing more in shared memory but for batches in the making. None may be planned meanwhile.
-  void let_go() {
-    if (pins_) pins_->let_go();
+  void unpin() {
+    if (pins_) pins_->unpin();
   }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.

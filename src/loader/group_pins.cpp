@@ -44,40 +44,22 @@ void GroupPins::pin(const GlobalBatch& batch, std::vector<Pin>& out) {
   for (const TurnRange& range : batch.turn_ranges) {
     if (range.begin == range.end) continue;
     Dataset& dataset = datasets_[static_cast<std::size_t>(range.dataset)];
-    count_turns(dataset, range.epoch);
-    const auto& ends = dataset.ends;
-    for (auto k = std::ranges::upper_bound(ends, range.begin) - ends.begin();; ++k) {
+    EpochGroups& groups = dataset.groups;
+    groups.enter(dataset.order, range.epoch);
+    // Padding may go through the epoch's turns more than once.
+    for (auto k = groups.place_at(range.begin); k < groups.size() && groups.begin(k) < range.end; ++k) {
       // What pads a batch is not where the run goes on.
       out.push_back(range.kind == SlotKind::pad ? begin(dataset, range.epoch, k).pins
                                                 : go_on(dataset, range.epoch, k));
-      if (ends[static_cast<std::size_t>(k)] >= range.end) break;
     }
   }
   for (Dataset& dataset : datasets_) look_ahead(dataset);
 }
 
-void GroupPins::let_go() {
+void GroupPins::unpin() {
   for (Dataset& dataset : datasets_) {
     dataset.pins.clear();
     dataset.passed.clear();
-  }
-}
-
-std::int64_t GroupPins::group_number(const Order& order, std::int64_t epoch, std::int64_t k) {
-  const auto groups = order.groups(epoch);
-  return groups ? (*groups)(k) : k;
-}
-
-void GroupPins::count_turns(Dataset& dataset, std::int64_t epoch) {
-  if (dataset.epoch == epoch) return;
-  dataset.epoch = epoch;
-  const ShardPlan& plan = dataset.order.plan();
-  const auto groups = dataset.order.groups(epoch);
-  dataset.ends.resize(static_cast<std::size_t>(plan.groups()));
-  std::int64_t turns = 0;
-  for (std::int64_t k = 0; k < plan.groups(); ++k) {
-    turns += plan.group_samples(groups ? (*groups)(k) : k);
-    dataset.ends[static_cast<std::size_t>(k)] = turns;
   }
 }
 
@@ -85,7 +67,8 @@ void GroupPins::count_turns(Dataset& dataset, std::int64_t epoch) {
 // dropped when the last rank has passed.
 Pin GroupPins::pin_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {
   const ShardPlan& plan = dataset.order.plan();
-  const std::int64_t group = group_number(dataset.order, epoch, k);
+  const auto groups = dataset.order.groups(epoch);
+  const std::int64_t group = groups ? (*groups)(k) : k;
   const std::int64_t first = plan.group_first(group);
   const std::int64_t last = plan.group_last(group);
   const auto range = [&](std::int64_t begin, std::int64_t end) {

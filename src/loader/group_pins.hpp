@@ -27,7 +27,7 @@ class GroupPins {
   /// What `batch` reads is pinned as long as `out` is kept.
   void pin(const GlobalBatch& batch, std::vector<Pin>& out);
   /// Pins nothing more but what batches pin; goes on anywhere, or not at all.
-  void let_go();
+  void unpin();
   void rescale(World world) noexcept { world_ = world; }
 
  private:
@@ -43,13 +43,10 @@ class GroupPins {
   struct Dataset {
     Order order;
     std::int64_t first_id = 0;
-    std::int64_t epoch = -1;              // of `ends`
-    std::vector<std::int64_t> ends = {};  // turns before the end of the k-th group
-    std::vector<Group> pins = {};         // the last that was planned, and what comes next
-    std::vector<IsOver> passed = {};      // of groups before, which batches may still pin
+    EpochGroups groups = {};          // of the epoch that was last planned
+    std::vector<Group> pins = {};     // the last that was planned, and what comes next
+    std::vector<IsOver> passed = {};  // of groups before, which batches may still pin
   };
-  [[nodiscard]] static std::int64_t group_number(const Order& order, std::int64_t epoch, std::int64_t k);
-  static void count_turns(Dataset& dataset, std::int64_t epoch);
   [[nodiscard]] Pin pin_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
   [[nodiscard]] Group begin(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const;
   Pin go_on(Dataset& dataset, std::int64_t epoch, std::int64_t k);

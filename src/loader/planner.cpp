@@ -7,7 +7,7 @@
 
 namespace rota::internal {
 
-Planner::AnySchedule Planner::make_schedule(const RunOrder& run_order, const LoaderOptions& options) {
+AnySchedule Planner::make_schedule(const RunOrder& run_order, const LoaderOptions& options) {
   if (!run_order.mix_plan) return Schedule(run_order.orders.front(), options.tail, options.epochs);
   return MixtureSchedule(run_order.orders, run_order.mix_plan->rules, run_order.mix_plan->turns);
 }

@@ -13,6 +13,9 @@
 
 namespace rota::internal {
 
+/// Of one dataset, or of a mixture.
+using AnySchedule = std::variant<Schedule, MixtureSchedule>;
+
 /// Samples [begin, end) of a rank's slice.
 struct SlotRange {
   std::size_t begin = 0;
@@ -50,7 +53,6 @@ class Planner {
   [[nodiscard]] WorkerInfo describe(int worker) const noexcept;
 
  private:
-  using AnySchedule = std::variant<Schedule, MixtureSchedule>;
   struct Dataset {
     Order order;
     std::int64_t first_id = 0;
