@@ -8,6 +8,17 @@
 #include "values/owned.hpp"
 
 namespace rota {
+namespace {
+
+using internal::Slots;
+
+// A list of a batch; none where it has no memory.
+template <typename T>
+std::span<const T> listed(const internal::BatchMemory* memory, std::vector<T> Slots::*list) noexcept {
+  return memory != nullptr ? std::span<const T>(memory->*list) : std::span<const T>();
+}
+
+}  // namespace
 
 void internal::refuse_no_batch() {
   throw Error(ErrorCode::out_of_range,
@@ -39,21 +50,15 @@ Position Batch::start() const { return memory().global.start; }
 std::int64_t Batch::global_size() const { return memory().global.size; }
 std::int64_t Batch::global_real() const { return memory().global.real; }
 
-std::span<const SampleId> Batch::ids() const& noexcept {
-  return memory_ ? std::span<const SampleId>(memory_->ids) : std::span<const SampleId>();
-}
-std::span<const SlotKind> Batch::kinds() const& noexcept {
-  return memory_ ? std::span<const SlotKind>(memory_->kinds) : std::span<const SlotKind>();
-}
+std::span<const SampleId> Batch::ids() const& noexcept { return listed(memory_.get(), &Slots::ids); }
+std::span<const SlotKind> Batch::kinds() const& noexcept { return listed(memory_.get(), &Slots::kinds); }
 std::span<const std::int64_t> Batch::epochs() const& noexcept {
-  return memory_ ? std::span<const std::int64_t>(memory_->epochs) : std::span<const std::int64_t>();
+  return listed(memory_.get(), &Slots::epochs);
 }
 std::span<const std::int32_t> Batch::datasets() const& noexcept {
-  return memory_ ? std::span<const std::int32_t>(memory_->datasets) : std::span<const std::int32_t>();
+  return listed(memory_.get(), &Slots::datasets);
 }
-std::span<const std::int64_t> Batch::slots() const& noexcept {
-  return memory_ ? std::span<const std::int64_t>(memory_->slots) : std::span<const std::int64_t>();
-}
+std::span<const std::int64_t> Batch::slots() const& noexcept { return listed(memory_.get(), &Slots::slots); }
 std::span<const Field> Batch::fields() const& noexcept {
   return memory_ ? std::span<const Field>(memory_->store.fields()) : std::span<const Field>();
 }

@@ -30,46 +30,34 @@ static_assert(with_room(1) <= too_large(1) && with_room(1 << 20) <= too_large(1 
 }  // namespace
 
 Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
-    : allocator_(std::move(allocator)), bytes_(bytes) {
+    : data_(nullptr, {std::move(allocator), bytes}) {
+  const auto& allocate = data_.get_deleter().allocator->allocate;
   const auto task = [&] { return fmt::format("take {} bytes for the tensors of a batch", bytes); };
   const auto refuse = [&](std::string_view why) {
     throw Error(ErrorCode::callback, fmt::format("{}: {}", task(), why));
   };
-  if (!allocator_->allocate) {
-    data_ = with_memory([&] { return static_cast<std::byte*>(::operator new(bytes, kAlignment)); }, task);
+  if (!allocate) {
+    data_.reset(
+        with_memory([&] { return static_cast<std::byte*>(::operator new(bytes, kAlignment)); }, task));
     return;
   }
   try {
-    data_ = static_cast<std::byte*>(allocator_->allocate(bytes));
+    data_.reset(static_cast<std::byte*>(allocate(bytes)));
   } catch (const Error&) {
     throw;
   } catch (...) {
     refuse(fmt::format("Allocator::allocate: {}", caught().message));
   }
-  if (data_ == nullptr) refuse("Allocator::allocate returned null; it must throw where it has none");
-  if (reinterpret_cast<std::uintptr_t>(data_) % kBufferAlignment == 0) return;
-  release();
+  if (!data_) refuse("Allocator::allocate returned null; it must throw where it has none");
+  if (reinterpret_cast<std::uintptr_t>(data()) % kBufferAlignment == 0) return;
   refuse("Allocator::allocate returned an address that is no multiple of 64");
 }
 
-Buffer::Buffer(Buffer&& other) noexcept
-    : allocator_(std::move(other.allocator_)),
-      data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
-
-Buffer& Buffer::operator=(Buffer&& other) noexcept {
-  std::swap(allocator_, other.allocator_);
-  std::swap(data_, other.data_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-void Buffer::release() noexcept {
-  if (data_ == nullptr) return;
-  if (allocator_->release) {
-    allocator_->release(data_, bytes_);
+void ReleaseBuffer::operator()(std::byte* data) const noexcept {
+  if (allocator->release) {
+    allocator->release(data, bytes);
   } else {
-    ::operator delete(data_, kAlignment);
+    ::operator delete(data, kAlignment);
   }
 }
 

@@ -12,6 +12,13 @@ namespace rota::internal {
 
 inline constexpr std::size_t kBufferAlignment = 64;
 
+/// Gives memory of `bytes` back to `allocator`.
+struct ReleaseBuffer {
+  std::shared_ptr<const Allocator> allocator;
+  std::size_t bytes = 0;
+  void operator()(std::byte* data) const noexcept;
+};
+
 /// Memory that an allocator gave, aligned to kBufferAlignment. Move-only.
 class Buffer {
  public:
@@ -19,19 +26,12 @@ class Buffer {
   /// Throws what the allocator throws, as an Error; Error{callback} for memory that is none or not aligned;
   /// Error{io} where there is no more.
   Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes);
-  ~Buffer() { release(); }
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
 
-  [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::byte* data() const noexcept { return data_.get(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return data_ ? data_.get_deleter().bytes : 0; }
 
  private:
-  void release() noexcept;
-
-  std::shared_ptr<const Allocator> allocator_;
-  std::byte* data_ = nullptr;
-  std::size_t bytes_ = 0;
+  std::unique_ptr<std::byte, ReleaseBuffer> data_;
 };
 
 /// Buffers that are not in use, kept for those that will be of about the same size. Any thread.

@@ -129,38 +129,6 @@ bool Ring::can_plan() const noexcept {
   return !is_planning_ && !end_ && planned_ - handed_ < static_cast<std::int64_t>(entries_.size());
 }
 
-void Ring::plan(Lock& lock) {
-  RingEntry& entry = this->entry(planned_);
-  is_planning_ = true;
-  lock.unlock();
-  std::unique_ptr<BatchMemory> batch;
-  bool is_there = true;
-  std::exception_ptr error;
-  try {
-    batch = maker_.take();
-    is_there = maker_.plan(plan_at_, *batch);
-    if (!is_there) batch.reset();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  lock.lock();
-  is_planning_ = false;
-  if (is_there) {
-    if (!error) plan_at_ = batch->global.next;
-    entry.batch = std::move(batch);
-    entry.error = error;
-    if (error || !maker_.has_sizes()) {
-      entry.is_sized = true;
-      entry.bytes = error ? 0 : std::max(static_cast<std::int64_t>(entry.batch->store.bytes()), most_made_);
-    }
-    ++planned_;
-  } else {
-    end_ = planned_;
-    caller_wakes_.notify_all();
-  }
-  worker_wakes_.notify_all();
-}
-
 // Runs `work` without the lock. What it throws becomes the batch's error, unless an earlier slot has failed
 // than `slot` then says.
 template <typename Work>
@@ -176,6 +144,32 @@ void Ring::unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work 
   if (!error || (entry.error && entry.failed_slot <= slot)) return;
   entry.error = error;
   entry.failed_slot = slot;
+}
+
+void Ring::plan(Lock& lock) {
+  RingEntry& entry = this->entry(planned_);
+  is_planning_ = true;
+  bool is_there = true;
+  unlocked(lock, entry, 0, [&] {
+    entry.batch = maker_.take();
+    is_there = maker_.plan(plan_at_, *entry.batch);
+    if (!is_there) entry.batch.reset();
+  });
+  is_planning_ = false;
+  if (is_there) {
+    if (!entry.error) plan_at_ = entry.batch->global.next;
+    if (entry.error || !maker_.has_sizes()) {
+      entry.is_sized = true;
+      if (!entry.error) {
+        entry.bytes = std::max(static_cast<std::int64_t>(entry.batch->store.bytes()), most_made_);
+      }
+    }
+    ++planned_;
+  } else {
+    end_ = planned_;
+    caller_wakes_.notify_all();
+  }
+  worker_wakes_.notify_all();
 }
 
 void Ring::size(Lock& lock, int worker, std::int64_t number) {

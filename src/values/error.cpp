@@ -1,31 +1,22 @@
 #include "rota/error.hpp"
 
+#include <array>
+#include <cstddef>
+
 namespace rota {
+namespace {
+
+// In the order of the enumeration.
+constexpr std::array<std::string_view, 10> kNames{"invalid_argument", "not_found", "io",          "corrupt",
+                                                  "out_of_range",     "mismatch",  "unsupported", "busy",
+                                                  "timeout",          "callback"};
+static_assert(static_cast<std::size_t>(ErrorCode::callback) + 1 == kNames.size());
+
+}  // namespace
 
 std::string_view to_string(ErrorCode code) noexcept {
-  switch (code) {
-    case ErrorCode::invalid_argument:
-      return "invalid_argument";
-    case ErrorCode::not_found:
-      return "not_found";
-    case ErrorCode::io:
-      return "io";
-    case ErrorCode::corrupt:
-      return "corrupt";
-    case ErrorCode::out_of_range:
-      return "out_of_range";
-    case ErrorCode::mismatch:
-      return "mismatch";
-    case ErrorCode::unsupported:
-      return "unsupported";
-    case ErrorCode::busy:
-      return "busy";
-    case ErrorCode::timeout:
-      return "timeout";
-    case ErrorCode::callback:
-      return "callback";
-  }
-  return "unknown";
+  const auto i = static_cast<std::size_t>(code);
+  return i < kNames.size() ? kNames[i] : "unknown";
 }
 
 }  // namespace rota
