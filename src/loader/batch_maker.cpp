@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 
 #include "rota/error.hpp"
 #include "source/instance.hpp"
@@ -13,12 +15,7 @@
 namespace rota::internal {
 namespace {
 
-bool any_ragged(const std::vector<Field>& fields) {
-  for (const Field& field : fields) {
-    if (field.ragged) return true;
-  }
-  return false;
-}
+bool any_ragged(const std::vector<Field>& fields) { return std::ranges::any_of(fields, &Field::ragged); }
 
 std::shared_ptr<BatchPool> make_pool(const std::vector<Field>& fields, const LoaderOptions& options) {
   return std::make_shared<BatchPool>(fields, options.allocator,
@@ -154,7 +151,13 @@ void BatchMaker::alone(std::string_view verb, BatchMemory& batch, std::size_t sl
 
 // Whether an I/O error is to be followed by another try, after `tries` that followed one; waits before it.
 bool BatchMaker::try_again(int tries) const {
-  if (tries >= io_retries_ || !pause_.wait(retry_wait_ * (1 << std::min(tries, 10)))) return false;
+  if (tries >= io_retries_) return false;
+  const std::stop_token stop = retries_stop_.get_token();
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any wakes;
+  wakes.wait_for(lock, stop, retry_wait_ * (1 << std::min(tries, 10)), [] { return false; });
+  if (stop.stop_requested()) return false;
   ++retries_;
   return true;
 }

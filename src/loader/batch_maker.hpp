@@ -3,12 +3,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "loader/batch_memory.hpp"
 #include "loader/group_pins.hpp"
 #include "loader/planner.hpp"
-#include "loader/retry_pause.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::internal {
@@ -59,9 +60,10 @@ class BatchMaker {
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
   void size(BatchMemory& batch, SlotRange part, Scratch& scratch) const;
-  /// Ends all waiting for another try: batches in the making are not wanted any more. Until `resume`.
-  void cut_retries_short() noexcept { pause_.cut_short(); }
-  void resume_retries() noexcept { pause_.resume(); }
+  /// Ends all waiting for another try: batches in the making are not wanted any more. Until `resume_retries`.
+  void cut_retries_short() noexcept { retries_stop_.request_stop(); }
+  /// Nobody may be waiting.
+  void resume_retries() { retries_stop_ = std::stop_source(); }
   /// Reads that were done again.
   [[nodiscard]] std::int64_t retries() const noexcept { return retries_; }
 
@@ -109,7 +111,7 @@ class BatchMaker {
   bool skips_;
   int io_retries_;
   std::chrono::milliseconds retry_wait_;
-  mutable RetryPause pause_;
+  std::stop_source retries_stop_;
   mutable std::atomic<std::int64_t> retries_ = 0;
   std::shared_ptr<const std::vector<Field>> source_fields_;
   Planner planner_;                // used by plan alone, as is the next

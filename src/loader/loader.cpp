@@ -48,10 +48,8 @@ struct Loader::Impl {
   [[nodiscard]] std::string described() const;
   std::unique_ptr<BatchMemory> make_batch();
   std::unique_ptr<BatchMemory> make_inline();
-  template <typename Change>
-  void restart(Change change);
-  template <typename Change>
-  void change_and_restart(Change change);
+  void restart(const std::function<void()>& change = [] {});
+  void change_and_restart(const std::function<void()>& change = [] {});
 
   std::shared_ptr<const Source> source;
   RunOrder run_order;
@@ -184,7 +182,7 @@ Loader::Impl& Loader::impl() const { return internal::owned(impl_, "a loader"); 
 NextBatch<Batch> Loader::next() {
   Impl& run = impl();
   const auto start = std::chrono::steady_clock::now();
-  if (run.has_failed) run.restart([] {});  // only now: what the caller did since may have mended it
+  if (run.has_failed) run.restart();  // only now: what the caller did since may have mended it
   run.counter.begin_step();
   std::unique_ptr<BatchMemory> batch = run.make_batch();
   run.stats.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -229,7 +227,7 @@ std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
 
 void Loader::warm_up() {
   Impl& run = impl();
-  if (run.has_failed) run.restart([] {});
+  if (run.has_failed) run.restart();
   if (run.ring) run.ring->warm_up();
 }
 
@@ -247,8 +245,7 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
   return internal::Planner(run.run_order, run.options, run.world).when(run.position, id, epoch);
 }
 
-template <typename Change>
-void Loader::Impl::restart(Change change) {
+void Loader::Impl::restart(const std::function<void()>& change) {
   if (ring) {
     ring->restart(position, change);
   } else {
@@ -258,12 +255,11 @@ void Loader::Impl::restart(Change change) {
 }
 
 // As all ranks do, at the same step.
-template <typename Change>
-void Loader::Impl::change_and_restart(Change change) {
+void Loader::Impl::change_and_restart(const std::function<void()>& change) {
   counter.forget_failed_step();
   restart([&] {
     maker.unpin();
-    change(maker);
+    change();
   });
 }
 
@@ -290,7 +286,7 @@ void Loader::seek(const Position& position) {
   Impl& run = impl();
   run.require_place(run.place_at(position));
   run.position = position;
-  run.change_and_restart([](auto&) {});
+  run.change_and_restart();
 }
 
 void Loader::seek(const Position& position, const MixtureState& mixture) {
@@ -298,7 +294,7 @@ void Loader::seek(const Position& position, const MixtureState& mixture) {
   run.require_place({position, mixture});
   run.run_order.mix_plan->turns = WeightedTurns(mixture);
   run.position = position;
-  run.change_and_restart([&](auto& maker) { maker.mix(run.run_order, run.options); });
+  run.change_and_restart([&] { run.maker.mix(run.run_order, run.options); });
 }
 
 void Loader::set_weights(std::span<const double> weights) {
@@ -306,14 +302,14 @@ void Loader::set_weights(std::span<const double> weights) {
   run.require_mixture("set weights", weights.size());
   WeightedTurns& turns = run.run_order.mix_plan->turns;
   turns = WeightedTurns(turns.changed(internal::quantise(weights), run.position.consumed));
-  run.change_and_restart([&](auto& maker) { maker.mix(run.run_order, run.options); });
+  run.change_and_restart([&] { run.maker.mix(run.run_order, run.options); });
 }
 
 void Loader::rescale(World world) {
   Impl& run = impl();
   world.validate();
   run.world = world;
-  run.change_and_restart([&](auto& maker) { maker.rescale(world); });
+  run.change_and_restart([&] { run.maker.rescale(world); });
 }
 
 void Loader::rescale(const mpi::Communicator& comm) {
@@ -332,7 +328,7 @@ void Loader::set_global_batch_size(std::int64_t size) {
   changed.global_batch_size = size;
   changed.validate();
   run.options.global_batch_size = size;
-  run.change_and_restart([&](auto& maker) { maker.set_global_batch_size(size); });
+  run.change_and_restart([&] { run.maker.set_global_batch_size(size); });
 }
 
 LoaderStats Loader::stats() const {

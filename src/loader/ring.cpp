@@ -59,7 +59,7 @@ bool Ring::is_warm() const noexcept {
   return true;
 }
 
-void Ring::park() {
+void Ring::restart(const Position& at, const std::function<void()>& change) {
   Lock lock(mutex_);
   is_parking_ = true;
   worker_wakes_.notify_all();
@@ -68,10 +68,9 @@ void Ring::park() {
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
   lock.unlock();  // before what is dropped gives its memory back
-}
-
-void Ring::unpark(const Position& at) {
-  const Lock lock(mutex_);
+  dropped.clear();
+  change();
+  lock.lock();
   handed_ = opened_ = planned_ = bytes_ = 0;
   end_.reset();
   plan_at_ = at;

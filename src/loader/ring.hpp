@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,12 +37,7 @@ class Ring {
   void warm_up();
 
   /// Drops all that was read ahead, runs `change` while no worker works, and goes on at `at`.
-  template <typename Change>
-  void restart(const Position& at, Change change) {
-    park();
-    change();
-    unpark(at);
-  }
+  void restart(const Position& at, const std::function<void()>& change);
 
   /// Adds the workers' figures and the number of ready batches to `stats`.
   void add_stats(LoaderStats& stats) const;
@@ -71,8 +67,6 @@ class Ring {
   void finish(Lock& lock, RingEntry& entry);
   template <typename Work>
   void unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work work);
-  void park();
-  void unpark(const Position& at);
   RingEntry& entry(std::int64_t number) noexcept {
     return entries_[static_cast<std::size_t>(number) % entries_.size()];
   }

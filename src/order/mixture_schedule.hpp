@@ -42,9 +42,6 @@ class MixtureSchedule {
   [[nodiscard]] std::optional<Position> find(const Position& at, std::int64_t batch_size, std::size_t dataset,
                                              std::int64_t epoch, SampleId id);
 
-  /// Samples of the run, if weights stay; WeightedTurns::kNever where it has no end but by steps.
-  [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
-
  private:
   void append(std::int64_t begin, std::int64_t end, SlotKind kind, std::vector<TurnRange>& out) const;
   [[nodiscard]] std::int64_t length(std::size_t d) const noexcept {
@@ -54,7 +51,7 @@ class MixtureSchedule {
   std::vector<Schedule> schedules_;
   MixtureRules rules_;
   WeightedTurns turns_;
-  std::int64_t samples_;
+  std::int64_t samples_;  // of the run, if weights stay; kNever where it has no end but by steps
 };
 
 }  // namespace rota::internal

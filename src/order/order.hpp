@@ -85,8 +85,6 @@ class Order {
 
   [[nodiscard]] const ShardPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] Shuffle shuffle() const noexcept { return shuffle_; }
-  [[nodiscard]] std::uint64_t seed() const noexcept { return seed_; }
-  [[nodiscard]] BlockShape shape() const noexcept { return shape_; }
 
  private:
   ShardPlan plan_;

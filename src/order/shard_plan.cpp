@@ -87,14 +87,4 @@ std::size_t ShardPlan::memory_bytes() const noexcept {
   return ragged_->begins.size() * sizeof(std::int64_t) + ragged_->by_length.size() * sizeof(std::int32_t);
 }
 
-bool operator==(const ShardPlan& a, const ShardPlan& b) noexcept {
-  if (a.samples_ != b.samples_ || a.shards_ != b.shards_ || a.interleave_ != b.interleave_) return false;
-  if (a.is_equal() && b.is_equal()) return true;
-  if (a.ragged_ == b.ragged_) return true;
-  for (std::int64_t s = 0; s < a.shards_; ++s) {
-    if (a.begin(s) != b.begin(s)) return false;
-  }
-  return true;
-}
-
 }  // namespace rota::internal

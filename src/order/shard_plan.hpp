@@ -78,9 +78,6 @@ class ShardPlan {
   /// Bytes held, shared by all copies.
   [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
-  /// The same samples cut in the same places.
-  friend bool operator==(const ShardPlan& a, const ShardPlan& b) noexcept;
-
  private:
   struct Ragged {
     std::vector<std::int64_t> begins;     // [L + 1]

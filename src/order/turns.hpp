@@ -41,7 +41,6 @@ class EqualTurns {
   void load(std::int64_t group, std::int64_t begin, std::int64_t end);
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
-  [[nodiscard]] const Frontier& end() const noexcept { return end_; }
   /// From slot `slot` of the range on, 0 <= slot < end - begin: the rest of what it takes of that slot's
   /// shard.
   [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
@@ -73,7 +72,6 @@ class RaggedTurns {
   void load(std::int64_t group, std::int64_t begin, std::int64_t end);
 
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
-  [[nodiscard]] const Frontier& end() const noexcept { return end_; }
   [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
   [[nodiscard]] PositionRange next(std::int64_t shard) const noexcept;
   [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
