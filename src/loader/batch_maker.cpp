@@ -9,7 +9,6 @@
 
 #include "rota/error.hpp"
 #include "source/instance.hpp"
-#include "values/caught.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -22,11 +21,6 @@ std::shared_ptr<BatchPool> make_pool(const std::vector<Field>& fields, const Loa
                                      static_cast<std::size_t>(options.read_ahead_batches) + 1,
                                      options.read_ahead_bytes);
 }
-
-// What a source throws for a sample that is bad, and not for what may pass or is no matter of the sample.
-bool is_corrupt(const Caught& error) { return error.code == ErrorCode::corrupt; }
-// The same of a transform.
-bool is_refused(const Caught& error) { return error.code != ErrorCode::io && !error.is_out_of_memory; }
 
 }  // namespace
 
@@ -47,6 +41,11 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
       source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
       planner_(run_order, options, world) {
   if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order, options, world);
+}
+
+void BatchMaker::plan_anew(const RunOrder& run_order, const LoaderOptions& options, World world) {
+  if (pins_) pins_->unpin();
+  planner_ = Planner(run_order, options, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
@@ -76,7 +75,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     return fmt::format("lay out a batch, of {} slots over all ranks", out.global.size);
   };
   if (!with_memory(lay_out, task)) {
-    unpin();
+    if (pins_) pins_->unpin();
     return false;
   }
   if (pins_) pins_->pin(out.global, out.pins);
@@ -126,9 +125,10 @@ void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange 
       work(run);
       continue;
     } catch (...) {
-      const bool is_again = caught().code == ErrorCode::io && try_again(0);
+      const Caught error = caught();
+      const bool is_again = error.code == ErrorCode::io && try_again(0);
       if (run.end - run.begin == 1 && !is_again) {
-        skip(verb, batch, run.begin, is_corrupt(caught()));
+        skip(verb, batch, run.begin, error, error.code == ErrorCode::corrupt);
         continue;
       }
     }
@@ -144,7 +144,7 @@ void BatchMaker::alone(std::string_view verb, BatchMemory& batch, std::size_t sl
     } catch (...) {
       const Caught error = caught();
       if (error.code == ErrorCode::io && try_again(tries)) continue;
-      return skip(verb, batch, slot, is_corrupt(error));
+      return skip(verb, batch, slot, error, error.code == ErrorCode::corrupt);
     }
   }
 }
@@ -162,10 +162,10 @@ bool BatchMaker::try_again(int tries) const {
   return true;
 }
 
-// Where an exception is at hand that the sample of `slot` has caused: notes that it is bad, if it
-// `can_be_bad` and may be skipped, else throws it on, by name.
-void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slot, bool can_be_bad) const {
-  const Caught error = caught();
+// Of an error that the sample of `slot` has caused: notes that it is bad, if it `can_be_bad` and may be
+// skipped, else throws it on, by name.
+void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slot, const Caught& error,
+                      bool can_be_bad) const {
   const SampleId id = batch.ids[slot];
   if (!skips_ || !can_be_bad) {
     throw error.as_error(fmt::format("{} {}", verb, name(id)));
@@ -256,7 +256,6 @@ std::size_t BatchMaker::transform(BatchMemory& batch, SlotRange part, const Batc
   if (made != nullptr) made->begin(part);
   std::size_t bytes = 0;
   for (std::size_t slot = part.begin; slot < part.end; ++slot) {
-    if (made != nullptr) made->begin_sample();
     if (!is_bad(batch, slot)) {
       for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, slot - part.begin);
       for (std::size_t f = 0; f < scratch.out.size(); ++f) {
@@ -264,7 +263,7 @@ std::size_t BatchMaker::transform(BatchMemory& batch, SlotRange part, const Batc
         scratch.out[f] = is_made ? std::span<std::byte>() : out.bytes(f, slot);
       }
       transform(batch, slot, scratch, made);
-      if (made != nullptr && is_bad(batch, slot)) made->begin_sample();  // what it made before it threw
+      if (made != nullptr && is_bad(batch, slot)) made->drop_sample();  // what it made before it threw
     }
     if (made != nullptr) bytes += made->end_sample(batch.store, slot);
   }
@@ -280,7 +279,8 @@ void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratc
     SampleOutput out(batch.store.fields(), scratch.out, made);
     transform_.apply(context, {*source_fields_, scratch.in}, out);
   } catch (...) {
-    skip("transform", batch, slot, is_refused(caught()));
+    const Caught error = caught();  // of the sample, unless it may pass
+    skip("transform", batch, slot, error, error.code != ErrorCode::io && !error.is_out_of_memory);
   }
 }
 

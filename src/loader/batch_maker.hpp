@@ -11,6 +11,7 @@
 #include "loader/group_pins.hpp"
 #include "loader/planner.hpp"
 #include "rota/loader.hpp"
+#include "values/caught.hpp"
 
 namespace rota::internal {
 
@@ -44,17 +45,13 @@ class BatchMaker {
   /// Whether `size` must be called: the source has ragged fields, which go into the batch.
   [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
 
-  /// From here on, for another world, batch size, or mixture. No batch may be in the making.
+  /// From here on, for another place, world, batch size, or mixture. Pins nothing more. No batch may be in
+  /// the making.
+  void plan_anew(const RunOrder& run_order, const LoaderOptions& options, World world);
+  /// Before that: workers have other instances of the source in this world.
   void rescale(World world) noexcept {
-    planner_.rescale(world);
     ++worlds_;
     if (pins_) pins_->rescale(world);
-  }
-  void set_global_batch_size(std::int64_t size) noexcept { planner_.set_global_batch_size(size); }
-  void mix(const RunOrder& run_order, const LoaderOptions& options) { planner_.mix(run_order, options); }
-  /// Holds nothing more in shared memory but for batches in the making. None may be planned meanwhile.
-  void unpin() {
-    if (pins_) pins_->unpin();
   }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
@@ -86,7 +83,8 @@ class BatchMaker {
   [[nodiscard]] bool is_bad(const BatchMemory& batch, std::size_t slot) const noexcept {
     return skips_ && batch.bad[slot] != nullptr;
   }
-  void skip(std::string_view verb, BatchMemory& batch, std::size_t slot, bool can_be_bad) const;
+  void skip(std::string_view verb, BatchMemory& batch, std::size_t slot, const Caught& error,
+            bool can_be_bad) const;
   void blank(BatchMemory& batch, SlotRange part) const;
   [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, SlotRange part) noexcept;
   void read(const Source& source, BatchMemory& batch, SlotRange part, const BatchView& out) const;

@@ -258,8 +258,8 @@ void Loader::Impl::restart(const std::function<void()>& change) {
 void Loader::Impl::change_and_restart(const std::function<void()>& change) {
   counter.forget_failed_step();
   restart([&] {
-    maker.unpin();
     change();
+    maker.plan_anew(run_order, options, world);
   });
 }
 
@@ -294,7 +294,7 @@ void Loader::seek(const Position& position, const MixtureState& mixture) {
   run.require_place({position, mixture});
   run.run_order.mix_plan->turns = WeightedTurns(mixture);
   run.position = position;
-  run.change_and_restart([&] { run.maker.mix(run.run_order, run.options); });
+  run.change_and_restart();
 }
 
 void Loader::set_weights(std::span<const double> weights) {
@@ -302,7 +302,7 @@ void Loader::set_weights(std::span<const double> weights) {
   run.require_mixture("set weights", weights.size());
   WeightedTurns& turns = run.run_order.mix_plan->turns;
   turns = WeightedTurns(turns.changed(internal::quantise(weights), run.position.consumed));
-  run.change_and_restart([&] { run.maker.mix(run.run_order, run.options); });
+  run.change_and_restart();
 }
 
 void Loader::rescale(World world) {
@@ -328,7 +328,7 @@ void Loader::set_global_batch_size(std::int64_t size) {
   changed.global_batch_size = size;
   changed.validate();
   run.options.global_batch_size = size;
-  run.change_and_restart([&] { run.maker.set_global_batch_size(size); });
+  run.change_and_restart();
 }
 
 LoaderStats Loader::stats() const {

@@ -11,7 +11,7 @@ namespace rota::internal {
 MadeRows::MadeRows(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
     : fields_(std::move(fields)), buffers_(std::move(buffers)), rows_(fields_->size()) {}
 
-void MadeRows::begin_sample() noexcept {
+void MadeRows::drop_sample() noexcept {
   for (FieldRows& field : rows_) {
     field.end = field.begin;
     field.rows = 0;
@@ -43,6 +43,7 @@ std::size_t MadeRows::end_sample(FieldStore& store, std::size_t slot) noexcept {
     store.rows(f)[slot] = rows_[f].rows;
     bytes += rows_[f].end - rows_[f].begin;
     rows_[f].begin = rows_[f].end;
+    rows_[f].rows = 0;
   }
   return bytes;
 }

@@ -24,12 +24,13 @@ class MadeRows {
 
   /// The next samples are those of `part`.
   void begin(SlotRange part) { parts_.push_back(part); }
-  /// The next sample begins, without rows.
-  void begin_sample() noexcept;
+  /// Drops the rows of the sample at hand, which had none when it began.
+  void drop_sample() noexcept;
   /// Rows of field f that the sample has, which keep their bytes as far as they go. Throws as
   /// SampleOutput::resize does.
   std::span<std::byte> resize(std::size_t f, std::int64_t rows);
-  /// Notes the row counts of the sample in `slot` of `store`. Returns the bytes of its rows.
+  /// Ends the sample, the one in `slot` of `store`: notes its row counts there. Returns the bytes of its
+  /// rows.
   std::size_t end_sample(FieldStore& store, std::size_t slot) noexcept;
 
   /// Whether these are the rows of all of so many samples.

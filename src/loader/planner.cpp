@@ -6,11 +6,14 @@
 #include "rota/types.hpp"
 
 namespace rota::internal {
+namespace {
 
-AnySchedule Planner::make_schedule(const RunOrder& run_order, const LoaderOptions& options) {
+AnySchedule make_schedule(const RunOrder& run_order, const LoaderOptions& options) {
   if (!run_order.mix_plan) return Schedule(run_order.orders.front(), options.tail, options.epochs);
   return MixtureSchedule(run_order.orders, run_order.mix_plan->rules, run_order.mix_plan->turns);
 }
+
+}  // namespace
 
 Planner::Planner(const RunOrder& run_order, const LoaderOptions& options, World world)
     : schedule_(make_schedule(run_order, options)),
@@ -30,13 +33,9 @@ bool Planner::plan(const Position& at, Slots& out) {
   const bool is_there = std::visit(
       [&](const auto& schedule) { return schedule.batch(at, global_batch_size_, out.global); }, schedule_);
   if (!is_there) return false;
-  if (rank_split_ == Split::by_sample) {
-    take(out);
-  } else if (rank_split_ == Split::by_shard) {
-    take_shards(out);
-  } else {
-    take_turns(out);
-  }
+  if (rank_split_ == Split::by_sample) take(out);
+  if (rank_split_ == Split::by_shard) take_shards(out);
+  if (rank_split_ == Split::interleaved) take_turns(out);
   const std::size_t count = out.slots.size();
   out.ids.resize(count);
   out.kinds.clear();

@@ -38,13 +38,6 @@ class Planner {
  public:
   Planner(const RunOrder& run_order, const LoaderOptions& options, World world);
 
-  /// From here on, for another world, batch size, or mixture.
-  void rescale(World world) noexcept { world_ = world; }
-  void set_global_batch_size(std::int64_t size) noexcept { global_batch_size_ = size; }
-  void mix(const RunOrder& run_order, const LoaderOptions& options) {
-    schedule_ = make_schedule(run_order, options);
-  }
-
   /// This rank's part of the batch at `at`; false at the end of the run.
   bool plan(const Position& at, Slots& out);
   /// Where sample `id` is read in `epoch` by a run that is at `at`: as Loader::when.
@@ -65,7 +58,6 @@ class Planner {
   void take_turns(Slots& out);
   void deal(Slots& out) const;
   void deal_shards(Slots& out) const;
-  static AnySchedule make_schedule(const RunOrder& run_order, const LoaderOptions& options);
 
   AnySchedule schedule_;
   std::vector<Dataset> datasets_;

@@ -170,11 +170,7 @@ void Schedule::cursors(const Position& at, std::int64_t first, std::span<std::in
 }
 
 Turn Schedule::turn(std::int64_t epoch, SampleId id) {
-  if (id.value < 0 || id.value >= plan().samples() || epoch < 0) {
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("find the turn of sample {} in epoch {}: the dataset has {} samples", id.value,
-                            epoch, plan().samples()));
-  }
+  assert(id.value >= 0 && id.value < plan().samples() && epoch >= 0);
   groups_.enter(order_, epoch);
   const ShardPosition found = order_.epoch(epoch).locate(id);
   const std::int64_t group = found.shard.value / plan().interleave();

@@ -99,7 +99,7 @@ class Schedule {
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
 
   /// The turn of sample `id` in `epoch`: when it is, or was, read. O(shards of a group) where lengths are
-  /// ragged. Throws Error{out_of_range} for a sample or an epoch that there is not.
+  /// ragged.
   [[nodiscard]] Turn turn(std::int64_t epoch, SampleId id);
 
   /// Where the batch starts that has `turn`, in a run that goes on from `at` with batches of `batch_size`; of
