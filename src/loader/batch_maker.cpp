@@ -114,38 +114,28 @@ SlotRange BatchMaker::good_run(const BatchMemory& batch, SlotRange part) const n
   return part;
 }
 
-// Does `work` for all slots of a part that are not bad; where that throws, for one after the other, to find
-// out which failed: throws for that one, by name, or passes it over.
+// Does `work` for all slots of a part that are not bad, which has been tried `tries` times; where that
+// throws, for one after the other, to find out which failed: throws for that one, by name, or passes it over.
 template <typename Work>
-void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange part,
-                           const Work& work) const {
-  for (SlotRange run = good_run(batch, part); run.begin < run.end;
-       run = good_run(batch, {run.end, part.end})) {
+void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work,
+                           int tries) const {
+  for (SlotRange run = good_run(batch, part); run.begin < run.end;) {
     try {
       work(run);
-      continue;
     } catch (...) {
       const Caught error = caught();
-      const bool is_again = error.code == ErrorCode::io && try_again(0);
-      if (run.end - run.begin == 1 && !is_again) {
+      const bool is_again = error.code == ErrorCode::io && try_again(tries);
+      if (run.end - run.begin > 1) {
+        for (std::size_t slot = run.begin; slot < run.end; ++slot) {
+          by_sample(verb, batch, {slot, slot + 1}, work, 1);
+        }
+      } else if (is_again) {
+        by_sample(verb, batch, run, work, tries + 1);
+      } else {
         skip(verb, batch, run.begin, error, error.code == ErrorCode::corrupt);
-        continue;
       }
     }
-    for (std::size_t slot = run.begin; slot < run.end; ++slot) alone(verb, batch, slot, work);
-  }
-}
-
-template <typename Work>
-void BatchMaker::alone(std::string_view verb, BatchMemory& batch, std::size_t slot, const Work& work) const {
-  for (int tries = 1;; ++tries) {
-    try {
-      return work(SlotRange{slot, slot + 1});
-    } catch (...) {
-      const Caught error = caught();
-      if (error.code == ErrorCode::io && try_again(tries)) continue;
-      return skip(verb, batch, slot, error, error.code == ErrorCode::corrupt);
-    }
+    run = good_run(batch, {run.end, part.end});
   }
 }
 

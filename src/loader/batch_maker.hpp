@@ -75,9 +75,8 @@ class BatchMaker {
  private:
   [[nodiscard]] const Source& source(Scratch& scratch) const;
   template <typename Work>
-  void by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work) const;
-  template <typename Work>
-  void alone(std::string_view verb, BatchMemory& batch, std::size_t slot, const Work& work) const;
+  void by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work,
+                 int tries = 0) const;
   [[nodiscard]] bool try_again(int tries) const;
   [[nodiscard]] SlotRange good_run(const BatchMemory& batch, SlotRange part) const noexcept;
   [[nodiscard]] bool is_bad(const BatchMemory& batch, std::size_t slot) const noexcept {

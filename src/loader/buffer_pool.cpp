@@ -101,15 +101,14 @@ void BufferPool::give_back(Buffer buffer) noexcept {
   }
 }
 
-// The smallest that will do, and is not much too large.
+// One that will do, and is not much too large.
 Buffer BufferPool::find(std::size_t bytes) noexcept {
-  auto best = unused_.end();
-  for (auto buffer = unused_.begin(); buffer != unused_.end(); ++buffer) {
-    if (buffer->bytes() < bytes || buffer->bytes() > too_large(bytes)) continue;
-    if (best == unused_.end() || buffer->bytes() < best->bytes()) best = buffer;
-  }
-  if (best == unused_.end()) return {};
-  std::swap(*best, unused_.back());
+  const auto fits = [&](const Buffer& buffer) {
+    return buffer.bytes() >= bytes && buffer.bytes() <= too_large(bytes);
+  };
+  const auto found_at = std::ranges::find_if(unused_, fits);
+  if (found_at == unused_.end()) return {};
+  std::swap(*found_at, unused_.back());
   Buffer found = std::move(unused_.back());
   unused_.pop_back();
   return found;
