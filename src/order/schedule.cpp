@@ -174,36 +174,39 @@ Turn Schedule::turn(std::int64_t epoch, SampleId id) {
   groups_.enter(order_, epoch);
   const ShardPosition found = order_.epoch(epoch).locate(id);
   const std::int64_t group = found.shard.value / plan().interleave();
-  const std::int64_t before = std::visit(
-      [&](const auto& turns) { return turns.turns_before(group, found.shard.value, found.position); },
-      turns_);
-  return {epoch, groups_.begin(groups_.place(group)) + before};
+  std::int64_t before = groups_.begin(groups_.place(group));
+  for (std::int64_t s = plan().group_first(group); s < plan().group_last(group); ++s) {
+    const std::int64_t length = plan().length(s);
+    before += std::min(length, found.position) + (s < found.shard.value && length > found.position ? 1 : 0);
+  }
+  return {epoch, before};
+}
+
+std::int64_t Schedule::steps(std::int64_t left, std::int64_t size) const noexcept {
+  return left / size + (tail_ != Tail::drop && left % size != 0 ? 1 : 0);
 }
 
 std::optional<Position> Schedule::find_ahead(const Position& at, std::int64_t size, const Turn& turn) const {
   const std::int64_t samples = plan().samples();
   const i128 epochs = i128{turn.epoch} - at.epoch;
-  i128 steps = 0;  // before the batch
+  i128 before = 0;  // steps before the batch
   Position start;
   if (tail_ == Tail::carry) {
-    steps = (epochs * samples + turn.consumed - at.consumed) / size;
-    const i128 turns = at.consumed + steps * size;  // from the beginning of epoch at.epoch on
+    before = (epochs * samples + turn.consumed - at.consumed) / size;
+    const i128 turns = at.consumed + before * size;  // from the beginning of epoch at.epoch on
     start.epoch = at.epoch + static_cast<std::int64_t>(turns / samples);
     start.consumed = static_cast<std::int64_t>(turns % samples);
   } else {
-    const auto steps_from = [&](std::int64_t consumed) {
-      const std::int64_t left = samples - consumed;
-      return left / size + (tail_ != Tail::drop && left % size != 0 ? 1 : 0);
-    };
     const std::int64_t first = epochs == 0 ? at.consumed : 0;
     const std::int64_t step = (turn.consumed - first) / size;
-    if (step >= steps_from(first)) return std::nullopt;
-    steps = step + (epochs == 0 ? 0 : steps_from(at.consumed) + (epochs - 1) * steps_from(0));
+    if (step >= steps(samples - first, size)) return std::nullopt;
+    before =
+        step + (epochs == 0 ? 0 : steps(samples - at.consumed, size) + (epochs - 1) * steps(samples, size));
     start.epoch = turn.epoch;
     start.consumed = first + step * size;
   }
-  if (at.step + steps > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
-  start.step = static_cast<std::int64_t>(at.step + steps);
+  if (at.step + before > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  start.step = static_cast<std::int64_t>(at.step + before);
   return start;
 }
 
@@ -215,8 +218,7 @@ bool Schedule::leads_to(const Position& at, std::int64_t size) const {
     const bool is_cut = turns % size != 0;  // as the last batch of the run is
     return at.step == turns / size + (is_cut ? 1 : 0) && (!is_cut || at.epoch >= epochs_);
   }
-  const std::int64_t steps = samples / size + (tail_ != Tail::drop && samples % size != 0 ? 1 : 0);
-  return at.consumed % size == 0 && at.step == i128{at.epoch} * steps + at.consumed / size;
+  return at.consumed % size == 0 && at.step == i128{at.epoch} * steps(samples, size) + at.consumed / size;
 }
 
 std::optional<Position> Schedule::find(const Position& at, std::int64_t size, const Turn& turn) const {

@@ -98,8 +98,7 @@ class Schedule {
   /// shard stands at its length. Throws Error{out_of_range} for shards or a position that there are not.
   void cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out);
 
-  /// The turn of sample `id` in `epoch`: when it is, or was, read. O(shards of a group) where lengths are
-  /// ragged.
+  /// The turn of sample `id` in `epoch`: when it is, or was, read. O(shards of a group).
   [[nodiscard]] Turn turn(std::int64_t epoch, SampleId id);
 
   /// Where the batch starts that has `turn`, in a run that goes on from `at` with batches of `batch_size`; of
@@ -115,6 +114,8 @@ class Schedule {
 
  private:
   [[nodiscard]] const ShardPlan& plan() const noexcept { return order_.plan(); }
+  /// Steps in what is `left` of an epoch, where none goes into the next.
+  [[nodiscard]] std::int64_t steps(std::int64_t left, std::int64_t size) const noexcept;
   [[nodiscard]] std::optional<Position> find_ahead(const Position& at, std::int64_t size,
                                                    const Turn& turn) const;
   [[nodiscard]] bool leads_to(const Position& at, std::int64_t size) const;

@@ -77,15 +77,6 @@ std::int64_t EqualTurns::next_shard(std::int64_t shard) const noexcept {
   return begin_.shard;
 }
 
-std::int64_t EqualTurns::turns_before(std::int64_t group, std::int64_t shard,
-                                      std::int64_t position) const noexcept {
-  const std::int64_t first = plan_.group_first(group);
-  const std::int64_t shards = plan_.group_last(group) - first;
-  const std::int64_t n = plan_.short_length();
-  return position * shards +
-         (position < n ? shard - first : plan_.long_before(shard) - plan_.long_before(first));
-}
-
 // ---- any lengths ----
 
 void RaggedTurns::advance(Rounds& rounds, std::int64_t turns) const noexcept {
@@ -199,15 +190,6 @@ PositionRange RaggedTurns::next(std::int64_t shard) const noexcept {
                                             (end_.round == begin_.round + 1 && first_ + s >= end_.shard));
     s = alive_.next(in_gap ? begin_shard : s + 1);
   }
-}
-
-std::int64_t RaggedTurns::turns_before(std::int64_t group, std::int64_t shard,
-                                       std::int64_t position) const noexcept {
-  std::int64_t turns = 0;
-  for (std::int64_t s = plan_.group_first(group); s < plan_.group_last(group); ++s) {
-    turns += std::min(plan_.length(s), position) + (s < shard && plan_.length(s) > position ? 1 : 0);
-  }
-  return turns;
 }
 
 template <typename Turns>

@@ -46,9 +46,6 @@ class EqualTurns {
   [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
   /// What it takes of the next shard after `shard` of which it takes anything.
   [[nodiscard]] PositionRange next(std::int64_t shard) const noexcept;
-  /// How many turns of `group` come before that of `position` of `shard`.
-  [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
-                                          std::int64_t position) const noexcept;
   [[nodiscard]] std::size_t memory_bytes() const noexcept { return 0; }
 
  private:
@@ -74,8 +71,6 @@ class RaggedTurns {
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
   [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
   [[nodiscard]] PositionRange next(std::int64_t shard) const noexcept;
-  [[nodiscard]] std::int64_t turns_before(std::int64_t group, std::int64_t shard,
-                                          std::int64_t position) const noexcept;
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     return alive_.memory_bytes() + ending_.capacity() * sizeof(std::int32_t);
   }
