@@ -27,31 +27,28 @@ std::shared_ptr<BatchPool> make_pool(const std::vector<Field>& fields, const Loa
 BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order,
                        const LoaderOptions& options, World world)
     : source_(std::move(source)),
-      transform_(options.transform),
-      collate_(options.collate),
-      seed_(options.seed),
-      workers_(static_cast<std::size_t>(std::max(options.workers, 1))),
-      sample_pool_(make_pool(transform_.fields.empty() ? run_order.fields : transform_.fields, options)),
-      pool_(collate_.apply ? make_pool(collate_.fields, options) : sample_pool_),
-      has_sizes_(transform_.fields.empty() && any_ragged(run_order.fields)),
-      makes_rows_(any_ragged(transform_.fields)),
+      run_order_(run_order),
+      options_(options),
+      sample_pool_(
+          make_pool(options.transform.fields.empty() ? run_order.fields : options.transform.fields, options)),
+      pool_(options.collate.apply ? make_pool(options.collate.fields, options) : sample_pool_),
+      has_sizes_(options.transform.fields.empty() && any_ragged(run_order.fields)),
+      makes_rows_(any_ragged(options.transform.fields)),
       skips_(options.bad_samples.policy == OnBadSample::skip),
-      io_retries_(options.bad_samples.io_retries),
-      retry_wait_(options.bad_samples.retry_wait),
       source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
       planner_(run_order, options, world) {
   if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order, options, world);
 }
 
-void BatchMaker::plan_anew(const RunOrder& run_order, const LoaderOptions& options, World world) {
+void BatchMaker::plan_anew(World world) {
   if (pins_) pins_->unpin();
-  planner_ = Planner(run_order, options, world);
+  planner_ = Planner(run_order_, options_, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
   Scratch scratch;
   scratch.worker = worker;
-  if (!transform_.fields.empty()) {
+  if (!options_.transform.fields.empty()) {
     scratch.store =
         std::make_unique<FieldStore>(source_fields_, std::make_shared<BufferPool>(Allocator{}, 0));
   }
@@ -66,7 +63,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     out.store.resize(out.ids.size());
     out.bad.clear();
     if (skips_) out.bad.resize(out.ids.size());
-    while (makes_rows_ && out.made.size() < workers_) {
+    while (makes_rows_ && std::ssize(out.made) < std::max(options_.workers, 1)) {
       out.made.emplace_back(sample_pool_->fields(), out.store.buffers());
     }
     return true;
@@ -141,12 +138,13 @@ void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange 
 
 // Whether an I/O error is to be followed by another try, after `tries` that followed one; waits before it.
 bool BatchMaker::try_again(int tries) const {
-  if (tries >= io_retries_) return false;
+  if (tries >= options_.bad_samples.io_retries) return false;
   const std::stop_token stop = retries_stop_.get_token();
   std::mutex mutex;
   std::unique_lock lock(mutex);
   std::condition_variable_any wakes;
-  wakes.wait_for(lock, stop, retry_wait_ * (1 << std::min(tries, 10)), [] { return false; });
+  wakes.wait_for(lock, stop, options_.bad_samples.retry_wait * (1 << std::min(tries, 10)),
+                 [] { return false; });
   if (stop.stop_requested()) return false;
   ++retries_;
   return true;
@@ -217,7 +215,7 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, Work
   const BatchView out = batch.store.view().part(part.begin, count);
   if (!scratch.store) {
     read(source, batch, part, out);
-    if (transform_.apply) transform(batch, part, out, scratch);
+    if (options_.transform.apply) transform(batch, part, out, scratch);
   } else {
     FieldStore& store = *scratch.store;
     store.resize(count);
@@ -264,10 +262,10 @@ void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratc
   const TransformContext context{
       .epoch = batch.epochs[slot],
       .id = batch.ids[slot],
-      .key = derive_key(seed_, batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
+      .key = derive_key(options_.seed, batch.epochs[slot], Purpose::transform, batch.ids[slot].value).low};
   try {
     SampleOutput out(batch.store.fields(), scratch.out, made);
-    transform_.apply(context, {*source_fields_, scratch.in}, out);
+    options_.transform.apply(context, {*source_fields_, scratch.in}, out);
   } catch (...) {
     const Caught error = caught();  // of the sample, unless it may pass
     skip("transform", batch, slot, error, error.code != ErrorCode::io && !error.is_out_of_memory);
@@ -276,7 +274,7 @@ void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratc
 
 void BatchMaker::finish(std::unique_ptr<BatchMemory>& batch) const {
   if (makes_rows_) gather_rows(*batch);
-  if (collate_.apply) batch = collate(std::move(batch));
+  if (options_.collate.apply) batch = collate(std::move(batch));
 }
 
 void BatchMaker::gather_rows(BatchMemory& batch) {
@@ -301,7 +299,7 @@ std::unique_ptr<BatchMemory> BatchMaker::collate(std::unique_ptr<BatchMemory> ba
   if (in.size() == 0) return made;
   try {
     BatchOutput out(made->store);
-    collate_.apply(in, out);
+    options_.collate.apply(in, out);
   } catch (...) {
     throw caught().as_error(fmt::format("collate the batch of step {}", in.start().step));
   }

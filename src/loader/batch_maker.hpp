@@ -34,6 +34,7 @@ struct Scratch {
 /// where the options have it so: its slot is marked, and filled with zeros.
 class BatchMaker {
  public:
+  /// `run_order` and `options` must outlive it; of them only the mixture and the batch size may change.
   BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order, const LoaderOptions& options,
              World world);
 
@@ -47,7 +48,7 @@ class BatchMaker {
 
   /// From here on, for another place, world, batch size, or mixture. Pins nothing more. No batch may be in
   /// the making.
-  void plan_anew(const RunOrder& run_order, const LoaderOptions& options, World world);
+  void plan_anew(World world);
   /// Before that: workers have other instances of the source in this world.
   void rescale(World world) noexcept {
     ++worlds_;
@@ -68,7 +69,7 @@ class BatchMaker {
   void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const;
 
   /// Whether `finish` must be called: a transform makes ragged fields, or there is a Collate.
-  [[nodiscard]] bool has_finish() const noexcept { return makes_rows_ || collate_.apply; }
+  [[nodiscard]] bool has_finish() const noexcept { return makes_rows_ || options_.collate.apply; }
   /// Gathers ragged fields that were made, and has the batch collated.
   void finish(std::unique_ptr<BatchMemory>& batch) const;
 
@@ -96,18 +97,14 @@ class BatchMaker {
   [[nodiscard]] std::string name(SampleId id) const;
 
   std::shared_ptr<const Source> source_;
-  std::int64_t worlds_ = 0;  // that it was rescaled to
-  Transform transform_;
-  Collate collate_;
-  std::uint64_t seed_;
-  std::size_t workers_;
+  const RunOrder& run_order_;
+  const LoaderOptions& options_;
+  std::int64_t worlds_ = 0;                 // that it was rescaled to
   std::shared_ptr<BatchPool> sample_pool_;  // of batches as samples are read and transformed
   std::shared_ptr<BatchPool> pool_;         // of batches as they are handed out; the same without a Collate
   bool has_sizes_;
   bool makes_rows_;  // the transform makes ragged fields
   bool skips_;
-  int io_retries_;
-  std::chrono::milliseconds retry_wait_;
   std::stop_source retries_stop_;
   mutable std::atomic<std::int64_t> retries_ = 0;
   std::shared_ptr<const std::vector<Field>> source_fields_;

@@ -259,7 +259,7 @@ void Loader::Impl::change_and_restart(const std::function<void()>& change) {
   counter.forget_failed_step();
   restart([&] {
     change();
-    maker.plan_anew(run_order, options, world);
+    maker.plan_anew(world);
   });
 }
 

@@ -17,17 +17,14 @@ AnySchedule make_schedule(const RunOrder& run_order, const LoaderOptions& option
 
 Planner::Planner(const RunOrder& run_order, const LoaderOptions& options, World world)
     : schedule_(make_schedule(run_order, options)),
+      run_order_(&run_order),
+      epochs_(run_order.orders.size()),
       shards_(options.shards),
       global_batch_size_(options.global_batch_size),
       world_(world),
       rank_split_(options.rank_split),
       worker_split_(options.worker_split),
-      workers_(std::max(options.workers, 1)) {
-  for (std::size_t d = 0; d < run_order.orders.size(); ++d) {
-    datasets_.push_back(
-        {.order = run_order.orders[d], .first_id = run_order.first_id(d), .epoch = std::nullopt});
-  }
-}
+      workers_(std::max(options.workers, 1)) {}
 
 bool Planner::plan(const Position& at, Slots& out) {
   const bool is_there = std::visit(
@@ -45,19 +42,18 @@ bool Planner::plan(const Position& at, Slots& out) {
     const auto last = std::find_if(first, spans_.cend(), [&](const ShardSpan& span) {
       return span.epoch != first->epoch || span.dataset != first->dataset;
     });
-    Dataset& dataset = datasets_[static_cast<std::size_t>(first->dataset)];
-    if (!dataset.epoch || dataset.epoch->epoch() != first->epoch) {
-      dataset.epoch.emplace(dataset.order.epoch(first->epoch));
-    }
+    const auto d = static_cast<std::size_t>(first->dataset);
+    std::optional<EpochOrder>& order = epochs_[d];
+    if (!order || order->epoch() != first->epoch) order = run_order_->orders[d].epoch(first->epoch);
     const std::size_t slot = out.kinds.size();
-    dataset.epoch->samples(std::span(first, last), out.ids.data() + slot);
+    order->samples(std::span(first, last), out.ids.data() + slot);
     for (; first != last; ++first) {
       const auto length = static_cast<std::size_t>(first->count);
       out.kinds.insert(out.kinds.end(), length, first->kind);
       out.epochs.insert(out.epochs.end(), length, first->epoch);
       out.datasets.insert(out.datasets.end(), length, first->dataset);
     }
-    for (std::size_t i = slot; i < out.kinds.size(); ++i) out.ids[i].value += dataset.first_id;
+    for (std::size_t i = slot; i < out.kinds.size(); ++i) out.ids[i].value += run_order_->firsts[d];
   }
   deal(out);
   return true;
@@ -155,9 +151,9 @@ int Planner::rank_of(std::int64_t slot, std::int64_t slots, ShardId shard) const
 }
 
 std::optional<BatchSlot> Planner::when(const Position& at, SampleId id, std::int64_t epoch) {
-  std::size_t d = datasets_.size() - 1;
-  while (id.value < datasets_[d].first_id) --d;
-  id.value -= datasets_[d].first_id;
+  std::size_t d = epochs_.size() - 1;
+  while (id.value < run_order_->firsts[d]) --d;
+  id.value -= run_order_->firsts[d];
   const auto start = find(at, d, epoch, id);
   GlobalBatch batch;
   const auto is_there = [&](const auto& schedule) {
@@ -165,7 +161,7 @@ std::optional<BatchSlot> Planner::when(const Position& at, SampleId id, std::int
   };
   if (!start || !start->is_countable() || !std::visit(is_there, schedule_)) return std::nullopt;
   std::visit([&](auto& schedule) { schedule.slice(batch, 0, batch.size, all_); }, schedule_);
-  const ShardPosition found = datasets_[d].order.epoch(epoch).locate(id);
+  const ShardPosition found = run_order_->orders[d].epoch(epoch).locate(id);
   std::int64_t slot = 0;
   for (const ShardSpan& span : all_) {
     const std::int64_t offset = found.position - span.position;

@@ -36,6 +36,7 @@ struct Slots {
 /// Finds out which samples a rank has in each batch. One thread at a time.
 class Planner {
  public:
+  /// `run_order` must outlive it; its mixture may change.
   Planner(const RunOrder& run_order, const LoaderOptions& options, World world);
 
   /// This rank's part of the batch at `at`; false at the end of the run.
@@ -46,11 +47,6 @@ class Planner {
   [[nodiscard]] WorkerInfo describe(int worker) const noexcept;
 
  private:
-  struct Dataset {
-    Order order;
-    std::int64_t first_id = 0;
-    std::optional<EpochOrder> epoch;  // the last that was looked at
-  };
   std::optional<Position> find(const Position& at, std::size_t dataset, std::int64_t epoch, SampleId id);
   [[nodiscard]] int rank_of(std::int64_t slot, std::int64_t slots, ShardId shard) const noexcept;
   void take(Slots& out);
@@ -60,7 +56,8 @@ class Planner {
   void deal_shards(Slots& out) const;
 
   AnySchedule schedule_;
-  std::vector<Dataset> datasets_;
+  const RunOrder* run_order_;
+  std::vector<std::optional<EpochOrder>> epochs_;  // per dataset: the last that was looked at
   std::int64_t shards_;
   std::int64_t global_batch_size_;
   World world_;
