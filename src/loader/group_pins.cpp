@@ -35,7 +35,7 @@ GroupPins::GroupPins(const NodeFiles& files, const RunOrder& run_order, const Lo
   require_groups(options);
   (void)files_.pin({}, false);
   for (std::size_t d = 0; d < run_order.orders.size(); ++d) {
-    datasets_.push_back({.order = run_order.orders[d], .first_id = run_order.first_id(d)});
+    datasets_.push_back({.order = run_order.orders[d], .first_id = run_order.firsts[d]});
   }
 }
 

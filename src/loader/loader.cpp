@@ -369,7 +369,7 @@ std::size_t dataset_index(const Loader& loader, std::int64_t dataset) {
 }  // namespace
 
 SampleId Loader::first_id(std::int64_t dataset) const {
-  return {impl().run_order.first_id(dataset_index(*this, dataset))};
+  return {impl().run_order.firsts[dataset_index(*this, dataset)]};
 }
 
 namespace internal {

@@ -145,6 +145,19 @@ void Ring::unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work 
   entry.failed_slot = slot;
 }
 
+// Does `work` without the lock for what this worker has of a batch.
+template <typename Work>
+void Ring::each_part(Lock& lock, RingEntry& entry, int worker, Work work) {
+  const auto w = static_cast<std::size_t>(worker);
+  std::size_t slot = 0;
+  unlocked(lock, entry, slot, [&] {
+    for (const SlotRange part : entry.batch->parts[w]) {
+      slot = part.begin;
+      work(part, scratch_[w]);
+    }
+  });
+}
+
 void Ring::plan(Lock& lock) {
   RingEntry& entry = this->entry(planned_);
   is_planning_ = true;
@@ -175,13 +188,8 @@ void Ring::size(Lock& lock, int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
   if (entry.is_sized) return;
   BatchMemory& batch = *entry.batch;
-  std::size_t slot = 0;
-  unlocked(lock, entry, slot, [&] {
-    for (const SlotRange part : batch.parts[static_cast<std::size_t>(worker)]) {
-      slot = part.begin;
-      maker_.size(batch, part, scratch_[static_cast<std::size_t>(worker)]);
-    }
-  });
+  each_part(lock, entry, worker,
+            [&](SlotRange part, Scratch& scratch) { maker_.size(batch, part, scratch); });
   if (++entry.sized < workers()) return;
   if (!entry.error) unlocked(lock, entry, 0, [&] { batch.store.sum_rows(); });
   if (!entry.error) entry.bytes = static_cast<std::int64_t>(batch.store.bytes());
@@ -221,17 +229,10 @@ void Ring::finish(Lock& lock, RingEntry& entry) {
 void Ring::fill(Lock& lock, int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
   if (entry.has_memory) {  // also where another part has failed: the error of the first slot is to be found
-    BatchMemory& batch = *entry.batch;
-    const auto w = static_cast<std::size_t>(worker);
     WorkerStats done;
-    std::size_t slot = 0;
-    unlocked(lock, entry, slot, [&] {
-      for (const SlotRange part : batch.parts[w]) {
-        slot = part.begin;
-        maker_.fill(batch, part, scratch_[w], done);
-      }
-    });
-    WorkerStats& stats = stats_[w];
+    each_part(lock, entry, worker,
+              [&](SlotRange part, Scratch& scratch) { maker_.fill(*entry.batch, part, scratch, done); });
+    WorkerStats& stats = stats_[static_cast<std::size_t>(worker)];
     stats.samples += done.samples;
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;

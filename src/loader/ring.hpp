@@ -66,6 +66,8 @@ class Ring {
   void fill(Lock& lock, int worker, std::int64_t number);
   void finish(Lock& lock, RingEntry& entry);
   template <typename Work>
+  void each_part(Lock& lock, RingEntry& entry, int worker, Work work);
+  template <typename Work>
   void unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work work);
   RingEntry& entry(std::int64_t number) noexcept {
     return entries_[static_cast<std::size_t>(number) % entries_.size()];

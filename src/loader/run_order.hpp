@@ -24,11 +24,8 @@ struct RunOrder {
   /// for too many shards of all of them.
   RunOrder(const Mixture& mixture, const LoaderOptions& options);
 
-  /// The number of dataset d's first sample, where those of all are numbered one dataset after the other.
-  [[nodiscard]] std::int64_t first_id(std::size_t d) const noexcept { return firsts[d]; }
-
   std::vector<Order> orders;
-  std::vector<std::int64_t> firsts;  // [orders + 1]
+  std::vector<std::int64_t> firsts;  // [orders + 1]: the first sample of each, numbered one after the other
   std::vector<Field> fields;         // that the source said it has
   std::optional<MixPlan> mix_plan;
 

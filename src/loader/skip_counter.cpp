@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::size_t kMaxListed = 1000;
 constexpr std::size_t kMaxTextBytes = 1000;
-constexpr std::size_t kMaxNamed = 3;  // samples in a message
 
 std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator& comm,
                                                  std::chrono::milliseconds deadline) {
@@ -136,15 +135,11 @@ void SkipCounter::throw_too_many() const {
   const std::string advice = "mend the data or the transform, or allow more";
   std::exception_ptr error;
   if (!skipped_.samples.empty()) {
-    std::string first;
-    for (std::size_t i = 0; i < std::min(skipped_.samples.size(), kMaxNamed); ++i) {
-      const SkippedSample& sample = skipped_.samples[i];
-      first += fmt::format("{}sample {}{} in epoch {}: {}", i == 0 ? "" : "; ", sample.id.value,
-                           sample.where.empty() ? "" : fmt::format(" ({})", sample.where), sample.epoch,
-                           sample.error);
-    }
-    error = std::make_exception_ptr(
-        Error(ErrorCode::corrupt, fmt::format("{}; {}. The first: {}", what, advice, first)));
+    const SkippedSample& first = skipped_.samples.front();
+    error = std::make_exception_ptr(Error(
+        ErrorCode::corrupt,
+        fmt::format("{}; {}. The first: sample {}{} in epoch {}: {}", what, advice, first.id.value,
+                    first.where.empty() ? "" : fmt::format(" ({})", first.where), first.epoch, first.error)));
   }
   sum_->agree(error);
   throw Error(ErrorCode::corrupt, fmt::format("{}; {}", what, advice));
