@@ -219,10 +219,8 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, Work
   } else {
     FieldStore& store = *scratch.store;
     store.resize(count);
-    if (store.has_ragged()) {
-      read_sizes(source, batch, part, store, 0);
-      store.sum_rows();
-    }
+    read_sizes(source, batch, part, store, 0);
+    store.sum_rows();
     store.open();
     read(source, batch, part, store.view());
     made_bytes = transform(batch, part, store.view(), scratch);
