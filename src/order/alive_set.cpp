@@ -23,14 +23,9 @@ int select_bit(std::uint64_t word, int k) noexcept {
 
 }  // namespace
 
-void AliveSet::clear(std::int64_t size) {
-  size_ = size;
-  words_.assign(static_cast<std::size_t>((size + 63) / 64), 0);
-  tree_.assign(words_.size() + 1, 0);
-}
-
-void AliveSet::build() noexcept {
+void AliveSet::build() {
   count_ = 0;
+  tree_.assign(words_.size() + 1, 0);
   for (std::size_t i = 1; i < tree_.size(); ++i) {
     const int members = std::popcount(words_[i - 1]);
     count_ += members;

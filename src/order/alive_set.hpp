@@ -15,7 +15,8 @@ class AliveSet {
   /// Becomes the members of [0, size) for which `is_member` holds. O(size).
   template <typename Predicate>
   void assign(std::int64_t size, Predicate is_member) {
-    clear(size);
+    size_ = size;
+    words_.assign(static_cast<std::size_t>((size + 63) / 64), 0);
     for (std::int64_t i = 0; i < size; ++i) {
       if (is_member(i)) words_[static_cast<std::size_t>(i >> 6)] |= std::uint64_t{1} << (i & 63);
     }
@@ -43,8 +44,7 @@ class AliveSet {
   }
 
  private:
-  void clear(std::int64_t size);
-  void build() noexcept;
+  void build();
   [[nodiscard]] std::int64_t next_after_word(std::size_t word) const noexcept;
 
   std::int64_t size_ = 0;

@@ -84,25 +84,23 @@ bool MixtureSchedule::batch(const Position& at, std::int64_t batch_size, GlobalB
 
 void MixtureSchedule::cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out) {
   require(at);
-  std::int64_t shard = 0;  // the first of this dataset
-  std::int64_t done = 0;   // shards whose cursors are known
   const std::int64_t count = std::ssize(out) / 2;
-  for (std::size_t d = 0; d < schedules_.size(); ++d) {
-    const std::int64_t shards = schedules_[d].order().plan().shards();
-    const std::int64_t begin = std::exchange(shard, shard + shards);
-    if (first < 0) continue;
-    const std::int64_t from = std::max<std::int64_t>(first + done - begin, 0);
-    const std::int64_t some = std::min(shards - from, count - done);
-    if (some <= 0) continue;
+  const std::int64_t each = schedules_.front().order().plan().shards();  // of a dataset
+  const std::int64_t all = each * std::ssize(schedules_);
+  if (first < 0 || first > all - count) {
+    throw Error(ErrorCode::out_of_range,
+                fmt::format("work out cursors of {} shards from {} on: there are {}", count, first, all));
+  }
+  for (std::int64_t done = 0; done < count;) {
+    const auto d = static_cast<std::size_t>((first + done) / each);
+    const std::int64_t from = (first + done) % each;
+    const std::int64_t some = std::min(each - from, count - done);
     const std::int64_t turns = turns_.count(d, at.consumed);
     const Position place{.epoch = turns / length(d), .consumed = turns % length(d)};
     schedules_[d].cursors(
         place, from, out.subspan(static_cast<std::size_t>(2 * done), static_cast<std::size_t>(2 * some)));
     done += some;
   }
-  if (first >= 0 && done == count) return;
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("work out cursors of {} shards from {} on: there are {}", count, first, shard));
 }
 
 std::optional<Position> MixtureSchedule::find(const Position& at, std::int64_t batch_size,

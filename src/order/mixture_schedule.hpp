@@ -25,7 +25,7 @@ struct MixtureRules {
 /// samples of the run. *One thread*, and as fast as a Schedule for each dataset.
 class MixtureSchedule {
  public:
-  /// An order for each dataset of `turns`, none of them of an empty one.
+  /// An order for each dataset of `turns`, none of them of an empty one, all of as many shards.
   MixtureSchedule(const std::vector<Order>& orders, const MixtureRules& rules, WeightedTurns turns);
 
   /// As of Schedule. Throws Error{out_of_range} also for a position before weights were last set.

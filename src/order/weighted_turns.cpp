@@ -132,11 +132,11 @@ MixtureState checked(MixtureState state) {
 WeightedTurns::WeightedTurns(MixtureState state)
     : state_(checked(std::move(state))),
       period_(std::accumulate(state_.weights.begin(), state_.weights.end(), std::int64_t{0})),
-      places_(std::make_shared<const Places>(make_period(state_.weights))) {}
+      places_(std::make_shared<const Places>(make_period(state_.weights, period_))) {}
 
 // All times are multiplied by 2 k - 2, to be integers.
-WeightedTurns::Places WeightedTurns::make_period(const std::vector<std::int64_t>& weights) {
-  const std::int64_t period = std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
+WeightedTurns::Places WeightedTurns::make_period(const std::vector<std::int64_t>& weights,
+                                                 std::int64_t period) {
   const std::int64_t rivals = std::ranges::count_if(weights, [](std::int64_t weight) { return weight > 0; });
   const std::int64_t scale = std::max<std::int64_t>(2 * rivals - 2, 1);
   Places places(weights.size());

@@ -41,7 +41,7 @@ class WeightedTurns {
 
  private:
   using Places = std::vector<std::vector<std::uint16_t>>;  // [D][weight]: the turns of the period, ascending
-  static Places make_period(const std::vector<std::int64_t>& weights);
+  static Places make_period(const std::vector<std::int64_t>& weights, std::int64_t period);
 
   MixtureState state_;
   std::int64_t period_;

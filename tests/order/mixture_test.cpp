@@ -207,11 +207,11 @@ class NaiveMixture {
 
 std::vector<Order> random_orders(std::mt19937_64& random, std::int64_t datasets) {
   std::vector<Order> orders;
+  const auto shards = draw(random, 1, 12);
   for (std::int64_t d = 0; d < datasets; ++d) {
-    std::vector<std::int64_t> lengths(static_cast<std::size_t>(draw(random, 1, 12)));
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
     for (auto& length : lengths) length = draw(random, 0, 9);
     lengths.front() += 1;
-    const auto shards = std::ssize(lengths);
     const std::int64_t interleave = draw(random, 0, shards);
     orders.emplace_back(draw(random, 0, 1) == 0 ? ShardPlan::ragged(lengths, interleave)
                                                 : ShardPlan::equal(draw(random, 1, 70), shards, interleave),
