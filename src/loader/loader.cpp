@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <functional>
+#include <variant>
 
 #include "loader/access.hpp"
 #include "loader/planner.hpp"

@@ -1,5 +1,6 @@
 #include "order/shard_plan.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 #include "rota/error.hpp"
@@ -43,10 +44,8 @@ ShardPlan ShardPlan::ragged(std::span<const std::int64_t> lengths, std::int64_t 
     const auto block =
         std::span(ragged->by_length).subspan(first, static_cast<std::size_t>(plan.group_last(g)) - first);
     std::iota(block.begin(), block.end(), 0);
-    std::sort(block.begin(), block.end(), [&](std::int32_t a, std::int32_t b) {
-      const auto length = [&](std::int32_t s) { return lengths[first + static_cast<std::size_t>(s)]; };
-      return length(a) != length(b) ? length(a) < length(b) : a < b;
-    });
+    std::ranges::stable_sort(block, {},
+                             [&](std::int32_t s) { return lengths[first + static_cast<std::size_t>(s)]; });
   }
   plan.ragged_ = std::move(ragged);
   return plan;

@@ -18,16 +18,12 @@ namespace rota::internal {
 /// What `work` returns. Where it throws for want of memory, throws Error{io}; `what()` says what it was for.
 template <typename Work, typename What>
 decltype(auto) with_memory(Work work, What what) {
-  const auto refusal = [&] {
-    return Error(ErrorCode::io, fmt::format("{}: there is not so much memory", what()));
-  };
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    throw refusal();
   } catch (const std::length_error&) {  // more than a container can ever hold
-    throw refusal();
   }
+  throw Error(ErrorCode::io, fmt::format("{}: there is not so much memory", what()));
 }
 
 /// A thread that does `work`. Throws Error{io} where the system has no more of them.

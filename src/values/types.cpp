@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <span>
 
 #include "rota/error.hpp"
@@ -21,9 +22,8 @@ std::string_view name_of(std::span<const std::string_view> names, Enum value) no
 }
 
 std::size_t find(std::string_view what, std::span<const std::string_view> names, std::string_view text) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == text) return i;
-  }
+  const auto found = std::ranges::find(names, text);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   throw Error(ErrorCode::invalid_argument,
               fmt::format("read {} \"{}\": it must be one of {}", what, text, fmt::join(names, ", ")));
 }
