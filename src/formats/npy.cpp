@@ -8,7 +8,6 @@
 #include "formats/formats.hpp"
 #include "formats/npy_header.hpp"
 #include "formats/records.hpp"
-#include "formats/strided.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {

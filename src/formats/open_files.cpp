@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <iterator>
 
 #include "rota/types.hpp"
@@ -44,62 +43,41 @@ OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
   }
 }
 
-OpenFiles::Handle OpenFiles::open(std::size_t i) const {
-  if (is_shared() && shared_->has(i)) return Handle(shared_->open(i));
-  return all_.empty() ? Handle(open_one_of_many(i)) : Handle(all_[i].get());
+RecordFile OpenFiles::open(std::size_t i) const {
+  if (is_shared() && shared_->has(i)) {
+    return file_in_memory(files_, i, shared_->open(i), shared_->unpacks(i));
+  }
+  if (!all_.empty()) return {.files = files_, .index = i, .fd = all_[i].get()};
+  auto descriptor = open_one_of_many(i);
+  RecordFile file{.files = files_, .index = i, .fd = descriptor->get()};
+  file.owner = std::move(descriptor);
+  return file;
 }
 
 OpenFiles::SharedDescriptor OpenFiles::open_one_of_many(std::size_t i) const {
+  SharedDescriptor own;  // this and the next close files, after the lock is given back
+  Kept surplus;
   std::unique_lock lock(mutex_);
   Slot& slot = slots_[i];
-  opened_.wait(lock, [&] { return !slot.is_being_opened; });
   SharedDescriptor descriptor = slot.descriptor.lock();
+  if (descriptor == nullptr) {
+    lock.unlock();
+    own = std::make_shared<const Descriptor>(open_unchanged(files_, i));
+    lock.lock();
+    descriptor = slot.descriptor.lock();  // another thread may have opened it, too
+    if (descriptor == nullptr) slot.descriptor = descriptor = own;
+  }
   if (slot.kept) {
     kept_.splice(kept_.begin(), kept_, *slot.kept);
-    return descriptor;
+  } else {
+    kept_.emplace_front(i, descriptor);
+    slot.kept = kept_.begin();
   }
-  if (descriptor == nullptr) return open_anew(i, slot, lock);
-  const Kept surplus = make_place();
-  kept_.emplace_front(i, descriptor);
-  slot.kept = kept_.begin();
-  lock.unlock();  // before what was kept is closed
-  return descriptor;
-}
-
-// The lock is given back meanwhile.
-OpenFiles::SharedDescriptor OpenFiles::open_anew(std::size_t i, Slot& slot,
-                                                 std::unique_lock<std::mutex>& lock) const {
-  slot.is_being_opened = true;
-  Kept surplus = make_place();
-  ++being_opened_;
-  lock.unlock();
-  SharedDescriptor descriptor;
-  std::exception_ptr error;
-  try {
-    surplus.clear();
-    descriptor = std::make_shared<const Descriptor>(open_unchanged(files_, i));
-  } catch (...) {
-    error = std::current_exception();
-  }
-  lock.lock();
-  --being_opened_;
-  slot.is_being_opened = false;
-  opened_.notify_all();
-  if (error) std::rethrow_exception(error);
-  kept_.emplace_front(i, descriptor);
-  slot.kept = kept_.begin();
-  slot.descriptor = descriptor;
-  return descriptor;
-}
-
-// Returns what has to go for one more.
-OpenFiles::Kept OpenFiles::make_place() const {
-  Kept surplus;
-  while (!kept_.empty() && kept_.size() + being_opened_ >= most_kept_) {
+  while (kept_.size() > most_kept_) {
     slots_[kept_.back().first].kept.reset();
     surplus.splice(surplus.end(), kept_, std::prev(kept_.end()));
   }
-  return surplus;
+  return descriptor;
 }
 
 std::shared_ptr<const void> OpenFiles::pin(const FileSamples& samples, SampleRange range, bool reads) const {

@@ -2,7 +2,6 @@
 
 // The files of a dataset whose samples are parts of files, open for reading.
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "formats/records.hpp"
 #include "formats/shared_files.hpp"
 #include "rota/source.hpp"
 #include "source/file_samples.hpp"
@@ -34,34 +34,15 @@ Descriptor open_unchanged(const FileList& files, std::size_t i);
 /// top. Files that are shared are read from memory. Any thread.
 class OpenFiles {
  public:
-  /// An open file. It must not outlive the OpenFiles.
-  class Handle {
-   public:
-    explicit Handle(int fd) noexcept : fd_(fd) {}
-    explicit Handle(std::shared_ptr<const Descriptor> descriptor) noexcept
-        : fd_(descriptor->get()), descriptor_(std::move(descriptor)) {}
-    explicit Handle(std::shared_ptr<const FileMemory> memory) noexcept
-        : fd_(memory->fd()), memory_(memory.get()), descriptor_(std::move(memory)) {}
-    [[nodiscard]] int get() const noexcept { return fd_; }
-    /// What to read in place of the file; null where that is the file.
-    [[nodiscard]] const FileMemory* memory() const noexcept { return memory_; }
-
-   private:
-    int fd_;
-    const FileMemory* memory_ = nullptr;
-    std::shared_ptr<const void> descriptor_;
-  };
-
   /// Opens them, if they are few, but for those that are `shared`. Throws as `open` does.
   explicit OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared = nullptr);
 
   [[nodiscard]] const FileList& list() const noexcept { return files_; }
-  /// Throws as open_unchanged does; of shared files, as fetch_file does.
-  [[nodiscard]] Handle open(std::size_t i) const;
+  /// It must not outlive this. Throws as open_unchanged does; of shared files, as fetch_file does.
+  [[nodiscard]] RecordFile open(std::size_t i) const;
 
   /// For the virtuals of Source that have these names.
   [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }
-  [[nodiscard]] bool unpacks(std::size_t i) const noexcept { return is_shared() && shared_->unpacks(i); }
   [[nodiscard]] std::shared_ptr<const void> pin(const FileSamples& samples, SampleRange range,
                                                 bool reads) const;
   [[nodiscard]] Fetched fetched() const { return is_shared() ? shared_->fetched() : Fetched(); }
@@ -70,25 +51,19 @@ class OpenFiles {
   using SharedDescriptor = std::shared_ptr<const Descriptor>;
   using Kept = std::list<std::pair<std::size_t, SharedDescriptor>>;
   struct Slot {
-    bool is_being_opened = false;
     std::weak_ptr<const Descriptor> descriptor;  // kept, or being read
     std::optional<Kept::iterator> kept;
   };
 
   [[nodiscard]] SharedDescriptor open_one_of_many(std::size_t i) const;
-  [[nodiscard]] SharedDescriptor open_anew(std::size_t i, Slot& slot,
-                                           std::unique_lock<std::mutex>& lock) const;
-  [[nodiscard]] Kept make_place() const;
 
   FileList files_;
   std::shared_ptr<SharedFiles> shared_;
   std::vector<Descriptor> all_;  // of each file, or empty where there are too many
   std::size_t most_kept_;
-  mutable std::mutex mutex_;  // of all that follows
-  mutable std::condition_variable opened_;
+  mutable std::mutex mutex_;                             // of all that follows
   mutable std::unordered_map<std::size_t, Slot> slots_;  // of files that were opened
   mutable Kept kept_;                                    // the one used last first
-  mutable std::size_t being_opened_ = 0;
 };
 
 /// The files of a source of which `samples` says which sample is in which file.

@@ -28,26 +28,38 @@ std::vector<std::byte> index_file(const RecordFormat& format, const RecordFile& 
     as.raw_bytes = static_cast<std::int64_t>(file.bytes());
     return pack_index(format.index(file), as);
   }
-  const auto memory = fetch_file(file.files, file.index, as);
-  as.raw_bytes = std::ssize(memory->bytes());
-  const RecordFile unpacked{.files = file.files,
-                            .index = file.index,
-                            .fd = memory->fd(),
-                            .memory = memory.get(),
-                            .is_unpacked = true};
+  const RecordFile unpacked =
+      file_in_memory(file.files, file.index, fetch_file(file.files, file.index, as), true);
+  as.raw_bytes = static_cast<std::int64_t>(unpacked.bytes());
   return pack_index(format.index(unpacked), as);
 }
+
+// Of samples that need no index.
+class StridedFormat final : public RecordFormat {
+ public:
+  explicit StridedFormat(const StridedLayout& layout) : name_(layout.format), fields_{layout.field} {}
+  [[nodiscard]] std::string_view name() const override { return name_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] RecordIndex index(const RecordFile& /*file*/) const override { return {}; }
+
+ private:
+  std::string name_;
+  std::vector<Field> fields_;
+};
 
 class RecordSource final : public Source {
  public:
   RecordSource(FileList files, std::shared_ptr<SharedFiles> shared,
-               std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index)
+               std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index,
+               std::optional<StridedLayout> layout)
       : files_(std::move(files), std::move(shared)),
         format_(std::move(format)),
         index_(std::move(index)),
+        layout_(std::move(layout)),
         fields_(format_->fields()) {
     for (std::size_t i = 0; i < files_.list().size(); ++i) {
-      samples_.add(indices_.emplace_back((*index_)[i], fields_.size()).samples);
+      samples_.add(layout_ ? layout_->files[i].samples
+                           : indices_.emplace_back((*index_)[i], fields_.size()).samples);
     }
     if (format_->has_key_field()) fields_.push_back({.name = std::string(kKeyField), .ragged = true});
     require_expected(samples_, files_.list());
@@ -80,9 +92,9 @@ class RecordSource final : public Source {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples_.find(ids[i].value, place.file);
       for (std::size_t field = 0; field < stored; ++field) {
-        const ByteRange& record = range(place, field);
+        const ByteRange record = range(place, field);
         assert(out.bytes(field, i).size() == record.bytes);
-        parts.push_back({place.file, field, record, 0, out.bytes(field, i)});
+        add_part({place.file, field, record, 0, out.bytes(field, i)}, parts);
       }
       if (format_->has_key_field()) copy_key(place, 0, out.bytes(stored, i));
     }
@@ -116,23 +128,17 @@ class RecordSource final : public Source {
     const FileSamples::SamplePlace place = samples_.find(id.value);
     const std::string text = fmt::format("{}, record {} at byte {}", files_.list().path(place.file),
                                          place.sample, range(place, 0).offset);
-    return indices_[place.file].keys.size() == 0 ? text : fmt::format("{}, \"{}\"", text, key(place));
+    const bool has_key = !layout_ && indices_[place.file].keys.size() > 0;
+    return has_key ? fmt::format("{}, \"{}\"", text, key(place)) : text;
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    return samples_.shard_lengths(shards);
+    return layout_ && !files_.is_shared() ? std::vector<std::int64_t>() : samples_.shard_lengths(shards);
   }
 
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
 
  private:
-  [[nodiscard]] RecordFile as_record_file(std::size_t file, const OpenFiles::Handle& opened) const {
-    return {.files = files_.list(),
-            .index = file,
-            .fd = opened.get(),
-            .memory = opened.memory(),
-            .is_unpacked = files_.unpacks(file)};
-  }
   [[nodiscard]] bool is_key(std::size_t field) const noexcept { return field == format_->fields().size(); }
   [[nodiscard]] std::string key(const FileSamples::SamplePlace& place) const {
     return indices_[place.file].keys[static_cast<std::size_t>(place.sample)];
@@ -153,6 +159,17 @@ class RecordSource final : public Source {
     }
   };
 
+  // Samples at equal distances that follow one another in file and memory make one part.
+  void add_part(const Part& part, std::vector<Part>& parts) const {
+    if (layout_ && !parts.empty() && parts.back().file == part.file &&
+        parts.back().offset() + parts.back().to.size() == part.offset() &&
+        parts.back().to.data() + parts.back().to.size() == part.to.data()) {
+      parts.back().to = {parts.back().to.data(), parts.back().to.size() + part.to.size()};
+    } else {
+      parts.push_back(part);
+    }
+  }
+
   /// A record that had to be read as a whole; the next part may be of the same.
   struct LastRecord {
     std::uint64_t offset = 0;
@@ -167,8 +184,7 @@ class RecordSource final : public Source {
     for (auto first = parts.begin(); first != parts.end();) {
       const auto last =
           std::find_if(first, parts.end(), [&](const Part& part) { return part.file != first->file; });
-      const OpenFiles::Handle opened = files_.open(first->file);
-      const RecordFile file = as_record_file(first->file, opened);
+      const RecordFile file = files_.open(first->file);
       if (format_->has_plain_ranges(file)) {
         wanted.clear();
         for (; first != last; ++first) wanted.push_back({.offset = first->offset(), .to = first->to});
@@ -227,31 +243,53 @@ class RecordSource final : public Source {
                 to.begin());
   }
 
-  [[nodiscard]] const ByteRange& range(const FileSamples::SamplePlace& place,
-                                       std::size_t field) const noexcept {
-    const std::size_t fields = format_->fields().size();
-    return indices_[place.file].ranges[static_cast<std::size_t>(place.sample) * fields + field];
+  [[nodiscard]] ByteRange range(const FileSamples::SamplePlace& place, std::size_t field) const noexcept {
+    const auto sample = static_cast<std::size_t>(place.sample);
+    if (layout_) {
+      return {.offset = layout_->files[place.file].first + sample * layout_->stride_bytes,
+              .bytes = fields_[0].row_bytes()};
+    }
+    return indices_[place.file].ranges[sample * format_->fields().size() + field];
   }
 
   [[nodiscard]] Fingerprint digest() const {
     FingerprintBuilder builder;
     builder.add(format_->name()).add(to_string(format_->identity().value_or(files_.list().fingerprint())));
     for (const Field& field : fields_) {
-      builder.add(field.name).add(to_string(field.dtype)).add(field.shape).add(field.ragged ? 1 : 0);
+      if (!layout_) builder.add(field.name);
+      builder.add(to_string(field.dtype)).add(field.shape);
+      if (layout_) {
+        builder.add(static_cast<std::int64_t>(layout_->stride_bytes));
+      } else {
+        builder.add(field.ragged ? 1 : 0);
+      }
     }
-    for (const EncodedIndex& index : indices_) builder.add(index.samples);
+    for (std::size_t i = 0; i < files_.list().size(); ++i) builder.add(samples_.count(i));
     return builder.finish();
   }
 
   OpenFiles files_;
   std::unique_ptr<const RecordFormat> format_;
   std::shared_ptr<const FileIndex> index_;
-  std::vector<EncodedIndex> indices_;  // of each file, in there
+  std::vector<EncodedIndex> indices_;    // of each file, in there
+  std::optional<StridedLayout> layout_;  // in place of both
   std::vector<Field> fields_;
   FileSamples samples_;
   OpenFilePins pins_{files_, samples_};
   Fingerprint fingerprint_;
 };
+
+std::shared_ptr<const Source> open_records(FileList files, std::vector<FileEncoding> packed,
+                                           std::unique_ptr<const RecordFormat> format,
+                                           std::shared_ptr<const FileIndex> index,
+                                           std::optional<StridedLayout> layout) {
+  auto shared = SharedFiles::make(files, std::move(packed));
+  const auto context = files.shared_context();
+  return made_together(*context, "open files", [&] {
+    return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
+                                          std::move(index), std::move(layout));
+  });
+}
 
 }  // namespace
 
@@ -268,6 +306,14 @@ void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
       offset + static_cast<std::uint64_t>(got),
       fmt::format("the file ends here, and {} more bytes were to follow; it was cut short: restore it",
                   to.size() - static_cast<std::size_t>(got)));
+}
+
+RecordFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
+                          bool is_unpacked) {
+  RecordFile file{.files = files, .index = i, .fd = memory->fd(), .memory = memory.get()};
+  file.is_unpacked = is_unpacked;
+  file.owner = std::move(memory);
+  return file;
 }
 
 std::shared_ptr<const FileIndex> index_open_files(
@@ -317,12 +363,13 @@ std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr
   for (std::size_t i = 0; i < files.size(); ++i) {
     packed.push_back(EncodedIndex((*index)[i], format->fields().size()).encoding);
   }
-  auto shared = SharedFiles::make(files, std::move(packed));
-  const auto context = files.shared_context();
-  return made_together(*context, "open files", [&] {
-    return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
-                                          std::move(index));
-  });
+  return open_records(std::move(files), std::move(packed), std::move(format), std::move(index), {});
+}
+
+std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
+  auto encodings = as_they_are(files);
+  auto format = std::make_unique<StridedFormat>(layout);
+  return open_records(std::move(files), std::move(encodings), std::move(format), nullptr, std::move(layout));
 }
 
 std::span<const std::byte> Scan::at(std::uint64_t offset, std::size_t count) {

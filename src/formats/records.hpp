@@ -47,8 +47,9 @@ struct RecordFile {
   const FileList& files;
   std::size_t index = 0;
   int fd = -1;
-  const FileMemory* memory = nullptr;  ///< what `fd` has, where that is in memory
-  bool is_unpacked = false;            ///< that is what the file unpacks to
+  const FileMemory* memory = nullptr;      ///< what `fd` has, where that is in memory
+  bool is_unpacked = false;                ///< that is what the file unpacks to
+  std::shared_ptr<const void> owner = {};  ///< keeps it open, where nothing else does
 
   [[nodiscard]] std::string path() const { return files.path(index); }
   /// Of what `fd` has.
@@ -96,6 +97,10 @@ class RecordFormat {
                     std::span<std::byte> to) const;
 };
 
+/// File `i`, read from `memory`: what it unpacks to, where it `is_unpacked`, or a copy.
+RecordFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
+                          bool is_unpacked);
+
 /// As index_files, with each file open.
 std::shared_ptr<const FileIndex> index_open_files(
     const FileList& files, const std::string& signature,
@@ -110,6 +115,21 @@ inline constexpr std::string_view kKeyField = "__key__";
 /// `signature` names all that the index depends on. **Collective** over the context of `files`.
 std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  const std::string& signature);
+
+/// Samples of one size at equal distances in files, of one field: rows of arrays, windows of tokens.
+struct StridedLayout {
+  std::string format;  ///< as `open` names it
+  Field field;
+  std::uint64_t stride_bytes = 0;  ///< from where a sample begins to where the next does
+  struct File {
+    std::uint64_t first = 0;  ///< byte of sample 0
+    std::int64_t samples = 0;
+  };
+  std::vector<File> files;
+};
+
+/// The samples of `files`, which must lie inside them. **Collective**, as make_record_source is.
+std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout);
 
 /// A window over a file that is looked at from its beginning to its end, here and there: reads little where
 /// steps are wide, and much where they are short. *One thread.*

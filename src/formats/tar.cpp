@@ -264,14 +264,10 @@ class TarFormat final : public RecordFormat {
 // Of the first file, in order.
 std::vector<std::string> extensions_of(const FileList& files, const TarOptions& options) {
   const Descriptor opened = files.open(std::size_t{0});
-  RecordFile file{.files = files, .index = 0, .fd = opened.get()};
-  std::shared_ptr<const FileMemory> memory;
-  if (const FileEncoding as{.compression = compression_of(file)}; as.compression != Compression::none) {
-    memory = fetch_file(files, 0, as);
-    file.fd = memory->fd();
-    file.memory = memory.get();
-    file.is_unpacked = true;
-  }
+  const RecordFile stored{.files = files, .index = 0, .fd = opened.get()};
+  const FileEncoding as{.compression = compression_of(stored)};
+  const RecordFile file =
+      as.compression == Compression::none ? stored : file_in_memory(files, 0, fetch_file(files, 0, as), true);
   refuse_compressed(file);
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "formats/formats.hpp"
-#include "formats/strided.hpp"
+#include "formats/records.hpp"
 #include "rota/error.hpp"
 #include "values/option.hpp"
 

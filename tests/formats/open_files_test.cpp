@@ -64,18 +64,18 @@ TEST_F(OpenFilesTest, OfManyFilesThoseReadLastAreKept) {
       (void)files.open(static_cast<std::size_t>(i * 7 % kFiles));
       EXPECT_EQ(descriptors(), std::min(i + 1, most));
     }
-    const int kept = files.open(5).get();
+    const int kept = files.open(5).fd;
     for (int i = 1; i < most; ++i) (void)files.open(static_cast<std::size_t>((5 + i) % kFiles));
-    EXPECT_EQ(files.open(5).get(), kept);
+    EXPECT_EQ(files.open(5).fd, kept);
   }
 }
 
 TEST_F(OpenFilesTest, WhatIsBeingReadIsOpenedOnce) {
   const OpenFiles files(list(1));
-  const OpenFiles::Handle held = files.open(3);
+  const RecordFile held = files.open(3);
   for (std::size_t i = 10; i < 20; ++i) (void)files.open(i);
   EXPECT_EQ(descriptors(), 2);
-  EXPECT_EQ(files.open(3).get(), held.get());
+  EXPECT_EQ(files.open(3).fd, held.fd);
   EXPECT_EQ(descriptors(), 1);
 }
 
@@ -90,8 +90,8 @@ TEST_F(OpenFilesTest, ThreadsThatWantAFileTogetherShareADescriptor) {
     for (std::size_t t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         start.arrive_and_wait();
-        const OpenFiles::Handle held = files.open(file);
-        found[t] = held.get();
+        const RecordFile held = files.open(file);
+        found[t] = held.fd;
         end.arrive_and_wait();
       });
     }

@@ -56,12 +56,11 @@ class Hdf5Source final : public Source {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    Unfilter unfilter;
     std::vector<FileRange> ranges;
     ranges.reserve(ids.size());
     for (std::size_t field = 0; field < fields_.size(); ++field) {
       find_ranges(ids, field, out, ranges);
-      read_ranges(field, ranges, unfilter);
+      read_ranges(field, ranges);
     }
   }
 
@@ -79,8 +78,7 @@ class Hdf5Source final : public Source {
       append(ranges, {place.file, {offsets[local] + part.first, part.count, part.to}},
              fields_[field].row_bytes());
     }
-    Unfilter unfilter;
-    read_ranges(field, ranges, unfilter);
+    read_ranges(field, ranges);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -128,7 +126,7 @@ class Hdf5Source final : public Source {
     ranges.push_back(range);
   }
 
-  void read_ranges(std::size_t field, std::vector<FileRange>& ranges, Unfilter& unfilter) const {
+  void read_ranges(std::size_t field, std::vector<FileRange>& ranges) const {
     if (fields_[field].row_bytes() == 0) return;
     if (files_.list().size() > 1) {
       std::stable_sort(ranges.begin(), ranges.end(),
@@ -141,10 +139,7 @@ class Hdf5Source final : public Source {
       for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
       const Hdf5Field& stored = contents_[file].fields[field];
       const OpenFiles& files = stored.target ? *targets_ : files_;
-      const std::size_t index = stored.target ? stored.target->index : file;
-      const OpenFiles::Handle opened = files.open(index);
-      internal::read_rows({opened.get(), opened.memory(), files.list(), index}, stored.values, rows,
-                          unfilter);
+      internal::read_rows(files.open(stored.target ? stored.target->index : file), stored.values, rows);
     }
   }
 

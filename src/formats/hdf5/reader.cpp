@@ -1,10 +1,14 @@
 #include "formats/hdf5/reader.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "rota/error.hpp"
@@ -12,19 +16,83 @@
 namespace rota::internal {
 namespace {
 
-void read_bytes(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<std::byte> to,
-                std::uint64_t offset) {
-  const std::int64_t got =
-      file.memory == nullptr ? read_at(file.fd, to, offset) : file.memory->read_at(to, offset);
-  if (got == static_cast<std::int64_t>(to.size())) return;
-  const int error = errno;
-  const auto what =
-      fmt::format("read {}: dataset \"{}\", byte {}", file.files.path(file.index), dataset.name, offset);
-  if (got < 0) throw Error(ErrorCode::io, system_error("", what, error).what());
-  throw Error(ErrorCode::corrupt,
-              fmt::format("{}: the file ends {} bytes short; it was truncated while in use: restore it", what,
-                          static_cast<std::int64_t>(to.size()) - got));
+// The shuffle filter stores the first bytes of all elements, then all second ones, and so on; bytes that make
+// no whole element follow as they are.
+template <std::size_t size>
+void gather(const std::byte* from, std::size_t count, std::byte* to) {
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t b = 0; b < size; ++b) to[i * size + b] = from[b * count + i];
+  }
 }
+
+void unshuffle(std::span<const std::byte> from, std::size_t element_bytes, std::span<std::byte> to) {
+  const std::size_t count = from.size() / element_bytes;
+  const std::size_t whole = count * element_bytes;
+  switch (element_bytes) {
+    case 2:
+      gather<2>(from.data(), count, to.data());
+      break;
+    case 4:
+      gather<4>(from.data(), count, to.data());
+      break;
+    case 8:
+      gather<8>(from.data(), count, to.data());
+      break;
+    default:
+      gather<1>(from.data(), whole, to.data());
+  }
+  if (whole < from.size()) std::memcpy(to.data() + whole, from.data() + whole, from.size() - whole);
+}
+
+/// Undoes HDF5's deflate, zstd and shuffle filters. Keeps its buffers from one chunk to the next.
+class Unfilter {
+ public:
+  /// Undoes the filters of `dataset` that `filter_mask` did not leave out, from `stored` into `to`, which has
+  /// the size of a chunk. False where `stored` is not what those filters make of such a chunk.
+  [[nodiscard]] bool run(const Hdf5Dataset& dataset, std::uint32_t filter_mask,
+                         std::span<const std::byte> stored, std::span<std::byte> to) {
+    std::vector<Hdf5Filter> filters;
+    for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
+      if ((filter_mask >> i & 1U) == 0) filters.push_back(dataset.filters[i]);
+    }
+    std::span<const std::byte> from = stored;
+    for (std::size_t i = filters.size(); i-- > 0;) {
+      const std::size_t bytes = filters[i] == Hdf5Filter::shuffle ? from.size() : to.size();
+      std::vector<std::byte>& buffer = between_[i % 2];
+      if (i > 0) buffer.resize(bytes);
+      const std::span<std::byte> next = i > 0 ? std::span(buffer) : to;
+      if (next.size() != bytes) return false;
+      if (filters[i] == Hdf5Filter::deflate && !inflate_into(from, next)) return false;
+      if (filters[i] == Hdf5Filter::zstd && !unzstd_into(from, next)) return false;
+      if (filters[i] == Hdf5Filter::shuffle) unshuffle(from, size_of(dataset.dtype), next);
+      from = next;
+    }
+    if (!filters.empty()) return true;
+    if (from.size() != to.size()) return false;
+    std::memcpy(to.data(), from.data(), from.size());
+    return true;
+  }
+
+ private:
+  static bool inflate_into(std::span<const std::byte> from, std::span<std::byte> to) {
+    uLongf bytes = to.size();
+    const int status = ::uncompress(reinterpret_cast<Bytef*>(to.data()), &bytes,
+                                    reinterpret_cast<const Bytef*>(from.data()), from.size());
+    if (status == Z_MEM_ERROR) throw std::bad_alloc();
+    return status == Z_OK && bytes == to.size();
+  }
+  bool unzstd_into(std::span<const std::byte> from, std::span<std::byte> to) {
+    if (zstd_ == nullptr) zstd_.reset(ZSTD_createDCtx());
+    if (zstd_ == nullptr) throw std::bad_alloc();
+    return ZSTD_decompressDCtx(zstd_.get(), to.data(), to.size(), from.data(), from.size()) == to.size();
+  }
+
+  struct FreeContext {
+    void operator()(ZSTD_DCtx* context) const noexcept { ZSTD_freeDCtx(context); }
+  };
+  std::unique_ptr<ZSTD_DCtx, FreeContext> zstd_;  // made when first needed
+  std::array<std::vector<std::byte>, 2> between_;
+};
 
 void put_fill(const Hdf5Dataset& dataset, std::span<std::byte> to) {
   const std::size_t element = dataset.fill.size();
@@ -87,10 +155,9 @@ struct RowPiece {
 
 class ChunkReader {
  public:
-  ChunkReader(const OpenHdf5& file, const Hdf5Dataset& dataset, Unfilter& unfilter)
+  ChunkReader(const RecordFile& file, const Hdf5Dataset& dataset)
       : file_(file),
         dataset_(dataset),
-        unfilter_(unfilter),
         row_bytes_(dataset.row_bytes()),
         slab_rows_(dataset.chunk[0]),
         chunk_row_bytes_(dataset.chunk_bytes() / static_cast<std::size_t>(slab_rows_)) {}
@@ -150,19 +217,17 @@ class ChunkReader {
   }
 
   void read_plain(const RowPiece& piece, const StoredChunk& chunk) const {
-    read_bytes(file_, dataset_, {piece.to, static_cast<std::size_t>(piece.count) * row_bytes_},
-               chunk.address + static_cast<std::uint64_t>(piece.row) * row_bytes_);
+    file_.read(chunk.address + static_cast<std::uint64_t>(piece.row) * row_bytes_,
+               {piece.to, static_cast<std::size_t>(piece.count) * row_bytes_});
   }
 
   void decode(const StoredChunk& chunk, std::span<std::byte> to) {
     stored_.resize(chunk.bytes);
-    read_bytes(file_, dataset_, stored_, chunk.address);
+    file_.read(chunk.address, stored_);
     if (unfilter_.run(dataset_, chunk.filter_mask, stored_, to)) return;
-    throw Error(
-        ErrorCode::corrupt,
-        fmt::format("read {}: dataset \"{}\", byte {}: the chunk of {} bytes cannot be decoded; fetch or "
-                    "write the file again",
-                    file_.files.path(file_.index), dataset_.name, chunk.address, chunk.bytes));
+    throw file_.damage(chunk.address, fmt::format("dataset \"{}\": the chunk of {} bytes cannot be decoded; "
+                                                  "fetch or write the file again",
+                                                  dataset_.name, chunk.bytes));
   }
 
   void fill(const RowPiece& piece, const Window& window) const {
@@ -183,9 +248,9 @@ class ChunkReader {
     }
   }
 
-  const OpenHdf5& file_;
+  const RecordFile& file_;
   const Hdf5Dataset& dataset_;
-  Unfilter& unfilter_;
+  Unfilter unfilter_;
   std::size_t row_bytes_;
   std::int64_t slab_rows_;
   std::size_t chunk_row_bytes_;
@@ -195,18 +260,17 @@ class ChunkReader {
 
 }  // namespace
 
-void read_rows(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges,
-               Unfilter& unfilter) {
+void read_rows(const RecordFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
   const std::size_t row_bytes = dataset.row_bytes();
   if (dataset.storage == Hdf5Storage::chunked) {
-    ChunkReader(file, dataset, unfilter).read(ranges);
+    ChunkReader(file, dataset).read(ranges);
     return;
   }
   for (const PlacedRows& range : ranges) {
     const std::span<std::byte> to = memory_of(range, row_bytes);
     const std::size_t offset = static_cast<std::size_t>(range.first) * row_bytes;
     if (dataset.storage == Hdf5Storage::contiguous) {
-      read_bytes(file, dataset, to, dataset.address + offset);
+      file.read(dataset.address + offset, to);
     } else if (dataset.storage == Hdf5Storage::absent) {
       put_fill(dataset, to);
     } else if (!to.empty()) {

@@ -6,10 +6,8 @@
 #include <cstdint>
 #include <span>
 
-#include "catalog/files.hpp"
-#include "formats/file_memory.hpp"
-#include "formats/hdf5/filters.hpp"
 #include "formats/hdf5/layout.hpp"
+#include "formats/records.hpp"
 
 namespace rota::internal {
 
@@ -20,18 +18,9 @@ struct PlacedRows {
   std::byte* to = nullptr;
 };
 
-/// A file that is open for reading; `files` and `index` name it in messages.
-struct OpenHdf5 {
-  int fd;
-  const FileMemory* memory;  ///< the same bytes, where they are in memory
-  const FileList& files;
-  std::size_t index;
-};
-
 /// Reads `ranges` of `dataset`, which must lie inside it. A chunk that has to be decoded is decoded once,
-/// however many ranges want rows of it. Throws Error{io}, Error{corrupt} naming file, dataset and byte
-/// offset. Any thread, each with an `unfilter` of its own.
-void read_rows(const OpenHdf5& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges,
-               Unfilter& unfilter);
+/// however many ranges want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset. Any
+/// thread.
+void read_rows(const RecordFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
 
 }  // namespace rota::internal
