@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,85 +34,34 @@ std::optional<DType> dtype_of(std::string_view text) {
   return found->second;
 }
 
-// A literal of a Python dictionary, as NumPy writes it: {'descr': '<f4', 'fortran_order': False, 'shape':
-// (3,), }.
-class Literal {
- public:
-  explicit Literal(std::string_view text) : rest_(text) {}
+// The dictionary of Python that NumPy writes, {'descr': '<f4', 'fortran_order': False, 'shape': (3,), }, as
+// JSON; other text becomes something else.
+std::string as_json(std::string_view python) {
+  constexpr std::string_view kPython = "'()TF";
+  constexpr std::string_view kJson = "\"[]tf";
+  std::string json;
+  for (const char c : python) {
+    if (c == ' ' || c == '\t' || c == '\n' || c == 'L') continue;  // 3L: as Python 2 wrote it
+    if ((c == ')' || c == ']' || c == '}') && json.ends_with(',')) json.pop_back();
+    const std::size_t found = kPython.find(c);
+    json += found == std::string_view::npos ? c : kJson[found];
+  }
+  return json;
+}
 
-  // Takes `token`, after blanks, if it comes next.
-  bool take(std::string_view token) {
-    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\n"), rest_.size()));
-    if (!rest_.starts_with(token)) return false;
-    rest_.remove_prefix(token.size());
-    return true;
-  }
-  // A string without escapes.
-  std::optional<std::string_view> string() {
-    for (const std::string_view quote : {"'", "\""}) {
-      if (!take(quote)) continue;
-      const std::size_t end = rest_.find(quote);
-      if (end == std::string_view::npos) return std::nullopt;
-      const std::string_view text = rest_.substr(0, end);
-      rest_.remove_prefix(end + 1);
-      return text;
-    }
-    return std::nullopt;
-  }
-  std::optional<bool> boolean() {
-    if (take("True")) return true;
-    if (take("False")) return false;
-    return std::nullopt;
-  }
-  std::optional<std::vector<std::int64_t>> tuple() {
-    if (!take("(")) return std::nullopt;
-    std::vector<std::int64_t> values;
-    while (!take(")")) {
-      take("");
-      std::int64_t value = 0;
-      const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
-      if (error != std::errc() || value < 0) return std::nullopt;
-      rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
-      take("L");  // as Python 2 wrote it
-      values.push_back(value);
-      if (!take(",") && !rest_.starts_with(')')) return std::nullopt;
-    }
-    return values;
-  }
-
- private:
-  std::string_view rest_;
-};
-
-struct Dictionary {
-  std::optional<std::string_view> type;
-  std::optional<bool> is_fortran;
-  std::optional<std::vector<std::int64_t>> shape;
-  bool has_other_type = false;  // a list: a structure
-};
-
-std::optional<Dictionary> parse(std::string_view text) {
-  Literal literal(text);
-  Dictionary dictionary;
-  if (!literal.take("{")) return std::nullopt;
-  while (!literal.take("}")) {
-    const auto key = literal.string();
-    if (!key || !literal.take(":")) return std::nullopt;
-    if (*key == "descr") {
-      dictionary.type = literal.string();
-      if (!dictionary.type)
-        return Dictionary{.type = {}, .is_fortran = {}, .shape = {}, .has_other_type = true};
-    } else if (*key == "fortran_order") {
-      dictionary.is_fortran = literal.boolean();
-    } else if (*key == "shape") {
-      dictionary.shape = literal.tuple();
-    } else {
-      return std::nullopt;
-    }
-    literal.take(",");
-  }
-  if (!dictionary.type || !dictionary.is_fortran || !dictionary.shape) return std::nullopt;
-  return dictionary;
+// Nothing where `text` is no such dictionary. Whatever "descr" is, which is a list for a structure.
+std::optional<nlohmann::json> parse(std::string_view text) {
+  using nlohmann::json;
+  json parsed = json::parse(as_json(text), nullptr, false);
+  if (!parsed.is_object() || parsed.size() != 3 || !parsed.contains("descr")) return std::nullopt;
+  const json shape = parsed.value("shape", json());
+  const auto is_extent = [](const json& extent) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= kMost;
+  };
+  const bool is_whole = parsed.value("fortran_order", json()).is_boolean() && shape.is_array() &&
+                        std::all_of(shape.begin(), shape.end(), is_extent);
+  return is_whole ? std::optional(std::move(parsed)) : std::nullopt;
 }
 
 Error unsupported(const RecordFile& file, std::uint64_t at, std::string_view what) {
@@ -161,17 +111,18 @@ NpyHeader read_npy_header(const RecordFile& file, std::uint64_t at, std::uint64_
   }
   std::string text(length, '\0');
   next(std::as_writable_bytes(std::span(text)));
-  auto dictionary = parse(text);
+  const auto dictionary = parse(text);
   if (!dictionary) throw damaged("its NPY header is damaged");
-  if (dictionary->has_other_type) throw unsupported(file, at, "structures");
-  if (dictionary->type->find('O') != std::string_view::npos) {
+  if (!dictionary->at("descr").is_string()) throw unsupported(file, at, "structures");
+  const auto type = dictionary->at("descr").get<std::string>();
+  if (type.find('O') != std::string::npos) {
     throw unsupported(file, at, "Python objects, which only a pickle can hold, and pickles can run anything");
   }
-  const auto dtype = dtype_of(*dictionary->type);
-  if (!dtype) throw unsupported(file, at, fmt::format("elements of type '{}'", *dictionary->type));
+  const auto dtype = dtype_of(type);
+  if (!dtype) throw unsupported(file, at, fmt::format("elements of type '{}'", type));
   NpyHeader header{.dtype = *dtype,
-                   .is_fortran = *dictionary->is_fortran,
-                   .shape = std::move(*dictionary->shape),
+                   .is_fortran = dictionary->at("fortran_order").get<bool>(),
+                   .shape = dictionary->at("shape").get<std::vector<std::int64_t>>(),
                    .data_at = begin + length};
   if (!fits(header, bytes - header.data_at)) {
     throw damaged(fmt::format("an array [{}] of {} is more than the {} bytes that follow: it was cut short",
