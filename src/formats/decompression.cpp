@@ -19,132 +19,94 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 1 << 18;
 
-/// Unpacks pieces of a file, in order.
-class Decoder {
- public:
-  explicit Decoder(const RecordFile& file) : file_(file), raw_(kBlockBytes) {}
-  virtual ~Decoder() = default;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-
-  /// False where `sink` wants no more.
-  virtual bool take(std::span<const std::byte> packed, const RawSink& sink) = 0;
-  /// Throws where the file must not end here.
-  virtual void finish() const = 0;
-
- protected:
-  [[nodiscard]] Error damage(std::uint64_t at, std::string_view format, std::string_view what) const {
-    return file_.damage(at,
-                        fmt::format("from here it cannot be unpacked as {} ({}); restore it", format, what));
+// Calls `take(piece, byte of the file)` for one piece of the file after the other; false: no more are wanted.
+template <typename Take>
+void for_each_piece(const RecordFile& file, Take take) {
+  std::vector<std::byte> block(kBlockBytes);
+  const std::int64_t now = size_of_open(file.fd);
+  if (now < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
+  const auto bytes = static_cast<std::uint64_t>(now);
+  for (std::uint64_t at = 0; at < bytes;) {
+    const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), bytes - at));
+    file.read(at, piece);
+    if (!take(piece, at)) return;
+    at += piece.size();
   }
-  void require_end(bool is_inside, std::string_view what) const {
-    if (is_inside) throw file_.damage(done_, fmt::format("it ends inside a {}; restore it", what));
-  }
+}
 
-  [[nodiscard]] std::string path() const { return file_.path(); }
-  /// Bytes of the file that were taken.
-  [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
-  void add_done(std::size_t bytes) noexcept { done_ += bytes; }
-  /// Where to unpack to.
-  [[nodiscard]] std::span<std::byte> raw() noexcept { return raw_; }
+Error not_unpacked(const RecordFile& file, std::uint64_t at, std::string_view format, std::string_view what) {
+  return file.damage(at, fmt::format("from here it cannot be unpacked as {} ({}); restore it", format, what));
+}
 
- private:
-  const RecordFile& file_;
-  std::vector<std::byte> raw_;
-  std::uint64_t done_ = 0;
-};
+Error ends_inside(const RecordFile& file, std::uint64_t end, std::string_view what) {
+  return file.damage(end, fmt::format("it ends inside a {}; restore it", what));
+}
 
-class GzipDecoder final : public Decoder {
- public:
-  explicit GzipDecoder(const RecordFile& file) : Decoder(file) {
-    constexpr int kGzip = 16 + MAX_WBITS;
-    if (::inflateInit2(&stream_, kGzip) != Z_OK) throw std::bad_alloc();
-  }
-  ~GzipDecoder() override { ::inflateEnd(&stream_); }
-  GzipDecoder(const GzipDecoder&) = delete;
-  GzipDecoder& operator=(const GzipDecoder&) = delete;
-
-  bool take(std::span<const std::byte> packed, const RawSink& sink) override {
+void unpack_gzip(const RecordFile& file, const RawSink& sink) {
+  constexpr int kGzip = 16 + MAX_WBITS;
+  const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
+  z_stream stream{};
+  if (::inflateInit2(&stream, kGzip) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, decltype(end_inflation)> owner(&stream, end_inflation);
+  std::vector<std::byte> raw(kBlockBytes);
+  bool is_inside = false;
+  std::uint64_t end = 0;
+  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t at) {
+    end = at + piece.size();
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads it
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
-    stream_.avail_in = static_cast<uInt>(packed.size());
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(piece.data()));
+    stream.avail_in = static_cast<uInt>(piece.size());
     do {
-      if (!is_inside_) ::inflateReset(&stream_);
-      is_inside_ = true;
-      stream_.next_out = reinterpret_cast<Bytef*>(raw().data());
-      stream_.avail_out = static_cast<uInt>(raw().size());
-      check(::inflate(&stream_, Z_NO_FLUSH), done() + packed.size() - stream_.avail_in);
-      if (!sink(raw().first(raw().size() - stream_.avail_out))) return false;
-    } while (stream_.avail_in > 0 || (is_inside_ && stream_.avail_out == 0));
-    add_done(packed.size());
-    return true;
-  }
-  void finish() const override { require_end(is_inside_, "gzip member"); }
-
- private:
-  void check(int status, std::uint64_t at) {
-    if (status == Z_STREAM_END) {
-      is_inside_ = false;
-    } else if (status == Z_MEM_ERROR) {
-      throw std::bad_alloc();
-    } else if (status != Z_OK && status != Z_BUF_ERROR) {  // the latter: it needs more bytes
-      throw damage(at, "gzip", stream_.msg == nullptr ? "it needs a dictionary" : stream_.msg);
-    }
-  }
-
-  z_stream stream_{};
-  bool is_inside_ = false;
-};
-
-class ZstdDecoder final : public Decoder {
- public:
-  explicit ZstdDecoder(const RecordFile& file) : Decoder(file), context_(ZSTD_createDCtx()) {
-    if (context_ == nullptr) throw std::bad_alloc();
-  }
-
-  bool take(std::span<const std::byte> packed, const RawSink& sink) override {
-    ZSTD_inBuffer in{packed.data(), packed.size(), 0};
-    for (bool has_more = true; has_more;) {
-      ZSTD_outBuffer out{raw().data(), raw().size(), 0};
-      const std::size_t status = ZSTD_decompressStream(context_.get(), &out, &in);
-      if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
-      if (ZSTD_getErrorCode(status) == ZSTD_error_frameParameter_windowTooLarge) {
-        throw Error(
-            ErrorCode::unsupported,
-            fmt::format("unpack {}: zstd needs a window of more than 128 MiB for it; compress it again "
-                        "with --long=27 or less",
-                        path()));
+      if (!is_inside) ::inflateReset(&stream);
+      stream.next_out = reinterpret_cast<Bytef*>(raw.data());
+      stream.avail_out = static_cast<uInt>(raw.size());
+      const int status = ::inflate(&stream, Z_NO_FLUSH);
+      if (status == Z_MEM_ERROR) throw std::bad_alloc();
+      is_inside = status != Z_STREAM_END;
+      if (is_inside && status != Z_OK && status != Z_BUF_ERROR) {  // the latter: it needs more bytes
+        throw not_unpacked(file, end - stream.avail_in, "gzip",
+                           stream.msg == nullptr ? "it needs a dictionary" : stream.msg);
       }
-      if (ZSTD_isError(status) != 0) throw damage(done() + in.pos, "zstd", ZSTD_getErrorName(status));
-      if (!sink(raw().first(out.pos))) return false;
-      is_inside_ = status != 0;
-      has_more = in.pos < in.size || (is_inside_ && out.pos == out.size);
-    }
-    add_done(packed.size());
+      if (!sink(std::span(raw).first(raw.size() - stream.avail_out))) return is_inside = false;
+    } while (stream.avail_in > 0 || (is_inside && stream.avail_out == 0));
     return true;
+  });
+  if (is_inside) throw ends_inside(file, end, "gzip member");
+}
+
+// Throws where `status` is an error, at byte `at`.
+void check_zstd(const RecordFile& file, std::size_t status, std::uint64_t at) {
+  if (ZSTD_isError(status) == 0) return;
+  if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+  if (ZSTD_getErrorCode(status) != ZSTD_error_frameParameter_windowTooLarge) {
+    throw not_unpacked(file, at, "zstd", ZSTD_getErrorName(status));
   }
-  void finish() const override { require_end(is_inside_, "zstd frame"); }
+  throw Error(ErrorCode::unsupported,
+              fmt::format("unpack {}: zstd needs a window of more than 128 MiB for it; compress it again "
+                          "with --long=27 or less",
+                          file.path()));
+}
 
- private:
-  struct FreeContext {
-    void operator()(ZSTD_DCtx* context) const noexcept { ZSTD_freeDCtx(context); }
-  };
-  std::unique_ptr<ZSTD_DCtx, FreeContext> context_;
-  bool is_inside_ = false;
-};
-
-/// Of a file that is not packed.
-class Copier final : public Decoder {
- public:
-  using Decoder::Decoder;
-  bool take(std::span<const std::byte> packed, const RawSink& sink) override { return sink(packed); }
-  void finish() const override {}
-};
-
-std::unique_ptr<Decoder> make_decoder(const RecordFile& file, Compression compression) {
-  if (compression == Compression::gzip) return std::make_unique<GzipDecoder>(file);
-  if (compression == Compression::zstd) return std::make_unique<ZstdDecoder>(file);
-  return std::make_unique<Copier>(file);
+void unpack_zstd(const RecordFile& file, const RawSink& sink) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr) throw std::bad_alloc();
+  std::vector<std::byte> raw(kBlockBytes);
+  bool is_inside = false;
+  std::uint64_t end = 0;
+  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t at) {
+    end = at + piece.size();
+    ZSTD_inBuffer in{piece.data(), piece.size(), 0};
+    ZSTD_outBuffer out{raw.data(), raw.size(), 0};
+    do {
+      out.pos = 0;
+      const std::size_t status = ZSTD_decompressStream(context.get(), &out, &in);
+      check_zstd(file, status, at + in.pos);
+      is_inside = status != 0;
+      if (!sink(std::span(raw).first(out.pos))) return is_inside = false;
+    } while (in.pos < in.size || (is_inside && out.pos == out.size));
+    return true;
+  });
+  if (is_inside) throw ends_inside(file, end, "zstd frame");
 }
 
 }  // namespace
@@ -166,18 +128,9 @@ Compression compression_of(const RecordFile& file) {
 }
 
 void decompress(const RecordFile& file, Compression compression, const RawSink& sink) {
-  const auto decoder = make_decoder(file, compression);
-  std::vector<std::byte> block(kBlockBytes);
-  const std::int64_t now = size_of_open(file.fd);
-  if (now < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
-  const auto bytes = static_cast<std::uint64_t>(now);
-  for (std::uint64_t at = 0; at < bytes;) {
-    const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), bytes - at));
-    file.read(at, piece);
-    if (!decoder->take(piece, sink)) return;
-    at += piece.size();
-  }
-  decoder->finish();
+  if (compression == Compression::gzip) return unpack_gzip(file, sink);
+  if (compression == Compression::zstd) return unpack_zstd(file, sink);
+  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
 }
 
 std::string decompress_head(const RecordFile& file, Compression compression, std::size_t bytes) {
