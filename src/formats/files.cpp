@@ -84,26 +84,22 @@ class FilesSource final : public Source {
 };
 
 }  // namespace
+}  // namespace rota::internal
 
-std::shared_ptr<const Source> make_files_source(FileList files) {
+namespace rota {
+
+std::shared_ptr<const Source> open_files(const Catalog& catalog) {
+  const internal::FileList& files = internal::files_of(catalog);
   if (files.context().options.share_files) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("open files of {}: each is one sample, which one rank reads once, and "
                             "CatalogOptions::share_files is for files of many; leave it false",
                             files.directory()));
   }
-  FileSamples samples;
+  internal::FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
-  require_expected(samples, files);
-  return std::make_unique<FilesSource>(std::move(files));
-}
-
-}  // namespace rota::internal
-
-namespace rota {
-
-std::shared_ptr<const Source> open_files(const Catalog& catalog) {
-  return internal::make_files_source(internal::files_of(catalog));
+  internal::require_expected(samples, files);
+  return std::make_unique<internal::FilesSource>(files);
 }
 
 }  // namespace rota

@@ -1,6 +1,6 @@
 #pragma once
 
-// The formats, given the files that hold them.
+// What formats have for one another, and for the look that tells which of them files are of.
 
 #include <memory>
 #include <span>
@@ -17,19 +17,8 @@ namespace rota::internal {
 /// twice.
 void require_distinct(std::string_view option, std::span<const std::string> names);
 
-/// A source whose samples are whole files.
-std::shared_ptr<const Source> make_files_source(FileList files);
-
-/// A source whose samples are the rows of HDF5 files; where some are named *.h5 or *.hdf5, of those.
-std::shared_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options);
-
-/// The records of TFRecord files, the samples of tar files, the lines of text files.
-std::shared_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options);
-std::shared_ptr<const Source> make_tar_source(FileList files, const TarOptions& options);
+/// The lines of text files.
 std::shared_ptr<const Source> make_lines_source(FileList files);
-/// Arrays or their rows; windows of tokens.
-std::shared_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options);
-std::shared_ptr<const Source> make_tokens_source(FileList files, const TokensOptions& options);
 
 /// Whether file i carries HDF5's signature, at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5
 /// File Format Specification 3.0, II.A). Throws Error{io}, as do the next.

@@ -100,19 +100,17 @@ bool is_npy(const FileList& files, std::size_t i) {
   return got == std::ssize(found) && std::string_view(found.data(), found.size()) == kMagic;
 }
 
-std::shared_ptr<const Source> make_npy_source(FileList files, const NpyOptions& options) {
-  std::vector<NpyHeader> headers = read_headers(files);
-  require_alike(files, headers);
-  if (!options.file_is_sample) return make_rows(std::move(files), headers);
-  return make_record_source(std::move(files), std::make_unique<NpyFiles>(std::move(headers)), "npy files");
-}
-
 }  // namespace rota::internal
 
 namespace rota {
 
 std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
-  return internal::make_npy_source(internal::files_of(catalog).with_sizes(), options);
+  internal::FileList files = internal::files_of(catalog).with_sizes();
+  std::vector<internal::NpyHeader> headers = internal::read_headers(files);
+  internal::require_alike(files, headers);
+  if (!options.file_is_sample) return internal::make_rows(std::move(files), headers);
+  return internal::make_record_source(std::move(files),
+                                      std::make_unique<internal::NpyFiles>(std::move(headers)), "npy files");
 }
 
 }  // namespace rota

@@ -304,18 +304,6 @@ bool is_tar(const FileList& files, std::size_t i) {
   }
 }
 
-std::shared_ptr<const Source> make_tar_source(FileList files, const TarOptions& options) {
-  const bool is_open = options.fields.empty();
-  std::vector<std::string> fields = options.fields;
-  if (is_open) {
-    fields = made_on_first_rank(files.context(), "look into the first tar file",
-                                [&] { return extensions_of(files, options); });
-  }
-  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
-                                            options.allow_missing_end ? ", with or without an end" : "");
-  return make_record_source(std::move(files), std::make_unique<TarFormat>(fields, options), signature);
-}
-
 }  // namespace rota::internal
 
 namespace rota {
@@ -335,7 +323,17 @@ void TarOptions::validate() const {
 
 std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
   mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
-  return internal::make_tar_source(internal::files_of(catalog).with_sizes(), options);
+  internal::FileList files = internal::files_of(catalog).with_sizes();
+  const bool is_open = options.fields.empty();
+  std::vector<std::string> fields = options.fields;
+  if (is_open) {
+    fields = internal::made_on_first_rank(files.context(), "look into the first tar file",
+                                          [&] { return internal::extensions_of(files, options); });
+  }
+  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
+                                            options.allow_missing_end ? ", with or without an end" : "");
+  return internal::make_record_source(std::move(files),
+                                      std::make_unique<internal::TarFormat>(fields, options), signature);
 }
 
 }  // namespace rota

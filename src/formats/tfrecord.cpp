@@ -86,16 +86,13 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   return masked_crc(std::span(head).first(8)) == number_at<std::uint32_t>(head, 8);
 }
 
-std::shared_ptr<const Source> make_tfrecord_source(FileList files, const TfRecordOptions& options) {
-  return make_record_source(std::move(files), std::make_unique<TfRecordFormat>(options.verify), "tfrecord");
-}
-
 }  // namespace rota::internal
 
 namespace rota {
 
 std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
-  return internal::make_tfrecord_source(internal::files_of(catalog).with_sizes(), options);
+  return internal::make_record_source(internal::files_of(catalog).with_sizes(),
+                                      std::make_unique<internal::TfRecordFormat>(options.verify), "tfrecord");
 }
 
 }  // namespace rota
