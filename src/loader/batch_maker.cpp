@@ -8,7 +8,7 @@
 #include <mutex>
 
 #include "rota/error.hpp"
-#include "source/instance.hpp"
+#include "source/source_facts.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {

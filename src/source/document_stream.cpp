@@ -18,49 +18,12 @@ namespace {
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 62;
 constexpr std::int64_t kDocumentsAtOnce = 4096;
 
-/// Asks for the lengths of documents.
-class LengthReader {
- public:
-  LengthReader(const Source& documents, std::size_t field, const std::optional<Permutation>& order,
-               std::int64_t added)
-      : documents_(documents), field_(field), order_(order), added_(added) {}
-
-  /// Those at places [first, first + out.size()), by several threads.
-  void read(std::int64_t first, std::span<std::int64_t> out, int threads) const {
-    parallel_for("ask for the lengths of documents", std::ssize(out), kDocumentsAtOnce, threads,
-                 [&](const LoopPart& part) {
-                   const std::vector<SampleId> wanted = ids(first + part.begin, part.end - part.begin);
-                   const auto lengths = out.subspan(static_cast<std::size_t>(part.begin), wanted.size());
-                   documents_.rows(wanted, field_, lengths);
-                   for (std::size_t i = 0; i < lengths.size(); ++i) add_to(lengths[i], wanted[i]);
-                 });
-  }
-
- private:
-  // The documents at places [first, first + count).
-  [[nodiscard]] std::vector<SampleId> ids(std::int64_t first, std::int64_t count) const {
-    std::vector<SampleId> ids(static_cast<std::size_t>(count));
-    for (SampleId& id : ids) {
-      id.value = order_ ? (*order_)(first) : first;
-      ++first;
-    }
-    return ids;
-  }
-
-  void add_to(std::int64_t& length, SampleId id) const {
-    if (length < 0 || length > kMostTokens) {
-      throw Error(ErrorCode::callback, fmt::format("pack documents: their source says that document {} has "
-                                                   "{} tokens; that cannot be",
-                                                   id.value, length));
-    }
-    length += added_;
-  }
-
-  const Source& documents_;
-  std::size_t field_;
-  const std::optional<Permutation>& order_;
-  std::int64_t added_;
-};
+void check_length(std::int64_t length, SampleId id) {
+  if (length >= 0 && length <= kMostTokens) return;
+  throw Error(ErrorCode::callback,
+              fmt::format("pack documents: their source says that document {} has {} tokens; that cannot be",
+                          id.value, length));
+}
 
 std::int64_t sum(std::span<const std::int64_t> lengths) {
   std::int64_t total = 0;
@@ -76,7 +39,7 @@ std::int64_t sum(std::span<const std::int64_t> lengths) {
 }  // namespace
 
 DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::size_t field,
-                               const StreamOptions& options, const mpi::Nodes& nodes) {
+                               const Options& options, const mpi::Nodes& nodes) {
   const mpi::Communicator& all = nodes.all();
   if (options.seed) order_.emplace(size, derive_key(*options.seed, 0, Purpose::packing, 0));
   const std::int64_t first = share(size, all.rank(), all.size());
@@ -86,7 +49,18 @@ DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::
   mpi::together(all, "ask for the lengths of documents", [&] {
     with_memory([&] { ends->resize(static_cast<std::size_t>(count)); },
                 [&] { return fmt::format("pack documents: keep where {} of them end", count); });
-    LengthReader(documents, field, order_, options.added).read(first, *ends, options.threads);
+    parallel_for("ask for the lengths of documents", count, kDocumentsAtOnce, options.threads,
+                 [&](const LoopPart& part) {
+                   std::vector<SampleId> ids;
+                   for (std::int64_t i = part.begin; i < part.end; ++i) ids.push_back(document(first + i));
+                   const auto lengths =
+                       std::span(*ends).subspan(static_cast<std::size_t>(part.begin), ids.size());
+                   documents.rows(ids, field, lengths);
+                   for (std::size_t i = 0; i < ids.size(); ++i) {
+                     check_length(lengths[i], ids[i]);
+                     lengths[i] += options.added;
+                   }
+                 });
     before = sum(*ends);
   });
   std::vector<std::int64_t> of_ranks = mpi::gather(all, before);

@@ -15,17 +15,16 @@
 
 namespace rota::internal {
 
-/// How a stream is made.
-struct StreamOptions {
-  std::int64_t added = 0;                  ///< tokens of each document beside its own
-  std::optional<std::uint64_t> seed = {};  ///< of the order of documents; none: that of their source
-  int threads = 1;
-};
-
 /// All documents of a source in a keyed order, one behind the other. 8 bytes a document, once on each node.
 /// *Immutable*, any thread.
 class DocumentStream {
  public:
+  struct Options {
+    std::int64_t added = 0;                  ///< tokens of each document beside its own
+    std::optional<std::uint64_t> seed = {};  ///< of the order of documents; none: that of their source
+    int threads = 1;
+  };
+
   /// Tokens [first, first + count) of the `size` that a document has, those added included.
   struct DocumentPiece {
     SampleId document = {};
@@ -37,7 +36,7 @@ class DocumentStream {
   /// Ragged field `field` of the `size` documents of `documents`, row by row. **Collective** over `nodes`.
   /// Throws on all ranks what it throws on one: as Source::rows does, Error{callback} for a number of rows
   /// that cannot be, Error{out_of_range} for more than 2^62 tokens.
-  DocumentStream(const Source& documents, std::int64_t size, std::size_t field, const StreamOptions& options,
+  DocumentStream(const Source& documents, std::int64_t size, std::size_t field, const Options& options,
                  const mpi::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
@@ -54,7 +53,7 @@ class DocumentStream {
       const std::int64_t end = ends_[place];
       const std::int64_t count = std::min(end, last) - first;
       if (count == 0) continue;
-      visit(DocumentPiece{document(place), first - begin, count, end - begin});
+      visit(DocumentPiece{document(static_cast<std::int64_t>(place)), first - begin, count, end - begin});
       first += count;
     }
   }
@@ -63,9 +62,8 @@ class DocumentStream {
   void prefetch(std::int64_t token) const noexcept { __builtin_prefetch(&ends_[guess(token)]); }
 
  private:
-  [[nodiscard]] SampleId document(std::size_t place) const noexcept {
-    const auto id = static_cast<std::int64_t>(place);
-    return {order_ ? (*order_)(id) : id};
+  [[nodiscard]] SampleId document(std::int64_t place) const noexcept {
+    return {order_ ? (*order_)(place) : place};
   }
   // A place close to that of `token`.
   [[nodiscard]] std::size_t guess(std::int64_t token) const noexcept;

@@ -5,8 +5,6 @@
 #include <set>
 #include <string>
 
-#include "source/field_text.hpp"
-
 namespace rota::internal {
 namespace {
 
@@ -30,6 +28,16 @@ std::string fault_of(const Field& field, std::uint64_t& before) {
 }
 
 }  // namespace
+
+std::string describe(const std::vector<Field>& fields) {
+  std::string text;
+  for (const Field& field : fields) {
+    text += fmt::format("{}\"{}\" {}", text.empty() ? "" : ", ", field.name, to_string(field.dtype));
+    const char* rows = !field.ragged ? "" : field.shape.empty() ? "*" : "*, ";
+    text += fmt::format("[{}{}]", rows, fmt::join(field.shape, ", "));
+  }
+  return text;
+}
 
 void check_fields(std::span<const Field> fields, std::string_view task, std::string_view whose,
                   ErrorCode code) {

@@ -5,12 +5,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
 
 namespace rota::internal {
+
+/// Fields in words, for messages, as in: "x" int64 [2], "text" uint8 [*].
+std::string describe(const std::vector<Field>& fields);
 
 /// The most bytes of a sample, of a tensor, and of all fixed tensors of a batch.
 inline constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 50;

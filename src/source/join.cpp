@@ -6,8 +6,7 @@
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
-#include "source/field_text.hpp"
-#include "source/instance.hpp"
+#include "source/field_check.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 

@@ -16,7 +16,7 @@
 #include "mpi/same.hpp"
 #include "rota/error.hpp"
 #include "source/document_stream.hpp"
-#include "source/instance.hpp"
+#include "source/field_check.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 #include "values/option.hpp"
@@ -57,15 +57,6 @@ std::optional<TokenRange> range_of(DType dtype) {
 
 bool holds_tokens(const Field& field) {
   return field.ragged && field.shape.empty() && range_of(field.dtype).has_value();
-}
-
-std::string describe(const std::vector<Field>& fields) {
-  std::string text;
-  for (const Field& field : fields) {
-    text += fmt::format("{}\"{}\" ({}{}{})", text.empty() ? "" : ", ", field.name, to_string(field.dtype),
-                        field.shape.empty() ? "" : ", not scalar", field.ragged ? ", ragged" : "");
-  }
-  return text.empty() ? "none" : text;
 }
 
 std::size_t find_tokens(const std::vector<Field>& fields, const std::string& name) {
@@ -291,7 +282,7 @@ std::shared_ptr<const Source> pack(const mpi::Communicator& comm, std::shared_pt
                     fmt::format("documents and options with fingerprint {}", to_string(plan->fingerprint)));
   auto stream = std::make_shared<const internal::DocumentStream>(
       *plan->documents, plan->size, plan->field,
-      internal::StreamOptions{
+      internal::DocumentStream::Options{
           .added = (plan->bos ? 1 : 0) + (plan->eos ? 1 : 0), .seed = plan->seed, .threads = options.threads},
       nodes);
   return std::make_shared<internal::PackedSource>(std::move(*plan), std::move(stream));

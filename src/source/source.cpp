@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+#include <vector>
 
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
@@ -18,40 +20,24 @@ Error no_sample(SampleId id, std::int64_t size) {
       fmt::format("read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size)};
 }
 
-/// All fields of one sample, in memory that is used for the next.
-class WholeSample {
- public:
-  explicit WholeSample(const Source& source) : source_(source), fields_(source.fields().size()) {}
-
-  /// What field f of sample `id` is; until the next call.
-  std::span<const std::byte> read(SampleId id, std::size_t f) {
-    const std::vector<Field>& fields = source_.fields();
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      FieldOfSample& field = fields_[i];
-      if (fields[i].ragged) source_.rows({&id, 1}, i, {&field.offsets.back(), 1});
-      check_row_count(fields[i], field.offsets.back());
-      with_memory(
-          [&] { field.bytes.resize(static_cast<std::size_t>(field.offsets.back()) * fields[i].row_bytes()); },
-          [&] { return fmt::format("read sample {}", id.value); });
-    }
-    std::vector<BatchView::FieldMemory> memory;
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      memory.push_back({fields_[i].bytes.data(), fields[i].row_bytes(), fields_[i].offsets.data()});
-    }
-    source_.read({&id, 1}, BatchView(memory, 0, 1));
-    return fields_[f].bytes;
+// Field f of one sample, of which all have to be read; puts how many rows it has into `rows`.
+std::vector<std::byte> read_whole(const Source& source, SampleId id, std::size_t f, std::int64_t& rows) {
+  const std::vector<Field>& fields = source.fields();
+  std::vector<std::vector<std::byte>> bytes(fields.size());
+  std::vector<std::array<std::int64_t, 2>> offsets(fields.size(), {0, 1});
+  std::vector<BatchView::FieldMemory> memory;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    std::int64_t& count = offsets[i][1];
+    if (fields[i].ragged) source.rows({&id, 1}, i, {&count, 1});
+    check_row_count(fields[i], count);
+    with_memory([&] { bytes[i].resize(static_cast<std::size_t>(count) * fields[i].row_bytes()); },
+                [&] { return fmt::format("read sample {}", id.value); });
+    memory.push_back({bytes[i].data(), fields[i].row_bytes(), offsets[i].data()});
   }
-  [[nodiscard]] std::int64_t rows(std::size_t f) const noexcept { return fields_[f].offsets.back(); }
-
- private:
-  struct FieldOfSample {
-    std::vector<std::byte> bytes;
-    std::array<std::int64_t, 2> offsets = {0, 1};
-  };
-
-  const Source& source_;
-  std::vector<FieldOfSample> fields_;
-};
+  source.read({&id, 1}, BatchView(memory, 0, 1));
+  rows = offsets[f][1];
+  return std::move(bytes[f]);
+}
 
 }  // namespace
 
@@ -77,12 +63,12 @@ void Source::rows(std::span<const SampleId> /*ids*/, std::size_t field,
 void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) const {
   check_ids(*this, wanted);
   const std::size_t row_bytes = fields()[field].row_bytes();
-  internal::WholeSample sample(*this);
-  std::span<const std::byte> bytes;
+  std::vector<std::byte> bytes;
+  std::int64_t rows = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const SampleRows& part = wanted[i];
-    if (i == 0 || part.id != wanted[i - 1].id) bytes = sample.read(part.id, field);
-    check_rows(part, sample.rows(field));
+    if (i == 0 || part.id != wanted[i - 1].id) bytes = internal::read_whole(*this, part.id, field, rows);
+    check_rows(part, rows);
     std::copy_n(bytes.begin() + part.first * static_cast<std::ptrdiff_t>(row_bytes),
                 static_cast<std::size_t>(part.count) * row_bytes, part.to);
   }

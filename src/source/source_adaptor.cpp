@@ -2,8 +2,8 @@
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
-#include "source/instance.hpp"
 #include "source/node_files.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 

@@ -60,4 +60,13 @@ std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t s
   return lengths;
 }
 
+std::shared_ptr<const Source> instance_of(const Source& source, const WorkerInfo& worker) {
+  std::shared_ptr<const Source> own = source.for_worker(worker);
+  if (!own || (own->size() == source.size() && own->fields() == source.fields())) return own;
+  throw Error(ErrorCode::callback,
+              fmt::format("the source has {} samples of {}; what its for_worker() makes has {} of {}; let "
+                          "both have the same",
+                          source.size(), describe(source.fields()), own->size(), describe(own->fields())));
+}
+
 }  // namespace rota::internal

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,10 @@ SourceFacts ask_facts(const Source& source, std::string_view task);
 std::vector<std::int64_t> ask_part_sizes(const Source& source, std::int64_t size, std::string_view task);
 std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t size, std::int64_t shards,
                                             std::string_view task);
+
+/// What `source` makes for a worker alone; null where it makes nothing. Throws what it throws, and
+/// Error{callback} for an instance that has other samples or fields.
+std::shared_ptr<const Source> instance_of(const Source& source, const WorkerInfo& worker);
 
 /// What method `method` of a user's source answers. What it throws is thrown as an Error.
 template <typename Method>

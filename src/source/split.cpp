@@ -7,7 +7,6 @@
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 #include "rota/source.hpp"
-#include "source/instance.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 

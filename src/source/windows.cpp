@@ -10,7 +10,6 @@
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
-#include "source/instance.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 #include "values/option.hpp"
