@@ -16,22 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-/// What `pin` gives.
-class SharedFiles::FilePin {
- public:
-  FilePin(std::shared_ptr<SharedFiles> files, const FileRange& range, bool reads)
-      : files_(std::move(files)), range_(range) {
-    files_->begin_use(range_, reads);
-  }
-  ~FilePin() { files_->end_use(range_); }
-  FilePin(const FilePin&) = delete;
-  FilePin& operator=(const FilePin&) = delete;
-
- private:
-  std::shared_ptr<SharedFiles> files_;
-  FileRange range_;
-};
-
 std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> packed,
                                                std::chrono::milliseconds patience) {
   const bool is_any_packed =
@@ -174,7 +158,8 @@ void SharedFiles::free_what_was_let_go() {
 }
 
 std::shared_ptr<const void> SharedFiles::pin(const FileRange& files, bool reads) {
-  return std::make_shared<FilePin>(shared_from_this(), files, reads);
+  begin_use(files, reads);
+  return {this, [owner = shared_from_this(), files](const void* /*this*/) { owner->end_use(files); }};
 }
 
 void SharedFiles::begin_use(const FileRange& files, bool reads) {

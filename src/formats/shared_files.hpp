@@ -66,7 +66,6 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
 
  private:
   using Memory = std::shared_ptr<const FileMemory>;
-  class FilePin;
   struct Slot {
     Memory memory;
     std::uint32_t version = 0;  // of `memory`, in the table

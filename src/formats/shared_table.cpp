@@ -48,14 +48,10 @@ struct SharedTable::Entry {
 class SharedTable::Lock {
  public:
   explicit Lock(SharedTable& table) : mutex_(table.head_->mutex) {
-    timespec until{};
-    ::clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += table.patience_.count() / 1000;
-    until.tv_nsec += table.patience_.count() % 1000 * 1'000'000;
-    if (until.tv_nsec >= 1'000'000'000) {
-      ++until.tv_sec;
-      until.tv_nsec -= 1'000'000'000;
-    }
+    const std::chrono::nanoseconds end =  // by CLOCK_MONOTONIC
+        (std::chrono::steady_clock::now() + table.patience_).time_since_epoch();
+    const auto seconds = std::chrono::floor<std::chrono::seconds>(end);
+    const timespec until{.tv_sec = seconds.count(), .tv_nsec = (end - seconds).count()};
     if (::pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until) == 0) return;
     throw Error(ErrorCode::timeout,
                 "share files of a node: another process has not let go of the table that says where they "
