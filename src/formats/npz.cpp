@@ -1,20 +1,205 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <isa-l/crc.h>
+#include <minizip/unzip.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <new>
 #include <utility>
 
 #include "catalog/serialize.hpp"
 #include "formats/formats.hpp"
 #include "formats/npy_header.hpp"
 #include "formats/records.hpp"
-#include "formats/zip_members.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
 
 constexpr std::string_view kSuffix = ".npy";
+
+/// A file in a zip file.
+struct ZipMember {
+  std::string name;
+  std::uint64_t offset = 0;  // of its first stored byte
+  std::uint64_t stored_bytes = 0;
+  std::uint64_t bytes = 0;  // unpacked
+  std::uint32_t crc = 0;    // of them
+  bool is_deflated = false;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(name, offset, stored_bytes, bytes, crc, is_deflated);
+  }
+};
+
+// Deflate makes at most 1,032 bytes of one (zlib's technical notes).
+constexpr std::uint64_t kMostRatio = 1032;
+
+// minizip, which is asked for the directory of a zip file and never for data, reads through these, from our
+// descriptor.
+struct Stream {
+  const RecordFile& file;
+  std::uint64_t at = 0;
+};
+
+voidpf open_file(voidpf opaque, const void* /*name*/, int /*mode*/) { return opaque; }
+uLong read_file(voidpf /*opaque*/, voidpf stream, void* to, uLong bytes) {
+  auto& position = *static_cast<Stream*>(stream);
+  const std::int64_t got =
+      read_at(position.file.fd, std::span(static_cast<std::byte*>(to), bytes), position.at);
+  if (got > 0) position.at += static_cast<std::uint64_t>(got);
+  return got > 0 ? static_cast<uLong>(got) : 0;
+}
+ZPOS64_T tell_file(voidpf /*opaque*/, voidpf stream) { return static_cast<Stream*>(stream)->at; }
+// NOLINTNEXTLINE(google-runtime-int): minizip's type
+long seek_file(voidpf /*opaque*/, voidpf stream, ZPOS64_T offset, int origin) {
+  auto& position = *static_cast<Stream*>(stream);
+  std::uint64_t base = 0;
+  if (origin == ZLIB_FILEFUNC_SEEK_CUR) base = position.at;
+  if (origin == ZLIB_FILEFUNC_SEEK_END) base = position.file.bytes();
+  position.at = base + offset;
+  return 0;
+}
+int close_file(voidpf /*opaque*/, voidpf /*stream*/) { return 0; }
+int has_failed(voidpf /*opaque*/, voidpf /*stream*/) { return 0; }
+
+Error no_zip(const RecordFile& file) {
+  return file.damage(0, "it is no zip file, or is damaged or cut short");
+}
+
+Error unsupported(const RecordFile& file, std::string_view name, std::string_view what) {
+  return {ErrorCode::unsupported,
+          fmt::format("open {}: \"{}\" is {}; write it stored or deflated", file.path(), name, what)};
+}
+
+ZipMember current(const RecordFile& file, unzFile zip) {
+  unz_file_info64 info{};
+  std::string name(std::numeric_limits<std::uint16_t>::max(), '\0');  // the longest there is
+  if (::unzGetCurrentFileInfo64(zip, &info, name.data(), name.size(), nullptr, 0, nullptr, 0) != UNZ_OK) {
+    throw no_zip(file);
+  }
+  name.resize(info.size_filename);
+  ZipMember member{.name = std::move(name),
+                   .stored_bytes = info.compressed_size,
+                   .bytes = info.uncompressed_size,
+                   .crc = static_cast<std::uint32_t>(info.crc),
+                   .is_deflated = info.compression_method == Z_DEFLATED};
+  constexpr uLong kEncrypted = 1;
+  if ((info.flag & kEncrypted) != 0) throw unsupported(file, member.name, "encrypted");
+  if (info.compression_method != 0 && !member.is_deflated) {
+    throw unsupported(file, member.name, fmt::format("packed by method {}", info.compression_method));
+  }
+  int method = 0;
+  int level = 0;
+  if (::unzOpenCurrentFile2(zip, &method, &level, 1) != UNZ_OK) throw no_zip(file);
+  member.offset = ::unzGetCurrentFileZStreamPos64(zip);
+  ::unzCloseCurrentFile(zip);
+  const std::uint64_t end = file.bytes();
+  const bool is_inside = member.offset <= end && member.stored_bytes <= end - member.offset;
+  const bool is_possible = member.is_deflated ? member.bytes / kMostRatio <= member.stored_bytes
+                                              : member.bytes == member.stored_bytes;
+  if (is_inside && is_possible) return member;
+  throw file.damage(member.offset,
+                    fmt::format("\"{}\" is said to have {} bytes in {} stored ones, and the file "
+                                "has {}: it is damaged, or was cut short",
+                                member.name, member.bytes, member.stored_bytes, end));
+}
+
+// All within the file. Throws Error{corrupt} naming file and offset, Error{unsupported} for encrypted ones
+// and methods other than stored and deflated.
+std::vector<ZipMember> list_zip(const RecordFile& file) {
+  Stream position{.file = file};
+  zlib_filefunc64_def calls{.zopen64_file = open_file,
+                            .zread_file = read_file,
+                            .zwrite_file = nullptr,
+                            .ztell64_file = tell_file,
+                            .zseek64_file = seek_file,
+                            .zclose_file = close_file,
+                            .zerror_file = has_failed,
+                            .opaque = &position};
+  const std::unique_ptr<void, decltype(&::unzClose)> zip(::unzOpen2_64("", &calls), ::unzClose);
+  if (zip == nullptr) throw no_zip(file);
+  std::vector<ZipMember> members;
+  int status = ::unzGoToFirstFile(zip.get());
+  for (; status == UNZ_OK; status = ::unzGoToNextFile(zip.get())) members.push_back(current(file, zip.get()));
+  if (status != UNZ_END_OF_LIST_OF_FILE) throw no_zip(file);
+  return members;
+}
+
+/// The unpacked bytes of a member, from its first one on, and their checksum. *One thread.*
+class ZipReader {
+ public:
+  ZipReader(const RecordFile& file, const ZipMember& member) : file_(file), member_(member) {
+    if (::inflateInit2(&z_, -MAX_WBITS) != Z_OK) throw std::bad_alloc();  // without zlib's head
+  }
+  ~ZipReader() { ::inflateEnd(&z_); }
+  ZipReader(const ZipReader&) = delete;
+  ZipReader& operator=(const ZipReader&) = delete;
+
+  /// Fills `to` with those that follow. Throws as RecordFile::read does, Error{corrupt} where they are not
+  /// what deflating leaves.
+  void next(std::span<std::byte> to) {
+    if (to.size() > member_.bytes - done_) throw damaged();
+    if (member_.is_deflated) {
+      inflate_into(to);
+    } else {
+      file_.read(member_.offset + done_, to);
+    }
+    done_ += to.size();
+    crc_ = ::crc32_gzip_refl(crc_, reinterpret_cast<const unsigned char*>(to.data()), to.size());
+  }
+  /// Throws Error{corrupt} unless all were read, and their checksum is right.
+  void require_end() const {
+    if (done_ == member_.bytes && crc_ == member_.crc) return;
+    throw file_.damage(member_.offset, fmt::format("the checksum of \"{}\" is wrong", member_.name));
+  }
+
+ private:
+  [[nodiscard]] Error damaged() const {
+    return file_.damage(member_.offset,
+                        fmt::format("\"{}\" cannot be unpacked: it is damaged", member_.name));
+  }
+
+  void inflate_into(std::span<std::byte> to) {
+    constexpr std::size_t kMostAtOnce = std::numeric_limits<uInt>::max();
+    while (!to.empty()) {
+      if (z_.avail_in == 0) refill(to.size());
+      const std::size_t most = std::min(to.size(), kMostAtOnce);
+      z_.next_out = reinterpret_cast<Bytef*>(to.data());
+      z_.avail_out = static_cast<uInt>(most);
+      const uInt before = z_.avail_in;
+      const int status = ::inflate(&z_, Z_NO_FLUSH);
+      const std::size_t made = most - z_.avail_out;
+      to = to.subspan(made);
+      if ((status != Z_OK && status != Z_STREAM_END) || (before == z_.avail_in && made == 0)) throw damaged();
+    }
+  }
+
+  // The next stored bytes: few for a header, many for data.
+  void refill(std::size_t wanted) {
+    constexpr std::size_t kLeast = 4 << 10;
+    constexpr std::size_t kMost = 1 << 20;
+    window_.resize(
+        std::min<std::uint64_t>(member_.stored_bytes - stored_, std::clamp(wanted, kLeast, kMost)));
+    file_.read(member_.offset + stored_, window_);
+    stored_ += window_.size();
+    z_.next_in = reinterpret_cast<Bytef*>(window_.data());
+    z_.avail_in = static_cast<uInt>(window_.size());
+  }
+
+  const RecordFile& file_;
+  const ZipMember& member_;
+  z_stream z_{};                   // of a deflated one
+  std::vector<std::byte> window_;  // stored bytes; z_ has taken some of them
+  std::uint64_t stored_ = 0;       // bytes that were in it so far
+  std::uint64_t done_ = 0;
+  std::uint32_t crc_ = 0;
+};
 
 /// One array in one file.
 struct Array {
@@ -37,30 +222,27 @@ NpyHeader read_header(const RecordFile& file, const ZipMember& member) {
 
 // Those that are named, or all, by name.
 Arrays read_arrays(const RecordFile& file, const std::vector<std::string>& wanted) {
-  std::vector<ZipMember> members = list_zip(file);
-  std::erase_if(members, [](const ZipMember& member) { return !member.name.ends_with(kSuffix); });
-  for (ZipMember& member : members) member.name.resize(member.name.size() - kSuffix.size());
-  std::sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-  const auto twice = std::adjacent_find(members.begin(), members.end(),
-                                        [](const auto& a, const auto& b) { return a.name == b.name; });
-  if (twice != members.end()) {
-    throw file.damage(twice->offset, fmt::format("it has two arrays \"{}\"", twice->name));
+  std::map<std::string, ZipMember> members;  // by what arrays are called
+  for (ZipMember& member : list_zip(file)) {
+    if (!member.name.ends_with(kSuffix)) continue;
+    member.name.resize(member.name.size() - kSuffix.size());
+    if (!members.emplace(member.name, member).second) {
+      throw file.damage(member.offset, fmt::format("it has two arrays \"{}\"", member.name));
+    }
   }
   Arrays arrays;
-  const auto add = [&](const ZipMember& member) {
-    arrays.push_back({.member = member, .header = read_header(file, member)});
-  };
-  if (wanted.empty()) std::for_each(members.begin(), members.end(), add);
+  for (const auto& [name, member] : members) {
+    if (wanted.empty()) arrays.push_back({member, read_header(file, member)});
+  }
   for (const std::string& name : wanted) {
-    const auto found =
-        std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.name == name; });
+    const auto found = members.find(name);
     if (found == members.end()) {
-      std::vector<std::string> names(members.size());
-      std::transform(members.begin(), members.end(), names.begin(), [](const auto& m) { return m.name; });
+      std::vector<std::string> names;
+      for (const auto& [other, member] : members) names.push_back(other);
       throw Error(ErrorCode::not_found, fmt::format("open {}: no array \"{}\"; it has \"{}\"", file.path(),
                                                     name, fmt::join(names, "\", \"")));
     }
-    add(*found);
+    arrays.push_back({found->second, read_header(file, found->second)});
   }
   if (arrays.empty())
     throw Error(ErrorCode::not_found, fmt::format("open {}: it has no arrays", file.path()));
