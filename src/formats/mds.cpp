@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -46,14 +47,10 @@ struct Index {
 };
 
 // Below the directory of index.json, and nowhere else.
-bool is_inside(std::string_view name) {
-  if (name.empty() || name.front() == '/') return false;
-  for (std::size_t begin = 0; begin <= name.size();) {
-    const std::size_t end = std::min(name.find('/', begin), name.size());
-    if (name.substr(begin, end - begin) == "..") return false;
-    begin = end + 1;
-  }
-  return name.find('\0') == std::string_view::npos;
+bool is_inside(const std::string& name) {
+  const std::filesystem::path path(name);
+  return !path.empty() && path.is_relative() && name.find('\0') == std::string::npos &&
+         std::find(path.begin(), path.end(), "..") == path.end();
 }
 
 // Of a column, in bytes; nothing where it differs.

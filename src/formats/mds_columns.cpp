@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "rota/error.hpp"
@@ -24,20 +24,15 @@ bool is_among(const Names& names, std::string_view name) {
 
 // Numbers with commas between; nothing where it is something else, or too large.
 std::optional<std::vector<std::int64_t>> parse_shape(std::string_view text) {
-  constexpr std::int64_t kMostElements = std::int64_t{1} << 32;
-  std::vector<std::int64_t> shape;
-  std::int64_t elements = 1;
-  for (;;) {
-    std::int64_t extent = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
-    if (error != std::errc() || extent < 1 || extent > kMostElements / elements) return std::nullopt;
-    elements *= extent;
-    shape.push_back(extent);
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (text.empty()) return shape;
-    if (!text.starts_with(',')) return std::nullopt;
-    text.remove_prefix(1);
+  constexpr std::uint64_t kMostElements = std::uint64_t{1} << 32;
+  const auto shape = nlohmann::json::parse(fmt::format("[{}]", text), nullptr, false);
+  std::uint64_t elements = 1;
+  for (const auto& extent : shape) {
+    if (!extent.is_number_unsigned() || extent == 0 || extent > kMostElements / elements) return std::nullopt;
+    elements *= extent.get<std::uint64_t>();
   }
+  if (!shape.is_array() || shape.empty()) return std::nullopt;
+  return shape.get<std::vector<std::int64_t>>();
 }
 
 // ndarray:TYPE:SHAPE is fixed, ndarray:TYPE has a shape of its own in each sample; ndarray alone a type, too.

@@ -81,27 +81,23 @@ std::optional<DType> float_of(hid_t type) {
   return std::nullopt;
 }
 
+// By H5T_class_t, which begins with H5T_INTEGER = 0.
+constexpr std::array<std::string_view, 11> kClassNames = {
+    "integers",
+    "floats",
+    "times",
+    "strings",
+    "bit fields",
+    "opaque",
+    "compounds",
+    "references",
+    "an enumeration that is not FALSE, TRUE of one byte",
+    "variable-length sequences",
+    "arrays"};
+
 std::string_view class_name(hid_t type) {
-  switch (H5Tget_class(type)) {
-    case H5T_INTEGER:
-      return "integers";
-    case H5T_FLOAT:
-      return "floats";
-    case H5T_STRING:
-      return "strings";
-    case H5T_BITFIELD:
-      return "bit fields";
-    case H5T_COMPOUND:
-      return "compounds";
-    case H5T_ENUM:
-      return "an enumeration that is not FALSE, TRUE of one byte";
-    case H5T_VLEN:
-      return "variable-length sequences";
-    case H5T_ARRAY:
-      return "arrays";
-    default:
-      return "no numbers";
-  }
+  const auto kind = static_cast<std::size_t>(H5Tget_class(type));
+  return kind < kClassNames.size() ? kClassNames[kind] : "no numbers";
 }
 
 }  // namespace
