@@ -48,9 +48,7 @@ class Hdf5Source final : public Source {
     FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples_.find(ids[i].value, place.file);
-      const auto& offsets = contents_[place.file].fields[field].offsets;
-      const auto local = static_cast<std::size_t>(place.sample);
-      out[i] = offsets[local + 1] - offsets[local];
+      out[i] = rows_of(place, field, nullptr).count;
     }
   }
 
@@ -59,7 +57,15 @@ class Hdf5Source final : public Source {
     std::vector<FileRange> ranges;
     ranges.reserve(ids.size());
     for (std::size_t field = 0; field < fields_.size(); ++field) {
-      find_ranges(ids, field, out, ranges);
+      ranges.clear();
+      FileSamples::SamplePlace place;
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        place = samples_.find(ids[i].value, place.file);
+        const std::span<std::byte> to = out.bytes(field, i);
+        const PlacedRows rows = rows_of(place, field, to.data());
+        assert(to.size() == static_cast<std::size_t>(rows.count) * fields_[field].row_bytes());
+        append(ranges, {place.file, rows}, fields_[field].row_bytes());
+      }
       read_ranges(field, ranges);
     }
   }
@@ -72,11 +78,9 @@ class Hdf5Source final : public Source {
     FileSamples::SamplePlace place;
     for (const SampleRows& part : wanted) {
       place = samples_.find(part.id.value, place.file);
-      const auto& offsets = contents_[place.file].fields[field].offsets;
-      const auto local = static_cast<std::size_t>(place.sample);
-      check_rows(part, offsets[local + 1] - offsets[local]);
-      append(ranges, {place.file, {offsets[local] + part.first, part.count, part.to}},
-             fields_[field].row_bytes());
+      const PlacedRows all = rows_of(place, field, part.to);
+      check_rows(part, all.count);
+      append(ranges, {place.file, {all.first + part.first, part.count, part.to}}, fields_[field].row_bytes());
     }
     read_ranges(field, ranges);
   }
@@ -93,23 +97,12 @@ class Hdf5Source final : public Source {
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
 
  private:
-  void find_ranges(std::span<const SampleId> ids, std::size_t field, const BatchView& out,
-                   std::vector<FileRange>& ranges) const {
-    ranges.clear();
-    FileSamples::SamplePlace place;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      place = samples_.find(ids[i].value, place.file);
-      const std::size_t file = place.file;
-      const Hdf5Field& stored = contents_[file].fields[field];
-      PlacedRows rows{place.sample, 1, out.bytes(field, i).data()};
-      if (stored.field.ragged) {
-        const auto local = static_cast<std::size_t>(rows.first);
-        rows.first = stored.offsets[local];
-        rows.count = stored.offsets[local + 1] - rows.first;
-      }
-      assert(out.bytes(field, i).size() == static_cast<std::size_t>(rows.count) * stored.values.row_bytes());
-      append(ranges, {file, rows}, stored.values.row_bytes());
-    }
+  // Those of a sample's field, which belong at `to`.
+  [[nodiscard]] PlacedRows rows_of(const FileSamples::SamplePlace& place, std::size_t field,
+                                   std::byte* to) const noexcept {
+    if (!fields_[field].ragged) return {place.sample, 1, to};
+    const std::int64_t* offsets = contents_[place.file].fields[field].offsets.data() + place.sample;
+    return {offsets[0], offsets[1] - offsets[0], to};
   }
 
   // Rows that follow one another in a file and in memory make one range.
@@ -262,40 +255,6 @@ bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.
 
 }  // namespace
 
-std::shared_ptr<const Source> make_hdf5_source(FileList files, const Hdf5Options& options) {
-  files = files.only(is_hdf5_name);
-  std::vector<std::string> datasets = absolute_names(options.datasets);
-  if (datasets.empty()) {
-    datasets = made_on_first_rank(files.context(), "look into the first file", [&] {
-      (void)ask(files, 0, datasets, options.allow_external_links);
-      return datasets;
-    });
-  }
-  // What lies in other files may change without these.
-  const std::string signature = options.allow_external_links ? "" : fmt::format("hdf5 {}", datasets);
-  const auto index = index_files(files, signature, [&](std::size_t i) {
-    std::vector<std::string> names = datasets;
-    return serialize(ask(files, i, names, options.allow_external_links));
-  });
-  std::vector<Hdf5File> contents(files.size());
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    contents[i] = deserialize<Hdf5File>((*index)[i]);
-    check_alike(files, contents, i);
-  }
-  const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
-    return std::any_of(file.fields.begin(), file.fields.end(),
-                       [](const Hdf5Field& field) { return field.target.has_value(); });
-  });
-  std::optional<FileList> targets;
-  if (has_targets) targets = list_targets(files, contents);
-  auto shared = SharedFiles::make(files, as_they_are(files));
-  const auto context = files.shared_context();
-  return made_together(*context, "open files", [&] {
-    return std::make_unique<Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
-                                        std::move(contents));
-  });
-}
-
 }  // namespace rota::internal
 
 namespace rota {
@@ -308,7 +267,37 @@ void Hdf5Options::validate() const {
 
 std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
   mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
-  return internal::make_hdf5_source(internal::files_of(catalog), options);
+  internal::FileList files = internal::files_of(catalog).only(internal::is_hdf5_name);
+  std::vector<std::string> datasets = internal::absolute_names(options.datasets);
+  if (datasets.empty()) {
+    datasets = internal::made_on_first_rank(files.context(), "look into the first file", [&] {
+      (void)internal::ask(files, 0, datasets, options.allow_external_links);
+      return datasets;
+    });
+  }
+  // What lies in other files may change without these.
+  const std::string signature = options.allow_external_links ? "" : fmt::format("hdf5 {}", datasets);
+  const auto index = internal::index_files(files, signature, [&](std::size_t i) {
+    std::vector<std::string> names = datasets;
+    return internal::serialize(internal::ask(files, i, names, options.allow_external_links));
+  });
+  std::vector<internal::Hdf5File> contents(files.size());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    contents[i] = internal::deserialize<internal::Hdf5File>((*index)[i]);
+    internal::check_alike(files, contents, i);
+  }
+  const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const internal::Hdf5File& file) {
+    return std::any_of(file.fields.begin(), file.fields.end(),
+                       [](const internal::Hdf5Field& field) { return field.target.has_value(); });
+  });
+  std::optional<internal::FileList> targets;
+  if (has_targets) targets = internal::list_targets(files, contents);
+  auto shared = internal::SharedFiles::make(files, internal::as_they_are(files));
+  const auto context = files.shared_context();
+  return internal::made_together(*context, "open files", [&] {
+    return std::make_unique<internal::Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
+                                                  std::move(contents));
+  });
 }
 
 }  // namespace rota
