@@ -1,15 +1,116 @@
 #include "formats/file_memory.hpp"
 
 #include <fmt/format.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <new>
 #include <utility>
+#include <vector>
 
-#include "formats/decompression.hpp"
 #include "formats/open_files.hpp"
+#include "formats/records.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
+
+constexpr std::size_t kBlockBytes = 1 << 18;
+
+// Calls `take(piece, byte of the file)` for one piece of the file after the other; false: no more are wanted.
+template <typename Take>
+void for_each_piece(const RecordFile& file, Take take) {
+  std::vector<std::byte> block(kBlockBytes);
+  const std::int64_t now = size_of_open(file.fd);
+  if (now < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
+  const auto bytes = static_cast<std::uint64_t>(now);
+  for (std::uint64_t at = 0; at < bytes;) {
+    const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), bytes - at));
+    file.read(at, piece);
+    if (!take(piece, at)) return;
+    at += piece.size();
+  }
+}
+
+Error not_unpacked(const RecordFile& file, std::uint64_t at, std::string_view format, std::string_view what) {
+  return file.damage(at, fmt::format("from here it cannot be unpacked as {} ({}); restore it", format, what));
+}
+
+Error ends_inside(const RecordFile& file, std::uint64_t end, std::string_view what) {
+  return file.damage(end, fmt::format("it ends inside a {}; restore it", what));
+}
+
+void unpack_gzip(const RecordFile& file, const RawSink& sink) {
+  constexpr int kGzip = 16 + MAX_WBITS;
+  const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
+  z_stream stream{};
+  if (::inflateInit2(&stream, kGzip) != Z_OK) throw std::bad_alloc();
+  const std::unique_ptr<z_stream, decltype(end_inflation)> owner(&stream, end_inflation);
+  std::vector<std::byte> raw(kBlockBytes);
+  bool is_inside = false;
+  std::uint64_t end = 0;
+  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t at) {
+    end = at + piece.size();
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads it
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(piece.data()));
+    stream.avail_in = static_cast<uInt>(piece.size());
+    do {
+      if (!is_inside) ::inflateReset(&stream);
+      stream.next_out = reinterpret_cast<Bytef*>(raw.data());
+      stream.avail_out = static_cast<uInt>(raw.size());
+      const int status = ::inflate(&stream, Z_NO_FLUSH);
+      if (status == Z_MEM_ERROR) throw std::bad_alloc();
+      is_inside = status != Z_STREAM_END;
+      if (is_inside && status != Z_OK && status != Z_BUF_ERROR) {  // the latter: it needs more bytes
+        throw not_unpacked(file, end - stream.avail_in, "gzip",
+                           stream.msg == nullptr ? "it needs a dictionary" : stream.msg);
+      }
+      if (!sink(std::span(raw).first(raw.size() - stream.avail_out))) return is_inside = false;
+    } while (stream.avail_in > 0 || (is_inside && stream.avail_out == 0));
+    return true;
+  });
+  if (is_inside) throw ends_inside(file, end, "gzip member");
+}
+
+// Throws where `status` is an error, at byte `at`.
+void check_zstd(const RecordFile& file, std::size_t status, std::uint64_t at) {
+  if (ZSTD_isError(status) == 0) return;
+  if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+  if (ZSTD_getErrorCode(status) != ZSTD_error_frameParameter_windowTooLarge) {
+    throw not_unpacked(file, at, "zstd", ZSTD_getErrorName(status));
+  }
+  throw Error(ErrorCode::unsupported,
+              fmt::format("unpack {}: zstd needs a window of more than 128 MiB for it; compress it again "
+                          "with --long=27 or less",
+                          file.path()));
+}
+
+void unpack_zstd(const RecordFile& file, const RawSink& sink) {
+  const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr) throw std::bad_alloc();
+  std::vector<std::byte> raw(kBlockBytes);
+  bool is_inside = false;
+  std::uint64_t end = 0;
+  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t at) {
+    end = at + piece.size();
+    ZSTD_inBuffer in{piece.data(), piece.size(), 0};
+    ZSTD_outBuffer out{raw.data(), raw.size(), 0};
+    do {
+      out.pos = 0;
+      const std::size_t status = ZSTD_decompressStream(context.get(), &out, &in);
+      check_zstd(file, status, at + in.pos);
+      is_inside = status != 0;
+      if (!sink(std::span(raw).first(out.pos))) return is_inside = false;
+    } while (in.pos < in.size || (is_inside && out.pos == out.size));
+    return true;
+  });
+  if (is_inside) throw ends_inside(file, end, "zstd frame");
+}
 
 // How many bytes a packed byte can become. A block of zstd takes 4 bytes or more, and holds 128 KiB or less
 // (RFC 8878, 3.1.1.2); a match of deflate takes 2 bits or more, and is of 258 bytes or less (RFC 1951).
@@ -54,6 +155,40 @@ void check_size(const RecordFile& file, const FileEncoding& as, std::size_t raw_
 }
 
 }  // namespace
+
+Compression compression_of(const RecordFile& file) {
+  std::array<std::uint8_t, 4> head{};
+  const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
+  if (got < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
+  if (head[0] == 0x1F && head[1] == 0x8B && head[2] == 0x08) return Compression::gzip;
+  const bool is_frame = head == std::array<std::uint8_t, 4>{0x28, 0xB5, 0x2F, 0xFD};
+  // One that holds no data, as some tools write in front.
+  head[0] &= 0xF0;
+  const bool is_skippable = head == std::array<std::uint8_t, 4>{0x50, 0x2A, 0x4D, 0x18};
+  return is_frame || is_skippable ? Compression::zstd : Compression::none;
+}
+
+void decompress(const RecordFile& file, Compression compression, const RawSink& sink) {
+  if (compression == Compression::gzip) return unpack_gzip(file, sink);
+  if (compression == Compression::zstd) return unpack_zstd(file, sink);
+  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
+}
+
+std::string decompress_head(const RecordFile& file, Compression compression, std::size_t bytes) {
+  std::string head;
+  if (compression == Compression::none) {  // as many, and no more
+    head.resize(bytes);
+    const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
+    if (got < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
+    head.resize(static_cast<std::size_t>(got));
+    return head;
+  }
+  decompress(file, compression, [&](std::span<const std::byte> raw) {
+    head.append(reinterpret_cast<const char*>(raw.data()), std::min(raw.size(), bytes - head.size()));
+    return head.size() < bytes;
+  });
+  return head;
+}
 
 std::vector<FileEncoding> as_they_are(const FileList& files) {
   std::vector<FileEncoding> result(files.size());

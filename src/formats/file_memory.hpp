@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,24 @@ struct FileEncoding {
   Compression compression = Compression::none;
   std::int64_t raw_bytes = -1;
 };
+
+struct RecordFile;
+
+/// How `file`, which is open, is compressed, by its first bytes. Throws Error{io}.
+Compression compression_of(const RecordFile& file);
+
+/// Takes bytes that follow those of the call before; false: no more are wanted.
+using RawSink = std::function<bool(std::span<const std::byte> raw)>;
+
+/// Gives what `file` unpacks to, piece by piece, to `sink`: all members of gzip (RFC 1952), all frames of
+/// zstd (RFC 8878) with windows of up to 128 MiB, which is the memory that it takes, the bytes themselves
+/// where it is not packed. Blocks on storage. Checksums are verified, before the end is reached where there
+/// are some inside. Throws Error{corrupt} naming the file and a byte of it, Error{io}.
+void decompress(const RecordFile& file, Compression compression, const RawSink& sink);
+
+/// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `decompress`
+/// does.
+std::string decompress_head(const RecordFile& file, Compression compression, std::size_t bytes);
 
 /// Of files that are not compressed.
 std::vector<FileEncoding> as_they_are(const FileList& files);

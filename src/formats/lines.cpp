@@ -4,7 +4,6 @@
 #include <string_view>
 #include <utility>
 
-#include "formats/decompression.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "catalog/format_names.hpp"
-#include "formats/decompression.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "catalog/serialize.hpp"
-#include "formats/decompression.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
