@@ -37,22 +37,11 @@ struct TokenRange {
 
 // Nothing where `dtype` is no type of integers.
 std::optional<TokenRange> range_of(DType dtype) {
-  const int bits = static_cast<int>(size_of(dtype)) * 8;
+  const auto unused = 64 - static_cast<int>(size_of(dtype)) * 8;  // bits of an int64
   const std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  switch (dtype) {
-    case DType::int8:
-    case DType::int16:
-    case DType::int32:
-    case DType::int64:
-      return TokenRange{-(most >> (64 - bits)) - 1, most >> (64 - bits)};
-    case DType::uint8:
-    case DType::uint16:
-    case DType::uint32:
-    case DType::uint64:
-      return TokenRange{0, bits == 64 ? most : (std::int64_t{1} << bits) - 1};
-    default:
-      return std::nullopt;
-  }
+  if (to_string(dtype).starts_with("int")) return TokenRange{-(most >> unused) - 1, most >> unused};
+  if (!to_string(dtype).starts_with("uint")) return std::nullopt;
+  return TokenRange{0, unused == 0 ? most : most >> (unused - 1)};
 }
 
 bool holds_tokens(const Field& field) {
