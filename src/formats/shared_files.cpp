@@ -10,22 +10,16 @@
 #include "values/scarce.hpp"
 
 namespace rota::internal {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> packed,
                                                std::chrono::milliseconds patience) {
   const bool is_any_packed =
       std::ranges::any_of(packed, [](const FileEncoding& as) { return as.compression != Compression::none; });
   if (!is_any_packed && !files.context().options.share_files) return nullptr;
-  return std::make_shared<SharedFiles>(Private{}, files, std::move(packed), patience);
+  return std::make_shared<SharedFiles>(files, std::move(packed), patience);
 }
 
-SharedFiles::SharedFiles(Private /*of make*/, FileList files, std::vector<FileEncoding> packed,
-                         std::chrono::milliseconds patience)
+SharedFiles::SharedFiles(FileList files, std::vector<FileEncoding> packed, std::chrono::milliseconds patience)
     : files_(std::move(files)),
       packed_(std::move(packed)),
       shares_all_(files_.context().options.share_files),
@@ -49,7 +43,7 @@ SharedFiles::~SharedFiles() {
 std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
   if (Memory memory = find(file)) return memory;
   std::optional<std::uint32_t> waited_at;  // with nothing changing since `start`
-  auto start = Clock::now();
+  auto start = std::chrono::steady_clock::now();
   for (;;) {
     const std::uint32_t seen = table_.changes();
     const SharedTable::Found found = claim(file);
@@ -60,8 +54,8 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
       table_.forget(file, found.version);
       continue;
     }
-    if (std::exchange(waited_at, seen) != seen) start = Clock::now();
-    if (Clock::now() - start > table_.patience()) throw not_fetched(file);
+    if (std::exchange(waited_at, seen) != seen) start = std::chrono::steady_clock::now();
+    if (std::chrono::steady_clock::now() - start > table_.patience()) throw not_fetched(file);
     table_.wait(seen);
   }
 }

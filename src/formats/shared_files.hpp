@@ -28,15 +28,13 @@ namespace rota::internal {
 /// A rank's own part: what it has open, and a thread that fetches ahead, and lets go what the table has
 /// dropped.
 class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
-  struct Private {};
-
  public:
   /// **Collective** over the context of `files`, which are compressed as `packed` says; those that are not
   /// are shared where CatalogOptions::share_files says so. Null where none is. Throws Error{io}.
   static std::shared_ptr<SharedFiles> make(const FileList& files, std::vector<FileEncoding> packed,
                                            std::chrono::milliseconds patience = std::chrono::minutes(10));
   /// For `make`.
-  SharedFiles(Private, FileList files, std::vector<FileEncoding> packed, std::chrono::milliseconds patience);
+  SharedFiles(FileList files, std::vector<FileEncoding> packed, std::chrono::milliseconds patience);
   ~SharedFiles();
   SharedFiles(const SharedFiles&) = delete;
   SharedFiles& operator=(const SharedFiles&) = delete;

@@ -12,7 +12,6 @@
 #include <ctime>
 
 #include "rota/error.hpp"
-#include "storage/node_memory.hpp"
 
 namespace rota::internal {
 namespace {
@@ -67,20 +66,15 @@ class SharedTable::Lock {
 
 SharedTable::SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
                          std::chrono::milliseconds patience)
-    : SharedTable(make_node_memory(nodes, sizeof(Head) + files * sizeof(Entry)), nodes, files, most_bytes,
-                  patience) {}
-
-SharedTable::SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::size_t files,
-                         std::int64_t most_bytes, std::chrono::milliseconds patience)
-    : memory_(room.memory),
-      head_(reinterpret_cast<Head*>(memory_.get())),
-      entries_(reinterpret_cast<Entry*>(memory_.get() + sizeof(Head)), files),
+    : room_(make_node_memory(nodes, sizeof(Head) + files * sizeof(Entry))),
+      head_(reinterpret_cast<Head*>(room_.memory.get())),
+      entries_(reinterpret_cast<Entry*>(room_.memory.get() + sizeof(Head)), files),
       most_bytes_(most_bytes),
       patience_(patience) {
   static_assert(sizeof(Head) % alignof(Entry) == 0 && std::atomic<std::uint64_t>::is_always_lock_free);
   mpi::together(nodes.all(), "share files", [&] {
-    if (!room.is_first) return;
-    head_->ranks = room.ranks;
+    if (!room_.is_first) return;
+    head_->ranks = room_.ranks;
     pthread_mutexattr_t attributes;
     ::pthread_mutexattr_init(&attributes);
     ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);

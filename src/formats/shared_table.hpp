@@ -11,10 +11,9 @@
 
 #include "mpi/nodes.hpp"
 #include "storage/memory_file.hpp"
+#include "storage/node_memory.hpp"
 
 namespace rota::internal {
-
-struct NodeMemory;
 
 /// For each file of a dataset: whether it is in memory, who has it there, and who needs it. One table for a
 /// node, in memory that its ranks share. Any thread of any of them. Ranks of a job die together: where one
@@ -78,13 +77,11 @@ class SharedTable {
   struct Entry;
   class Lock;
 
-  SharedTable(const NodeMemory& room, const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
-              std::chrono::milliseconds patience);
   void drop(Entry& entry) noexcept;
   void count_idle(const Entry& entry, int files) noexcept;
   void drop_surplus(const Entry* kept, std::int64_t more) noexcept;
 
-  std::shared_ptr<std::byte> memory_;
+  NodeMemory room_;
   Head* head_;
   std::span<Entry> entries_;  // one per file
   std::int64_t most_bytes_;
