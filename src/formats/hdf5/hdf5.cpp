@@ -15,6 +15,7 @@
 #include "formats/hdf5/reader.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
+#include "source/field_check.hpp"
 
 namespace rota::internal {
 namespace {
@@ -25,13 +26,20 @@ struct FileRange {
   PlacedRows rows;
 };
 
+std::vector<Field> fields_of(const Hdf5File& file) {
+  std::vector<Field> fields;
+  for (const Hdf5Field& field : file.fields) fields.push_back(field.field);
+  return fields;
+}
+
 class Hdf5Source final : public Source {
  public:
   Hdf5Source(FileList files, std::shared_ptr<SharedFiles> shared, std::optional<FileList> targets,
              std::vector<Hdf5File> contents)
-      : files_(std::move(files), std::move(shared)), contents_(std::move(contents)) {
+      : files_(std::move(files), std::move(shared)),
+        contents_(std::move(contents)),
+        fields_(fields_of(contents_[0])) {
     if (targets) targets_.emplace(std::move(*targets));
-    for (const Hdf5Field& field : contents_[0].fields) fields_.push_back(field.field);
     for (const Hdf5File& file : contents_) samples_.add(file.samples);
     require_expected(samples_, files_.list());
     fingerprint_ = digest();
@@ -187,22 +195,13 @@ Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& dat
   }
 }
 
-std::string type_text(const Field& field) {
-  return fmt::format("{} [{}]{}", to_string(field.dtype), fmt::join(field.shape, ", "),
-                     field.ragged ? ", ragged" : "");
-}
-
 void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {
-  const std::vector<Hdf5Field>& expected = contents[0].fields;
-  const std::vector<Hdf5Field>& found = contents[i].fields;
-  for (std::size_t f = 0; f < expected.size(); ++f) {
-    if (f < found.size() && found[f].field == expected[f].field) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: field \"{}\" is {}, but {} in {}; join files whose fields are the same",
-                            files.path(i), expected[f].field.name,
-                            f < found.size() ? type_text(found[f].field) : "missing",
-                            type_text(expected[f].field), files.path(0)));
-  }
+  const std::vector<Field> expected = fields_of(contents[0]);
+  const std::vector<Field> found = fields_of(contents[i]);
+  if (found == expected) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("open {}: it has {}, and {} has {}; join files whose fields are the same",
+                          files.path(i), describe(found), files.path(0), describe(expected)));
 }
 
 // From the directory that `files` are in, for FileList::beside.
