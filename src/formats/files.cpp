@@ -64,18 +64,11 @@ class FilesSource final : public Source {
       done += static_cast<std::size_t>(got);
       if (got == 0 || done > to.size()) break;
     }
-    if (done != to.size()) throw changed(name, to.size(), descriptor.get());
-  }
-
-  [[nodiscard]] Error changed(const std::string& name, std::size_t expected, int fd) const {
-    const std::string what =
-        fmt::format("read {}: it has {} bytes now and had {}", files_.path(name), size_of_open(fd), expected);
-    if (files_.change_detection() == ChangeDetection::by_name) {
-      return {ErrorCode::corrupt,
-              what + " just before: somebody writes to it; write to files of other names"};
-    }
-    return {ErrorCode::corrupt,
-            what + " when it was listed; restore the file, or open the dataset anew as another one"};
+    if (done == to.size()) return;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
+                            "dataset anew as another one; write new data to files of other names",
+                            files_.path(name), size_of_open(descriptor.get()), to.size()));
   }
 
   FileList files_;

@@ -147,9 +147,7 @@ std::vector<Hdf5Filter> ask_filters(const Question& question) {
     }
     filters.push_back(*filter);
   }
-  if (filters.size() -
-          static_cast<std::size_t>(std::count(filters.begin(), filters.end(), Hdf5Filter::shuffle)) >
-      1) {
+  if (std::ssize(filters) - std::count(filters.begin(), filters.end(), Hdf5Filter::shuffle) > 1) {
     throw unsupported(question, "is compressed twice",
                       "rewrite it with one such filter, e.g. h5repack -f GZIP=4");
   }
