@@ -9,7 +9,6 @@
 #include "rota/error.hpp"
 #include "rota/stream.hpp"
 #include "source/field_check.hpp"
-#include "source/instance.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 #include "values/option.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
-#include "source/field_text.hpp"
+#include "source/field_check.hpp"
 #include "values/caught.hpp"
 
 namespace rota::internal {
