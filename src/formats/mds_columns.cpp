@@ -28,8 +28,9 @@ std::optional<std::vector<std::int64_t>> parse_shape(std::string_view text) {
   const auto shape = nlohmann::json::parse(fmt::format("[{}]", text), nullptr, false);
   std::uint64_t elements = 1;
   for (const auto& extent : shape) {
-    if (!extent.is_number_unsigned() || extent == 0 || extent > kMostElements / elements) return std::nullopt;
-    elements *= extent.get<std::uint64_t>();
+    const std::uint64_t count = extent.is_number_unsigned() ? extent.get<std::uint64_t>() : 0;
+    if (count == 0 || count > kMostElements / elements) return std::nullopt;
+    elements *= count;
   }
   if (!shape.is_array() || shape.empty()) return std::nullopt;
   return shape.get<std::vector<std::int64_t>>();

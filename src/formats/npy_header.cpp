@@ -61,7 +61,8 @@ std::optional<nlohmann::json> parse(std::string_view text) {
   };
   const bool is_whole = parsed.value("fortran_order", json()).is_boolean() && shape.is_array() &&
                         std::all_of(shape.begin(), shape.end(), is_extent);
-  return is_whole ? std::optional(std::move(parsed)) : std::nullopt;
+  if (!is_whole) return std::nullopt;
+  return parsed;
 }
 
 Error unsupported(const RecordFile& file, std::uint64_t at, std::string_view what) {
