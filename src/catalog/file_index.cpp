@@ -10,6 +10,7 @@
 #include "catalog/serialize.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "values/bytes.hpp"
 #include "values/parallel.hpp"
 
 namespace rota::internal {
@@ -78,10 +79,9 @@ FileIndex::FileIndex(std::shared_ptr<const Listing> files, NodeBuffer bytes)
   const std::size_t size = files_->size();
   std::span<const std::byte> rest = bytes_.bytes;
   const auto take_word = [&rest] {
-    Word value = 0;
-    if (rest.size() < sizeof(value)) fail_index();
-    std::memcpy(&value, rest.data(), sizeof(value));
-    rest = rest.subspan(sizeof(value));
+    if (rest.size() < sizeof(Word)) fail_index();
+    const Word value = load<Word>(rest);
+    rest = rest.subspan(sizeof(Word));
     return value;
   };
   while (!rest.empty()) {

@@ -7,11 +7,11 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "catalog/progress_reporter.hpp"
 #include "rota/types.hpp"
+#include "values/bytes.hpp"
 #include "values/parallel.hpp"
 
 namespace rota::internal {
@@ -187,10 +187,7 @@ void FileList::expect(const std::vector<std::int64_t>& samples) {
 }
 
 std::int64_t FileList::expected_samples(std::size_t i) const noexcept {
-  std::int64_t samples = -1;
-  if (!expected_.bytes.empty())
-    std::memcpy(&samples, expected_.bytes.data() + i * sizeof(samples), sizeof(samples));
-  return samples;
+  return expected_.bytes.empty() ? -1 : load<std::int64_t>(expected_.bytes, i * sizeof(std::int64_t));
 }
 
 // A list of files in the same directory, with changes detected by size, with what is known of files.

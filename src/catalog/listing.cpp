@@ -1,10 +1,11 @@
 #include "catalog/listing.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
 #include <utility>
 #include <vector>
+
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -60,11 +61,7 @@ std::unique_ptr<Listing::Reader> Listing::read_names() const {
   return std::make_unique<Reader>(is_computed() ? nullptr : readers_->take(), &series_);
 }
 
-FileStat Listing::stat(std::size_t i) const {
-  FileStat stat;
-  std::memcpy(&stat, stats_.bytes.data() + i * sizeof(stat), sizeof(stat));
-  return stat;
-}
+FileStat Listing::stat(std::size_t i) const { return load<FileStat>(stats_.bytes, i * sizeof(FileStat)); }
 
 bool operator==(const Listing& a, const Listing& b) noexcept {
   return std::ranges::equal(a.names_.bytes(), b.names_.bytes()) && std::ranges::equal(a.stats(), b.stats());

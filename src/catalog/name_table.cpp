@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
+#include "values/owned.hpp"
 
 namespace rota::internal {
 namespace {
@@ -33,9 +35,7 @@ constexpr int kLevel = 1;
 
 // Word i, counted from the end.
 std::uint64_t last_word(std::span<const std::byte> bytes, std::size_t i) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, bytes.data() + bytes.size() - (i + 1) * sizeof(value), sizeof(value));
-  return value;
+  return load<std::uint64_t>(bytes, bytes.size() - (i + 1) * sizeof(std::uint64_t));
 }
 
 std::size_t blocks_of(std::size_t names) {
@@ -74,11 +74,6 @@ std::size_t common_suffix(std::string_view a, std::string_view b, std::size_t mo
   while (same < most && *(a_end - same - 1) == *(b_end - same - 1)) ++same;
   return same;
 }
-
-template <auto kFree>
-struct FreeBy {
-  void operator()(auto* memory) const noexcept { kFree(memory); }
-};
 
 void append(std::vector<std::byte>& bytes, const void* data, std::size_t size) {
   const auto* first = static_cast<const std::byte*>(data);
@@ -240,9 +235,7 @@ void NameReader::decode_block(std::size_t b) {
 
 // Array 0: prefixes; 1: suffixes; 2: bytes between.
 std::size_t NameReader::number(std::size_t array, std::size_t i) const noexcept {
-  std::uint16_t value = 0;
-  std::memcpy(&value, raw_.data() + (array * names_ + i) * sizeof(value), sizeof(value));
-  return value;
+  return load<std::uint16_t>(raw_, (array * names_ + i) * sizeof(std::uint16_t));
 }
 
 // Has name_ be name i of the block.

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -18,6 +17,7 @@
 #include "catalog/serialize.hpp"
 #include "checkpoint/temporary.hpp"
 #include "storage/descriptor.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -99,7 +99,7 @@ std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
   const auto content = std::span<const std::byte>(bytes).subspan(sizeof(preamble));
   preamble.bytes = content.size();
   preamble.digest = digest_of(content);
-  std::memcpy(bytes.data(), &preamble, sizeof(preamble));
+  store(bytes, 0, preamble);
   return bytes;
 }
 
@@ -122,9 +122,8 @@ NodeBuffer read_whole(const std::string& path) {
 // What follows the preamble, and how many bytes of it are the head.
 std::pair<std::span<const std::byte>, std::uint64_t> check_content(const std::string& path,
                                                                    std::span<const std::byte> whole) {
-  Preamble preamble;
-  if (whole.size() < sizeof(preamble)) fail_damaged(path);
-  std::memcpy(&preamble, whole.data(), sizeof(preamble));
+  if (whole.size() < sizeof(Preamble)) fail_damaged(path);
+  const auto preamble = load<Preamble>(whole);
   if (preamble.magic.back() != kMagic.back()) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("load the catalog {}: it is of version {}, and this rota reads {}; make it anew",

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "storage/descriptor.hpp"
+#include "values/owned.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -259,10 +260,6 @@ class Walk {
   std::size_t bytes_ahead_ = 0;
 };
 
-struct FreeGlob {
-  void operator()(glob_t* found) const noexcept { ::globfree(found); }
-};
-
 // glob's callback gets nothing of ours, hence the thread's own variables.
 struct Failure {
   std::string path;
@@ -291,7 +288,7 @@ std::vector<std::string> match_glob(const std::string& pattern) {
   glob_t matches{};
   // NOLINTNEXTLINE(concurrency-mt-unsafe): only with a tilde
   const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, note_failure, &matches);
-  const std::unique_ptr<glob_t, FreeGlob> owner(&matches);
+  const std::unique_ptr<glob_t, FreeBy<::globfree>> owner(&matches);
   std::vector<std::string> names;
   if (status == GLOB_NOMATCH) return names;
   if (status == GLOB_NOSPACE) throw std::bad_alloc();

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <span>
 #include <string_view>
 
 #include "cli/shown_text.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::cli {
 namespace {
@@ -17,42 +18,35 @@ constexpr std::size_t kMostHex = 16;
 constexpr std::size_t kMostText = 60;     // bytes
 constexpr std::size_t kMostLooked = 256;  // bytes that decide whether it is text
 
-template <typename T>
-T value_at(const std::byte* at) {
-  T value{};
-  std::memcpy(&value, at, sizeof(value));
-  return value;
-}
-
-std::string number_at(DType dtype, const std::byte* at) {
+std::string number_in(DType dtype, std::span<const std::byte> bytes) {
   switch (dtype) {
     case DType::boolean:
-      return value_at<std::uint8_t>(at) != 0 ? "true" : "false";
+      return internal::load<std::uint8_t>(bytes) != 0 ? "true" : "false";
     case DType::int8:
-      return fmt::to_string(value_at<std::int8_t>(at));
+      return fmt::to_string(internal::load<std::int8_t>(bytes));
     case DType::uint8:
-      return fmt::to_string(value_at<std::uint8_t>(at));
+      return fmt::to_string(internal::load<std::uint8_t>(bytes));
     case DType::int16:
-      return fmt::to_string(value_at<std::int16_t>(at));
+      return fmt::to_string(internal::load<std::int16_t>(bytes));
     case DType::uint16:
-      return fmt::to_string(value_at<std::uint16_t>(at));
+      return fmt::to_string(internal::load<std::uint16_t>(bytes));
     case DType::int32:
-      return fmt::to_string(value_at<std::int32_t>(at));
+      return fmt::to_string(internal::load<std::int32_t>(bytes));
     case DType::uint32:
-      return fmt::to_string(value_at<std::uint32_t>(at));
+      return fmt::to_string(internal::load<std::uint32_t>(bytes));
     case DType::int64:
-      return fmt::to_string(value_at<std::int64_t>(at));
+      return fmt::to_string(internal::load<std::int64_t>(bytes));
     case DType::uint64:
-      return fmt::to_string(value_at<std::uint64_t>(at));
+      return fmt::to_string(internal::load<std::uint64_t>(bytes));
     case DType::float64:
-      return fmt::format("{:.6g}", value_at<double>(at));
+      return fmt::format("{:.6g}", internal::load<double>(bytes));
     case DType::float16:
     case DType::bfloat16:
     case DType::float32:
       break;
   }
   float number = 0;
-  to_floats(dtype, {at, size_of(dtype)}, {&number, 1});
+  to_floats(dtype, bytes, {&number, 1});
   return fmt::format("{:.6g}", number);
 }
 
@@ -61,7 +55,7 @@ std::string numbers(DType dtype, std::span<const std::byte> bytes) {
   const std::size_t count = bytes.size() / each;
   std::string text;
   for (std::size_t i = 0; i < std::min(count, kMostNumbers); ++i) {
-    text += (i == 0 ? "" : " ") + number_at(dtype, bytes.data() + i * each);
+    text += (i == 0 ? "" : " ") + number_in(dtype, bytes.subspan(i * each, each));
   }
   return count > kMostNumbers ? text + " ..." : text;
 }

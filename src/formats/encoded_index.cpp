@@ -1,8 +1,7 @@
 #include "formats/encoded_index.hpp"
 
-#include <cstring>
-
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -39,9 +38,8 @@ std::vector<std::byte> pack_index(const RecordIndex& index, const FileEncoding& 
 }
 
 EncodedIndex::EncodedIndex(std::span<const std::byte> bytes, std::size_t fields) {
-  PackedHead head;
-  if (bytes.size() < sizeof(head)) fail();
-  std::memcpy(&head, bytes.data(), sizeof(head));
+  if (bytes.size() < sizeof(PackedHead)) fail();
+  const auto head = load<PackedHead>(bytes);
   bytes = bytes.subspan(sizeof(head));
   const std::uint64_t most = bytes.size() / sizeof(ByteRange);
   if (head.samples < 0 || head.ranges > most || head.raw_bytes < 0) fail();

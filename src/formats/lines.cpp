@@ -31,14 +31,14 @@ class LinesFormat final : public RecordFormat {
   }
 
   [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
-    constexpr std::size_t kBlockBytes = 1 << 20;
+    constexpr std::size_t kScanBytes = 1 << 20;
     refuse_compressed(file);
     RecordIndex index;
     Scan scan(file);
     std::uint64_t begin = 0;  // of the line
     char before = 0;          // the last byte of the block before
     for (std::uint64_t at = 0; at < file.bytes();) {
-      const auto block = scan.at(at, kBlockBytes);
+      const auto block = scan.at(at, kScanBytes);
       if (block.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
       const auto* text = reinterpret_cast<const char*>(block.data());
       for (std::size_t i = 0; i < block.size();) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -15,6 +14,7 @@
 #include "formats/mds_columns.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -299,7 +299,7 @@ class MdsFormat final : public RecordFormat {
       if (column.size) {
         size = *column.size;
       } else {
-        std::memcpy(&size, head.data() + size_at, sizeof(size));
+        size = load<std::uint32_t>(head, size_at);
         size_at += sizeof(size);
       }
       columns.push_back({.offset = at, .bytes = size});

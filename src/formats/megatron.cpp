@@ -10,6 +10,7 @@
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -67,17 +68,17 @@ IndexHead read_head(const RecordFile& file) {
   if (std::memcmp(bytes.data(), kIndexMagic.data(), kIndexMagic.size()) != 0) {
     throw file.damage(0, "it is no index of Megatron-LM");
   }
-  if (const auto version = number_at<std::uint64_t>(bytes, 9); version != kIndexVersion) {
+  if (const auto version = load<std::uint64_t>(bytes, 9); version != kIndexVersion) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("open {}: version {} of Megatron-LM's index; rota knows {}", file.path(), version,
                             kIndexVersion));
   }
-  const auto code = number_at<std::uint8_t>(bytes, 17);
+  const auto code = load<std::uint8_t>(bytes, 17);
   if (code >= kElementTypes.size() || !kElementTypes.at(code))
     throw file.damage(17, fmt::format("type {} is not known", code));
   const IndexHead head{.dtype = *kElementTypes.at(code),
-                       .sequences = number_at<std::uint64_t>(bytes, kSequencesAt),
-                       .entries = number_at<std::uint64_t>(bytes, kEntriesAt)};
+                       .sequences = load<std::uint64_t>(bytes, kSequencesAt),
+                       .entries = load<std::uint64_t>(bytes, kEntriesAt)};
   require_sizes(file, head);
   return head;
 }

@@ -39,14 +39,14 @@ std::optional<DType> dtype_of(std::string_view text) {
 std::string as_json(std::string_view python) {
   constexpr std::string_view kPython = "'()TF";
   constexpr std::string_view kJson = "\"[]tf";
-  std::string json;
+  std::string text;
   for (const char c : python) {
     if (c == ' ' || c == '\t' || c == '\n' || c == 'L') continue;  // 3L: as Python 2 wrote it
-    if ((c == ')' || c == ']' || c == '}') && json.ends_with(',')) json.pop_back();
+    if ((c == ')' || c == ']' || c == '}') && text.ends_with(',')) text.pop_back();
     const std::size_t found = kPython.find(c);
-    json += found == std::string_view::npos ? c : kJson[found];
+    text += found == std::string_view::npos ? c : kJson[found];
   }
-  return json;
+  return text;
 }
 
 // Nothing where `text` is no such dictionary. Whatever "descr" is, which is a list for a structure.

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,14 +24,6 @@ struct ByteRange {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
-
-/// The number at `at` among bytes, as little-endian machines have it.
-template <typename T>
-T number_at(std::span<const std::byte> bytes, std::size_t at) {
-  T value{};
-  std::memcpy(&value, bytes.data() + at, sizeof(value));
-  return value;
-}
 
 /// Where the samples of one file lie: for each sample, one range per field, side by side; and their keys,
 /// where the format has some.

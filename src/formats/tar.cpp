@@ -16,6 +16,7 @@
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "values/owned.hpp"
 
 namespace rota::internal {
 namespace {
@@ -82,9 +83,6 @@ class TarMembers {
   static constexpr std::size_t kBlockBytes = 1 << 14;
   static constexpr std::uint64_t kTarBlock = 512;
   static constexpr int kMalformed = -1;  // libarchive's own error number, which has no public name
-  struct Free {
-    void operator()(archive* tar) const noexcept { ::archive_read_free(tar); }
-  };
 
   // `head` is where the next one would be. libarchive has read on: through the one or two blocks of zeros
   // that it took for the end, or to the end of the file.
@@ -168,7 +166,7 @@ class TarMembers {
   bool has_entry_ = false;  // whose data is to be skipped
   std::array<std::byte, kBlockBytes> block_{};
   std::uint64_t next_ = 0;
-  std::unique_ptr<archive, Free> archive_;
+  std::unique_ptr<archive, FreeBy<::archive_read_free>> archive_;
 };
 
 /// What WebDataset makes of a member's name.

@@ -8,6 +8,7 @@
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -45,8 +46,8 @@ class TfRecordFormat final : public RecordFormat {
     for (std::uint64_t at = 0; at < file.bytes();) {
       const auto head = scan.at(at, kHeadBytes);
       if (head.size() < kHeadBytes) throw file.damage(at, "a record's head is cut short");
-      const auto length = number_at<std::uint64_t>(head, 0);
-      if (masked_crc(head.first(8)) != number_at<std::uint32_t>(head, 8)) {
+      const auto length = load<std::uint64_t>(head);
+      if (masked_crc(head.first(8)) != load<std::uint32_t>(head, 8)) {
         throw file.damage(at,
                           "the checksum of a record's length is wrong: it is damaged, or no TFRecord file");
       }
@@ -67,7 +68,7 @@ class TfRecordFormat final : public RecordFormat {
   [[nodiscard]] std::size_t foot_bytes() const override { return kFootBytes; }
   void check(const RecordFile& file, const ByteRange& range, std::span<const std::byte> bytes,
              std::span<const std::byte> foot) const override {
-    if (masked_crc(bytes) == number_at<std::uint32_t>(foot, 0)) return;
+    if (masked_crc(bytes) == load<std::uint32_t>(foot)) return;
     throw file.damage(range.offset,
                       fmt::format("the checksum of a record of {} bytes is wrong", bytes.size()));
   }
@@ -83,7 +84,7 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   const Descriptor file = files.open(i);
   std::array<std::byte, kHeadBytes> head{};
   if (read_at(file.get(), head, 0) != static_cast<std::int64_t>(head.size())) return false;
-  return masked_crc(std::span(head).first(8)) == number_at<std::uint32_t>(head, 8);
+  return masked_crc(std::span(head).first(8)) == load<std::uint32_t>(head, 8);
 }
 
 }  // namespace rota::internal

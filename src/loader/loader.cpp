@@ -23,6 +23,7 @@ namespace rota {
 using internal::BatchMemory;
 using internal::LoaderAccess;
 using internal::LoaderPosition;
+using internal::OrderedSource;
 using internal::RunOrder;
 using internal::WeightedTurns;
 
@@ -72,12 +73,6 @@ struct Loader::Impl {
 // ---- how loaders are made ----
 
 namespace {
-
-// What is read, and in which order.
-struct OrderedSource {
-  std::shared_ptr<const Source> source;
-  RunOrder order;
-};
 
 OrderedSource put_in_order(std::shared_ptr<const Source> source, const LoaderOptions& options) {
   if (!source) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -31,6 +32,12 @@ struct RunOrder {
 
  private:
   void add(const Source& source, const LoaderOptions& options, std::uint64_t seed);
+};
+
+/// What a run reads, and in which order.
+struct OrderedSource {
+  std::shared_ptr<const Source> source;
+  RunOrder order;
 };
 
 }  // namespace rota::internal

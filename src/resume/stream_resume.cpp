@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "resume/dispatch_resume.hpp"
@@ -13,6 +12,7 @@
 #include "stream/shard_feed.hpp"
 #include "stream/stream_facts.hpp"
 #include "stream/stream_state.hpp"
+#include "values/bytes.hpp"
 
 namespace rota {
 namespace {
@@ -138,7 +138,7 @@ void Saved::read_rows() {
     saved_.refusal().fail(fmt::format("its cursors are not [{}, {}]", head_.shards, width()));
   }
   for (std::size_t at = 0; at < cursors_.size(); at += width()) {
-    std::memcpy(&rows_.emplace_back(), &cursors_[at], sizeof(Row));
+    rows_.push_back(internal::load<Row>(std::as_bytes(std::span(cursors_)), at * sizeof(std::int64_t)));
     if (is_sound(rows_.back())) continue;
     saved_.refusal().fail(fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}",
                                       rows_.size() - 1, head_.run.position.epoch, head_.run.position.step));

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
-
-// Bytes of elements are copied as they lie in memory.
-static_assert(std::endian::native == std::endian::little, "samples are packed in little-endian order");
 
 void append(std::int64_t number, std::string& out) {
   out.append(reinterpret_cast<const char*>(&number), sizeof(number));
@@ -30,9 +27,7 @@ std::string_view take(std::string_view& bytes, std::size_t count) {
 }
 
 std::int64_t take_number(std::string_view& bytes) {
-  std::int64_t number = 0;
-  std::memcpy(&number, take(bytes, sizeof(number)).data(), sizeof(number));
-  return number;
+  return load<std::int64_t>(std::as_bytes(std::span(take(bytes, sizeof(std::int64_t)))));
 }
 
 }  // namespace

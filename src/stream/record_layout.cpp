@@ -6,14 +6,13 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
 
 std::int64_t number_at(ByteSpan bytes, std::size_t i) noexcept {
-  std::int64_t number = 0;
-  std::memcpy(&number, bytes.data() + i * sizeof(number), sizeof(number));
-  return number;
+  return load<std::int64_t>(bytes, i * sizeof(std::int64_t));
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "stream/instance.hpp"
 #include "stream/record_layout.hpp"
 #include "stream/shard_reader.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 
@@ -34,11 +34,7 @@ struct MessageHead {
 };
 
 /// Of a message that comes from this program.
-inline MessageHead head_of(const RankMessage& message) noexcept {
-  MessageHead head;
-  std::memcpy(&head, message->data(), sizeof(head));
-  return head;
-}
+inline MessageHead head_of(const RankMessage& message) noexcept { return load<MessageHead>(*message); }
 inline ByteSpan records_of(const RankMessage& message) noexcept {
   return ByteSpan(*message).subspan(sizeof(MessageHead));
 }

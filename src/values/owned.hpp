@@ -14,6 +14,12 @@ namespace rota::internal {
 /// Throws Error{unsupported}: `what` was made by process `maker`, of which this one was forked.
 [[noreturn]] void refuse_forked(std::string_view what, int maker);
 
+/// Frees what a C library made, for std::unique_ptr.
+template <auto kFree>
+struct FreeBy {
+  void operator()(auto* made) const noexcept { kFree(made); }
+};
+
 /// What `owner` points to, on behalf of `what`. Throws Error{invalid_argument} naming it where that is
 /// nothing.
 template <typename Pointer>

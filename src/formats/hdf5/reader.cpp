@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rota/error.hpp"
+#include "values/owned.hpp"
 
 namespace rota::internal {
 namespace {
@@ -87,10 +88,7 @@ class Unfilter {
     return ZSTD_decompressDCtx(zstd_.get(), to.data(), to.size(), from.data(), from.size()) == to.size();
   }
 
-  struct FreeContext {
-    void operator()(ZSTD_DCtx* context) const noexcept { ZSTD_freeDCtx(context); }
-  };
-  std::unique_ptr<ZSTD_DCtx, FreeContext> zstd_;  // made when first needed
+  std::unique_ptr<ZSTD_DCtx, FreeBy<ZSTD_freeDCtx>> zstd_;  // made when first needed
   std::array<std::vector<std::byte>, 2> between_;
 };
 

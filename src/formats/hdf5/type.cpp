@@ -7,14 +7,13 @@
 #include <memory>
 #include <string_view>
 
+#include "values/owned.hpp"
+
 namespace rota::internal {
 namespace {
 
 bool is_member(hid_t type, unsigned i, std::string_view name, signed char value) {
-  struct Free {
-    void operator()(char* text) const noexcept { H5free_memory(text); }
-  };
-  const std::unique_ptr<char, Free> found(H5Tget_member_name(type, i));
+  const std::unique_ptr<char, FreeBy<H5free_memory>> found(H5Tget_member_name(type, i));
   signed char found_value = -1;
   return found != nullptr && name == found.get() && H5Tget_member_value(type, i, &found_value) >= 0 &&
          found_value == value;
