@@ -2,7 +2,7 @@
 
 add_library(rota_build_flags INTERFACE)
 target_compile_options(rota_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion
-  -Wnon-virtual-dtor -Woverloaded-virtual)
+  -Wnon-virtual-dtor -Woverloaded-virtual $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
 if(ROTA_SANITIZE)
   # Not vptr: its check needs a file descriptor, which tests of their exhaustion do not leave it.
   target_compile_options(rota_build_flags INTERFACE -fsanitize=${ROTA_SANITIZE} -fno-sanitize=vptr

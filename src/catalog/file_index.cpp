@@ -11,6 +11,7 @@
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "values/bytes.hpp"
+#include "values/mutex.hpp"
 #include "values/parallel.hpp"
 
 namespace rota::internal {
@@ -100,28 +101,28 @@ FileIndex::FileIndex(std::shared_ptr<const Listing> files, NodeBuffer bytes)
 }
 
 KeptIndices::Map KeptIndices::all() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return indices_;
 }
 
 std::shared_ptr<const FileIndex> KeptIndices::find(const std::string& signature) const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = indices_.find(signature);
   return found == indices_.end() ? nullptr : found->second;
 }
 
 void KeptIndices::keep(const std::string& signature, std::shared_ptr<const FileIndex> index) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   indices_[signature] = std::move(index);
 }
 
 std::string KeptIndices::format() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return format_;
 }
 
 void KeptIndices::set_format(std::string format) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   format_ = std::move(format);
 }
 

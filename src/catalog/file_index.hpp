@@ -6,13 +6,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "catalog/listing.hpp"
 #include "storage/node_buffer.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -58,9 +58,9 @@ class KeptIndices {
   void set_format(std::string format);
 
  private:
-  mutable std::mutex mutex_;
-  Map indices_;
-  std::string format_;
+  mutable Mutex mutex_;
+  Map indices_ ROTA_GUARDED_BY(mutex_);
+  std::string format_ ROTA_GUARDED_BY(mutex_);
 };
 
 /// Looks into a file; what it returns is kept.

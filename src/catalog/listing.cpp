@@ -1,11 +1,11 @@
 #include "catalog/listing.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "values/bytes.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 namespace {
@@ -29,7 +29,7 @@ class Listing::Readers : public std::enable_shared_from_this<Readers> {
  private:
   std::unique_ptr<NameReader> find() {
     {
-      const std::scoped_lock lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!unused_.empty()) {
         auto reader = std::move(unused_.back());
         unused_.pop_back();
@@ -39,13 +39,13 @@ class Listing::Readers : public std::enable_shared_from_this<Readers> {
     return std::make_unique<NameReader>(names_);
   }
   void give_back(std::unique_ptr<NameReader> reader) noexcept {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     if (unused_.size() < kMostUnused) unused_.push_back(std::move(reader));
   }
 
   NameTable names_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<NameReader>> unused_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<NameReader>> unused_ ROTA_GUARDED_BY(mutex_);
 };
 
 Listing::Listing(NameTable names, NodeBuffer stats)

@@ -14,12 +14,12 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <stop_token>
 #include <thread>
 
 #include "storage/descriptor.hpp"
+#include "values/mutex.hpp"
 #include "values/owned.hpp"
 #include "values/scarce.hpp"
 
@@ -162,15 +162,18 @@ class Walk {
  private:
   void read_ahead(const std::stop_token& stop) {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      if (!changed_.wait(lock, stop, [&] { return !waiting_.empty() && bytes_ahead_ < kMostBytesAhead; })) {
-        return;
+      Node* node = nullptr;
+      {
+        const MutexLock lock(mutex_);
+        const auto is_due = [&]() ROTA_REQUIRES(mutex_) {
+          return !waiting_.empty() && bytes_ahead_ < kMostBytesAhead;
+        };
+        if (!changed_.wait(mutex_, stop, is_due)) return;
+        node = waiting_.back();
+        waiting_.pop_back();
+        node->state = Node::State::taken;
       }
-      Node& node = *waiting_.back();
-      waiting_.pop_back();
-      node.state = Node::State::taken;
-      lock.unlock();
-      read(node);
+      read(*node);
     }
   }
 
@@ -181,12 +184,13 @@ class Walk {
       node.error = std::current_exception();
       node.children.clear();
     }
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     node.state = Node::State::read;
     bytes_ahead_ += node.listing.memory_bytes();
     // The last that is put there is the first to be taken, as it is the first to be visited.
-    std::for_each(node.children.rbegin(), node.children.rend(),
-                  [&](const auto& child) { waiting_.push_back(child.get()); });
+    for (auto child = node.children.rbegin(); child != node.children.rend(); ++child) {
+      waiting_.push_back(child->get());
+    }
     changed_.notify_all();
   }
 
@@ -233,31 +237,32 @@ class Walk {
       visit(**child);
       (child++)->reset();
     }
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     bytes_ahead_ -= node.listing.memory_bytes();
     changed_.notify_all();
   }
 
   // Reads `node` here, if no other thread has taken it.
   void await(Node& node) {
-    std::unique_lock lock(mutex_);
-    if (node.state != Node::State::waiting) {
-      changed_.wait(lock, [&] { return node.state == Node::State::read; });
-      return;
+    {
+      const MutexLock lock(mutex_);
+      if (node.state != Node::State::waiting) {
+        while (node.state != Node::State::read) changed_.wait(mutex_);
+        return;
+      }
+      std::erase(waiting_, &node);
+      node.state = Node::State::taken;
     }
-    std::erase(waiting_, &node);
-    node.state = Node::State::taken;
-    lock.unlock();
     read(node);
   }
 
   int root_;
   const WalkOptions& options_;
   const NameVisitor& visit_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<Node*> waiting_;  // to be read; the last one first
-  std::size_t bytes_ahead_ = 0;
+  std::vector<Node*> waiting_ ROTA_GUARDED_BY(mutex_);  // to be read; the last one first
+  std::size_t bytes_ahead_ ROTA_GUARDED_BY(mutex_) = 0;
 };
 
 // glob's callback gets nothing of ours, hence the thread's own variables.

@@ -57,13 +57,14 @@ RecordFile OpenFiles::open(std::size_t i) const {
 OpenFiles::SharedDescriptor OpenFiles::open_one_of_many(std::size_t i) const {
   SharedDescriptor own;  // this and the next close files, after the lock is given back
   Kept surplus;
-  std::unique_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Slot& slot = slots_[i];
   SharedDescriptor descriptor = slot.descriptor.lock();
   if (descriptor == nullptr) {
-    lock.unlock();
-    own = std::make_shared<const Descriptor>(open_unchanged(files_, i));
-    lock.lock();
+    {
+      const MutexUnlock unlocked(mutex_);
+      own = std::make_shared<const Descriptor>(open_unchanged(files_, i));
+    }
     descriptor = slot.descriptor.lock();  // another thread may have opened it, too
     if (descriptor == nullptr) slot.descriptor = descriptor = own;
   }

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -19,6 +18,7 @@
 #include "rota/source.hpp"
 #include "source/file_samples.hpp"
 #include "source/node_files.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -61,9 +61,9 @@ class OpenFiles {
   std::shared_ptr<SharedFiles> shared_;
   std::vector<Descriptor> all_;  // of each file, or empty where there are too many
   std::size_t most_kept_;
-  mutable std::mutex mutex_;                             // of all that follows
-  mutable std::unordered_map<std::size_t, Slot> slots_;  // of files that were opened
-  mutable Kept kept_;                                    // the one used last first
+  mutable Mutex mutex_;
+  mutable std::unordered_map<std::size_t, Slot> slots_ ROTA_GUARDED_BY(mutex_);  // of files that were opened
+  mutable Kept kept_ ROTA_GUARDED_BY(mutex_);                                    // the one used last first
 };
 
 /// The files of a source of which `samples` says which sample is in which file.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "values/mutex.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -70,7 +71,7 @@ Error SharedFiles::not_fetched(std::size_t file) const {
 
 // Whatever has become of it since: its bytes are the same.
 SharedFiles::Memory SharedFiles::find(std::size_t file) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (slots_[file].memory != nullptr) table_.touch(file);
   return slots_[file].memory;
 }
@@ -88,7 +89,7 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version) 
     throw;
   }
   {
-    const std::scoped_lock lock(mutex_);
+    const MutexLock lock(mutex_);
     ++fetched_.files;
     fetched_.bytes += std::ssize(memory->bytes());
     table_.publish(file, address, version);
@@ -106,7 +107,7 @@ SharedFiles::Memory SharedFiles::open_other(std::size_t file, const SharedTable:
   } catch (const Error&) {
     return nullptr;
   }
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   table_.touch(file);
   if (slots_[file].memory != nullptr) return slots_[file].memory;
   keep(file, memory, found.version, false);
@@ -143,9 +144,9 @@ void SharedFiles::let_dropped_go() {
 
 // Whoever fetches more waits for whoever frees.
 void SharedFiles::free_what_was_let_go() {
-  const std::scoped_lock freeing(freeing_);
+  const MutexLock freeing(freeing_);
   std::vector<Memory> garbage;
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   let_dropped_go();
   garbage.reserve(open_.size());
   std::swap(garbage, let_go_);
@@ -157,7 +158,7 @@ std::shared_ptr<const void> SharedFiles::pin(const FileRange& files, bool reads)
 }
 
 void SharedFiles::begin_use(const FileRange& files, bool reads) {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   start();
   for (std::size_t file = files.first; file < files.last && reads; ++file) {
     if (has(file) && slots_[file].memory == nullptr) to_fetch_.push_back(file);
@@ -170,7 +171,7 @@ void SharedFiles::begin_use(const FileRange& files, bool reads) {
 }
 
 void SharedFiles::end_use(const FileRange& files) noexcept try {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   for (std::size_t file = files.first; file < files.last; ++file) {
     if (!has(file)) continue;
     Slot& slot = slots_[file];
@@ -186,7 +187,7 @@ void SharedFiles::end_use(const FileRange& files) noexcept try {
 }
 
 Fetched SharedFiles::fetched() const {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return fetched_;
 }
 
@@ -215,7 +216,7 @@ void SharedFiles::work(const std::stop_token& stop) {
 
 // While somebody pins it here, lest it comes when all have passed.
 std::optional<SharedFiles::Claimed> SharedFiles::claim_next() {
-  const std::scoped_lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!to_fetch_.empty()) {
     const std::size_t file = to_fetch_.front();
     to_fetch_.pop_front();

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
@@ -18,6 +17,7 @@
 #include "formats/shared_table.hpp"
 #include "rota/error.hpp"
 #include "source/node_files.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -78,11 +78,11 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   Memory fetch(std::size_t file, std::uint32_t version);
   [[nodiscard]] Error not_fetched(std::size_t file) const;
   Memory open_other(std::size_t file, const SharedTable::Found& found);
-  void keep(std::size_t file, Memory memory, std::uint32_t version, bool is_own);
-  void let_go(std::size_t file);
-  void let_dropped_go();
+  void keep(std::size_t file, Memory memory, std::uint32_t version, bool is_own) ROTA_REQUIRES(mutex_);
+  void let_go(std::size_t file) ROTA_REQUIRES(mutex_);
+  void let_dropped_go() ROTA_REQUIRES(mutex_);
   void free_what_was_let_go();
-  void start();
+  void start() ROTA_REQUIRES(mutex_);
   void work(const std::stop_token& stop);
   [[nodiscard]] SharedTable::Found claim(std::size_t file) {
     return table_.claim(file, packed_[file].raw_bytes);
@@ -97,15 +97,15 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   std::vector<FileEncoding> packed_;  // of each file
   bool shares_all_;
   SharedTable table_;
-  std::mutex freeing_;             // is taken before the next
-  mutable std::mutex mutex_;       // of all that follows; the table's may be taken while it is held
-  std::vector<Slot> slots_;        // one per file
-  std::vector<std::size_t> open_;  // files that have memory here
+  Mutex freeing_;        // is taken before the next
+  mutable Mutex mutex_;  // of all that follows; the table's may be taken while it is held
+  std::vector<Slot> slots_ ROTA_GUARDED_BY(mutex_);        // one per file
+  std::vector<std::size_t> open_ ROTA_GUARDED_BY(mutex_);  // files that have memory here
   // To be freed, which takes a while, without the lock; with room for all that are open.
-  std::vector<Memory> let_go_;
-  std::deque<std::size_t> to_fetch_;  // ahead
-  Fetched fetched_;
-  std::jthread thread_;  // last: it uses all of the above
+  std::vector<Memory> let_go_ ROTA_GUARDED_BY(mutex_);
+  std::deque<std::size_t> to_fetch_ ROTA_GUARDED_BY(mutex_);  // ahead
+  Fetched fetched_ ROTA_GUARDED_BY(mutex_);
+  std::jthread thread_ ROTA_GUARDED_BY(mutex_);  // last: it uses all of the above
 };
 
 }  // namespace rota::internal

@@ -11,6 +11,7 @@
 
 #include "rota/error.hpp"
 #include "values/caught.hpp"
+#include "values/mutex.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -69,7 +70,7 @@ Buffer BufferPool::take(std::size_t bytes) {
   const std::size_t wanted = with_room(bytes);
   std::vector<Buffer> surplus;  // is freed after the lock, and before more is asked for
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (Buffer found = find(bytes); found.data() != nullptr) return found;
     all_bytes_ += wanted;
     largest_bytes_ = std::max(largest_bytes_, wanted);
@@ -79,7 +80,7 @@ Buffer BufferPool::take(std::size_t bytes) {
   try {
     return {allocator_, wanted};
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     all_bytes_ -= wanted;
     throw;
   }
@@ -87,7 +88,7 @@ Buffer BufferPool::take(std::size_t bytes) {
 
 void BufferPool::give_back(Buffer buffer) noexcept {
   if (buffer.data() == nullptr) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   try {
     unused_.reserve(unused_.size() + 1);
   } catch (const std::bad_alloc&) {

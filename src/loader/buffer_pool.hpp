@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "rota/batch.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -45,16 +45,18 @@ class BufferPool {
   void give_back(Buffer buffer) noexcept;
 
  private:
-  [[nodiscard]] Buffer find(std::size_t bytes) noexcept;
-  [[nodiscard]] std::vector<Buffer> take_surplus();
-  [[nodiscard]] bool keeps_too_much() const noexcept { return all_bytes_ > most_bytes_ + 4 * largest_bytes_; }
+  [[nodiscard]] Buffer find(std::size_t bytes) noexcept ROTA_REQUIRES(mutex_);
+  [[nodiscard]] std::vector<Buffer> take_surplus() ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool keeps_too_much() const noexcept ROTA_REQUIRES(mutex_) {
+    return all_bytes_ > most_bytes_ + 4 * largest_bytes_;
+  }
 
   std::shared_ptr<const Allocator> allocator_;
   std::size_t most_bytes_;
-  std::mutex mutex_;
-  std::size_t all_bytes_ = 0;      // of all buffers, in use or not
-  std::size_t largest_bytes_ = 0;  // of those that there were
-  std::vector<Buffer> unused_;
+  Mutex mutex_;
+  std::size_t all_bytes_ ROTA_GUARDED_BY(mutex_) = 0;      // of all buffers, in use or not
+  std::size_t largest_bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of those that there were
+  std::vector<Buffer> unused_ ROTA_GUARDED_BY(mutex_);
 };
 
 }  // namespace rota::internal

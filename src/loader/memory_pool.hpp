@@ -3,12 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "loader/buffer_pool.hpp"
 #include "rota/batch.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -29,7 +29,7 @@ class MemoryPool {
 
   std::unique_ptr<Memory> take() {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!unused_.empty()) {
         auto memory = std::move(unused_.back());
         unused_.pop_back();
@@ -41,7 +41,7 @@ class MemoryPool {
 
   void give_back(std::unique_ptr<Memory> memory) noexcept {
     memory->close();
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
   }
 
@@ -49,8 +49,8 @@ class MemoryPool {
   std::shared_ptr<const std::vector<Field>> fields_;
   std::shared_ptr<BufferPool> buffers_;
   std::size_t capacity_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Memory>> unused_;  // reserved to capacity_
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Memory>> unused_ ROTA_GUARDED_BY(mutex_);  // reserved to capacity_
 };
 
 }  // namespace rota::internal

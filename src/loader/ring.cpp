@@ -28,24 +28,26 @@ Ring::~Ring() {
 // ---- the caller's side ----
 
 std::unique_ptr<BatchMemory> Ring::next() {
-  Lock lock(mutex_);
-  RingEntry& head = entry(handed_);
-  caller_wakes_.wait(lock, [&] { return handed_ == end_ || head.filled == workers(); });
-  if (handed_ == end_) return nullptr;
-  if (head.error) std::rethrow_exception(head.error);
-  auto batch = std::move(head.batch);
-  bytes_ -= head.bytes;
-  head = {};
-  ++handed_;
-  lock.unlock();
+  std::unique_ptr<BatchMemory> batch;
+  {
+    const MutexLock lock(mutex_);
+    RingEntry& head = entry(handed_);
+    while (handed_ != end_ && head.filled < workers()) caller_wakes_.wait(mutex_);
+    if (handed_ == end_) return nullptr;
+    if (head.error) std::rethrow_exception(head.error);
+    batch = std::move(head.batch);
+    bytes_ -= head.bytes;
+    head = {};
+    ++handed_;
+  }
   worker_wakes_.notify_all();
   return batch;
 }
 
 void Ring::warm_up() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   is_warming_ = true;
-  caller_wakes_.wait(lock, [&] { return is_warm(); });
+  while (!is_warm()) caller_wakes_.wait(mutex_);
   is_warming_ = false;
 }
 
@@ -60,17 +62,18 @@ bool Ring::is_warm() const noexcept {
 }
 
 void Ring::restart(const Position& at, const std::function<void()>& change) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   is_parking_ = true;
   worker_wakes_.notify_all();
   maker_.cut_retries_short();
-  caller_wakes_.wait(lock, [&] { return parked_ == workers(); });
+  while (parked_ < workers()) caller_wakes_.wait(mutex_);
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
-  lock.unlock();  // before what is dropped gives its memory back
-  dropped.clear();
-  change();
-  lock.lock();
+  {
+    const MutexUnlock unlocked(mutex_);
+    dropped.clear();  // gives its memory back
+    change();
+  }
   handed_ = opened_ = planned_ = bytes_ = 0;
   end_.reset();
   plan_at_ = at;
@@ -82,7 +85,7 @@ void Ring::restart(const Position& at, const std::function<void()>& change) {
 }
 
 void Ring::add_stats(LoaderStats& stats) const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   stats.workers.insert(stats.workers.end(), stats_.begin(), stats_.end());
   for (std::int64_t n = handed_; n < opened_; ++n)
     stats.ready_batches += entry(n).filled == workers() ? 1 : 0;
@@ -91,36 +94,36 @@ void Ring::add_stats(LoaderStats& stats) const {
 // ---- the workers' side ----
 
 void Ring::work(const std::stop_token& stop, int worker) {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const std::int64_t run = runs_;
     std::int64_t sized = 0;  // batches whose part of this worker is sized
     std::int64_t made = 0;   // batches whose part of this worker is filled
     while (!is_parking_ && !stop.stop_requested()) {
       const std::int64_t number = made;
-      const auto is_due = [&] {
+      const auto is_due = [&]() ROTA_REQUIRES(mutex_) {
         return is_parking_ || can_plan() || (sized < planned_ && sized <= number + 1) || can_open() ||
                number < opened_;
       };
-      if (!worker_wakes_.wait(lock, stop, is_due) || is_parking_) break;
+      if (!worker_wakes_.wait(mutex_, stop, is_due) || is_parking_) break;
       // Row counts are asked for one batch ahead, so that workers seldom wait for each other's.
       if (sized < planned_ && sized <= number + 1) {
-        size(lock, worker, sized++);
+        size(worker, sized++);
       } else if (can_open()) {
-        open(lock);
+        open();
       } else if (number < opened_) {
-        fill(lock, worker, number);
+        fill(worker, number);
         ++made;
       } else {
-        plan(lock);
+        plan();
       }
       if (is_warming_) caller_wakes_.notify_all();
     }
     ++parked_;
     caller_wakes_.notify_all();
-    worker_wakes_.wait(lock, stop, [&] { return runs_ != run; });
+    worker_wakes_.wait(mutex_, stop, [&]() ROTA_REQUIRES(mutex_) { return runs_ != run; });
   }
-  lock.unlock();
+  const MutexUnlock unlocked(mutex_);
   scratch_[static_cast<std::size_t>(worker)].own.reset();  // in the thread that it was made for
 }
 
@@ -131,15 +134,14 @@ bool Ring::can_plan() const noexcept {
 // Runs `work` without the lock. What it throws becomes the batch's error, unless an earlier slot has failed
 // than `slot` then says.
 template <typename Work>
-void Ring::unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work work) {
+void Ring::unlocked(RingEntry& entry, const std::size_t& slot, Work work) {
   std::exception_ptr error;
-  lock.unlock();
   try {
+    const MutexUnlock unlocked(mutex_);
     work();
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
   if (!error || (entry.error && entry.failed_slot <= slot)) return;
   entry.error = error;
   entry.failed_slot = slot;
@@ -147,10 +149,10 @@ void Ring::unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work 
 
 // Does `work` without the lock for what this worker has of a batch.
 template <typename Work>
-void Ring::each_part(Lock& lock, RingEntry& entry, int worker, Work work) {
+void Ring::each_part(RingEntry& entry, int worker, Work work) {
   const auto w = static_cast<std::size_t>(worker);
   std::size_t slot = 0;
-  unlocked(lock, entry, slot, [&] {
+  unlocked(entry, slot, [&] {
     for (const SlotRange part : entry.batch->parts[w]) {
       slot = part.begin;
       work(part, scratch_[w]);
@@ -158,11 +160,11 @@ void Ring::each_part(Lock& lock, RingEntry& entry, int worker, Work work) {
   });
 }
 
-void Ring::plan(Lock& lock) {
+void Ring::plan() {
   RingEntry& entry = this->entry(planned_);
   is_planning_ = true;
   bool is_there = true;
-  unlocked(lock, entry, 0, [&] {
+  unlocked(entry, 0, [&] {
     entry.batch = maker_.take();
     is_there = maker_.plan(plan_at_, *entry.batch);
     if (!is_there) entry.batch.reset();
@@ -184,14 +186,13 @@ void Ring::plan(Lock& lock) {
   worker_wakes_.notify_all();
 }
 
-void Ring::size(Lock& lock, int worker, std::int64_t number) {
+void Ring::size(int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
   if (entry.is_sized) return;
   BatchMemory& batch = *entry.batch;
-  each_part(lock, entry, worker,
-            [&](SlotRange part, Scratch& scratch) { maker_.size(batch, part, scratch); });
+  each_part(entry, worker, [&](SlotRange part, Scratch& scratch) { maker_.size(batch, part, scratch); });
   if (++entry.sized < workers()) return;
-  if (!entry.error) unlocked(lock, entry, 0, [&] { batch.store.sum_rows(); });
+  if (!entry.error) unlocked(entry, 0, [&] { batch.store.sum_rows(); });
   if (!entry.error) entry.bytes = static_cast<std::int64_t>(batch.store.bytes());
   entry.is_sized = true;
   worker_wakes_.notify_all();
@@ -203,11 +204,11 @@ bool Ring::can_open() const noexcept {
   return entry.is_sized && (opened_ == handed_ || bytes_ + entry.bytes <= max_bytes_);
 }
 
-void Ring::open(Lock& lock) {
+void Ring::open() {
   RingEntry& entry = this->entry(opened_);
   is_opening_ = true;
   bytes_ += entry.bytes;
-  if (!entry.error) unlocked(lock, entry, 0, [&] { entry.batch->store.open(); });
+  if (!entry.error) unlocked(entry, 0, [&] { entry.batch->store.open(); });
   entry.has_memory = !entry.error;
   is_opening_ = false;
   ++opened_;
@@ -215,9 +216,9 @@ void Ring::open(Lock& lock) {
 }
 
 // What is left to do once all parts are filled; by the worker that filled the last.
-void Ring::finish(Lock& lock, RingEntry& entry) {
+void Ring::finish(RingEntry& entry) {
   if (!maker_.has_finish() || entry.error) return;
-  unlocked(lock, entry, 0, [&] { maker_.finish(entry.batch); });
+  unlocked(entry, 0, [&] { maker_.finish(entry.batch); });
   if (entry.error) return;
   const auto bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
   most_made_ = std::max(most_made_, bytes);
@@ -226,22 +227,21 @@ void Ring::finish(Lock& lock, RingEntry& entry) {
   worker_wakes_.notify_all();
 }
 
-void Ring::fill(Lock& lock, int worker, std::int64_t number) {
+void Ring::fill(int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
   if (entry.has_memory) {  // also where another part has failed: the error of the first slot is to be found
     WorkerStats done;
-    each_part(lock, entry, worker,
+    each_part(entry, worker,
               [&](SlotRange part, Scratch& scratch) { maker_.fill(*entry.batch, part, scratch, done); });
     WorkerStats& stats = stats_[static_cast<std::size_t>(worker)];
     stats.samples += done.samples;
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;
   }
-  if (entry.filled + 1 == workers()) finish(lock, entry);
+  if (entry.filled + 1 == workers()) finish(entry);
   if (++entry.filled < workers() || number != handed_) return;
-  lock.unlock();  // else the caller would wake only to wait for the lock
+  const MutexUnlock unlocked(mutex_);  // else the caller would wake only to wait for the lock
   caller_wakes_.notify_one();
-  lock.lock();
 }
 
 }  // namespace rota::internal

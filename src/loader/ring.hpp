@@ -5,12 +5,12 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "loader/batch_maker.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -53,26 +53,24 @@ class Ring {
     std::size_t failed_slot = 0;
     std::exception_ptr error;
   };
-  using Lock = std::unique_lock<std::mutex>;
 
   void work(const std::stop_token& stop, int worker);
-  bool make(Lock& lock, const std::stop_token& stop, int worker, std::int64_t& sized);
-  [[nodiscard]] bool can_plan() const noexcept;
-  [[nodiscard]] bool is_warm() const noexcept;
-  void plan(Lock& lock);
-  void size(Lock& lock, int worker, std::int64_t number);
-  [[nodiscard]] bool can_open() const noexcept;
-  void open(Lock& lock);
-  void fill(Lock& lock, int worker, std::int64_t number);
-  void finish(Lock& lock, RingEntry& entry);
+  [[nodiscard]] bool can_plan() const noexcept ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool is_warm() const noexcept ROTA_REQUIRES(mutex_);
+  void plan() ROTA_REQUIRES(mutex_);
+  void size(int worker, std::int64_t number) ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool can_open() const noexcept ROTA_REQUIRES(mutex_);
+  void open() ROTA_REQUIRES(mutex_);
+  void fill(int worker, std::int64_t number) ROTA_REQUIRES(mutex_);
+  void finish(RingEntry& entry) ROTA_REQUIRES(mutex_);
   template <typename Work>
-  void each_part(Lock& lock, RingEntry& entry, int worker, Work work);
+  void each_part(RingEntry& entry, int worker, Work work) ROTA_REQUIRES(mutex_);
   template <typename Work>
-  void unlocked(Lock& lock, RingEntry& entry, const std::size_t& slot, Work work);
-  RingEntry& entry(std::int64_t number) noexcept {
+  void unlocked(RingEntry& entry, const std::size_t& slot, Work work) ROTA_REQUIRES(mutex_);
+  RingEntry& entry(std::int64_t number) noexcept ROTA_REQUIRES(mutex_) {
     return entries_[static_cast<std::size_t>(number) % entries_.size()];
   }
-  [[nodiscard]] const RingEntry& entry(std::int64_t number) const noexcept {
+  [[nodiscard]] const RingEntry& entry(std::int64_t number) const noexcept ROTA_REQUIRES(mutex_) {
     return entries_[static_cast<std::size_t>(number) % entries_.size()];
   }
   [[nodiscard]] int workers() const noexcept { return static_cast<int>(scratch_.size()); }
@@ -80,25 +78,26 @@ class Ring {
   BatchMaker& maker_;
   const std::int64_t max_bytes_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;  // something to plan, open or read, or to stop for
-  std::condition_variable caller_wakes_;      // the head is filled, or all are parked
-  std::vector<RingEntry> entries_;
-  std::int64_t handed_ = 0;          // batches handed over: the number of the head
-  std::int64_t opened_ = 0;          // batches that have memory; they are opened in order
-  std::int64_t planned_ = 0;         // batches planned
-  std::optional<std::int64_t> end_;  // number of batches there are, once known
-  Position plan_at_;
-  bool is_planning_ = false;
-  bool is_opening_ = false;
-  std::int64_t bytes_ = 0;      // of open batches not handed over
-  std::int64_t most_made_ = 0;  // bytes of the largest batch whose size was known only when it was finished
-  bool is_parking_ = false;
-  bool is_warming_ = false;  // the caller waits for each step
-  std::int64_t runs_ = 0;    // how often the workers were let loose
-  int parked_ = 0;
+  std::condition_variable_any caller_wakes_;  // the head is filled, or all are parked
+  std::vector<RingEntry> entries_ ROTA_GUARDED_BY(mutex_);
+  std::int64_t handed_ ROTA_GUARDED_BY(mutex_) = 0;   // batches handed over: the number of the head
+  std::int64_t opened_ ROTA_GUARDED_BY(mutex_) = 0;   // batches that have memory; they are opened in order
+  std::int64_t planned_ ROTA_GUARDED_BY(mutex_) = 0;  // batches planned
+  std::optional<std::int64_t> end_ ROTA_GUARDED_BY(mutex_);  // number of batches there are, once known
+  Position plan_at_;                                         // of who plans
+  bool is_planning_ ROTA_GUARDED_BY(mutex_) = false;
+  bool is_opening_ ROTA_GUARDED_BY(mutex_) = false;
+  std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of open batches not handed over
+  std::int64_t most_made_ ROTA_GUARDED_BY(mutex_) =
+      0;  // bytes of the largest batch whose size was known only when it was finished
+  bool is_parking_ ROTA_GUARDED_BY(mutex_) = false;
+  bool is_warming_ ROTA_GUARDED_BY(mutex_) = false;  // the caller waits for each step
+  std::int64_t runs_ ROTA_GUARDED_BY(mutex_) = 0;    // how often the workers were let loose
+  int parked_ ROTA_GUARDED_BY(mutex_) = 0;
   std::vector<Scratch> scratch_;  // per worker
-  std::vector<WorkerStats> stats_;
+  std::vector<WorkerStats> stats_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
 

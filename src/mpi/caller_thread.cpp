@@ -9,10 +9,10 @@
 namespace rota::mpi {
 
 void CallerThread::run(Operation& operation) {
-  std::unique_lock lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   operation_ = &operation;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return operation_ == nullptr || is_refusing_; });
+  while (operation_ != nullptr && !is_refusing_) changed_.wait(mutex_);
   if (std::exchange(operation_, nullptr) != nullptr) {
     throw Error(ErrorCode::timeout,
                 operation.phase() + ": the checkpoint directory was closed while it was saved to");
@@ -21,17 +21,17 @@ void CallerThread::run(Operation& operation) {
 }
 
 bool CallerThread::has_given_up() {
-  const std::scoped_lock lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   return has_given_up_;
 }
 
 std::optional<Clock::time_point> CallerThread::waits_since() {
-  const std::scoped_lock lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   return waits_since_;
 }
 
 void CallerThread::end() {
-  const std::scoped_lock lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   has_ended_ = true;
   changed_.notify_all();
 }
@@ -50,7 +50,7 @@ void CallerThread::serve(Work&& work) {
 
 bool CallerThread::refuse_operations(Exchange& exchange) {
   constexpr auto kLastMove = std::chrono::milliseconds(100);
-  const std::scoped_lock lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   Backoff backoff;
   for (const auto until = Clock::now() + kLastMove; Clock::now() < until; backoff.wait()) {
     if (operation_ == nullptr || !operation_->is_started()) break;
@@ -64,21 +64,22 @@ bool CallerThread::refuse_operations(Exchange& exchange) {
 }
 
 bool CallerThread::poll(Exchange& exchange) {
-  const std::scoped_lock lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   serve([&](Operation& operation) { return exchange.advance(operation); });
   return has_ended_;
 }
 
 void CallerThread::finish(Exchange& exchange, std::string_view what) {
   constexpr auto kLook = std::chrono::milliseconds(20);  // other ranks may ask whether this one is there
-  std::unique_lock lock(mutex_);
+  const internal::MutexLock lock(mutex_);
   waits_since_ = Clock::now();
   while (!has_ended_) {
     serve([&](Operation& operation) {
       exchange.finish(operation);
       return true;
     });
-    changed_.wait_for(lock, kLook, [&] { return operation_ != nullptr || has_ended_; });
+    changed_.wait_for(mutex_, kLook,
+                      [&]() ROTA_REQUIRES(mutex_) { return operation_ != nullptr || has_ended_; });
     if (operation_ == nullptr && !has_ended_ && !exchange.is_broken()) exchange.attend(what);
   }
 }

@@ -4,11 +4,11 @@
 
 #include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <string_view>
 
 #include "mpi/exchange.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::mpi {
 
@@ -39,16 +39,16 @@ class CallerThread {
   // Runs `work` on the operation handed over, if any, and gives it back where that says that it is complete,
   // or throws.
   template <typename Work>
-  void serve(Work&& work);
+  void serve(Work&& work) ROTA_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Operation* operation_ = nullptr;
-  std::exception_ptr error_;
-  std::optional<Clock::time_point> waits_since_;
-  bool has_ended_ = false;
-  bool is_refusing_ = false;
-  bool has_given_up_ = false;
+  internal::Mutex mutex_;
+  std::condition_variable_any changed_;
+  Operation* operation_ ROTA_GUARDED_BY(mutex_) = nullptr;
+  std::exception_ptr error_ ROTA_GUARDED_BY(mutex_);
+  std::optional<Clock::time_point> waits_since_ ROTA_GUARDED_BY(mutex_);
+  bool has_ended_ ROTA_GUARDED_BY(mutex_) = false;
+  bool is_refusing_ ROTA_GUARDED_BY(mutex_) = false;
+  bool has_given_up_ ROTA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rota::mpi

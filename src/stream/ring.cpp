@@ -55,19 +55,19 @@ StreamRing::~StreamRing() {
 // ---- the caller's side ----
 
 std::optional<FeedHead> StreamRing::peek() const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   return ready_.empty() ? std::nullopt : std::optional(ready_.front().head);
 }
 
 FeedHead StreamRing::wait() {
-  Lock lock(mutex_);
-  while (threads_.empty() && ready_.empty()) make(lock, 0);
-  caller_wakes_.wait(lock, [&] { return !ready_.empty(); });
+  const MutexLock lock(mutex_);
+  while (threads_.empty() && ready_.empty()) make(0);
+  while (ready_.empty()) caller_wakes_.wait(mutex_);
   return ready_.front().head;
 }
 
 std::unique_ptr<StreamBatchMemory> StreamRing::take() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   Item item = std::move(ready_.front());
   ready_.pop_front();
   if (item.error) std::rethrow_exception(item.error);
@@ -78,7 +78,7 @@ std::unique_ptr<StreamBatchMemory> StreamRing::take() {
 }
 
 void StreamRing::add_stats(LoaderStats& stats) const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   stats.workers.insert(stats.workers.end(), stats_.begin(), stats_.end());
   stats.ready_batches +=
       std::ranges::count_if(ready_, [](const Item& item) { return item.batch != nullptr; });
@@ -228,22 +228,22 @@ std::unique_ptr<StreamRing::Ticket> StreamRing::unused_ticket() {
 // ---- the workers' side ----
 
 void StreamRing::work(const std::stop_token& stop, std::size_t worker) {
-  Lock lock(mutex_);
-  while (worker_wakes_.wait(lock, stop, [&] { return has_work(worker); }) && !stop.stop_requested()) {
-    make(lock, worker);
+  const MutexLock lock(mutex_);
+  const auto has_some = [&]() ROTA_REQUIRES(mutex_) { return has_work(worker); };
+  while (worker_wakes_.wait(mutex_, stop, has_some) && !stop.stop_requested()) {
+    make(worker);
   }
-  release(lock, worker);
+  release(worker);
 }
 
 // Ends what is the worker's own, in its thread.
-void StreamRing::release(Lock& lock, std::size_t worker) noexcept {
+void StreamRing::release(std::size_t worker) noexcept {
   for (std::size_t shard = worker; shard < readers_.size(); shard += queues_.size()) {
     auto reader = std::move(readers_[shard]);
-    lock.unlock();
+    const MutexUnlock unlocked(mutex_);
     reader.reset();
-    lock.lock();
   }
-  lock.unlock();
+  const MutexUnlock unlocked(mutex_);
   instances_.end(worker);
 }
 
@@ -253,33 +253,32 @@ bool StreamRing::has_work(std::size_t worker) const noexcept {
 }
 
 // One piece of work, which there must be.
-void StreamRing::make(Lock& lock, std::size_t worker) {
+void StreamRing::make(std::size_t worker) {
   if (can_assemble()) {
-    assemble(lock);
+    assemble();
   } else if (can_open()) {
-    open(lock);
+    open();
   } else {
-    read(lock, worker);
+    read(worker);
   }
   settle();
   if (std::exchange(has_news_, false)) worker_wakes_.notify_all();
 }
 
 // Takes memory for another batch.
-void StreamRing::open(Lock& lock) {
+void StreamRing::open() {
   is_opening_ = true;
   bytes_ += fixed_bytes_;
   std::unique_ptr<StreamBatchMemory> batch;
   std::exception_ptr error;
-  lock.unlock();
   try {
+    const MutexUnlock unlocked(mutex_);
     batch = pool_.take();
     with_memory([&] { batch->open(batch_size_); },
                 [&] { return fmt::format("open a batch of {} samples", batch_size_); });
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
   is_opening_ = false;
   if (error) {
     failure_ = error;
@@ -288,20 +287,19 @@ void StreamRing::open(Lock& lock) {
   }
 }
 
-void StreamRing::assemble(Lock& lock) {
+void StreamRing::assemble() {
   is_assembling_ = true;
   auto tickets = std::exchange(gathered_, {});
   auto ended = std::exchange(ended_, {});
   auto batch = std::move(open_.front());
   open_.pop_front();
   std::exception_ptr error;
-  lock.unlock();
   try {
+    const MutexUnlock unlocked(mutex_);
     fill(*batch, tickets, std::move(ended));
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
   is_assembling_ = false;
   for (auto& ticket : tickets) unused_.push_back(std::move(ticket));
   finish(error ? FeedHead::Kind::failed : FeedHead::Kind::batch, error ? nullptr : std::move(batch), error);
@@ -319,7 +317,7 @@ void StreamRing::fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Tick
   }
 }
 
-void StreamRing::read(Lock& lock, std::size_t worker) {
+void StreamRing::read(std::size_t worker) {
   auto& queue = queues_[worker];
   std::vector<Ticket*> run;
   std::size_t needed = 0;  // of them, however many bytes there are
@@ -331,17 +329,18 @@ void StreamRing::read(Lock& lock, std::size_t worker) {
   }
   std::size_t done = 0;
   std::int64_t bytes = 0;
-  lock.unlock();
   const auto start = std::chrono::steady_clock::now();
-  while (done < run.size() && (bytes < room || done < std::max<std::size_t>(needed, 1))) {
-    Ticket& ticket = *run[done++];
-    read_one(ticket, worker);
-    if (ticket.found == Ticket::State::failed) break;
-    if (ticket.found != Ticket::State::filled) continue;
-    bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
+  {
+    const MutexUnlock unlocked(mutex_);
+    while (done < run.size() && (bytes < room || done < std::max<std::size_t>(needed, 1))) {
+      Ticket& ticket = *run[done++];
+      read_one(ticket, worker);
+      if (ticket.found == Ticket::State::failed) break;
+      if (ticket.found != Ticket::State::filled) continue;
+      bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
+    }
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  lock.lock();
   queue.insert(queue.begin(), run.begin() + static_cast<std::ptrdiff_t>(done), run.end());
   run.resize(done);
   for (Ticket* const ticket : run) publish(*ticket);

@@ -5,7 +5,6 @@
 #include <deque>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "stream/instance.hpp"
 #include "stream/shard_reader.hpp"
 #include "stream/stream_batch.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -75,32 +75,32 @@ class StreamRing {
     std::unique_ptr<StreamBatchMemory> batch;
     std::exception_ptr error;
   };
-  using Lock = std::unique_lock<std::mutex>;
 
   void work(const std::stop_token& stop, std::size_t worker);
-  [[nodiscard]] bool has_work(std::size_t worker) const noexcept;
-  void make(Lock& lock, std::size_t worker);
-  void release(Lock& lock, std::size_t worker) noexcept;
-  void begin_epoch(std::vector<ShardProgress> places, std::size_t first);
-  void settle();
-  void deal();
-  void lend(Ticket& ticket, std::size_t number);
-  void gather();
-  void finish_epochs();
-  void finish(FeedHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch, std::exception_ptr error);
-  [[nodiscard]] bool is_epoch_read() const noexcept;
-  [[nodiscard]] bool can_open() const noexcept;
-  void open(Lock& lock);
-  [[nodiscard]] bool can_assemble() const noexcept;
-  void assemble(Lock& lock);
+  [[nodiscard]] bool has_work(std::size_t worker) const noexcept ROTA_REQUIRES(mutex_);
+  void make(std::size_t worker) ROTA_REQUIRES(mutex_);
+  void release(std::size_t worker) noexcept ROTA_REQUIRES(mutex_);
+  void begin_epoch(std::vector<ShardProgress> places, std::size_t first) ROTA_REQUIRES(mutex_);
+  void settle() ROTA_REQUIRES(mutex_);
+  void deal() ROTA_REQUIRES(mutex_);
+  void lend(Ticket& ticket, std::size_t number) ROTA_REQUIRES(mutex_);
+  void gather() ROTA_REQUIRES(mutex_);
+  void finish_epochs() ROTA_REQUIRES(mutex_);
+  void finish(FeedHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch, std::exception_ptr error)
+      ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool is_epoch_read() const noexcept ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool can_open() const noexcept ROTA_REQUIRES(mutex_);
+  void open() ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool can_assemble() const noexcept ROTA_REQUIRES(mutex_);
+  void assemble() ROTA_REQUIRES(mutex_);
   static void fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Ticket>>& tickets,
                    std::vector<std::size_t> ended);
-  [[nodiscard]] bool may_read(const Ticket& ticket) const noexcept;
-  [[nodiscard]] bool is_needed(const Ticket& ticket) const noexcept;
-  void read(Lock& lock, std::size_t worker);
+  [[nodiscard]] bool may_read(const Ticket& ticket) const noexcept ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool is_needed(const Ticket& ticket) const noexcept ROTA_REQUIRES(mutex_);
+  void read(std::size_t worker) ROTA_REQUIRES(mutex_);
   void read_one(Ticket& ticket, std::size_t worker);
-  void publish(Ticket& ticket);
-  [[nodiscard]] std::unique_ptr<Ticket> unused_ticket();
+  void publish(Ticket& ticket) ROTA_REQUIRES(mutex_);
+  [[nodiscard]] std::unique_ptr<Ticket> unused_ticket() ROTA_REQUIRES(mutex_);
 
   const StreamSource& source_;
   StreamBatchPool& pool_;
@@ -110,31 +110,35 @@ class StreamRing {
   const std::int64_t max_bytes_;
   const std::vector<ShardId> later_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;
-  std::condition_variable caller_wakes_;
-  std::int64_t epoch_;                                 // being read
-  bool is_between_ = false;                            // its end is told, and the next has not begun
-  bool is_over_ = false;                               // nothing is to be read any more
+  std::condition_variable_any caller_wakes_;
+  std::int64_t epoch_ ROTA_GUARDED_BY(mutex_);         // being read
+  bool is_between_ ROTA_GUARDED_BY(mutex_) = false;    // its end is told, and the next has not begun
+  bool is_over_ ROTA_GUARDED_BY(mutex_) = false;       // nothing is to be read any more
   WorkerInstances instances_;                          // outliving the readers that use them
   std::vector<std::unique_ptr<ShardReader>> readers_;  // each used by one worker
-  std::vector<bool> has_ended_;
-  std::deque<std::size_t> turns_;  // shards not known to have ended, the next in front
-  std::deque<std::unique_ptr<Ticket>> queue_;
-  std::vector<std::deque<Ticket*>> queues_;              // of each worker, in order
-  std::vector<std::unique_ptr<Ticket>> gathered_;        // for the next batch
-  std::vector<std::size_t> ended_;                       // shards whose end was seen since the last batch
-  std::exception_ptr failure_;                           // of the next batch
-  std::deque<std::unique_ptr<StreamBatchMemory>> open_;  // for the batches to come, the next in front
-  bool is_opening_ = false;
-  bool has_news_ = false;  // there may be work for others than the worker that made it
-  bool is_assembling_ = false;
-  std::deque<Item> ready_;
-  std::vector<std::unique_ptr<Ticket>> unused_;
-  std::size_t queued_ = 0;    // tickets in the queue that are not void
-  std::int64_t bytes_ = 0;    // of open and ready batches, of cursors and of ragged fields
+  std::vector<bool> has_ended_ ROTA_GUARDED_BY(mutex_);
+  std::deque<std::size_t> turns_
+      ROTA_GUARDED_BY(mutex_);  // shards not known to have ended, the next in front
+  std::deque<std::unique_ptr<Ticket>> queue_ ROTA_GUARDED_BY(mutex_);
+  std::vector<std::deque<Ticket*>> queues_ ROTA_GUARDED_BY(mutex_);        // of each worker, in order
+  std::vector<std::unique_ptr<Ticket>> gathered_ ROTA_GUARDED_BY(mutex_);  // for the next batch
+  std::vector<std::size_t> ended_ ROTA_GUARDED_BY(mutex_);  // shards whose end was seen since the last batch
+  std::exception_ptr failure_ ROTA_GUARDED_BY(mutex_);      // of the next batch
+  std::deque<std::unique_ptr<StreamBatchMemory>> open_
+      ROTA_GUARDED_BY(mutex_);  // for the batches to come, the next in front
+  bool is_opening_ ROTA_GUARDED_BY(mutex_) = false;
+  bool has_news_ ROTA_GUARDED_BY(mutex_) =
+      false;  // there may be work for others than the worker that made it
+  bool is_assembling_ ROTA_GUARDED_BY(mutex_) = false;
+  std::deque<Item> ready_ ROTA_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Ticket>> unused_ ROTA_GUARDED_BY(mutex_);
+  std::size_t queued_ ROTA_GUARDED_BY(mutex_) = 0;  // tickets in the queue that are not void
+  std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) =
+      0;                      // of open and ready batches, of cursors and of ragged fields
   std::int64_t fixed_bytes_;  // of an open batch
-  std::vector<WorkerStats> stats_;
+  std::vector<WorkerStats> stats_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
 

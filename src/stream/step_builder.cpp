@@ -54,7 +54,7 @@ StepBuilder::StepBuilder(const StreamSource& source, const RecordLayout& layout,
 // ---- the caller's side ----
 
 std::optional<StepMessages> StepBuilder::poll() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (ready_.empty()) return std::nullopt;
   StepMessages messages = std::move(ready_.front());
   ready_.pop_front();
@@ -62,16 +62,16 @@ std::optional<StepMessages> StepBuilder::poll() {
 }
 
 StepMessages StepBuilder::wait() {
-  Lock lock(mutex_);
-  while (!thread_.joinable() && ready_.empty()) make(lock);
-  caller_wakes_.wait(lock, [&] { return !ready_.empty(); });
+  const MutexLock lock(mutex_);
+  while (!thread_.joinable() && ready_.empty()) make();
+  while (ready_.empty()) caller_wakes_.wait(mutex_);
   StepMessages messages = std::move(ready_.front());
   ready_.pop_front();
   return messages;
 }
 
 void StepBuilder::drop(const StepMessages& messages) {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   --undelivered_;
   bytes_ -= messages.bytes;
   is_told_ = messages.error != nullptr;
@@ -79,17 +79,17 @@ void StepBuilder::drop(const StepMessages& messages) {
 }
 
 void StepBuilder::pause() {
-  Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   is_paused_ = true;
   if (park_error_) is_parked_ = false;  // it is tried again
-  if (!thread_.joinable()) park(lock);
+  if (!thread_.joinable()) park();
   worker_wakes_.notify_all();
-  caller_wakes_.wait(lock, [&] { return is_parked_; });
+  while (!is_parked_) caller_wakes_.wait(mutex_);
   if (park_error_) std::rethrow_exception(park_error_);
 }
 
 void StepBuilder::resume() {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   if (!is_paused_ && !is_told_) return;
   if (std::exchange(is_told_, false)) has_failed_ = false;
   is_paused_ = false;
@@ -121,7 +121,7 @@ void StepBuilder::add_items(const StepMessages& messages, PendingItems& out) con
 }
 
 void StepBuilder::add_stats(LoaderStats& stats) const {
-  const Lock lock(mutex_);
+  const MutexLock lock(mutex_);
   stats.workers.push_back(stats_);
   stats.ready_batches += std::ranges::count_if(ready_, &StepMessages::is_batch);
 }
@@ -129,12 +129,12 @@ void StepBuilder::add_stats(LoaderStats& stats) const {
 // ---- the reading thread's side ----
 
 void StepBuilder::work(const std::stop_token& stop) {
-  Lock lock(mutex_);
-  const auto has_work = [this] { return can_read() || (is_paused_ && !is_parked_); };
-  while (worker_wakes_.wait(lock, stop, has_work) && !stop.stop_requested()) {
-    is_paused_ ? park(lock) : make(lock);
+  const MutexLock lock(mutex_);
+  const auto has_work = [this]() ROTA_REQUIRES(mutex_) { return can_read() || (is_paused_ && !is_parked_); };
+  while (worker_wakes_.wait(mutex_, stop, has_work) && !stop.stop_requested()) {
+    is_paused_ ? park() : make();
   }
-  lock.unlock();
+  const MutexUnlock unlocked(mutex_);
   reader_.reset();
   instances_.end(0);
 }
@@ -147,18 +147,19 @@ bool StepBuilder::can_read() const noexcept {
 }
 
 // Reads an item, or closes a step.
-void StepBuilder::make(Lock& lock) {
-  lock.unlock();
+void StepBuilder::make() {
   const auto start = std::chrono::steady_clock::now();
   std::optional<StepMessages> messages;
-  try {
-    messages = advance();
-  } catch (...) {
-    messages = empty_step(FeedHead::Kind::failed);
-    messages->error = std::current_exception();
+  {
+    const MutexUnlock unlocked(mutex_);
+    try {
+      messages = advance();
+    } catch (...) {
+      messages = empty_step(FeedHead::Kind::failed);
+      messages->error = std::current_exception();
+    }
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  lock.lock();
   open_bytes_ = std::ssize(open_);
   stats_.samples = read_.samples;
   stats_.bytes = read_.bytes;
@@ -171,15 +172,14 @@ void StepBuilder::make(Lock& lock) {
   caller_wakes_.notify_all();
 }
 
-void StepBuilder::park(Lock& lock) {
-  lock.unlock();
+void StepBuilder::park() {
   std::exception_ptr error;
   try {
+    const MutexUnlock unlocked(mutex_);
     take_cursor();
   } catch (...) {
     error = std::current_exception();
   }
-  lock.lock();
   park_error_ = error;
   is_parked_ = is_paused_;  // it may have been let go meanwhile
   caller_wakes_.notify_all();

@@ -5,7 +5,6 @@
 #include <deque>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "stream/record_layout.hpp"
 #include "stream/shard_reader.hpp"
 #include "values/bytes.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -122,11 +122,10 @@ class StepBuilder {
   void add_stats(LoaderStats& stats) const;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
   void work(const std::stop_token& stop);
-  [[nodiscard]] bool can_read() const noexcept;
-  void make(Lock& lock);
-  void park(Lock& lock);
+  [[nodiscard]] bool can_read() const noexcept ROTA_REQUIRES(mutex_);
+  void make() ROTA_REQUIRES(mutex_);
+  void park() ROTA_REQUIRES(mutex_);
   [[nodiscard]] std::optional<StepMessages> advance();
   void read();
   [[nodiscard]] bool read_item();
@@ -165,19 +164,19 @@ class StepBuilder {
   bool is_over_;                        // nothing is to be read any more
   WorkerStats read_;                    // so far
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;
-  std::condition_variable caller_wakes_;
+  std::condition_variable_any caller_wakes_;
   std::deque<StepMessages> ready_;
-  std::int64_t undelivered_ = 0;  // steps
-  std::int64_t bytes_ = 0;        // of them
-  std::int64_t open_bytes_ = 0;   // of the next
-  bool has_failed_ = false;
-  bool is_told_ = false;  // the error of that
-  bool is_paused_ = true;
-  bool is_parked_ = false;
-  std::exception_ptr park_error_;
-  WorkerStats stats_;
+  std::int64_t undelivered_ ROTA_GUARDED_BY(mutex_) = 0;  // steps
+  std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;        // of them
+  std::int64_t open_bytes_ ROTA_GUARDED_BY(mutex_) = 0;   // of the next
+  bool has_failed_ ROTA_GUARDED_BY(mutex_) = false;
+  bool is_told_ ROTA_GUARDED_BY(mutex_) = false;  // the error of that
+  bool is_paused_ ROTA_GUARDED_BY(mutex_) = true;
+  bool is_parked_ ROTA_GUARDED_BY(mutex_) = false;
+  std::exception_ptr park_error_ ROTA_GUARDED_BY(mutex_);
+  WorkerStats stats_ ROTA_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: it uses all of the above
 };
 

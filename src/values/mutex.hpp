@@ -1,0 +1,60 @@
+#pragma once
+
+// A mutex of which clang knows what it guards: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
+// `./run lint` makes its warnings errors. Other compilers see plain members.
+
+#include <condition_variable>
+#include <mutex>
+
+#if defined(__clang__)
+#define ROTA_THREAD_SAFETY(attribute) __attribute__((attribute))
+#else
+#define ROTA_THREAD_SAFETY(attribute)
+#endif
+
+/// Of a member: it is read and written only while `mutex` is locked.
+#define ROTA_GUARDED_BY(mutex) ROTA_THREAD_SAFETY(guarded_by(mutex))
+/// Of a function: it is called while `mutex` is locked, which is locked, too, when it returns.
+#define ROTA_REQUIRES(mutex) ROTA_THREAD_SAFETY(requires_capability(mutex))
+
+namespace rota::internal {
+
+/// A std::mutex. Wait with a std::condition_variable_any, in a function that has it locked.
+class ROTA_THREAD_SAFETY(capability("mutex")) Mutex {
+ public:
+  void lock() ROTA_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
+  void unlock() ROTA_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
+
+ private:
+  std::mutex mutex_;
+};
+
+/// Has a mutex locked for a scope.
+class ROTA_THREAD_SAFETY(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) ROTA_THREAD_SAFETY(acquire_capability(mutex)) : mutex_(mutex) {
+    mutex_.lock();
+  }
+  ~MutexLock() ROTA_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+/// Has a mutex that is locked unlocked for a scope.
+class ROTA_THREAD_SAFETY(scoped_lockable) MutexUnlock {
+ public:
+  explicit MutexUnlock(Mutex& mutex) ROTA_THREAD_SAFETY(release_capability(mutex)) : mutex_(mutex) {
+    mutex_.unlock();
+  }
+  ~MutexUnlock() ROTA_THREAD_SAFETY(release_capability()) { mutex_.lock(); }
+  MutexUnlock(const MutexUnlock&) = delete;
+  MutexUnlock& operator=(const MutexUnlock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+}  // namespace rota::internal
