@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catalog/name_table.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_bench.hpp"
 #include "storage/node_buffer.hpp"
 

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "rota/mpi.hpp"
+#include "mpi/collectives.hpp"
 
 namespace rota_bench {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "rota/mpi.hpp"
 
 namespace rota::checkpoint {
 namespace {

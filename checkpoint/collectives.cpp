@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
 #include "values/caught.hpp"

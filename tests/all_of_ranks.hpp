@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "rota/mpi.hpp"
+#include "mpi/collectives.hpp"
 
 namespace rota::test {
 

@@ -5,16 +5,10 @@
 
 #include <mpi.h>
 
-#include <array>
-#include <csignal>
-#include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "rota/world.hpp"
 
@@ -56,28 +50,14 @@ class Communicator {
   World world_;
 };
 
-/// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
-void check(int code, std::string_view call);
-
-/// Ends a phase. **Collective.** Returns if no rank has an `error`. Otherwise every rank throws the error of
-/// the lowest failing rank, with "rank r: " before its message.
-void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error);
-
 /// Runs `work` on every rank, then agrees: what one rank throws, all throw. **Collective.**
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work);
-
-/// Returns rank 0's `value` on every rank. **Collective.**
-std::string broadcast(const Communicator& comm, std::string value);
-void broadcast(const Communicator& comm, std::span<std::byte> value);
 
 /// Element-wise sum, minimum or maximum over ranks, in place. **Collective.**
 void sum(const Communicator& comm, std::span<double> values);
 void sum(const Communicator& comm, std::span<std::int64_t> values);
 void min(const Communicator& comm, std::span<std::int64_t> values);
 void max(const Communicator& comm, std::span<std::int64_t> values);
-
-/// Every rank's `value`, in order of rank, on every rank. **Collective.**
-std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
 
 /// A duplicate of `comm` for tensor, pipeline or context parallel training. **Collective.** Processes that
 /// pass the same data-parallel `rank` are replicas, and read the same slice. The result's `world()` has that
@@ -131,7 +111,6 @@ class StopSignal {
  private:
   const Communicator* comm_;
   bool requested_ = false;
-  std::array<struct sigaction, 2> former_{};
 };
 
 }  // namespace rota::mpi

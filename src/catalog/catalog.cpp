@@ -9,7 +9,7 @@
 #include "catalog/manifest.hpp"
 #include "catalog/saved.hpp"
 #include "catalog/serialize.hpp"
-#include "mpi/same.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "storage/descriptor.hpp"
 

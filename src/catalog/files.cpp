@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "catalog/progress_reporter.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/types.hpp"
 #include "values/bytes.hpp"
 #include "values/parallel.hpp"

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "values/option.hpp"
 
 namespace rota::internal {

@@ -17,6 +17,7 @@
 
 #include "catalog/directory_sample.hpp"
 #include "catalog/progress_reporter.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "values/parallel.hpp"

@@ -1,11 +1,14 @@
+#include "mpi/collectives.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "mpi/exchange.hpp"
 #include "rota/error.hpp"
-#include "rota/mpi.hpp"
+#include "rota/fingerprint.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -68,6 +71,27 @@ std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value) {
   if (comm.size() == 1) return all;
   check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm.get()), "MPI_Allgather");
   return all;
+}
+
+bool is_same(const Communicator& comm, std::string_view bytes) {
+  if (comm.size() == 1) return true;
+  const Fingerprint digest = FingerprintBuilder().add(bytes).finish();
+  std::array least = {static_cast<std::int64_t>(digest.high), static_cast<std::int64_t>(digest.low)};
+  std::array most = least;
+  min(comm, least);
+  max(comm, most);
+  return least == most;
+}
+
+void require_same(const Communicator& comm, std::string_view phase, const std::string& mine) {
+  if (is_same(comm, mine)) return;
+  const std::string first = broadcast(comm, mine);
+  together(comm, phase, [&] {
+    if (mine == first) return;
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("{}: rank 0 has {}; this rank has {}; give all ranks the same", phase, first, mine));
+  });
 }
 
 Communicator data_parallel(const Communicator& comm, int rank) {

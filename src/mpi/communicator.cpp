@@ -3,9 +3,8 @@
 #include <array>
 #include <utility>
 
-#include "mpi/job.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "rota/mpi.hpp"
 
 namespace rota::mpi {
 namespace {

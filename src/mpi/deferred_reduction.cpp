@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "mpi/backoff.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {

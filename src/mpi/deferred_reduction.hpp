@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "mpi/collectives.hpp"
 #include "mpi/exchange.hpp"
-#include "rota/mpi.hpp"
 
 namespace rota::mpi {
 

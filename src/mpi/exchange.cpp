@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "mpi/backoff.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
 #include "values/caught.hpp"

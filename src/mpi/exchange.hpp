@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "rota/mpi.hpp"
+#include "mpi/collectives.hpp"
 
 namespace rota::mpi {
 

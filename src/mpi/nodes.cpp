@@ -1,5 +1,7 @@
 #include "mpi/nodes.hpp"
 
+#include "mpi/collectives.hpp"
+
 namespace rota::mpi {
 namespace {
 

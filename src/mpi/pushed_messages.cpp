@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "mpi/tags.hpp"
 
 namespace rota::mpi {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "mpi/backoff.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "rota/mpi.hpp"
 #include "values/caught.hpp"
 
 namespace rota::mpi {

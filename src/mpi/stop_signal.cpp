@@ -13,6 +13,7 @@ volatile std::sig_atomic_t signalled = 0;
 std::atomic<bool> in_use = false;
 
 constexpr std::array<int, 2> kSignals{SIGTERM, SIGUSR1};
+std::array<struct sigaction, kSignals.size()> former_actions;
 
 extern "C" void on_stop_signal(int /*signal*/) { signalled = 1; }
 
@@ -27,11 +28,11 @@ StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &former_[i]);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &former_actions[i]);
 }
 
 StopSignal::~StopSignal() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_[i], nullptr);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_actions[i], nullptr);
   in_use = false;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "values/parallel.hpp"

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/collectives.hpp"
 #include "mpi/nodes.hpp"
-#include "mpi/same.hpp"
 #include "rota/error.hpp"
 #include "source/document_stream.hpp"
 #include "source/field_check.hpp"

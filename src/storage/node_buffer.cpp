@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/collectives.hpp"
 #include "mpi/exchange.hpp"
-#include "mpi/same.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
 #include "storage/memory_file.hpp"

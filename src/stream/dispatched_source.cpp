@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "order/shard_plan.hpp"
 #include "rota/cereal.hpp"
 #include "rota/error.hpp"

@@ -6,9 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "mpi/deferred_reduction.hpp"
-#include "mpi/job.hpp"
-#include "mpi/same.hpp"
 #include "rota/error.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/dispatched_source.hpp"

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "loader/access.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "storage/descriptor.hpp"
 #include "trace/trace_file.hpp"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"

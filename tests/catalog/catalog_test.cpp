@@ -402,7 +402,7 @@ TEST_F(Catalogs, RefuseAManifestThatIsNoTextOfPaths) {
   EXPECT_THAT(refusal_of("{\"path\": \"\"}\n"),
               is_error(ErrorCode::invalid_argument, {"line 1", "path is empty"}));
   EXPECT_THAT(error_of([&] { Catalog::from_manifest(directory_.path()); }),
-              is_error(ErrorCode::invalid_argument, {directory_.path().string(), "it is a directory"}));
+              is_error(ErrorCode::invalid_argument, {directory_.path().string(), "no regular file"}));
   ASSERT_EQ(::mkfifo((directory_ / "fifo").c_str(), 0600), 0);
   EXPECT_THAT(
       error_of([&] { Catalog::from_manifest(directory_ / "fifo"); }),

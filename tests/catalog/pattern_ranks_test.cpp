@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/catalog.hpp"
 #include "source/reading.hpp"

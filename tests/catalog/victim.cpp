@@ -9,8 +9,8 @@
 #include <string>
 #include <thread>
 
+#include "mpi/collectives.hpp"
 #include "rota/loader.hpp"
-#include "rota/mpi.hpp"
 #include "rota/open.hpp"
 
 namespace {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "checkpoint_fixture.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 
 namespace rota::test {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "mpi/collectives.hpp"
 #include "mpi_fixture.hpp"
 
 namespace rota::test {

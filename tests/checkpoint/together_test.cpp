@@ -6,6 +6,7 @@
 
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_fixture.hpp"
 
 namespace rota::test {

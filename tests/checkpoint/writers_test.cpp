@@ -7,6 +7,7 @@
 
 #include "commit_page.hpp"
 #include "file_system.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_fixture.hpp"
 #include "no_threads.hpp"
 

@@ -123,7 +123,7 @@ std::vector<Edge> catalogs() {
           "/m: it lists no files"),
       in_directory(
           "ManifestThatIsADirectory", [](auto& d) { Catalog::from_manifest(d.path()); }, kInvalid,
-          "directory"),
+          "no regular file"),
       in_directory(
           "ManifestWithAPathTwice",
           [](auto& d) {

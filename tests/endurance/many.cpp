@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "endurance.hpp"
+#include "mpi/collectives.hpp"
 #include "programs.hpp"
 #include "saved_state.hpp"
 

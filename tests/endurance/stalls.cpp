@@ -14,6 +14,7 @@
 
 #include "directory_access.hpp"
 #include "hitch.hpp"
+#include "mpi/collectives.hpp"
 #include "programs.hpp"
 #include "rota/error.hpp"
 #include "saved_state.hpp"

@@ -207,9 +207,9 @@ TEST_F(Hdf5Faults, OffsetsThatAreNoneAreCorrupt) {
 TEST_F(Hdf5Faults, FilesWithOtherFieldsCannotBeJoined) {
   h5py(directory, "a.h5", "f['x'] = np.arange(5)");
   h5py(directory, "b.h5", "f['x'] = np.arange(5.0)");
-  EXPECT_THAT(error_of([&] { open_hdf5(directory.path()); }),
-              is_error(ErrorCode::invalid_argument,
-                       {"b.h5", "has \"x\" float64 []", file() + " has \"x\" int64 []"}));
+  EXPECT_THAT(
+      error_of([&] { open_hdf5(directory.path()); }),
+      is_error(ErrorCode::invalid_argument, {"b.h5", "has \"x\" float64[]", file() + " has \"x\" int64[]"}));
   h5py(directory, "b.h5", "f['y'] = np.arange(5)");
   EXPECT_THAT(error_of([&] { open_hdf5(directory.path()); }),
               is_error(ErrorCode::not_found, {"b.h5", "no dataset \"/x\"", "\"/y\""}));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "loader/faulty_source.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/resume.hpp"

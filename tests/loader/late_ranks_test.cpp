@@ -8,6 +8,7 @@
 #include <string>
 
 #include "loader/faulty_source.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/loader.hpp"
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/counting_source.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"

@@ -18,6 +18,7 @@
 #include "catalog/files.hpp"
 #include "formats/formats.hpp"
 #include "internal_names.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/batch.hpp"
 #include "temporary_directory.hpp"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "loader/shared_dataset.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "rota/packing.hpp"

@@ -14,6 +14,7 @@
 
 #include "all_of_ranks.hpp"
 #include "loader/counting_source.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/packing.hpp"

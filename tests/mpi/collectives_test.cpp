@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
 

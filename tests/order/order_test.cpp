@@ -113,11 +113,6 @@ TEST(Order, ABlockWindowTouchesNoMoreBlocksThanItHas) {
   EXPECT_FALSE(std::is_sorted(ids.begin(), ids.end()));
 }
 
-TEST(Order, RefusesABlockWithoutSamples) {
-  EXPECT_THROW(Order(ShardPlan::equal(10, 1), Shuffle::block, 0, {.samples = 0, .blocks = 1}), Error);
-  EXPECT_THROW(Order(ShardPlan::equal(10, 1), Shuffle::block, 0, {.samples = 1, .blocks = 0}), Error);
-}
-
 TEST(ShardPlan, EqualPartsDifferByAtMostOneAndFollowTheFormula) {
   for (const std::int64_t n : {0, 1, 5, 100, 1021}) {
     for (const std::int64_t shards : {1, 2, 7, 1000}) {

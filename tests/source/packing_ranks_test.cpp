@@ -12,6 +12,7 @@
 
 #include "internal_names.hpp"
 #include "mapped_file.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"

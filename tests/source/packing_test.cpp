@@ -262,7 +262,7 @@ TEST(Packing, RefusesWhatCannotBe) {
   EXPECT_THAT(refused({.bos = 65'536}), is_refusal({"bos is 65536", "uint16", "0 to 65535"}));
   EXPECT_THAT(refused({.eos = -1}), is_refusal({"eos is -1"}));
   EXPECT_THAT(refused({.pad = -129}, DType::int8), is_refusal({"pad is -129", "-128 to 127"}));
-  EXPECT_THAT(refused({}, DType::float32), is_refusal({"0 of their fields", "\"tokens\" (float32, ragged)"}));
+  EXPECT_THAT(refused({}, DType::float32), is_refusal({"0 of their fields", "\"tokens\" float32[*]"}));
   EXPECT_THAT(refused({.field = "label"}), is_refusal({"\"label\" is not ragged"}));
   EXPECT_THAT(refused({.field = "text"}), is_error(ErrorCode::not_found, {"\"text\"", "\"tokens\""}));
   EXPECT_THAT(error_of([] { pack(nullptr, {}); }), is_refusal({"null"}));

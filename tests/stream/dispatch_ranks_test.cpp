@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "stream/dispatched.hpp"
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <random>
 
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "stream/dispatched.hpp"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "rota/mpi.hpp"
+#include "mpi/collectives.hpp"
 #include "stream/numbered_stream.hpp"
 
 namespace rota::test {

@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"

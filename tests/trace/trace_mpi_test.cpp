@@ -11,6 +11,7 @@
 
 #include "cli/audit.hpp"
 #include "loader/faulty_source.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
 #include "rota/trace.hpp"
