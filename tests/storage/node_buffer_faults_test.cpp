@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "internal_names.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
 #include "storage/node_buffer.hpp"

@@ -9,6 +9,7 @@
 
 #include "internal_names.hpp"
 #include "mapped_file.hpp"
+#include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
 #include "storage/node_buffer.hpp"
