@@ -10,8 +10,8 @@
 
 namespace rota::internal {
 
-OpenContext::OpenContext(const mpi::Communicator& comm, const CatalogOptions& how)
-    : options(how), nodes(comm) {
+OpenContext::OpenContext(const mpi::Communicator& comm, CatalogOptions how)
+    : options(std::move(how)), nodes(comm) {
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
   struct {
     ChangeDetection change_detection;

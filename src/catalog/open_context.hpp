@@ -16,7 +16,7 @@ namespace rota::internal {
 /// The ranks that open a dataset together, with how many threads each, and whom they tell.
 struct OpenContext {
   /// **Collective.** Throws as how.validate() does.
-  OpenContext(const mpi::Communicator& comm, const CatalogOptions& how);
+  OpenContext(const mpi::Communicator& comm, CatalogOptions how);
 
   CatalogOptions options;
   mpi::Nodes nodes;

@@ -138,7 +138,7 @@ SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
   auto [rest, head_bytes] = check_content(path, whole.bytes);
   const auto take = [&path, &whole, &rest = rest](std::uint64_t bytes) {
     if (bytes > rest.size() || filled_up(bytes) > rest.size()) fail_damaged(path);
-    const NodeBuffer part{.bytes = rest.first(bytes), .owner = whole.owner};
+    NodeBuffer part{.bytes = rest.first(bytes), .owner = whole.owner};
     rest = rest.subspan(filled_up(bytes));
     return part;
   };

@@ -188,9 +188,7 @@ class Walk {
     node.state = Node::State::read;
     bytes_ahead_ += node.listing.memory_bytes();
     // The last that is put there is the first to be taken, as it is the first to be visited.
-    for (auto child = node.children.rbegin(); child != node.children.rend(); ++child) {
-      waiting_.push_back(child->get());
-    }
+    for (std::size_t i = node.children.size(); i-- > 0;) waiting_.push_back(node.children[i].get());
     changed_.notify_all();
   }
 

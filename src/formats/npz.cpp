@@ -237,10 +237,11 @@ Arrays read_arrays(const RecordFile& file, const std::vector<std::string>& wante
   for (const std::string& name : wanted) {
     const auto found = members.find(name);
     if (found == members.end()) {
-      std::vector<std::string> names;
-      for (const auto& [other, member] : members) names.push_back(other);
-      throw Error(ErrorCode::not_found, fmt::format("open {}: no array \"{}\"; it has \"{}\"", file.path(),
-                                                    name, fmt::join(names, "\", \"")));
+      std::string names;
+      for (const auto& [other, member] : members)
+        names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", other);
+      throw Error(ErrorCode::not_found,
+                  fmt::format("open {}: no array \"{}\"; it has {}", file.path(), name, names));
     }
     arrays.push_back({found->second, read_header(file, found->second)});
   }

@@ -15,9 +15,9 @@ namespace rota::internal {
 [[noreturn]] void refuse_forked(std::string_view what, int maker);
 
 /// Frees what a C library made, for std::unique_ptr.
-template <auto kFree>
+template <auto release>
 struct FreeBy {
-  void operator()(auto* made) const noexcept { kFree(made); }
+  void operator()(auto* made) const noexcept { release(made); }
 };
 
 /// What `owner` points to, on behalf of `what`. Throws Error{invalid_argument} naming it where that is
