@@ -20,7 +20,8 @@ World world(MPI_Comm comm);
 /// A duplicate of the caller's communicator. MPI errors are returned on it, not fatal. Freed on destruction,
 /// which must come before MPI_Finalize. A default-made one is a world of one process, and needs no MPI.
 /// Move-only; one thread. Functions that take a Communicator are **collective** over it: all its ranks call
-/// them together.
+/// them together. They throw Error{invalid_argument} for one that was moved from, which has size() 0, on that
+/// rank alone: nothing is left by which to tell the others.
 class Communicator {
  public:
   Communicator() noexcept = default;

@@ -15,7 +15,7 @@ namespace {
 
 template <typename T>
 void reduce(const Communicator& comm, std::span<T> values, MPI_Datatype type, MPI_Op op) {
-  if (comm.size() == 1) return;
+  if (is_alone(comm)) return;
   check(MPI_Allreduce(MPI_IN_PLACE, values.data(), to_count(values.size()), type, op, comm.get()),
         "MPI_Allreduce");
 }
@@ -29,6 +29,7 @@ void agree(const Communicator& comm, std::string_view phase, const std::exceptio
 }
 
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work) {
+  if (is_alone(comm)) return work();
   std::exception_ptr error;
   try {
     work();
@@ -39,7 +40,7 @@ void together(const Communicator& comm, std::string_view phase, const std::funct
 }
 
 void broadcast(const Communicator& comm, std::span<std::byte> value) {
-  if (comm.size() == 1) return;
+  if (is_alone(comm)) return;
   for (std::size_t done = 0; done < value.size();) {
     const std::size_t count = std::min<std::size_t>(value.size() - done, std::size_t{1} << 30);
     check(MPI_Bcast(value.data() + done, static_cast<int>(count), MPI_BYTE, 0, comm.get()), "MPI_Bcast");
@@ -67,14 +68,14 @@ void max(const Communicator& comm, std::span<std::int64_t> values) {
 }
 
 std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value) {
-  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()), value);
-  if (comm.size() == 1) return all;
+  if (is_alone(comm)) return {value};
+  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
   check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm.get()), "MPI_Allgather");
   return all;
 }
 
 bool is_same(const Communicator& comm, std::string_view bytes) {
-  if (comm.size() == 1) return true;
+  if (is_alone(comm)) return true;
   const Fingerprint digest = FingerprintBuilder().add(bytes).finish();
   std::array least = {static_cast<std::int64_t>(digest.high), static_cast<std::int64_t>(digest.low)};
   std::array most = least;

@@ -17,6 +17,11 @@ namespace rota::mpi {
 /// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
 void check(int code, std::string_view call);
 
+/// Throws Error{invalid_argument} where `comm` was moved from.
+void require_ranks(const Communicator& comm);
+/// Whether this is its only rank. Throws as `require_ranks`.
+[[nodiscard]] bool is_alone(const Communicator& comm);
+
 /// Ends a phase. **Collective.** Returns if no rank has an `error`. Otherwise every rank throws the error of
 /// the lowest failing rank, with "rank r: " before its message.
 void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error);

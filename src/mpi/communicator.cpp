@@ -5,6 +5,7 @@
 
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
+#include "values/owned.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -53,7 +54,17 @@ Communicator::Communicator(MPI_Comm comm) {
   size_ = world_.size;
 }
 
+void require_ranks(const Communicator& comm) {
+  if (comm.size() == 0) internal::refuse_empty("a communicator");
+}
+
+bool is_alone(const Communicator& comm) {
+  require_ranks(comm);
+  return comm.size() == 1;
+}
+
 Communicator Communicator::duplicate() const {
+  require_ranks(*this);
   Communicator copy = comm_ == MPI_COMM_NULL ? Communicator() : Communicator(comm_);
   copy.world_ = world_;
   return copy;
@@ -66,14 +77,15 @@ Communicator::~Communicator() {
 Communicator::Communicator(Communicator&& other) noexcept
     : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
       rank_(std::exchange(other.rank_, 0)),
-      size_(std::exchange(other.size_, 1)),
-      world_(std::exchange(other.world_, World{})) {}
+      size_(std::exchange(other.size_, 0)),
+      world_(std::exchange(other.world_, World{.size = 0})) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
-  std::swap(comm_, other.comm_);
-  std::swap(rank_, other.rank_);
-  std::swap(size_, other.size_);
-  std::swap(world_, other.world_);
+  Communicator taken(std::move(other));  // and so leaves `other` moved from
+  std::swap(comm_, taken.comm_);
+  std::swap(rank_, taken.rank_);
+  std::swap(size_, taken.size_);
+  std::swap(world_, taken.world_);
   return *this;
 }
 

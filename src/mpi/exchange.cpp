@@ -176,7 +176,7 @@ std::optional<std::string> Exchange::receive(int& from) {
 
 void agree(const Communicator& comm, const Run& run, std::string_view phase,
            const std::exception_ptr& error) {
-  if (comm.size() == 1) {
+  if (is_alone(comm)) {
     if (error) std::rethrow_exception(error);
     return;
   }
@@ -242,7 +242,7 @@ struct Gathered {
 
 std::vector<std::string> all_gather(const Communicator& comm, const Run& run, std::string_view phase,
                                     std::string mine) {
-  if (comm.size() == 1) return {std::move(mine)};
+  if (is_alone(comm)) return {std::move(mine)};
   const auto memory = std::make_shared<Gathered>();
   memory->mine = std::move(mine);
   memory->sizes.resize(static_cast<std::size_t>(comm.size()));

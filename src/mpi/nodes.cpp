@@ -28,8 +28,8 @@ Communicator node_of(const Communicator& all, int ranks_per_node) {
 
 Nodes::Nodes(const Communicator& comm, const Pretence& pretence)
     : can_share_memory_(pretence.can_share_memory) {
-  if (comm.get() == MPI_COMM_NULL) return;
   all_ = comm.duplicate();
+  if (all_.get() == MPI_COMM_NULL) return;
   node_ = node_of(all_, pretence.ranks_per_node);
   MPI_Comm leaders = MPI_COMM_NULL;
   check(MPI_Comm_split(all_.get(), leads() ? 0 : MPI_UNDEFINED, all_.rank(), &leaders), "MPI_Comm_split");

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <csignal>
 
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/mpi.hpp"
 
@@ -20,6 +21,7 @@ extern "C" void on_stop_signal(int /*signal*/) { signalled = 1; }
 }  // namespace
 
 StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
+  require_ranks(comm);
   if (in_use.exchange(true)) {
     throw Error(ErrorCode::busy, "make a StopSignal: this process has one already; use that");
   }

@@ -3,12 +3,20 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
+#include "moved_from.hpp"
 #include "mpi/collectives.hpp"
+#include "mpi/nodes.hpp"
 #include "mpi_main.hpp"
+#include "rota/catalog.hpp"
+#include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
+#include "rota/loader.hpp"
+#include "rota/stream_loader.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -87,6 +95,59 @@ TEST(Communicator, IsAWorldOfOneWithoutMpi) {
   EXPECT_EQ(gather(alone, 3), std::vector<std::int64_t>{3});
   EXPECT_EQ(world(mpi_session().comm().get()), mpi_session().world());
 }
+
+// NOLINTBEGIN(bugprone-use-after-move,hicpp-invalid-access-moved): what is tested
+
+std::vector<std::function<void()>> calls_over(const Communicator& comm) {
+  return {[&] { (void)comm.duplicate(); },
+          [&] { together(comm, "test", [] { ADD_FAILURE() << "it began the work"; }); },
+          [&] { agree(comm, "test", nullptr); },
+          [&] { (void)broadcast(comm, "x"); },
+          [&] { (void)gather(comm, 3); },
+          [&] { (void)is_same(comm, "x"); },
+          [&] { require_same(comm, "test", "x"); },
+          [&] {
+            std::vector<std::int64_t> values{3};
+            sum(comm, values);
+          },
+          [&] { (void)data_parallel(comm, 0); },
+          [&] { StopSignal stop(comm); },
+          [&] { Nodes nodes(comm); },
+          [&] { Catalog catalog(comm, "/"); },
+          [&] { CheckpointDirectory directory(comm, "/nowhere"); },
+          [&] { Loader loader(comm, nullptr); },
+          [&] { StreamLoader loader(comm, nullptr); }};
+}
+
+TEST(Communicator, ThatWasMovedFromIsRefusedAndIsNoWorldOfOne) {
+  Communicator from = mpi_session().comm().duplicate();
+  const Communicator to = std::move(from);
+  EXPECT_EQ(from.size(), 0);
+  EXPECT_THROW(from.world().validate(), Error);
+  test::expect_refused("a communicator", calls_over(from));
+  Communicator alone;
+  const Communicator still_alone = std::move(alone);
+  test::expect_refused("a communicator", calls_over(alone));
+  EXPECT_EQ(still_alone.duplicate().world(), World{});
+  StopSignal stop(to);  // none was left behind
+  EXPECT_FALSE(stop.requested());
+}
+
+TEST(Communicator, ThatWasAssignedElsewhereIsRefusedAndMayBeFilledAgain) {
+  const World world = mpi_session().comm().world();
+  Communicator from = mpi_session().comm().duplicate();
+  Communicator to;
+  to = std::move(from);
+  EXPECT_EQ(to.world(), world);
+  EXPECT_EQ(error_of([&] { (void)gather(from, 3); }).first, ErrorCode::invalid_argument);
+  from = std::move(to);
+  EXPECT_EQ(std::ssize(gather(from, 3)), world.size);
+  Communicator& same = from;
+  from = std::move(same);
+  EXPECT_EQ(std::ssize(gather(from, 3)), world.size);
+}
+
+// NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
 
 TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
   const Communicator& comm = mpi_session().comm();
