@@ -14,7 +14,8 @@
 
 namespace rota::mpi {
 
-/// The caller's rank in `comm`. Throws Error{invalid_argument} before MPI_Init.
+/// The caller's rank in `comm`. Throws Error{invalid_argument} before MPI_Init, for MPI_COMM_NULL and for an
+/// intercommunicator.
 World world(MPI_Comm comm);
 
 /// A duplicate of the caller's communicator. MPI errors are returned on it, not fatal. Freed on destruction,
@@ -25,7 +26,8 @@ World world(MPI_Comm comm);
 class Communicator {
  public:
   Communicator() noexcept = default;
-  /// **Collective** over `comm`. Throws Error{invalid_argument} before MPI_Init or after MPI_Finalize.
+  /// **Collective** over `comm`. Throws Error{invalid_argument} before MPI_Init or after MPI_Finalize, for an
+  /// intercommunicator, and for MPI_COMM_NULL, which MPI_Comm_split gives ranks that take no part.
   explicit Communicator(MPI_Comm comm);
   ~Communicator();
   Communicator(Communicator&& other) noexcept;

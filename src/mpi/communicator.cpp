@@ -18,10 +18,25 @@ bool is_running() {
   return initialized != 0 && finalized == 0;
 }
 
-void require_running(std::string_view what) {
-  if (is_running()) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}: MPI does not run; call MPI_Init first, or make a rota::mpi::Session", what));
+[[noreturn]] void refuse(std::string_view what, std::string_view why) {
+  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", what, why));
+}
+
+// Others abort the job inside MPI, or have ranks that do not read together.
+void require_intra(MPI_Comm comm, std::string_view what) {
+  if (!is_running()) refuse(what, "MPI does not run; call MPI_Init first, or make a rota::mpi::Session");
+  if (comm == MPI_COMM_NULL) {
+    refuse(what,
+           "it is MPI_COMM_NULL, which MPI_Comm_split gives for MPI_UNDEFINED; this rank takes no part, and "
+           "must skip this call");
+  }
+  int is_inter = 0;
+  check(MPI_Comm_test_inter(comm, &is_inter), "MPI_Comm_test_inter");
+  if (is_inter != 0) {
+    refuse(what,
+           "it is an intercommunicator; pass the communicator of one of its groups, or merge them with "
+           "MPI_Intercomm_merge");
+  }
 }
 
 }  // namespace
@@ -36,7 +51,7 @@ void check(int code, std::string_view call) {
 }
 
 World world(MPI_Comm comm) {
-  require_running("ask a communicator for its world");
+  require_intra(comm, "ask a communicator for its world");
   World world;
   check(MPI_Comm_rank(comm, &world.rank), "MPI_Comm_rank");
   check(MPI_Comm_size(comm, &world.size), "MPI_Comm_size");
@@ -46,7 +61,7 @@ World world(MPI_Comm comm) {
 int job_size() { return is_running() ? world(MPI_COMM_WORLD).size : 1; }
 
 Communicator::Communicator(MPI_Comm comm) {
-  require_running("duplicate a communicator");
+  require_intra(comm, "duplicate a communicator");
   check(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   world_ = mpi::world(comm_);

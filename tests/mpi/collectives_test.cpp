@@ -22,6 +22,7 @@ namespace rota::mpi {
 namespace {
 
 using ::testing::Each;
+using ::testing::HasSubstr;
 
 /// What `work` throws on this rank.
 template <typename Work>
@@ -148,6 +149,32 @@ TEST(Communicator, ThatWasAssignedElsewhereIsRefusedAndMayBeFilledAgain) {
 }
 
 // NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
+
+void expect_refused(MPI_Comm comm, const std::string& why) {
+  for (const auto& [code, message] :
+       {error_of([&] { (void)world(comm); }), error_of([&] { const Communicator made(comm); })}) {
+    EXPECT_EQ(code, ErrorCode::invalid_argument);
+    EXPECT_THAT(message, HasSubstr(why));
+  }
+}
+
+TEST(Communicator, IsNotMadeForARankThatTakesNoPart) {
+  MPI_Comm none = MPI_COMM_WORLD;
+  MPI_Comm_split(mpi_session().comm().get(), MPI_UNDEFINED, 0, &none);
+  expect_refused(none, "it is MPI_COMM_NULL, which MPI_Comm_split gives for MPI_UNDEFINED");
+}
+
+TEST(Communicator, IsNotMadeOfAnIntercommunicator) {
+  const Communicator& comm = mpi_session().comm();
+  if (comm.size() == 1) GTEST_SKIP() << "one rank has no others";
+  MPI_Comm group = MPI_COMM_NULL;
+  MPI_Comm between = MPI_COMM_NULL;
+  MPI_Comm_split(comm.get(), comm.rank() % 2, comm.rank(), &group);
+  MPI_Intercomm_create(group, 0, comm.get(), 1 - comm.rank() % 2, 0, &between);
+  expect_refused(between, "it is an intercommunicator; pass the communicator of one of its groups");
+  MPI_Comm_free(&between);
+  MPI_Comm_free(&group);
+}
 
 TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
   const Communicator& comm = mpi_session().comm();
