@@ -12,6 +12,7 @@
 #include "rota/loader.hpp"
 #include "rota/mpi.hpp"
 #include "rota/stream_loader.hpp"
+#include "rota/world.hpp"
 
 namespace rota {
 
@@ -36,7 +37,9 @@ struct TraceOptions {
 /// it was writing, and `rota audit` ignores that one. A failed write throws, and may be tried again. Two
 /// writers never share a file.
 ///
-/// Of replicas, only number 0 writes; calls on the others do nothing. Move-only. *One thread.*
+/// Of replicas, only number 0 writes; calls on the others do nothing. Move-only. *One thread.* After a move,
+/// `write` and `end` throw Error{invalid_argument}; in a forked child, Error{unsupported}, for the file is the
+/// parent's.
 class TraceWriter {
  public:
   /// Creates the directory if need be, and this rank's file, which begins where the loader stands.
@@ -73,7 +76,7 @@ class TraceWriter {
   void require_open(bool is_stream) const;
   void end(const Position& position);
 
-  std::unique_ptr<trace::LineWriter> lines_;  // null on replicas
+  std::unique_ptr<trace::LineWriter, internal::DeleteWhereMade> lines_;  // null on replicas
   std::int64_t phase_ = 0;
   World world_;
   Split split_ = Split::by_sample;

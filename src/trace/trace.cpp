@@ -67,6 +67,8 @@ class trace::LineWriter {
 
 namespace {
 
+using Lines = std::unique_ptr<trace::LineWriter, internal::DeleteWhereMade>;
+
 // `,"name":[a,b,...]`, each of what `text_of` makes of a value.
 template <typename Range, typename TextOf = std::identity>
 void append_list(std::string& line, std::string_view name, const Range& values, TextOf text_of = {}) {
@@ -151,20 +153,18 @@ std::int64_t prepare(const std::filesystem::path& directory, const std::optional
 
 // The phase, and this rank's file of it; none on replicas.
 template <typename AnyLoader>
-std::pair<std::int64_t, std::unique_ptr<trace::LineWriter>> begin(const mpi::Communicator& comm,
-                                                                  const std::filesystem::path& directory,
-                                                                  const AnyLoader& loader,
-                                                                  const TraceOptions& options) {
+std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::filesystem::path& directory,
+                                     const AnyLoader& loader, const TraceOptions& options) {
   const World world = loader.world();
   std::int64_t phase = 0;
-  std::unique_ptr<trace::LineWriter> lines;
+  Lines lines;
   mpi::together(comm, "begin a trace", [&] {
     if (comm.rank() == 0) phase = prepare(directory, options.phase);
   });
   mpi::broadcast(comm, std::as_writable_bytes(std::span(&phase, 1)));
   const auto write_start = [&] {
     if (world.replica > 0) return;
-    lines = std::make_unique<trace::LineWriter>(directory / trace::trace_file_name(phase, world.rank));
+    lines.reset(new trace::LineWriter(directory / trace::trace_file_name(phase, world.rank)));
     lines->append(fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})", phase,
                               world.size, world.rank, start_line(loader)));
   };

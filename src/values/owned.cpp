@@ -14,8 +14,8 @@ void refuse_empty(std::string_view what) {
 void refuse_forked(std::string_view what, int maker) {
   throw Error(
       ErrorCode::unsupported,
-      fmt::format("use {} in process {}, which was forked of process {} that made it: its threads are not "
-                  "here; make another one in this process",
+      fmt::format("use {} in process {}, which was forked of process {} that made it: its threads and "
+                  "files are that one's; make another one in this process",
                   what, this_process(), maker));
 }
 

@@ -27,7 +27,8 @@ auto& owned(const Pointer& owner, std::string_view what) {
   if (!owner) refuse_empty(what);
   return *owner;
 }
-/// The same of what has threads or locks: throws Error{unsupported}, too, in a forked child.
+/// The same of what has threads, locks or files of its own: throws Error{unsupported}, too, in a forked
+/// child.
 template <typename T>
 T& owned(const std::unique_ptr<T, DeleteWhereMade>& owner, std::string_view what) {
   if (!owner) refuse_empty(what);

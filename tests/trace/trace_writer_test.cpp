@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include "source/reading.hpp"
 #include "temporary_directory.hpp"
 #include "trace/traced_run.hpp"
+#include "unprivileged.hpp"
 
 namespace rota::test {
 namespace {
@@ -86,6 +88,26 @@ TEST(TraceWriter, ThatWasMovedFromIsRefused) {
               is_error(ErrorCode::invalid_argument, {"trace writer", "moved from"}));
   EXPECT_THAT(rota::test::error_of([&] { from.end(loader); }),
               is_error(ErrorCode::invalid_argument, {"trace writer", "moved from"}));
+}
+
+TEST(TraceWriter, ThatAForkedChildHasTooLeavesTheTraceToTheParent) {
+  const TemporaryDirectory dir;
+  Loader loader = small_loader();
+  auto trace = std::make_unique<TraceWriter>(dir.path(), loader);
+  trace->write(*loader.next());
+  const auto batch = loader.next();
+  for (const auto& use :
+       std::vector<std::function<void()>>{[&] { trace->write(*batch); }, [&] { trace->end(loader); }}) {
+    const std::string error = rota::test::error_as_nobody(use);
+    EXPECT_THAT(error, ::testing::AllOf(::testing::StartsWith("unsupported: use a trace writer"),
+                                        HasSubstr("forked")));
+  }
+  EXPECT_EQ(rota::test::error_as_nobody([&] { trace.reset(); }), "");
+  trace->write(*batch);
+  while (const auto next = loader.next()) trace->write(*next);
+  trace->end(loader);
+  const AuditReport report = audit(dir.path(), {.samples = {10}, .epochs = 1, .complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
 }
 
 TEST(TraceWriter, WritesWhatAnAuditPassesOfAMixture) {
