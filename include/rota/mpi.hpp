@@ -22,7 +22,8 @@ World world(MPI_Comm comm);
 /// which must come before MPI_Finalize. A default-made one is a world of one process, and needs no MPI.
 /// Move-only; one thread. Functions that take a Communicator are **collective** over it: all its ranks call
 /// them together. They throw Error{invalid_argument} for one that was moved from, which has size() 0, on that
-/// rank alone: nothing is left by which to tell the others.
+/// rank alone: nothing is left by which to tell the others. So they throw Error{unsupported} in a forked
+/// child, which is no rank, for any but a default-made one.
 class Communicator {
  public:
   Communicator() noexcept = default;
@@ -47,10 +48,12 @@ class Communicator {
 
  private:
   friend Communicator data_parallel(const Communicator& comm, int rank);
+  friend void require_ranks(const Communicator& comm);
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
   World world_;
+  int maker_ = internal::this_process();
 };
 
 /// Runs `work` on every rank, then agrees: what one rank throws, all throw. **Collective.**

@@ -17,7 +17,7 @@ namespace rota::mpi {
 /// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
 void check(int code, std::string_view call);
 
-/// Throws Error{invalid_argument} where `comm` was moved from.
+/// Throws Error{invalid_argument} where `comm` was moved from, Error{unsupported} in a forked child.
 void require_ranks(const Communicator& comm);
 /// Whether this is its only rank. Throws as `require_ranks`.
 [[nodiscard]] bool is_alone(const Communicator& comm);

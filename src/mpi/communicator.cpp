@@ -71,6 +71,12 @@ Communicator::Communicator(MPI_Comm comm) {
 
 void require_ranks(const Communicator& comm) {
   if (comm.size() == 0) internal::refuse_empty("a communicator");
+  if (comm.get() == MPI_COMM_NULL || comm.maker_ == internal::this_process()) return;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("use a communicator in process {}, which was forked of process {} that made it: only that "
+                  "one is a rank of MPI; pass a default-made one here",
+                  internal::this_process(), comm.maker_));
 }
 
 bool is_alone(const Communicator& comm) {
@@ -86,14 +92,16 @@ Communicator Communicator::duplicate() const {
 }
 
 Communicator::~Communicator() {
-  if (comm_ != MPI_COMM_NULL && is_running()) MPI_Comm_free(&comm_);
+  if (comm_ == MPI_COMM_NULL || maker_ != internal::this_process()) return;
+  if (is_running()) MPI_Comm_free(&comm_);
 }
 
 Communicator::Communicator(Communicator&& other) noexcept
     : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
       rank_(std::exchange(other.rank_, 0)),
       size_(std::exchange(other.size_, 0)),
-      world_(std::exchange(other.world_, World{.size = 0})) {}
+      world_(std::exchange(other.world_, World{.size = 0})),
+      maker_(other.maker_) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   Communicator taken(std::move(other));  // and so leaves `other` moved from
@@ -101,6 +109,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(rank_, taken.rank_);
   std::swap(size_, taken.size_);
   std::swap(world_, taken.world_);
+  std::swap(maker_, taken.maker_);
   return *this;
 }
 

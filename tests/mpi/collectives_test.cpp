@@ -5,6 +5,7 @@
 #include <csignal>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -17,6 +18,7 @@
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "rota/stream_loader.hpp"
+#include "unprivileged.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -149,6 +151,15 @@ TEST(Communicator, ThatWasAssignedElsewhereIsRefusedAndMayBeFilledAgain) {
 }
 
 // NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
+
+TEST(Communicator, OfTheParentIsRefusedInAForkedChild) {
+  std::optional<Communicator> comm = mpi_session().comm().duplicate();
+  const std::string error = test::error_as_nobody([&] { (void)gather(*comm, 3); });
+  EXPECT_THAT(error, ::testing::StartsWith("unsupported: use a communicator"));
+  EXPECT_EQ(test::error_as_nobody([&] { comm.reset(); }), "");
+  EXPECT_EQ(test::error_as_nobody([&] { (void)gather(Communicator(), 3); }), "");
+  EXPECT_EQ(std::ssize(gather(*comm, 3)), comm->size());
+}
 
 void expect_refused(MPI_Comm comm, const std::string& why) {
   for (const auto& [code, message] :
