@@ -309,13 +309,12 @@ void Loader::rescale(World world) {
 }
 
 void Loader::rescale(const mpi::Communicator& comm) {
-  Impl& run = impl();
   std::string mine;
   mpi::together(comm, "rescale loaders",
-                [&] { mine = run.described(); });  // which asks the source, of some first
+                [&] { mine = impl().described(); });  // which asks the source, of some first
   mpi::require_same(comm, "rescale loaders", mine);
   rescale(comm.world());
-  run.counter.count_with(comm);
+  impl().counter.count_with(comm);
 }
 
 void Loader::set_global_batch_size(std::int64_t size) {

@@ -67,6 +67,8 @@ class trace::LineWriter {
 
 namespace {
 
+constexpr std::string_view kBegin = "begin a trace";
+
 using Lines = std::unique_ptr<trace::LineWriter, internal::DeleteWhereMade>;
 
 // `,"name":[a,b,...]`, each of what `text_of` makes of a value.
@@ -151,14 +153,15 @@ std::int64_t prepare(const std::filesystem::path& directory, const std::optional
       fmt::format("begin a trace in {}: phase {} is not from 0 to 2^61 - 1", directory.string(), phase));
 }
 
-// The phase, and this rank's file of it; none on replicas.
+// The phase, and this rank's file of it; none on replicas. Collective, once all know that no loader was moved
+// from.
 template <typename AnyLoader>
 std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::filesystem::path& directory,
                                      const AnyLoader& loader, const TraceOptions& options) {
   const World world = loader.world();
   std::int64_t phase = 0;
   Lines lines;
-  mpi::together(comm, "begin a trace", [&] {
+  mpi::together(comm, kBegin, [&] {
     if (comm.rank() == 0) phase = prepare(directory, options.phase);
   });
   mpi::broadcast(comm, std::as_writable_bytes(std::span(&phase, 1)));
@@ -169,7 +172,7 @@ std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::f
                               world.size, world.rank, start_line(loader)));
   };
   try {
-    mpi::together(comm, "begin a trace", write_start);
+    mpi::together(comm, kBegin, write_start);
   } catch (...) {  // a phase of some ranks would spoil the trace
     if (lines) lines->remove();
     throw;
@@ -180,14 +183,19 @@ std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::f
 }  // namespace
 
 TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
-                         const Loader& loader, const TraceOptions& options)
-    : world_(loader.world()), split_(loader.options().rank_split), is_mixture_(loader.datasets() > 1) {
+                         const Loader& loader, const TraceOptions& options) {
+  mpi::together(comm, kBegin, [&] {
+    world_ = loader.world();
+    split_ = loader.options().rank_split;
+    is_mixture_ = loader.datasets() > 1;
+  });
   std::tie(phase_, lines_) = begin(comm, directory, loader, options);
 }
 
 TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
                          const StreamLoader& loader, const TraceOptions& options)
-    : world_(loader.world()), is_stream_(true) {
+    : is_stream_(true) {
+  mpi::together(comm, kBegin, [&] { world_ = loader.world(); });
   std::tie(phase_, lines_) = begin(comm, directory, loader, options);
 }
 

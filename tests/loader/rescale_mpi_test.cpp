@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "all_of_ranks.hpp"
 #include "loader/counting_source.hpp"
+#include "moved_from.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/checkpoint_directory.hpp"
@@ -230,6 +233,15 @@ TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreNotRescaledOnAnyRank) {
     EXPECT_EQ(error.code(), ErrorCode::io);
     EXPECT_THAT(error.what(), ::testing::HasSubstr("its list is gone"));
   }
+}
+
+TEST(Resume, LoadersOfWhichOneWasMovedFromAreNotRescaledOnAnyRank) {
+  const mpi::Communicator& comm = mpi_session().comm();
+  Loader loader(std::make_shared<CountingSource>(100), {}, comm.world());
+  std::optional<Loader> taken;
+  if (comm.rank() == comm.size() - 1) taken.emplace(std::move(loader));
+  // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
+  expect_refused("a loader", {[&] { loader.rescale(comm); }});
 }
 
 }  // namespace

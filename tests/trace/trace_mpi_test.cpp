@@ -7,14 +7,18 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/audit.hpp"
 #include "loader/faulty_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
+#include "rota/stream_loader.hpp"
 #include "rota/trace.hpp"
+#include "source/reading.hpp"
 #include "temporary_directory.hpp"
 
 namespace rota::test {
@@ -74,6 +78,24 @@ TEST(TraceWriterMpi, WhatOneRankCannotBeginNoneDoes) {
   EXPECT_EQ(std::filesystem::exists(dir.path() / mine), comm().rank() + 1 == comm().size());
   mpi::together(comm(), "look", [] {});  // before the next phase
   EXPECT_EQ(TraceWriter(comm(), dir.path(), loader).phase(), 1);
+}
+
+/// On all ranks the same is thrown, because one rank's loader was moved from.
+template <typename AnyLoader>
+void expect_no_rank_begins(AnyLoader loader) {
+  const SharedDirectory dir;
+  std::optional<AnyLoader> taken;
+  if (comm().rank() + 1 == comm().size()) taken.emplace(std::move(loader));
+  // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
+  EXPECT_THAT(error_of([&] { TraceWriter(comm(), dir.path() / "traces", loader); }),
+              is_error(ErrorCode::invalid_argument, {"loader: it is empty, or was moved from"}));
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "traces"));
+}
+
+TEST(TraceWriterMpi, IsBegunByNoRankWhereALoaderWasMovedFrom) {
+  expect_no_rank_begins(make_loader());
+  const auto source = as_stream(std::make_shared<FaultySource>(40, true), 4);
+  expect_no_rank_begins(StreamLoader(comm(), source, {.global_batch_size = 8}));
 }
 
 }  // namespace
