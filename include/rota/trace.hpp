@@ -38,13 +38,14 @@ struct TraceOptions {
 /// writers never share a file.
 ///
 /// Of replicas, only number 0 writes; calls on the others do nothing. Move-only. *One thread.* After a move,
-/// `write` and `end` throw Error{invalid_argument}; in a forked child, Error{unsupported}, for the file is the
-/// parent's.
+/// `write` and `end` throw Error{invalid_argument}; in a forked child, Error{unsupported}, for the file is
+/// the parent's.
 class TraceWriter {
  public:
   /// Creates the directory if need be, and this rank's file, which begins where the loader stands.
   /// **Collective** over `comm`, all ranks of the run with replicas: all throw the same. Throws
-  /// Error{invalid_argument} for a phase below 0, Error{io} where the file exists or cannot be created.
+  /// Error{invalid_argument} for a phase below 0, Error{mismatch} unless all give the same phase or none,
+  /// Error{io} where the file exists or cannot be created.
   TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory, const Loader& loader,
               const TraceOptions& options = {});
   TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,

@@ -158,6 +158,9 @@ std::int64_t prepare(const std::filesystem::path& directory, const std::optional
 template <typename AnyLoader>
 std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::filesystem::path& directory,
                                      const AnyLoader& loader, const TraceOptions& options) {
+  mpi::require_same(comm, kBegin,
+                    options.phase ? fmt::format("TraceOptions::phase {}", *options.phase)
+                                  : std::string("no TraceOptions::phase"));
   const World world = loader.world();
   std::int64_t phase = 0;
   Lines lines;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -78,6 +79,25 @@ TEST(TraceWriterMpi, WhatOneRankCannotBeginNoneDoes) {
   EXPECT_EQ(std::filesystem::exists(dir.path() / mine), comm().rank() + 1 == comm().size());
   mpi::together(comm(), "look", [] {});  // before the next phase
   EXPECT_EQ(TraceWriter(comm(), dir.path(), loader).phase(), 1);
+}
+
+TEST(TraceWriterMpi, IsBegunByNoRankWhereTheyGiveDifferentPhases) {
+  if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
+  const SharedDirectory dir;
+  const Loader loader = make_loader();
+  const bool is_last = comm().rank() + 1 == comm().size();
+  using Phase = std::optional<std::int64_t>;
+  for (const Phase& odd : {Phase(4), Phase(-1), Phase()}) {
+    EXPECT_THAT(
+        error_of(
+            [&] { TraceWriter(comm(), dir.path() / "traces", loader, {.phase = is_last ? odd : Phase(3)}); }),
+        is_error(ErrorCode::mismatch, {"begin a trace: rank 0 has TraceOptions::phase 3; this rank has",
+                                       odd ? std::to_string(*odd) : "no TraceOptions::phase"}));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "traces"));
+  EXPECT_THAT(error_of([&] { TraceWriter(comm(), dir.path() / "traces", loader, {.phase = -1}); }),
+              is_error(ErrorCode::invalid_argument, {"phase -1 is not from 0"}));
+  EXPECT_EQ(TraceWriter(comm(), dir.path() / "traces", loader, {.phase = 3}).phase(), 3);
 }
 
 /// On all ranks the same is thrown, because one rank's loader was moved from.
