@@ -288,7 +288,7 @@ void BatchMaker::gather_rows(BatchMemory& batch) {
 
 std::unique_ptr<BatchMemory> BatchMaker::collate(std::unique_ptr<BatchMemory> batch) const {
   auto made = pool_->take();
-  static_cast<Slots&>(*made) = *batch;
+  static_cast<Slots&>(*made) = static_cast<const Slots&>(*batch);
   made->bad = std::move(batch->bad);
   made->pins = std::move(batch->pins);
   made->store.resize(made->ids.size());
