@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <vector>
 
 #include "mpi/exchange.hpp"
@@ -97,23 +98,29 @@ void require_same(const Communicator& comm, std::string_view phase, const std::s
 
 Communicator data_parallel(const Communicator& comm, int rank) {
   const std::vector<std::int64_t> said = gather(comm, rank);
-  const auto times = [&](std::int64_t value) { return std::ranges::count(said, value); };
-  const std::int64_t size = std::ranges::max(said) + 1;
-  for (std::int64_t r = 0; r < size; ++r) {
-    if (times(r) * size == comm.size()) continue;
+  const auto refuse = [&](const std::string& what) {
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("share data among {} processes: {} of them have data-parallel rank 0, and {} have "
-                    "rank {}; all ranks from 0 on need as many",
-                    comm.size(), times(0), times(r), r));
-  }
-  if (std::ranges::min(said) < 0) {
-    throw Error(ErrorCode::invalid_argument, "share data among processes: a data-parallel rank is below 0");
+        fmt::format("share data among {} processes: {}; all data-parallel ranks from 0 on need as many "
+                    "processes",
+                    comm.size(), what));
+  };
+  std::map<std::int64_t, std::int64_t> times;
+  for (const std::int64_t r : said) ++times[r];
+  std::int64_t next = 0;
+  for (const auto& [r, count] : times) {
+    if (r < 0) refuse(fmt::format("data-parallel rank {} is below 0", r));
+    if (r != next)
+      refuse(fmt::format("none of them has data-parallel rank {}, and {} have rank {}", next, count, r));
+    if (count != times[0]) {
+      refuse(fmt::format("{} of them have data-parallel rank 0, and {} have rank {}", times[0], count, r));
+    }
+    ++next;
   }
   const auto before = std::span(said).first(static_cast<std::size_t>(comm.rank()));
   Communicator made = comm.duplicate();
   made.world_ = {.rank = rank,
-                 .size = static_cast<int>(size),
+                 .size = static_cast<int>(times.size()),
                  .replica = static_cast<int>(std::ranges::count(before, std::int64_t{rank}))};
   return made;
 }

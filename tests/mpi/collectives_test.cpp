@@ -1,7 +1,9 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <climits>
 #include <csignal>
 #include <functional>
 #include <numeric>
@@ -218,11 +220,23 @@ TEST(DataParallel, NumbersTheReplicasOfAPlaceInTheOrderOfTheirRanks) {
 
 TEST(DataParallel, IsRefusedWhereRanksAreNotSharedEqually) {
   const Communicator& comm = mpi_session().comm();
-  const auto refused = [&](int rank) { return error_of([&] { (void)data_parallel(comm, rank); }).first; };
-  EXPECT_EQ(refused(comm.rank() + 1), ErrorCode::invalid_argument);
-  EXPECT_EQ(refused(-comm.rank() - 1), ErrorCode::invalid_argument);
+  const auto expect_refused = [&](int rank, const std::string& why) {
+    const auto [code, message] = error_of([&] { (void)data_parallel(comm, rank); });
+    EXPECT_EQ(code, ErrorCode::invalid_argument);
+    EXPECT_THAT(message, HasSubstr(why));
+  };
+  expect_refused(comm.rank() + 1, "none of them has data-parallel rank 0, and 1 have rank 1");
+  expect_refused(-comm.rank() - 1, fmt::format("data-parallel rank {} is below 0", -comm.size()));
+  const bool is_last = comm.rank() == comm.size() - 1;
+  expect_refused(is_last ? INT_MIN : comm.rank(), "data-parallel rank -2147483648 is below 0");
+  expect_refused(
+      is_last ? INT_MAX : comm.rank(),
+      fmt::format("none of them has data-parallel rank {}, and 1 have rank 2147483647", comm.size() - 1));
+  if (comm.size() == 1) return;
+  expect_refused(2 * comm.rank(), "none of them has data-parallel rank 1, and 1 have rank 2");
   if (comm.size() > 2) {
-    EXPECT_EQ(refused(std::min(comm.rank(), 1)), ErrorCode::invalid_argument);
+    expect_refused(std::min(comm.rank(), 1),
+                   fmt::format("1 of them have data-parallel rank 0, and {} have rank 1", comm.size() - 1));
   }
 }
 
