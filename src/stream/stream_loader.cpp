@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <utility>
 
 #include "mpi/collectives.hpp"
@@ -50,6 +51,10 @@ mpi::Communicator alone() {
   }
   return {};
 }
+
+// What ranks say first of the loader that they make. What a source and a dispatch ask of all ranks differs.
+constexpr std::string_view kOfSource = "a source that all ranks read";
+constexpr std::string_view kOfDispatch = "a Dispatch, which rank 0 alone reads";
 
 void refuse_replicas(const mpi::Communicator& comm) {
   if (comm.world() == World{.rank = comm.rank(), .size = comm.size()}) return;
@@ -100,7 +105,7 @@ void StreamLoaderOptions::validate() const {
 class StreamLoader::Impl {
  public:
   Impl(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
-      : Impl(comm, std::move(options), [&] {
+      : Impl(comm, kOfSource, std::move(options), [&] {
           facts_ = facts_of(source.get());
           source_ = std::move(source);
         }) {
@@ -111,7 +116,7 @@ class StreamLoader::Impl {
   }
 
   Impl(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
-      : Impl(comm, std::move(options), [&] { internal::check(dispatch, world()); }) {
+      : Impl(comm, kOfDispatch, std::move(options), [&] { internal::check(dispatch, world()); }) {
     source_ = internal::describe(dispatch, comm);
     facts_ = facts_of(source_.get());
     fingerprint_ = source_->fingerprint();
@@ -145,7 +150,7 @@ class StreamLoader::Impl {
 
  private:
   template <typename Check>
-  Impl(const mpi::Communicator& comm, StreamLoaderOptions options, Check check);
+  Impl(const mpi::Communicator& comm, std::string_view kind, StreamLoaderOptions options, Check check);
   [[nodiscard]] const mpi::Communicator& comm() const noexcept { return agreement_.comm(); }
   [[nodiscard]] bool is_end() const noexcept { return is_over_ || run_.position.epoch >= options_.epochs; }
   [[nodiscard]] std::string described() const;
@@ -173,11 +178,13 @@ class StreamLoader::Impl {
 };
 
 template <typename Check>
-StreamLoader::Impl::Impl(const mpi::Communicator& comm, StreamLoaderOptions options, Check check)
+StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::string_view kind, StreamLoaderOptions options,
+                         Check check)
     : options_(std::move(options)),
       agreement_(comm, mpi::Reduction::minimum, options_.deadline, "agree on a step of streams"),
       states_comm_(comm.duplicate()),
       states_exchange_(states_comm_, options_.deadline) {
+  mpi::require_same(comm, "make stream loaders", std::string(kind));
   mpi::together(comm, "make stream loaders", [&] {
     options_.validate();
     refuse_replicas(comm);

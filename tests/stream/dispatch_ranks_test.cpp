@@ -114,6 +114,24 @@ TEST(Dispatch, IsRefusedOnAllRanks) {
               HasSubstr("split by_shard; this rank has"));
 }
 
+TEST(Dispatch, OnOneRankAndASourceOnOthersIsRefusedOnAll) {
+  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+  for (const int dispatching : {0, everyone().size() - 1}) {
+    try {
+      if (everyone().rank() == dispatching) {
+        const StreamLoader loader(everyone(), Dispatch{.source = numbered(3)});
+      } else {
+        const StreamLoader loader(everyone(), numbered(3));
+      }
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::mismatch);
+      EXPECT_THAT(error.what(), HasSubstr("a Dispatch, which rank 0 alone reads"));
+      EXPECT_THAT(error.what(), HasSubstr("a source that all ranks read"));
+    }
+  }
+}
+
 TEST(Dispatch, WorksOnWhatTransformsMakeOfTheSource) {
   const auto made = [] { return shuffle_buffer(test::two_of_three(numbered(50)), 8, 1); };
   StreamLoader loader(everyone(), of(made()), {.global_batch_size = 7});
