@@ -26,15 +26,15 @@ using Word = std::uint64_t;
 
 // This rank's files, from one to before another: about as many bytes as the others'.
 std::pair<std::size_t, std::size_t> share_of_rank(const FileList& files) {
-  const World world = files.context().nodes.all().world();
+  const mpi::Communicator& all = files.context().nodes.all();
   double total = 0;
   for (std::size_t i = 0; i < files.size(); ++i) total += 1 + static_cast<double>(files.bytes(i));
   std::pair range(files.size(), files.size());
   double before = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const int rank = std::min(static_cast<int>(before / total * world.size), world.size - 1);
-    if (rank >= world.rank) range.first = std::min(range.first, i);
-    if (rank > world.rank) range.second = std::min(range.second, i);
+    const int rank = std::min(static_cast<int>(before / total * all.size()), all.size() - 1);
+    if (rank >= all.rank()) range.first = std::min(range.first, i);
+    if (rank > all.rank()) range.second = std::min(range.second, i);
     before += 1 + static_cast<double>(files.bytes(i));
   }
   return range;

@@ -1,0 +1,128 @@
+// Ranks that open files together: replicas get what one process does.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "mpi/collectives.hpp"
+#include "mpi_main.hpp"
+#include "rota/open.hpp"
+#include "rota/packing.hpp"
+#include "source/documents.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+constexpr int kFiles = 30;
+
+const mpi::Communicator& comm() { return mpi_session().comm(); }
+
+std::string text_of(int i) { return std::string(static_cast<std::size_t>(i % 7) + 1, 'x'); }
+
+// A tar file of one member.
+std::string tar_of(const std::string& name, const std::string& data) {
+  std::string head(512, '\0');
+  const auto put = [&](std::size_t at, const std::string& text) { head.replace(at, text.size(), text); };
+  put(0, name);
+  put(100, "0000644");
+  put(124, fmt::format("{:011o}", data.size()));
+  put(148, "        ");  // the checksum is that of the head with these
+  put(156, "0");
+  put(257, "ustar");
+  put(263, "00");
+  unsigned sum = 0;
+  for (const char c : head) sum += static_cast<unsigned char>(c);
+  put(148, fmt::format("{:06o}", sum) + std::string("\0 ", 2));
+  std::string padded = data;
+  padded.resize((data.size() + 511) / 512 * 512);
+  return head + padded + std::string(1024, '\0');
+}
+
+// An NPY file of `rows` bytes.
+std::string npy_of(int rows) {
+  std::string header = fmt::format("{{'descr': '|u1', 'fortran_order': False, 'shape': ({},), }}", rows);
+  header.resize(117, ' ');
+  return std::string("\x93NUMPY\x01\0\x76\0", 10) + header + "\n" +
+         std::string(static_cast<std::size_t>(rows), static_cast<char>(rows));
+}
+
+/// Files of some formats that rank 0 makes for all, each in a directory of the format's name.
+class OpenRanks : public testing::Test {
+ protected:
+  OpenRanks() {
+    if (comm().rank() == 0) {
+      directory_.emplace();
+      for (int i = 0; i < kFiles; ++i) {
+        directory_->write(fmt::format("lines/{:03}.jsonl", i), fmt::format("{}\n{}", i, text_of(i)));
+        directory_->write(fmt::format("tar/{:03}.tar", i), tar_of(fmt::format("{:03}.txt", i), text_of(i)));
+        directory_->write(fmt::format("npy/{:03}.npy", i), npy_of(i % 7 + 1));
+      }
+    }
+    data_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : std::string());
+  }
+  ~OpenRanks() override { mpi::agree(comm(), "wait for all", nullptr); }
+
+  [[nodiscard]] std::string path(const std::string& format) const { return data_ + "/" + format; }
+
+  std::optional<TemporaryDirectory> directory_;
+  std::string data_;
+};
+
+void expect_same(const Source& source, const Source& alone) {
+  EXPECT_EQ(source.fingerprint(), alone.fingerprint());
+  ASSERT_EQ(source.size(), alone.size());
+  const Samples here(source, all_ids(source));
+  const Samples there(alone, all_ids(alone));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(source.size()); ++i)
+    EXPECT_EQ(here.sample(0, i), there.sample(0, i));
+}
+
+/// The ranks with all in one place of the data, two places, and a place each.
+std::vector<mpi::Communicator> replications() {
+  std::vector<mpi::Communicator> all;
+  for (const int places : {1, 2, comm().size()}) {
+    if (comm().size() % places == 0) all.push_back(mpi::data_parallel(comm(), comm().rank() % places));
+  }
+  return all;
+}
+
+TEST_F(OpenRanks, ReplicasOpenWhatOneProcessDoes) {
+  for (const mpi::Communicator& data : replications()) {
+    SCOPED_TRACE(data.world().size);
+    for (const char* format : {"lines", "tar", "npy"}) {
+      SCOPED_TRACE(format);
+      expect_same(*open(data, path(format)), *open(path(format)));
+    }
+    expect_same(*open(data, path("lines"), "files"), *open(path("lines"), "files"));
+  }
+}
+
+TEST_F(OpenRanks, ReplicasMakeWhatOneProcessDoesOfAPattern) {
+  const std::string pattern = path("lines/{index:03}.jsonl");
+  for (const mpi::Communicator& data : replications()) {
+    SCOPED_TRACE(data.world().size);
+    const Catalog catalog = Catalog::from_pattern(data, pattern, {.files = kFiles});
+    const Catalog alone = Catalog::from_pattern(pattern, {.files = kFiles});
+    EXPECT_EQ(catalog.fingerprint(), alone.fingerprint());
+    expect_same(*open_lines(catalog), *open_lines(alone));
+  }
+}
+
+TEST_F(OpenRanks, ReplicasPackWhatOneProcessDoes) {
+  const auto documents = std::make_shared<Documents>(std::vector<std::int64_t>{3, 0, 40, 7, 1, 16, 5, 9});
+  const PackOptions options{.length = 8, .seed = 4};
+  for (const mpi::Communicator& data : replications()) {
+    SCOPED_TRACE(data.world().size);
+    expect_same(*pack(data, documents, options), *pack(documents, options));
+  }
+}
+
+}  // namespace
+}  // namespace rota::test
