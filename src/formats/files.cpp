@@ -82,6 +82,7 @@ class FilesSource final : public Source {
 namespace rota {
 
 std::shared_ptr<const Source> open_files(const Catalog& catalog) {
+  internal::agree_on_format(catalog, "open_files");
   const internal::FileList& files = internal::files_of(catalog);
   if (files.context().options.share_files) {
     throw Error(ErrorCode::unsupported,

@@ -2,6 +2,7 @@
 
 // What formats have for one another, and for the look that tells which of them files are of.
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,12 @@ namespace rota::internal {
 /// Throws Error{invalid_argument} where one of `names`, of fields that `option` lists, is empty or there
 /// twice.
 void require_distinct(std::string_view option, std::span<const std::string> names);
+
+/// **Collective** over the ranks of `catalog`. Every opening begins with it, for what all ranks do together
+/// next depends on the format. Throws on all ranks what `validate` throws on one, and Error{mismatch} naming
+/// both unless all say the same of `how`: the function and its options.
+void agree_on_format(
+    const Catalog& catalog, const std::string& how, const std::function<void()>& validate = [] {});
 
 /// The lines of text files.
 std::shared_ptr<const Source> make_lines_source(FileList files);

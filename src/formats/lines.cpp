@@ -73,6 +73,7 @@ std::shared_ptr<const Source> make_lines_source(FileList files) {
 namespace rota {
 
 std::shared_ptr<const Source> open_lines(const Catalog& catalog) {
+  internal::agree_on_format(catalog, "open_lines");
   return internal::make_lines_source(internal::files_of(catalog).with_sizes());
 }
 

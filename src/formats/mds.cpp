@@ -325,7 +325,8 @@ namespace rota {
 void MdsOptions::validate() const { internal::require_distinct("MdsOptions::columns", columns); }
 
 std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
-  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
+  internal::agree_on_format(catalog, fmt::format("open_mds with columns {}", options.columns),
+                            [&] { options.validate(); });
   const internal::FileList index_file =
       internal::files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string path = index_file.path(0);

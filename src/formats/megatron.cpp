@@ -199,6 +199,8 @@ bool is_idx_name(std::string_view name) { return name.ends_with(".idx"); }
 namespace rota {
 
 std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const MegatronOptions& options) {
+  internal::agree_on_format(
+      catalog, fmt::format("open_megatron with sequence_is_sample {}", options.sequence_is_sample));
   internal::FileList indices = internal::files_of(catalog).only(internal::is_idx_name);
   std::vector<std::string> names;
   const auto reader = indices.read_names();

@@ -105,6 +105,7 @@ bool is_npy(const FileList& files, std::size_t i) {
 namespace rota {
 
 std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
+  internal::agree_on_format(catalog, fmt::format("open_npy with file_is_sample {}", options.file_is_sample));
   internal::FileList files = internal::files_of(catalog).with_sizes();
   std::vector<internal::NpyHeader> headers = internal::read_headers(files);
   internal::require_alike(files, headers);

@@ -377,7 +377,9 @@ namespace rota {
 void NpzOptions::validate() const { internal::require_distinct("NpzOptions::arrays", arrays); }
 
 std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options) {
-  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
+  internal::agree_on_format(catalog,
+                            fmt::format("open_npz with arrays {}, rows {}", options.arrays, options.rows),
+                            [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).with_sizes();
   const std::string signature = fmt::format("npz {}", options.arrays);
   const auto index = internal::index_open_files(files, signature, [&](const internal::RecordFile& file) {

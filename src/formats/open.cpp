@@ -12,6 +12,7 @@
 #include "catalog/format_names.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -158,6 +159,14 @@ void require_distinct(std::string_view option, std::span<const std::string> name
   }
 }
 
+void agree_on_format(const Catalog& catalog, const std::string& how, const std::function<void()>& validate) {
+  const FileList& files = files_of(catalog);
+  const mpi::Communicator& all = files.context().nodes.all();
+  mpi::together(all, "open files", validate);
+  const std::string& directory = files.directory();
+  mpi::require_same(all, "open files of " + (directory.empty() ? "." : directory), how);
+}
+
 bool has_hdf5_signature(const FileList& files, std::size_t i) {
   const Descriptor file = files.open(i);
   const auto end = static_cast<std::uint64_t>(std::max<std::int64_t>(size_of_open(file.get()), 0));
@@ -191,6 +200,7 @@ std::string find_format(const Catalog& catalog) {
 }
 
 std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
+  internal::agree_on_format(catalog, fmt::format("the format \"{}\"", format));
   const std::string known = format == "auto" ? find_format(catalog) : format;
   internal::require_format("open " + internal::files_of(catalog).directory(), known);
   if (known == "hdf5") return open_hdf5(catalog);

@@ -319,7 +319,10 @@ void TarOptions::validate() const {
 }
 
 std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
-  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
+  internal::agree_on_format(catalog,
+                            fmt::format("open_tar with fields {}, keys {}, allow_missing_end {}",
+                                        options.fields, options.keys, options.allow_missing_end),
+                            [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).with_sizes();
   const bool is_open = options.fields.empty();
   std::vector<std::string> fields = options.fields;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
@@ -20,7 +21,10 @@ void TokensOptions::validate() const {
 }
 
 std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
-  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
+  internal::agree_on_format(catalog,
+                            fmt::format("open_tokens with dtype {}, length {}, stride {}",
+                                        to_string(options.dtype), options.length, options.stride),
+                            [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).with_sizes();
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
   const std::int64_t stride = options.stride == 0 ? options.length : options.stride;

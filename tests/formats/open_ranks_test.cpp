@@ -1,9 +1,11 @@
-// Ranks that open files together: replicas get what one process does.
+// Ranks that open files together: replicas get what one process does, and ranks that ask for different things
+// are told so, where they would wait for one another.
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +25,7 @@ namespace {
 constexpr int kFiles = 30;
 
 const mpi::Communicator& comm() { return mpi_session().comm(); }
+bool is_last() { return comm().rank() == comm().size() - 1; }
 
 std::string text_of(int i) { return std::string(static_cast<std::size_t>(i % 7) + 1, 'x'); }
 
@@ -122,6 +125,67 @@ TEST_F(OpenRanks, ReplicasPackWhatOneProcessDoes) {
     SCOPED_TRACE(data.world().size);
     expect_same(*pack(data, documents, options), *pack(documents, options));
   }
+}
+
+using Opening = std::function<void(const Catalog&)>;
+
+struct Difference {
+  std::string format;  // of the files
+  Opening here;        // on all ranks but the last
+  Opening there;
+  std::string says_here;
+  std::string says_there;
+};
+
+Opening open_as(const std::string& format) {
+  return [format](const Catalog& catalog) { (void)open(catalog, format); };
+}
+Opening open_tar_with(const TarOptions& options) {
+  return [options](const Catalog& catalog) { (void)open_tar(catalog, options); };
+}
+
+std::vector<Difference> differences() {
+  return {
+      {"lines", open_as("lines"), open_as("files"), "the format \"lines\"", "the format \"files\""},
+      {"lines", open_as("lines"), open_as("auto"), "the format \"lines\"", "the format \"auto\""},
+      {"lines", open_as("auto"), open_as("bogus"), "the format \"auto\"", "the format \"bogus\""},
+      {"tar", open_as("tar"), open_as("lines"), "the format \"tar\"", "the format \"lines\""},
+      {"lines", [](const Catalog& catalog) { (void)open_lines(catalog); }, open_as("lines"), "open_lines",
+       "the format \"lines\""},
+      {"lines", [](const Catalog& catalog) { (void)open_lines(catalog); },
+       [](const Catalog& catalog) { (void)open_files(catalog); }, "open_lines", "open_files"},
+      {"tar", open_tar_with({}), open_tar_with({.fields = {"txt"}}), "fields []", "fields [\"txt\"]"},
+      {"tar", open_tar_with({.fields = {"txt"}}), open_tar_with({.fields = {"txt", "cls"}}),
+       "fields [\"txt\"]", "fields [\"txt\", \"cls\"]"},
+      {"tar", open_tar_with({}), open_tar_with({.keys = true}), "keys false", "keys true"},
+      {"npy", [](const Catalog& catalog) { (void)open_npy(catalog); },
+       [](const Catalog& catalog) { (void)open_npy(catalog, {.file_is_sample = true}); },
+       "file_is_sample false", "file_is_sample true"},
+      {"npy", [](const Catalog& catalog) { (void)open_tokens(catalog, {.length = 1}); },
+       [](const Catalog& catalog) { (void)open_tokens(catalog, {.length = 2}); }, "length 1", "length 2"}};
+}
+
+TEST_F(OpenRanks, ThatOpenDifferentlyAreToldSo) {
+  if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
+  for (const Difference& different : differences()) {
+    SCOPED_TRACE(different.says_there);
+    const Catalog catalog(comm(), path(different.format));
+    const Opening& mine = is_last() ? different.there : different.here;
+    EXPECT_THAT(
+        error_of([&] { mine(catalog); }),
+        is_error(ErrorCode::mismatch, {fmt::format("rank {}: open files of {}/: rank 0 has ",
+                                                   comm().size() - 1, path(different.format)),
+                                       different.says_here, "; this rank has ", different.says_there}));
+    // The catalog is as good as before.
+    EXPECT_GT(open(catalog)->size(), 0);
+  }
+}
+
+TEST_F(OpenRanks, OptionsThatOneRankHasWrongAreAnErrorOnAll) {
+  const Catalog catalog(comm(), path("tar"));
+  const TarOptions options{.fields = {"txt", is_last() ? "txt" : "cls"}};
+  EXPECT_THAT(error_of([&] { open_tar(catalog, options); }),
+              is_error(ErrorCode::invalid_argument, {"\"txt\" is named twice"}));
 }
 
 }  // namespace

@@ -265,7 +265,10 @@ void Hdf5Options::validate() const {
 }
 
 std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
-  mpi::together(internal::files_of(catalog).context().nodes.all(), "open files", [&] { options.validate(); });
+  internal::agree_on_format(catalog,
+                            fmt::format("open_hdf5 with datasets {}, allow_external_links {}",
+                                        options.datasets, options.allow_external_links),
+                            [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).only(internal::is_hdf5_name);
   std::vector<std::string> datasets = internal::absolute_names(options.datasets);
   if (datasets.empty()) {
