@@ -150,14 +150,17 @@ const std::string& Catalog::origin() const noexcept { return contents_->origin.p
 
 void Catalog::save(const std::filesystem::path& file, const std::string& format) const {
   const internal::FileList& files = contents_->files;
-  mpi::together(files.context().nodes.all(), "save a catalog", [&] {
+  const mpi::Communicator& all = files.context().nodes.all();
+  mpi::require_same(all, "save a catalog",
+                    fmt::format("the file \"{}\" and the format \"{}\"", file.native(), format));
+  mpi::together(all, "save a catalog", [&] {
     const std::string attempt = fmt::format("save a catalog to {}", file.native());
     internal::require_format(attempt, format);
     if (files.listing().is_computed()) {
       throw Error(ErrorCode::unsupported,
                   attempt + ": it was made of a pattern, and is as quickly made of it again");
     }
-    if (files.context().nodes.all().rank() > 0) return;
+    if (all.rank() > 0) return;
     internal::refuse_inside(file, contents_->origin);
     internal::refuse_irregular(file);
     internal::refuse_in_place_of(file, files);

@@ -9,6 +9,7 @@
 #include "catalog/files.hpp"
 #include "catalog/probes.hpp"
 #include "catalog/serialize.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "values/option.hpp"
 
@@ -89,11 +90,20 @@ PatternOptions complete(const std::string& written, PatternOptions options) {
   return options;
 }
 
+std::string list_options(const PatternOptions& options) {
+  return fmt::format(
+      "files {}, first_index {}, folders {}, first_folder {}, layout {}, confidence {}, missing_fraction {}, "
+      "seed {}",
+      options.files, options.first_index, options.folders, options.first_folder, to_string(options.layout),
+      options.confidence, options.missing_fraction, options.seed);
+}
+
 }  // namespace
 
 FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,
                         const PatternOptions& options) {
   mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
+  mpi::require_same(context->nodes.all(), kTask, list_options(options));
   const PatternOptions told = made_on_first_rank(*context, kTask, [&] { return complete(pattern, options); });
   const NamePattern path = NamePattern::parse(pattern);
   const NameSeries series{.pattern = path.below_directory(),

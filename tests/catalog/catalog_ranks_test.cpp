@@ -132,6 +132,21 @@ TEST_F(Together, SaveAndLoadWhatTheyFound) {
   if (directory_) fs::remove(saved);
 }
 
+TEST_F(Together, RefuseToSaveToDifferentFiles) {
+  if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
+  write(2, 1);
+  const Catalog catalog = together();
+  const std::string saved = data_ + ".rota";
+  const std::string other = data_ + ".other";
+  const bool is_last = comm().rank() == comm().size() - 1;
+  EXPECT_THAT(error_of_all([&] { catalog.save(is_last ? other : saved); }),
+              ::testing::AllOf(HasSubstr("rank 0 has the file \"" + saved + '"'),
+                               HasSubstr("this rank has the file \"" + other + '"')));
+  EXPECT_THAT(error_of_all([&] { catalog.save(saved, is_last ? "auto" : "lines"); }),
+              HasSubstr("the format \"auto\""));
+  EXPECT_FALSE(fs::exists(saved) || fs::exists(other));
+}
+
 TEST_F(Together, KnowWhatHasChangedSinceTheySaved) {
   write(100, 2);
   const std::string saved = data_ + ".rota";

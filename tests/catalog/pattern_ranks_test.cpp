@@ -106,6 +106,13 @@ TEST_F(PatternRanks, OptionsThatOneRankHasWrongAreAnErrorOnAll) {
       is_error(ErrorCode::invalid_argument, {"confidence is 2"}));
 }
 
+TEST_F(PatternRanks, OptionsThatDifferAreAnErrorOnAll) {
+  if (comm.size() == 1) GTEST_SKIP() << "one rank has no others";
+  const int files = comm.rank() == comm.size() - 1 ? kFiles - 3 : kFiles;
+  EXPECT_THAT(error_of_all("/{folder}/img_{index:04}", {.files = files, .folders = 3}),
+              is_error(ErrorCode::mismatch, {"rank 0 has files 300, ", "this rank has files 297, "}));
+}
+
 TEST_F(PatternRanks, ProgressThatThrowsOnOneRankIsAnErrorOnAll) {
   CatalogOptions options;
   options.progress = [&](const Progress&) {
