@@ -252,11 +252,10 @@ struct CheckpointDirectory::Impl {
       }
     });
     ranks.broadcast(pages);
-    std::vector<CheckpointInfo> infos;
-    for (const CommitPage& page : pages) {
-      infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
-    }
-    std::ranges::reverse(infos);
+    std::vector<CheckpointInfo> infos(pages.size());
+    std::transform(pages.rbegin(), pages.rend(), infos.begin(), [&](const CommitPage& page) {
+      return checkpoint::to_info(page, file_path(page.serial));
+    });
     return infos;
   }
 

@@ -81,7 +81,7 @@ H5FD_class_t driver_class() {
   driver.name = "rota_sparse_image";
   driver.maxaddr = haddr_t{1} << 62;
   driver.fc_degree = H5F_CLOSE_WEAK;
-  driver.fapl_size = sizeof(SparseImage*);
+  driver.fapl_size = sizeof(void*);
   driver.open = open_image;
   driver.close = close_image;
   driver.query = query;

@@ -187,7 +187,7 @@ void SavedStream::read(std::string_view tensor, std::int64_t first, std::span<st
 std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name) {
   const SavedStream saved(kind, checkpoint, name);
   const StreamHead head = saved.head();
-  const std::string text = fmt::format(
+  std::string text = fmt::format(
       "{} shards with fingerprint {}, batch {}, {} epochs, at epoch {}, step {}, in a world of {}",
       head.shards, head.dataset, head.global_batch_size, head.epochs, head.run.position.epoch,
       head.run.position.step, head.world_size);
