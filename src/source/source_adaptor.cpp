@@ -22,7 +22,11 @@ void SourceAdaptor::rows(std::span<const SampleId> ids, std::size_t field,
 
 std::unique_ptr<const Source> SourceAdaptor::for_worker(const WorkerInfo& worker) const {
   auto own = internal::instance_of(*inner_, worker);
-  return own ? wrap(std::move(own)) : nullptr;
+  if (!own) return nullptr;
+  auto wrapped = wrap(std::move(own));
+  if (wrapped) return wrapped;
+  throw Error(ErrorCode::callback,
+              "adapt what a source makes for a worker: wrap() returned null; return an adaptor of `inner`");
 }
 
 std::vector<std::int64_t> SourceAdaptor::part_sizes() const {

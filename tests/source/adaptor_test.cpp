@@ -101,6 +101,16 @@ class Half final : public SourceAdaptor {
   }
 };
 
+class Forgetful final : public SourceAdaptor {
+ public:
+  using SourceAdaptor::SourceAdaptor;
+
+ private:
+  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> /*inner*/) const override {
+    return nullptr;
+  }
+};
+
 constexpr std::int64_t kShards = 2;
 LoaderOptions in_groups(int workers) {
   return {.global_batch_size = 4,
@@ -140,6 +150,16 @@ TEST(SourceAdaptor, KeepsInstancesOfWorkersAndPinsOfFiles) {
     EXPECT_GE(letters->pins, 2);
     EXPECT_EQ(loader.stats().fetched.files, 0);  // none more than before
   }
+}
+
+TEST(SourceAdaptor, ThatDoesNotWrapWhatIsMadeForAWorkerIsRefused) {
+  const auto letters = std::make_shared<Letters>();
+  for (const int workers : {0, 2}) {
+    Loader loader(std::make_shared<Forgetful>(letters), in_groups(workers));
+    EXPECT_THAT(error_of([&] { loader.next(); }),
+                is_error(ErrorCode::callback, {"for worker", "wrap() returned null"}));
+  }
+  EXPECT_EQ(letters->reads_of_all, 0);
 }
 
 TEST(SourceAdaptor, ShowsItsChangesToWhoReadsPartsOfSamples) {
