@@ -204,6 +204,22 @@ TEST_F(Shared, ARunGoesOnAnywhereInAnyWorld) {
   run(loader);
 }
 
+TEST_F(Shared, PaddingMayGoThroughAllFilesMoreThanOnce) {
+  const auto source = data_.open({});
+  Loader loader(source,
+                {.global_batch_size = 3 * source->size() + 7,
+                 .shards = kFiles,
+                 .interleave = 2,
+                 .shuffle = Shuffle::within,
+                 .tail = Tail::pad,
+                 .epochs = 2,
+                 .workers = 2},
+                comm().world());
+  run(loader);
+  EXPECT_EQ(loader.position().step, 2);
+  EXPECT_GE(sum(loader.stats().fetched.files), kFiles);
+}
+
 TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
   const auto shared = data_.open({});
   Loader loader(Mixture{.datasets = {{.source = shared, .weight = 2}, {.source = shared, .weight = 1}}},
