@@ -63,7 +63,8 @@ class SampleOutput {
   /// Gives ragged field f `rows` rows, and returns all its bytes. Existing rows keep their bytes; new ones
   /// are unspecified. To shrink, call it again: ask for the most first, then give back the rest. Earlier
   /// views of the field end. Throws Error{callback} for an impossible number, a fixed field, and where
-  /// Transform::fields is empty; Error{out_of_range} for an invalid field.
+  /// Transform::fields is empty; Error{out_of_range} for an invalid field; Error{io} without memory. The
+  /// field then stays as it was.
   std::span<std::byte> resize(std::size_t f, std::int64_t rows);
   template <typename T>
   std::span<T> resize(std::size_t f, std::int64_t rows) {

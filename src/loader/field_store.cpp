@@ -93,8 +93,16 @@ void FieldStore::open_rows(std::size_t f, std::span<const std::int64_t> rows) {
                             "{} samples; give one for each",
                             fields()[f].name, rows.size(), samples_));
   }
-  std::ranges::copy(rows, this->rows(f).begin());
+  std::int64_t sum = 0;
+  for (const std::int64_t count : rows) {
+    check_row_count(fields()[f], count, sum);
+    sum += count;
+  }
+  const std::size_t bytes = static_cast<std::size_t>(sum) * memory_[f].row_bytes;
+  Buffer larger = bytes > ragged_[f].bytes() ? buffers_->take(bytes) : Buffer();
+  std::ranges::copy(rows, this->rows(f).begin());  // from here on nothing fails
   sum_rows(f);
+  if (larger.data() != nullptr) adopt(f, std::move(larger));
   open_ragged(f);
 }
 

@@ -45,7 +45,8 @@ class FieldStore {
   void open_fixed();
   void open_ragged();
   /// For one ragged field alone: takes its row counts, and its memory. Throws Error{callback} for a field
-  /// that is fixed, or for other than one count for each sample, and as `sum_rows` does.
+  /// that is fixed, or for other than one count for each sample, and as `sum_rows` does; the field is then as
+  /// it was.
   void open_rows(std::size_t f, std::span<const std::int64_t> rows);
   /// Takes over the memory of ragged field f, in which all its rows lie, in order.
   void adopt(std::size_t f, Buffer buffer) noexcept {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <new>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -189,6 +191,45 @@ TEST_P(Collated, RefusesRowsThatCannotBe) {
               HasSubstr("3 row counts were given for 13 samples"));
   EXPECT_THAT(thrown([](BatchOutput& out) { static_cast<void>(out.as<float>(1)); }), HasSubstr("int32"));
   EXPECT_EQ(thrown([](BatchOutput& out) { out.resize(0, 3); }), "nothing");
+}
+
+// Once it has three bytes for each sample, in all batches but the first.
+TEST_P(Collated, KeepsAFieldAsItWasWhereOtherRowsAreRefused) {
+  constexpr std::int64_t kMost = 1 << 20;
+  const auto resize_all_ways = [](const Batch& in, BatchOutput& out) {
+    const bool is_first = in.start().step == 0;
+    if (!is_first) std::ranges::fill(out.resize(0, 3), std::byte{3});
+    const auto expect_kept = [&](std::span<const std::byte> bytes) {
+      EXPECT_EQ(std::ssize(bytes), is_first ? 0 : 3 * in.size());
+      EXPECT_THAT(bytes, ::testing::Each(std::byte{3}));
+    };
+    std::vector<std::int64_t> rows(in.ids().size(), 1000);
+    rows.back() = -1;
+    EXPECT_THROW(out.resize(0, rows), Error);
+    expect_kept(out.bytes(0));
+    EXPECT_THROW(out.resize(0, kMost), Error);  // the allocator has not so much
+    expect_kept(out.bytes(0));
+    EXPECT_THROW(out.resize(0, std::int64_t{1} << 49), Error);
+    expect_kept(out.bytes(0));
+  };
+  LoaderOptions how =
+      options({.apply = resize_all_ways,
+               .fields = {{.name = "kept", .dtype = DType::uint8, .shape = {}, .ragged = true}}});
+  how.allocator = {
+      .allocate =
+          [](std::size_t bytes) {
+            if (bytes > kMost) throw std::bad_alloc();
+            return ::operator new (bytes, std::align_val_t{64});
+          },
+      .release = [](void* memory, std::size_t) { ::operator delete (memory, std::align_val_t{64}); }};
+  Loader loader(source_, how);
+  for (const Batch& batch : loader) {
+    const Tensor kept = batch.tensor(0);
+    const std::int64_t rows = batch.start().step == 0 ? 0 : 3;
+    for (std::size_t i = 0; i < batch.ids().size(); ++i) ASSERT_EQ(rows_of(kept, i), rows);
+    EXPECT_EQ(std::ssize(kept.bytes), rows * batch.size());
+    EXPECT_THAT(kept.bytes, ::testing::Each(std::byte{3}));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, Collated, ::testing::Values(0, 1, 3));
