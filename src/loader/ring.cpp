@@ -174,9 +174,7 @@ void Ring::plan() {
     if (!entry.error) plan_at_ = entry.batch->global.next;
     if (entry.error || !maker_.has_sizes()) {
       entry.is_sized = true;
-      if (!entry.error) {
-        entry.bytes = std::max(static_cast<std::int64_t>(entry.batch->store.bytes()), most_made_);
-      }
+      if (!entry.error) entry.bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
     }
     ++planned_;
   } else {
@@ -201,12 +199,16 @@ void Ring::size(int worker, std::int64_t number) {
 bool Ring::can_open() const noexcept {
   if (is_opening_ || opened_ == planned_) return false;
   const RingEntry& entry = this->entry(opened_);
-  return entry.is_sized && (opened_ == handed_ || bytes_ + entry.bytes <= max_bytes_);
+  if (!entry.is_sized || opened_ == handed_) return entry.is_sized;
+  // How large a batch gets that is sized when it is finished, one shows that has as many samples.
+  const bool is_known = entry.error || !maker_.has_finish() || entry.batch->ids.size() <= most_samples_;
+  return is_known && bytes_ + std::max(entry.bytes, most_made_) <= max_bytes_;
 }
 
 void Ring::open() {
   RingEntry& entry = this->entry(opened_);
   is_opening_ = true;
+  entry.bytes = std::max(entry.bytes, most_made_);
   bytes_ += entry.bytes;
   if (!entry.error) unlocked(entry, 0, [&] { entry.batch->store.open(); });
   entry.has_memory = !entry.error;
@@ -222,6 +224,7 @@ void Ring::finish(RingEntry& entry) {
   if (entry.error) return;
   const auto bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
   most_made_ = std::max(most_made_, bytes);
+  most_samples_ = std::max(most_samples_, entry.batch->ids.size());
   bytes_ += bytes - entry.bytes;
   entry.bytes = bytes;
   worker_wakes_.notify_all();

@@ -90,8 +90,9 @@ class Ring {
   bool is_planning_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_opening_ ROTA_GUARDED_BY(mutex_) = false;
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of open batches not handed over
-  std::int64_t most_made_ ROTA_GUARDED_BY(mutex_) =
-      0;  // bytes of the largest batch whose size was known only when it was finished
+  // Of batches whose size was known only when they were finished: the most bytes, and the most samples.
+  std::int64_t most_made_ ROTA_GUARDED_BY(mutex_) = 0;
+  std::size_t most_samples_ ROTA_GUARDED_BY(mutex_) = 0;
   bool is_parking_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_warming_ ROTA_GUARDED_BY(mutex_) = false;  // the caller waits for each step
   std::int64_t runs_ ROTA_GUARDED_BY(mutex_) = 0;    // how often the workers were let loose

@@ -1,0 +1,132 @@
+// What tensors take while batches are read ahead whose size is known only when they are made.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <thread>
+
+#include "loader/counting_source.hpp"
+#include "rota/loader.hpp"
+
+namespace rota::test {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr std::int64_t kBatch = 16;
+constexpr std::int64_t kManyBatches = 200;  // so that bytes are what bounds
+constexpr std::int64_t kRows = 64 << 10;    // of one byte, in each sample: 1 MiB in a batch
+const Field kBytes{.name = "bytes", .dtype = DType::uint8, .shape = {}, .ragged = true};
+
+/// Counts what an allocator gives, and refuses more than `most_at_once`.
+class TensorMemory {
+ public:
+  explicit TensorMemory(std::int64_t most_at_once = 1024 * kMiB) : most_at_once_(most_at_once) {}
+  Allocator allocator() {
+    return {.allocate = [this](std::size_t bytes) { return take(static_cast<std::int64_t>(bytes)); },
+            .release =
+                [this](void* memory, std::size_t bytes) {
+                  held -= static_cast<std::int64_t>(bytes);
+                  ::operator delete(memory, kAlignment);
+                }};
+  }
+
+  std::atomic<std::int64_t> held = 0;
+  std::atomic<std::int64_t> most = 0;
+  std::atomic<std::int64_t> refused = 0;
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  void* take(std::int64_t bytes) {
+    if (bytes > most_at_once_) {
+      ++refused;
+      throw std::bad_alloc();
+    }
+    const std::int64_t now = held += bytes;
+    for (std::int64_t was = most; was < now && !most.compare_exchange_weak(was, now);) {
+    }
+    return ::operator new(static_cast<std::size_t>(bytes), kAlignment);
+  }
+  std::int64_t most_at_once_;
+};
+
+// As docs/tune.md says.
+std::int64_t most_for(std::int64_t ahead, std::int64_t batch) { return (ahead + 5 * batch) * 5 / 4 + kMiB; }
+
+// Until the other workers have no more to do, or have done far too much.
+void wait_for_others(const std::atomic<std::int64_t>& samples) {
+  for (std::int64_t before = -1; before != samples && samples < kManyBatches * kBatch / 4;) {
+    before = samples;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+/// Reads ahead, up to 4 MiB, with `samples` counting what is transformed.
+class OfUnknownSize : public ::testing::TestWithParam<int> {
+ protected:
+  static constexpr std::int64_t kAhead = 4 * kMiB;
+  LoaderOptions options() {
+    return {.global_batch_size = kBatch,
+            .shuffle = Shuffle::none,
+            .workers = GetParam(),
+            .read_ahead_batches = kManyBatches,
+            .read_ahead_bytes = kAhead,
+            .allocator = memory_.allocator()};
+  }
+  Transform of_slow_start() {
+    return {.apply =
+                [&](const TransformContext& context, const SampleView&, SampleOutput& out) {
+                  if (context.id.value == 0) wait_for_others(samples_);
+                  ++samples_;
+                  out.resize(0, kRows);
+                },
+            .fields = {kBytes}};
+  }
+  void expect_bounded(const LoaderOptions& how) {
+    Loader loader(std::make_shared<CountingSource>(2 * kManyBatches * kBatch), how);
+    loader.warm_up();
+    EXPECT_GE(loader.stats().ready_batches, 2);
+    for (int step = 0; step < 10; ++step) loader.next();
+    EXPECT_LE(memory_.most, most_for(kAhead, kMiB));
+  }
+  TensorMemory memory_;
+  std::atomic<std::int64_t> samples_ = 0;
+};
+
+TEST_P(OfUnknownSize, BatchesOfATransformAreNotReadAheadBeforeOneIsMade) {
+  LoaderOptions how = options();
+  how.transform = of_slow_start();
+  expect_bounded(how);
+}
+
+TEST_P(OfUnknownSize, BatchesOfACollateAreNotReadAheadBeforeOneIsMade) {
+  LoaderOptions how = options();
+  how.transform = {.apply = [&](const TransformContext&, const SampleView&, SampleOutput&) { ++samples_; }};
+  how.collate = {.apply =
+                     [&](const Batch& in, BatchOutput& out) {
+                       if (in.start().step == 0) wait_for_others(samples_);
+                       out.resize(0, kRows);
+                     },
+                 .fields = {kBytes}};
+  expect_bounded(how);
+}
+
+TEST_P(OfUnknownSize, LargerBatchesThanAnyBeforeAreNotReadAhead) {
+  LoaderOptions how = options();
+  how.global_batch_size = 1;
+  how.transform = of_slow_start();
+  Loader loader(std::make_shared<CountingSource>(2 * kManyBatches * kBatch), how);
+  loader.warm_up();
+  loader.set_global_batch_size(kBatch);
+  loader.warm_up();
+  for (int step = 0; step < 10; ++step) loader.next();
+  EXPECT_LE(memory_.most, most_for(kAhead, kMiB));
+}
+
+INSTANTIATE_TEST_SUITE_P(Workers, OfUnknownSize, ::testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace rota::test
