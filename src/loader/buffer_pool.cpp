@@ -25,8 +25,7 @@ constexpr std::size_t kPage = 4096;
 
 // Some room to grow, so that ragged batches of nearly one size do not ask again and again.
 constexpr std::size_t with_room(std::size_t bytes) { return (bytes + bytes / 8 + kPage - 1) / kPage * kPage; }
-constexpr std::size_t too_large(std::size_t bytes) { return bytes + bytes / 4 + kPage; }
-static_assert(with_room(1) <= too_large(1) && with_room(1 << 20) <= too_large(1 << 20));
+static_assert(with_room(1) <= most_buffer_bytes(1) && with_room(1 << 20) <= most_buffer_bytes(1 << 20));
 
 }  // namespace
 
@@ -73,12 +72,14 @@ Buffer BufferPool::take(std::size_t bytes) {
     const MutexLock lock(mutex_);
     if (Buffer found = find(bytes); found.data() != nullptr) return found;
     all_bytes_ += wanted;
-    largest_bytes_ = std::max(largest_bytes_, wanted);
     surplus = take_surplus();
   }
   surplus.clear();
   try {
-    return {allocator_, wanted};
+    Buffer buffer(allocator_, wanted);
+    const MutexLock lock(mutex_);
+    largest_bytes_ = std::max(largest_bytes_, wanted);
+    return buffer;
   } catch (...) {
     const MutexLock lock(mutex_);
     all_bytes_ -= wanted;
@@ -105,7 +106,7 @@ void BufferPool::give_back(Buffer buffer) noexcept {
 // One that will do, and is not much too large.
 Buffer BufferPool::find(std::size_t bytes) noexcept {
   const auto fits = [&](const Buffer& buffer) {
-    return buffer.bytes() >= bytes && buffer.bytes() <= too_large(bytes);
+    return buffer.bytes() >= bytes && buffer.bytes() <= most_buffer_bytes(bytes);
   };
   const auto found_at = std::ranges::find_if(unused_, fits);
   if (found_at == unused_.end()) return {};

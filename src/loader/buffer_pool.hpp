@@ -12,6 +12,9 @@ namespace rota::internal {
 
 inline constexpr std::size_t kBufferAlignment = 64;
 
+/// The largest buffer that is used for tensors of `bytes`: a quarter more, and a page.
+constexpr std::size_t most_buffer_bytes(std::size_t bytes) { return bytes + bytes / 4 + 4096; }
+
 /// Gives memory of `bytes` back to `allocator`.
 struct ReleaseBuffer {
   std::shared_ptr<const Allocator> allocator;
@@ -40,7 +43,7 @@ class BufferPool {
   /// Keeps none where all buffers, in use or not, take more than `most_bytes` and four times the largest.
   BufferPool(Allocator allocator, std::int64_t most_bytes);
 
-  /// A buffer of `bytes` or up to a quarter more, and a page.
+  /// A buffer of `bytes`, and of most_buffer_bytes(bytes) at most.
   [[nodiscard]] Buffer take(std::size_t bytes);
   void give_back(Buffer buffer) noexcept;
 

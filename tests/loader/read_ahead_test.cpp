@@ -8,8 +8,13 @@
 #include <memory>
 #include <new>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "internal_names.hpp"
+#include "loader/buffer_pool.hpp"
 #include "loader/counting_source.hpp"
+#include "rota/error.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::test {
@@ -127,6 +132,16 @@ TEST_P(OfUnknownSize, LargerBatchesThanAnyBeforeAreNotReadAhead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, OfUnknownSize, ::testing::Values(1, 2, 3));
+
+TEST(BufferPool, KeepsNoMoreAfterMemoryWasRefused) {
+  TensorMemory memory(16 * kMiB);
+  BufferPool pool(memory.allocator(), 0);
+  std::vector<Buffer> buffers(8);
+  for (Buffer& buffer : buffers) buffer = pool.take(1 << 20);
+  EXPECT_THROW((void)pool.take(std::size_t{1} << 40), Error);
+  for (Buffer& buffer : buffers) pool.give_back(std::move(buffer));
+  EXPECT_LE(memory.held, 5 * kMiB);  // four of them
+}
 
 }  // namespace
 }  // namespace rota::test
