@@ -281,7 +281,7 @@ void BatchMaker::gather_rows(BatchMemory& batch) {
   if (is_one) batch.made[0].move_into(batch.store);
   batch.store.open_ragged();
   for (MadeRows& rows : batch.made) {
-    if (!is_one) rows.copy_into(batch.store);
+    rows.copy_into(batch.store);
     rows.close();
   }
 }

@@ -68,6 +68,11 @@ class BatchMaker {
   /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
   void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const;
 
+  /// Bytes of the ragged rows that a worker has made of a batch.
+  [[nodiscard]] std::int64_t made_bytes(const BatchMemory& batch, int worker) const noexcept {
+    return makes_rows_ ? static_cast<std::int64_t>(batch.made[static_cast<std::size_t>(worker)].bytes()) : 0;
+  }
+
   /// Whether `finish` must be called: a transform makes ragged fields, or there is a Collate.
   [[nodiscard]] bool has_finish() const noexcept { return makes_rows_ || options_.collate.apply; }
   /// Gathers ragged fields that were made, and has the batch collated.

@@ -23,8 +23,8 @@ std::span<std::byte> MadeRows::resize(std::size_t f, std::int64_t rows) {
   check_row_count((*fields_)[f], rows);
   FieldRows& field = rows_[f];
   const std::size_t bytes = static_cast<std::size_t>(rows) * (*fields_)[f].row_bytes();
-  field.asked = std::max(field.asked, field.begin + bytes);
   if (bytes > field.buffer.bytes() - field.begin) grow(field, field.begin + bytes);
+  field.most = std::max(field.most, field.begin + bytes);
   field.end = field.begin + bytes;
   field.rows = rows;
   return {field.buffer.data() + field.begin, bytes};
@@ -48,13 +48,20 @@ std::size_t MadeRows::end_sample(FieldStore& store, std::size_t slot) noexcept {
   return bytes;
 }
 
+std::size_t MadeRows::bytes() const noexcept {
+  std::size_t sum = 0;
+  for (const FieldRows& field : rows_) sum += field.buffer.bytes() / 5 * 4;
+  return sum;
+}
+
 bool MadeRows::is_whole(std::size_t samples) const noexcept {
   return parts_.size() == 1 && parts_[0].begin == 0 && parts_[0].end == samples;
 }
 
 void MadeRows::move_into(FieldStore& store) noexcept {
   for (std::size_t f = 0; f < rows_.size(); ++f) {
-    if ((*fields_)[f].ragged) store.adopt(f, std::exchange(rows_[f].buffer, {}));
+    Buffer& buffer = rows_[f].buffer;
+    if (buffer.bytes() <= most_buffer_bytes(rows_[f].end)) store.adopt(f, std::exchange(buffer, {}));
   }
 }
 
@@ -62,7 +69,7 @@ void MadeRows::copy_into(FieldStore& store) const noexcept {
   for (std::size_t f = 0; f < rows_.size(); ++f) {
     const std::byte* from = rows_[f].buffer.data();
     for (const SlotRange part : parts_) {
-      if (!(*fields_)[f].ragged) break;
+      if (from == nullptr) break;
       const std::span<std::byte> to = store.view().part(part.begin, part.end - part.begin).all(f);
       if (to.empty()) continue;
       std::memcpy(to.data(), from, to.size());
@@ -75,9 +82,9 @@ void MadeRows::close() noexcept {
   parts_.clear();
   for (FieldRows& field : rows_) {
     buffers_->give_back(std::exchange(field.buffer, {}));
-    const std::size_t asked = field.asked;
+    const std::size_t likely = field.most > 0 ? field.most : field.likely;
     field = {};
-    field.likely = asked;
+    field.likely = likely;
   }
 }
 

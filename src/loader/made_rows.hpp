@@ -13,8 +13,8 @@ namespace rota::internal {
 
 /// The rows of ragged fields that a transform makes of one worker's part of a batch: a growing buffer for
 /// each field, in which the rows of samples lie one behind the other. When all parts are made, and the sizes
-/// are known, they are copied into the batch; where one part is all of it, its buffers become the batch's.
-/// *One thread* at a time.
+/// are known, they are copied into the batch; where one part is all of it, its buffers become the batch's,
+/// unless they have grown much too large. *One thread* at a time.
 class MadeRows {
  public:
   MadeRows(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers);
@@ -33,11 +33,14 @@ class MadeRows {
   /// rows.
   std::size_t end_sample(FieldStore& store, std::size_t slot) noexcept;
 
+  /// Bytes of its memory that count, as those of tensors do: without the quarter that may come on top.
+  [[nodiscard]] std::size_t bytes() const noexcept;
+
   /// Whether these are the rows of all of so many samples.
   [[nodiscard]] bool is_whole(std::size_t samples) const noexcept;
-  /// Makes the buffers those of `store`.
+  /// Makes the buffers those of `store`, but for those much too large.
   void move_into(FieldStore& store) noexcept;
-  /// Copies all rows into `store`, whose memory is open.
+  /// Copies all rows that were not moved into `store`, whose memory is open.
   void copy_into(FieldStore& store) const noexcept;
   /// Gives the memory back.
   void close() noexcept;
@@ -48,8 +51,8 @@ class MadeRows {
     std::size_t begin = 0;   // of the sample, in bytes
     std::size_t end = 0;     // of the sample
     std::int64_t rows = 0;   // of the sample
-    std::size_t asked = 0;   // the most bytes that all rows were to have, in this batch
-    std::size_t likely = 0;  // the same of the batch before
+    std::size_t most = 0;    // bytes that all rows had, in this batch
+    std::size_t likely = 0;  // the same of the batch before that had any
   };
   void grow(FieldRows& field, std::size_t bytes);
 

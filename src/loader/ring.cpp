@@ -208,8 +208,8 @@ bool Ring::can_open() const noexcept {
 void Ring::open() {
   RingEntry& entry = this->entry(opened_);
   is_opening_ = true;
-  entry.bytes = std::max(entry.bytes, most_made_);
-  bytes_ += entry.bytes;
+  entry.taken = std::exchange(entry.bytes, 0);
+  count(entry, std::max(entry.taken, most_made_));
   if (!entry.error) unlocked(entry, 0, [&] { entry.batch->store.open(); });
   entry.has_memory = !entry.error;
   is_opening_ = false;
@@ -223,10 +223,9 @@ void Ring::finish(RingEntry& entry) {
   unlocked(entry, 0, [&] { maker_.finish(entry.batch); });
   if (entry.error) return;
   const auto bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
-  most_made_ = std::max(most_made_, bytes);
+  most_made_ = std::max({most_made_, entry.taken, bytes});
   most_samples_ = std::max(most_samples_, entry.batch->ids.size());
-  bytes_ += bytes - entry.bytes;
-  entry.bytes = bytes;
+  count(entry, bytes);
   worker_wakes_.notify_all();
 }
 
@@ -240,6 +239,8 @@ void Ring::fill(int worker, std::int64_t number) {
     stats.samples += done.samples;
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;
+    entry.taken += maker_.made_bytes(*entry.batch, worker);
+    if (entry.taken > entry.bytes) count(entry, entry.taken);
   }
   if (entry.filled + 1 == workers()) finish(entry);
   if (++entry.filled < workers() || number != handed_) return;

@@ -47,9 +47,10 @@ class Ring {
     std::unique_ptr<BatchMemory> batch;
     int sized = 0;  // parts that know their row counts
     bool has_memory = false;
-    bool is_sized = false;  // `bytes` is known
-    int filled = 0;         // parts that are read
-    std::int64_t bytes = 0;
+    bool is_sized = false;   // `bytes` is known
+    int filled = 0;          // parts that are read
+    std::int64_t bytes = 0;  // that it counts as
+    std::int64_t taken = 0;  // that its making has taken so far
     std::size_t failed_slot = 0;
     std::exception_ptr error;
   };
@@ -63,6 +64,10 @@ class Ring {
   void open() ROTA_REQUIRES(mutex_);
   void fill(int worker, std::int64_t number) ROTA_REQUIRES(mutex_);
   void finish(RingEntry& entry) ROTA_REQUIRES(mutex_);
+  void count(RingEntry& entry, std::int64_t bytes) ROTA_REQUIRES(mutex_) {
+    bytes_ += bytes - entry.bytes;
+    entry.bytes = bytes;
+  }
   template <typename Work>
   void each_part(RingEntry& entry, int worker, Work work) ROTA_REQUIRES(mutex_);
   template <typename Work>
@@ -90,7 +95,8 @@ class Ring {
   bool is_planning_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_opening_ ROTA_GUARDED_BY(mutex_) = false;
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of open batches not handed over
-  // Of batches whose size was known only when they were finished: the most bytes, and the most samples.
+  // Of batches whose size was known only when they were finished: the most bytes that one took, and
+  // the most samples.
   std::int64_t most_made_ ROTA_GUARDED_BY(mutex_) = 0;
   std::size_t most_samples_ ROTA_GUARDED_BY(mutex_) = 0;
   bool is_parking_ ROTA_GUARDED_BY(mutex_) = false;

@@ -133,6 +133,56 @@ TEST_P(OfUnknownSize, LargerBatchesThanAnyBeforeAreNotReadAhead) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, OfUnknownSize, ::testing::Values(1, 2, 3));
 
+// Also where each sample asks for twice the rows first.
+TEST(ReadAhead, TakesNoMoreForRowsOfATransformThanForOthers) {
+  constexpr std::int64_t kAhead = 32 * kMiB;
+  constexpr std::int64_t kSample = 72'000;
+  for (const int workers : {1, 3}) {
+    for (const std::int64_t asked : {kSample, 2 * kSample}) {
+      TensorMemory memory;
+      Loader loader(std::make_shared<CountingSource>(100 * kBatch),
+                    {.global_batch_size = kBatch,
+                     .workers = workers,
+                     .read_ahead_batches = kManyBatches,
+                     .read_ahead_bytes = kAhead,
+                     .transform = {.apply =
+                                       [&](const TransformContext&, const SampleView&, SampleOutput& out) {
+                                         out.resize(0, asked);
+                                         out.resize(0, kSample);
+                                       },
+                                   .fields = {kBytes}},
+                     .allocator = memory.allocator()});
+      loader.warm_up();
+      EXPECT_GE(loader.stats().ready_batches, 20);
+      while (const auto batch = loader.next())
+        EXPECT_EQ(std::ssize(batch->tensor(0).bytes), kBatch * kSample);
+      EXPECT_LE(memory.most, most_for(kAhead, kBatch * asked)) << workers << " workers";
+    }
+  }
+}
+
+TEST(ReadAhead, AsksOnceForRowsThatAreRefused) {
+  constexpr std::int64_t kEpochs = 20;
+  const auto apply = [](const TransformContext& context, const SampleView&, SampleOutput& out) {
+    if (context.id.value == 1) {
+      EXPECT_THROW(out.resize(0, std::int64_t{1} << 40), Error);
+      EXPECT_THAT(out.bytes(0), ::testing::IsEmpty());
+    }
+    out.resize(0, 1000);
+  };
+  for (const int workers : {0, 1, 2}) {
+    TensorMemory memory(16 * kMiB);
+    Loader loader(std::make_shared<CountingSource>(4 * kBatch),
+                  {.global_batch_size = kBatch,
+                   .epochs = kEpochs,
+                   .workers = workers,
+                   .transform = {.apply = apply, .fields = {kBytes}},
+                   .allocator = memory.allocator()});
+    while (const auto batch = loader.next()) EXPECT_EQ(std::ssize(batch->tensor(0).bytes), kBatch * 1000);
+    EXPECT_EQ(memory.refused, kEpochs) << workers << " workers";
+  }
+}
+
 TEST(BufferPool, KeepsNoMoreAfterMemoryWasRefused) {
   TensorMemory memory(16 * kMiB);
   BufferPool pool(memory.allocator(), 0);
