@@ -155,7 +155,8 @@ class Catalog {
   /// Surplus files go unnoticed only if all lie between these names.
   ///
   /// **Collective** as above. Throws Error{invalid_argument} for an invalid pattern or options, and for
-  /// surplus files, Error{not_found} for missing ones, Error{io} for forbidden or unreachable ones.
+  /// surplus files, Error{not_found} for missing ones, Error{io} for forbidden or unreachable ones,
+  /// Error{mismatch} for options that differ between ranks.
   static Catalog from_pattern(const std::string& pattern, const PatternOptions& pattern_options = {},
                               const CatalogOptions& options = {});
   static Catalog from_pattern(const mpi::Communicator& comm, const std::string& pattern,
@@ -181,7 +182,8 @@ class Catalog {
   /// or recognised before; without one, `open` looks. The order in which sources opened it does not matter.
   /// Rank 0 writes. **Collective.** Throws Error{io}; the former file is then untouched, unless only the last
   /// fsync failed. Throws Error{invalid_argument} for a place among the dataset's files, for a symbolic link,
-  /// directory or device, and for an unknown format. Throws Error{unsupported} for a generated catalog.
+  /// directory or device, and for an unknown format. Throws Error{unsupported} for a generated catalog,
+  /// Error{mismatch} for a file or a format that differs between ranks.
   void save(const std::filesystem::path& file, const std::string& format = "auto") const;
   /// The changes of the files, found when a saved catalog was loaded.
   [[nodiscard]] const CatalogChanges& changes() const noexcept;

@@ -20,7 +20,8 @@ class Communicator;
 /// changed its size since it was listed.
 ///
 /// All functions with a catalog are **collective** over the ranks that made it, which share the work of
-/// looking into files. Those with a path open Catalog(path), for this process alone, or Catalog(comm, path).
+/// looking into files. They throw Error{mismatch} on all ranks unless all ask for the same format and
+/// options. Those with a path open Catalog(path), for this process alone, or Catalog(comm, path).
 std::shared_ptr<const Source> open_files(const Catalog& catalog);
 std::shared_ptr<const Source> open_files(const std::filesystem::path& path);
 

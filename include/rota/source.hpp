@@ -188,7 +188,7 @@ class SourceAdaptor : public Source {
 
  protected:
   [[nodiscard]] const Source& inner() const noexcept { return *inner_; }
-  /// The same adaptor around `inner`, an instance of its source for one worker.
+  /// The same adaptor around `inner`, an instance of its source for one worker; never null.
   [[nodiscard]] virtual std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const = 0;
 
  private:
