@@ -1,6 +1,6 @@
 // Runs over each format through several worlds, with the content of every delivered sample as a reader that
-// is not ours reads it (source/formats/read.py) in a dataset that a writer that is not ours made
-// (source/formats/write.py).
+// is not ours reads it (formats/read.py) in a dataset that a writer that is not ours made
+// (formats/write.py).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
