@@ -253,9 +253,8 @@ struct CheckpointDirectory::Impl {
     });
     ranks.broadcast(pages);
     std::vector<CheckpointInfo> infos(pages.size());
-    std::transform(pages.rbegin(), pages.rend(), infos.begin(), [&](const CommitPage& page) {
-      return checkpoint::to_info(page, file_path(page.serial));
-    });
+    std::transform(pages.rbegin(), pages.rend(), infos.begin(),
+                   [&](const CommitPage& page) { return checkpoint::to_info(page, file_path(page.serial)); });
     return infos;
   }
 
