@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <random>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -232,11 +232,10 @@ void refuse_in_place_of(const std::filesystem::path& file, const FileList& files
 void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog) {
   const std::vector<std::byte> bytes = pack_catalog(catalog);
   const checkpoint::FileSystem& system = checkpoint::posix_file_system();
-  const std::string beside = fmt::format("{}.{}.tmp", path.native(), ::getpid());
+  const std::string beside = fmt::format("{}.{:08x}.tmp", path.native(), std::random_device()());
   const auto above = path.has_parent_path() ? path.parent_path() : ".";
   try {
     const checkpoint::File directory(system, above.native(), O_RDONLY | O_DIRECTORY);
-    system.unlink(beside.c_str());  // of a process of the same number that was killed
     checkpoint::Temporary file(system, beside);
     file.file().write(0, bytes);
     file.replace(path, directory);

@@ -7,7 +7,6 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <utility>
 
 #include "cli/auditor.hpp"
 #include "rota/error.hpp"

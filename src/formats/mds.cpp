@@ -85,13 +85,13 @@ std::vector<MdsColumn> read_columns(const json& shard, const std::string& where)
 bool is_zstd(std::string_view compression) { return compression.substr(0, compression.find(':')) == "zstd"; }
 
 std::optional<PackedFile> read_packed(const json& shard) {
-  const json zip = shard.value("zip_data", json());
-  if (zip.is_null()) return std::nullopt;
-  const json compression = shard.value("compression", json());
-  return PackedFile{
-      .name = zip.at("basename").get<std::string>(),
-      .bytes = zip.at("bytes").get<std::uint64_t>(),
-      .compression = compression.is_null() ? std::string("nothing known") : compression.get<std::string>()};
+  const auto zip = shard.find("zip_data");
+  if (zip == shard.end() || zip->is_null()) return std::nullopt;
+  const auto compression = shard.find("compression");
+  const bool is_named = compression != shard.end() && !compression->is_null();
+  return PackedFile{.name = zip->at("basename").get<std::string>(),
+                    .bytes = zip->at("bytes").get<std::uint64_t>(),
+                    .compression = is_named ? compression->get<std::string>() : "nothing known"};
 }
 
 // Of the index, or of a shard.

@@ -37,12 +37,14 @@ std::optional<DType> dtype_of(std::string_view text) {
 // The dictionary of Python that NumPy writes, {'descr': '<f4', 'fortran_order': False, 'shape': (3,), }, as
 // JSON; other text becomes something else.
 std::string as_json(std::string_view python) {
-  constexpr std::string_view kPython = "'()TF";
-  constexpr std::string_view kJson = "\"[]tf";
+  constexpr std::string_view kPython = "'()TFL";  // 3L: as Python 2 wrote it
+  constexpr std::string_view kJson = "\"[]tf ";
   std::string text;
   for (const char c : python) {
-    if (c == ' ' || c == '\t' || c == '\n' || c == 'L') continue;  // 3L: as Python 2 wrote it
-    if ((c == ')' || c == ']' || c == '}') && text.ends_with(',')) text.pop_back();
+    if (c == ')' || c == ']' || c == '}') {
+      const std::size_t last = text.find_last_not_of(" \t\n");
+      if (last != std::string::npos && text[last] == ',') text[last] = ' ';
+    }
     const std::size_t found = kPython.find(c);
     text += found == std::string_view::npos ? c : kJson[found];
   }
@@ -54,13 +56,14 @@ std::optional<nlohmann::json> parse(std::string_view text) {
   using nlohmann::json;
   json parsed = json::parse(as_json(text), nullptr, false);
   if (!parsed.is_object() || parsed.size() != 3 || !parsed.contains("descr")) return std::nullopt;
-  const json shape = parsed.value("shape", json());
+  const auto shape = parsed.find("shape");
+  const auto order = parsed.find("fortran_order");
   const auto is_extent = [](const json& extent) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= kMost;
   };
-  const bool is_whole = parsed.value("fortran_order", json()).is_boolean() && shape.is_array() &&
-                        std::all_of(shape.begin(), shape.end(), is_extent);
+  const bool is_whole = order != parsed.end() && order->is_boolean() && shape != parsed.end() &&
+                        shape->is_array() && std::all_of(shape->begin(), shape->end(), is_extent);
   if (!is_whole) return std::nullopt;
   return parsed;
 }
@@ -113,8 +116,10 @@ NpyHeader read_npy_header(const RecordFile& file, std::uint64_t at, std::uint64_
   std::string text(length, '\0');
   next(std::as_writable_bytes(std::span(text)));
   const auto dictionary = parse(text);
+  const bool is_structure =  // also where names of its members make no JSON
+      dictionary ? !dictionary->at("descr").is_string() : text.find("'descr': [") != std::string_view::npos;
+  if (is_structure) throw unsupported(file, at, "structures");
   if (!dictionary) throw damaged("its NPY header is damaged");
-  if (!dictionary->at("descr").is_string()) throw unsupported(file, at, "structures");
   const auto type = dictionary->at("descr").get<std::string>();
   if (type.find('O') != std::string::npos) {
     throw unsupported(file, at, "Python objects, which only a pickle can hold, and pickles can run anything");

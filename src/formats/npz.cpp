@@ -83,8 +83,7 @@ ZipMember current(const RecordFile& file, unzFile zip) {
   if (::unzGetCurrentFileInfo64(zip, &info, name.data(), name.size(), nullptr, 0, nullptr, 0) != UNZ_OK) {
     throw no_zip(file);
   }
-  name.resize(info.size_filename);
-  ZipMember member{.name = std::move(name),
+  ZipMember member{.name = name.substr(0, info.size_filename),
                    .stored_bytes = info.compressed_size,
                    .bytes = info.uncompressed_size,
                    .crc = static_cast<std::uint32_t>(info.crc),
@@ -135,7 +134,8 @@ std::vector<ZipMember> list_zip(const RecordFile& file) {
 class ZipReader {
  public:
   ZipReader(const RecordFile& file, const ZipMember& member) : file_(file), member_(member) {
-    if (::inflateInit2(&z_, -MAX_WBITS) != Z_OK) throw std::bad_alloc();  // without zlib's head
+    const bool has_begun = !member.is_deflated || ::inflateInit2(&z_, -MAX_WBITS) == Z_OK;  // no zlib head
+    if (!has_begun) throw std::bad_alloc();
   }
   ~ZipReader() { ::inflateEnd(&z_); }
   ZipReader(const ZipReader&) = delete;

@@ -11,6 +11,7 @@
 #include <climits>
 #include <ctime>
 
+#include "mpi/backoff.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -47,14 +48,16 @@ struct SharedTable::Entry {
 class SharedTable::Lock {
  public:
   explicit Lock(SharedTable& table) : mutex_(table.head_->mutex) {
-    const std::chrono::nanoseconds end =  // by CLOCK_MONOTONIC
-        (std::chrono::steady_clock::now() + table.patience_).time_since_epoch();
-    const auto seconds = std::chrono::floor<std::chrono::seconds>(end);
-    const timespec until{.tv_sec = seconds.count(), .tv_nsec = (end - seconds).count()};
-    if (::pthread_mutex_clocklock(&mutex_, CLOCK_MONOTONIC, &until) == 0) return;
-    throw Error(ErrorCode::timeout,
-                "share files of a node: another process has not let go of the table that says where they "
-                "are; it was killed, or stopped; end the job");
+    mpi::Backoff backoff;
+    const auto end = std::chrono::steady_clock::now() + table.patience_;
+    while (::pthread_mutex_trylock(&mutex_) != 0) {
+      if (std::chrono::steady_clock::now() > end) {
+        throw Error(ErrorCode::timeout,
+                    "share files of a node: another process has not let go of the table that says where they "
+                    "are; it was killed, or stopped; end the job");
+      }
+      backoff.wait();
+    }
   }
   ~Lock() { ::pthread_mutex_unlock(&mutex_); }
   Lock(const Lock&) = delete;

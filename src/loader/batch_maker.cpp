@@ -111,8 +111,8 @@ SlotRange BatchMaker::good_run(const BatchMemory& batch, SlotRange part) const n
   return part;
 }
 
-// Does `work` for all slots of a part that are not bad, which has been tried `tries` times; where that
-// throws, for one after the other, to find out which failed: throws for that one, by name, or passes it over.
+// Does `work` for all good slots of a part. Where that throws, does it for one slot after the other, to find
+// out which failed; a bad sample is skipped, or thrown by name. `tries`: how often this was tried before.
 template <typename Work>
 void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work,
                            int tries) const {

@@ -21,7 +21,6 @@ static_assert(std::is_nothrow_move_constructible_v<Buffer>);
 static_assert(std::is_nothrow_move_assignable_v<Buffer>);
 
 constexpr std::align_val_t kAlignment{kBufferAlignment};
-constexpr std::size_t kPage = 4096;
 
 // Some room to grow, so that ragged batches of nearly one size do not ask again and again.
 constexpr std::size_t with_room(std::size_t bytes) { return (bytes + bytes / 8 + kPage - 1) / kPage * kPage; }

@@ -11,9 +11,10 @@
 namespace rota::internal {
 
 inline constexpr std::size_t kBufferAlignment = 64;
+inline constexpr std::size_t kPage = 4096;
 
 /// The largest buffer that is used for tensors of `bytes`: a quarter more, and a page.
-constexpr std::size_t most_buffer_bytes(std::size_t bytes) { return bytes + bytes / 4 + 4096; }
+constexpr std::size_t most_buffer_bytes(std::size_t bytes) { return bytes + bytes / 4 + kPage; }
 
 /// Gives memory of `bytes` back to `allocator`.
 struct ReleaseBuffer {

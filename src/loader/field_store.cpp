@@ -17,7 +17,6 @@ FieldStore::FieldStore(std::shared_ptr<const std::vector<Field>> fields, std::sh
       ragged_(fields_->size()),
       memory_(fields_->size()) {
   for (std::size_t f = 0; f < fields_->size(); ++f) {
-    has_ragged_ = has_ragged_ || (*fields_)[f].ragged;
     memory_[f].row_bytes = (*fields_)[f].row_bytes();
   }
 }

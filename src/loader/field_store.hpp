@@ -25,7 +25,6 @@ class FieldStore {
   FieldStore& operator=(const FieldStore&) = delete;
 
   [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *fields_; }
-  [[nodiscard]] bool has_ragged() const noexcept { return has_ragged_; }
 
   /// Throws Error{invalid_argument} where the fixed fields of so many would be larger than tensors may be.
   void resize(std::size_t samples);
@@ -72,7 +71,6 @@ class FieldStore {
   void reserve(Buffer& buffer, std::size_t bytes);
 
   std::shared_ptr<const std::vector<Field>> fields_;
-  bool has_ragged_ = false;
   std::size_t samples_ = 0;
   std::vector<std::vector<std::int64_t>> offsets_;  // per field: [samples + 1] where ragged, else empty
   std::shared_ptr<BufferPool> buffers_;

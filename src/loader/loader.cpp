@@ -242,10 +242,15 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
 }
 
 void Loader::Impl::restart(const std::function<void()>& change) {
-  if (ring) {
-    ring->restart(position, change);
-  } else {
+  has_failed = true;  // until all is done: where it throws, next() tries again
+  const auto plan_anew = [&] {
     change();
+    maker.plan_anew(world);
+  };
+  if (ring) {
+    ring->restart(position, plan_anew);
+  } else {
+    plan_anew();
   }
   has_failed = false;
 }
@@ -253,10 +258,7 @@ void Loader::Impl::restart(const std::function<void()>& change) {
 // As all ranks do, at the same step.
 void Loader::Impl::change_and_restart(const std::function<void()>& change) {
   counter.forget_failed_step();
-  restart([&] {
-    change();
-    maker.plan_anew(world);
-  });
+  restart(change);
 }
 
 internal::AnySchedule Loader::Impl::schedule_at(const LoaderPosition& place) const {
@@ -313,7 +315,7 @@ void Loader::rescale(const mpi::Communicator& comm) {
   mpi::together(comm, "rescale loaders",
                 [&] { mine = impl().described(); });  // which asks the source, of some first
   mpi::require_same(comm, "rescale loaders", mine);
-  rescale(comm.world());
+  mpi::together(comm, "rescale loaders", [&] { rescale(comm.world()); });
   impl().counter.count_with(comm);
 }
 

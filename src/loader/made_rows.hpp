@@ -12,9 +12,9 @@
 namespace rota::internal {
 
 /// The rows of ragged fields that a transform makes of one worker's part of a batch: a growing buffer for
-/// each field, in which the rows of samples lie one behind the other. When all parts are made, and the sizes
-/// are known, they are copied into the batch; where one part is all of it, its buffers become the batch's,
-/// unless they have grown much too large. *One thread* at a time.
+/// each field, in which the rows of samples lie one behind the other. When all parts are made, they are
+/// copied into the batch. Where one part is all of it, its buffers become the batch's, unless they have grown
+/// much too large. *One thread* at a time.
 class MadeRows {
  public:
   MadeRows(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers);

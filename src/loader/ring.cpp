@@ -200,7 +200,7 @@ bool Ring::can_open() const noexcept {
   if (is_opening_ || opened_ == planned_) return false;
   const RingEntry& entry = this->entry(opened_);
   if (!entry.is_sized || opened_ == handed_) return entry.is_sized;
-  // How large a batch gets that is sized when it is finished, one shows that has as many samples.
+  // A size that is known only when a batch is finished must have been shown by one of as many samples.
   const bool is_known = entry.error || !maker_.has_finish() || entry.batch->ids.size() <= most_samples_;
   return is_known && bytes_ + std::max(entry.bytes, most_made_) <= max_bytes_;
 }

@@ -23,11 +23,11 @@ std::variant<EqualTurns, RaggedTurns> turns_of(const ShardPlan& plan) {
 
 void EpochGroups::enter(const Order& order, std::int64_t epoch) {
   if (epoch == epoch_) return;
+  begins_.reserve(static_cast<std::size_t>(order.plan().groups()) + 1);  // nothing fails from here on
   epoch_ = epoch;
   order_ = order.groups(epoch);
   const ShardPlan& plan = order.plan();
   begins_.clear();
-  begins_.reserve(static_cast<std::size_t>(plan.groups()) + 1);
   begins_.push_back(0);
   for (std::int64_t k = 0; k < plan.groups(); ++k) {
     begins_.push_back(begins_.back() + plan.group_samples(group(k)));

@@ -108,7 +108,12 @@ void RaggedTurns::enter(std::int64_t group, std::int64_t turns) {
     size_ = plan_.group_last(group) - first_;
     now_ = {};
     advance(now_, turns);
-    alive_.assign(size_, [this](std::int64_t offset) { return length(offset) > now_.round; });
+    try {
+      alive_.assign(size_, [this](std::int64_t offset) { return length(offset) > now_.round; });
+    } catch (...) {
+      group_ = -1;  // begun anew by the next call
+      throw;
+    }
   }
   begin_turns_ = turns;
 }

@@ -34,12 +34,6 @@ internal::Json parse_loader(std::string_view state, const Refusal& refusal) {
   return internal::parse_state(state, internal::kLoaderKind, refusal);
 }
 
-LoaderPosition place_of(const Loader& loader) {
-  LoaderPosition place{.position = loader.position()};
-  if (loader.mixture() != nullptr) place.mixture = *loader.mixture();
-  return place;
-}
-
 /// Shards of all datasets.
 std::int64_t shards_of(const Loader& loader) {
   return loader.datasets() * LoaderAccess::order(loader).plan().shards();
@@ -94,7 +88,8 @@ std::string internal::kind_of_loader(const Checkpoint& checkpoint, std::string_v
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   RowRange rows = cursor_rows(loader);
   if (loader.world().replica > 0) rows.count = 0;
-  const auto cursors = cursors_of(loader, place_of(loader), rows);
+  std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
+  loader.cursors(rows.first, cursors);
   const auto bytes = std::as_bytes(std::span(cursors));
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.

@@ -91,7 +91,8 @@ struct DispatchStart {
 /// it is, by an instance of its own if it makes one. It begins paused, so that nothing is read of a pipe
 /// before a restore has said what of it is gone.
 ///
-/// All of it is under one mutex, which nobody holds while reading or copying. Its caller is one thread.
+/// What both threads use is under one mutex, which nobody has locked while reading or copying. Its caller is
+/// one thread.
 class StepBuilder {
  public:
   /// `source` and `layout` must outlive it.
@@ -167,7 +168,7 @@ class StepBuilder {
   mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;
   std::condition_variable_any caller_wakes_;
-  std::deque<StepMessages> ready_;
+  std::deque<StepMessages> ready_;                        // guarded, too, but for add_pending
   std::int64_t undelivered_ ROTA_GUARDED_BY(mutex_) = 0;  // steps
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;        // of them
   std::int64_t open_bytes_ ROTA_GUARDED_BY(mutex_) = 0;   // of the next

@@ -41,7 +41,9 @@ const json& member(const json& record, const char* name) {
 }
 
 std::string text(const json& record, const char* name) {
-  return member(record, name).get<std::string>();  // or throws what says that it is none
+  const json& value = member(record, name);
+  if (!value.is_string()) throw Damage(fmt::format("\"{}\" is not a text", name));
+  return value.get<std::string>();
 }
 
 const json& list(const json& record, const char* name) {
@@ -53,7 +55,10 @@ const json& list(const json& record, const char* name) {
 std::int64_t to_natural(const json& value, const char* name, std::int64_t most = kMaxTraced) {
   const bool is_natural =
       value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
-  if (!is_natural) throw Damage(fmt::format("\"{}\" is {}, and not from 0 to {}", name, value.dump(), most));
+  if (!is_natural) {
+    throw Damage(fmt::format("\"{}\" is {}, and not from 0 to {}", name,
+                             value.is_number() ? value.dump() : std::string(value.type_name()), most));
+  }
   return value.get<std::int64_t>();
 }
 
@@ -66,6 +71,7 @@ int small(const json& record, const char* name) {
 void read_digests(const json& record, std::vector<std::uint64_t>& out) {
   out.clear();
   for (const json& value : list(record, "digests")) {
+    if (!value.is_string()) throw Damage("a digest is not a text");
     const auto digits = value.get<std::string>();
     std::uint64_t digest = 0;
     const char* const last = digits.data() + digits.size();

@@ -3,7 +3,6 @@
 // A mutex of which clang knows what it guards: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
 // `./run lint` makes its warnings errors. Other compilers see plain members.
 
-#include <condition_variable>
 #include <mutex>
 
 #if defined(__clang__)

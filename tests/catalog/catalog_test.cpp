@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -330,13 +329,6 @@ TEST_F(Catalogs, FindTheirFilesFromAnyPlace) {
   EXPECT_EQ(loaded.size(), 2);
   EXPECT_EQ(loaded.origin(), data());
   EXPECT_FALSE(loaded.changes().any());
-}
-
-TEST_F(Catalogs, AreSavedWhereAKilledProcessLeftItsTemporary) {
-  write_lines(2);
-  directory_.write(fmt::format("catalog.rota.{}.tmp", ::getpid()), "half");
-  save();
-  EXPECT_EQ(Catalog(saved()).size(), 2);
 }
 
 // ---- manifests ----

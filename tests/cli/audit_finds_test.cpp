@@ -244,6 +244,15 @@ TEST(Audit, RefusesARecordThatCannotBeRead) {
   EXPECT_THAT(text(report), HasSubstr("p101r101.jsonl:6: not a JSON object"));
 }
 
+TEST(Audit, RefusesARecordWhoseNumberIsListsInLists) {
+  FakeRun run = three_worlds();
+  run.file(1, 1).last_words = R"({"event":"batch","phase":)" + std::string(200'000, '[') +
+                              std::string(200'000, ']') + R"(,"rank":1})" + "\n";
+  const AuditReport report = audit_of(run);
+  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::format));
+  EXPECT_THAT(text(report), HasSubstr("\"phase\" is array"));
+}
+
 TEST(Audit, RefusesARecordInTheFileOfAnotherRank) {
   FakeRun run = three_worlds();
   run.file(1, 1).last_words =

@@ -112,11 +112,15 @@ TEST_F(AbsurdSizes, OfMembersOfNpz) {
 }
 
 TEST_F(AbsurdSizes, OfHeadersOfNpy) {
-  expect_all_refused("npy", "a.npy", R"(
+  expect_all_refused(
+      "npy", "a.npy", R"(
 def write(length, text=b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }"):
     open('a.npy', 'wb').write(b'\x93NUMPY\2\0' + struct.pack('<I', length) + text.ljust(116) + bytes(24))
 )",
-                     {"write((1 << 32) - 1)", "write(1 << 31)", "write(141)", "write(0)", "write(60000)"});
+      {"write((1 << 32) - 1)", "write(1 << 31)", "write(141)", "write(0)", "write(60000)",
+       "write(116, b\"{'descr': '<f8', 'fortran_order': False, 'shape': (1 2,), }\")",
+       "write(116, b\"{'descr': '<f8', 'fortran_order': False, 'shape': (1L2,), }\")",
+       "write(60050, b\"{'descr': '<f8', 'fortran_order': False, 'shape': \" + b'(' * 60000)"});
 }
 
 TEST_F(AbsurdSizes, OfIndicesOfMegatron) {
