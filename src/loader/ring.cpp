@@ -32,7 +32,7 @@ std::unique_ptr<BatchMemory> Ring::next() {
   {
     const MutexLock lock(mutex_);
     RingEntry& head = entry(handed_);
-    while (handed_ != end_ && head.filled < workers()) caller_wakes_.wait(mutex_);
+    while (handed_ != end_ && head.filled < workers()) mutex_.wait(caller_wakes_);
     if (handed_ == end_) return nullptr;
     if (head.error) std::rethrow_exception(head.error);
     batch = std::move(head.batch);
@@ -47,7 +47,7 @@ std::unique_ptr<BatchMemory> Ring::next() {
 void Ring::warm_up() {
   const MutexLock lock(mutex_);
   is_warming_ = true;
-  while (!is_warm()) caller_wakes_.wait(mutex_);
+  while (!is_warm()) mutex_.wait(caller_wakes_);
   is_warming_ = false;
 }
 
@@ -66,7 +66,7 @@ void Ring::restart(const Position& at, const std::function<void()>& change) {
   is_parking_ = true;
   worker_wakes_.notify_all();
   maker_.cut_retries_short();
-  while (parked_ < workers()) caller_wakes_.wait(mutex_);
+  while (parked_ < workers()) mutex_.wait(caller_wakes_);
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
   {

@@ -85,7 +85,7 @@ class Ring {
 
   mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;  // something to plan, open or read, or to stop for
-  std::condition_variable_any caller_wakes_;  // the head is filled, or all are parked
+  std::condition_variable caller_wakes_;      // the head is filled, or all are parked
   std::vector<RingEntry> entries_ ROTA_GUARDED_BY(mutex_);
   std::int64_t handed_ ROTA_GUARDED_BY(mutex_) = 0;   // batches handed over: the number of the head
   std::int64_t opened_ ROTA_GUARDED_BY(mutex_) = 0;   // batches that have memory; they are opened in order

@@ -62,7 +62,7 @@ std::optional<FeedHead> StreamRing::peek() const {
 FeedHead StreamRing::wait() {
   const MutexLock lock(mutex_);
   while (threads_.empty() && ready_.empty()) make(0);
-  while (ready_.empty()) caller_wakes_.wait(mutex_);
+  while (ready_.empty()) mutex_.wait(caller_wakes_);
   return ready_.front().head;
 }
 

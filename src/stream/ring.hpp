@@ -112,7 +112,7 @@ class StreamRing {
 
   mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;
-  std::condition_variable_any caller_wakes_;
+  std::condition_variable caller_wakes_;
   std::int64_t epoch_ ROTA_GUARDED_BY(mutex_);         // being read
   bool is_between_ ROTA_GUARDED_BY(mutex_) = false;    // its end is told, and the next has not begun
   bool is_over_ ROTA_GUARDED_BY(mutex_) = false;       // nothing is to be read any more

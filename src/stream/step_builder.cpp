@@ -64,7 +64,7 @@ std::optional<StepMessages> StepBuilder::poll() {
 StepMessages StepBuilder::wait() {
   const MutexLock lock(mutex_);
   while (!thread_.joinable() && ready_.empty()) make();
-  while (ready_.empty()) caller_wakes_.wait(mutex_);
+  while (ready_.empty()) mutex_.wait(caller_wakes_);
   StepMessages messages = std::move(ready_.front());
   ready_.pop_front();
   return messages;
@@ -84,7 +84,7 @@ void StepBuilder::pause() {
   if (park_error_) is_parked_ = false;  // it is tried again
   if (!thread_.joinable()) park();
   worker_wakes_.notify_all();
-  while (!is_parked_) caller_wakes_.wait(mutex_);
+  while (!is_parked_) mutex_.wait(caller_wakes_);
   if (park_error_) std::rethrow_exception(park_error_);
 }
 

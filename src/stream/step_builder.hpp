@@ -167,7 +167,7 @@ class StepBuilder {
 
   mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;
-  std::condition_variable_any caller_wakes_;
+  std::condition_variable caller_wakes_;
   std::deque<StepMessages> ready_;                        // guarded, too, but for add_pending
   std::int64_t undelivered_ ROTA_GUARDED_BY(mutex_) = 0;  // steps
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;        // of them

@@ -3,6 +3,7 @@
 // A mutex of which clang knows what it guards: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
 // `./run lint` makes its warnings errors. Other compilers see plain members.
 
+#include <condition_variable>
 #include <mutex>
 
 #if defined(__clang__)
@@ -18,11 +19,17 @@
 
 namespace rota::internal {
 
-/// A std::mutex. Wait with a std::condition_variable_any, in a function that has it locked.
+/// A std::mutex. A std::condition_variable_any can wait with it, too.
 class ROTA_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   void lock() ROTA_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
   void unlock() ROTA_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
+  /// Waits for a notice, unlocked meanwhile.
+  void wait(std::condition_variable& notice) ROTA_REQUIRES(this) {
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    notice.wait(lock);
+    (void)lock.release();
+  }
 
  private:
   std::mutex mutex_;
