@@ -90,7 +90,7 @@ class OfUnknownSize : public ::testing::TestWithParam<int> {
                 },
             .fields = {kBytes}};
   }
-  void expect_bounded(const LoaderOptions& how) {
+  void expect_bounded(const LoaderOptions& how) const {
     Loader loader(std::make_shared<CountingSource>(2 * kManyBatches * kBatch), how);
     loader.warm_up();
     EXPECT_GE(loader.stats().ready_batches, 2);

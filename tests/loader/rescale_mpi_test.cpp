@@ -214,7 +214,7 @@ TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreRefusedOnAllRanks) {
   if (comm.size() == 1) GTEST_SKIP() << "one rank has no others";
   const bool is_last = comm.rank() == comm.size() - 1;
   try {
-    Loader(comm, std::make_shared<UnnamedSource>(!is_last), {});
+    const Loader loader(comm, std::make_shared<UnnamedSource>(!is_last), {});
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::io);
