@@ -1,0 +1,87 @@
+"""The exceptions of rota. Each is also the built-in one that says the same."""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Whatever rota refuses or fails at. The message says what was tried, on what, and what to do."""
+
+    code: str = ""
+    """The name of the C++ library's ErrorCode."""
+
+
+class InvalidArgumentError(Error, ValueError):
+    """An option or argument that can never work."""
+
+    code = "invalid_argument"
+
+
+class NotFoundError(Error, FileNotFoundError, KeyError):
+    """A file, directory, dataset or name that does not exist."""
+
+    code = "not_found"
+
+
+class IOError(Error, OSError):
+    """The operating system refused or failed an operation. The next try may succeed."""
+
+    code = "io"
+
+
+class CorruptError(Error, ValueError):
+    """Bytes that disagree with their checksum, header or index."""
+
+    code = "corrupt"
+
+
+class OutOfRangeError(Error, IndexError):
+    """An id, row or position past the end."""
+
+    code = "out_of_range"
+
+
+class MismatchError(Error, ValueError):
+    """Another dataset, seed, split, order or element type."""
+
+    code = "mismatch"
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """A valid file or request that this version cannot serve."""
+
+    code = "unsupported"
+
+
+class BusyError(Error, OSError):
+    """In use: a directory that another job has locked, or a loader that another thread is in."""
+
+    code = "busy"
+
+
+class TimeoutError(Error, TimeoutError):  # the built-in one's name, as IOError's
+    """A rank did not arrive within the deadline."""
+
+    code = "timeout"
+
+
+class CallbackError(Error, RuntimeError):
+    """Your code (a transform, a source, a stream) failed, or answered wrongly. See `__cause__`."""
+
+    code = "callback"
+
+
+BY_CODE: dict[str, type[Error]] = {
+    error.code: error
+    for error in (
+        InvalidArgumentError,
+        NotFoundError,
+        IOError,
+        CorruptError,
+        OutOfRangeError,
+        MismatchError,
+        UnsupportedError,
+        BusyError,
+        TimeoutError,
+        CallbackError,
+    )
+}

@@ -1,0 +1,195 @@
+"""rota's own loader."""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rota import _rota
+from rota._errors import InvalidArgumentError
+from rota._sources import Source
+from rota._values import FieldsLike, World
+
+Batch = _rota.Batch
+Batch.__module__ = "rota"
+Mapping.register(Batch)
+Batch.keys = lambda self: list(self)
+Batch.values = lambda self: [self[name] for name in self]
+Batch.items = lambda self: [(name, self[name]) for name in self]
+Batch.get = lambda self, name, default=None: self[name] if name in self else default
+Batch.mask = property(lambda self: self.kinds == 0)
+Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(self)}>"
+
+
+class Mixture(NamedTuple):
+    """Datasets with the same fields that take turns by weight. Each has epochs of its own.
+
+    `end` is "first_exhausted", "all_exhausted", or "steps": then the run has `steps` steps.
+    """
+
+    sources: Sequence[Any]
+    weights: Sequence[float]
+    end: str = "first_exhausted"
+    steps: int = 0
+
+
+def find_world(world: Any = None) -> World:
+    """This process among those that share the data.
+
+    What the caller says, or (rank, size); else MPI's, where it runs; torch.distributed's, where it is initialised; or
+    that of the environment: torchrun, mpirun, srun. Alone otherwise.
+    """
+    if world is not None:
+        rank, size, *replica = world
+        return World(int(rank), int(size), *map(int, replica))
+    mpi = _rota.mpi_world()
+    if mpi is not None:
+        return World(*mpi)
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return World(distributed.get_rank(), distributed.get_world_size())
+    return World(*_rota.world_from_environment())
+
+
+def check_mixture(sources: Sequence[Any], weights: Sequence[float], end: str, steps: int) -> tuple:
+    """What the C++ side takes for a mixture."""
+    if len(sources) != len(weights):
+        raise InvalidArgumentError(f"mix datasets: {len(sources)} datasets, but {len(weights)} weights")
+    if end not in ("first_exhausted", "all_exhausted", "steps"):
+        raise InvalidArgumentError(f'mix datasets: end is "{end}"; it must be first_exhausted, all_exhausted or steps')
+    return list(sources), [float(weight) for weight in weights], end, steps
+
+
+_open: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+def close_all() -> None:
+    """Ends what threads of loaders do, before Python ends and takes its lock with it."""
+    for loader in list(_open):
+        if loader._process == os.getpid():
+            loader.close()
+
+
+class Loader(_rota.Loader):
+    """Reads ahead with worker threads and hands out this rank's slice of each global batch, in order.
+
+    Iterate over it: a `Batch` is a mapping of field names to numpy arrays without a copy, or to `Ragged`. The position
+    moves when a batch is handed out. One thread at a time uses a loader.
+
+    - The dataset, `shards`, `interleave`, `shuffle` ("none", "within", "global", "block"), `seed` and `block` define the
+      order: they must be the same on resume. All else may change, the world included.
+    - `tail` says what happens at the end of an epoch: "partial", "carry", "drop" or "pad". `epochs=None`: no last one.
+    - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.
+      `collate(batch)` gets a dict of arrays, and returns one of `collate_fields`. Workers call both, under Python's lock.
+    - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
+
+    >>> import rota
+    >>> loader = rota.Loader(rota.PythonSource([{"x": i} for i in range(10)]), 4, shuffle="none", shards=1)
+    >>> [batch["x"].tolist() for batch in loader]
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    """
+
+    def __init__(
+        self,
+        source: Source | Mixture,
+        global_batch_size: int = 32,
+        *,
+        world: Any = None,
+        shards: int = 256,
+        interleave: int = 0,
+        shuffle: str = "global",
+        seed: int = 0,
+        block: tuple[int, int] = (256, 16),
+        tail: str = "partial",
+        rank_split: str = "by_sample",
+        worker_split: str = "by_sample",
+        epochs: int | None = 1,
+        workers: int = 1,
+        read_ahead_batches: int = 4,
+        read_ahead_bytes: int = 1 << 28,
+        transform: Callable[[Any], Any] | None = None,
+        transform_fields: FieldsLike = (),
+        collate: Callable[[Any], Any] | None = None,
+        collate_fields: FieldsLike = (),
+        allocator: Any = None,
+        on_bad_sample: str = "fail",
+        max_skipped: int = 1000,
+        deadline: float = 600.0,
+        io_retries: int = 2,
+        retry_wait: float = 0.01,
+    ) -> None:
+        if on_bad_sample not in ("fail", "skip"):
+            raise InvalidArgumentError(f'make a loader: on_bad_sample is "{on_bad_sample}"; it must be fail or skip')
+        if not isinstance(source, (Source, Mixture)):
+            raise TypeError(
+                f"a {type(source).__name__} is no rota.Source: open files with rota.open(...), "
+                "or wrap a Python dataset as rota.PythonSource(dataset)"
+            )
+        options = dict(locals())
+        for name in ("self", "source", "world", "on_bad_sample", "__class__"):
+            options.pop(name, None)
+        options["skip_bad_samples"] = on_bad_sample == "skip"
+        data = check_mixture(*source) if isinstance(source, Mixture) else source
+        super().__init__(data, options, find_world(world))
+        self._process = os.getpid()
+        self._options = options
+        self._source = source
+        _open.add(self)
+
+    @property
+    def source(self) -> Source | Mixture:
+        """What the loader was made of."""
+        return self._source
+
+    def next(self) -> Batch | None:
+        """The next batch, or None after the last epoch. Waits until it is read.
+
+        What fails is raised in its batch's place. The position stays: the next call tries the same batch again.
+        """
+        return self._next()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        batch = self._next()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def state_dict(self) -> dict[str, str]:
+        """Where the loader is and what defines its order; the same on all ranks. See `load_state_dict`."""
+        return {"rota": self._state()}
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
+        self._restore(state_text(state))
+
+    def rescale(self, world: Any) -> None:
+        """Goes on from the same position in another world: (rank, size)."""
+        self._rescale(find_world(world))
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<rota.Loader, closed>"
+        at, world = self.position, self.world
+        return (
+            f"<rota.Loader of {self._source!r}, batches of {self._options['global_batch_size']}, rank {world.rank} of "
+            f"{world.size}, at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
+        )
+
+
+def state_text(state: Mapping[str, str]) -> str:
+    """The text in what `state_dict` returned."""
+    if not isinstance(state, Mapping) or not isinstance(state.get("rota"), str):
+        raise InvalidArgumentError('load a state: it must be what state_dict() returned, a dict with the text "rota"')
+    return state["rota"]

@@ -1,0 +1,334 @@
+"""rota's order for any dataset with a length, without its threads and without MPI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Union
+
+from rota import _rota
+from rota._errors import InvalidArgumentError, UnsupportedError
+from rota._loader import Loader, Mixture, find_world, state_text
+from rota._values import BatchSlot, Index, Position, World
+
+DatasetOrLength = Union[int, Any]
+
+
+def _length(dataset: DatasetOrLength) -> int:
+    if isinstance(dataset, int):
+        return dataset
+    try:
+        return len(dataset)
+    except TypeError:
+        raise TypeError(
+            f"a {type(dataset).__name__} has no length; rota orders what can be indexed (for the rest, see rota.Stream)"
+        ) from None
+
+
+class ElasticBatchSampler:
+    """The batches of one rank, as lists of `Index`, for torch's DataLoader or any other.
+
+    The order is computed: no list of samples is kept, and none is replayed. A run stops at any step and goes on in any
+    world, with the same global batches. `rota.torch.DataLoader` counts what it delivers; so use that one in a training
+    loop, or ask the iterator for its `state_dict`.
+
+    - `dataset` is one, or its length; with `weights`, a list of those, whose samples are numbered as ConcatDataset does.
+    - `epochs=None`: each `for` goes through the rest of one epoch, as torch's do. `epochs=3`: one `for` goes through all
+      three.
+    - `tail` "pad" fills up an epoch's last batch with samples that `BatchInfo.mask` masks; "drop" leaves it out;
+      "partial" makes it short; "carry" goes on into the next epoch.
+    - `fingerprint` names the dataset: a state of another one is refused. Without it, its length does.
+
+    >>> import rota
+    >>> sampler = rota.ElasticBatchSampler(10, 4, shuffle="none", shards=1, world=(0, 1))
+    >>> list(sampler)
+    [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
+    """
+
+    def __init__(
+        self,
+        dataset: DatasetOrLength | Sequence[DatasetOrLength],
+        global_batch_size: int,
+        *,
+        world: Any = None,
+        shards: int = 256,
+        interleave: int = 0,
+        shuffle: str = "global",
+        block: tuple[int, int] = (256, 16),
+        seed: int = 0,
+        tail: str = "pad",
+        epochs: int | None = None,
+        rank_split: str = "by_sample",
+        weights: Sequence[float] | None = None,
+        end: str = "first_exhausted",
+        steps: int = 0,
+        fingerprint: str | None = None,
+    ) -> None:
+        if weights is None:
+            self._lengths = [_length(dataset)]
+            data: Any = _rota.numbers(self._lengths[0], fingerprint)
+        else:
+            if fingerprint is not None:
+                raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
+            self._lengths = [_length(one) for one in dataset]
+            data = Mixture([_rota.numbers(n, None) for n in self._lengths], weights, end, steps)
+            if epochs is None:
+                epochs = 1  # of a dataset: until one is exhausted
+        self._is_mixture = weights is not None
+        self._data = data
+        self._epochs = epochs
+        self._options = dict(
+            global_batch_size=global_batch_size,
+            shards=shards,
+            interleave=interleave,
+            shuffle=shuffle,
+            block=block,
+            seed=seed,
+            tail=tail,
+            epochs=epochs,
+            rank_split=rank_split,
+        )
+        self._loader = self._make(find_world(world))
+
+    def _make(self, world: World) -> Loader:
+        return Loader(self._data, **self._options, world=world, workers=0)
+
+    def _copy_at(self) -> Loader:
+        """Another one at this position."""
+        copy = self._make(self._loader.world)
+        copy._restore(self._loader._state())
+        return copy
+
+    # ---- what a loader asks of a batch sampler ----
+
+    def __iter__(self) -> BatchIterator:
+        """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
+        return BatchIterator(self)
+
+    def __len__(self) -> int:
+        """Batches of an epoch; of all of them, where the number of `epochs` was given."""
+        if self._is_mixture:
+            raise TypeError("a mixture's steps are not known beforehand")
+        per_epoch = self._steps_per_epoch()
+        if self._epochs is None:
+            return per_epoch
+        if self._options["tail"] == "carry":
+            return -(-self._lengths[0] * self._epochs // self._options["global_batch_size"])
+        return per_epoch * self._epochs
+
+    def _steps_per_epoch(self) -> int:
+        samples, size = self._lengths[0], self._options["global_batch_size"]
+        return samples // size if self._options["tail"] == "drop" else -(-samples // size)
+
+    def _is_over(self, start: Position) -> bool:
+        """Whether one `for` that began at `start` has come to its end."""
+        return self._epochs is None and self._loader.position.epoch > start.epoch
+
+    # ---- where it is ----
+
+    @property
+    def position(self) -> Position:
+        """Behind the last batch that was delivered."""
+        return self._loader.position
+
+    @property
+    def world(self) -> World:
+        return self._loader.world
+
+    @property
+    def global_batch_size(self) -> int:
+        return self._options["global_batch_size"]
+
+    @property
+    def samples(self) -> int:
+        """Of all datasets."""
+        return sum(self._lengths)
+
+    def advance(self) -> BatchInfo | None:
+        """Counts the next batch as delivered, and tells of it; None behind the last one."""
+        batch = self._loader._next()
+        return None if batch is None else BatchInfo(batch, self._loader.position)
+
+    def state_dict(self) -> dict[str, str]:
+        """Where the run is and what defines its order: the state of a C++ loader over as many samples."""
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
+        self._loader.load_state_dict(state)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the start of `epoch`; does nothing inside it, for trainers that call it after a resume."""
+        at = self.position
+        if self._is_mixture or at.epoch == epoch:
+            return
+        self._loader.seek(Position(epoch, 0, at.step))
+
+    def rescale(self, world: Any = None) -> None:
+        """Goes on from the same position in another world: (rank, size)."""
+        self._loader.rescale(world)
+
+    def set_global_batch_size(self, size: int) -> None:
+        """Goes on with other batches. All ranks do it at the same step."""
+        self._loader.set_global_batch_size(size)
+        self._options["global_batch_size"] = size
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """Goes on with other weights of the datasets. All ranks do it at the same step."""
+        self._loader.set_weights(list(weights))
+
+    def when(self, id: int, epoch: int) -> BatchSlot | None:
+        """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
+        return self._loader.when(id, epoch)
+
+    def batch(self, step: int) -> BatchInfo | None:
+        """This rank's batch of `step`, computed: at these batch sizes and in this world; None past the end."""
+        if self._is_mixture:
+            raise UnsupportedError("compute the batch of a step: not of a mixture, whose datasets have epochs of their own")
+        start = self._position_of(step)
+        if start is None:
+            return None
+        loader = self._make(self._loader.world)
+        loader.seek(start)
+        batch = loader._next()
+        return None if batch is None else BatchInfo(batch, loader.position)
+
+    def _position_of(self, step: int) -> Position | None:
+        """Where `step` starts, counted from the present position; None for one that it does not lead back to."""
+        samples, size = self._lengths[0], self._options["global_batch_size"]
+        at = self.position
+        ahead = step - at.step
+        if step < 0:
+            raise InvalidArgumentError(f"compute the batch of step {step}: steps begin with 0")
+        if self._options["tail"] == "carry":
+            taken = at.epoch * samples + at.consumed + ahead * size
+            return Position(taken // samples, taken % samples, step) if samples and taken >= 0 else None
+        per_epoch = self._steps_per_epoch()
+        if per_epoch == 0 or at.consumed % size:
+            raise UnsupportedError(
+                f"compute the batch of step {step}: this epoch has no step, or batches were of another size before"
+            )
+        number = at.epoch * per_epoch + at.consumed // size + ahead
+        return Position(number // per_epoch, number % per_epoch * size, step) if number >= 0 else None
+
+    def __repr__(self) -> str:
+        at, world = self.position, self.world
+        return (
+            f"<rota.ElasticBatchSampler of {self.samples} samples, batches of {self.global_batch_size}, rank {world.rank} "
+            f"of {world.size}, at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("_loader", "_data")}
+        mixture = (self._data.weights, self._data.end, self._data.steps) if self._is_mixture else None
+        return {**kept, "_world": self.world, "_state": self._loader._state(), "_mixture": mixture,
+                "_fingerprint": None if self._is_mixture else self._data.fingerprint}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        world, text, mixture, fingerprint = (state.pop(key) for key in ("_world", "_state", "_mixture", "_fingerprint"))
+        self.__dict__.update(state)
+        if mixture is None:
+            self._data = _rota.numbers(self._lengths[0], fingerprint)
+        else:
+            weights, end, steps = mixture
+            self._data = Mixture([_rota.numbers(n, None) for n in self._lengths], weights, end, steps)
+        self._loader = self._make(world)
+        self._loader._restore(text)
+
+
+class BatchIterator(Iterator[list[Index]]):
+    """The batches of a sampler, drawn ahead of what is delivered. Stateful: it is where its caller drew to."""
+
+    def __init__(self, sampler: ElasticBatchSampler) -> None:
+        self._sampler = sampler
+        self._loader = sampler._copy_at()
+        self._start = self._loader.position
+        self._seed = sampler._options["seed"]
+
+    def __iter__(self) -> BatchIterator:
+        return self
+
+    def __next__(self) -> list[Index]:
+        per_epoch = self._sampler._epochs is None
+        if per_epoch and self._loader.position.epoch > self._start.epoch:
+            raise StopIteration
+        batch = self._loader._next()
+        if batch is None:
+            raise StopIteration
+        return batch._indices(self._seed)
+
+    def state_dict(self) -> dict[str, str]:
+        """Behind the last batch drawn."""
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says."""
+        self._loader._restore(state_text(state))
+        self._start = self._loader.position
+
+
+class BatchInfo:
+    """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
+
+    def __init__(self, batch: Any, end: Position) -> None:
+        self._batch = batch
+        self.end: Position = end
+        """the position behind it"""
+
+    @property
+    def start(self) -> Position:
+        """The position before it."""
+        return self._batch.start
+
+    @property
+    def step(self) -> int:
+        return self._batch.start.step
+
+    @property
+    def ids(self) -> Any:
+        """The samples."""
+        return self._batch.ids
+
+    @property
+    def kinds(self) -> Any:
+        """0: a sample; 1: one that pads the batch."""
+        return self._batch.kinds
+
+    @property
+    def mask(self) -> Any:
+        """True where a sample counts."""
+        return self._batch.kinds == 0
+
+    @property
+    def epochs(self) -> Any:
+        return self._batch.epochs
+
+    @property
+    def datasets(self) -> Any:
+        """Which of several datasets each sample is of."""
+        return self._batch.datasets
+
+    @property
+    def slots(self) -> Any:
+        """The slots of the global batch, ascending."""
+        return self._batch.slots
+
+    @property
+    def size(self) -> int:
+        return self._batch.size
+
+    @property
+    def real(self) -> int:
+        """Samples that count, of this rank."""
+        return self._batch.real
+
+    @property
+    def global_size(self) -> int:
+        return self._batch.global_size
+
+    @property
+    def global_real(self) -> int:
+        """Samples that count, over all ranks."""
+        return self._batch.global_real
+
+    def __repr__(self) -> str:
+        return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"

@@ -1,0 +1,140 @@
+"""Datasets: rota's own formats, datasets made of others, and Python's."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from rota import _rota
+from rota._values import Field, FieldsLike
+
+Source = _rota.Source
+
+_Made = TypeVar("_Made")
+
+
+def _make_again(function: Callable[..., Any], args: tuple, kwargs: dict, part: int | None) -> Any:
+    made = function(*args, **kwargs)
+    return made if part is None else made[part]
+
+
+def _reduce(self: Source) -> tuple:
+    recipe = getattr(self, "_recipe", None)
+    if recipe is None:
+        raise TypeError("this source cannot be pickled: make it in the other process")
+    return _make_again, recipe
+
+
+def _repr(self: Source) -> str:
+    fields = ", ".join(f"{f.name}: {f.dtype}{'[rows]' if f.ragged else ''}{list(f.shape) or ''}" for f in self.fields)
+    return f"<rota.Source of {len(self)} samples: {fields}>"
+
+
+Source.__reduce__ = _reduce
+Source.__repr__ = _repr
+Source.__module__ = "rota"
+
+
+def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
+    """Sources are pickled as the call that made them."""
+
+    @functools.wraps(make)
+    def remember(*args: Any, **kwargs: Any) -> Any:
+        made = make(*args, **kwargs)
+        for part, source in enumerate(made) if isinstance(made, list) else [(None, made)]:
+            source._recipe = (remember, args, kwargs, part)
+        return made
+
+    return remember
+
+
+@_picklable
+def join(sources: Iterable[Source]) -> Source:
+    """The samples of all `sources`, one source after the other. Their fields must be the same."""
+    return _rota.join(list(sources))
+
+
+@_picklable
+def split(source: Source, fractions: Sequence[float], seed: int = 0) -> list[Source]:
+    """Splits a dataset at random, for example into training and validation: part k gets `fractions[k]` of it.
+
+    The same seed gives the same parts in any world.
+    """
+    return _rota.split(source, list(fractions), seed)
+
+
+@_picklable
+def windows(rows: Source, length: int, stride: int = 1, *, across_files: bool = False) -> Source:
+    """Windows of `length` rows over the samples of `rows`: a field of shape [...] becomes [length, ...].
+
+    With `across_files` the files are one time axis, in the order of their names. Otherwise no window has rows of two.
+    """
+    return _rota.windows(rows, length, stride, across_files)
+
+
+@_picklable
+def pack(
+    documents: Source,
+    length: int = 2048,
+    *,
+    bos: int | None = None,
+    eos: int | None = None,
+    pad: int = 0,
+    seed: int = 0,
+    shuffle_documents: bool = True,
+    field: str = "",
+    threads: int = 8,
+) -> Source:
+    """Packs the tokens of `documents` into sequences of `length`: no token is lost or repeated.
+
+    Fields, all [length]: the tokens, `segment_ids` (int32; 0 is padding) and `position_ids` (int32).
+    """
+    return _rota.pack(documents, length, bos, eos, pad, seed, shuffle_documents, field, threads)
+
+
+@_picklable
+def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint: str | None = None) -> Source:
+    """A Python dataset (`len` and `[i]`), read by rota's threads under Python's lock.
+
+    `dataset[i]` is a dict of the fields, a tuple in their order, or the value of the only one. Without `fields`, sample
+    0 says which there are; ragged fields must be declared. Each worker has a shallow copy of the dataset, where it can
+    be copied: a file that `__getitem__` opens at first use is then the worker's own.
+
+    `fingerprint` names the dataset: a state of another one is refused.
+
+    >>> import rota
+    >>> source = rota.PythonSource([{"x": 1.5}, {"x": 2.5}])
+    >>> source.fields, source[1]
+    ((Field(name='x', dtype='float64', shape=(), ragged=False),), {'x': array(2.5)})
+    """
+    if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
+        raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")
+    if fields is None:
+        fields = _fields_of(dataset)
+    return _rota.python_source(dataset, fields, fingerprint)
+
+
+def _fields_of(dataset: Any) -> list[Field]:
+    import numpy as np
+
+    if len(dataset) == 0:
+        raise ValueError("an empty dataset does not tell its fields; give fields=")
+    try:
+        dataset = copy.copy(dataset)  # what looking at a sample opens does not go to the workers
+    except TypeError:
+        pass
+    sample = dataset[0]
+    if isinstance(sample, tuple):
+        sample = {str(i): value for i, value in enumerate(sample)}
+    elif not isinstance(sample, dict):
+        sample = {"data": sample}
+    fields = []
+    for name, value in sample.items():
+        if isinstance(value, (str, bytes)):
+            fields.append(Field(name, "uint8", (), True))
+            continue
+        array = value.numpy() if hasattr(value, "detach") else np.asarray(value)
+        fields.append(Field(name, array.dtype.name, array.shape, False))
+    return fields

@@ -1,0 +1,191 @@
+"""Plain values: positions, fields, ragged tensors. This module imports numpy only where it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+if TYPE_CHECKING:
+    import numpy as np
+
+DTypeLike = Any
+"""A name such as "int64" or "bfloat16", or what numpy takes for a dtype."""
+
+
+class Position(NamedTuple):
+    """How far a run has come. The same on every rank."""
+
+    epoch: int = 0
+    """passes over the dataset that are complete"""
+    consumed: int = 0
+    """samples of this epoch already delivered"""
+    step: int = 0
+    """global batches delivered since the run began"""
+
+
+class World(NamedTuple):
+    """This process among those that share the data: rank `rank` of `size`."""
+
+    rank: int = 0
+    size: int = 1
+    replica: int = 0
+    """number among the replicas of this rank (tensor or pipeline parallel peers)"""
+
+
+class BatchSlot(NamedTuple):
+    """The place of a sample in a run."""
+
+    step: int
+    rank: int
+    slot: int
+    """of the global batch"""
+
+
+class Field(NamedTuple):
+    """One named tensor of a sample.
+
+    A fixed field has `shape` in every sample; `()` is a scalar. A ragged one has [rows, *shape], and each sample has
+    its own number of rows.
+    """
+
+    name: str
+    dtype: DTypeLike = "uint8"
+    shape: tuple[int, ...] = ()
+    ragged: bool = False
+
+
+FieldsLike = Union[Iterable[Union[Field, tuple]], Mapping[str, Any]]
+"""Fields, or tuples with the same items, or a mapping of names to a dtype or to (dtype, shape, ragged)."""
+
+
+def as_fields(fields: FieldsLike) -> list[Field]:
+    """A list of fields, of whatever FieldsLike allows."""
+    if isinstance(fields, Mapping):
+        return [Field(name, *(what if isinstance(what, tuple) else (what,))) for name, what in fields.items()]
+    return [Field(field) if isinstance(field, str) else Field(*field) for field in fields]
+
+
+class Ragged(Sequence["np.ndarray"]):
+    """Rows of all samples, one sample after the other; sample i has rows [offsets[i], offsets[i + 1]).
+
+    >>> import numpy as np
+    >>> words = Ragged(np.array([1, 2, 3]), np.array([0, 2, 2, 3]))
+    >>> len(words), words[0], words.to_list()
+    (3, array([1, 2]), [[1, 2], [], [3]])
+    """
+
+    __slots__ = ("offsets", "values")
+
+    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+        self.values = values
+        self.offsets = offsets
+
+    @classmethod
+    def from_list(cls, samples: Iterable[Any], dtype: DTypeLike = None) -> Ragged:
+        """Of an array, or of what numpy makes one of, for each sample."""
+        import numpy as np
+
+        arrays = [np.asarray(sample, dtype=dtype) for sample in samples]
+        offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
+        np.cumsum([len(array) for array in arrays], out=offsets[1:])
+        values = np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)
+        return cls(values, offsets)
+
+    def __len__(self) -> int:
+        return max(len(self.offsets) - 1, 0)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        k = i + len(self) if i < 0 else i
+        if not 0 <= k < len(self):
+            raise IndexError(f"sample {i} of {len(self)}")
+        return self.values[self.offsets[k] : self.offsets[k + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for i in range(len(self)):
+            yield self[i]
+
+    def to_list(self) -> list[list]:
+        """A list for each sample."""
+        return [rows.tolist() for rows in self]
+
+    def __repr__(self) -> str:
+        return f"Ragged({len(self)} samples, {len(self.values)} rows of {self.values.dtype}{list(self.values.shape[1:])})"
+
+
+def as_array(value: Any, dtype: np.dtype) -> np.ndarray:
+    """A contiguous array of `dtype`. TypeError where values would be lost; text and bytes are bytes."""
+    import numpy as np
+
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        value = np.frombuffer(value, dtype=np.uint8)
+    if hasattr(value, "detach"):  # a tensor of torch
+        value = value.detach().cpu().numpy()
+    if isinstance(value, (np.ndarray, np.generic)):
+        if not np.can_cast(value.dtype, dtype, casting="same_kind"):
+            raise TypeError(f"it is of dtype {value.dtype}, which does not become {dtype} without loss; convert it")
+        return np.require(value, dtype=dtype, requirements="C")
+    made = np.asarray(value)
+    if made.size and made.dtype != dtype:
+        exact = made.astype(dtype)
+        if made.dtype.kind not in "biuf" or (dtype.kind in "biu" and not np.array_equal(exact, made)):
+            raise TypeError(f"{made.dtype} {value!r:.100} does not become {dtype} without loss")
+        made = exact
+    return np.ascontiguousarray(made, dtype=dtype).reshape(made.shape)
+
+
+class SkippedSample(NamedTuple):
+    """A bad sample that a loader skipped."""
+
+    epoch: int
+    id: int
+    where: str
+    """the file, or other origin"""
+    error: str
+
+
+class Sample(dict):
+    """One sample, for a transform: arrays by name, which end with the call.
+
+    `key` is 64 bits of randomness of seed, epoch and id. What draws from it repeats in any world and after any resume.
+    """
+
+    __slots__ = ("epoch", "id", "key")
+
+    def __init__(self, fields: Mapping[str, Any], id: int = 0, epoch: int = 0, key: int = 0) -> None:
+        super().__init__(fields)
+        self.id = id
+        self.epoch = epoch
+        self.key = key
+
+
+class Index(int):
+    """The number of a sample, which also knows its epoch. An int in all else.
+
+    `key` is 64 bits of randomness of seed, epoch and id: see `rota.torch.seeded`.
+    """
+
+    epoch: int
+    seed: int
+
+    @classmethod
+    def of(cls, id: int, epoch: int, seed: int) -> Index:
+        """Sample `id` of `epoch`."""
+        made = cls(id)
+        made.__dict__.update(epoch=epoch, seed=seed)
+        return made
+
+    @property
+    def key(self) -> int:
+        from rota import _rota
+
+        return _rota.sample_key(self.seed, self.epoch, int(self))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("an Index does not change: those of a batch share what they know")
+
+    def __reduce__(self) -> tuple:
+        return Index.of, (int(self), self.epoch, self.seed)

@@ -1,0 +1,90 @@
+#include "errors.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <deque>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::python {
+namespace {
+
+py::object class_named(std::string_view code) {
+  return py::module_::import("rota._errors").attr("BY_CODE")[py::str(std::string(code))];
+}
+
+// The last exceptions of Python code that became Errors, by what these say: the Errors pass through threads
+// and layers that know nothing of Python, and only add to the text. The GIL guards it.
+struct Causes {
+  static constexpr std::size_t kMost = 8;
+  std::deque<std::pair<std::string, py::object>> raised;
+
+  static Causes& all() {
+    static auto* const causes = new Causes;  // never dies: Python may have ended by then
+    return *causes;
+  }
+  void add(std::string text, py::object exception) {
+    raised.emplace_back(std::move(text), std::move(exception));
+    if (raised.size() > kMost) raised.pop_front();
+  }
+  py::object take(std::string_view message) {
+    for (auto it = raised.rbegin(); it != raised.rend(); ++it) {
+      if (message.find(it->first) == std::string_view::npos) continue;
+      py::object found = std::move(it->second);
+      raised.erase(std::next(it).base());
+      return found;
+    }
+    return py::none();
+  }
+};
+
+void raise(const Error& error) {
+  const py::object cause = Causes::all().take(error.what());
+  if (!cause.is_none() && PyErr_GivenExceptionMatches(cause.ptr(), PyExc_Exception) == 0) {
+    PyErr_SetObject(py::type::handle_of(cause).ptr(), cause.ptr());
+    return;
+  }
+  const py::object made = class_named(to_string(error.code()))(error.what());
+  if (!cause.is_none()) PyException_SetCause(made.ptr(), cause.inc_ref().ptr());
+  PyErr_SetObject(py::type::handle_of(made).ptr(), made.ptr());
+}
+
+ErrorCode code_of(const py::error_already_set& raised) {
+  if (raised.matches(py::module_::import("rota._errors").attr("Error"))) {
+    const auto code = raised.value().attr("code").cast<std::string>();
+    for (int i = 0; i <= static_cast<int>(ErrorCode::callback); ++i) {
+      if (to_string(static_cast<ErrorCode>(i)) == code) return static_cast<ErrorCode>(i);
+    }
+  }
+  return raised.matches(PyExc_OSError) ? ErrorCode::io : ErrorCode::callback;
+}
+
+}  // namespace
+
+void register_errors() {
+  py::register_exception_translator([](std::exception_ptr raised) {
+    try {
+      std::rethrow_exception(std::move(raised));
+    } catch (const Error& error) {
+      raise(error);
+    }
+  });
+}
+
+void throw_as_error(const py::error_already_set& raised) {
+  if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
+  std::string text = fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(),
+                                 py::str(raised.value()).cast<std::string>());
+  const ErrorCode code = code_of(raised);
+  PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
+  Causes::all().add(text, raised.value());
+  throw Error(code, text);
+}
+
+}  // namespace rota::python

@@ -1,0 +1,30 @@
+#pragma once
+
+// rota's errors as Python's, and those of Python code as rota's.
+
+#include <pybind11/pybind11.h>
+
+namespace rota::python {
+
+namespace py = pybind11;
+
+/// From now on an Error raises the class of `rota._errors` that its code has. Where Python code failed first,
+/// that exception is the new one's `__cause__`; one that ends a program (KeyboardInterrupt) is raised itself.
+void register_errors();
+
+/// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, MemoryError as
+/// std::bad_alloc, all else as Error{callback}. Needs the GIL.
+[[noreturn]] void throw_as_error(const py::error_already_set& raised);
+
+/// Calls a user's Python code, from any thread.
+template <typename Work>
+auto call_python(const Work& work) {
+  const py::gil_scoped_acquire gil;
+  try {
+    return work();
+  } catch (const py::error_already_set& raised) {
+    throw_as_error(raised);
+  }
+}
+
+}  // namespace rota::python

@@ -1,0 +1,184 @@
+#include "functions.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <utility>
+
+#include "errors.hpp"
+#include "rota/error.hpp"
+
+namespace rota::python {
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::callback, why); }
+
+void copy(const py::array& from, std::span<std::byte> to) {
+  const auto bytes = bytes_of(from);
+  if (!bytes.empty() && bytes.data() != to.data()) std::memmove(to.data(), bytes.data(), bytes.size());
+}
+
+// Owns nothing; whoever keeps a view of the memory keeps it. So its count tells whether anybody did.
+class Guard {
+ public:
+  Guard() : capsule_(this, [](void*) {}) {}
+  [[nodiscard]] py::handle owner() const { return capsule_; }
+  void require_alone(const char* whose) const {
+    if (capsule_.ref_count() == 1) return;
+    refuse(fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy", whose));
+  }
+
+ private:
+  py::capsule capsule_;
+};
+
+// The array of one sample's field.
+py::array sample_view(const Field& field, std::span<std::byte> bytes, py::handle owner) {
+  const std::size_t row_bytes = field.row_bytes();
+  if (field.ragged) {
+    return view(field, row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / row_bytes), bytes, owner);
+  }
+  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()), bytes.data(), owner};
+}
+
+void transform(py::handle function, const SampleItems& made, const TransformContext& context, const SampleView& in,
+               SampleOutput& out) {
+  const Guard guard;
+  {
+    py::dict values;
+    for (std::size_t f = 0; f < in.fields.size(); ++f) {
+      values[py::str(in.fields[f].name)] = sample_view(in.fields[f], in.bytes[f], guard.owner());
+    }
+    const py::object sample = py::module_::import("rota._values")
+                                  .attr("Sample")(values, context.id.value, context.epoch, context.key);
+    const py::object returned = function(sample);
+    const bool is_in_place = made.fields().empty();
+    if (is_in_place) {
+      const SampleItems own({in.fields.begin(), in.fields.end()}, "take what a transform returned");
+      const auto arrays = own.take(returned.is_none() ? sample : returned);
+      for (std::size_t f = 0; f < arrays.size(); ++f) {
+        if (static_cast<std::size_t>(arrays[f].nbytes()) != out.bytes(f).size()) {
+          refuse(fmt::format("take field \"{}\" of what a transform returned: it has other numbers of rows; "
+                             "give transform_fields",
+                             in.fields[f].name));
+        }
+        copy(arrays[f], out.bytes(f));
+      }
+    } else {
+      const auto arrays = made.take(returned);
+      for (std::size_t f = 0; f < arrays.size(); ++f) {
+        if (made.fields()[f].ragged) out.resize(f, rows_of(arrays[f]));
+        copy(arrays[f], out.bytes(f));
+      }
+    }
+  }
+  guard.require_alone("transform");
+}
+
+// A field with a sample's extent in front.
+Field of_batch(const Field& field, std::size_t samples) {
+  Field whole = field;
+  if (!field.ragged) whole.shape.insert(whole.shape.begin(), static_cast<std::int64_t>(samples));
+  return whole;
+}
+
+void put(const Field& field, std::size_t f, py::handle value, std::size_t samples, BatchOutput& out) {
+  const std::string what = fmt::format("take field \"{}\" of what a collate returned", field.name);
+  if (!field.ragged) return copy(to_array(value, of_batch(field, samples), what), out.bytes(f));
+  const py::object ragged_type = py::module_::import("rota._values").attr("Ragged");
+  const py::object ragged = py::isinstance(value, ragged_type)
+                                ? py::reinterpret_borrow<py::object>(value)
+                                : ragged_type.attr("from_list")(value, to_numpy(field.dtype));
+  const auto offsets = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>(ragged.attr("offsets"));
+  std::vector<std::int64_t> rows;
+  for (py::ssize_t i = 1; i < offsets.size(); ++i) rows.push_back(offsets.at(i) - offsets.at(i - 1));
+  const py::array values = to_array(ragged.attr("values"), field, what);
+  const std::span<std::byte> to = out.resize(f, rows);
+  if (to.size() != static_cast<std::size_t>(values.nbytes())) refuse(what + ": its offsets are not those of its values");
+  copy(values, to);
+}
+
+void collate(py::handle function, std::span<const Field> made, const Batch& in, BatchOutput& out) {
+  const Guard guard;
+  {
+    py::dict values;
+    for (std::size_t f = 0; f < in.fields().size(); ++f) {
+      values[py::str(in.fields()[f].name)] = view(in.tensor(f), in.size(), guard.owner());
+    }
+    const py::object returned = function(values);
+    if (!py::hasattr(returned, "__getitem__") || py::isinstance<py::tuple>(returned)) {
+      refuse("a collate returned no mapping of its fields to arrays");
+    }
+    for (std::size_t f = 0; f < made.size(); ++f) {
+      const py::str name(made[f].name);
+      if (!returned.contains(name)) refuse(fmt::format("a collate returned no field \"{}\"", made[f].name));
+      put(made[f], f, returned[name], static_cast<std::size_t>(in.size()), out);
+    }
+  }
+  guard.require_alone("collate");
+}
+
+}  // namespace
+
+std::shared_ptr<py::object> share(py::object object) {
+  return {new py::object(std::move(object)), [](py::object* shared) {
+            if (Py_IsInitialized() == 0) return;  // it went with Python
+            const py::gil_scoped_acquire gil;
+            delete shared;
+          }};
+}
+
+Transform to_transform(py::object function, std::vector<Field> fields) {
+  auto apply = [shared = share(std::move(function)),
+                made = SampleItems(fields, "take what a transform returned")](
+                   const TransformContext& context, const SampleView& in, SampleOutput& out) {
+    call_python([&] { transform(*shared, made, context, in, out); });
+  };
+  return {.apply = std::move(apply), .fields = std::move(fields)};
+}
+
+Collate to_collate(py::object function, std::vector<Field> fields) {
+  auto apply = [shared = share(std::move(function)), fields](const Batch& in, BatchOutput& out) {
+    call_python([&] { collate(*shared, fields, in, out); });
+  };
+  return {.apply = std::move(apply), .fields = std::move(fields)};
+}
+
+Allocator to_allocator(py::object allocator) {
+  const auto shared = share(std::move(allocator));
+  return {.allocate =
+              [shared](std::size_t bytes) {
+                return call_python([&] {
+                  return reinterpret_cast<void*>(shared->attr("allocate")(bytes).cast<std::uintptr_t>());
+                });
+              },
+          .release =
+              [shared](void* memory, std::size_t bytes) {
+                if (Py_IsInitialized() == 0) return;
+                call_python([&] { shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes); });
+              }};
+}
+
+std::vector<py::array> SampleItems::take(py::handle returned) const {
+  std::vector<py::array> arrays;
+  const bool is_mapping = PyMapping_Check(returned.ptr()) != 0 && py::hasattr(returned, "keys");
+  const bool is_sequence = py::isinstance<py::tuple>(returned);
+  if (!is_mapping && !is_sequence && fields_.size() != 1) {
+    refuse(fmt::format("{}: a {} for {} fields; return a dict", what_,
+                       py::type::handle_of(returned).attr("__name__").cast<std::string>(), fields_.size()));
+  }
+  if (is_sequence && py::len(returned) != fields_.size()) {
+    refuse(fmt::format("{}: a tuple of {} for {} fields", what_, py::len(returned), fields_.size()));
+  }
+  for (std::size_t f = 0; f < fields_.size(); ++f) {
+    const py::str name(fields_[f].name);
+    if (is_mapping && !returned.contains(name)) refuse(fmt::format("{}: it has no \"{}\"", what_, fields_[f].name));
+    py::object value = py::reinterpret_borrow<py::object>(returned);
+    if (is_mapping) value = returned[name];
+    if (is_sequence) value = py::reinterpret_borrow<py::tuple>(returned)[f];
+    arrays.push_back(to_array(value, fields_[f], fmt::format("{}, \"{}\"", what_, fields_[f].name)));
+  }
+  return arrays;
+}
+
+}  // namespace rota::python

@@ -1,0 +1,43 @@
+#pragma once
+
+// Python functions as rota's: transforms, collates, allocators.
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "arrays.hpp"
+#include "rota/transform.hpp"
+
+namespace rota::python {
+
+/// An object of Python that C++ may copy and drop on any thread.
+std::shared_ptr<py::object> share(py::object object);
+
+/// `function(sample)` with a `rota.Sample`. What it returns, or has changed in place, is the sample. Throws
+/// Error{callback} where it kept a view of the memory, which is used again.
+Transform to_transform(py::object function, std::vector<Field> fields);
+
+/// `function(batch)` with a mapping of names to arrays, which returns one of the same kind.
+Collate to_collate(py::object function, std::vector<Field> fields);
+
+/// An object with `allocate(bytes) -> address` and `release(address, bytes)`.
+Allocator to_allocator(py::object allocator);
+
+/// Fills one sample at a time with what Python code returned: a mapping, or a tuple in the fields' order, or
+/// the value of the only field. Throws Error{callback} naming the field, and `what`.
+class SampleItems {
+ public:
+  SampleItems(std::vector<Field> fields, std::string what) : fields_(std::move(fields)), what_(std::move(what)) {}
+  /// An array for each field. Needs the GIL.
+  [[nodiscard]] std::vector<py::array> take(py::handle returned) const;
+  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return fields_; }
+
+ private:
+  std::vector<Field> fields_;
+  std::string what_;
+};
+
+}  // namespace rota::python

@@ -1,0 +1,334 @@
+// Loader and Batch, as Python sees them.
+
+#include "rota/loader.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "arrays.hpp"
+#include "functions.hpp"
+#include "mpi/collectives.hpp"
+#include "order/permutation.hpp"
+#include "rota/error.hpp"
+#include "rota/resume.hpp"
+#include "source.hpp"
+
+namespace rota::python {
+namespace {
+
+py::object values(const char* name) { return py::module_::import("rota._values").attr(name); }
+
+// Options by name; Python's side has all of them.
+template <typename T>
+T option(const py::dict& options, const char* name) {
+  return options[name].cast<T>();
+}
+
+std::chrono::milliseconds seconds(const py::dict& options, const char* name) {
+  const auto value = option<double>(options, name);
+  if (!std::isfinite(value) || value > 1e12) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("make a loader: {} is {} seconds; it must be a number below 10^12", name, value));
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(value * 1000)));
+}
+
+LoaderOptions to_options(const py::dict& given) {
+  LoaderOptions options;
+  options.global_batch_size = option<std::int64_t>(given, "global_batch_size");
+  options.shards = option<std::int64_t>(given, "shards");
+  options.interleave = option<std::int64_t>(given, "interleave");
+  options.shuffle = parse_shuffle(option<std::string>(given, "shuffle"));
+  options.seed = option<std::uint64_t>(given, "seed");
+  const auto block = option<std::pair<std::int64_t, std::int64_t>>(given, "block");
+  options.block = {.samples = block.first, .blocks = block.second};
+  options.tail = parse_tail(option<std::string>(given, "tail"));
+  options.rank_split = parse_split(option<std::string>(given, "rank_split"));
+  options.worker_split = parse_split(option<std::string>(given, "worker_split"));
+  options.epochs = given["epochs"].is_none() ? kEndless : option<std::int64_t>(given, "epochs");
+  options.workers = option<int>(given, "workers");
+  options.read_ahead_batches = option<std::int64_t>(given, "read_ahead_batches");
+  options.read_ahead_bytes = option<std::int64_t>(given, "read_ahead_bytes");
+  if (!given["transform"].is_none()) {
+    options.transform = to_transform(given["transform"], to_fields(given["transform_fields"]));
+  }
+  if (!given["collate"].is_none()) {
+    options.collate = to_collate(given["collate"], to_fields(given["collate_fields"]));
+  }
+  if (!given["allocator"].is_none()) options.allocator = to_allocator(given["allocator"]);
+  options.bad_samples = {
+      .policy = option<bool>(given, "skip_bad_samples") ? OnBadSample::skip : OnBadSample::fail,
+      .max_skipped = option<std::int64_t>(given, "max_skipped"),
+      .deadline = seconds(given, "deadline"),
+      .io_retries = option<int>(given, "io_retries"),
+      .retry_wait = seconds(given, "retry_wait")};
+  return options;
+}
+
+Mixture to_mixture(const py::tuple& given) {
+  Mixture mixture;
+  const auto weights = given[1].cast<std::vector<double>>();
+  const auto sources = given[0].cast<std::vector<PySource>>();
+  for (std::size_t d = 0; d < sources.size(); ++d) {
+    mixture.datasets.push_back({.source = sources[d].source, .weight = weights.at(d)});
+  }
+  const auto end = given[2].cast<std::string>();
+  if (end == "all_exhausted") mixture.end = MixtureEnd::all_exhausted;
+  if (end == "steps") mixture.end = MixtureEnd::steps;
+  mixture.steps = given[3].cast<std::int64_t>();
+  return mixture;
+}
+
+World to_world(const py::tuple& given) {
+  return {.rank = given[0].cast<int>(), .size = given[1].cast<int>(), .replica = given[2].cast<int>()};
+}
+
+py::object position_of(const Position& at) { return values("Position")(at.epoch, at.consumed, at.step); }
+Position to_position(const py::tuple& given) {
+  return {.epoch = given[0].cast<std::int64_t>(),
+          .consumed = given[1].cast<std::int64_t>(),
+          .step = given[2].cast<std::int64_t>()};
+}
+
+// A Loader for one thread at a time, which Python's threads need not be.
+class PyLoader {
+ public:
+  template <typename Data>
+  PyLoader(const Data& data, LoaderOptions options, World world) {
+    const py::gil_scoped_release released;
+    loader_ = dies_without_gil(std::make_shared<Loader>(data, std::move(options), world));
+  }
+
+  /// What `work` makes of the loader, without the GIL. Throws Error{busy} while another call is under way: of
+  /// another thread, or of a signal handler or a transform inside of that call.
+  template <typename Work>
+  auto use(const Work& work) {
+    const Use use(*this);
+    const py::gil_scoped_release released;
+    return work(*loader_);
+  }
+
+  void close() {
+    const Use use(*this, true);
+    loader_.reset();
+  }
+  [[nodiscard]] bool is_closed() const noexcept { return !loader_; }
+
+ private:
+  class Use {
+   public:
+    explicit Use(PyLoader& owner, bool may_be_closed = false) : owner_(owner) {
+      if (owner.in_use_.exchange(true)) {
+        throw Error(ErrorCode::busy,
+                    "use a loader: a call of it is under way, in another thread, or around this signal handler or "
+                    "transform; one thread at a time uses a loader");
+      }
+      if (owner.loader_ || may_be_closed) return;
+      owner.in_use_ = false;
+      throw Error(ErrorCode::invalid_argument, "use a loader: it was closed");
+    }
+    ~Use() { owner_.in_use_ = false; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    PyLoader& owner_;
+  };
+
+  std::shared_ptr<Loader> loader_;
+  std::atomic<bool> in_use_ = false;
+};
+
+py::dict dict_of(const LoaderStats& stats) {
+  py::list workers;
+  for (const WorkerStats& worker : stats.workers) {
+    py::dict one;
+    one["samples"] = worker.samples;
+    one["bytes"] = worker.bytes;
+    one["read_seconds"] = worker.read_seconds;
+    workers.append(one);
+  }
+  py::dict made;
+  made["batches"] = stats.batches;
+  made["samples"] = stats.samples;
+  made["skipped"] = stats.skipped;
+  made["bytes"] = stats.bytes;
+  made["wait_seconds"] = stats.wait_seconds;
+  made["ready_batches"] = stats.ready_batches;
+  made["retries"] = stats.retries;
+  made["fetched_files"] = stats.fetched.files;
+  made["fetched_bytes"] = stats.fetched.bytes;
+  made["workers"] = workers;
+  return made;
+}
+
+// Text of files and errors may be no UTF-8.
+py::str to_text(const std::string& text) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
+}
+
+py::list list_of(const SkippedSamples& skipped) {
+  py::list made;
+  for (const SkippedSample& one : skipped.samples) {
+    made.append(values("SkippedSample")(one.epoch, one.id.value, to_text(one.where), to_text(one.error)));
+  }
+  return made;
+}
+
+// ---- batches ----
+
+std::span<const std::int64_t> numbers_of(std::span<const SampleId> ids) {
+  static_assert(sizeof(SampleId) == sizeof(std::int64_t));
+  return {reinterpret_cast<const std::int64_t*>(ids.data()), ids.size()};
+}
+
+std::span<const std::uint8_t> numbers_of(std::span<const SlotKind> kinds) {
+  return {reinterpret_cast<const std::uint8_t*>(kinds.data()), kinds.size()};
+}
+
+// A list of `rota.Index`. Those of one epoch share a dictionary of what makes their keys, which costs half of
+// what one each would.
+py::list make_indices(const Batch& batch, std::uint64_t seed) {
+  static const py::handle type = values("Index").release();  // of a module: it lives as long as Python
+  const auto ids = batch.ids();
+  const auto epochs = batch.epochs();
+  py::list made(ids.size());
+  py::dict shared;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i == 0 || epochs[i] != epochs[i - 1]) {
+      shared = py::dict();
+      shared["epoch"] = epochs[i];
+      shared["seed"] = seed;
+    }
+    const py::tuple number = py::make_tuple(ids[i].value);
+    auto index = py::reinterpret_steal<py::object>(
+        PyLong_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()), number.ptr(), nullptr));
+    if (!index || PyObject_GenericSetDict(index.ptr(), shared.ptr(), nullptr) != 0) throw py::error_already_set();
+    PyList_SET_ITEM(made.ptr(), static_cast<py::ssize_t>(i), index.release().ptr());
+  }
+  return made;
+}
+
+const Batch& batch_of(py::handle self) { return self.cast<const Batch&>(); }
+
+void define_batch(py::module_& module) {
+  using Self = const py::object&;
+  py::class_<Batch>(module, "Batch")
+      .def("__len__", [](const Batch& self) { return self.fields().size(); })
+      .def("__iter__",
+           [](const Batch& self) {
+             py::list names;
+             for (const Field& field : self.fields()) names.append(field.name);
+             return py::iter(names);
+           })
+      .def("__contains__",
+           [](const Batch& self, const std::string& name) {
+             return std::ranges::any_of(self.fields(), [&](const Field& field) { return field.name == name; });
+           })
+      .def("__getitem__",
+           [](Self self, const std::string& name) {
+             const Batch& batch = batch_of(self);
+             return view(batch.tensor(name), batch.size(), self);
+           })
+      .def_property_readonly("fields", [](const Batch& self) { return to_python(self.fields()); })
+      .def_property_readonly("size", [](const Batch& self) { return self.size(); })
+      .def_property_readonly("real", [](const Batch& self) { return self.real(); })
+      .def_property_readonly("start", [](const Batch& self) { return position_of(self.start()); })
+      .def_property_readonly("global_size", [](const Batch& self) { return self.global_size(); })
+      .def_property_readonly("global_real", [](const Batch& self) { return self.global_real(); })
+      .def_property_readonly("ids", [](Self self) { return view(numbers_of(batch_of(self).ids()), self); })
+      .def_property_readonly("kinds", [](Self self) { return view(numbers_of(batch_of(self).kinds()), self); })
+      .def_property_readonly("epochs", [](Self self) { return view(batch_of(self).epochs(), self); })
+      .def_property_readonly("datasets", [](Self self) { return view(batch_of(self).datasets(), self); })
+      .def_property_readonly("slots", [](Self self) { return view(batch_of(self).slots(), self); })
+      .def("_indices", &make_indices);
+}
+
+}  // namespace
+
+void define_loader(py::module_& module) {
+  define_batch(module);
+  module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
+    return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
+  });
+  module.def("world_from_environment", [] {
+    const World world = world_from_environment();
+    return py::make_tuple(world.rank, world.size, world.replica);
+  });
+  module.def("mpi_world", []() -> py::object {
+    if (mpi::job_size() == 1) return py::none();
+    const World world = mpi::world(MPI_COMM_WORLD);
+    return py::make_tuple(world.rank, world.size, 0);
+  });
+  py::class_<PyLoader>(module, "Loader")
+      .def(py::init([](const PySource& source, const py::dict& options, const py::tuple& world) {
+        return std::make_unique<PyLoader>(source.source, to_options(options), to_world(world));
+      }))
+      .def(py::init([](const py::tuple& mixture, const py::dict& options, const py::tuple& world) {
+        return std::make_unique<PyLoader>(to_mixture(mixture), to_options(options), to_world(world));
+      }))
+      .def("_next",
+           [](PyLoader& self) -> std::optional<Batch> {
+             auto batch = self.use([](Loader& loader) { return loader.next(); });
+             if (!batch) return std::nullopt;
+             return std::move(*batch);
+           })
+      .def("warm_up", [](PyLoader& self) { self.use([](Loader& loader) { loader.warm_up(); }); })
+      .def_property_readonly(
+          "position", [](PyLoader& self) { return position_of(self.use([](Loader& l) { return l.position(); })); })
+      .def("_state", [](PyLoader& self) { return self.use([](Loader& l) { return state(l); }); })
+      .def("_restore", [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
+      .def("seek",
+           [](PyLoader& self, const py::tuple& position) {
+             self.use([at = to_position(position)](Loader& l) { l.seek(at); });
+           })
+      .def("when",
+           [](PyLoader& self, std::int64_t id, std::int64_t epoch) -> py::object {
+             const auto found = self.use([&](Loader& l) { return l.when({id}, epoch); });
+             if (!found) return py::none();
+             return values("BatchSlot")(found->step, found->rank, found->slot);
+           })
+      .def("_rescale",
+           [](PyLoader& self, const py::tuple& world) {
+             self.use([to = to_world(world)](Loader& l) { l.rescale(to); });
+           })
+      .def("set_global_batch_size",
+           [](PyLoader& self, std::int64_t size) { self.use([&](Loader& l) { l.set_global_batch_size(size); }); })
+      .def("set_weights",
+           [](PyLoader& self, const std::vector<double>& weights) {
+             self.use([&](Loader& l) { l.set_weights(weights); });
+           })
+      .def_property_readonly("world",
+                             [](PyLoader& self) {
+                               const World world = self.use([](Loader& l) { return l.world(); });
+                               return values("World")(world.rank, world.size, world.replica);
+                             })
+      .def_property_readonly(
+          "fingerprint", [](PyLoader& self) { return to_string(self.use([](Loader& l) { return l.fingerprint(); })); })
+      .def("_fields",
+           [](PyLoader& self) { return to_python(self.use([](Loader& l) { return l.source().fields(); })); })
+      .def("first_id",
+           [](PyLoader& self, std::int64_t dataset) {
+             return self.use([&](Loader& l) { return l.first_id(dataset).value; });
+           })
+      .def_property_readonly("stats",
+                             [](PyLoader& self) { return dict_of(self.use([](Loader& l) { return l.stats(); })); })
+      .def_property_readonly(
+          "skipped",
+          [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); })
+      .def_property_readonly("skipped_count",
+                             [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().count; }); })
+      .def("close", &PyLoader::close)
+      .def_property_readonly("is_closed", &PyLoader::is_closed);
+}
+
+}  // namespace rota::python

@@ -1,0 +1,14 @@
+// The module rota._rota: rota's C++ library for the Python package. Python's side has defaults and documentation.
+
+#include <pybind11/pybind11.h>
+
+#include "errors.hpp"
+#include "source.hpp"
+
+PYBIND11_MODULE(_rota, module) {
+  namespace python = rota::python;
+  python::register_errors();
+  python::define_sources(module);
+  python::define_python_source(module);
+  python::define_loader(module);
+}

@@ -1,0 +1,175 @@
+#include "source.hpp"
+
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "rota/catalog.hpp"
+#include "rota/error.hpp"
+#include "rota/open.hpp"
+#include "rota/packing.hpp"
+#include "rota/windows.hpp"
+
+namespace rota::python {
+namespace {
+
+// N samples without any data: what a sampler orders.
+class Numbers final : public Source {
+ public:
+  Numbers(std::int64_t size, std::optional<Fingerprint> fingerprint) : size_(size), fingerprint_(fingerprint) {}
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void read(std::span<const SampleId> ids, const BatchView&) const override { check_ids(*this, ids); }
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    return fingerprint_ ? *fingerprint_ : Source::fingerprint();
+  }
+
+ private:
+  std::int64_t size_;
+  std::optional<Fingerprint> fingerprint_;
+  std::vector<Field> fields_;
+};
+
+PySource made(std::shared_ptr<const Source> source) { return {dies_without_gil(std::move(source))}; }
+
+// One tensor for each field, for samples to be read into.
+class Arrays {
+ public:
+  Arrays(const Source& source, std::span<const SampleId> ids) : fields_(source.fields()) {
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      auto& offsets = offsets_.emplace_back();
+      if (!fields_[f].ragged) continue;
+      std::vector<std::int64_t> rows(ids.size());
+      source.rows(ids, f, rows);
+      offsets.push_back(0);
+      for (const std::int64_t n : rows) offsets.push_back(offsets.back() + n);
+    }
+    memory_.resize(fields_.size());
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const auto rows = offsets_[f].empty() ? ids.size() : static_cast<std::size_t>(offsets_[f].back());
+      const std::size_t row_bytes = fields_[f].row_bytes();
+      auto& bytes = bytes_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(rows * row_bytes));
+      memory_[f] = {.data = bytes.get(),
+                    .row_bytes = row_bytes,
+                    .offsets = offsets_[f].empty() ? nullptr : offsets_[f].data()};
+    }
+    source.read(ids, BatchView(memory_, 0, ids.size()));
+  }
+
+  /// By name; each array owns its memory. Needs the GIL.
+  py::dict take(std::int64_t samples) {
+    py::dict made;
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      const std::int64_t rows = offsets_[f].empty() ? samples : offsets_[f].back();
+      std::byte* const data = bytes_[f].get();
+      const py::capsule owner(bytes_[f].release(), [](void* bytes) { delete[] static_cast<std::byte*>(bytes); });
+      const py::array values =
+          view(fields_[f], rows, {data, static_cast<std::size_t>(rows) * fields_[f].row_bytes()}, owner);
+      if (!fields_[f].ragged) {
+        made[py::str(fields_[f].name)] = values;
+        continue;
+      }
+      const py::array offsets(static_cast<py::ssize_t>(offsets_[f].size()), offsets_[f].data());
+      made[py::str(fields_[f].name)] = py::module_::import("rota._values").attr("Ragged")(values, offsets);
+    }
+    return made;
+  }
+
+ private:
+  const std::vector<Field>& fields_;
+  std::vector<std::vector<std::int64_t>> offsets_;
+  std::vector<std::unique_ptr<std::byte[]>> bytes_;
+  std::vector<BatchView::FieldMemory> memory_;
+};
+
+py::dict read(const PySource& self, const std::vector<std::int64_t>& numbers) {
+  std::vector<SampleId> ids;
+  for (const std::int64_t number : numbers) ids.push_back({number});
+  std::optional<Arrays> arrays;
+  {
+    const py::gil_scoped_release released;
+    check_ids(*self.source, ids);
+    arrays.emplace(*self.source, ids);
+  }
+  return arrays->take(std::ssize(ids));
+}
+
+std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource>& wrapped) {
+  std::vector<std::shared_ptr<const Source>> sources;
+  for (const PySource& one : wrapped) sources.push_back(one.source);
+  return sources;
+}
+
+void define_adaptors(py::module_& module) {
+  using released = py::call_guard<py::gil_scoped_release>;
+  module.def("numbers", [](std::int64_t size, const std::optional<std::string>& fingerprint) {
+    std::optional<Fingerprint> own;
+    if (fingerprint) own = to_fingerprint(*fingerprint, size);
+    return made(std::make_shared<Numbers>(size, own));
+  });
+  module.def("join", [](const std::vector<PySource>& sources) { return made(join(sources_of(sources))); });
+  module.def(
+      "split",
+      [](const PySource& source, const std::vector<double>& fractions, std::uint64_t seed) {
+        std::vector<PySource> parts;
+        for (auto& part : split(source.source, fractions, seed)) parts.push_back(made(std::move(part)));
+        return parts;
+      });
+  module.def(
+      "windows",
+      [](const PySource& rows, std::int64_t length, std::int64_t stride, bool across_files) {
+        return made(windows(rows.source, {.length = length, .stride = stride, .across_files = across_files}));
+      },
+      released());
+  module.def(
+      "pack",
+      [](const PySource& documents, std::int64_t length, std::optional<std::int64_t> bos,
+         std::optional<std::int64_t> eos, std::int64_t pad, std::uint64_t seed, bool shuffle_documents,
+         const std::string& field, int threads) {
+        return made(pack(documents.source, {.length = length,
+                                            .bos = bos,
+                                            .eos = eos,
+                                            .pad = pad,
+                                            .seed = seed,
+                                            .shuffle_documents = shuffle_documents,
+                                            .field = field,
+                                            .threads = threads}));
+      },
+      released());
+}
+
+}  // namespace
+
+Fingerprint to_fingerprint(const std::string& text, std::int64_t size) {
+  const bool is_one = text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_one) return FingerprintBuilder().add(text).add(size).finish();
+  return {.high = std::stoull(text.substr(0, 16), nullptr, 16), .low = std::stoull(text.substr(16), nullptr, 16)};
+}
+
+void define_sources(py::module_& module) {
+  using released = py::call_guard<py::gil_scoped_release>;
+  py::class_<PySource>(module, "Source", py::dynamic_attr())
+      .def("__len__", [](const PySource& self) { return self.source->size(); })
+      .def("_read", &read)
+      .def("__getitem__",
+           [](const PySource& self, std::int64_t i) {
+             const py::dict batch = read(self, {i < 0 ? i + self.source->size() : i});
+             py::dict sample;
+             for (const auto& [name, values] : batch) sample[name] = values[py::int_(0)];
+             return sample;
+           })
+      .def_property_readonly("fields", [](const PySource& self) { return to_python(self.source->fields()); })
+      .def_property_readonly(
+          "fingerprint", [](const PySource& self) { return to_string(self.source->fingerprint()); }, released())
+      .def(
+          "where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, released());
+  define_adaptors(module);
+}
+
+}  // namespace rota::python

@@ -1,0 +1,38 @@
+#pragma once
+
+// Sources of samples, as Python sees them.
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "rota/source.hpp"
+
+namespace rota::python {
+
+namespace py = pybind11;
+
+/// A source. Python adds how to make it again in another process.
+struct PySource {
+  std::shared_ptr<const Source> source;
+};
+
+/// What is to die without the GIL: it may wait for threads that want it.
+template <typename T>
+std::shared_ptr<T> dies_without_gil(std::shared_ptr<T> object) {
+  T* const pointer = object.get();
+  return {pointer, [object = std::move(object)](T*) mutable {
+            if (PyGILState_Check() == 0) return object.reset();
+            const py::gil_scoped_release released;
+            object.reset();
+          }};
+}
+
+/// What a dataset of `size` samples is known by: `text` itself, where it is a fingerprint's 32 digits.
+Fingerprint to_fingerprint(const std::string& text, std::int64_t size);
+
+void define_sources(py::module_& module);
+void define_python_source(py::module_& module);
+void define_loader(py::module_& module);
+
+}  // namespace rota::python
