@@ -1,8 +1,10 @@
 """rota: training data for loops on many ranks, which stop at any step and go on with any other number of ranks.
 
-- `ElasticBatchSampler`, with `rota.torch.DataLoader`: rota's order for any dataset, in torch's own DataLoader.
-- `Loader`: rota's own loader, over `PythonSource`, and `join`, `split`, `windows`, `pack` and `Mixture` of sources.
-- `Batch`, `Ragged`, `Field`, `Position`, `World`: the values that these give and take.
+- `ElasticBatchSampler`, with `rota.torch.DataLoader`: rota's order for any dataset, in torch's own DataLoader. Its
+  `BatchIterator` gives lists of `Index`; a `BatchInfo` says what is in a batch; `BatchSlot` is a sample's place in a run.
+- `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a `Sample`.
+- `Source`: a dataset. `PythonSource` wraps one of Python; `join`, `split`, `windows`, `pack` and `Mixture` make others.
+- `Position`, `World`, `SkippedSample`: what loaders tell of a run.
 - `Error` and its subclasses: each is also the built-in exception that says the same.
 """
 

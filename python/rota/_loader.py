@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota
-from rota._errors import InvalidArgumentError
+from rota._errors import BusyError, InvalidArgumentError
 from rota._sources import Source
 from rota._values import FieldsLike, World
 
 Batch = _rota.Batch
 Batch.__module__ = "rota"
+Batch.__doc__ = """One rank's slice of a global batch: a mapping of field names to arrays over its own memory, or to `Ragged`.
+
+Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots have
+`ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and `slots`
+(of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count.
+"""
 Mapping.register(Batch)
 Batch.keys = lambda self: list(self)
 Batch.values = lambda self: [self[name] for name in self]
@@ -43,8 +51,9 @@ def find_world(world: Any = None) -> World:
     that of the environment: torchrun, mpirun, srun. Alone otherwise.
     """
     if world is not None:
-        rank, size, *replica = world
-        return World(int(rank), int(size), *map(int, replica))
+        if not isinstance(world, tuple) or not 2 <= len(world) <= 3:
+            raise TypeError(f"a world is (rank, size), not {world!r}")
+        return World(*map(operator.index, world))
     mpi = _rota.mpi_world()
     if mpi is not None:
         return World(*mpi)
@@ -68,9 +77,17 @@ _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 def close_all() -> None:
     """Ends what threads of loaders do, before Python ends and takes its lock with it."""
+    _rota.end_waits()
+    until = time.monotonic() + 5  # for threads that are in a loader
     for loader in list(_open):
-        if loader._process == os.getpid():
-            loader.close()
+        while loader._process == os.getpid():
+            try:
+                loader.close()
+                break
+            except BusyError:
+                if time.monotonic() > until:
+                    break
+                time.sleep(0.01)
 
 
 class Loader(_rota.Loader):

@@ -88,6 +88,7 @@ class ElasticBatchSampler:
             rank_split=rank_split,
         )
         self._loader = self._make(find_world(world))
+        self._changes = 0
 
     def _make(self, world: World) -> Loader:
         return Loader(self._data, **self._options, world=world, workers=0)
@@ -119,10 +120,6 @@ class ElasticBatchSampler:
         samples, size = self._lengths[0], self._options["global_batch_size"]
         return samples // size if self._options["tail"] == "drop" else -(-samples // size)
 
-    def _is_over(self, start: Position) -> bool:
-        """Whether one `for` that began at `start` has come to its end."""
-        return self._epochs is None and self._loader.position.epoch > start.epoch
-
     # ---- where it is ----
 
     @property
@@ -143,10 +140,15 @@ class ElasticBatchSampler:
         """Of all datasets."""
         return sum(self._lengths)
 
-    def advance(self) -> BatchInfo | None:
-        """Counts the next batch as delivered, and tells of it; None behind the last one."""
+    @property
+    def changes(self) -> int:
+        """How often it was moved, or changed what it makes, by other than `advance`."""
+        return self._changes
+
+    def advance(self, info: type[BatchInfo] | None = None) -> Any:
+        """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
         batch = self._loader._next()
-        return None if batch is None else BatchInfo(batch, self._loader.position)
+        return None if batch is None else (info or BatchInfo)(batch, self._loader.position)
 
     def state_dict(self) -> dict[str, str]:
         """Where the run is and what defines its order: the state of a C++ loader over as many samples."""
@@ -155,6 +157,7 @@ class ElasticBatchSampler:
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
         self._loader.load_state_dict(state)
+        self._changes += 1
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`; does nothing inside it, for trainers that call it after a resume."""
@@ -162,26 +165,30 @@ class ElasticBatchSampler:
         if self._is_mixture or at.epoch == epoch:
             return
         self._loader.seek(Position(epoch, 0, at.step))
+        self._changes += 1
 
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""
         self._loader.rescale(world)
+        self._changes += 1
 
     def set_global_batch_size(self, size: int) -> None:
         """Goes on with other batches. All ranks do it at the same step."""
         self._loader.set_global_batch_size(size)
         self._options["global_batch_size"] = size
+        self._changes += 1
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """Goes on with other weights of the datasets. All ranks do it at the same step."""
         self._loader.set_weights(list(weights))
+        self._changes += 1
 
     def when(self, id: int, epoch: int) -> BatchSlot | None:
         """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
         return self._loader.when(id, epoch)
 
     def batch(self, step: int) -> BatchInfo | None:
-        """This rank's batch of `step`, computed: at these batch sizes and in this world; None past the end."""
+        """This rank's batch of `step`, computed; None past the end. As if the run had always been like this."""
         if self._is_mixture:
             raise UnsupportedError("compute the batch of a step: not of a mixture, whose datasets have epochs of their own")
         start = self._position_of(step)
@@ -200,7 +207,8 @@ class ElasticBatchSampler:
         if step < 0:
             raise InvalidArgumentError(f"compute the batch of step {step}: steps begin with 0")
         if self._options["tail"] == "carry":
-            taken = at.epoch * samples + at.consumed + ahead * size
+            is_over = self._epochs is not None and at.epoch >= self._epochs  # behind a short batch
+            taken = step * size if is_over else at.epoch * samples + at.consumed + ahead * size
             return Position(taken // samples, taken % samples, step) if samples and taken >= 0 else None
         per_epoch = self._steps_per_epoch()
         if per_epoch == 0 or at.consumed % size:
@@ -269,6 +277,10 @@ class BatchIterator(Iterator[list[Index]]):
 class BatchInfo:
     """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
 
+    @staticmethod
+    def _as(array: Any) -> Any:
+        return array
+
     def __init__(self, batch: Any, end: Position) -> None:
         self._batch = batch
         self.end: Position = end
@@ -286,31 +298,31 @@ class BatchInfo:
     @property
     def ids(self) -> Any:
         """The samples."""
-        return self._batch.ids
+        return self._as(self._batch.ids)
 
     @property
     def kinds(self) -> Any:
         """0: a sample; 1: one that pads the batch."""
-        return self._batch.kinds
+        return self._as(self._batch.kinds)
 
     @property
     def mask(self) -> Any:
         """True where a sample counts."""
-        return self._batch.kinds == 0
+        return self._as(self._batch.kinds == 0)
 
     @property
     def epochs(self) -> Any:
-        return self._batch.epochs
+        return self._as(self._batch.epochs)
 
     @property
     def datasets(self) -> Any:
         """Which of several datasets each sample is of."""
-        return self._batch.datasets
+        return self._as(self._batch.datasets)
 
     @property
     def slots(self) -> Any:
         """The slots of the global batch, ascending."""
-        return self._batch.slots
+        return self._as(self._batch.slots)
 
     @property
     def size(self) -> int:

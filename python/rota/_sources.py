@@ -35,6 +35,10 @@ def _repr(self: Source) -> str:
 Source.__reduce__ = _reduce
 Source.__repr__ = _repr
 Source.__module__ = "rota"
+Source.__doc__ = """A dataset: `len`, and `[i]`, a dict of the sample's arrays by field. Any thread may read it.
+
+`fields` and `fingerprint` say what it is, `where(i)` of which file sample `i` is.
+"""
 
 
 def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
@@ -107,7 +111,7 @@ def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint:
     >>> import rota
     >>> source = rota.PythonSource([{"x": 1.5}, {"x": 2.5}])
     >>> source.fields, source[1]
-    ((Field(name='x', dtype='float64', shape=(), ragged=False),), {'x': array(2.5)})
+    ((Field(name='x', dtype='float64', shape=(), ragged=False),), {'x': 2.5})
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")

@@ -130,8 +130,8 @@ def as_array(value: Any, dtype: np.dtype) -> np.ndarray:
         return np.require(value, dtype=dtype, requirements="C")
     made = np.asarray(value)
     if made.size and made.dtype != dtype:
-        exact = made.astype(dtype)
-        if made.dtype.kind not in "biuf" or (dtype.kind in "biu" and not np.array_equal(exact, made)):
+        exact = made.astype(dtype) if made.dtype.kind in "biuf" else None
+        if exact is None or (dtype.kind in "biu" and not np.array_equal(exact, made)):
             raise TypeError(f"{made.dtype} {value!r:.100} does not become {dtype} without loss")
         made = exact
     return np.ascontiguousarray(made, dtype=dtype).reshape(made.shape)

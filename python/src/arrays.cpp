@@ -98,8 +98,9 @@ py::array to_array(py::handle value, const Field& field, const std::string& what
   }
   const std::vector<std::int64_t> shape = shape_of(array);
   const std::size_t rows = field.ragged ? 1 : 0;
-  const bool fits = shape.size() == field.shape.size() + rows &&
-                    std::equal(field.shape.begin(), field.shape.end(), shape.begin() + static_cast<std::ptrdiff_t>(rows));
+  const bool fits =
+      shape.size() == field.shape.size() + rows &&
+      std::equal(field.shape.begin(), field.shape.end(), shape.begin() + static_cast<std::ptrdiff_t>(rows));
   if (fits) return array;
   refuse(what, fmt::format("it is of shape [{}]; field \"{}\" has [{}{}]", fmt::join(shape, ", "), field.name,
                            field.ragged ? (field.shape.empty() ? "rows" : "rows, ") : "",

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <atomic>
 #include <deque>
 #include <exception>
 #include <new>
@@ -65,7 +65,17 @@ ErrorCode code_of(const py::error_already_set& raised) {
   return raised.matches(PyExc_OSError) ? ErrorCode::io : ErrorCode::callback;
 }
 
+std::atomic<bool> has_python_ended = false;
+
 }  // namespace
+
+void check_signals() {
+  if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+void end_waits() { has_python_ended = true; }
 
 void register_errors() {
   py::register_exception_translator([](std::exception_ptr raised) {

@@ -12,8 +12,8 @@ namespace py = pybind11;
 /// that exception is the new one's `__cause__`; one that ends a program (KeyboardInterrupt) is raised itself.
 void register_errors();
 
-/// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, MemoryError as
-/// std::bad_alloc, all else as Error{callback}. Needs the GIL.
+/// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, MemoryError
+/// as std::bad_alloc, all else as Error{callback}. Needs the GIL.
 [[noreturn]] void throw_as_error(const py::error_already_set& raised);
 
 /// Calls a user's Python code, from any thread.
@@ -26,5 +26,11 @@ auto call_python(const Work& work) {
     throw_as_error(raised);
   }
 }
+
+/// What an InterruptScope asks of Python: raises what a signal's handler raises (KeyboardInterrupt), and
+/// Error{busy} once Python ends.
+void check_signals();
+/// Python ends: no wait goes on.
+void end_waits();
 
 }  // namespace rota::python

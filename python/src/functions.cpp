@@ -36,13 +36,15 @@ class Guard {
 py::array sample_view(const Field& field, std::span<std::byte> bytes, py::handle owner) {
   const std::size_t row_bytes = field.row_bytes();
   if (field.ragged) {
-    return view(field, row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / row_bytes), bytes, owner);
+    return view(field, row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / row_bytes), bytes,
+                owner);
   }
-  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()), bytes.data(), owner};
+  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()),
+          bytes.data(), owner};
 }
 
-void transform(py::handle function, const SampleItems& made, const TransformContext& context, const SampleView& in,
-               SampleOutput& out) {
+void transform(py::handle function, const SampleItems& made, const TransformContext& context,
+               const SampleView& in, SampleOutput& out) {
   const Guard guard;
   {
     py::dict values;
@@ -58,9 +60,10 @@ void transform(py::handle function, const SampleItems& made, const TransformCont
       const auto arrays = own.take(returned.is_none() ? sample : returned);
       for (std::size_t f = 0; f < arrays.size(); ++f) {
         if (static_cast<std::size_t>(arrays[f].nbytes()) != out.bytes(f).size()) {
-          refuse(fmt::format("take field \"{}\" of what a transform returned: it has other numbers of rows; "
-                             "give transform_fields",
-                             in.fields[f].name));
+          refuse(
+              fmt::format("take field \"{}\" of what a transform returned: it has other numbers of rows; "
+                          "give transform_fields",
+                          in.fields[f].name));
         }
         copy(arrays[f], out.bytes(f));
       }
@@ -89,12 +92,14 @@ void put(const Field& field, std::size_t f, py::handle value, std::size_t sample
   const py::object ragged = py::isinstance(value, ragged_type)
                                 ? py::reinterpret_borrow<py::object>(value)
                                 : ragged_type.attr("from_list")(value, to_numpy(field.dtype));
-  const auto offsets = py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>(ragged.attr("offsets"));
+  const auto offsets =
+      py::array_t<std::int64_t, py::array::c_style | py::array::forcecast>(ragged.attr("offsets"));
   std::vector<std::int64_t> rows;
   for (py::ssize_t i = 1; i < offsets.size(); ++i) rows.push_back(offsets.at(i) - offsets.at(i - 1));
   const py::array values = to_array(ragged.attr("values"), field, what);
   const std::span<std::byte> to = out.resize(f, rows);
-  if (to.size() != static_cast<std::size_t>(values.nbytes())) refuse(what + ": its offsets are not those of its values");
+  if (to.size() != static_cast<std::size_t>(values.nbytes()))
+    refuse(what + ": its offsets are not those of its values");
   copy(values, to);
 }
 
@@ -146,17 +151,18 @@ Collate to_collate(py::object function, std::vector<Field> fields) {
 
 Allocator to_allocator(py::object allocator) {
   const auto shared = share(std::move(allocator));
-  return {.allocate =
-              [shared](std::size_t bytes) {
-                return call_python([&] {
-                  return reinterpret_cast<void*>(shared->attr("allocate")(bytes).cast<std::uintptr_t>());
-                });
-              },
-          .release =
-              [shared](void* memory, std::size_t bytes) {
-                if (Py_IsInitialized() == 0) return;
-                call_python([&] { shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes); });
-              }};
+  return {
+      .allocate =
+          [shared](std::size_t bytes) {
+            return call_python([&] {
+              return reinterpret_cast<void*>(shared->attr("allocate")(bytes).cast<std::uintptr_t>());
+            });
+          },
+      .release =
+          [shared](void* memory, std::size_t bytes) {
+            if (Py_IsInitialized() == 0) return;
+            call_python([&] { shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes); });
+          }};
 }
 
 std::vector<py::array> SampleItems::take(py::handle returned) const {
@@ -172,7 +178,8 @@ std::vector<py::array> SampleItems::take(py::handle returned) const {
   }
   for (std::size_t f = 0; f < fields_.size(); ++f) {
     const py::str name(fields_[f].name);
-    if (is_mapping && !returned.contains(name)) refuse(fmt::format("{}: it has no \"{}\"", what_, fields_[f].name));
+    if (is_mapping && !returned.contains(name))
+      refuse(fmt::format("{}: it has no \"{}\"", what_, fields_[f].name));
     py::object value = py::reinterpret_borrow<py::object>(returned);
     if (is_mapping) value = returned[name];
     if (is_sequence) value = py::reinterpret_borrow<py::tuple>(returned)[f];

@@ -30,7 +30,8 @@ Allocator to_allocator(py::object allocator);
 /// the value of the only field. Throws Error{callback} naming the field, and `what`.
 class SampleItems {
  public:
-  SampleItems(std::vector<Field> fields, std::string what) : fields_(std::move(fields)), what_(std::move(what)) {}
+  SampleItems(std::vector<Field> fields, std::string what)
+      : fields_(std::move(fields)), what_(std::move(what)) {}
   /// An array for each field. Needs the GIL.
   [[nodiscard]] std::vector<py::array> take(py::handle returned) const;
   [[nodiscard]] const std::vector<Field>& fields() const noexcept { return fields_; }

@@ -11,15 +11,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "arrays.hpp"
+#include "errors.hpp"
 #include "functions.hpp"
 #include "mpi/collectives.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 #include "rota/resume.hpp"
 #include "source.hpp"
+#include "values/interrupt.hpp"
 
 namespace rota::python {
 namespace {
@@ -29,7 +32,16 @@ py::object values(const char* name) { return py::module_::import("rota._values")
 // Options by name; Python's side has all of them.
 template <typename T>
 T option(const py::dict& options, const char* name) {
-  return options[name].cast<T>();
+  const py::object value = options[name];
+  try {
+    return value.cast<T>();
+  } catch (const py::cast_error&) {
+    const auto why = fmt::format("make a loader: {} cannot be {}", name, py::repr(value).cast<std::string>());
+    if (!py::isinstance<py::int_>(value) || !std::is_integral_v<T>) throw py::type_error(why);
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}; it must be a number of {} bits{}", why, 8 * sizeof(T),
+                            std::is_unsigned_v<T> ? ", 0 or more" : ""));
+  }
 }
 
 std::chrono::milliseconds seconds(const py::dict& options, const char* name) {
@@ -113,6 +125,7 @@ class PyLoader {
   auto use(const Work& work) {
     const Use use(*this);
     const py::gil_scoped_release released;
+    const internal::InterruptScope interruptible(&check_signals);
     return work(*loader_);
   }
 
@@ -127,9 +140,10 @@ class PyLoader {
    public:
     explicit Use(PyLoader& owner, bool may_be_closed = false) : owner_(owner) {
       if (owner.in_use_.exchange(true)) {
-        throw Error(ErrorCode::busy,
-                    "use a loader: a call of it is under way, in another thread, or around this signal handler or "
-                    "transform; one thread at a time uses a loader");
+        throw Error(
+            ErrorCode::busy,
+            "use a loader: a call of it is under way, in another thread, or around this signal handler or "
+            "transform; one thread at a time uses a loader");
       }
       if (owner.loader_ || may_be_closed) return;
       owner.in_use_ = false;
@@ -212,7 +226,8 @@ py::list make_indices(const Batch& batch, std::uint64_t seed) {
     const py::tuple number = py::make_tuple(ids[i].value);
     auto index = py::reinterpret_steal<py::object>(
         PyLong_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()), number.ptr(), nullptr));
-    if (!index || PyObject_GenericSetDict(index.ptr(), shared.ptr(), nullptr) != 0) throw py::error_already_set();
+    if (!index || PyObject_GenericSetDict(index.ptr(), shared.ptr(), nullptr) != 0)
+      throw py::error_already_set();
     PyList_SET_ITEM(made.ptr(), static_cast<py::ssize_t>(i), index.release().ptr());
   }
   return made;
@@ -232,7 +247,8 @@ void define_batch(py::module_& module) {
            })
       .def("__contains__",
            [](const Batch& self, const std::string& name) {
-             return std::ranges::any_of(self.fields(), [&](const Field& field) { return field.name == name; });
+             return std::ranges::any_of(self.fields(),
+                                        [&](const Field& field) { return field.name == name; });
            })
       .def("__getitem__",
            [](Self self, const std::string& name) {
@@ -246,7 +262,8 @@ void define_batch(py::module_& module) {
       .def_property_readonly("global_size", [](const Batch& self) { return self.global_size(); })
       .def_property_readonly("global_real", [](const Batch& self) { return self.global_real(); })
       .def_property_readonly("ids", [](Self self) { return view(numbers_of(batch_of(self).ids()), self); })
-      .def_property_readonly("kinds", [](Self self) { return view(numbers_of(batch_of(self).kinds()), self); })
+      .def_property_readonly("kinds",
+                             [](Self self) { return view(numbers_of(batch_of(self).kinds()), self); })
       .def_property_readonly("epochs", [](Self self) { return view(batch_of(self).epochs(), self); })
       .def_property_readonly("datasets", [](Self self) { return view(batch_of(self).datasets(), self); })
       .def_property_readonly("slots", [](Self self) { return view(batch_of(self).slots(), self); })
@@ -264,6 +281,7 @@ void define_loader(py::module_& module) {
     const World world = world_from_environment();
     return py::make_tuple(world.rank, world.size, world.replica);
   });
+  module.def("end_waits", &end_waits);
   module.def("mpi_world", []() -> py::object {
     if (mpi::job_size() == 1) return py::none();
     const World world = mpi::world(MPI_COMM_WORLD);
@@ -284,9 +302,11 @@ void define_loader(py::module_& module) {
            })
       .def("warm_up", [](PyLoader& self) { self.use([](Loader& loader) { loader.warm_up(); }); })
       .def_property_readonly(
-          "position", [](PyLoader& self) { return position_of(self.use([](Loader& l) { return l.position(); })); })
+          "position",
+          [](PyLoader& self) { return position_of(self.use([](Loader& l) { return l.position(); })); })
       .def("_state", [](PyLoader& self) { return self.use([](Loader& l) { return state(l); }); })
-      .def("_restore", [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
+      .def("_restore",
+           [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
       .def("seek",
            [](PyLoader& self, const py::tuple& position) {
              self.use([at = to_position(position)](Loader& l) { l.seek(at); });
@@ -302,7 +322,9 @@ void define_loader(py::module_& module) {
              self.use([to = to_world(world)](Loader& l) { l.rescale(to); });
            })
       .def("set_global_batch_size",
-           [](PyLoader& self, std::int64_t size) { self.use([&](Loader& l) { l.set_global_batch_size(size); }); })
+           [](PyLoader& self, std::int64_t size) {
+             self.use([&](Loader& l) { l.set_global_batch_size(size); });
+           })
       .def("set_weights",
            [](PyLoader& self, const std::vector<double>& weights) {
              self.use([&](Loader& l) { l.set_weights(weights); });
@@ -313,20 +335,21 @@ void define_loader(py::module_& module) {
                                return values("World")(world.rank, world.size, world.replica);
                              })
       .def_property_readonly(
-          "fingerprint", [](PyLoader& self) { return to_string(self.use([](Loader& l) { return l.fingerprint(); })); })
+          "fingerprint",
+          [](PyLoader& self) { return to_string(self.use([](Loader& l) { return l.fingerprint(); })); })
       .def("_fields",
            [](PyLoader& self) { return to_python(self.use([](Loader& l) { return l.source().fields(); })); })
       .def("first_id",
            [](PyLoader& self, std::int64_t dataset) {
              return self.use([&](Loader& l) { return l.first_id(dataset).value; });
            })
-      .def_property_readonly("stats",
-                             [](PyLoader& self) { return dict_of(self.use([](Loader& l) { return l.stats(); })); })
       .def_property_readonly(
-          "skipped",
-          [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); })
-      .def_property_readonly("skipped_count",
-                             [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().count; }); })
+          "stats", [](PyLoader& self) { return dict_of(self.use([](Loader& l) { return l.stats(); })); })
+      .def_property_readonly(
+          "skipped", [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); })
+      .def_property_readonly(
+          "skipped_count",
+          [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().count; }); })
       .def("close", &PyLoader::close)
       .def_property_readonly("is_closed", &PyLoader::is_closed);
 }

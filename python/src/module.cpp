@@ -1,4 +1,5 @@
-// The module rota._rota: rota's C++ library for the Python package. Python's side has defaults and documentation.
+// The module rota._rota: rota's C++ library for the Python package. Python's side has defaults and
+// documentation.
 
 #include <pybind11/pybind11.h>
 

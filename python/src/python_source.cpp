@@ -93,9 +93,10 @@ class PythonSource final : public Source {
   void put(const py::array& from, std::size_t f, std::span<std::byte> to) const {
     const auto bytes = bytes_of(from);
     if (bytes.size() != to.size()) {
-      throw Error(ErrorCode::callback, fmt::format("take a sample of a dataset: \"{}\" had another number of rows "
-                                                   "when it was asked for again; a dataset must not change",
-                                                   fields()[f].name));
+      throw Error(ErrorCode::callback,
+                  fmt::format("take a sample of a dataset: \"{}\" had another number of rows "
+                              "when it was asked for again; a dataset must not change",
+                              fields()[f].name));
     }
     if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
   }
@@ -110,12 +111,14 @@ class PythonSource final : public Source {
 }  // namespace
 
 void define_python_source(py::module_& module) {
-  module.def("python_source", [](py::object dataset, py::handle fields, const std::optional<std::string>& fingerprint) {
-    std::optional<Fingerprint> own;
-    if (fingerprint) own = to_fingerprint(*fingerprint, static_cast<std::int64_t>(py::len(dataset)));
-    return PySource{dies_without_gil<const Source>(
-        std::make_shared<PythonSource>(std::move(dataset), to_fields(fields), own))};
-  });
+  module.def("python_source",
+             [](py::object dataset, py::handle fields, const std::optional<std::string>& fingerprint) {
+               std::optional<Fingerprint> own;
+               if (fingerprint)
+                 own = to_fingerprint(*fingerprint, static_cast<std::int64_t>(py::len(dataset)));
+               return PySource{dies_without_gil<const Source>(
+                   std::make_shared<PythonSource>(std::move(dataset), to_fields(fields), own))};
+             });
 }
 
 }  // namespace rota::python

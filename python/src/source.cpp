@@ -22,7 +22,8 @@ namespace {
 // N samples without any data: what a sampler orders.
 class Numbers final : public Source {
  public:
-  Numbers(std::int64_t size, std::optional<Fingerprint> fingerprint) : size_(size), fingerprint_(fingerprint) {}
+  Numbers(std::int64_t size, std::optional<Fingerprint> fingerprint)
+      : size_(size), fingerprint_(fingerprint) {}
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   void read(std::span<const SampleId> ids, const BatchView&) const override { check_ids(*this, ids); }
@@ -68,7 +69,8 @@ class Arrays {
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       const std::int64_t rows = offsets_[f].empty() ? samples : offsets_[f].back();
       std::byte* const data = bytes_[f].get();
-      const py::capsule owner(bytes_[f].release(), [](void* bytes) { delete[] static_cast<std::byte*>(bytes); });
+      const py::capsule owner(bytes_[f].release(),
+                              [](void* bytes) { delete[] static_cast<std::byte*>(bytes); });
       const py::array values =
           view(fields_[f], rows, {data, static_cast<std::size_t>(rows) * fields_[f].row_bytes()}, owner);
       if (!fields_[f].ragged) {
@@ -114,13 +116,11 @@ void define_adaptors(py::module_& module) {
     return made(std::make_shared<Numbers>(size, own));
   });
   module.def("join", [](const std::vector<PySource>& sources) { return made(join(sources_of(sources))); });
-  module.def(
-      "split",
-      [](const PySource& source, const std::vector<double>& fractions, std::uint64_t seed) {
-        std::vector<PySource> parts;
-        for (auto& part : split(source.source, fractions, seed)) parts.push_back(made(std::move(part)));
-        return parts;
-      });
+  module.def("split", [](const PySource& source, const std::vector<double>& fractions, std::uint64_t seed) {
+    std::vector<PySource> parts;
+    for (auto& part : split(source.source, fractions, seed)) parts.push_back(made(std::move(part)));
+    return parts;
+  });
   module.def(
       "windows",
       [](const PySource& rows, std::int64_t length, std::int64_t stride, bool across_files) {
@@ -149,7 +149,8 @@ void define_adaptors(py::module_& module) {
 Fingerprint to_fingerprint(const std::string& text, std::int64_t size) {
   const bool is_one = text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!is_one) return FingerprintBuilder().add(text).add(size).finish();
-  return {.high = std::stoull(text.substr(0, 16), nullptr, 16), .low = std::stoull(text.substr(16), nullptr, 16)};
+  return {.high = std::stoull(text.substr(0, 16), nullptr, 16),
+          .low = std::stoull(text.substr(16), nullptr, 16)};
 }
 
 void define_sources(py::module_& module) {
@@ -166,7 +167,8 @@ void define_sources(py::module_& module) {
            })
       .def_property_readonly("fields", [](const PySource& self) { return to_python(self.source->fields()); })
       .def_property_readonly(
-          "fingerprint", [](const PySource& self) { return to_string(self.source->fingerprint()); }, released())
+          "fingerprint", [](const PySource& self) { return to_string(self.source->fingerprint()); },
+          released())
       .def(
           "where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, released());
   define_adaptors(module);

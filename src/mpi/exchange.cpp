@@ -15,6 +15,7 @@
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
 #include "values/caught.hpp"
+#include "values/interrupt.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -92,8 +93,19 @@ void Exchange::finish(Operation& operation) {
 
 void Exchange::attend(std::string_view phase) {
   require_unbroken(phase);
-  if (deadline_.count() == 0 || comm_->size() == 1) return;
-  if (answer()) give_up(phase);
+  if (comm_->size() == 1) return;
+  if (internal::InterruptScope::is_due()) ask_interrupt(phase);
+  if (deadline_.count() != 0 && answer()) give_up(phase);
+}
+
+// A rank that is interrupted leaves the others alone: they miss it at their deadline.
+void Exchange::ask_interrupt(std::string_view phase) {
+  try {
+    internal::InterruptScope::ask();
+  } catch (...) {
+    break_off(fmt::format("{}: interrupted on this rank", phase));
+    throw;
+  }
 }
 
 // Whether somebody is missed. Looks at all that has come: it may have been decided since.

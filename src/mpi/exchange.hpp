@@ -72,7 +72,7 @@ class Exchange {
   /// missing.
   void finish(Operation& operation);
   /// Looks whether others have given up, and answers them: to be called now and then while this rank is
-  /// otherwise busy waiting. Throws Error{timeout}.
+  /// otherwise busy waiting. Throws Error{timeout}, and what interrupts this rank (InterruptScope).
   void attend(std::string_view phase);
   /// Not all ranks have come to `phase`: finds out which, tells all, and throws Error{timeout}.
   [[noreturn]] void give_up(std::string_view phase);
@@ -89,6 +89,7 @@ class Exchange {
   void require_unbroken(std::string_view phase) const;
   void send(int rank, std::string message);
   [[nodiscard]] std::optional<std::string> receive(int& from);
+  void ask_interrupt(std::string_view phase);
   bool answer();
   void call_the_roll(std::string_view phase);
   [[noreturn]] void pass_on(std::string verdict);

@@ -6,6 +6,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "values/interrupt.hpp"
+
 #if defined(__clang__)
 #define ROTA_THREAD_SAFETY(attribute) __attribute__((attribute))
 #else
@@ -24,12 +26,8 @@ class ROTA_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   void lock() ROTA_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
   void unlock() ROTA_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
-  /// Waits for a notice, unlocked meanwhile.
-  void wait(std::condition_variable& notice) ROTA_REQUIRES(this) {
-    std::unique_lock lock(mutex_, std::adopt_lock);
-    notice.wait(lock);
-    (void)lock.release();
-  }
+  /// Waits for a notice, or less, unlocked meanwhile. Throws what ends a wait early: see InterruptScope.
+  inline void wait(std::condition_variable& notice) ROTA_REQUIRES(this);
 
  private:
   std::mutex mutex_;
@@ -62,5 +60,20 @@ class ROTA_THREAD_SAFETY(scoped_lockable) MutexUnlock {
  private:
   Mutex& mutex_;
 };
+
+inline void Mutex::wait(std::condition_variable& notice) {
+  {
+    std::unique_lock lock(mutex_, std::adopt_lock);
+    if (InterruptScope::is_open()) {
+      notice.wait_for(lock, InterruptScope::kInterval);
+    } else {
+      notice.wait(lock);
+    }
+    (void)lock.release();
+  }
+  if (!InterruptScope::is_due()) return;
+  const MutexUnlock unlocked(*this);
+  InterruptScope::ask();
+}
 
 }  // namespace rota::internal

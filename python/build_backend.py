@@ -1,0 +1,66 @@
+"""Builds rota's wheel by CMake, for `pip install .`: a build backend as in PEP 517, which needs no package."""
+
+import base64
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _version():
+    return re.search(r"^project\(rota VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M).group(1)
+
+
+def _cmake(*arguments):
+    subprocess.run(["cmake", *map(str, arguments)], check=True)
+
+
+def _install(build, prefix):
+    _cmake("-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DROTA_BUILD_PYTHON=ON",
+           "-DROTA_UNITY_BUILD=ON", "-DROTA_BUILD_TESTS=OFF", "-DROTA_BUILD_EXAMPLES=OFF", "-DROTA_BUILD_BENCHES=OFF",
+           "-DROTA_BUILD_CLI=OFF", f"-DPython_EXECUTABLE={sys.executable}", "-DROTA_PYTHON_DIR=.")  # fmt: skip
+    _cmake("--build", build, "--target", "rota_python", "--parallel", os.cpu_count())
+    _cmake("--install", build, "--component", "python", "--prefix", prefix)
+
+
+def _metadata(version):
+    return (
+        f"Metadata-Version: 2.1\nName: rota\nVersion: {version}\n"
+        "Summary: Elastic, exactly-once data loading for training loops on many ranks\n"
+        "License: Apache-2.0\nRequires-Python: >=3.9\nRequires-Dist: numpy\n"
+    )
+
+
+def _digest(data):
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    version = _version()
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    tag = f"{tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    info = f"rota-{version}.dist-info"
+    name = f"rota-{version}-{tag}.whl"
+    wheel = f"Wheel-Version: 1.0\nGenerator: rota\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as out:
+        prefix = Path(work, "prefix")
+        _install(Path(work, "build"), prefix)
+        files = {path.relative_to(prefix).as_posix(): path.read_bytes() for path in sorted(prefix.rglob("*")) if path.is_file()}
+        files[f"{info}/METADATA"] = _metadata(version).encode()
+        files[f"{info}/WHEEL"] = wheel.encode()
+        record = [f"{path},{_digest(data)},{len(data)}" for path, data in files.items()] + [f"{info}/RECORD,,"]
+        files[f"{info}/RECORD"] = ("\n".join(record) + "\n").encode()
+        for path, data in files.items():
+            out.writestr(path, data)
+    return name
+
+
+def get_requires_for_build_wheel(config_settings=None):
+    return []

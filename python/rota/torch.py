@@ -1,0 +1,268 @@
+"""rota with PyTorch: its DataLoader in rota's order, tensors of rota's batches, and copies to a device.
+
+>>> import rota, rota.torch
+>>> dataset = [(float(i), i % 2) for i in range(100)]
+>>> sampler = rota.ElasticBatchSampler(dataset, global_batch_size=8, seed=1)
+>>> loader = rota.torch.DataLoader(dataset, sampler)
+>>> for x, y in loader:
+...     loss = (x * loader.info.mask).sum()
+>>> loader.position
+Position(epoch=1, consumed=0, step=13)
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import data as _data
+
+from rota import _sampler
+from rota._errors import InvalidArgumentError, MismatchError
+from rota._loader import Loader
+from rota._sampler import ElasticBatchSampler
+from rota._values import Index, Position, Ragged
+
+__all__ = ["BatchInfo", "DataLoader", "Tensors", "ToDevice", "pinned", "seeded", "tensors", "to_device"]
+
+
+class BatchInfo(_sampler.BatchInfo):
+    """What is in one rank's batch, as tensors: `mask`, `ids`, `epochs`, `slots`."""
+
+    _as = staticmethod(torch.from_numpy)
+
+
+class _UnlessEmpty:
+    """Collates a batch, and gives None for that of a rank with no sample in a short last batch."""
+
+    def __init__(self, collate: Callable[[list], Any]) -> None:
+        self.collate = collate
+
+    def __call__(self, samples: list) -> Any:
+        return self.collate(samples) if samples else None
+
+
+class DataLoader(_data.DataLoader):
+    """torch's DataLoader in rota's order, which counts what it delivers.
+
+    A batch is counted before the loop's body gets it. So a state saved in the body has the batch in hand, and none that
+    was drawn ahead. A new `for` goes on behind the last batch delivered, whatever ended the one before.
+
+    All of torch's options work, but for those that make an order of their own. With `tail` "partial", "carry" or "drop"
+    a rank may have no sample in an epoch's last batch: then the batch is None.
+    """
+
+    def __init__(self, dataset: Any, sampler: ElasticBatchSampler, **options: Any) -> None:
+        if not isinstance(sampler, ElasticBatchSampler):
+            raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler")
+        if isinstance(dataset, _data.IterableDataset):
+            raise TypeError("an IterableDataset has an order of its own; see rota.Stream")
+        for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
+            if name in options:
+                raise TypeError(f"{name}= is the sampler's: see rota.ElasticBatchSampler")
+        if not options.get("in_order", True):
+            raise InvalidArgumentError("in_order=False: batches would come in another order at every run")
+        if hasattr(dataset, "__len__") and len(dataset) != sampler.samples:
+            raise MismatchError(f"the dataset has {len(dataset)} samples, the sampler orders {sampler.samples}")
+        options["collate_fn"] = _UnlessEmpty(options.get("collate_fn") or _data.default_collate)
+        # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
+        options.setdefault("generator", torch.Generator())
+        super().__init__(dataset, batch_sampler=sampler, **options)
+        self._info: BatchInfo | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        sampler = self.batch_sampler
+        drawn = sampler.changes, sampler.position
+        for batch in super().__iter__():
+            if drawn != (sampler.changes, sampler.position):
+                raise InvalidArgumentError(
+                    "this `for` goes on from batches that were drawn before the loader was moved, "
+                    "or another `for` over it began; end this one, and begin a new one"
+                )
+            self._info = sampler.advance(BatchInfo)
+            drawn = sampler.changes, sampler.position
+            yield batch
+
+    @property
+    def info(self) -> BatchInfo:
+        """Of the batch in hand."""
+        if self._info is None:
+            raise InvalidArgumentError("ask for the info of a batch: none was delivered yet")
+        return self._info
+
+    @property
+    def position(self) -> Position:
+        """Behind the last batch delivered."""
+        return self.batch_sampler.position
+
+    def state_dict(self) -> dict[str, str]:
+        """Where the run is, the batch in hand included; the same on all ranks."""
+        return self.batch_sampler.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says, in any world and with any number of workers."""
+        self.batch_sampler.load_state_dict(state)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the start of `epoch`; does nothing inside it."""
+        self.batch_sampler.set_epoch(epoch)
+
+
+class _Seeded(_data.Dataset):
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dataset":  # not there yet: this object is being unpickled
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __getitem__(self, index: int) -> Any:
+        if not isinstance(index, Index):
+            raise TypeError("a seeded dataset is read by the indices of a rota.ElasticBatchSampler, which have keys")
+        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        try:
+            random.seed(index.key)
+            np.random.seed(np.array([index.key & 0xFFFFFFFF, index.key >> 32], dtype=np.uint32))
+            torch.random.default_generator.manual_seed(index.key)
+            return self.dataset[index]
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+            torch.set_rng_state(states[2])
+
+
+def seeded(dataset: Any) -> Any:
+    """The same dataset, whose random augmentation repeats at any number of ranks and workers, and after a resume.
+
+    Around `dataset[i]`, `random`, `numpy.random` and `torch` are seeded by the sample's key: of seed, epoch and id.
+    """
+    return _Seeded(dataset)
+
+
+def _tensor(array: np.ndarray, dtype: str, name: str) -> torch.Tensor:
+    if dtype == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if dtype in ("uint16", "uint32", "uint64") and not hasattr(torch, dtype):
+        raise TypeError(
+            f'this torch has no tensors of {dtype}: make the loader with cast={{"{name}": "int{min(2 * int(dtype[4:]), 64)}"}}'
+        )
+    return torch.from_numpy(array)
+
+
+class Tensors(dict):
+    """Tensors by field, and `batch`, which knows ids, kinds and position."""
+
+    batch: Any = None
+
+
+def tensors(batch: Any) -> Tensors:
+    """The fields of a batch as tensors over its own memory: nothing is copied.
+
+    A ragged field is a jagged nested tensor, where torch has those, else a `Ragged` of tensors.
+    """
+    made = Tensors()
+    made.batch = batch
+    for field in batch.fields:
+        array = batch[field.name]
+        if not field.ragged:
+            made[field.name] = _tensor(array, field.dtype, field.name)
+            continue
+        values = _tensor(array.values, field.dtype, field.name)
+        offsets = torch.from_numpy(array.offsets)
+        jagged = getattr(getattr(torch, "nested", None), "nested_tensor_from_jagged", None)
+        made[field.name] = jagged(values, offsets) if jagged else Ragged(values, offsets)
+    return made
+
+
+class ToDevice:
+    """What `to_device` returns. Iterate over it; its state is that of the batches that it has delivered."""
+
+    def __init__(self, loader: Loader, device: Any, ahead: int) -> None:
+        if ahead < 0:
+            raise InvalidArgumentError(f"copy to a device: ahead is {ahead}; it must be 0 or more")
+        self._loader = loader
+        self._device = torch.device(device)
+        self._ahead = 0 if self._device.type == "cpu" else ahead
+        self._ready: deque[tuple[Tensors, Any, dict, Position]] = deque()
+        self._state = loader.state_dict()
+        self._position = loader.position
+
+    def _start_copy(self) -> bool:
+        batch = self._loader.next()
+        if batch is None:
+            return False
+        made, done = tensors(batch), None
+        if self._device.type != "cpu":
+            for name, value in made.items():
+                if isinstance(value, Ragged):
+                    made[name] = Ragged(*(part.to(self._device, non_blocking=True) for part in (value.values, value.offsets)))
+                else:
+                    made[name] = value.to(self._device, non_blocking=True)
+        if self._device.type == "cuda":
+            done = torch.cuda.Event()
+            done.record()
+        self._ready.append((made, done, self._loader.state_dict(), self._loader.position))
+        return True
+
+    def __iter__(self) -> Iterator[Tensors]:
+        return self
+
+    def __next__(self) -> Tensors:
+        while len(self._ready) <= self._ahead and self._start_copy():
+            pass
+        if not self._ready:
+            raise StopIteration
+        made, done, self._state, self._position = self._ready.popleft()
+        if done is not None:
+            done.synchronize()  # `made.batch` has held the memory until here
+        return made
+
+    @property
+    def position(self) -> Position:
+        """Behind the last batch delivered: not that of the loader, which is ahead."""
+        return self._position
+
+    def state_dict(self) -> dict[str, str]:
+        """Of the batches delivered."""
+        return self._state
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says, and drops what was copied ahead."""
+        self._loader.load_state_dict(state)
+        self._ready.clear()
+        self._state, self._position = self._loader.state_dict(), self._loader.position
+
+
+def to_device(loader: Loader, device: Any, ahead: int = 2) -> ToDevice:
+    """The loader's batches as `Tensors` on `device`, `ahead` of them being copied while the loop works.
+
+    The memory of a batch is held until its copy is over. Save the state of what this returns, not of the loader, which is
+    ahead of the loop. On a CPU the tensors are those of the batch.
+    """
+    return ToDevice(loader, device, ahead)
+
+
+class _Pinned:
+    def __init__(self) -> None:
+        self._tensors: dict[int, torch.Tensor] = {}
+
+    def allocate(self, size: int) -> int:
+        made = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+        self._tensors[made.data_ptr()] = made
+        return made.data_ptr()
+
+    def release(self, address: int, size: int) -> None:
+        del self._tensors[address]
+
+
+def pinned() -> Any:
+    """An `allocator` for `rota.Loader`: batches in page-locked memory. None without CUDA: plain memory."""
+    return _Pinned() if torch.cuda.is_available() else None

@@ -1,0 +1,72 @@
+"""Runs over batches that stop, and go on elsewhere; what they saw."""
+
+import random
+from collections import Counter
+
+import numpy as np
+import rota
+
+SHUFFLES = ("none", "within", "global", "block")
+TAILS = ("partial", "carry", "drop", "pad")
+
+
+def settings(seed, count):
+    """Settings of a sampler, drawn at random: samples, and its keyword arguments."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        shards = draw.choice((1, 3, 8, 40))
+        yield draw.randint(1, 70), dict(
+            global_batch_size=draw.randint(1, 20),
+            shards=shards,
+            interleave=draw.choice((0, 1, shards)),
+            shuffle=draw.choice(SHUFFLES),
+            block=(draw.randint(1, 9), draw.randint(1, 5)),
+            seed=draw.randrange(2**64),
+            tail=draw.choice(TAILS),
+            epochs=draw.randint(1, 3),
+            rank_split=draw.choice(("by_sample", "interleaved", "by_shard")),
+        )
+
+
+def samples_of(info):
+    """(epoch, id) of what counts in a rank's batch, with the slot of each."""
+    return [
+        (int(slot), int(epoch), int(id))
+        for slot, epoch, id, counts in zip(info.slots, info.epochs, info.ids, info.mask)
+        if counts
+    ]
+
+
+def batches_of(make, worlds, stops, state=None):
+    """The global batches of a run that moves through `worlds` ranks, for `stops` steps each; and its last state.
+
+    `make(rank, size)` is one rank's sampler.
+    """
+    batches = []
+    for ranks, steps in zip(worlds, stops):
+        samplers = [make(rank, ranks) for rank in range(ranks)]
+        if state is not None:
+            for sampler in samplers:
+                sampler.load_state_dict(state)
+        for _ in range(steps):
+            infos = [sampler.advance() for sampler in samplers]
+            if infos[0] is None:
+                assert infos == [None] * ranks
+                break
+            batches.append(sorted(sum(map(samples_of, infos), [])))
+        state = samplers[0].state_dict()
+    return batches, state
+
+
+def count(batches):
+    """How often each (epoch, id) is in `batches`."""
+    return Counter(sample[1:] for batch in batches for sample in batch)
+
+
+def rows(samples, columns=3):
+    """A Python dataset whose sample i is known by its numbers."""
+    return [{"x": np.full(columns, i, dtype=np.float32), "n": i} for i in range(samples)]
+
+
+def source(samples):
+    return rota.PythonSource(rows(samples))

@@ -1,0 +1,186 @@
+"""Loaders that end in mid-read, in other threads, in forked children, and with Python."""
+
+import gc
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+import rota
+from runs import rows, source
+
+
+def loader(**options):
+    return rota.Loader(source(4000), 8, **{"world": (0, 1), "workers": 2, **options})
+
+
+def python(code):
+    """Runs `code` in a process of its own, which must end in order."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout
+
+
+def test_loaders_end_in_mid_read():
+    for batches in range(12):
+        one = loader(workers=1 + batches % 3)
+        for _ in range(batches):
+            one.next()
+        del one
+
+
+@pytest.mark.parametrize("kept", ["", "batch = loader.next()", "rows = loader.next()['x']"])
+def test_python_ends_while_workers_read(kept):
+    python(
+        f"""
+        import rota
+        class Rows:
+            def __len__(self): return 10**6
+            def __getitem__(self, i): return {{"x": i}}
+        loader = rota.Loader(rota.PythonSource(Rows()), 64, workers=4, world=(0, 1), transform=lambda s: None)
+        {kept}
+        """
+    )
+
+
+def test_python_ends_while_another_thread_waits_for_a_batch():
+    python(
+        """
+        import rota, threading
+        inside, never = threading.Event(), threading.Event()
+        def wait(sample):
+            inside.set()
+            never.wait(20 if threading.main_thread().is_alive() else 0.01)
+        loader = rota.Loader(rota.PythonSource(range(100)), 4, world=(0, 1), transform=wait)
+        threading.Thread(target=lambda: loader.next(), daemon=True).start()
+        assert inside.wait(30)
+        never.set()
+        """
+    )
+
+
+@pytest.mark.parametrize("handler", ["", "signal.signal(signal.SIGINT, stop)"])
+def test_a_signal_ends_a_wait_and_the_loader_goes_on(handler):
+    python(
+        f"""
+        import os, rota, signal, sys, threading
+        class Stopped(BaseException): pass
+        def stop(*_): raise Stopped
+        {handler}
+        leave = threading.Event()
+        def wait(sample):
+            assert leave.wait(60)
+        def interrupt():
+            main = threading.main_thread().ident
+            while sys._current_frames()[main].f_code.co_name != "next": pass
+            os.kill(os.getpid(), signal.SIGINT)
+        loader = rota.Loader(rota.PythonSource(range(100)), 4, world=(0, 1), transform=wait)
+        threading.Thread(target=interrupt).start()
+        try:
+            loader.next()
+        except (KeyboardInterrupt, Stopped) as error:
+            assert isinstance(error, Stopped if "{handler}" else KeyboardInterrupt)
+        else:
+            raise AssertionError("it was not interrupted")
+        assert loader.position.step == 0
+        leave.set()
+        assert sum(batch.size for batch in loader) == 100
+        """
+    )
+
+
+def test_loaders_are_made_and_dropped_by_many_threads():
+    failed = []
+
+    def work(seed):
+        draw = random.Random(seed)
+        try:
+            for _ in range(5):
+                one = loader(workers=draw.randint(0, 2))
+                for _ in range(draw.randint(0, 5)):
+                    one.next()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(100)
+    assert not failed and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_batch_is_dropped_by_another_thread_than_got_it():
+    one = loader()
+    for _ in range(50):
+        batch = [one.next()]
+        thread = threading.Thread(target=batch.clear)
+        thread.start()
+        thread.join(60)
+
+
+def in_child(work):
+    """The exit code of a forked child that does `work`."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            os._exit(work() or 0)
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_is_refused_its_parents_loader_and_may_make_its_own():
+    one = loader()
+    first = one.next()
+
+    def child():
+        for touch in (one.next, one.state_dict, lambda: one.position, lambda: list(one)):
+            try:
+                touch()
+                return 1
+            except rota.UnsupportedError as error:
+                assert "fork" in str(error)
+        return 0 if sum(batch.size for batch in loader()) == 4000 else 2
+
+    assert in_child(child) == 0
+    assert one.next().start.step == 1 and first.size == 8
+
+
+def test_a_forked_child_ends_in_order_with_its_parents_loader():
+    one = loader()
+    batch = one.next()
+    assert in_child(lambda: sys.exit(0) if False else gc.collect() and 0) == 0
+    code = "import os, rota\nl = rota.Loader(rota.PythonSource(range(999)), 4, world=(0, 1))\nb = l.next()\npid = os.fork()\nif pid: assert os.waitpid(pid, 0)[1] == 0"
+    python(code)
+    assert batch.size == 8
+
+
+def test_arrays_kept_and_dropped_at_random_leave_no_memory_behind():
+    draw, kept = random.Random(1), []
+    one = rota.Loader(source(2000), 4, workers=2, epochs=None, world=(0, 1))
+    for step in range(6000):
+        kept.append(one.next()[draw.choice(("x", "n"))])
+        if draw.random() < 0.5:
+            kept = kept[-draw.randint(1, 20) :]
+        if step == 1500:
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10  # KiB
+
+
+def test_samples_of_python_datasets_leave_no_references_behind():
+    dataset = rows(64)
+    counts = [sys.getrefcount(row["x"]) for row in dataset]
+    for _ in rota.Loader(rota.PythonSource(dataset), 8, workers=2, epochs=3, world=(0, 1), transform=lambda s: None):
+        pass
+    gc.collect()
+    assert [sys.getrefcount(row["x"]) for row in dataset] == counts

@@ -1,0 +1,289 @@
+"""rota.Loader from Python: batches, arrays, functions of the user, errors."""
+
+import gc
+import pickle
+import random
+import threading
+import weakref
+
+import numpy as np
+import pytest
+import rota
+from runs import SHUFFLES, TAILS, count, rows, samples_of, source
+
+
+def loader(samples=40, size=8, **options):
+    return rota.Loader(source(samples), size, **{"world": (0, 1), **options})
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_that_stops_anywhere_reads_the_same_batches(seed):
+    draw = random.Random(seed)
+    for _ in range(6):
+        options = dict(
+            shuffle=draw.choice(SHUFFLES), tail=draw.choice(TAILS), seed=seed, epochs=2, shards=draw.choice((1, 5))
+        )
+        samples, size = draw.randint(1, 60), draw.randint(1, 16)
+        whole = [sorted(samples_of(batch)) for batch in loader(samples, size, workers=0, **options)]
+        seen, state = [], None
+        while True:
+            ranks = draw.randint(1, 3)
+            run = [loader(samples, size, world=(r, ranks), workers=draw.randint(0, 3), **options) for r in range(ranks)]
+            for one in run:
+                one.load_state_dict(state or one.state_dict())
+            batches = [list(zip(range(4), one)) for one in run]
+            seen += [sorted(sum((samples_of(batch) for _, batch in step), [])) for step in zip(*batches)]
+            state = run[0].state_dict()
+            if len(batches[0]) < 4:
+                break
+        assert seen == whole, options
+        assert set(count(whole).values()) <= {1}
+
+
+def test_a_batch_is_a_mapping_of_arrays_over_its_own_memory():
+    batch = loader(shuffle="none", shards=1).next()
+    assert list(batch) == list(batch.keys()) == ["x", "n"] and len(batch) == 2 and "x" in batch
+    assert batch["n"].tolist() == batch.ids.tolist() == list(range(8))
+    assert batch["x"].dtype == np.float32 and batch["x"].shape == (8, 3)
+    batch["x"][0] = 7
+    assert batch["x"][0].tolist() == [7, 7, 7] and batch.get("y") is None
+    assert {name: array.shape for name, array in batch.items()} == {"x": (8, 3), "n": (8,)}
+    with pytest.raises(KeyError, match="x"):
+        batch["y"]
+
+
+def test_an_array_keeps_its_memory_when_batch_and_loader_have_gone():
+    one = loader(400, shuffle="none", shards=1)
+    kept = [(k, batch["x"]) for k, batch in enumerate(one)]
+    del one
+    gc.collect()
+    for k, array in kept:
+        assert array[:, 0].tolist() == list(range(8 * k, 8 * k + 8))
+
+
+def test_memory_goes_back_to_the_loader_when_its_arrays_are_dropped():
+    one, addresses = loader(8000, read_ahead_batches=2, workers=1), set()
+    for batch in one:
+        addresses.add(batch["x"].ctypes.data)
+    assert len(addresses) <= 5
+
+
+def test_ragged_fields_are_values_and_offsets():
+    words = ["", "a", "bcd", "ef"]
+    batch = rota.Loader(rota.PythonSource([{"w": w} for w in words], {"w": ("uint8", (), True)}), 4, shuffle="none", shards=1).next()
+    assert [bytes(w).decode() for w in batch["w"]] == words
+    assert batch["w"].offsets.tolist() == [0, 0, 1, 4, 6] and len(batch["w"]) == 4
+    assert bytes(batch["w"][-2]).decode() == "bcd"
+    assert batch["w"].to_list()[1] == [97]
+
+
+def test_a_transform_changes_samples_in_place_or_makes_others():
+    def double(sample):
+        sample["x"] *= 2
+
+    changed = loader(transform=double, shuffle="none", shards=1).next()
+    assert changed["x"][:, 0].tolist() == [2 * i for i in range(8)]
+    made = loader(
+        transform=lambda s: {"t": np.arange(s.id), "k": s.key},
+        transform_fields=[("t", "int64", (), True), ("k", "uint64")],
+        shuffle="none",
+        shards=1,
+    ).next()
+    assert made["t"].to_list() == [list(range(i)) for i in range(8)]
+    assert made["k"].tolist() == [index.key for index in next(iter(rota.ElasticBatchSampler(40, 8, shuffle="none", shards=1, world=(0, 1))))]
+
+
+def test_a_collate_makes_the_batch():
+    def pad(batch):
+        longest = max(map(len, batch["t"]))
+        padded = np.zeros((len(batch["t"]), 8), dtype=np.int64)
+        for i, row in enumerate(batch["t"]):
+            padded[i, : len(row)] = row
+        return {"t": padded, "longest": np.full(len(padded), longest), "copy": batch["t"].to_list()}
+
+    texts = rota.PythonSource([{"t": list(range(i % 5))} for i in range(16)], [("t", "int64", (), True)])
+    fields = [("t", "int64", (8,)), ("longest", "int64"), ("copy", "int64", (), True)]
+    batch = rota.Loader(texts, 16, collate=pad, collate_fields=fields, shuffle="none", shards=1).next()
+    assert batch["t"][3].tolist() == [0, 1, 2, 0, 0, 0, 0, 0]
+    assert batch["longest"].tolist() == [4] * 16 and batch["copy"].to_list()[7] == [0, 1]
+
+
+def test_what_a_function_raises_is_the_cause_of_the_error():
+    def fail(sample):
+        raise ValueError(f"no {sample.id}")
+
+    with pytest.raises(rota.CallbackError, match="transform sample [0-9]+: ValueError: no ") as caught:
+        loader(transform=fail).next()
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_an_error_leaves_the_position_and_the_next_call_tries_again():
+    broken = [True]
+
+    def fail_once(sample):
+        if broken.pop() if broken else False:
+            raise RuntimeError("once")
+
+    one = loader(transform=fail_once, workers=2)
+    with pytest.raises(rota.CallbackError):
+        one.next()
+    assert one.position.step == 0
+    assert one.next().start.step == 0
+
+
+def test_kept_views_of_a_transform_are_refused():
+    kept = []
+    for keep in (lambda s: kept.append(s["x"]), lambda s: kept.append(s["x"][1:]), lambda s: kept.append(s)):
+        with pytest.raises(rota.CallbackError, match="kept a view .* keep a copy"):
+            loader(transform=keep).next()
+    loader(transform=lambda s: kept.append(s["x"].copy())).next()
+
+
+def test_bad_samples_are_skipped_masked_and_listed():
+    def refuse(sample):
+        if sample.id % 10 == 3:
+            raise ValueError("three")
+
+    one = loader(transform=refuse, on_bad_sample="skip", workers=2)
+    masked = [int(id) for batch in one for id in batch.ids[~batch.mask]]
+    assert sorted(masked) == [3, 13, 23, 33] == sorted(skipped.id for skipped in one.skipped)
+    assert one.skipped_count == 4 and "three" in one.skipped[0].error
+
+
+def test_oserror_of_a_dataset_is_tried_again():
+    class Flaky(list):
+        tries = 0
+
+        def __getitem__(self, i):
+            Flaky.tries += 1
+            if Flaky.tries % 3 == 1:
+                raise OSError("not now")
+            return list.__getitem__(self, i)
+
+    one = rota.Loader(rota.PythonSource(Flaky(rows(20)), rota.PythonSource(rows(1)).fields), 4, io_retries=5, retry_wait=0)
+    assert sum(batch.size for batch in one) == 20 and one.stats["retries"] > 0
+
+
+def test_each_worker_has_a_copy_of_the_dataset():
+    class Opens:
+        opened = []
+
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, i):
+            if not hasattr(self, "file"):
+                self.file = object()
+                Opens.opened.append(threading.get_ident())
+            return {"x": i}
+
+    dataset = Opens()
+    assert sum(batch.size for batch in rota.Loader(rota.PythonSource(dataset), 8, workers=3)) == 64
+    assert len(set(Opens.opened[1:])) == 3 and not hasattr(dataset, "file")
+
+
+def test_one_thread_at_a_time_uses_a_loader():
+    inside, leave = threading.Event(), threading.Event()
+
+    def wait(sample):
+        inside.set()
+        assert leave.wait(60)
+
+    one = loader(transform=wait)
+    thread = threading.Thread(target=one.next)
+    thread.start()
+    assert inside.wait(60)
+    with pytest.raises(rota.BusyError, match="in another thread"):
+        one.position
+    leave.set()
+    thread.join(60)
+    assert one.position.step == 1
+
+
+def test_a_transform_that_uses_its_own_loader_is_refused():
+    def nest(sample):
+        one.state_dict()
+
+    one = loader(transform=nest, workers=0)
+    with pytest.raises(rota.BusyError, match="around this signal handler or transform"):
+        one.next()
+
+
+def test_a_closed_loader_says_so():
+    with loader() as one:
+        one.next()
+    assert one.is_closed and "closed" in repr(one)
+    with pytest.raises(ValueError, match="it was closed"):
+        one.next()
+    one.close()
+
+
+def test_sources_are_pickled_as_the_calls_that_made_them():
+    parts = rota.split(rota.join([source(30), rota.windows(source(20), 1)][:1] * 2), [0.5, 0.5], seed=3)
+    again = pickle.loads(pickle.dumps(parts[1]))
+    assert len(again) == 30 and again.fingerprint == parts[1].fingerprint
+    assert again[7]["n"] == parts[1][7]["n"] and again[-1]["n"] == parts[1][29]["n"]
+    with pytest.raises(IndexError):
+        again[30]
+
+
+def test_windows_and_packs_of_python_datasets():
+    assert rota.windows(source(10), 4, 2)[1]["n"].tolist() == [2, 3, 4, 5]
+    documents = rota.PythonSource([{"t": [i] * i} for i in range(1, 5)], [("t", "int64", (), True)])
+    packed = rota.pack(documents, 5, shuffle_documents=False)
+    assert packed[1]["t"].tolist() == [3, 4, 4, 4, 4] and packed[1]["segment_ids"].tolist() == [1, 2, 2, 2, 2]
+
+
+def test_mixtures_take_turns_by_weight():
+    mixed = rota.Loader(rota.Mixture([source(300), source(100)], [3, 1]), 40, tail="drop", world=(0, 1))
+    batch = mixed.next()
+    assert [(batch.datasets == d).sum() for d in (0, 1)] == [30, 10]
+    mixed.set_weights([1, 1])
+    assert [(mixed.next().datasets == d).sum() for d in (0, 1)] == [20, 20]
+
+
+def test_memory_of_an_allocator_is_given_back():
+    class Allocator:
+        def __init__(self):
+            self.arrays, self.freed = {}, 0
+
+        def allocate(self, size):
+            array = np.empty(size + 64, dtype=np.uint8)
+            address = -(-array.ctypes.data // 64) * 64
+            self.arrays[address] = array
+            return address
+
+        def release(self, address, size):
+            del self.arrays[address]
+            self.freed += 1
+
+    allocator = Allocator()
+    one = loader(allocator=allocator)
+    batch = one.next()
+    assert any(0 <= batch["x"].ctypes.data - at < array.size for at, array in allocator.arrays.items())
+    del batch, one
+    gc.collect()
+    assert not allocator.arrays and allocator.freed > 0
+
+
+def test_a_loader_can_be_rescaled_and_have_other_batch_sizes_in_mid_epoch():
+    parts = [loader(60, 6), loader(60, 6)]
+    seen = [samples_of(part.next()) for part in parts][0]
+    for rank, part in enumerate(parts):
+        part.rescale((rank, 2))
+        part.set_global_batch_size(9)
+    seen += [sample for part in parts for batch in part for sample in samples_of(batch)]
+    assert sorted(id for _, _, id in seen) == list(range(60))
+
+
+def test_loaders_and_datasets_are_collected():
+    class Dataset(list):
+        pass
+
+    dataset = Dataset(rows(20))
+    reference = weakref.ref(dataset)
+    one = rota.Loader(rota.PythonSource(dataset), 4, workers=2)
+    one.next()
+    del dataset, one
+    gc.collect()
+    assert reference() is None

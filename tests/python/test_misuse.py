@@ -1,0 +1,132 @@
+"""What goes wrong in a user's hands raises what a Python user would catch, with a message that says what to do."""
+
+import numpy as np
+import pytest
+import rota
+from runs import source
+
+ALONE = {"world": (0, 1)}
+
+
+def sampler(samples=10, size=4, **options):
+    return rota.ElasticBatchSampler(samples, size, **{**ALONE, **options})
+
+
+def loader(data=None, size=4, **options):
+    return rota.Loader(source(10) if data is None else data, size, **{**ALONE, **options})
+
+
+def returning(value, fields=None):
+    return loader(transform=lambda sample: value, transform_fields=fields or [("y", "int64", (2,))]).next()
+
+
+def dataset(item, fields):
+    return loader(rota.PythonSource([item], fields)).next()
+
+
+def closed():
+    one = loader()
+    one.close()
+    return one
+
+
+MISUSES = {
+    # ---- samplers ----
+    "a batch size of 0": (lambda: sampler(size=0), ValueError, "global_batch_size is 0; it must be 1"),
+    "a negative batch size": (lambda: sampler(size=-4), ValueError, "global_batch_size is -4"),
+    "a batch size past 2^31": (lambda: sampler(size=2**31), ValueError, "global_batch_size is 2147483648"),
+    "a batch size past 2^64": (lambda: sampler(size=2**70), (ValueError, TypeError, OverflowError), ""),
+    "a batch size that is no number": (lambda: sampler(size="8"), TypeError, ""),
+    "a negative length": (lambda: sampler(-1), (ValueError, RuntimeError), "-1"),
+    "no length": (lambda: sampler(iter([1])), TypeError, "has no length"),
+    "no shards": (lambda: sampler(shards=0), ValueError, "shards is 0; it must be 1"),
+    "too many shards": (lambda: sampler(shards=2**25), ValueError, "shards is 33554432"),
+    "a negative interleave": (lambda: sampler(interleave=-1), ValueError, "interleave is -1"),
+    "an unknown shuffle": (lambda: sampler(shuffle="all"), ValueError, "all.*none, within, global.*block"),
+    "a shuffle that is true": (lambda: sampler(shuffle=True), (TypeError, ValueError), "shuffle"),
+    "an unknown tail": (lambda: sampler(tail="last"), ValueError, "last.*partial, carry, drop.*pad"),
+    "an unknown split": (lambda: sampler(rank_split="by_rank"), ValueError, "by_rank.*by_sample"),
+    "a negative seed": (lambda: sampler(seed=-1), (ValueError, TypeError), "seed"),
+    "no epochs": (lambda: sampler(epochs=-1), ValueError, "epochs is -1"),
+    "a block of nothing": (lambda: sampler(shuffle="block", block=(0, 4)), ValueError, "block.samples is 0"),
+    "a rank past the world": (lambda: sampler(world=(3, 3)), ValueError, "rank 3 .* 3"),
+    "a world of nobody": (lambda: sampler(world=(0, 0)), ValueError, "world"),
+    "a world that is a number": (lambda: sampler(world=4), TypeError, r"\(rank, size\)"),
+    "a position that no run has": (lambda: sampler(epochs=1).set_epoch(-2), (ValueError, IndexError), "epoch"),
+    "a step before the first": (lambda: sampler().batch(-1), ValueError, "steps begin with 0"),
+    "the step of a mixture": (lambda: sampler([5, 5], weights=[1, 1]).batch(3), NotImplementedError, "mixture"),
+    "the length of a mixture": (lambda: len(sampler([5, 5], weights=[1, 1])), TypeError, "not known"),
+    "weights of other datasets": (lambda: sampler([5, 5], weights=[1]), ValueError, "2 datasets, but 1 weights"),
+    "a negative weight": (lambda: sampler([5, 5], weights=[1, -1]), ValueError, "weight"),
+    "weights that are none": (lambda: sampler([5, 5], weights=[0, 0]), ValueError, "weight"),
+    "an empty dataset of a mixture": (lambda: sampler([5, 0], weights=[1, 1]), ValueError, "no samples; leave it out"),
+    "weights without a mixture": (lambda: sampler().set_weights([1.0]), ValueError, "mixes none"),
+    "an unknown end": (lambda: sampler([5], weights=[1], end="never"), ValueError, "never.*first_exhausted"),
+    "when of no sample": (lambda: sampler().when(10, 0), IndexError, "samples 0 to 9"),
+    "when of no epoch": (lambda: sampler().when(0, -1), IndexError, "epochs begin"),
+    # ---- states ----
+    "a state that is a text": (lambda: sampler().load_state_dict("state"), ValueError, "what state_dict\\(\\) returned"),
+    "a state of another loader": (lambda: sampler().load_state_dict({"step": 3}), ValueError, "what state_dict\\(\\) returned"),
+    "a state that is damaged": (lambda: sampler().load_state_dict({"rota": '{"rota_state": 1}'}), ValueError, "take another"),
+    "a state of another length": (
+        lambda: sampler(11).load_state_dict(sampler(10).state_dict()),
+        ValueError,
+        "the text has 10 samples .* this loader has 11 samples",
+    ),
+    # ---- loaders and their functions ----
+    "a path for a source": (lambda: loader("data"), TypeError, "rota.open"),
+    "a list for a source": (lambda: loader([1, 2]), TypeError, "rota.PythonSource"),
+    "a negative number of workers": (lambda: loader(workers=-1), ValueError, "workers is -1"),
+    "too many workers": (lambda: loader(workers=10**6), ValueError, "workers is 1000000; it must be 0 to 4096"),
+    "no read-ahead": (lambda: loader(read_ahead_batches=0), ValueError, "read_ahead_batches is 0"),
+    "an unknown policy": (lambda: loader(on_bad_sample="ignore"), ValueError, "must be fail or skip"),
+    "a deadline of never": (lambda: loader(deadline=float("inf")), ValueError, "deadline is inf seconds"),
+    "a negative wait": (lambda: loader(retry_wait=-1.0), ValueError, "retry_wait"),
+    "a misspelt option": (lambda: loader(batch_size=4), TypeError, "batch_size"),
+    "a closed loader": (lambda: closed().next(), ValueError, "it was closed"),
+    "a seek to nowhere": (lambda: loader().seek((0, 11, 0)), IndexError, "11"),
+    "an unknown field of a batch": (lambda: loader().next()["y"], KeyError, 'y.*"x".*"n"'),
+    "a transform that returns too little": (lambda: returning({}), RuntimeError, 'it has no "y"'),
+    "a transform that returns nothing": (lambda: returning(None), RuntimeError, '"y"'),
+    "a transform of another shape": (lambda: returning({"y": [1, 2, 3]}), RuntimeError, r"shape \[3\].*has \[2\]"),
+    "a transform that loses values": (lambda: returning({"y": [0.5, 1]}), RuntimeError, "without loss"),
+    "a transform of another type": (lambda: returning({"y": np.zeros(2)}), RuntimeError, "float64.*int64.*convert it"),
+    "a transform of text": (lambda: returning({"y": ["a", "b"]}), RuntimeError, "without loss"),
+    "a transform that is none": (lambda: loader(transform=3).next(), RuntimeError, "not callable"),
+    "a field of an unknown type": (lambda: returning(None, [("y", "int63")]), ValueError, "no dtype 'int63'"),
+    "a field of complex numbers": (lambda: returning(None, [("y", "complex64")]), ValueError, "no elements of dtype"),
+    "a field of the other byte order": (lambda: returning(None, [("y", ">i4")]), ValueError, "native byte order"),
+    "two fields of one name": (lambda: returning(None, ["y", "y"]), ValueError, "y"),
+    # ---- datasets ----
+    "a dataset that is an iterator": (lambda: rota.PythonSource(iter([1])), TypeError, r"no len\(\) and no \[i\]"),
+    "an empty dataset without fields": (lambda: rota.PythonSource([]), ValueError, "give fields="),
+    "a sample without a field": (lambda: dataset({"x": 1}, ["y"]), RuntimeError, 'it has no "y"'),
+    "a tuple of another length": (lambda: dataset((1, 2, 3), ["x", "y"]), RuntimeError, "a tuple of 3 for 2 fields"),
+    "a sample that is no dict": (lambda: dataset(3, ["x", "y"]), RuntimeError, "int for 2 fields; return a dict"),
+    "a sample past the end": (lambda: source(3)[3], IndexError, "3"),
+    "a dataset that raises": (lambda: loader(rota.PythonSource({1: 2}, ["x"])).next(), RuntimeError, "KeyError: 0"),
+    "fractions that are not one": (lambda: rota.split(source(9), [0.5, 0.6]), ValueError, "1.1"),
+    "windows past the end": (lambda: rota.windows(source(3), 4), ValueError, "4"),
+    "a pack of fixed fields": (lambda: rota.pack(source(3)), ValueError, "ragged"),
+    "nothing to join": (lambda: rota.join([]), ValueError, ""),
+    "other fields to join": (
+        lambda: rota.join([source(3), rota.PythonSource([1])]),
+        ValueError,
+        "fields",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISUSES)
+def test_it_raises_what_one_would_catch_and_says_what_to_do(what):
+    work, error, message = MISUSES[what]
+    with pytest.raises(error, match=message) as caught:
+        work()
+    assert not isinstance(caught.value, AssertionError) and "pybind11" not in str(caught.value)
+
+
+def test_each_error_is_a_rota_error_and_a_built_in_one():
+    for name in rota.__all__:
+        thing = getattr(rota, name)
+        if isinstance(thing, type) and issubclass(thing, rota.Error) and thing is not rota.Error:
+            assert thing.code and thing.__mro__[2].__module__ == "builtins", name

@@ -1,0 +1,248 @@
+"""rota.torch: torch's own DataLoader in rota's order, tensors, copies."""
+
+import gc
+import json
+import random
+
+import numpy as np
+import pytest
+import rota
+
+torch = pytest.importorskip("torch")
+import rota.torch  # noqa: E402
+from runs import source  # noqa: E402
+
+SAMPLES = 61
+
+
+class Noisy(torch.utils.data.Dataset):
+    """Samples with augmentation of all three kinds."""
+
+    def __len__(self):
+        return SAMPLES
+
+    def __getitem__(self, i):
+        return int(i), random.random() + np.random.rand() + torch.rand(()).item()
+
+
+def loader(rank=0, size=1, workers=0, options=None, **sampler):
+    made = rota.ElasticBatchSampler(SAMPLES, 8, **{"world": (rank, size), "seed": 7, **sampler})
+    return rota.torch.DataLoader(rota.torch.seeded(Noisy()), made, num_workers=workers, **(options or {}))
+
+
+def take(run, steps):
+    """(epoch, id, augmentation) of what counts, in the next `steps` batches."""
+    seen = []
+    for step, batch in enumerate(run, 1):
+        info = run.info
+        for id, noise, known, epoch, counts in zip(*(batch or ((), ())), info.ids, info.epochs, info.mask):
+            assert id == known
+            if counts:
+                seen.append((int(epoch), int(id), float(noise)))
+        if step == steps:
+            break
+    return seen
+
+
+@pytest.mark.parametrize("tail", ["pad", "partial", "carry", "drop"])
+@pytest.mark.parametrize("seed", range(2))
+def test_any_worlds_and_workers_give_the_same_samples_with_the_same_augmentation(tail, seed):
+    draw = random.Random(seed)
+    expected = sorted(take(loader(tail=tail, epochs=2), 10**6))
+    assert len({sample[:2] for sample in expected}) == len(expected)
+    assert len(expected) == (2 * 56 if tail == "drop" else 2 * SAMPLES)
+    seen, state, is_over = [], None, False
+    while not is_over:
+        ranks, workers, steps = draw.randint(1, 3), draw.choice((0, 0, 1, 3)), draw.randint(1, 7)
+        options = dict(persistent_workers=workers > 0, prefetch_factor=draw.randint(1, 4)) if workers else {}
+        run = [loader(rank, ranks, workers, options, tail=tail, epochs=2) for rank in range(ranks)]
+        for one in run:
+            one.load_state_dict(state or one.state_dict())
+            seen += take(one, steps)
+        assert len({one.state_dict()["rota"] for one in run}) == 1
+        state = run[0].state_dict()
+        is_over = json.loads(state["rota"])["position"]["epoch"] == 2 or run[0].batch_sampler.batch(run[0].position.step) is None
+    assert sorted(seen) == expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_persistent_workers_go_on_behind_a_break(workers):
+    run = loader(workers=workers, options=dict(persistent_workers=True) if workers else {})
+    seen = take(run, 3) + take(run, 2) + take(run, 10**6)
+    assert run.position == (1, 0, 8)
+    assert sorted(id for _, id, _ in seen) == list(range(SAMPLES))
+    assert {epoch for epoch, _, _ in take(run, 10**6)} == {1}
+
+
+def test_a_batch_is_counted_before_the_body_gets_it():
+    run = loader()
+    for step, _ in enumerate(run, 1):
+        assert run.position.step == run.info.end.step == step
+        assert json.loads(run.state_dict()["rota"])["position"]["step"] == step
+
+
+def test_len_is_that_of_an_epoch_and_tqdm_needs_no_more():
+    run = loader()
+    assert len(run) == 8 == sum(1 for _ in run)
+    assert len(loader(epochs=3)) == 24
+
+
+def test_an_error_of_the_dataset_leaves_the_position():
+    class Fails(Noisy):
+        fails = True
+
+        def __getitem__(self, i):
+            if self.fails:
+                raise ValueError("no")
+            return super().__getitem__(i)
+
+    dataset = Fails()
+    run = rota.torch.DataLoader(dataset, rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)))
+    with pytest.raises(ValueError):
+        list(run)
+    assert run.position.step == 0
+    dataset.fails = False
+    assert sorted(id for _, id, _ in take(run, 100)) == list(range(SAMPLES))
+
+
+@pytest.mark.parametrize(
+    "move", [lambda run: run.load_state_dict(run.state_dict()), lambda run: run.batch_sampler.set_global_batch_size(4), list]
+)
+def test_a_for_ends_where_its_loader_was_moved(move):
+    run = loader()
+    with pytest.raises(ValueError, match="begin a new one"):
+        for _ in run:
+            move(run)
+
+
+def test_torchs_own_generator_is_left_alone():
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    list(loader())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_rank_without_samples_gets_none():
+    run = [loader(rank, 8, tail="partial") for rank in range(8)]
+    last = [list(one)[-1] for one in run]
+    assert [batch is None for batch in last] == [len(one.info.ids) == 0 for one in run]
+    assert any(batch is None for batch in last)
+
+
+class StatefulLoader:
+    """What torchdata's StatefulDataLoader does with a batch sampler: it keeps the state of the sampler's iterator when it
+    draws a batch, and gives it out when that batch is delivered."""
+
+    def __init__(self, dataset, sampler, ahead):
+        self.dataset, self.sampler, self.ahead, self.loaded, self.state = dataset, sampler, ahead, None, None
+
+    def __iter__(self):
+        drawn, iterator = [], iter(self.sampler)
+        if self.loaded is not None:
+            iterator.load_state_dict(self.loaded)
+        while True:
+            while len(drawn) <= self.ahead:
+                indices = next(iterator, None)
+                drawn.append((indices, iterator.state_dict()))
+            indices, self.state = drawn.pop(0)
+            if indices is None:
+                return
+            yield [self.dataset[i] for i in indices]
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5])
+def test_a_stateful_loader_of_others_is_exact(ahead):
+    def make():
+        return StatefulLoader(range(SAMPLES), rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)), ahead)
+
+    whole = list(make())
+    for stop in range(1, len(whole)):
+        first = make()
+        for step, _ in enumerate(first, 1):
+            if step == stop:
+                break
+        second = make()
+        second.loaded = first.state
+        assert list(second) == whole[stop:]
+
+
+def test_states_are_plain_and_have_the_same_keys_before_the_first_batch(tmp_path):
+    run = loader()
+    fresh = run.state_dict()
+    take(run, 3)
+    torch.save({"loader": run.state_dict()}, tmp_path / "state")
+    try:
+        saved = torch.load(tmp_path / "state", weights_only=True)["loader"]
+    except TypeError:  # older torch
+        saved = torch.load(tmp_path / "state")["loader"]
+    assert saved.keys() == fresh.keys() and all(isinstance(value, str) for value in saved.values())
+    run = loader()
+    run.load_state_dict(saved)
+    assert run.position.step == 3
+
+
+def test_seeded_datasets_want_keys_and_forward_the_rest():
+    dataset = rota.torch.seeded(Noisy())
+    dataset.dataset.classes = ["a"]
+    assert len(dataset) == SAMPLES and dataset.classes == ["a"]
+    with pytest.raises(TypeError, match="ElasticBatchSampler"):
+        dataset[3]
+    one, other = (rota.Index.of(3, epoch, 7) for epoch in (0, 1))
+    before = random.getstate()
+    assert dataset[one] == dataset[one] != dataset[other]
+    assert random.getstate() == before
+
+
+def test_tensors_are_over_the_memory_of_the_batch():
+    batch = rota.Loader(source(20), 4, world=(0, 1)).next()
+    tensors = rota.torch.tensors(batch)
+    assert tensors["x"].data_ptr() == batch["x"].ctypes.data and tensors.batch is batch
+    kept, values = tensors["x"], batch["x"].tolist()
+    del batch, tensors
+    gc.collect()
+    assert kept.tolist() == values
+
+
+def test_tensors_of_types_that_torch_lacks():
+    fields = {"half": ("bfloat16", (2,)), "token": ("uint16", (), True)}
+    data = rota.PythonSource([{"half": np.array([0x3F80, 0x4000], np.uint16), "token": np.arange(3, dtype=np.uint16)}], fields)
+    batch = rota.Loader(data, 1, world=(0, 1)).next()
+    if not hasattr(torch, "uint16"):
+        with pytest.raises(TypeError, match='cast={"token": "int32"}'):
+            rota.torch.tensors(batch)
+    only = rota.Loader(rota.PythonSource([np.array([0x3F80, 0x4000], np.uint16)], [("half", "bfloat16", (2,))]), 1, world=(0, 1))
+    assert rota.torch.tensors(only.next())["half"].tolist() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_copies_ahead_are_not_counted(device):
+    run = rota.torch.to_device(rota.Loader(source(40), 4, shuffle="none", shards=1, world=(0, 1)), device, ahead=3)
+    for step, tensors in enumerate(run, 1):
+        assert tensors["x"].device.type == device and run.position.step == step
+        assert tensors.batch.ids.tolist() == list(range(4 * step - 4, 4 * step))
+        if step == 4:
+            state = run.state_dict()
+    assert step == 10
+    run.load_state_dict(state)
+    assert next(run).batch.ids.tolist() == [16, 17, 18, 19]
+
+
+def test_pinned_memory_is_plain_without_cuda():
+    allocator = rota.torch.pinned()
+    assert (allocator is None) == (not torch.cuda.is_available())
+    assert sum(batch.size for batch in rota.Loader(source(20), 4, allocator=allocator, world=(0, 1))) == 20
+
+
+def test_what_is_no_batch_sampler_of_rota_is_refused():
+    sampler = rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1))
+    for wrong, error, message in [
+        (lambda: rota.torch.DataLoader(Noisy(), [[1]]), TypeError, "list is no rota.ElasticBatchSampler"),
+        (lambda: rota.torch.DataLoader(Noisy(), sampler, batch_size=4), TypeError, "batch_size= is the sampler's"),
+        (lambda: rota.torch.DataLoader(Noisy(), sampler, shuffle=True), TypeError, "shuffle= is the sampler's"),
+        (lambda: rota.torch.DataLoader(Noisy(), sampler, in_order=False), ValueError, "another order at every run"),
+        (lambda: rota.torch.DataLoader(range(60), sampler), ValueError, "has 60 samples, the sampler orders 61"),
+        (lambda: rota.torch.DataLoader(torch.utils.data.IterableDataset(), sampler), TypeError, "an order of its own"),
+        (lambda: rota.torch.DataLoader(Noisy(), sampler).info, ValueError, "none was delivered"),
+    ]:
+        with pytest.raises(error, match=message):
+            wrong()

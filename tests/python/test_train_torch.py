@@ -1,0 +1,58 @@
+"""examples/python/train_torch.py under torchrun: killed, resumed with fewer processes, the same losses."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+pytest.importorskip("torch")
+EXAMPLE = os.path.join(os.environ["ROTA_EXAMPLES"], "train_torch.py")
+EPOCHS, SAMPLES = 3, 200
+
+
+def train(ranks, directory, *options):
+    """The exit code of a run of `ranks` processes, which goes on from what is in `directory`."""
+    streams = ",".join(f"{rank}:1" for rank in range(ranks))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
+    command += ["-r", streams, "-t", streams, "--log_dir", str(directory / "out"), EXAMPLE]
+    command += ["--checkpoint", str(directory / "run.pt"), "--log", str(directory / "log"), *map(str, options)]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI"))}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env={**environment, "OMP_NUM_THREADS": "1"})
+    return done.returncode, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def logged(directory):
+    """The loss of each step, and what was read in it: by those that did it last."""
+    steps = {}
+    for path in sorted(glob.glob(str(directory / "log.*"))):
+        for line in open(path):
+            step = json.loads(line)
+            steps.setdefault(step["step"], []).append(step)
+    return steps
+
+
+def test_a_killed_run_goes_on_with_fewer_processes_and_the_same_losses(tmp_path):
+    alone, moved = tmp_path / "alone", tmp_path / "moved"
+    alone.mkdir()
+    moved.mkdir()
+    code, output = train(1, alone)
+    assert code == 0, output
+    code, output = train(4, moved, "--kill", 2, 8)
+    assert code != 0, output
+    for path in glob.glob(str(moved / "log.*")):  # steps past the last checkpoint are done again
+        lines = [line for line in open(path) if json.loads(line)["step"] < 5]
+        open(path, "w").writelines(lines)
+    for ranks, options in [(3, ("--stop-after", 13, "--workers", 1)), (2, ())]:
+        code, output = train(ranks, moved, *options)
+        assert code == 0, output
+    expected, steps = logged(alone), logged(moved)
+    assert steps.keys() == expected.keys() == set(range(EPOCHS * 9))
+    assert [len(steps[step]) for step in (4, 5, 12, 13)] == [4, 3, 3, 2]
+    for step, ranks in steps.items():
+        assert [part["loss"] for part in ranks] == pytest.approx([expected[step][0]["loss"]] * len(ranks), abs=1e-6)
+    seen = Counter(tuple(sample) for ranks in steps.values() for part in ranks for sample in part["seen"])
+    assert seen == Counter((epoch, id) for epoch in range(EPOCHS) for id in range(SAMPLES))
