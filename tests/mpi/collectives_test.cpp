@@ -13,6 +13,7 @@
 
 #include "moved_from.hpp"
 #include "mpi/collectives.hpp"
+#include "mpi/deferred_reduction.hpp"
 #include "mpi/nodes.hpp"
 #include "mpi_main.hpp"
 #include "rota/catalog.hpp"
@@ -21,6 +22,7 @@
 #include "rota/loader.hpp"
 #include "rota/stream_loader.hpp"
 #include "unprivileged.hpp"
+#include "values/interrupt.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -50,6 +52,23 @@ TEST(Agree, ThrowsTheLowestFailingRanksErrorOnAllRanks) {
   EXPECT_EQ(code, ErrorCode::corrupt);
   const auto plain = "broken on " + std::to_string(failing);
   EXPECT_EQ(message, comm.size() == 1 ? plain : "rank " + std::to_string(failing) + ": " + plain);
+}
+
+TEST(Interrupt, EndsAWaitForOtherRanksWhichIsNotTakenUpAgain) {
+  struct Interrupted {};
+  const Communicator& comm = mpi_session().comm();
+  if (comm.size() == 1) GTEST_SKIP() << "one rank has no others";
+  DeferredReduction sum(comm, Reduction::sum, std::chrono::minutes(10), "test");
+  sum.set_quiet(false);
+  if (comm.rank() > 0) return;
+  sum.begin({1});
+  {
+    const internal::InterruptScope scope([] { throw Interrupted(); });
+    EXPECT_THROW((void)sum.end(), Interrupted);
+  }
+  const auto [code, message] = error_of([&] { (void)sum.end(); });
+  EXPECT_EQ(code, ErrorCode::timeout);
+  EXPECT_THAT(message, HasSubstr("test: interrupted on this rank"));
 }
 
 TEST(Agree, ReturnsWhereNobodyFailed) {

@@ -1,0 +1,72 @@
+// A wait ends early where the language that called has a signal to attend to.
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "rota/loader.hpp"
+#include "values/interrupt.hpp"
+
+namespace rota::test {
+namespace {
+
+struct Interrupted {};
+
+void interrupt() { throw Interrupted(); }
+
+/// Samples without fields, of which none is read before `may_read` is.
+class Gated final : public Source {
+ public:
+  [[nodiscard]] std::int64_t size() const override { return 100; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void read(std::span<const SampleId>, const BatchView&) const override { may_read.wait(); }
+
+  mutable std::latch may_read{1};
+
+ private:
+  std::vector<Field> fields_;
+};
+
+TEST(Interrupt, EndsAWaitForABatchWhichTheNextCallTriesAgain) {
+  const auto source = std::make_shared<Gated>();
+  Loader loader(source, {.global_batch_size = 10, .workers = 2}, World{});
+  {
+    const internal::InterruptScope scope(&interrupt);
+    EXPECT_THROW((void)loader.next(), Interrupted);
+  }
+  EXPECT_EQ(loader.position(), Position{});
+  source->may_read.count_down();
+  const auto batch = loader.next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->size(), 10);
+}
+
+TEST(Interrupt, EndsAWaitForReadAhead) {
+  const auto source = std::make_shared<Gated>();
+  Loader loader(source, {.global_batch_size = 10}, World{});
+  {
+    const internal::InterruptScope scope(&interrupt);
+    EXPECT_THROW(loader.warm_up(), Interrupted);
+  }
+  source->may_read.count_down();
+  loader.warm_up();
+  EXPECT_GT(loader.stats().ready_batches, 0);
+}
+
+TEST(Interrupt, IsOfTheInnermostScopeAndOfItsThreadAlone) {
+  const internal::InterruptScope outer(&interrupt);
+  {
+    const internal::InterruptScope inner([] {});
+    EXPECT_NO_THROW(internal::InterruptScope::ask());
+  }
+  EXPECT_THROW(internal::InterruptScope::ask(), Interrupted);
+  bool is_open_elsewhere = true;
+  std::jthread([&] { is_open_elsewhere = internal::InterruptScope::is_open(); }).join();
+  EXPECT_FALSE(is_open_elsewhere);
+}
+
+}  // namespace
+}  // namespace rota::test
