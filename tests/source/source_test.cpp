@@ -66,7 +66,7 @@ class Words final : public Source {
   }
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      std::memcpy(out.bytes(0, i).data(), word(ids[i]).data(), word(ids[i]).size());
+      std::ranges::copy(std::as_bytes(std::span(word(ids[i]))), out.bytes(0, i).begin());
     }
   }
 

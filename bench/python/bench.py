@@ -1,0 +1,170 @@
+"""Python's loops over rota, each in one run with its rivals.
+
+    PYTHONPATH=build/release/python python3 bench/python/bench.py [--drain build/release/bin/bench_drain] [NAME...]
+
+Rates are samples per second. Ratios are what to look at: machines are noisy.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import tracemalloc
+
+import numpy as np
+import rota
+
+try:
+    import torch
+    import rota.torch
+except ImportError:
+    torch = None
+
+SECONDS = 2.0
+
+
+def rate(step, seconds=SECONDS):
+    """Items per second of `step()`, which says how many it did; the first fifth of the time is not counted."""
+    begin = time.perf_counter()
+    while time.perf_counter() < begin + seconds / 5:
+        step()
+    begin, done = time.perf_counter(), 0
+    while (now := time.perf_counter()) < begin + seconds:
+        done += step()
+    return done / (now - begin)
+
+
+def turns(rounds, **rivals):
+    """The median rate of each, by turns, so that all see the same noise."""
+    rates = {name: [] for name in rivals}
+    for _ in range(rounds):
+        for name, measure in rivals.items():
+            rates[name].append(measure())
+    return {name: float(np.median(values)) for name, values in rates.items()}
+
+
+def show(what, rates, base):
+    for name, value in rates.items():
+        print(f"{what:34} {name:34} {value:14,.0f}   {value / rates[base]:8.2f} of {base}", flush=True)
+
+
+def bench_import():
+    def seconds(code):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return time.perf_counter() - begin
+
+    alone, with_rota, with_numpy = ([seconds(code) for _ in range(15)] for code in ("0", "import rota", "import numpy"))
+    print(f"import rota: {(np.median(with_rota) - np.median(alone)) * 1e3:.0f} ms, numpy: {(np.median(with_numpy) - np.median(alone)) * 1e3:.0f} ms")
+
+
+def bench_sampler():
+    def ours():
+        iterator = iter(rota.ElasticBatchSampler(10**9, 256, world=(0, 1)))
+        return rate(lambda: len(next(iterator)))
+
+    rivals = {"ElasticBatchSampler of 10^9": ours}
+    if torch:
+
+        def theirs():
+            data = torch.utils.data
+            iterator = iter(data.BatchSampler(data.RandomSampler(range(10**7)), 256, False))
+            return rate(lambda: len(next(iterator)), 1.0)
+
+        rivals["torch's RandomSampler of 10^7"] = theirs
+    rates = turns(3, **rivals)
+    show("indices/s", rates, next(reversed(rivals)))
+    print(f"sampler: {1e6 / rates['ElasticBatchSampler of 10^9']:.3f} us an index")
+    tracemalloc.start()
+    sampler = rota.ElasticBatchSampler(10**9, 256, world=(0, 1))
+    for _ in range(1000):
+        sampler.advance()
+    state = sampler.state_dict()
+    begin = time.perf_counter()
+    sampler.load_state_dict(state)
+    print(f"sampler: restored in {(time.perf_counter() - begin) * 1e3:.2f} ms, {tracemalloc.get_traced_memory()[1]:,} bytes at most")
+
+
+def bench_loader(drain):
+    for row_bytes, rows in ((1 << 10, 200_000), (100 << 10, 3_000), (128 << 10, 2_500)):
+        with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+            path = os.path.join(directory, "rows.npy")
+            np.save(path, np.ones((rows, row_bytes), dtype=np.uint8))
+            for workers in (1, 2):
+                loaders(drain, path, row_bytes, workers)
+
+
+def loaders(drain, path, row_bytes, workers):
+    def ours():
+        loader = rota.Loader(rota.open(path), 256, workers=workers, epochs=None, world=(0, 1))
+        return rate(lambda: len(next(loader)["data"]))
+
+    def cpp():
+        command = [drain, path, "256", str(workers), str(SECONDS)]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    def theirs():
+        dataset = np.load(path, mmap_mode="r")
+        loader = torch.utils.data.DataLoader(dataset, 256, shuffle=True, num_workers=workers)
+
+        def batches():
+            while True:
+                yield from loader
+
+        iterator = batches()
+        return rate(lambda: len(next(iterator)))
+
+    rivals = {"rota.Loader": ours}
+    if drain:
+        rivals["C++"] = cpp
+    if torch:
+        rivals["torch's DataLoader over memmap"] = theirs
+    show(f"{row_bytes >> 10} KiB, {workers} workers", turns(3, **rivals), "rota.Loader")
+
+
+def bench_thread():
+    """A thread that computes, alone and beside one that waits for batches that do not come."""
+    gate = threading.Event()
+
+    class Slow:
+        def __len__(self):
+            return 100
+
+        def __getitem__(self, i):
+            gate.wait()
+            return {"x": i}
+
+    def count(n=200_000):
+        for _ in range(n):
+            pass
+        return n
+
+    def beside():
+        gate.clear()
+        loader = rota.Loader(rota.PythonSource(Slow(), ["x"]), 4, world=(0, 1))
+        waiter = threading.Thread(target=loader.next)
+        waiter.start()
+        try:
+            return rate(count)
+        finally:
+            gate.set()
+            waiter.join()
+
+    show("iterations/s of a thread", turns(5, alone=lambda: rate(count), **{"beside a waiting next()": beside}), "alone")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--drain", help="the program bench_drain, which is the C++ loop")
+    parser.add_argument("names", nargs="*", choices=["import", "sampler", "loader", "thread", []])
+    options = parser.parse_args()
+    for name in options.names or ["import", "sampler", "thread", "loader"]:
+        work = globals()[f"bench_{name}"]
+        work(options.drain) if name == "loader" else work()
+
+
+if __name__ == "__main__":
+    main()
