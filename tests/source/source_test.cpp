@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
-#include <cstring>
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <utility>
