@@ -185,6 +185,16 @@ class Catalog {
   /// directory or device, and for an unknown format. Throws Error{unsupported} for a generated catalog,
   /// Error{mismatch} for a file or a format that differs between ranks.
   void save(const std::filesystem::path& file, const std::string& format = "auto") const;
+
+  /// The catalog as bytes for another process, with all that sources have found so far: rank 0 lists, and
+  /// whatever carries bytes hands them out. Of generated catalogs, too. Paths are absolute from then on. Not
+  /// collective. Throws Error{io} where the working directory is gone.
+  [[nodiscard]] std::string serialize() const;
+  /// The catalog of such bytes, with its own `change_detection`, for this process alone. Lists no files, and
+  /// asks for none; their directory must be there. Throws Error{corrupt} for any other bytes, those of
+  /// another version included, and Error{not_found}, Error{io} naming the directory.
+  static Catalog deserialize(std::string_view bytes, const CatalogOptions& options = {});
+
   /// The changes of the files, found when a saved catalog was loaded.
   [[nodiscard]] const CatalogChanges& changes() const noexcept;
   /// The absolute path of the file, directory, glob, manifest or pattern that it was first made of.

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -213,5 +214,16 @@ std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> so
 /// is not 1 (within 1e-9). Throws Error{callback} for an impossible size or fields.
 std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
                                                  std::span<const double> fractions, std::uint64_t seed);
+
+/// `source` with other element types in the fields that `types` names: cast(source, {{"tokens",
+/// DType::int64}}). Whoever reads converts. Elements that grow are widened in place, without a copy. It is
+/// the same dataset, with the same fingerprint.
+///
+/// Every value must survive: booleans become any number; integers become wider ones, and floats with enough
+/// digits; floats become wider ones. Only float64 to float32 rounds. Throws Error{invalid_argument} for a
+/// null source and for any other change of type, Error{not_found} for a field that there is not,
+/// Error{callback} for an impossible size or fields.
+std::shared_ptr<const Source> cast(const std::shared_ptr<const Source>& source,
+                                   const std::map<std::string, DType>& types);
 
 }  // namespace rota

@@ -8,6 +8,7 @@
 #include "catalog/format_names.hpp"
 #include "catalog/manifest.hpp"
 #include "catalog/saved.hpp"
+#include "catalog/sent.hpp"
 #include "catalog/serialize.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
@@ -170,6 +171,17 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
                                    .indices = files.kept().all(),
                                    .format = format == "auto" ? files.kept().format() : format});
   });
+}
+
+std::string Catalog::serialize() const {
+  return internal::pack_sent({contents_->files, contents_->origin, contents_->changes});
+}
+
+Catalog Catalog::deserialize(std::string_view bytes, const CatalogOptions& options) {
+  const auto context = std::make_shared<const internal::OpenContext>(mpi::Communicator(), options);
+  auto sent = internal::parse_sent(context, bytes);
+  return Catalog(std::make_shared<const Contents>(Contents{
+      .files = std::move(sent.files), .origin = std::move(sent.origin), .changes = std::move(sent.changes)}));
 }
 
 }  // namespace rota

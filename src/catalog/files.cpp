@@ -101,6 +101,25 @@ FileList::FileList(std::shared_ptr<const OpenContext> context, std::string direc
   open_directory();
 }
 
+FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
+                   std::shared_ptr<const Listing> listing, const ListingFacts& facts)
+    : context_(std::move(context)),
+      change_detection_(change_detection),
+      directory_(facts.directory),
+      listing_(std::move(listing)),
+      names_(facts.names),
+      sizes_(facts.sizes) {
+  open_directory();
+  expect(facts.expected);
+}
+
+ListingFacts FileList::facts() const {
+  ListingFacts facts{
+      .directory = absolute_path(directory_), .names = names_, .sizes = sizes_, .expected = {}};
+  for (std::size_t i = 0; knows_samples() && i < size(); ++i) facts.expected.push_back(expected_samples(i));
+  return facts;
+}
+
 // All ranks get the names while they are found.
 NameTable FileList::broadcast_names(const Lister& list) {
   const mpi::Nodes& nodes = context_->nodes;

@@ -24,6 +24,19 @@ namespace rota::internal {
 /// Says whether a file with this last name passes.
 using NameFilter = bool (*)(std::string_view name);
 
+/// What is known of files beside their listing.
+struct ListingFacts {
+  std::string directory;               ///< that names are relative to, absolute
+  Fingerprint names;                   ///< of all names
+  Fingerprint sizes;                   ///< of all sizes, where changes are detected by size
+  std::vector<std::int64_t> expected;  ///< samples of each file, where they are known
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(directory, names.high, names.low, sizes.high, sizes.low, expected);
+  }
+};
+
 /// Regular files, in order, by their names relative to one directory that is kept open. *Immutable.* All that
 /// makes one is **collective** over its context.
 class FileList {
@@ -37,6 +50,9 @@ class FileList {
   /// Files of `directory` that are not listed, for all ranks know how they are named. Changes are detected by
   /// name. Throws Error{not_found}, Error{io} naming the directory.
   FileList(std::shared_ptr<const OpenContext> context, std::string directory, const NameSeries& series);
+  /// Files that another process has listed. Throws Error{not_found}, Error{io} naming the directory.
+  FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
+           std::shared_ptr<const Listing> listing, const ListingFacts& facts);
   /// The file `path`, the files under directory `path`, or those that the glob `path` matches. Blocks on
   /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
   /// empty path, and what walk_directory and match_glob throw.
@@ -59,6 +75,7 @@ class FileList {
   [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
   /// It, open.
   [[nodiscard]] const Descriptor& root() const noexcept { return *root_; }
+  [[nodiscard]] ListingFacts facts() const;
   /// Names relative to the directory.
   [[nodiscard]] std::unique_ptr<Listing::Reader> read_names() const { return listing_->read_names(); }
   /// The path of file i, or of that name, as a user would write it.

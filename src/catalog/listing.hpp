@@ -54,7 +54,9 @@ class Listing {
 
   /// Whether names are computed, and in no table.
   [[nodiscard]] bool is_computed() const noexcept { return readers_ == nullptr; }
-  /// Of one that is not computed.
+  /// Of one that is computed.
+  [[nodiscard]] const NameSeries& series() const noexcept { return series_; }
+  /// Of one that is not; else no names.
   [[nodiscard]] const NameTable& names() const noexcept { return names_; }
   [[nodiscard]] std::span<const std::byte> stats() const noexcept { return stats_.bytes; }
   /// Whether tables list the same files, which are as they were.

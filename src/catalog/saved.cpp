@@ -75,34 +75,6 @@ Sizes append(std::vector<std::byte>& to, const Listing& files) {
   return {.names = files.names().bytes().size(), .stats = files.stats().size(), .index = 0};
 }
 
-std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
-  SavedHead head{.origin = catalog.origin,
-                 .change_detection = catalog.change_detection,
-                 .files = {},
-                 .indices = {},
-                 .format = catalog.format};
-  std::vector<std::byte> body;
-  head.files = append(body, *catalog.files);
-  for (const auto& [signature, index] : catalog.indices) {
-    Sizes sizes = append(body, index->files());
-    append(body, index->bytes());
-    sizes.index = index->bytes().size();
-    head.indices.emplace(signature, sizes);
-  }
-  std::vector<std::byte> packed_head = serialize(head);
-  Preamble preamble{.head_bytes = packed_head.size()};
-  std::copy(kMagic.begin(), kMagic.end(), preamble.magic.begin());
-  packed_head.resize(filled_up(packed_head.size()));
-  std::vector<std::byte> bytes(sizeof(preamble));
-  append(bytes, packed_head);
-  append(bytes, body);
-  const auto content = std::span<const std::byte>(bytes).subspan(sizeof(preamble));
-  preamble.bytes = content.size();
-  preamble.digest = digest_of(content);
-  store(bytes, 0, preamble);
-  return bytes;
-}
-
 [[noreturn]] void fail_damaged(const std::string& path) {
   throw Error(ErrorCode::corrupt,
               fmt::format("load the catalog {}: it is damaged or cut short; make it anew", path));
@@ -134,6 +106,36 @@ std::pair<std::span<const std::byte>, std::uint64_t> check_content(const std::st
   return {content, preamble.head_bytes};
 }
 
+}  // namespace
+
+std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
+  SavedHead head{.origin = catalog.origin,
+                 .change_detection = catalog.change_detection,
+                 .files = {},
+                 .indices = {},
+                 .format = catalog.format};
+  std::vector<std::byte> body;
+  head.files = append(body, *catalog.files);
+  for (const auto& [signature, index] : catalog.indices) {
+    Sizes sizes = append(body, index->files());
+    append(body, index->bytes());
+    sizes.index = index->bytes().size();
+    head.indices.emplace(signature, sizes);
+  }
+  std::vector<std::byte> packed_head = serialize(head);
+  Preamble preamble{.head_bytes = packed_head.size()};
+  std::copy(kMagic.begin(), kMagic.end(), preamble.magic.begin());
+  packed_head.resize(filled_up(packed_head.size()));
+  std::vector<std::byte> bytes(sizeof(preamble));
+  append(bytes, packed_head);
+  append(bytes, body);
+  const auto content = std::span<const std::byte>(bytes).subspan(sizeof(preamble));
+  preamble.bytes = content.size();
+  preamble.digest = digest_of(content);
+  store(bytes, 0, preamble);
+  return bytes;
+}
+
 SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
   auto [rest, head_bytes] = check_content(path, whole.bytes);
   const auto take = [&path, &whole, &rest = rest](std::uint64_t bytes) {
@@ -160,8 +162,6 @@ SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
   }
   return catalog;
 }
-
-}  // namespace
 
 bool is_saved_catalog(const std::string& path) {
   struct stat status {};

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "catalog/files.hpp"
 
@@ -33,6 +34,12 @@ struct SavedCatalog {
   KeptIndices::Map indices;
   std::string format;  ///< that the files are of; empty: to be found by a look
 };
+
+/// `catalog` as the bytes of a file. No names of files that are computed.
+std::vector<std::byte> pack_catalog(const SavedCatalog& catalog);
+
+/// The other way round; `shown` is the file in messages. Throws as read_catalog does.
+SavedCatalog parse_catalog(const std::string& shown, const NodeBuffer& whole);
 
 /// Whether `path` is a file that begins as a saved catalog does.
 bool is_saved_catalog(const std::string& path);

@@ -89,6 +89,19 @@ TEST_F(Together, KnowTheSameFilesAsOneProcess) {
   }
 }
 
+TEST_F(Together, AreSentByOneRankToOthersThatListNothing) {
+  write(40, 3);
+  const Catalog listed = together();
+  (void)open(listed, "lines");
+  std::string bytes;
+  if (comm().rank() == 0) bytes = listed.serialize();  // the others do not take part
+  bytes = mpi::broadcast(comm(), std::move(bytes));
+  EXPECT_EQ(listed.serialize(), bytes);
+  const Catalog alone = Catalog::deserialize(bytes);
+  EXPECT_EQ(alone.fingerprint(), listed.fingerprint());
+  EXPECT_EQ(open(alone, "lines")->fingerprint(), open(listed, "lines")->fingerprint());
+}
+
 TEST_F(Together, ReadTheSameSamplesAsOneProcess) {
   write(300, 3);
   const auto alone = open(data_, "lines");

@@ -1,0 +1,258 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "rota/error.hpp"
+#include "rota/source.hpp"
+#include "source/field_check.hpp"
+#include "source/source_facts.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::string_view kCasting = "cast fields";
+constexpr std::size_t kElementsAtOnce = 512;
+
+/// Converts up to kElementsAtOnce elements, from memory that does not overlap.
+using ConvertElements = void (*)(const std::byte* from, std::byte* to, std::size_t count);
+
+/// The bits of a float16 or bfloat16.
+template <DType dtype>
+struct Half {};
+
+template <typename From, typename To>
+constexpr bool keeps_values() {
+  using Limits = std::numeric_limits<From>;
+  if constexpr (std::is_same_v<To, bool>) return false;
+  if constexpr (std::is_floating_point_v<From>) return std::is_floating_point_v<To>;
+  return Limits::digits <= std::numeric_limits<To>::digits && (std::is_signed_v<To> || !Limits::is_signed);
+}
+
+// NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): all that is read is written first
+template <typename From, typename To>
+void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
+  using Stored = std::conditional_t<std::is_same_v<From, bool>, std::uint8_t, From>;
+  std::array<Stored, kElementsAtOnce> values;  // which have no alignment where they lie
+  std::memcpy(values.data(), from, count * sizeof(From));
+  std::array<To, kElementsAtOnce> made;
+  // NOLINTNEXTLINE(bugprone-signed-char-misuse): int8 has a sign
+  for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<To>(static_cast<From>(values[i]));
+  std::memcpy(to, made.data(), count * sizeof(To));
+}
+
+template <DType dtype, typename To>
+void convert_halves(const std::byte* from, std::byte* to, std::size_t count) {
+  std::array<float, kElementsAtOnce> floats;
+  to_floats(dtype, {from, count * sizeof(std::uint16_t)}, std::span(floats).first(count));
+  convert_elements<float, To>(reinterpret_cast<const std::byte*>(floats.data()), to, count);
+}
+// NOLINTEND(cppcoreguidelines-pro-type-member-init)
+
+template <typename From>
+struct Converter {
+  template <typename To>
+  static constexpr ConvertElements to() {
+    if constexpr (keeps_values<From, To>()) return convert_elements<From, To>;
+    return nullptr;
+  }
+};
+template <DType dtype>
+struct Converter<Half<dtype>> {
+  template <typename To>
+  static constexpr ConvertElements to() {
+    if constexpr (std::is_floating_point_v<To>) return convert_halves<dtype, To>;
+    return nullptr;
+  }
+};
+
+// Calls `work` with a value of the C++ type of `dtype`; nothing for halves.
+template <typename Work>
+ConvertElements with_type(DType dtype, const Work& work) {
+  switch (dtype) {
+    case DType::boolean:  // NOLINT(bugprone-branch-clone): of other types
+      return work(bool());
+    case DType::int8:
+      return work(std::int8_t());
+    case DType::int16:
+      return work(std::int16_t());
+    case DType::int32:
+      return work(std::int32_t());
+    case DType::int64:
+      return work(std::int64_t());
+    case DType::uint8:
+      return work(std::uint8_t());
+    case DType::uint16:
+      return work(std::uint16_t());
+    case DType::uint32:
+      return work(std::uint32_t());
+    case DType::uint64:
+      return work(std::uint64_t());
+    case DType::float32:
+      return work(float());
+    case DType::float64:
+      return work(double());
+    default:
+      return nullptr;
+  }
+}
+
+template <typename From>
+ConvertElements find_converter_of(DType to) {
+  return with_type(to, [](auto made) { return Converter<From>::template to<decltype(made)>(); });
+}
+
+// Null where values would be lost.
+ConvertElements find_converter(DType from, DType to) {
+  if (from == DType::float16) return find_converter_of<Half<DType::float16>>(to);
+  if (from == DType::bfloat16) return find_converter_of<Half<DType::bfloat16>>(to);
+  return with_type(from, [&](auto value) { return find_converter_of<decltype(value)>(to); });
+}
+
+/// How one field is converted.
+struct FieldCast {
+  ConvertElements convert = nullptr;  ///< null: the field stays as it is
+  std::size_t from_bytes = 0;         ///< of an element
+  std::size_t to_bytes = 0;
+  std::size_t from_row_bytes = 0;
+  std::size_t to_row_bytes = 0;
+
+  /// The bytes before the conversion of what takes `bytes` after it.
+  [[nodiscard]] std::size_t before(std::size_t bytes) const noexcept { return bytes / to_bytes * from_bytes; }
+  [[nodiscard]] bool grows() const noexcept { return to_bytes >= from_bytes; }
+
+  /// Fills `to` with what is at `from`: at its end, or in other memory. A piece is converted before its place
+  /// is written to, and no piece reaches beyond those that are still to come.
+  void fill(std::span<std::byte> to, const std::byte* from) const {
+    for (std::size_t left = to.size() / to_bytes, at = 0; left > 0;) {
+      const std::size_t count = std::min(left, kElementsAtOnce);
+      convert(from + at * from_bytes, to.data() + at * to_bytes, count);
+      at += count;
+      left -= count;
+    }
+  }
+};
+
+// The rows that samples of a ragged field take, each from the one before on.
+std::vector<std::int64_t> offsets_of(const BatchView& out, std::size_t f, std::size_t row_bytes) {
+  std::vector<std::int64_t> offsets(1, 0);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t rows = row_bytes == 0 ? 0 : out.bytes(f, i).size() / row_bytes;
+    offsets.push_back(offsets.back() + static_cast<std::int64_t>(rows));
+  }
+  return offsets;
+}
+
+class Cast final : public SourceAdaptor {
+ public:
+  Cast(std::shared_ptr<const Source> source, std::vector<Field> fields, std::vector<FieldCast> casts)
+      : SourceAdaptor(std::move(source)), fields_(std::move(fields)), casts_(std::move(casts)) {}
+
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    std::vector<BatchView::FieldMemory> memory(fields_.size());
+    std::vector<std::vector<std::int64_t>> offsets(fields_.size());
+    std::vector<std::unique_ptr<std::byte[]>> beside(fields_.size());
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      memory[f] = {.data = place(f, out.all(f), beside[f]), .row_bytes = casts_[f].from_row_bytes};
+      if (!fields_[f].ragged) continue;
+      offsets[f] = offsets_of(out, f, casts_[f].to_row_bytes);
+      memory[f].offsets = offsets[f].data();
+    }
+    inner().read(ids, BatchView(memory, 0, ids.size()));
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      if (casts_[f].convert != nullptr) casts_[f].fill(out.all(f), memory[f].data);
+    }
+  }
+
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    const FieldCast& how = casts_[field];
+    if (how.convert == nullptr) return inner().read_rows(wanted, field);
+    std::vector<SampleRows> before(wanted.begin(), wanted.end());
+    std::vector<std::unique_ptr<std::byte[]>> beside(wanted.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      before[i].to = place(field, memory_of(wanted[i], how), beside[i]);
+    inner().read_rows(before, field);
+    for (std::size_t i = 0; i < wanted.size(); ++i) how.fill(memory_of(wanted[i], how), before[i].to);
+  }
+
+ private:
+  // Of a count that cannot be: none, and the inner source refuses it.
+  static std::span<std::byte> memory_of(const SampleRows& rows, const FieldCast& how) {
+    return {rows.to, static_cast<std::size_t>(std::max<std::int64_t>(rows.count, 0)) * how.to_row_bytes};
+  }
+
+  // Where field f is read to, before it is converted into `out`: its end, or memory `beside` where it
+  // shrinks.
+  std::byte* place(std::size_t f, std::span<std::byte> out, std::unique_ptr<std::byte[]>& beside) const {
+    const FieldCast& how = casts_[f];
+    if (how.convert == nullptr) return out.data();
+    const std::size_t bytes = how.before(out.size());
+    if (how.grows()) return out.data() + (out.size() - bytes);
+    beside = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    return beside.get();
+  }
+
+  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
+    return std::make_unique<Cast>(std::move(inner), fields_, casts_);
+  }
+
+  std::vector<Field> fields_;
+  std::vector<FieldCast> casts_;
+};
+
+[[noreturn]] void refuse_cast(const Field& field, DType to) {
+  std::string wider;
+  for (int i = 0; i <= static_cast<int>(DType::float64); ++i) {
+    const auto other = static_cast<DType>(i);
+    if (other == field.dtype || find_converter(field.dtype, other) == nullptr) continue;
+    wider += fmt::format("{}{}", wider.empty() ? "" : ", ", to_string(other));
+  }
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{}: \"{}\" is {}, and may lose values as {}; cast it to one of {}, or convert it in "
+                  "a transform, if you know what is in it",
+                  kCasting, field.name, to_string(field.dtype), to_string(to), wider));
+}
+
+}  // namespace
+}  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Source> cast(const std::shared_ptr<const Source>& source,
+                                   const std::map<std::string, DType>& types) {
+  using internal::kCasting;
+  if (!source) throw Error(ErrorCode::invalid_argument, "cast fields: there is no source (a null pointer)");
+  std::vector<Field> fields = internal::ask_facts(*source, kCasting).fields;
+  for (const auto& [name, dtype] : types) {
+    if (std::ranges::find(fields, name, &Field::name) != fields.end()) continue;
+    throw Error(ErrorCode::not_found, fmt::format("{}: there is no field \"{}\"; there are {}", kCasting,
+                                                  name, internal::describe(fields)));
+  }
+  std::vector<internal::FieldCast> casts(fields.size());
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    casts[f].from_row_bytes = casts[f].to_row_bytes = fields[f].row_bytes();
+    const auto wanted = types.find(fields[f].name);
+    if (wanted == types.end() || wanted->second == fields[f].dtype) continue;
+    casts[f].convert = internal::find_converter(fields[f].dtype, wanted->second);
+    if (casts[f].convert == nullptr) internal::refuse_cast(fields[f], wanted->second);
+    casts[f].from_bytes = size_of(fields[f].dtype);
+    fields[f].dtype = wanted->second;
+    casts[f].to_bytes = size_of(wanted->second);
+    casts[f].to_row_bytes = fields[f].row_bytes();
+  }
+  internal::check_fields(fields, kCasting, "the cast", ErrorCode::invalid_argument);
+  return std::make_shared<internal::Cast>(source, std::move(fields), std::move(casts));
+}
+
+}  // namespace rota

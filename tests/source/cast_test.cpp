@@ -1,0 +1,269 @@
+// Fields with other element types.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "rota/error.hpp"
+#include "rota/loader.hpp"
+#include "rota/packing.hpp"
+#include "source/documents.hpp"
+#include "source/reading.hpp"
+
+namespace rota::test {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::array kTypes = {DType::boolean,  DType::int8,    DType::int16,  DType::int32,  DType::int64,
+                               DType::uint8,    DType::uint16,  DType::uint32, DType::uint64, DType::float16,
+                               DType::bfloat16, DType::float32, DType::float64};
+
+/// What the types can hold, the naive way.
+struct Numbers {
+  bool is_integer = true;
+  bool is_signed = true;
+  int bits = 0;  // of a magnitude
+};
+Numbers numbers_of(DType dtype) {
+  const int width = static_cast<int>(size_of(dtype)) * 8;
+  if (dtype == DType::boolean) return {.is_signed = false, .bits = 1};
+  if (dtype == DType::float16) return {.is_integer = false, .bits = 11};
+  if (dtype == DType::bfloat16) return {.is_integer = false, .bits = 8};
+  if (dtype == DType::float32) return {.is_integer = false, .bits = 24};
+  if (dtype == DType::float64) return {.is_integer = false, .bits = 53};
+  const bool is_unsigned = to_string(dtype).starts_with('u');
+  return {.is_signed = !is_unsigned, .bits = is_unsigned ? width : width - 1};
+}
+bool is_allowed(DType from, DType to) {
+  if (from == to || (from == DType::float64 && to == DType::float32)) return true;
+  if (to == DType::boolean || to == DType::float16 || to == DType::bfloat16) return false;
+  const Numbers a = numbers_of(from);
+  const Numbers b = numbers_of(to);
+  return (a.is_integer || !b.is_integer) && (!a.is_signed || b.is_signed) && a.bits <= b.bits;
+}
+
+/// Element k of sample i of any type, and as a number.
+double number(std::int64_t i, std::int64_t k, DType dtype) {
+  if (dtype == DType::boolean) return static_cast<double>((i + k) % 2);
+  const auto magnitude = static_cast<double>(1 + (i * 31 + k * 7) % 100);
+  return numbers_of(dtype).is_signed && k % 2 == 1 ? -magnitude : magnitude;
+}
+template <typename T>
+void store_number(std::byte* to, double value) {
+  const T stored = static_cast<T>(value);
+  std::memcpy(to, &stored, sizeof(stored));
+}
+// Of numbers below 128, which bfloat16 has all of; so has float16 with other bits.
+void put_number(std::byte* to, double value, DType dtype) {
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  switch (size_of(dtype)) {
+    case 1:
+      return store_number<std::int8_t>(to, value);
+    case 2:
+      if (dtype == DType::bfloat16) return store_number<std::uint16_t>(to, bits >> 16U);
+      if (dtype != DType::float16) return store_number<std::int16_t>(to, value);
+      return store_number<std::uint16_t>(to, (bits >> 16U & 0x8000U) | (magnitude - (112U << 23U)) >> 13U);
+    case 4:
+      return dtype == DType::float32 ? store_number<float>(to, value) : store_number<std::int32_t>(to, value);
+    default:
+      return dtype == DType::float64 ? store_number<double>(to, value)
+                                     : store_number<std::int64_t>(to, value);
+  }
+}
+
+/// "fixed" [3], "rows" [*, 2] of a type, and between them bytes that stay. It reads parts by itself.
+class Typed final : public Source {
+ public:
+  explicit Typed(DType dtype, std::int64_t size = 40)
+      : size_(size),
+        fields_{{.name = "fixed", .dtype = dtype, .shape = {3}},
+                {.name = "bytes", .dtype = DType::uint8, .shape = {}, .ragged = true},
+                {.name = "rows", .dtype = dtype, .shape = {2}, .ragged = true}} {}
+
+  // Some of no rows, and some of more than are converted at once.
+  static std::int64_t rows_of(std::int64_t i) { return i % 7 == 6 ? 700 + i : i % 5; }
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
+            std::span<std::int64_t> out) const override {
+    check_ids(*this, ids);
+    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = rows_of(ids[i].value);
+  }
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    for (std::size_t f = 0; f < fields_.size(); ++f) {
+      for (std::size_t i = 0; i < ids.size(); ++i) put(ids[i], f, 0, out.bytes(f, i));
+    }
+  }
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    check_ids(*this, wanted);
+    for (const SampleRows& part : wanted) {
+      check_rows(part, rows_of(part.id.value));
+      put(part.id, field, part.first,
+          {part.to, static_cast<std::size_t>(part.count) * fields_[field].row_bytes()});
+    }
+  }
+
+ private:
+  void put(SampleId id, std::size_t f, std::int64_t first_row, std::span<std::byte> to) const {
+    const DType dtype = fields_[f].dtype;
+    const std::size_t width = size_of(dtype);
+    const auto first = first_row * static_cast<std::int64_t>(fields_[f].row_bytes() / width);
+    for (std::size_t k = 0; k < to.size() / width; ++k) {
+      put_number(to.data() + k * width, number(id.value, first + static_cast<std::int64_t>(k), dtype), dtype);
+    }
+  }
+
+  std::int64_t size_;
+  std::vector<Field> fields_;
+};
+
+std::shared_ptr<const Source> cast_all(DType from, DType to) {
+  return cast(std::make_shared<Typed>(from), {{"fixed", to}, {"rows", to}});
+}
+
+std::string pair_of(DType from, DType to) { return fmt::format("{} to {}", to_string(from), to_string(to)); }
+
+TEST(Cast, GivesTheSameNumbersInAnyTypeThatHoldsThem) {
+  std::mt19937_64 random(7);
+  for (const DType from : kTypes) {
+    for (const DType to : kTypes) {
+      if (!is_allowed(from, to)) continue;
+      SCOPED_TRACE(pair_of(from, to));
+      const auto source = cast_all(from, to);
+      const Ids wanted = random_ids(*source, 30, random);
+      const Samples samples(*source, wanted);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        for (std::size_t f = 0; f < 3; ++f) {
+          const DType dtype = f == 1 ? DType::uint8 : to;
+          std::string expected = samples.sample(f, i);
+          for (std::size_t k = 0; k < expected.size() / size_of(dtype); ++k) {
+            const DType made_of = f == 1 ? DType::uint8 : from;
+            put_number(reinterpret_cast<std::byte*>(expected.data()) + k * size_of(dtype),
+                       number(wanted[i].value, static_cast<std::int64_t>(k), made_of), dtype);
+          }
+          ASSERT_EQ(samples.sample(f, i), expected) << "field " << f << " of sample " << wanted[i].value;
+        }
+      }
+    }
+  }
+}
+
+TEST(Cast, RefusesTypesThatMayLoseValuesAndNamesThoseThatDoNot) {
+  for (const DType from : kTypes) {
+    for (const DType to : kTypes) {
+      SCOPED_TRACE(pair_of(from, to));
+      const auto error = error_of([&] { cast_all(from, to); });
+      if (is_allowed(from, to)) {
+        EXPECT_FALSE(error.has_value());
+        continue;
+      }
+      EXPECT_THAT(error,
+                  is_error(ErrorCode::invalid_argument, {"\"fixed\"", std::string(to_string(from)),
+                                                         std::string(to_string(to)), "in a transform"}));
+    }
+  }
+  EXPECT_THAT(error_of([] { cast_all(DType::int32, DType::float32); }),
+              is_error(ErrorCode::invalid_argument, {"one of int64, float64"}));
+}
+
+/// One number of a type: the hardest ones.
+template <typename T>
+class One final : public Source {
+ public:
+  explicit One(T value) : value_(value) {}
+  [[nodiscard]] std::int64_t size() const override { return 1; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  void read(std::span<const SampleId> /*ids*/, const BatchView& out) const override {
+    std::memcpy(out.bytes(0, 0).data(), &value_, sizeof(T));
+  }
+
+ private:
+  T value_;
+  std::vector<Field> fields_{{.name = "x", .dtype = kDTypeOf<T>}};
+};
+template <typename To, typename From>
+To cast_one(From value) {
+  const auto source = cast(std::make_shared<One<From>>(value), {{"x", kDTypeOf<To>}});
+  return Samples(*source, {{0}}).values<To>(0, 0).at(0);
+}
+
+TEST(Cast, KeepsTheLeastAndTheGreatest) {
+  EXPECT_EQ((cast_one<std::int64_t, std::int32_t>(std::numeric_limits<std::int32_t>::min())), -2147483648LL);
+  EXPECT_EQ((cast_one<std::int64_t, std::uint32_t>(4294967295U)), 4294967295LL);
+  EXPECT_EQ((cast_one<double, std::int32_t>(-2147483647)), -2147483647.0);
+  EXPECT_EQ((cast_one<double, float>(std::numeric_limits<float>::denorm_min())), 0x1p-149);
+  EXPECT_EQ((cast_one<float, double>(0.1)), 0.1F);
+  EXPECT_EQ((cast_one<float, double>(1e300)), std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(cast_one<float, double>(std::numeric_limits<double>::quiet_NaN())));
+}
+
+TEST(Cast, IsTheSameDataset) {
+  const auto typed = std::make_shared<Typed>(DType::int16);
+  const auto source = cast(typed, {{"rows", DType::float32}});
+  EXPECT_EQ(source->fingerprint(), typed->fingerprint());
+  EXPECT_EQ(source->size(), typed->size());
+  EXPECT_EQ(source->fields()[2].dtype, DType::float32);
+  EXPECT_EQ(source->fields()[0], typed->fields()[0]);
+  EXPECT_EQ(typed->fields()[2].dtype, DType::int16);
+}
+
+TEST(Cast, GivesDocumentsToPackAsTheyAreFromTheStart) {
+  const std::vector<std::int64_t> lengths{5, 0, 3, 900, 8};
+  const auto packed = pack(std::make_shared<Documents>(lengths), {.length = 16});
+  const auto packed_of_cast = pack(
+      cast(std::make_shared<Documents>(lengths, DType::int32), {{"tokens", DType::int64}}), {.length = 16});
+  ASSERT_EQ(packed_of_cast->fields(), packed->fields());
+  const Samples expected(*packed, all_ids(*packed));
+  const Samples samples(*packed_of_cast, all_ids(*packed_of_cast));
+  for (std::size_t i = 0; i < all_ids(*packed).size(); ++i)
+    EXPECT_EQ(samples.sample(0, i), expected.sample(0, i));
+}
+
+TEST(Cast, IsReadByAllWorkersOfALoader) {
+  for (const int workers : {0, 3}) {
+    Loader loader(cast_all(DType::uint8, DType::float64), {.global_batch_size = 7, .workers = workers});
+    double sum = 0;
+    for (const Batch& batch : loader) {
+      for (const double value : batch.tensor("fixed").as<double>()) sum += value;
+    }
+    double expected = 0;
+    for (std::int64_t i = 0; i < 40; ++i) {
+      for (std::int64_t k = 0; k < 3; ++k) expected += number(i, k, DType::uint8);
+    }
+    EXPECT_EQ(sum, expected);
+  }
+}
+
+TEST(Cast, SaysWhichSamplesAndRowsThereAreNot) {
+  const auto source = cast_all(DType::float64, DType::float32);
+  EXPECT_THAT(error_of([&] { Samples(*source, {{40}}); }), is_error(ErrorCode::out_of_range, {"40"}));
+  std::array<std::byte, 64> memory{};
+  for (const std::int64_t count : {-1, 3}) {
+    const std::array wanted = {SampleRows{.id = {2}, .first = 0, .count = count, .to = memory.data()}};
+    EXPECT_THAT(error_of([&] { source->read_rows(wanted, 2); }), is_error(ErrorCode::out_of_range, {}));
+  }
+}
+
+TEST(Cast, NeedsASourceThatHasTheFields) {
+  EXPECT_THAT(error_of([] { cast(nullptr, {}); }), is_error(ErrorCode::invalid_argument, {"null pointer"}));
+  EXPECT_THAT(error_of([] {
+                cast(std::make_shared<Typed>(DType::int8), {{"labels", DType::int64}});
+              }),
+              is_error(ErrorCode::not_found, {"no field \"labels\"", "\"fixed\" int8[3]"}));
+}
+
+}  // namespace
+}  // namespace rota::test
