@@ -3,7 +3,9 @@
 - `ElasticBatchSampler`, with `rota.torch.DataLoader`: rota's order for any dataset, in torch's own DataLoader. Its
   `BatchIterator` gives lists of `Index`; a `BatchInfo` says what is in a batch; `BatchSlot` is a sample's place in a run.
 - `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a `Sample`.
-- `Source`: a dataset. `PythonSource` wraps one of Python; `join`, `split`, `windows`, `pack` and `Mixture` make others.
+- `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
+  (`Progress`, `CatalogChanges`).
+- `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of these.
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run.
 - `Error` and its subclasses: each is also the built-in exception that says the same.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import atexit as _atexit
 
+from rota._catalog import Catalog, CatalogChanges, Progress
 from rota._errors import (
     BusyError,
     CallbackError,
@@ -27,7 +30,7 @@ from rota._errors import (
 )
 from rota._loader import Batch, Loader, Mixture, close_all
 from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
-from rota._sources import PythonSource, Source, join, pack, split, windows
+from rota._sources import PythonSource, Source, cast, find_format, formats, join, open, pack, split, windows
 from rota._values import BatchSlot, Field, Index, Position, Ragged, Sample, SkippedSample, World
 
 __all__ = [
@@ -37,6 +40,8 @@ __all__ = [
     "BatchSlot",
     "BusyError",
     "CallbackError",
+    "Catalog",
+    "CatalogChanges",
     "CorruptError",
     "ElasticBatchSampler",
     "Error",
@@ -50,6 +55,7 @@ __all__ = [
     "NotFoundError",
     "OutOfRangeError",
     "Position",
+    "Progress",
     "PythonSource",
     "Ragged",
     "Sample",
@@ -58,7 +64,11 @@ __all__ = [
     "TimeoutError",
     "UnsupportedError",
     "World",
+    "cast",
+    "find_format",
+    "formats",
     "join",
+    "open",
     "pack",
     "split",
     "windows",

@@ -10,10 +10,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rota import _rota
+from rota import _rota, _sources
 from rota._errors import BusyError, InvalidArgumentError
 from rota._sources import Source
-from rota._values import FieldsLike, World
+from rota._values import DTypeLike, FieldsLike, World
 
 Batch = _rota.Batch
 Batch.__module__ = "rota"
@@ -72,6 +72,12 @@ def check_mixture(sources: Sequence[Any], weights: Sequence[float], end: str, st
     return list(sources), [float(weight) for weight in weights], end, steps
 
 
+def _cast(source: Source | Mixture, types: Mapping[str, DTypeLike]) -> Source | Mixture:
+    if isinstance(source, Mixture):
+        return source._replace(sources=[_sources.cast(one, types) for one in source.sources])
+    return _sources.cast(source, types)
+
+
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
@@ -99,6 +105,7 @@ class Loader(_rota.Loader):
     - The dataset, `shards`, `interleave`, `shuffle` ("none", "within", "global", "block"), `seed` and `block` define the
       order: they must be the same on resume. All else may change, the world included.
     - `tail` says what happens at the end of an epoch: "partial", "carry", "drop" or "pad". `epochs=None`: no last one.
+    - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
     - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.
       `collate(batch)` gets a dict of arrays, and returns one of `collate_fields`. Workers call both, under Python's lock.
     - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
@@ -127,6 +134,7 @@ class Loader(_rota.Loader):
         workers: int = 1,
         read_ahead_batches: int = 4,
         read_ahead_bytes: int = 1 << 28,
+        cast: Mapping[str, DTypeLike] | None = None,
         transform: Callable[[Any], Any] | None = None,
         transform_fields: FieldsLike = (),
         collate: Callable[[Any], Any] | None = None,
@@ -145,8 +153,10 @@ class Loader(_rota.Loader):
                 f"a {type(source).__name__} is no rota.Source: open files with rota.open(...), "
                 "or wrap a Python dataset as rota.PythonSource(dataset)"
             )
+        if cast is not None:
+            source = _cast(source, cast)
         options = dict(locals())
-        for name in ("self", "source", "world", "on_bad_sample", "__class__"):
+        for name in ("self", "source", "world", "cast", "on_bad_sample", "__class__"):
             options.pop(name, None)
         options["skip_bad_samples"] = on_bad_sample == "skip"
         data = check_mixture(*source) if isinstance(source, Mixture) else source

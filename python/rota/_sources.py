@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rota import _rota
-from rota._values import Field, FieldsLike
+from rota._catalog import Catalog, PathLike, as_option
+from rota._values import DTypeLike, Field, FieldsLike
 
 Source = _rota.Source
 
@@ -52,6 +53,93 @@ def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
         return made
 
     return remember
+
+
+_FORMAT_OPTIONS: dict[str, dict[str, Any]] = {
+    "hdf5": dict(datasets=(), allow_external_links=False),
+    "tfrecord": dict(verify=True),
+    "tar": dict(fields=(), keys=False, allow_missing_end=False),
+    "npy": dict(file_is_sample=False),
+    "npz": dict(arrays=(), rows=False),
+    "tokens": dict(dtype="uint16", length=2048, stride=0),
+    "megatron": dict(sequence_is_sample=False),
+    "mds": dict(columns=()),
+}
+
+
+def formats() -> list[str]:
+    """The formats that `open` knows, "auto" first."""
+    return _rota.formats()
+
+
+def _as_catalog(path: PathLike | Catalog) -> Catalog:
+    return path if isinstance(path, Catalog) else Catalog(path)
+
+
+def find_format(path: PathLike | Catalog) -> str:
+    """The format that `open` finds for these files. A catalog remembers it."""
+    return _rota.find_format(_as_catalog(path))
+
+
+def _options_of(format: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    options = _FORMAT_OPTIONS.get(format, {})
+    for name in given if format in formats() else ():  # opening refuses other formats
+        if name in options:
+            continue
+        if format != "auto":
+            what = f"it has {', '.join(options)}" if options else "it has none"
+        else:
+            known = {other: has for other, has in _FORMAT_OPTIONS.items() if name in has} or _FORMAT_OPTIONS
+            what = "name the format: " + "; ".join(f'"{other}" has {", ".join(has)}' for other, has in known.items())
+        raise TypeError(f'open files: format "{format}" has no option {name}; {what}')
+    return {name: as_option("open files", name, given.get(name, like), like) for name, like in options.items()}
+
+
+def open(path: PathLike | Catalog, format: str = "auto", **options: Any) -> Source:
+    """The samples of files: a path, a glob, or a `Catalog`. "auto" looks which format they are of.
+
+    ========  ======================================================================================================
+    files     each file is a sample: `data`, its bytes
+    hdf5      rows of `datasets` (all numeric ones); `x` with `x_offsets` is ragged; `allow_external_links`
+    tfrecord  records: `data`, bytes; `verify` their checksums
+    tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
+    lines     lines of text or JSON: `text`, bytes
+    npy       rows of arrays: `data`; or each file, with `file_is_sample`
+    npz       each file, or with `rows` each row of its `arrays` (all)
+    tokens    windows over flat files: `tokens` of `dtype` "uint16" or "uint32"; `length`, `stride` (0: `length`)
+    megatron  documents: `tokens`; or their sequences, with `sequence_is_sample`
+    mds       MosaicML's shards: `columns` (all)
+    ========  ======================================================================================================
+
+    A source is pickled with its catalog: whoever loads it lists no files, and indexes none again.
+
+    >>> import rota, tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "a.jsonl"
+    >>> _ = file.write_text('{"x": 1}\\n{"x": 2}\\n')
+    >>> bytes(rota.open(file)[1]["text"])
+    b'{"x": 2}'
+    """
+    given = _options_of(format, options)
+    return _open(_as_catalog(path), format, given)
+
+
+@_picklable
+def _open(catalog: Catalog, format: str, options: dict[str, Any]) -> Source:
+    return _rota.open(catalog, format, options)
+
+
+@_picklable
+def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
+    """`source` with other element types: `cast(source, {"tokens": "int64"})`. Whoever reads converts.
+
+    Every value must survive: integers become wider ones, or floats with enough digits; floats become wider ones;
+    booleans become any number. Only float64 to float32 rounds. The dataset stays the same, so that a state fits both.
+
+    >>> import rota
+    >>> rota.cast(rota.PythonSource([{"x": True}]), {"x": "float32"}).fields
+    (Field(name='x', dtype='float32', shape=(), ragged=False),)
+    """
+    return _rota.cast(source, dict(types))
 
 
 @_picklable

@@ -11,5 +11,6 @@ PYBIND11_MODULE(_rota, module) {
   python::register_errors();
   python::define_sources(module);
   python::define_python_source(module);
+  python::define_catalogs(module);
   python::define_loader(module);
 }

@@ -33,6 +33,7 @@ Fingerprint to_fingerprint(const std::string& text, std::int64_t size);
 
 void define_sources(py::module_& module);
 void define_python_source(py::module_& module);
+void define_catalogs(py::module_& module);
 void define_loader(py::module_& module);
 
 }  // namespace rota::python

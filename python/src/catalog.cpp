@@ -1,0 +1,224 @@
+// Files: catalogs of them, and sources that open them.
+
+#include "rota/catalog.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <functional>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "errors.hpp"
+#include "functions.hpp"
+#include "rota/error.hpp"
+#include "rota/open.hpp"
+#include "source.hpp"
+
+namespace rota::python {
+namespace {
+
+py::object catalog_value(const char* name) { return py::module_::import("rota._catalog").attr(name); }
+
+// Options by name; Python's side has all of them, and has checked their types.
+template <typename T>
+T file_option(const py::dict& options, const char* name) {
+  return options[name].cast<T>();
+}
+
+// For options that are checked later: no number that Python has is another one in C++.
+int int_option(const py::dict& options, const char* name) {
+  using Limits = std::numeric_limits<int>;
+  return static_cast<int>(
+      std::clamp<std::int64_t>(file_option<std::int64_t>(options, name), Limits::min(), Limits::max()));
+}
+
+template <typename Enum>
+Enum enum_option(const py::dict& options, const char* name, std::initializer_list<Enum> all) {
+  const auto text = file_option<std::string>(options, name);
+  std::string names;
+  for (const Enum value : all) {
+    if (to_string(value) == text) return value;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", to_string(value));
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("make a catalog: {} is \"{}\"; it must be one of {}", name, text, names));
+}
+
+// Tells a function of Python how far a task is, if there is one; and lets Ctrl-C end the task.
+ProgressFunction to_progress(py::object function) {
+  std::shared_ptr<py::object> shared;
+  if (!function.is_none()) shared = share(std::move(function));
+  return [shared](const Progress& at) {
+    call_python([&] {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (!shared) return;
+      (*shared)(catalog_value("Progress")(std::string(at.task), at.done, at.total, at.failed, at.seconds,
+                                          at.is_over));
+    });
+  };
+}
+
+CatalogOptions to_catalog_options(const py::dict& given) {
+  CatalogOptions options;
+  options.change_detection =
+      enum_option(given, "change_detection", {ChangeDetection::by_size, ChangeDetection::by_name});
+  options.listing_threads = int_option(given, "listing_threads");
+  options.indexing_threads = int_option(given, "indexing_threads");
+  options.max_open_files = int_option(given, "max_open_files");
+  options.share_files = file_option<bool>(given, "share_files");
+  options.shared_memory_limit = file_option<std::int64_t>(given, "shared_memory_limit");
+  options.progress = to_progress(given["progress"]);
+  return options;
+}
+
+PatternOptions to_pattern_options(const py::dict& given) {
+  PatternOptions options;
+  options.files = file_option<std::int64_t>(given, "files");
+  options.first_index = file_option<std::int64_t>(given, "first_index");
+  options.folders = file_option<std::int64_t>(given, "folders");
+  options.first_folder = file_option<std::int64_t>(given, "first_folder");
+  options.layout =
+      enum_option(given, "layout", {FolderLayout::round_robin, FolderLayout::blocks, FolderLayout::restart});
+  options.confidence = file_option<double>(given, "confidence");
+  options.missing_fraction = file_option<double>(given, "missing_fraction");
+  options.seed = file_option<std::uint64_t>(given, "seed");
+  return options;
+}
+
+// Names of files as Python has them, whatever their bytes are.
+py::str to_file_name(const std::string& path) {
+  PyObject* const name = PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<py::ssize_t>(path.size()));
+  if (name == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::str>(name);
+}
+
+/// A catalog, which closes its directory without the GIL.
+class PyCatalog {
+ public:
+  template <typename Make>
+  explicit PyCatalog(const Make& make) {
+    const py::gil_scoped_release released;
+    catalog_ = dies_without_gil(std::make_shared<const Catalog>(make()));
+  }
+  [[nodiscard]] const Catalog& get() const noexcept { return *catalog_; }
+
+ private:
+  std::shared_ptr<const Catalog> catalog_;
+};
+
+// Of this process alone. `kind` is what `from` is: "path", "manifest", "pattern" or "bytes".
+std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::string& from,
+                                        const py::dict& pattern, const py::dict& given) {
+  const CatalogOptions options = to_catalog_options(given);
+  if (kind == "manifest")
+    return std::make_unique<PyCatalog>([&] { return Catalog::from_manifest(from, options); });
+  if (kind == "bytes")
+    return std::make_unique<PyCatalog>([&] { return Catalog::deserialize(from, options); });
+  if (kind == "path") return std::make_unique<PyCatalog>([&] { return Catalog(from, options); });
+  const PatternOptions how = to_pattern_options(pattern);
+  return std::make_unique<PyCatalog>([&] { return Catalog::from_pattern(from, how, options); });
+}
+
+py::object changes_of(const PyCatalog& self) {
+  const CatalogChanges& changes = self.get().changes();
+  return catalog_value("CatalogChanges")(changes.changed, changes.vanished, changes.appeared,
+                                         to_file_name(changes.first));
+}
+
+using Opener = std::function<std::shared_ptr<const Source>(const Catalog&)>;
+
+template <typename Options>
+Opener with(std::shared_ptr<const Source> (*open_format)(const Catalog&, const Options&), Options options) {
+  return [open_format, options = std::move(options)](const Catalog& catalog) {
+    return open_format(catalog, options);
+  };
+}
+
+// What opens files as `format`, with options that Python's side has checked.
+Opener to_opener(const std::string& format, const py::dict& given) {
+  const auto is = [&](const char* name) { return file_option<bool>(given, name); };
+  const auto names = [&](const char* name) { return file_option<std::vector<std::string>>(given, name); };
+  const auto number = [&](const char* name) { return file_option<std::int64_t>(given, name); };
+  if (format == "hdf5") {
+    return with(open_hdf5, Hdf5Options{.datasets = names("datasets"),
+                                       .allow_external_links = is("allow_external_links")});
+  }
+  if (format == "tfrecord") return with(open_tfrecord, TfRecordOptions{.verify = is("verify")});
+  if (format == "tar") {
+    return with(open_tar, TarOptions{.fields = names("fields"),
+                                     .keys = is("keys"),
+                                     .allow_missing_end = is("allow_missing_end")});
+  }
+  if (format == "npy") return with(open_npy, NpyOptions{.file_is_sample = is("file_is_sample")});
+  if (format == "npz") return with(open_npz, NpzOptions{.arrays = names("arrays"), .rows = is("rows")});
+  if (format == "tokens") {
+    return with(open_tokens, TokensOptions{.dtype = to_dtype(given["dtype"]),
+                                           .length = number("length"),
+                                           .stride = number("stride")});
+  }
+  if (format == "megatron") {
+    return with(open_megatron, MegatronOptions{.sequence_is_sample = is("sequence_is_sample")});
+  }
+  if (format == "mds") return with(open_mds, MdsOptions{.columns = names("columns")});
+  return [format](const Catalog& catalog) { return open(catalog, format); };
+}
+
+PySource open_catalog(const PyCatalog& catalog, const std::string& format, const py::dict& options) {
+  const auto opener = to_opener(format, options);
+  const py::gil_scoped_release released;
+  return {dies_without_gil(opener(catalog.get()))};
+}
+
+PySource cast_source(const PySource& source, const py::dict& given) {
+  std::map<std::string, DType> types;
+  for (const auto& [name, dtype] : given) types.emplace(name.cast<std::string>(), to_dtype(dtype));
+  const py::gil_scoped_release released;
+  return {dies_without_gil(cast(source.source, types))};
+}
+
+}  // namespace
+
+void define_catalogs(py::module_& module) {
+  using released = py::call_guard<py::gil_scoped_release>;
+  py::class_<PyCatalog>(module, "Catalog")
+      .def(py::init(&make_catalog))
+      .def("__len__", [](const PyCatalog& self) { return self.get().size(); })
+      .def("_path", [](const PyCatalog& self, std::int64_t i) { return to_file_name(self.get().path(i)); })
+      .def("_bytes", [](const PyCatalog& self, std::int64_t i) { return self.get().bytes(i); })
+      .def_property_readonly("fingerprint",
+                             [](const PyCatalog& self) { return to_string(self.get().fingerprint()); })
+      .def_property_readonly("changes", &changes_of)
+      .def_property_readonly("origin",
+                             [](const PyCatalog& self) { return to_file_name(self.get().origin()); })
+      .def_property_readonly("change_detection",
+                             [](const PyCatalog& self) { return to_string(self.get().change_detection()); })
+      .def(
+          "_save",
+          [](const PyCatalog& self, const std::string& file, const std::string& format) {
+            self.get().save(file, format);
+          },
+          released())
+      .def("to_bytes", [](const PyCatalog& self) {
+        std::string bytes;
+        {
+          const py::gil_scoped_release unlocked;
+          bytes = self.get().serialize();
+        }
+        return py::bytes(bytes);
+      });
+  module.def("formats", &formats);
+  module.def(
+      "find_format", [](const PyCatalog& catalog) { return find_format(catalog.get()); }, released());
+  module.def("open", &open_catalog);
+  module.def("cast", &cast_source);
+}
+
+}  // namespace rota::python

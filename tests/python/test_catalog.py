@@ -1,0 +1,181 @@
+"""Catalogs: which files there are, listed once."""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import rota
+
+
+@pytest.fixture
+def data(tmp_path):
+    directory = tmp_path / "data"
+    directory.mkdir()
+    for i in range(20):
+        (directory / f"{i:03}.txt").write_bytes(b"x" * (i + 1))
+    return directory
+
+
+def kinds(data):
+    """One catalog of each kind."""
+    manifest = data.parent / "list"
+    manifest.write_text('{"path": "data/003.txt", "samples": 1}\n{"path": "data/001.txt", "samples": 1}\n')
+    return [
+        rota.Catalog(data),
+        rota.Catalog(str(data / "*1.txt"), change_detection="by_name"),
+        rota.Catalog(data / "007.txt", max_open_files=3),
+        rota.Catalog.from_manifest(manifest),
+        rota.Catalog.from_pattern(f"{data}/{{index:03}}.txt", files=20),
+    ]
+
+
+def same(a, b):
+    assert (len(a), a.fingerprint, a.origin, list(a)) == (len(b), b.fingerprint, b.origin, list(b))
+    assert a.change_detection == b.change_detection and a.changes == b.changes and repr(a) == repr(b)
+
+
+def test_files_are_in_the_order_of_their_names_and_numbered_as_a_list_is(data):
+    catalog = rota.Catalog(data)
+    names = sorted(map(str, data.iterdir()))
+    assert list(catalog) == names and len(catalog) == 20
+    for i in range(-20, 20):
+        assert catalog[i] == names[i] and catalog.bytes(i) == os.path.getsize(names[i])
+    for i in (-21, 20, 2**70):
+        with pytest.raises(IndexError, match="it has 20"):
+            catalog[i]
+    with pytest.raises(TypeError):
+        catalog["0"]
+    assert catalog.origin == str(data) and repr(catalog) == f"<rota.Catalog of 20 files: {data}>"
+
+
+def test_a_catalog_of_bytes_or_of_a_pickle_is_the_same_and_lists_nothing(data):
+    catalogs = kinds(data)
+    sent = [(catalog.to_bytes(), pickle.dumps(catalog)) for catalog in catalogs]
+    for file in data.iterdir():
+        file.unlink()
+    for catalog, (made, pickled) in zip(catalogs, sent):
+        for form in (made, bytearray(made), memoryview(made), np.frombuffer(made, np.uint8)):
+            same(rota.Catalog.from_bytes(form), catalog)
+        loaded = pickle.loads(pickled)
+        same(loaded, catalog)
+        assert type(loaded) is rota.Catalog and loaded._options == catalog._options
+
+
+def test_other_bytes_are_refused(data):
+    made = rota.Catalog(data).to_bytes()
+    for wrong in (b"", b"data", made[:-1], made + b"x", made[:100] + bytes([made[100] ^ 1]) + made[101:]):
+        with pytest.raises(rota.CorruptError):
+            rota.Catalog.from_bytes(wrong)
+    for wrong in (None, 5, "text"):
+        with pytest.raises(TypeError):
+            rota.Catalog.from_bytes(wrong)
+
+
+def test_a_saved_catalog_tells_what_has_changed(data):
+    file = data.parent / "saved.rota"
+    catalog = rota.Catalog(data)
+    rota.open(catalog, "files")
+    catalog.save(file, format="files")
+    assert rota.Catalog(file).changes == rota.CatalogChanges() and not rota.Catalog(file).changes.any
+    (data / "000.txt").unlink()
+    (data / "001.txt").write_text("longer")
+    (data / "new.txt").write_text("")
+    changes = rota.Catalog(file).changes
+    assert (changes.changed, changes.vanished, changes.appeared) == (1, 1, 1) and changes.any
+    assert rota.find_format(rota.Catalog(file)) == "files"
+    with pytest.raises(rota.InvalidArgumentError):
+        catalog.save(data / "inside")
+    with pytest.raises(rota.UnsupportedError):
+        rota.Catalog.from_pattern(f"{data}/{{index:03}}.txt", files=19, first_index=1).save(file)
+
+
+def test_patterns_take_all_their_options(tmp_path):
+    for i in range(6):
+        folder = tmp_path / f"part{3 + i // 2}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{i % 2 + 1}.txt").write_text("x")
+    pattern = f"{tmp_path}/part{{folder}}/{{index}}.txt"
+    options = dict(files=6, first_index=1, folders=3, first_folder=3, layout="restart")
+    catalog = rota.Catalog.from_pattern(pattern, **options, confidence=0.9, missing_fraction=0.1, seed=2**64 - 1,
+                                        listing_threads=2)
+    assert [name[-11:] for name in catalog][:3] == ["part3/1.txt", "part3/2.txt", "part4/1.txt"]
+    with pytest.raises(rota.InvalidArgumentError, match="round_robin, blocks, restart"):
+        rota.Catalog.from_pattern(pattern, **{**options, "layout": "rows"})
+    with pytest.raises(rota.NotFoundError):
+        rota.Catalog.from_pattern(pattern, **{**options, "files": 9})
+    for option in ({"seed": -1}, {"confidence": 2}, {"confidence": float("nan")}, {"files": -1}, {"files": 2**63}):
+        with pytest.raises(rota.InvalidArgumentError, match=next(iter(option))):
+            rota.Catalog.from_pattern(pattern, **{**options, **option})
+
+
+def test_sizes_are_not_known_by_name(data):
+    catalog = rota.Catalog(data, change_detection="by_name")
+    assert catalog.change_detection == "by_name" and catalog.fingerprint != rota.Catalog(data).fingerprint
+    with pytest.raises(rota.InvalidArgumentError):
+        catalog.bytes(0)
+
+
+def test_options_out_of_range_or_of_another_type_are_refused_by_name(data):
+    for name, value in [("listing_threads", 0), ("indexing_threads", 2**40), ("max_open_files", -1),
+                        ("shared_memory_limit", -1), ("change_detection", "by_time")]:
+        with pytest.raises(rota.InvalidArgumentError, match=name):
+            rota.Catalog(data, **{name: value})
+    for name, value in [("listing_threads", "8"), ("share_files", "no"), ("progress", 5), ("change_detection", 1),
+                        ("threads", 3)]:
+        with pytest.raises(TypeError, match=name):
+            rota.Catalog(data, **{name: value})
+        with pytest.raises(TypeError, match=name):
+            rota.Catalog.from_bytes(rota.Catalog(data).to_bytes(), **{name: value})
+
+
+def test_progress_is_told_of_listing_and_indexing(data):
+    told = []
+    catalog = rota.Catalog(data, progress=told.append)
+    rota.open(catalog, "lines")
+    over = {at.task: at for at in told if at.is_over}
+    assert all(isinstance(at, rota.Progress) for at in told)
+    assert {"list files", "ask for sizes", "index files"} <= set(over) and over["index files"].done == 20
+    told.clear()
+    same(pickle.loads(pickle.dumps(catalog)), catalog)  # without the function
+    assert not told
+
+
+def test_what_progress_raises_ends_the_task(data):
+    def fail(_):
+        raise ZeroDivisionError("mine")
+
+    with pytest.raises(rota.CallbackError) as raised:
+        rota.Catalog(data, progress=fail)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rota.Catalog(data, progress=interrupt)
+
+
+def test_several_threads_open_one_catalog(data):
+    catalog = rota.Catalog(data, progress=lambda _: None)
+    fingerprints = []
+
+    def open_it():
+        fingerprints.append(rota.open(catalog, "lines").fingerprint)
+
+    threads = [threading.Thread(target=open_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(fingerprints) == 4 and len(set(fingerprints)) == 1
+
+
+def test_a_catalog_may_live_until_python_ends(data):
+    program = f"import rota; c = rota.Catalog({str(data)!r}, progress=lambda _: None); s = rota.open(c); print(len(s))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
+    assert (done.stdout, done.stderr, done.returncode) == (b"20\n", b"", 0)

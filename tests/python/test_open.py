@@ -1,0 +1,208 @@
+"""Files of every format, as Python opens them."""
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+import tarfile
+
+import h5py
+import numpy as np
+import pytest
+
+import rota
+
+OPTIONS = {
+    "hdf5": {"datasets": ["x"], "allow_external_links": True},
+    "tfrecord": {"verify": False},
+    "tar": {"fields": ["txt"], "keys": True, "allow_missing_end": True},
+    "npy": {"file_is_sample": True},
+    "npz": {"arrays": ["a"], "rows": True},
+    "tokens": {"dtype": "uint32", "length": 4, "stride": 2},
+    "megatron": {"sequence_is_sample": True},
+    "mds": {"columns": ["n"]},
+}
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8 & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def tfrecord(record):
+    length = len(record).to_bytes(8, "little")
+    return length + crc32c(length) + record + crc32c(record)
+
+
+def mds(directory):
+    samples = [np.int64(n).tobytes() for n in (5, 6)]
+    offsets = [4 * (2 + 2)]
+    for sample in samples:
+        offsets.append(offsets[-1] + len(sample))
+    data = np.array([2, *offsets], np.uint32).tobytes() + b"".join(samples)
+    (directory / "shard.00000.mds").write_bytes(data)
+    shard = {
+        "column_encodings": ["int64"], "column_names": ["n"], "column_sizes": [8], "compression": None, "format": "mds",
+        "hashes": [], "raw_data": {"basename": "shard.00000.mds", "bytes": len(data), "hashes": {}}, "samples": 2,
+        "size_limit": 1 << 26, "version": 2, "zip_data": None,
+    }
+    (directory / "index.json").write_text(json.dumps({"shards": [shard], "version": 2}))
+
+
+def megatron(directory):
+    header = b"MMIDIDX\0\0" + np.uint64(1).tobytes() + b"\x08" + np.array([3, 3], np.uint64).tobytes()
+    lengths, pointers = np.array([2, 1, 3], np.int32), np.array([0, 4, 6], np.int64)
+    documents = np.array([0, 2, 3], np.int64)
+    (directory / "a.idx").write_bytes(header + lengths.tobytes() + pointers.tobytes() + documents.tobytes())
+    (directory / "a.bin").write_bytes(np.arange(6, dtype=np.uint16).tobytes())
+
+
+def tar(directory):
+    with tarfile.open(directory / "a.tar", "w") as archive:
+        for name in ("0.txt", "0.cls", "1.txt", "1.cls"):
+            member = tarfile.TarInfo(name)
+            member.size = 5
+            archive.addfile(member, io.BytesIO(name.encode()))
+
+
+def write(directory, format):
+    directory.mkdir()
+    if format == "hdf5":
+        with h5py.File(directory / "a.h5", "w") as file:
+            file["x"], file["y"] = np.arange(5, dtype=np.int32), np.ones((5, 2))
+    elif format == "npz":
+        np.savez(directory / "a.npz", a=np.arange(6).reshape(3, 2), b=np.zeros(3))
+    elif format in ("tar", "mds", "megatron"):
+        globals()[format](directory)
+    else:
+        data = {
+            "files": b"one", "lines": b'{"a": 1}\n{}\n', "tokens": np.arange(10, dtype=np.uint32).tobytes(),
+            "tfrecord": tfrecord(b"first") + tfrecord(b"second"),
+        }
+        if format == "npy":
+            np.save(directory / "a.npy", np.arange(6, dtype=np.int16).reshape(3, 2))
+        else:
+            (directory / {"lines": "a.jsonl"}.get(format, "a.bin")).write_bytes(data[format])
+    return directory
+
+
+def same(a, b):
+    assert a.fields == b.fields and len(a) == len(b) and a.fingerprint == b.fingerprint
+    for i in range(len(a)):
+        for name, values in a[i].items():
+            np.testing.assert_array_equal(values, b[i][name])
+
+
+def test_every_format_is_opened_with_and_without_its_options_and_travels_in_a_pickle(tmp_path):
+    for format in rota.formats()[1:]:
+        directory = write(tmp_path / format, format)
+        for options in ({}, OPTIONS.get(format, {})):
+            if format == "tokens" and not options:
+                options = {"length": 2}  # a window that the file has
+            source = rota.open(directory, format, **options)
+            assert len(source) > 0
+            same(pickle.loads(pickle.dumps(source)), source)
+            same(rota.open(rota.Catalog(directory), format=format, **options), source)
+
+
+def test_auto_finds_what_can_be_recognised(tmp_path):
+    for format in ("files", "hdf5", "tfrecord", "tar", "lines", "npy", "mds"):
+        directory = write(tmp_path / format, format)
+        assert rota.find_format(directory) == format
+        same(rota.open(directory), rota.open(directory, format))
+
+
+def test_options_do_what_they_say(tmp_path):
+    def opened(format, **options):
+        directory = tmp_path / format
+        return rota.open(directory if directory.exists() else write(directory, format), format, **options)
+
+    assert [f.name for f in opened("hdf5").fields] == ["x", "y"]
+    assert [f.name for f in opened("hdf5", datasets=("y",)).fields] == ["y"]
+    assert [f.name for f in opened("tar", fields=["txt"], keys=True).fields] == ["txt", "__key__"]
+    assert opened("npy", file_is_sample=True)[0]["data"].shape == (3, 2)
+    assert opened("npz", arrays=["b"], rows=True)[0].keys() == {"b"}
+    tokens = opened("tokens", dtype=np.uint32, length=4, stride=3)
+    assert [tokens[i]["tokens"].tolist() for i in range(len(tokens))] == [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7, 8, 9]]
+    assert [len(opened("megatron", sequence_is_sample=is_one)) for is_one in (False, True)] == [2, 3]
+    assert opened("mds", columns=["n"])[1]["n"] == 6
+    records = tmp_path / "tfrecord" / "a.bin"
+    opened("tfrecord")
+    records.write_bytes(records.read_bytes()[:-1] + b"!")
+    with pytest.raises(rota.CorruptError):
+        opened("tfrecord")[1]
+    assert bytes(opened("tfrecord", verify=False)[1]["data"]) == b"second"
+
+
+def test_options_of_another_format_are_refused_and_the_formats_own_are_named(tmp_path):
+    directory = write(tmp_path / "data", "tar")
+    for format in rota.formats():
+        for other, options in OPTIONS.items():
+            for name, value in options.items():
+                if name in OPTIONS.get(format, {}):
+                    continue
+                with pytest.raises(TypeError) as refused:
+                    rota.open(directory, format, **{name: value})
+                for known in OPTIONS[other] if format == "auto" else OPTIONS.get(format, {}):
+                    assert known in str(refused.value)
+    with pytest.raises(TypeError, match='"hdf5" has datasets.*"mds" has columns'):
+        rota.open(directory, verfiy=True)
+
+
+def test_options_of_a_wrong_type_or_value_are_refused(tmp_path):
+    directory = write(tmp_path / "data", "tokens")
+    for format, options in [
+        ("hdf5", {"datasets": "x"}), ("tar", {"fields": [1]}), ("tar", {"keys": "yes"}), ("tokens", {"length": "4"}),
+        ("tokens", {"length": 2.5}), ("mds", {"columns": None}),
+    ]:
+        with pytest.raises(TypeError):
+            rota.open(directory, format, **options)
+    for options in ({"length": 0}, {"length": 2**63}, {"dtype": "float32"}, {"dtype": "text"}, {"stride": -1}):
+        with pytest.raises(rota.InvalidArgumentError):
+            rota.open(directory, "tokens", **options)
+
+
+def test_what_is_not_there_is_refused(tmp_path):
+    with pytest.raises(rota.NotFoundError):
+        rota.open(tmp_path / "nothing")
+    with pytest.raises(rota.NotFoundError):
+        rota.open(tmp_path)  # without any file
+    with pytest.raises(rota.InvalidArgumentError, match="no format \"zip\"; use one of .*hdf5"):
+        rota.open(write(tmp_path / "data", "lines"), "zip", keys=True)
+    for path in ("", f"{tmp_path}\0"):
+        with pytest.raises(rota.InvalidArgumentError):
+            rota.open(path)
+    for path in (None, 5, ["a"]):
+        with pytest.raises(TypeError):
+            rota.open(path)
+
+
+def test_a_source_is_loaded_where_it_was_not_made(tmp_path, monkeypatch):
+    write(tmp_path / "data", "lines")
+    monkeypatch.chdir(tmp_path)
+    pickled = pickle.dumps(rota.open("data"))
+    program = "import pickle, sys; s = pickle.load(sys.stdin.buffer); print(bytes(s[0]['text']).decode(), len(s))"
+    done = subprocess.run([sys.executable, "-c", program], input=pickled, cwd="/", capture_output=True, timeout=60)
+    assert done.stdout == b'{"a": 1} 2\n', done.stderr
+
+
+def test_files_are_opened_by_names_of_any_bytes(tmp_path):
+    directory = write(tmp_path / "data", "files")
+    name = bytes(directory) + b"/\xff\xfe"
+    with open(name, "wb") as file:
+        file.write(b"two")
+    assert bytes(rota.open(name)[0]["data"]) == b"two"
+    source = rota.open(directory)
+    assert [bytes(source[i]["data"]) for i in range(2)] == [b"one", b"two"]
+    assert rota.Catalog(directory)[1].encode("utf-8", "surrogateescape") == name
+
+
+def test_importing_rota_imports_neither_numpy_nor_torch():
+    program = "import sys, rota; print({'numpy', 'torch', 'mpi4py'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60).stdout == b"set()\n"
