@@ -6,7 +6,11 @@
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
   (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of these.
-- `Position`, `World`, `SkippedSample`: what loaders tell of a run.
+- `CheckpointDirectory` saves loaders, tensors (whole, or `Rows` of each rank) and blobs of all ranks, and finds them again as
+  a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
+- `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
+  `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
+- `rota.mpi` is for MPI jobs.
 - `Error` and its subclasses: each is also the built-in exception that says the same.
 """
 
@@ -15,6 +19,21 @@ from __future__ import annotations
 import atexit as _atexit
 
 from rota._catalog import Catalog, CatalogChanges, Progress
+from rota._checkpoint import (
+    BlobInfo,
+    Checkpoint,
+    CheckpointDirectory,
+    CheckpointInfo,
+    Damage,
+    RejectedCheckpoint,
+    Rows,
+    SaveReport,
+    TensorInfo,
+    Verification,
+    open_checkpoint,
+    verify,
+)
+from rota._checkpoint import close_all as _close_directories
 from rota._errors import (
     BusyError,
     CallbackError,
@@ -38,11 +57,16 @@ __all__ = [
     "BatchInfo",
     "BatchIterator",
     "BatchSlot",
+    "BlobInfo",
     "BusyError",
     "CallbackError",
     "Catalog",
     "CatalogChanges",
+    "Checkpoint",
+    "CheckpointDirectory",
+    "CheckpointInfo",
     "CorruptError",
+    "Damage",
     "ElasticBatchSampler",
     "Error",
     "Field",
@@ -58,20 +82,28 @@ __all__ = [
     "Progress",
     "PythonSource",
     "Ragged",
+    "RejectedCheckpoint",
+    "Rows",
     "Sample",
+    "SaveReport",
     "SkippedSample",
     "Source",
+    "TensorInfo",
     "TimeoutError",
     "UnsupportedError",
+    "Verification",
     "World",
     "cast",
     "find_format",
     "formats",
     "join",
     "open",
+    "open_checkpoint",
     "pack",
     "split",
+    "verify",
     "windows",
 ]
 
 _atexit.register(close_all)
+_atexit.register(_close_directories)  # before the loaders: the last one registered is the first to run

@@ -78,6 +78,17 @@ def _cast(source: Source | Mixture, types: Mapping[str, DTypeLike]) -> Source | 
     return _sources.cast(source, types)
 
 
+def _place(world: Any, comm: Any) -> Any:
+    """The communicator, where there is one, or else the world."""
+    if comm is None:
+        return find_world(world)
+    if world is not None:
+        raise InvalidArgumentError("place a loader: world= and comm= are given; a communicator has a world")
+    from rota._communicator import as_communicator
+
+    return as_communicator(comm)
+
+
 _open: weakref.WeakSet[Loader] = weakref.WeakSet()
 
 
@@ -108,6 +119,8 @@ class Loader(_rota.Loader):
     - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
     - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.
       `collate(batch)` gets a dict of arrays, and returns one of `collate_fields`. Workers call both, under Python's lock.
+    - `comm`, of mpi4py or a `rota.mpi.Communicator`: all ranks make the loader together, check that dataset and options
+      are the same, and count bad samples together.
     - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
 
     >>> import rota
@@ -122,6 +135,7 @@ class Loader(_rota.Loader):
         global_batch_size: int = 32,
         *,
         world: Any = None,
+        comm: Any = None,
         shards: int = 256,
         interleave: int = 0,
         shuffle: str = "global",
@@ -156,11 +170,11 @@ class Loader(_rota.Loader):
         if cast is not None:
             source = _cast(source, cast)
         options = dict(locals())
-        for name in ("self", "source", "world", "cast", "on_bad_sample", "__class__"):
+        for name in ("self", "source", "world", "comm", "cast", "on_bad_sample", "__class__"):
             options.pop(name, None)
         options["skip_bad_samples"] = on_bad_sample == "skip"
         data = check_mixture(*source) if isinstance(source, Mixture) else source
-        super().__init__(data, options, find_world(world))
+        super().__init__(data, options, _place(world, comm))
         self._process = os.getpid()
         self._options = options
         self._source = source
@@ -195,9 +209,9 @@ class Loader(_rota.Loader):
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
         self._restore(state_text(state))
 
-    def rescale(self, world: Any) -> None:
-        """Goes on from the same position in another world: (rank, size)."""
-        self._rescale(find_world(world))
+    def rescale(self, world: Any = None, *, comm: Any = None) -> None:
+        """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""
+        self._rescale(_place(world, comm))
 
     def __enter__(self) -> Loader:
         return self

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "arrays.hpp"
+#include "checkpoint.hpp"
+#include "communicator.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
 #include "mpi/collectives.hpp"
@@ -113,10 +115,10 @@ Position to_position(const py::tuple& given) {
 // A Loader for one thread at a time, which Python's threads need not be.
 class PyLoader {
  public:
-  template <typename Data>
-  PyLoader(const Data& data, LoaderOptions options, World world) {
+  template <typename... Arguments>
+  explicit PyLoader(const Arguments&... arguments) {
     const py::gil_scoped_release released;
-    loader_ = dies_without_gil(std::make_shared<Loader>(data, std::move(options), world));
+    loader_ = dies_without_gil(std::make_shared<Loader>(arguments...));
   }
 
   /// What `work` makes of the loader, without the GIL. Throws Error{busy} while another call is under way: of
@@ -294,6 +296,12 @@ void define_loader(py::module_& module) {
       .def(py::init([](const py::tuple& mixture, const py::dict& options, const py::tuple& world) {
         return std::make_unique<PyLoader>(to_mixture(mixture), to_options(options), to_world(world));
       }))
+      .def(py::init([](const PySource& source, const py::dict& options, const PyCommunicator& comm) {
+        return std::make_unique<PyLoader>(*comm.get(), source.source, to_options(options));
+      }))
+      .def(py::init([](const py::tuple& mixture, const py::dict& options, const PyCommunicator& comm) {
+        return std::make_unique<PyLoader>(*comm.get(), to_mixture(mixture), to_options(options));
+      }))
       .def("_next",
            [](PyLoader& self) -> std::optional<Batch> {
              auto batch = self.use([](Loader& loader) { return loader.next(); });
@@ -305,8 +313,15 @@ void define_loader(py::module_& module) {
           "position",
           [](PyLoader& self) { return position_of(self.use([](Loader& l) { return l.position(); })); })
       .def("_state", [](PyLoader& self) { return self.use([](Loader& l) { return state(l); }); })
-      .def("_restore",
-           [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
+      .def("_restore", [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
+      .def("_save_to",
+           [](PyLoader& self, PySnapshot& to, const std::string& name) {
+             self.use([&](Loader& l) { save(l, to.snapshot, name); });
+           })
+      .def("_restore_from",
+           [](PyLoader& self, const PyCheckpoint& from, const std::string& name) {
+             self.use([&](Loader& l) { restore(l, *from.checkpoint, name); });
+           })
       .def("seek",
            [](PyLoader& self, const py::tuple& position) {
              self.use([at = to_position(position)](Loader& l) { l.seek(at); });
@@ -320,6 +335,10 @@ void define_loader(py::module_& module) {
       .def("_rescale",
            [](PyLoader& self, const py::tuple& world) {
              self.use([to = to_world(world)](Loader& l) { l.rescale(to); });
+           })
+      .def("_rescale",
+           [](PyLoader& self, const PyCommunicator& comm) {
+             self.use([to = comm.get()](Loader& l) { l.rescale(*to); });
            })
       .def("set_global_batch_size",
            [](PyLoader& self, std::int64_t size) {

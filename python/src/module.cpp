@@ -3,6 +3,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include "checkpoint.hpp"
+#include "communicator.hpp"
 #include "errors.hpp"
 #include "source.hpp"
 
@@ -12,5 +14,7 @@ PYBIND11_MODULE(_rota, module) {
   python::define_sources(module);
   python::define_python_source(module);
   python::define_catalogs(module);
+  python::define_communicator(module);
+  python::define_checkpoint(module);
   python::define_loader(module);
 }

@@ -1,0 +1,275 @@
+#include "checkpoint.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "arrays.hpp"
+#include "communicator.hpp"
+#include "errors.hpp"
+#include "one_thread.hpp"
+#include "rota/checkpoint_directory.hpp"
+#include "rota/error.hpp"
+#include "rota/verify.hpp"
+
+namespace rota::python {
+namespace {
+
+using PyDirectory = OneThread<CheckpointDirectory>;
+
+py::object values(const char* name) { return py::module_::import("rota._checkpoint").attr(name); }
+
+// Paths and reasons may be no UTF-8.
+py::str to_text(const std::string& text) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
+}
+
+py::object made(const CheckpointInfo& info) {
+  const py::object parent = info.parent < 0 ? py::none() : py::object(py::int_(info.parent));
+  return values("CheckpointInfo")(info.path, info.serial, parent, info.step, info.format_version,
+                                  info.world_size, info.run_id, info.bytes);
+}
+
+py::object made(const TensorInfo& info) {
+  return values("TensorInfo")(info.name, to_string(info.dtype), py::tuple(py::cast(info.shape)));
+}
+
+py::object made(const BlobInfo& info) {
+  return values("BlobInfo")(info.name, info.rank < 0 ? py::none() : py::object(py::int_(info.rank)),
+                            info.bytes);
+}
+
+py::object made(const SaveReport& report) { return values("SaveReport")(made(report.info), report.seconds); }
+
+py::object made(const RejectedCheckpoint& rejected) {
+  return values("RejectedCheckpoint")(rejected.path, to_text(rejected.reason));
+}
+
+const char* name_of(Damage::Part part) {
+  switch (part) {
+    case Damage::Part::page:
+      return "page";
+    case Damage::Part::size:
+      return "size";
+    case Damage::Part::table:
+      return "table";
+    case Damage::Part::contents:
+      return "contents";
+    case Damage::Part::bytes:
+      return "bytes";
+    case Damage::Part::rows:
+      return "rows";
+    case Damage::Part::blob:
+      return "blob";
+  }
+  return "unknown";
+}
+
+py::object made(const Damage& damage) {
+  return values("Damage")(name_of(damage.part), damage.offset, damage.bytes, to_text(damage.what));
+}
+
+template <typename T>
+py::object made(const std::optional<T>& value) {
+  return value ? made(*value) : py::none();
+}
+
+template <typename Items>
+py::list list_of(const Items& items) {
+  py::list list;
+  for (const auto& item : items) list.append(made(item));
+  return list;
+}
+
+PyCheckpoint wrap(Checkpoint checkpoint) {
+  return {dies_without_gil(std::make_shared<const Checkpoint>(std::move(checkpoint)))};
+}
+
+std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint) {
+  if (!checkpoint) return std::nullopt;
+  return wrap(std::move(*checkpoint));
+}
+
+// ---- what one rank fails at, for all to hear ----
+
+// Code and message. This rank raises its own exception.
+using Failure = std::optional<std::pair<std::string, std::string>>;
+
+void throw_if(const Failure& failure) {
+  if (!failure) return;
+  auto code = ErrorCode::invalid_argument;
+  while (code != ErrorCode::callback && to_string(code) != failure->first) {
+    code = static_cast<ErrorCode>(static_cast<int>(code) + 1);
+  }
+  throw Error(code, failure->second);
+}
+
+struct Prepared {
+  PySnapshot* made;
+  const Failure* failure;
+  void save(Snapshot& snapshot) const {
+    throw_if(*failure);
+    snapshot = std::move(made->snapshot);
+  }
+};
+
+struct Restoring {
+  const py::function* function;
+  void restore(const Checkpoint& checkpoint) const {
+    const auto failure = call_python([&] {
+      const PyCheckpoint lent{std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &checkpoint)};
+      return (*function)(lent).cast<Failure>();
+    });
+    throw_if(failure);
+  }
+};
+
+// ---- the module ----
+
+void define_snapshot(py::module_& module) {
+  py::class_<PySnapshot>(module, "Snapshot")
+      .def(py::init<>())
+      .def(
+          "tensor",
+          [](PySnapshot& self, const std::string& name, py::handle dtype, std::vector<std::int64_t> row_shape,
+             const py::array& rows) {
+            self.snapshot.tensor(name, to_dtype(dtype), std::move(row_shape), rows_of(rows), bytes_of(rows));
+          },
+          py::keep_alive<1, 5>())
+      .def("blob", [](PySnapshot& self, const std::string& name, const py::bytes& bytes) {
+        self.snapshot.blob(name, std::string(bytes));
+      });
+}
+
+py::array read(const PyCheckpoint& self, const std::string& name, std::optional<RowRange> rows) {
+  const TensorInfo& info = self.checkpoint->tensor(name);
+  if (!rows) rows = {.first = 0, .count = info.rows()};
+  if (rows->first < 0 || rows->count < 0 || rows->first > info.rows() - rows->count) {
+    throw Error(ErrorCode::out_of_range,
+                fmt::format("read {} rows of tensor \"{}\" from row {} on: it has {}", rows->count, name,
+                            rows->first, info.rows()));
+  }
+  std::vector<py::ssize_t> shape(info.shape.begin(), info.shape.end());
+  shape.front() = rows->count;
+  py::array array(to_numpy(info.dtype), std::move(shape));
+  const std::span bytes(static_cast<std::byte*>(array.mutable_data()),
+                        static_cast<std::size_t>(array.nbytes()));
+  const py::gil_scoped_release released;
+  self.checkpoint->read(name, *rows, bytes);
+  return array;
+}
+
+void define_file(py::module_& module) {
+  py::class_<PyCheckpoint>(module, "Checkpoint")
+      .def_property_readonly("info", [](const PyCheckpoint& self) { return made(self.checkpoint->info()); })
+      .def_property_readonly("tensors",
+                             [](const PyCheckpoint& self) { return list_of(self.checkpoint->tensors()); })
+      .def_property_readonly("blobs",
+                             [](const PyCheckpoint& self) { return list_of(self.checkpoint->blobs()); })
+      .def("tensor", [](const PyCheckpoint& self,
+                        const std::string& name) { return made(self.checkpoint->tensor(name)); })
+      .def("has_tensor", [](const PyCheckpoint& self,
+                            const std::string& name) { return self.checkpoint->has_tensor(name); })
+      .def("read",
+           [](const PyCheckpoint& self, const std::string& name) { return read(self, name, std::nullopt); })
+      .def("read",
+           [](const PyCheckpoint& self, const std::string& name, std::int64_t first, std::int64_t count) {
+             return read(self, name, RowRange{.first = first, .count = count});
+           })
+      .def("blob", [](const PyCheckpoint& self, const std::string& name) {
+        std::string bytes;
+        {
+          const py::gil_scoped_release released;
+          bytes = self.checkpoint->blob(name);
+        }
+        return py::bytes(bytes);
+      });
+  module.def(
+      "open_checkpoint", [](const std::filesystem::path& file) { return wrap(open_checkpoint(file)); },
+      py::call_guard<py::gil_scoped_release>());
+  module.def("verify", [](const std::filesystem::path& file) {
+    Verification found;
+    {
+      const py::gil_scoped_release released;
+      found = verify_checkpoint(file);
+    }
+    return values("Verification")(made(found.info), list_of(found.tensors), list_of(found.blobs),
+                                  list_of(found.damage));
+  });
+}
+
+std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const std::filesystem::path& path,
+                                            std::int64_t keep_last, std::int64_t keep_every,
+                                            std::int64_t deadline, bool is_collective) {
+  const CheckpointPolicy policy{.keep_last = keep_last,
+                                .keep_every = keep_every,
+                                .deadline = std::chrono::milliseconds(deadline),
+                                .writer = is_collective ? Writer::collective : Writer::direct};
+  const auto ranks = comm.get();
+  std::shared_ptr<CheckpointDirectory> directory;
+  {
+    const py::gil_scoped_release released;
+    directory = std::make_shared<CheckpointDirectory>(*ranks, path, policy);
+  }
+  return std::make_unique<PyDirectory>("a checkpoint directory", std::move(directory));
+}
+
+void define_directory(py::module_& module) {
+  using Directory = CheckpointDirectory;
+  py::class_<PyDirectory>(module, "CheckpointDirectory")
+      .def(py::init(&make_directory))
+      .def("save",
+           [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
+             return made(self.use([&](Directory& d) {
+               return d.save_all(step, Prepared{&snapshot, &failure});
+             }));
+           })
+      .def("save_async",
+           [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
+             self.use([&](Directory& d) { d.save_all_async(step, Prepared{&snapshot, &failure}); });
+           })
+      .def("poll", [](PyDirectory& self) { return self.use([](Directory& d) { return d.poll(); }); })
+      .def("wait", [](PyDirectory& self) { return made(self.use([](Directory& d) { return d.wait(); })); })
+      .def("restore",
+           [](PyDirectory& self, const py::function& restore) {
+             return self.use([&](Directory& d) {
+               Restoring restoring{&restore};
+               return wrap(d.restore_all(restoring));
+             });
+           })
+      .def("latest",
+           [](PyDirectory& self) { return self.use([](Directory& d) { return wrap(d.latest()); }); })
+      .def("open",
+           [](PyDirectory& self, std::int64_t serial) {
+             return self.use([&](Directory& d) { return wrap(d.open(serial)); });
+           })
+      .def("list", [](PyDirectory& self) { return list_of(self.use([](Directory& d) { return d.list(); })); })
+      .def_property_readonly("rejected",
+                             [](PyDirectory& self) {
+                               return list_of(self.use([](Directory& d) {
+                                 return std::vector<RejectedCheckpoint>(d.rejected().begin(),
+                                                                        d.rejected().end());
+                               }));
+                             })
+      .def_property_readonly(
+          "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); })
+      .def("close", &PyDirectory::close)
+      .def_property_readonly("is_closed", &PyDirectory::is_closed);
+}
+
+}  // namespace
+
+void define_checkpoint(py::module_& module) {
+  define_snapshot(module);
+  define_file(module);
+  define_directory(module);
+}
+
+}  // namespace rota::python

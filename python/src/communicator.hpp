@@ -1,0 +1,30 @@
+#pragma once
+
+// Communicators of MPI, as Python sees them.
+
+#include <pybind11/pybind11.h>
+
+#include <memory>
+
+#include "rota/mpi.hpp"
+
+namespace rota::python {
+
+namespace py = pybind11;
+
+/// What a user's mpi4py communicator was duplicated to, or a world of one. Collective calls take it.
+class PyCommunicator {
+ public:
+  explicit PyCommunicator(mpi::Communicator comm);
+
+  /// Throws Error{invalid_argument} where it was closed.
+  [[nodiscard]] std::shared_ptr<const mpi::Communicator> get() const;
+  void close() { comm_.reset(); }
+
+ private:
+  std::shared_ptr<const mpi::Communicator> comm_;
+};
+
+void define_communicator(py::module_& module);
+
+}  // namespace rota::python

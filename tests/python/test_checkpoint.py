@@ -1,0 +1,440 @@
+"""rota.CheckpointDirectory and rota.Checkpoint from Python, in one process."""
+
+import gc
+import os
+import pickle
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import rota
+
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+
+
+def source(samples=40):
+    return rota.PythonSource([{"x": i} for i in range(samples)])
+
+
+def loader(samples=40, size=4, **options):
+    return rota.Loader(source(samples), size, **{"world": (0, 1), **options})
+
+
+def ids(batches):
+    return [batch.ids.tolist() for batch in batches]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    with rota.CheckpointDirectory(None, tmp_path / "run") as opened:
+        yield opened
+
+
+def python(code, *arguments, returns=0):
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *map(str, arguments)],
+        capture_output=True, text=True, timeout=100,
+    )
+    assert done.returncode == returns, (done.returncode, done.stderr)
+    return done
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_tensors_come_back_bit_by_bit(directory, seed):
+    draw = random.Random(seed)
+    arrays = {}
+    for number in range(draw.randint(1, 12)):
+        shape = [draw.randint(0, 5) for _ in range(draw.randint(1, 4))]
+        raw = np.random.default_rng(seed).integers(0, 2 if number % 3 == 0 else 255, shape)
+        array = raw.astype(draw.choice(DTYPES if number % 3 == 0 else DTYPES[1:]))
+        arrays[f"model/{number}"] = draw.choice((array, array.T, np.asfortranarray(array), array[::-1], array[:, ...]))
+    save = draw.choice((directory.save, directory.save_async))
+    save(seed, arrays)
+    checkpoint = directory.latest()
+    assert list(checkpoint) == sorted(arrays) and dict(checkpoint).keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert checkpoint[name].dtype == array.dtype and checkpoint[name].shape == array.shape
+        assert np.ascontiguousarray(array).tobytes() == checkpoint[name].tobytes()
+        first = draw.randint(0, len(array))
+        assert np.array_equal(checkpoint.rows(name, first, len(array) - first), array[first:])
+        assert np.array_equal(checkpoint.share(name), array)
+
+
+def test_tensors_of_torch_come_back_bit_by_bit(directory):
+    torch = pytest.importorskip("torch")
+    tensors = {
+        "grown": torch.randn(3, 4, generator=torch.Generator().manual_seed(1), requires_grad=True),
+        "brain": torch.arange(-4, 5, dtype=torch.float32).bfloat16().reshape(3, 3).T,
+        "count": torch.tensor(7),
+        "mask": torch.tensor([True, False]),
+    }
+    directory.save(0, tensors)
+    checkpoint = directory.latest()
+    assert {t.name: (t.dtype, t.shape) for t in checkpoint.tensors} == {
+        "grown": ("float32", (3, 4)), "brain": ("bfloat16", (3, 3)), "count": ("int64", (1,)), "mask": ("boolean", (2,)),
+    }  # fmt: skip
+    bits = torch.from_numpy(checkpoint["brain"].view("int16"))
+    assert torch.equal(bits.view(torch.bfloat16), tensors["brain"])
+    assert np.array_equal(checkpoint["grown"], tensors["grown"].detach().numpy())
+    assert checkpoint["count"].tolist() == [7] and checkpoint["mask"].tolist() == [True, False]
+
+
+def test_blobs_come_back(directory):
+    blobs = {"text": "grüße", "bytes": b"\x00\xff", "empty": b"", "array": bytearray(b"abc"), "view": memoryview(b"xyz")}
+    directory.save(0, blobs)
+    checkpoint = directory.latest()
+    assert checkpoint.blob("text").decode() == "grüße"
+    assert [checkpoint.blob(name) for name in ("bytes", "empty", "array", "view")] == [b"\x00\xff", b"", b"abc", b"xyz"]
+    assert {(blob.name, blob.rank, blob.bytes) for blob in checkpoint.blobs} >= {("bytes", None, 2), ("empty", None, 0)}
+    assert len(checkpoint) == 0 and "text" not in checkpoint
+
+
+@pytest.mark.parametrize(
+    "value, advice",
+    [
+        (3, "np.asarray"), (0.5, "np.asarray"), (True, "np.asarray"), ([1, 2], "np.asarray"), ({"lr": 1}, "json.dumps"),
+        ({1, 2}, "pickle.dumps"), (None, "every rank"), (np.array([{}]), "dtype"), (np.zeros(2, ">i4"), "native"),
+        (np.zeros(2, complex), "dtype"), (rota.Rows(np.float32(1)), "rows"), (source(), "no loader"),
+    ],
+)  # fmt: skip
+def test_other_values_are_refused_with_advice(directory, value, advice):
+    for save in (directory.save, directory.save_async):
+        with pytest.raises((TypeError, ValueError), match=advice):
+            save(1, {"model/w": np.zeros(3), "other": value})
+    assert directory.wait() is None and directory.latest() is None
+    directory.save(1, {"model/w": np.zeros(3)})
+
+
+@pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", "a b", "..", "rota/x", "ä", "a\0b"])
+def test_bad_names_are_refused(directory, name):
+    for value in (np.zeros(1), b""):
+        with pytest.raises(rota.InvalidArgumentError, match="name"):
+            directory.save(0, {name: value})
+
+
+def test_names_must_be_texts_and_differ(directory):
+    with pytest.raises(TypeError, match="must be a text"):
+        directory.save(0, {1: np.zeros(1)})
+    with pytest.raises(rota.InvalidArgumentError, match='two states are called "main"'):
+        directory.save(0, loader(), loader())
+    with pytest.raises(rota.InvalidArgumentError, match='two states are called "w"'):
+        directory.save(0, {"w": np.zeros(1)}, {"w": b""})
+
+
+@pytest.mark.parametrize("kind", ["save", "save_async"])
+def test_loaders_go_on_where_the_checkpoint_was(directory, kind):
+    one, two = loader(seed=1), loader(30, 7, seed=2, epochs=2)
+    for _ in range(3):
+        one.next(), two.next()
+    getattr(directory, kind)(3, one, {"second": two, "note": "x"})
+    rest = ids(one), ids(two)
+    fresh = loader(seed=1), loader(30, 7, seed=2, epochs=2)
+    checkpoint = directory.restore(fresh[0], {"second": fresh[1]})
+    assert checkpoint.info.step == 3 and checkpoint.blob("note") == b"x"
+    assert fresh[0].position.step == 3
+    assert (ids(fresh[0]), ids(fresh[1])) == rest
+
+
+def test_a_sampler_and_a_loader_restore_each_other(directory):
+    options = dict(seed=5, tail="partial", epochs=2)
+    sampler = rota.ElasticBatchSampler(40, 4, fingerprint=source().fingerprint, world=(0, 1), **options)
+    for _ in range(4):
+        sampler.advance()
+    directory.save(4, sampler)
+    reader = loader(**options)
+    directory.restore(reader)
+    assert ids([reader.next(), reader.next()]) == ids([sampler.advance(), sampler.advance()])
+    directory.save(6, {"main": reader})
+    again = rota.ElasticBatchSampler(40, 4, fingerprint=source().fingerprint, world=(0, 1), **options)
+    directory.restore(again)
+    assert again.position == reader.position
+    assert [list(map(int, batch)) for batch in again] == ids(reader)
+
+
+def test_loaders_of_torch_are_saved_with_what_they_delivered(directory):
+    torch = pytest.importorskip("rota.torch")
+
+    def make():
+        return torch.DataLoader(range(40), rota.ElasticBatchSampler(40, 4, seed=3, world=(0, 1)), num_workers=0)
+
+    one, two = make(), make()
+    for number, batch in enumerate(one):
+        if number == 2:
+            directory.save(3, one)
+        if number == 3:
+            break
+    directory.restore(two)
+    assert two.position.step == 3 and next(iter(two)).tolist() == batch.tolist()
+
+
+def test_arrays_may_change_while_a_save_is_under_way(directory):
+    array = np.arange(10**6)
+    expected = array.copy()
+    for step in range(5):
+        directory.save_async(step, {"w": array})
+        array += 1
+        assert np.array_equal(directory.latest()["w"], expected + step)
+    directory.save_async(9, {"w": array})
+    while not directory.poll():
+        pass
+    assert directory.wait().info.step == 9
+    assert directory.wait() is None and directory.poll()
+
+
+def test_a_restore_refuses_another_dataset_and_leaves_the_loader(directory):
+    directory.save(0, loader(40))
+    other = loader(41)
+    other.next()
+    with pytest.raises(rota.MismatchError):
+        directory.restore(other)
+    assert other.position.step == 1
+    with pytest.raises(rota.NotFoundError):
+        directory.restore({"second": loader(40)})
+    with pytest.raises(TypeError, match="no loader"):
+        directory.restore({"w": np.zeros(3)})
+
+
+def test_an_empty_directory_restores_nothing(directory):
+    one = loader()
+    one.next()
+    assert directory.restore(one) is None and directory.latest() is None and directory.list() == []
+    assert one.position.step == 1
+    with pytest.raises(rota.NotFoundError, match="none"):
+        directory.open(1)
+
+
+def test_the_policy_says_what_stays(tmp_path):
+    with rota.CheckpointDirectory(None, tmp_path, keep_last=1, keep_every=3) as directory:
+        serials = [directory.save(step, {"n": str(step)}).info.serial for step in range(8)]
+        kept = [info.serial for info in directory.list()]
+        assert kept == [s for s in serials if s % 3 == 0 or s == serials[-1]]
+        assert directory.open(kept[0]).blob("n") == str(serials.index(kept[0])).encode()
+        info = directory.latest().info
+        assert isinstance(info.path, Path) and info.path.parent == tmp_path and info.world_size == 1
+        assert info.parent == serials[-2] and info.step == 7 and info.bytes == os.path.getsize(info.path)
+
+
+@pytest.mark.parametrize("option", [{"keep_last": 0}, {"keep_every": -1}, {"deadline": -1}, {"deadline": float("nan")},
+                                    {"deadline": float("inf")}, {"writer": "none"}])  # fmt: skip
+def test_options_that_cannot_work_are_refused(tmp_path, option):
+    with pytest.raises(rota.InvalidArgumentError, match=next(iter(option))):
+        rota.CheckpointDirectory(None, tmp_path, **option)
+
+
+def damaged(file, at):
+    with open(file, "r+b") as out:
+        out.seek(at)
+        byte = out.read(1)
+        out.seek(at)
+        out.write(bytes([byte[0] ^ 1]))
+
+
+def test_damage_is_told_and_passed_by(directory):
+    directory.save(1, {"w": np.arange(100_000)})
+    newest = directory.save(2, {"w": np.arange(100_000)}).info
+    assert rota.verify(newest.path).is_good and rota.verify(newest.path).tensors[0].shape == (100_000,)
+    damaged(newest.path, newest.bytes // 2)
+    checked = rota.verify(str(newest.path))
+    assert not checked.is_good and checked.info.step == 2
+    assert checked.damage[0].part in ("bytes", "rows") and "w" in checked.damage[0].what
+    with pytest.raises(rota.CorruptError):
+        rota.open_checkpoint(newest.path)
+    assert directory.latest().info.step == 1
+    (rejected,) = directory.rejected
+    assert rejected.path == newest.path and rejected.reason
+
+
+def test_a_checkpoint_is_a_mapping_that_says_what_it_has(directory):
+    directory.save(0, loader(), {"a/w": np.arange(6).reshape(3, 2), "note": ""})
+    checkpoint = rota.open_checkpoint(directory.latest().info.path)
+    assert "a/w" in checkpoint and "b" not in checkpoint and 3 not in checkpoint
+    assert set(checkpoint) == {"a/w", "loader/main/cursors"}
+    assert checkpoint.get("b") is None and checkpoint == checkpoint and {checkpoint}
+    for missing in (lambda: checkpoint["b"], lambda: checkpoint.blob("b"), lambda: checkpoint.share("b")):
+        with pytest.raises(KeyError):
+            missing()
+    for first, count in ((-1, 1), (0, 4), (4, 0), (2**62, 2**62), (0, -1)):
+        with pytest.raises(rota.OutOfRangeError):
+            checkpoint.rows("a/w", first, count)
+    assert checkpoint.rows("a/w", 3, 0).shape == (0, 2)
+    assert repr(checkpoint).startswith("<rota.Checkpoint ")
+
+
+def test_files_that_are_none_raise(tmp_path):
+    for function in (rota.open_checkpoint, rota.verify):
+        with pytest.raises(FileNotFoundError):
+            function(tmp_path / "none.h5")
+    (tmp_path / "text.h5").write_text("no checkpoint")
+    with pytest.raises(rota.CorruptError):
+        rota.open_checkpoint(tmp_path / "text.h5")
+    assert not rota.verify(tmp_path / "text.h5").is_good
+
+
+def test_a_checkpoint_is_read_by_many_threads(directory):
+    directory.save(0, {f"w{i}": np.full(50_000, i) for i in range(8)})
+    checkpoint = directory.latest()
+    wrong = []
+
+    def read():
+        wrong.extend(i for i in list(range(8)) * 5 if not (checkpoint[f"w{i}"] == i).all())
+
+    threads = [threading.Thread(target=read) for _ in range(4)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert not wrong
+
+
+def test_one_job_at_a_time_has_a_directory(tmp_path):
+    first = rota.CheckpointDirectory(None, tmp_path)
+    assert first.is_locked and first.path == str(tmp_path)
+    with pytest.raises(rota.BusyError):
+        rota.CheckpointDirectory(None, tmp_path)
+    first.close()
+    first.close()
+    assert first.is_closed and "closed" in repr(first)
+    with pytest.raises(rota.InvalidArgumentError, match="closed"):
+        first.save(0, {})
+    rota.CheckpointDirectory(None, tmp_path).close()
+
+
+def test_one_thread_at_a_time_uses_a_directory(directory):
+    class Loader:  # whose restore is a second call
+        def _save_to(self, snapshot, name):
+            pass
+
+        def _restore_from(self, checkpoint, name):
+            directory.save(0, {})
+
+    directory.save(0, {})
+    with pytest.raises(rota.BusyError, match="one thread at a time"):
+        directory.restore(Loader())
+    assert directory.restore() is not None
+
+
+def test_what_a_restore_raises_is_raised_itself(directory):
+    class Loader:
+        def _save_to(self, snapshot, name):
+            raise KeyboardInterrupt
+
+        def _restore_from(self, checkpoint, name):
+            raise SystemExit(3)
+
+    directory.save(0, {})
+    with pytest.raises(SystemExit):
+        directory.restore(Loader())
+    with pytest.raises(KeyboardInterrupt):
+        directory.save(0, Loader())
+    assert directory.latest() is not None
+
+
+@pytest.mark.parametrize("end", ["", "del directory", "directory.close()", "sys.exit(0)", "import gc; a = [directory]; a.append(a)"])
+def test_a_save_under_way_is_finished_at_the_end_of_python(tmp_path, end):
+    python(
+        f"""
+        import sys, rota, numpy as np
+        directory = rota.CheckpointDirectory(None, sys.argv[1])
+        directory.save_async(5, {{"w": np.arange(10**6)}})
+        {end}
+        """,
+        tmp_path,
+    )
+    with rota.CheckpointDirectory(None, tmp_path) as directory:
+        assert directory.latest()["w"].sum() == sum(range(10**6))
+
+
+def test_a_save_under_way_is_finished_where_the_program_fails(tmp_path):
+    program = """
+        import sys, rota, numpy as np
+        with rota.CheckpointDirectory(None, sys.argv[1]) as directory:
+            directory.save_async(5, {"w": np.arange(10**6)})
+            raise ValueError("mine")
+        """
+    assert "mine" in python(program, tmp_path, returns=1).stderr
+    with rota.CheckpointDirectory(None, tmp_path) as directory:
+        assert directory.latest().info.step == 5
+
+
+def test_a_failed_save_is_told_at_the_end_of_python(tmp_path):
+    done = python(
+        """
+        import sys, rota
+        directory = rota.CheckpointDirectory(None, sys.argv[1])
+        directory.save_async(-1, {})
+        """,
+        tmp_path,
+    )
+    assert "step" in done.stderr and "InvalidArgumentError" in done.stderr
+
+
+def test_a_forked_child_has_no_part_in_a_directory(tmp_path):
+    directory = rota.CheckpointDirectory(None, tmp_path)
+    directory.save_async(1, {"w": np.arange(10**6)})
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            directory.save(2, {})
+        except rota.UnsupportedError:
+            rota._checkpoint.close_all()
+            code = 0
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    directory.close()
+
+
+def test_directories_and_checkpoints_die_with_what_holds_them(tmp_path):
+    directory = rota.CheckpointDirectory(None, tmp_path)
+    array = np.arange(5)
+    count = sys.getrefcount(array)
+    directory.save(0, {"w": array})
+    directory.save_async(0, {"w": array})
+    checkpoint = directory.latest()
+    assert sys.getrefcount(array) == count
+    directory.wait()
+    del directory
+    gc.collect()
+    rota.CheckpointDirectory(None, tmp_path).close()
+    assert np.array_equal(checkpoint["w"], array)
+
+
+def test_a_communicator_of_one_needs_no_mpi():
+    import rota.mpi
+
+    alone = rota.mpi.Communicator()
+    assert (alone.rank, alone.size, alone.world) == (0, 1, rota.World())
+    assert alone.data_parallel(0).world == rota.World()
+    one = rota.Loader(source(), 4, comm=alone)
+    one.next()
+    one.rescale(comm=alone)
+    assert one.position.step == 1
+    with pytest.raises(rota.InvalidArgumentError, match="world= and comm="):
+        rota.Loader(source(), 4, comm=alone, world=(0, 1))
+    with pytest.raises(TypeError, match="mpi4py"):
+        rota.mpi.Communicator((0, 1))
+    with pytest.raises(TypeError, match="pickled"):
+        pickle.dumps(alone)
+    alone.close()
+    assert "closed" in repr(alone)
+    with pytest.raises(rota.InvalidArgumentError, match="closed"):
+        rota.Loader(source(), 4, comm=alone)
+
+
+def test_a_communicator_before_mpi_runs_is_refused():
+    python(
+        """
+        import rota, rota.mpi
+        class Comm:
+            def py2f(self): return 0
+        try:
+            rota.mpi.Communicator(Comm())
+        except rota.InvalidArgumentError as error:
+            assert "MPI does not run" in str(error)
+        else:
+            raise SystemExit(1)
+        """
+    )
