@@ -1,0 +1,119 @@
+"""Checkpoints between C++ and Python, and HDF5's own tools. The C++ side is interchange.cpp, at ROTA_INTERCHANGE."""
+
+import ast
+import os
+import subprocess
+import warnings
+
+import numpy as np
+import pytest
+import rota
+
+PROGRAM = os.environ.get("ROTA_INTERCHANGE", "")
+if not PROGRAM:
+    warnings.warn("ROTA_INTERCHANGE does not name the program of interchange.cpp: NOTHING is tested with C++")
+needs_program = pytest.mark.skipif(not PROGRAM, reason="ROTA_INTERCHANGE does not name the program of interchange.cpp")
+
+LINES = [f"line {i}" for i in range(47)]
+OPTIONS = dict(shards=5, seed=11, tail="carry", epochs=3)  # as interchange.cpp has them
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
+
+
+def cpp(*arguments):
+    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def data(tmp_path):
+    file = tmp_path / "data.txt"
+    file.write_text("\n".join(LINES) + "\n")
+    return file
+
+
+def make(kind, fingerprint):
+    """A loader or a sampler of Python in the order of interchange.cpp."""
+    if kind == "sampler":
+        return rota.ElasticBatchSampler(len(LINES), 6, fingerprint=fingerprint, world=(0, 1), **OPTIONS)
+    source = rota.PythonSource(LINES, {"data": ("uint8", (), True)}, fingerprint=fingerprint)
+    return rota.Loader(source, 6, world=(0, 1), **OPTIONS)
+
+
+def take(reader, steps):
+    """The ids of the next `steps` batches, or of all that are left."""
+    draw = reader.advance if isinstance(reader, rota.ElasticBatchSampler) else reader.next
+    batches = []
+    while len(batches) != steps and (batch := draw()) is not None:
+        batches.append(batch.ids.tolist())
+    return batches
+
+
+@needs_program
+@pytest.mark.parametrize("kind", ["loader", "sampler"])
+@pytest.mark.parametrize("steps", [0, 9, 24])
+def test_python_goes_on_from_a_checkpoint_of_cpp(data, tmp_path, kind, steps):
+    (fingerprint,) = cpp("fingerprint", data)
+    whole = take(make(kind, fingerprint), None)
+    cpp("save", data, tmp_path / "run", steps)
+    reader = make(kind, fingerprint)
+    with rota.CheckpointDirectory(None, tmp_path / "run") as directory:
+        checkpoint = directory.restore(reader)
+    assert checkpoint.info.step == steps and checkpoint.blob("note") == b"from C++"
+    assert np.array_equal(checkpoint["model/w"], WEIGHTS) and checkpoint["model/w"].dtype == np.float32
+    assert take(reader, None) == whole[steps:]
+
+
+@needs_program
+@pytest.mark.parametrize("kind", ["loader", "sampler"])
+@pytest.mark.parametrize("steps", [0, 9, 24])
+def test_cpp_goes_on_from_a_checkpoint_of_python(data, tmp_path, kind, steps):
+    (fingerprint,) = cpp("fingerprint", data)
+    reader = make(kind, fingerprint)
+    take(reader, steps) if steps else None
+    with rota.CheckpointDirectory(None, tmp_path / "run") as directory:
+        directory.save(steps, reader, {"model/w": WEIGHTS, "note": "from Python"})
+    step, note, weights, *batches = cpp("restore", data, tmp_path / "run")
+    assert (int(step), note) == (steps, "from Python")
+    assert np.array_equal(ast.literal_eval(weights), WEIGHTS.ravel())
+    assert [ast.literal_eval(batch) for batch in batches] == take(reader, None)
+
+
+@needs_program
+def test_another_dataset_is_refused_both_ways(data, tmp_path):
+    cpp("save", data, tmp_path / "cpp", 3)
+    with rota.CheckpointDirectory(None, tmp_path / "cpp") as directory:
+        with pytest.raises(rota.MismatchError):
+            directory.restore(make("loader", "another dataset"))
+    with rota.CheckpointDirectory(None, tmp_path / "python") as directory:
+        directory.save(0, make("loader", "another dataset"), {"model/w": WEIGHTS, "note": ""})
+    done = subprocess.run([PROGRAM, "restore", data, tmp_path / "python"], capture_output=True, text=True, timeout=100)
+    assert done.returncode != 0 and "fingerprint" in done.stderr
+
+
+@pytest.mark.parametrize("steps", [0, 1, 9, 23])
+def test_states_of_samplers_and_loaders_are_the_same(steps):
+    fingerprint = make("loader", "lines").source.fingerprint
+    kinds = {"loader": make("loader", "lines"), "sampler": make("sampler", fingerprint)}
+    for reader in kinds.values():
+        take(reader, steps) if steps else None
+    states = {kind: reader.state_dict() for kind, reader in kinds.items()}
+    assert states["loader"] == states["sampler"]
+    rest = take(kinds["loader"], None)
+    for kind, other in (("loader", "sampler"), ("sampler", "loader")):
+        reader = make(kind, "lines" if kind == "loader" else fingerprint)
+        reader.load_state_dict(states[other])
+        assert take(reader, None) == rest
+
+
+def test_h5py_reads_a_checkpoint(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    arrays = {"model/w": WEIGHTS, "model/deep/ids": np.arange(5), "mask": np.array([True, False]), "none": np.zeros((0, 3))}
+    with rota.CheckpointDirectory(None, tmp_path) as directory:
+        path = directory.save(1, make("loader", "lines"), arrays).info.path
+    with h5py.File(path, "r") as file:
+        for name, array in arrays.items():
+            assert np.array_equal(file[name][()].astype(array.dtype), array) and file[name].shape == array.shape
+        assert file["model/w"].dtype == np.float32 and file["model/deep/ids"].dtype == np.int64
+        assert file["loader/main/cursors"].shape == (5, 2)
+    assert rota.verify(path).is_good
