@@ -1,0 +1,254 @@
+"""rota in MPI jobs, from Python: mpirun -n RANKS python3 -m pytest -p no:cacheprovider test_mpi.py"""
+
+import functools
+import random
+import traceback
+
+import numpy as np
+import pytest
+import rota
+import rota.mpi
+
+MPI = pytest.importorskip("mpi4py.MPI")
+COMM = MPI.COMM_WORLD
+RANK, SIZE = COMM.rank, COMM.size
+
+
+def on_all_ranks(test):
+    """A rank that fails ends the job, for others may wait for it."""
+
+    @functools.wraps(test)
+    def run(*arguments, **named):
+        try:
+            test(*arguments, **named)
+            COMM.barrier()
+        except Exception:
+            if SIZE == 1:
+                raise
+            with console.global_and_fixture_disabled():
+                traceback.print_exc()
+                print(f"rank {RANK} of {SIZE} failed in {test.__name__}", flush=True)
+            COMM.Abort(1)
+
+    return run
+
+
+@pytest.fixture(autouse=True, scope="session")
+def find_console(request):
+    global console
+    console = request.config.pluginmanager.getplugin("capturemanager")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """One directory for all ranks."""
+    return COMM.bcast(str(tmp_path / "run"))
+
+
+@pytest.fixture
+def comm():
+    return rota.mpi.Communicator(COMM)
+
+
+def source(samples=60, bad=()):
+    class Rows:
+        def __len__(self):
+            return samples
+
+        def __getitem__(self, i):
+            if i in bad:
+                raise rota.CorruptError(f"sample {i} is bad")
+            return {"x": i}
+
+    return rota.PythonSource(Rows(), {"x": "int64"})
+
+
+def ids(batches):
+    return [batch.ids.tolist() for batch in batches]
+
+
+def of_all(batches):
+    """The global batches, of each rank's."""
+    return [sorted(sum(step, [])) for step in zip(*COMM.allgather(batches))]
+
+
+@on_all_ranks
+def test_a_communicator_knows_its_ranks(comm):
+    assert (comm.rank, comm.size, comm.world) == (RANK, SIZE, rota.World(RANK, SIZE))
+    assert repr(comm) == f"<rota.mpi.Communicator: rank {RANK} of {SIZE}>"
+    duplicate = COMM.Dup()
+    copy = rota.mpi.Communicator(duplicate)
+    duplicate.Free()
+    assert rota.Loader(source(), 4, comm=copy).world == comm.world
+    comm.close()
+    with pytest.raises(rota.InvalidArgumentError, match="closed"):
+        comm.rank
+
+
+@on_all_ranks
+def test_data_parallel_ranks_have_replicas(comm):
+    one = comm.data_parallel(0)
+    assert one.world == rota.World(0, 1, RANK) and (one.rank, one.size) == (RANK, SIZE)
+    assert rota.Loader(source(), 4, comm=one).world == one.world
+    assert comm.data_parallel(RANK).world == comm.world
+    with pytest.raises(rota.InvalidArgumentError):
+        comm.data_parallel(RANK + 1)
+
+
+@on_all_ranks
+def test_what_is_no_communicator_of_these_ranks_is_refused(path):
+    with pytest.raises(rota.InvalidArgumentError, match="MPI_COMM_NULL"):
+        rota.mpi.Communicator(MPI.COMM_NULL)
+    with pytest.raises(TypeError, match="mpi4py"):
+        rota.mpi.Communicator("world")
+    if SIZE > 1:
+        with pytest.raises(rota.InvalidArgumentError, match=f"MPI runs {SIZE} ranks"):
+            rota.CheckpointDirectory(None, path)
+        assert rota.Loader(source(), 4).world == rota.World(RANK, SIZE)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@on_all_ranks
+def test_loaders_over_a_communicator_read_what_those_of_a_world_do(comm, seed):
+    draw = random.Random(seed)
+    options = dict(
+        shuffle=draw.choice(("none", "within", "global", "block")), tail=draw.choice(("partial", "carry", "pad")),
+        seed=seed, shards=draw.choice((1, 7)), rank_split=draw.choice(("by_sample", "interleaved")), epochs=2,
+    )  # fmt: skip
+    size = draw.randint(SIZE, 20)
+    together = ids(rota.Loader(source(), size, comm=draw.choice((comm, COMM)), **options))
+    assert together == ids(rota.Loader(source(), size, world=(RANK, SIZE), **options))
+    mixed = rota.Mixture([source(30), source(50)], [1, 2])
+    together = ids(rota.Loader(mixed, size, comm=comm, **{**options, "tail": "carry"}))
+    assert together == ids(rota.Loader(mixed, size, world=(RANK, SIZE), **{**options, "tail": "carry"}))
+
+
+@on_all_ranks
+def test_ranks_with_other_datasets_or_options_are_refused_on_all(comm):
+    if SIZE == 1:
+        return
+    with pytest.raises(rota.MismatchError):
+        rota.Loader(source(60 + RANK), 4, comm=comm)
+    with pytest.raises(rota.MismatchError):
+        rota.Loader(source(), 4, comm=comm, seed=RANK)
+
+
+@on_all_ranks
+def test_bad_samples_are_counted_together(comm):
+    options = dict(comm=comm, on_bad_sample="skip", io_retries=0, deadline=60)
+    loader = rota.Loader(source(bad={3, 30, 44}), 12, **options)
+    assert sum(COMM.allgather(sum((batch.kinds == 2).sum() for batch in loader))) == 3
+    assert loader.skipped_count == 3
+    with pytest.raises(rota.Error, match="bad"):
+        list(rota.Loader(source(bad=range(20, 40)), 12, max_skipped=2, **options))
+
+
+@on_all_ranks
+def test_a_loader_goes_on_with_fewer_ranks(comm):
+    whole = of_all(ids(rota.Loader(source(), 6, comm=comm)))
+    loader = rota.Loader(source(), 6, comm=comm)
+    seen = of_all(ids([loader.next(), loader.next()]))
+    stays = RANK < max(SIZE - 1, 1)
+    fewer = COMM.Split(0 if stays else MPI.UNDEFINED, RANK)
+    rest = []
+    if stays:
+        loader.rescale(comm=fewer)
+        assert loader.world == rota.World(RANK, max(SIZE - 1, 1))
+        rest = ids(loader)
+    rest = [batches for batches in COMM.allgather(rest) if batches]
+    assert seen + [sorted(sum(step, [])) for step in zip(*rest)] == whole
+
+
+@pytest.mark.parametrize("kind", ["save", "save_async"])
+@pytest.mark.parametrize("writer", ["direct", "collective"])
+@on_all_ranks
+def test_ranks_save_tensors_together(comm, path, kind, writer):
+    whole = np.arange(70, dtype=np.float32).reshape(35, 2)
+    mine = np.full((RANK + 1, 3), RANK, dtype=np.int16)
+    try:
+        directory = rota.CheckpointDirectory(comm, path, deadline=60, writer=writer)
+    except rota.UnsupportedError:
+        return  # this MPI has no ROMIO
+    with directory:
+        states = {"whole": whole if RANK == 0 else whole * 0, "rows": rota.Rows(mine), "note": f"of rank {RANK}"}
+        getattr(directory, kind)(4, states, {"one": np.float64(0.5)})
+        mine[:] = -1
+        checkpoint = directory.latest()
+        assert np.array_equal(checkpoint["whole"], whole) and checkpoint["one"].tolist() == [0.5]
+        rows = [rank for rank in range(SIZE) for _ in range(rank + 1)]
+        assert checkpoint["rows"][:, 0].tolist() == rows
+        assert checkpoint.blob("note") == b"of rank 0" and checkpoint.info.world_size == SIZE
+        assert np.array_equal(np.concatenate(COMM.allgather(checkpoint.share("whole"))), whole)
+
+
+@on_all_ranks
+def test_loaders_go_on_together_and_alone(comm, path):
+    whole = of_all(ids(rota.Loader(source(), 6, comm=comm, seed=2)))
+    loader = rota.Loader(source(), 6, comm=comm, seed=2)
+    for step in range(4):
+        loader.next()
+    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
+        directory.save(4, loader)
+        again = rota.Loader(source(), 6, comm=comm, seed=2)
+        assert directory.restore(again).info.step == again.position.step == 4
+        assert of_all(ids(again)) == whole[4:]
+    if RANK == 0:
+        with rota.CheckpointDirectory(rota.mpi.Communicator(), path) as directory:
+            alone = rota.Loader(source(), 6, world=(0, 1), seed=2)
+            directory.restore(alone)
+        assert [sorted(batch) for batch in ids(alone)] == whole[4:]
+
+
+@pytest.mark.parametrize("kind", ["save", "save_async"])
+@on_all_ranks
+def test_a_rank_that_cannot_save_is_told_to_all(comm, path, kind):
+    with rota.CheckpointDirectory(COMM, path, deadline=60) as directory:
+        for failing in range(SIZE):
+            value = {1, 2} if RANK == failing else b"good"
+            with pytest.raises((rota.Error, TypeError), match="pickle.dumps") as raised:
+                getattr(directory, kind)(1, {"state": value})
+                directory.wait()
+            if RANK != failing:
+                assert isinstance(raised.value, rota.InvalidArgumentError) and f"rank {failing}" in str(raised.value)
+            elif kind == "save":
+                assert type(raised.value) is TypeError
+        assert directory.latest() is None
+        directory.save(2, {"state": b"good"})
+        assert directory.latest().info.step == 2
+
+
+@on_all_ranks
+def test_a_rank_that_cannot_restore_is_told_to_all(comm, path):
+    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
+        directory.save(1, {"main": rota.Loader(source(), 6, world=(RANK, SIZE))})
+        for failing in range(SIZE):
+            other = rota.Loader(source(61 if RANK == failing else 60), 6, world=(RANK, SIZE))
+            with pytest.raises(rota.MismatchError) as raised:
+                directory.restore(other)
+            assert RANK == failing or f"rank {failing}" in str(raised.value)
+        assert directory.restore(rota.Loader(source(), 6, world=(RANK, SIZE))).info.step == 1
+
+
+@on_all_ranks
+def test_a_save_in_the_background_ends_while_ranks_poll(comm, path):
+    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
+        rows = np.full(200_000, RANK)
+        for step in range(3):
+            directory.save_async(step, {"w": rota.Rows(rows)})
+            rows += SIZE
+            while not directory.poll():
+                COMM.barrier() if SIZE == 1 else None
+            assert directory.wait().info.step == step
+        expected = [rank + 2 * SIZE for rank in range(SIZE)]
+        assert directory.latest()["w"].reshape(SIZE, -1)[:, 0].tolist() == expected
+
+
+@on_all_ranks
+def test_ranks_that_do_not_fit_are_refused_on_all(comm, path):
+    if SIZE == 1:
+        return
+    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
+        for states in ({f"w{RANK}": np.zeros(2)}, {"w": np.zeros(2, np.int8 if RANK else np.int16)}, {"w": np.zeros((2, RANK))}):
+            with pytest.raises(rota.Error):
+                directory.save(0, states)
+        assert directory.list() == []
