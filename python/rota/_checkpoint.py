@@ -345,7 +345,9 @@ class CheckpointDirectory:
         When it raises, the directory is as before. A rank that fails at its own states raises that; the others
         raise an Error that names the rank.
         """
-        return self._write(self._raw.save, step, states)
+        report = self._write(self._raw.save, step, states)
+        _saving.discard(self)
+        return report
 
     def save_async(self, step: int, *states: Any) -> None:
         """The same in the background: copies the states, and returns. Call `poll` every step.
@@ -456,7 +458,7 @@ class CheckpointDirectory:
         if self.is_closed:
             return
         try:
-            if not is_failing or self._world.size == 1:
+            if self in _saving and (not is_failing or self._world.size == 1):
                 self.wait()
         finally:
             _saving.discard(self)

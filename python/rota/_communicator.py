@@ -24,6 +24,7 @@ class Communicator(_rota.Communicator):
             return
         if not hasattr(comm, "py2f"):
             raise TypeError(f"a {type(comm).__name__} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD")
+        _rota.require_mpi()
         super().__init__(comm.py2f())
 
     def data_parallel(self, rank: int) -> Communicator:

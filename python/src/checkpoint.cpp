@@ -21,8 +21,6 @@
 namespace rota::python {
 namespace {
 
-using PyDirectory = OneThread<CheckpointDirectory>;
-
 py::object values(const char* name) { return py::module_::import("rota._checkpoint").attr(name); }
 
 // Paths and reasons may be no UTF-8.
@@ -205,6 +203,35 @@ void define_file(py::module_& module) {
   });
 }
 
+class PyDirectory {
+ public:
+  PyDirectory(std::shared_ptr<CheckpointDirectory> directory, bool needs_mpi)
+      : directory_("a checkpoint directory", std::move(directory)), needs_mpi_(needs_mpi) {}
+  ~PyDirectory() {
+    if (!is_closed()) close();
+  }
+
+  template <typename Work>
+  auto use(const Work& work) {
+    if (needs_mpi_ && has_mpi_ended() && !is_closed()) {
+      throw Error(ErrorCode::invalid_argument, "use a checkpoint directory: MPI has ended; close it before");
+    }
+    return directory_.use(work);
+  }
+  void close() {
+    if (needs_mpi_ && has_mpi_ended()) {
+      directory_.abandon();  // what is under way cannot end
+    } else {
+      directory_.close();
+    }
+  }
+  [[nodiscard]] bool is_closed() const noexcept { return directory_.is_closed(); }
+
+ private:
+  OneThread<CheckpointDirectory> directory_;
+  bool needs_mpi_;
+};
+
 std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const std::filesystem::path& path,
                                             std::int64_t keep_last, std::int64_t keep_every,
                                             std::int64_t deadline, bool is_collective) {
@@ -218,7 +245,7 @@ std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const st
     const py::gil_scoped_release released;
     directory = std::make_shared<CheckpointDirectory>(*ranks, path, policy);
   }
-  return std::make_unique<PyDirectory>("a checkpoint directory", std::move(directory));
+  return std::make_unique<PyDirectory>(std::move(directory), ranks->get() != MPI_COMM_NULL);
 }
 
 void define_directory(py::module_& module) {

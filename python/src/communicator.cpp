@@ -8,20 +8,16 @@
 namespace rota::python {
 namespace {
 
-// What mpi4py's `py2f` returned. Without the GIL.
-mpi::Communicator of_fortran(MPI_Fint handle) {
+// Before mpi4py's `py2f`, which ends the process where MPI does not run.
+void require_mpi() {
   int is_initialized = 0;
-  int is_finalized = 0;
   MPI_Initialized(&is_initialized);
-  MPI_Finalized(&is_finalized);
-  if (is_initialized == 0 || is_finalized != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                is_finalized != 0
-                    ? "duplicate a communicator: MPI has ended"
-                    : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py "
-                      "runs it already, it is built for another MPI than rota, which has Open MPI");
-  }
-  return mpi::Communicator(MPI_Comm_f2c(handle));
+  if (is_initialized != 0 && !has_mpi_ended()) return;
+  throw Error(ErrorCode::invalid_argument,
+              has_mpi_ended()
+                  ? "duplicate a communicator: MPI has ended"
+                  : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py runs "
+                    "it already, it is built for another MPI than rota, which has Open MPI");
 }
 
 }  // namespace
@@ -34,12 +30,19 @@ std::shared_ptr<const mpi::Communicator> PyCommunicator::get() const {
   throw Error(ErrorCode::invalid_argument, "use a communicator: it was closed");
 }
 
+bool has_mpi_ended() {
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  return is_finalized != 0;
+}
+
 void define_communicator(py::module_& module) {
+  module.def("require_mpi", &require_mpi);
   py::class_<PyCommunicator>(module, "Communicator")
       .def(py::init([] { return PyCommunicator(mpi::Communicator()); }))
       .def(py::init([](MPI_Fint handle) {
         const py::gil_scoped_release released;
-        return PyCommunicator(of_fortran(handle));
+        return PyCommunicator(mpi::Communicator(MPI_Comm_f2c(handle)));
       }))
       .def(py::init([](const PyCommunicator& whole, int rank) {
         const auto comm = whole.get();

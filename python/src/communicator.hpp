@@ -25,6 +25,9 @@ class PyCommunicator {
   std::shared_ptr<const mpi::Communicator> comm_;
 };
 
+/// Whether MPI_Finalize was called. From then on a call of MPI ends the process.
+[[nodiscard]] bool has_mpi_ended();
+
 void define_communicator(py::module_& module);
 
 }  // namespace rota::python

@@ -36,6 +36,11 @@ class OneThread {
     const Use use(*this);
     object_.reset();
   }
+  /// Closes, and leaves the object to the end of the process.
+  void abandon() {
+    const Use use(*this);
+    static_cast<void>(new std::shared_ptr<T>(std::move(object_)));
+  }
   [[nodiscard]] bool is_closed() const noexcept { return !object_; }
 
  private:
