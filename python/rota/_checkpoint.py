@@ -115,7 +115,7 @@ class Checkpoint(Mapping[str, "np.ndarray"]):
     (array([0, 1, 2]), b'any text', 7)
     """
 
-    def __init__(self, raw: Any, world: World) -> None:
+    def __init__(self, raw: Any, world: World | None = None) -> None:
         self._raw = raw
         self._world = world
 
@@ -151,7 +151,8 @@ class Checkpoint(Mapping[str, "np.ndarray"]):
     def share(self, name: str) -> np.ndarray:
         """This rank's part of the rows, divided as equally as possible over the ranks in order."""
         rows = self._raw.tensor(name).shape[0]
-        first, end = (rows * part // self._world.size for part in (self._world.rank, self._world.rank + 1))
+        world = self._world or find_world()
+        first, end = (rows * part // world.size for part in (world.rank, world.rank + 1))
         return self._raw.read(name, first, end - first)
 
     def blob(self, name: str) -> bytes:
@@ -170,7 +171,7 @@ class Checkpoint(Mapping[str, "np.ndarray"]):
 
 def open_checkpoint(file: str | os.PathLike) -> Checkpoint:
     """Opens and verifies one file, without other ranks. CorruptError says what is damaged."""
-    return Checkpoint(_rota.open_checkpoint(file), find_world())
+    return Checkpoint(_rota.open_checkpoint(file))
 
 
 def verify(file: str | os.PathLike) -> Verification:
@@ -290,7 +291,8 @@ class CheckpointDirectory:
     What is saved are states:
 
     - a loader (`Loader`, `ElasticBatchSampler`, `rota.torch.DataLoader`), which is then called "main";
-    - a mapping of names, such as "model/layer0.weight", to loaders, arrays, CPU or GPU tensors of torch, bytes and texts.
+    - a mapping of names, such as "model/layer0.weight", to loaders, arrays, tensors of torch (on any device), bytes
+      and texts.
 
     A tensor is whole on rank 0, which writes it; all ranks name it. `Rows(array)` is this rank's part of it instead.
     A scalar is saved as one row, [1]. Bytes and texts are rank 0's, too.
@@ -320,9 +322,13 @@ class CheckpointDirectory:
         writer: str = "direct",
     ) -> None:
         if writer not in ("direct", "collective"):
-            raise InvalidArgumentError(f'open a checkpoint directory: writer is "{writer}"; it must be direct or collective')
+            raise InvalidArgumentError(
+                f'open a checkpoint directory: writer is "{writer}"; it must be direct or collective'
+            )
         if not 0 <= deadline < 1e12:
-            raise InvalidArgumentError(f"open a checkpoint directory: deadline is {deadline} seconds; it must be 0 to 10^12")
+            raise InvalidArgumentError(
+                f"open a checkpoint directory: deadline is {deadline} seconds; it must be 0 to 10^12"
+            )
         mpi = _rota.mpi_world() if comm is None else None
         if mpi is not None:
             raise InvalidArgumentError(
@@ -370,8 +376,8 @@ class CheckpointDirectory:
             failed = error
         try:
             return write(step, snapshot, _told(failed))
-        except Error as error:
-            if isinstance(error, TimeoutError):
+        except BaseException as error:
+            if isinstance(error, TimeoutError) or not isinstance(error, Error):
                 _given_up.append(snapshot)
             if failed is not None:
                 raise failed from None
@@ -395,7 +401,8 @@ class CheckpointDirectory:
         loaders = [(name, state, _loader_of(state)) for name, state in _named(states)]
         for name, state, loader in loaders:
             if loader is None:
-                raise TypeError(f'restore "{name}": a {type(state).__name__} is no loader; read it: checkpoint["{name}"]')
+                kind = type(state).__name__
+                raise TypeError(f'restore "{name}": a {kind} is no loader; read it: checkpoint["{name}"]')
         failed = None
 
         def restore(raw: Any) -> tuple[str, str] | None:

@@ -248,6 +248,12 @@ std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const st
   return std::make_unique<PyDirectory>(std::move(directory), ranks->get() != MPI_COMM_NULL);
 }
 
+py::list rejected(PyDirectory& self) {
+  return list_of(self.use([](CheckpointDirectory& d) {
+    return std::vector<RejectedCheckpoint>(d.rejected().begin(), d.rejected().end());
+  }));
+}
+
 void define_directory(py::module_& module) {
   using Directory = CheckpointDirectory;
   py::class_<PyDirectory>(module, "CheckpointDirectory")
@@ -278,13 +284,7 @@ void define_directory(py::module_& module) {
              return self.use([&](Directory& d) { return wrap(d.open(serial)); });
            })
       .def("list", [](PyDirectory& self) { return list_of(self.use([](Directory& d) { return d.list(); })); })
-      .def_property_readonly("rejected",
-                             [](PyDirectory& self) {
-                               return list_of(self.use([](Directory& d) {
-                                 return std::vector<RejectedCheckpoint>(d.rejected().begin(),
-                                                                        d.rejected().end());
-                               }));
-                             })
+      .def_property_readonly("rejected", &rejected)
       .def_property_readonly(
           "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); })
       .def("close", &PyDirectory::close)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import rota
 
-DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+          "float16", "float32", "float64")  # fmt: skip
 
 
 def source(samples=40):
@@ -76,8 +77,11 @@ def test_tensors_of_torch_come_back_bit_by_bit(directory):
     directory.save(0, tensors)
     checkpoint = directory.latest()
     assert {t.name: (t.dtype, t.shape) for t in checkpoint.tensors} == {
-        "grown": ("float32", (3, 4)), "brain": ("bfloat16", (3, 3)), "count": ("int64", (1,)), "mask": ("boolean", (2,)),
-    }  # fmt: skip
+        "grown": ("float32", (3, 4)),
+        "brain": ("bfloat16", (3, 3)),
+        "count": ("int64", (1,)),
+        "mask": ("boolean", (2,)),
+    }
     bits = torch.from_numpy(checkpoint["brain"].view("int16"))
     assert torch.equal(bits.view(torch.bfloat16), tensors["brain"])
     assert np.array_equal(checkpoint["grown"], tensors["grown"].detach().numpy())
@@ -85,7 +89,8 @@ def test_tensors_of_torch_come_back_bit_by_bit(directory):
 
 
 def test_blobs_come_back(directory):
-    blobs = {"text": "grüße", "bytes": b"\x00\xff", "empty": b"", "array": bytearray(b"abc"), "view": memoryview(b"xyz")}
+    blobs = {"text": "grüße", "bytes": b"\x00\xff", "empty": b""}
+    blobs |= {"array": bytearray(b"abc"), "view": memoryview(b"xyz")}
     directory.save(0, blobs)
     checkpoint = directory.latest()
     assert checkpoint.blob("text").decode() == "grüße"
@@ -170,6 +175,9 @@ def test_loaders_of_torch_are_saved_with_what_they_delivered(directory):
             break
     directory.restore(two)
     assert two.position.step == 3 and next(iter(two)).tolist() == batch.tolist()
+    changes = two.batch_sampler.changes
+    directory.restore(two)
+    assert two.batch_sampler.changes == changes + 1  # a `for` that goes on would give batches drawn before
 
 
 def test_arrays_may_change_while_a_save_is_under_way(directory):
@@ -332,7 +340,9 @@ def test_what_a_restore_raises_is_raised_itself(directory):
     assert directory.latest() is not None
 
 
-@pytest.mark.parametrize("end", ["", "del directory", "directory.close()", "sys.exit(0)", "import gc; a = [directory]; a.append(a)"])
+@pytest.mark.parametrize(
+    "end", ["", "del directory", "directory.close()", "sys.exit(0)", "cycle = [directory]; cycle.append(cycle)"]
+)
 def test_a_save_under_way_is_finished_at_the_end_of_python(tmp_path, end):
     python(
         f"""
@@ -347,16 +357,18 @@ def test_a_save_under_way_is_finished_at_the_end_of_python(tmp_path, end):
         assert directory.latest()["w"].sum() == sum(range(10**6))
 
 
-def test_a_save_under_way_is_finished_where_the_program_fails(tmp_path):
-    program = """
+@pytest.mark.parametrize("step", [5, -1])
+def test_a_save_under_way_ends_or_is_told_where_the_program_fails(tmp_path, step):
+    program = f"""
         import sys, rota, numpy as np
         with rota.CheckpointDirectory(None, sys.argv[1]) as directory:
-            directory.save_async(5, {"w": np.arange(10**6)})
+            directory.save_async({step}, {{"w": np.arange(10**6)}})
             raise ValueError("mine")
         """
-    assert "mine" in python(program, tmp_path, returns=1).stderr
+    told = python(program, tmp_path, returns=1).stderr
+    assert "mine" in told and ("step is -1" in told) == (step < 0), told
     with rota.CheckpointDirectory(None, tmp_path) as directory:
-        assert directory.latest().info.step == 5
+        assert step < 0 or directory.latest().info.step == step
 
 
 def test_a_failed_save_is_told_at_the_end_of_python(tmp_path):

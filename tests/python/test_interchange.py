@@ -108,7 +108,8 @@ def test_states_of_samplers_and_loaders_are_the_same(steps):
 
 def test_h5py_reads_a_checkpoint(tmp_path):
     h5py = pytest.importorskip("h5py")
-    arrays = {"model/w": WEIGHTS, "model/deep/ids": np.arange(5), "mask": np.array([True, False]), "none": np.zeros((0, 3))}
+    arrays = {"model/w": WEIGHTS, "model/deep/ids": np.arange(5)}
+    arrays |= {"mask": np.array([True, False]), "none": np.zeros((0, 3))}
     with rota.CheckpointDirectory(None, tmp_path) as directory:
         path = directory.save(1, make("loader", "lines"), arrays).info.path
     with h5py.File(path, "r") as file:

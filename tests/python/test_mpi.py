@@ -1,7 +1,9 @@
 """rota in MPI jobs, from Python: mpirun -n RANKS python3 -m pytest -p no:cacheprovider test_mpi.py"""
 
+import _thread
 import functools
 import random
+import sys
 import traceback
 
 import numpy as np
@@ -248,7 +250,39 @@ def test_ranks_that_do_not_fit_are_refused_on_all(comm, path):
     if SIZE == 1:
         return
     with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
-        for states in ({f"w{RANK}": np.zeros(2)}, {"w": np.zeros(2, np.int8 if RANK else np.int16)}, {"w": np.zeros((2, RANK))}):
+        for name, array in (
+            (f"w{RANK}", np.zeros(2)), ("w", np.zeros(2, np.int8 if RANK else np.int16)), ("w", np.zeros((2, RANK))),
+        ):  # fmt: skip
             with pytest.raises(rota.Error):
-                directory.save(0, states)
+                directory.save(0, {name: array})
         assert directory.list() == []
+
+
+@on_all_ranks
+def test_a_rank_that_does_not_come_is_named_by_the_deadline(comm, path):
+    if SIZE == 1:
+        return
+    late = SIZE - 1
+    directory = rota.CheckpointDirectory(comm, path, deadline=2)
+    if RANK != late:
+        with pytest.raises(TimeoutError, match=f"rank {late}"):
+            directory.save(0, {"w": np.zeros(3)})
+        with pytest.raises(rota.TimeoutError):
+            directory.latest()
+    COMM.barrier()
+    directory.close()
+
+
+@on_all_ranks
+def test_other_threads_run_while_a_rank_waits(comm, path):
+    if SIZE == 1 or MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        return
+    with rota.CheckpointDirectory(comm, path, deadline=20) as directory:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1000)  # so the thread runs when this one gives the lock away, which is in `save`
+        if RANK == 0:
+            _thread.start_new_thread(COMM.send, ("go", 1))
+        if RANK == 1:
+            assert COMM.recv(source=0) == "go"
+        directory.save(0, {"w": np.zeros(3)})
+        sys.setswitchinterval(interval)

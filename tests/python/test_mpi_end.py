@@ -34,8 +34,9 @@ rows = np.full(300_000, comm.rank)
 SAVE = 'directory.save_async(5, loader, {"w": rota.Rows(rows)})\n'
 
 
-def job(path, code, returns=0, ranks=2):
-    command = ["mpirun", "-n", str(ranks), sys.executable, "-X", "faulthandler", "-c", OPEN + textwrap.dedent(code), path]
+def job(path, code, returns=0):
+    program = OPEN + textwrap.dedent(code)
+    command = ["mpirun", "-n", "2", sys.executable, "-X", "faulthandler", "-c", program, path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert (done.returncode == 0) == (returns == 0), (done.returncode, done.stdout, done.stderr)
     assert "egmentation" not in done.stderr and "MPI_ABORT" not in done.stderr, done.stderr
@@ -86,8 +87,9 @@ def test_mpi_may_end_while_a_save_is_under_way(tmp_path):
     assert "MPI has ended" in done.stderr
 
 
-@pytest.mark.parametrize("order", ["from mpi4py import MPI\nimport rota.mpi\n", "import rota.mpi\nfrom mpi4py import MPI\n"])
-def test_either_may_be_imported_first(tmp_path, order):
-    command = [sys.executable, "-c", order + "comm = rota.mpi.Communicator(MPI.COMM_WORLD); print(comm.size, flush=True)"]
-    done = subprocess.run(["mpirun", "-n", "2", *command], capture_output=True, text=True, timeout=50)
+@pytest.mark.parametrize("modules", ["mpi4py.MPI, rota.mpi", "rota.mpi, mpi4py.MPI"])
+def test_either_may_be_imported_first(modules):
+    program = f"import {modules}; comm = rota.mpi.Communicator(mpi4py.MPI.COMM_WORLD); print(comm.size, flush=True)"
+    command = ["mpirun", "-n", "2", sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert (done.returncode, sorted(done.stdout)) == (0, ["\n", "\n", "2", "2"]), done.stderr
