@@ -6,6 +6,9 @@
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
   (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of these.
+- `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
+  `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what exists
+  once. A `StreamBatch` has a `StreamId` for each sample; a `StreamPosition` is a place.
 - `CheckpointDirectory` saves loaders, tensors (whole, or `Rows` of each rank) and blobs of all ranks, and finds them again as
   a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
@@ -50,7 +53,30 @@ from rota._errors import (
 from rota._loader import Batch, Loader, Mixture, close_all
 from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
 from rota._sources import PythonSource, Source, cast, find_format, formats, join, open, pack, split, windows
-from rota._values import BatchSlot, Field, Index, Position, Ragged, Sample, SkippedSample, World
+from rota._streams import (
+    Dispatch,
+    Stream,
+    StreamBatch,
+    StreamLoader,
+    StreamSource,
+    as_stream,
+    filter,
+    flat_map,
+    shuffle_buffer,
+)
+from rota._values import (
+    BatchSlot,
+    Field,
+    Index,
+    Position,
+    Ragged,
+    Sample,
+    SkippedSample,
+    StreamId,
+    StreamPosition,
+    StreamSample,
+    World,
+)
 
 __all__ = [
     "Batch",
@@ -67,6 +93,7 @@ __all__ = [
     "CheckpointInfo",
     "CorruptError",
     "Damage",
+    "Dispatch",
     "ElasticBatchSampler",
     "Error",
     "Field",
@@ -89,6 +116,13 @@ __all__ = [
     "SkippedSample",
     "Source",
     "TensorInfo",
+    "Stream",
+    "StreamBatch",
+    "StreamId",
+    "StreamLoader",
+    "StreamPosition",
+    "StreamSample",
+    "StreamSource",
     "TimeoutError",
     "UnsupportedError",
     "Verification",
@@ -96,10 +130,14 @@ __all__ = [
     "cast",
     "find_format",
     "formats",
+    "as_stream",
+    "filter",
+    "flat_map",
     "join",
     "open",
     "open_checkpoint",
     "pack",
+    "shuffle_buffer",
     "split",
     "verify",
     "windows",

@@ -15,21 +15,27 @@ from rota._errors import BusyError, InvalidArgumentError
 from rota._sources import Source
 from rota._values import DTypeLike, FieldsLike, World
 
-Batch = _rota.Batch
-Batch.__module__ = "rota"
+
+def make_mapping(batch: Any) -> Any:
+    """Gives a class of batches what mappings have beside `[name]`."""
+    batch.__module__ = "rota"
+    Mapping.register(batch)
+    batch.keys = lambda self: list(self)
+    batch.values = lambda self: [self[name] for name in self]
+    batch.items = lambda self: [(name, self[name]) for name in self]
+    batch.get = lambda self, name, default=None: self[name] if name in self else default
+    batch.__repr__ = lambda self: f"<rota.{batch.__name__} of {self.size} samples: {', '.join(self)}>"
+    return batch
+
+
+Batch = make_mapping(_rota.Batch)
 Batch.__doc__ = """One rank's slice of a global batch: a mapping of field names to arrays over its own memory, or to `Ragged`.
 
 Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots have
 `ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and `slots`
 (of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count.
 """
-Mapping.register(Batch)
-Batch.keys = lambda self: list(self)
-Batch.values = lambda self: [self[name] for name in self]
-Batch.items = lambda self: [(name, self[name]) for name in self]
-Batch.get = lambda self, name, default=None: self[name] if name in self else default
 Batch.mask = property(lambda self: self.kinds == 0)
-Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(self)}>"
 
 
 class Mixture(NamedTuple):
@@ -89,7 +95,7 @@ def _place(world: Any, comm: Any) -> Any:
     return as_communicator(comm)
 
 
-_open: weakref.WeakSet[Loader] = weakref.WeakSet()
+_open: weakref.WeakSet[LoaderBase] = weakref.WeakSet()
 
 
 def close_all() -> None:
@@ -107,7 +113,45 @@ def close_all() -> None:
                 time.sleep(0.01)
 
 
-class Loader(_rota.Loader):
+class LoaderBase:
+    """What loaders of samples and of streams do alike."""
+
+    def _opened(self) -> None:
+        self._process = os.getpid()
+        _open.add(self)
+
+    def next(self) -> Any:
+        """The next batch, or None after the last epoch. Waits until it is read.
+
+        What fails is raised in its batch's place. The position stays: the next call tries the same batch again.
+        """
+        return self._next()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        batch = self._next()
+        if batch is None:
+            raise StopIteration
+        return batch
+
+    def state_dict(self) -> dict[str, str]:
+        """Where the loader is; the same on all ranks. See `load_state_dict`."""
+        return {"rota": self._state()}
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
+        self._restore(state_text(state))
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+
+class Loader(LoaderBase, _rota.Loader):
     """Reads ahead with worker threads and hands out this rank's slice of each global batch, in order.
 
     Iterate over it: a `Batch` is a mapping of field names to numpy arrays without a copy, or to `Ragged`. The position
@@ -175,49 +219,18 @@ class Loader(_rota.Loader):
         options["skip_bad_samples"] = on_bad_sample == "skip"
         data = check_mixture(*source) if isinstance(source, Mixture) else source
         super().__init__(data, options, _place(world, comm))
-        self._process = os.getpid()
         self._options = options
         self._source = source
-        _open.add(self)
+        self._opened()
 
     @property
     def source(self) -> Source | Mixture:
         """What the loader was made of."""
         return self._source
 
-    def next(self) -> Batch | None:
-        """The next batch, or None after the last epoch. Waits until it is read.
-
-        What fails is raised in its batch's place. The position stays: the next call tries the same batch again.
-        """
-        return self._next()
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
-
-    def __next__(self) -> Batch:
-        batch = self._next()
-        if batch is None:
-            raise StopIteration
-        return batch
-
-    def state_dict(self) -> dict[str, str]:
-        """Where the loader is and what defines its order; the same on all ranks. See `load_state_dict`."""
-        return {"rota": self._state()}
-
-    def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
-        self._restore(state_text(state))
-
     def rescale(self, world: Any = None, *, comm: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""
         self._rescale(_place(world, comm))
-
-    def __enter__(self) -> Loader:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         if self.is_closed:

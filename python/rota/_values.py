@@ -23,6 +23,25 @@ class Position(NamedTuple):
     """global batches delivered since the run began"""
 
 
+class StreamPosition(NamedTuple):
+    """How far a run over streams has come. The same on every rank."""
+
+    epoch: int = 0
+    """passes over the dataset that are complete"""
+    step: int = 0
+    """batches delivered since the run began"""
+
+
+class StreamId(NamedTuple):
+    """A sample of an epoch of streams."""
+
+    shard: int
+    input: int
+    """the number of its record in the shard"""
+    output: int = 0
+    """which of the samples made of that record"""
+
+
 class World(NamedTuple):
     """This process among those that share the data: rank `rank` of `size`."""
 
@@ -160,6 +179,17 @@ class Sample(dict):
         self.id = id
         self.epoch = epoch
         self.key = key
+
+
+class StreamSample(dict):
+    """One sample of a stream: read-only arrays by name, which end with the call. `id` is a `StreamId`."""
+
+    __slots__ = ("epoch", "id")
+
+    def __init__(self, fields: Mapping[str, Any], id: StreamId, epoch: int = 0) -> None:
+        super().__init__(fields)
+        self.id = id
+        self.epoch = epoch
 
 
 class Index(int):

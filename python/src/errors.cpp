@@ -87,6 +87,26 @@ void register_errors() {
   });
 }
 
+void keep_thread_state() {
+  struct Kept {
+    PyThreadState* state = nullptr;
+    Kept() {
+      if (PyGILState_GetThisThreadState() != nullptr) return;
+      PyGILState_Ensure();
+      state = PyEval_SaveThread();
+    }
+    ~Kept() {
+      if (state == nullptr || Py_IsInitialized() == 0) return;
+      PyEval_RestoreThread(state);
+      PyGILState_Release(PyGILState_UNLOCKED);
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+  };
+  thread_local const Kept kept;
+  static_cast<void>(kept);
+}
+
 void throw_as_error(const py::error_already_set& raised) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
   std::string text = fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(),

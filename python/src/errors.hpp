@@ -16,9 +16,14 @@ void register_errors();
 /// as std::bad_alloc, all else as Error{callback}. Needs the GIL.
 [[noreturn]] void throw_as_error(const py::error_already_set& raised);
 
+/// Gives this thread of C++ a thread state of Python that lasts as long as the thread: to make one for each
+/// call costs many times what a call does.
+void keep_thread_state();
+
 /// Calls a user's Python code, from any thread.
 template <typename Work>
 auto call_python(const Work& work) {
+  keep_thread_state();
   const py::gil_scoped_acquire gil;
   try {
     return work();

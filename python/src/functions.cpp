@@ -18,38 +18,15 @@ void copy(const py::array& from, std::span<std::byte> to) {
   if (!bytes.empty() && bytes.data() != to.data()) std::memmove(to.data(), bytes.data(), bytes.size());
 }
 
-// Owns nothing; whoever keeps a view of the memory keeps it. So its count tells whether anybody did.
-class Guard {
- public:
-  Guard() : capsule_(this, [](void*) {}) {}
-  [[nodiscard]] py::handle owner() const { return capsule_; }
-  void require_alone(const char* whose) const {
-    if (capsule_.ref_count() == 1) return;
-    refuse(fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy", whose));
-  }
-
- private:
-  py::capsule capsule_;
-};
-
-// The array of one sample's field.
-py::array sample_view(const Field& field, std::span<std::byte> bytes, py::handle owner) {
-  const std::size_t row_bytes = field.row_bytes();
-  if (field.ragged) {
-    return view(field, row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / row_bytes), bytes,
-                owner);
-  }
-  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()),
-          bytes.data(), owner};
-}
-
 void transform(py::handle function, const SampleItems& made, const TransformContext& context,
                const SampleView& in, SampleOutput& out) {
   const Guard guard;
   {
     py::dict values;
     for (std::size_t f = 0; f < in.fields.size(); ++f) {
-      values[py::str(in.fields[f].name)] = sample_view(in.fields[f], in.bytes[f], guard.owner());
+      const std::size_t row_bytes = in.fields[f].row_bytes();
+      const auto rows = row_bytes == 0 ? 0 : static_cast<std::int64_t>(in.bytes[f].size() / row_bytes);
+      values[py::str(in.fields[f].name)] = sample_view(in.fields[f], rows, in.bytes[f], guard.owner());
     }
     const py::object sample = py::module_::import("rota._values")
                                   .attr("Sample")(values, context.id.value, context.epoch, context.key);
@@ -124,6 +101,18 @@ void collate(py::handle function, std::span<const Field> made, const Batch& in, 
 }
 
 }  // namespace
+
+Guard::Guard() : capsule_(this, [](void*) {}) {}
+
+void Guard::require_alone(const char* whose) const {
+  if (capsule_.ref_count() == 1) return;
+  refuse(fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy", whose));
+}
+
+py::array sample_view(const Field& field, std::int64_t rows, std::span<std::byte> bytes, py::handle owner) {
+  if (field.ragged) return view(field, rows, bytes, owner);
+  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()), bytes.data(), owner};
+}
 
 std::shared_ptr<py::object> share(py::object object) {
   return {new py::object(std::move(object)), [](py::object* shared) {

@@ -9,12 +9,29 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "rota/stream.hpp"
 #include "rota/transform.hpp"
 
 namespace rota::python {
 
 /// An object of Python that C++ may copy and drop on any thread.
 std::shared_ptr<py::object> share(py::object object);
+
+/// The owner of arrays over memory that is used again after a call. It owns nothing: its count tells whether anybody
+/// kept one. Needs the GIL.
+class Guard {
+ public:
+  Guard();
+  [[nodiscard]] py::handle owner() const { return capsule_; }
+  /// Throws Error{callback} where `whose` function kept one.
+  void require_alone(const char* whose) const;
+
+ private:
+  py::capsule capsule_;
+};
+
+/// The array of one sample's field, of `rows` rows where it is ragged.
+py::array sample_view(const Field& field, std::int64_t rows, std::span<std::byte> bytes, py::handle owner);
 
 /// `function(sample)` with a `rota.Sample`. What it returns, or has changed in place, is the sample. Throws
 /// Error{callback} where it kept a view of the memory, which is used again.
@@ -40,5 +57,8 @@ class SampleItems {
   std::vector<Field> fields_;
   std::string what_;
 };
+
+/// Makes `out` of it. Needs the GIL.
+void put(const SampleItems& items, py::handle returned, StreamSample& out);
 
 }  // namespace rota::python

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -19,41 +18,16 @@
 #include "communicator.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
+#include "loader.hpp"
 #include "mpi/collectives.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 #include "rota/resume.hpp"
-#include "source.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::python {
 namespace {
 
 py::object values(const char* name) { return py::module_::import("rota._values").attr(name); }
-
-// Options by name; Python's side has all of them.
-template <typename T>
-T option(const py::dict& options, const char* name) {
-  const py::object value = options[name];
-  try {
-    return value.cast<T>();
-  } catch (const py::cast_error&) {
-    const auto why = fmt::format("make a loader: {} cannot be {}", name, py::repr(value).cast<std::string>());
-    if (!py::isinstance<py::int_>(value) || !std::is_integral_v<T>) throw py::type_error(why);
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}; it must be a number of {} bits{}", why, 8 * sizeof(T),
-                            std::is_unsigned_v<T> ? ", 0 or more" : ""));
-  }
-}
-
-std::chrono::milliseconds seconds(const py::dict& options, const char* name) {
-  const auto value = option<double>(options, name);
-  if (!std::isfinite(value) || value > 1e12) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a loader: {} is {} seconds; it must be a number below 10^12", name, value));
-  }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(value * 1000)));
-}
 
 LoaderOptions to_options(const py::dict& given) {
   LoaderOptions options;
@@ -112,79 +86,7 @@ Position to_position(const py::tuple& given) {
           .step = given[2].cast<std::int64_t>()};
 }
 
-// A Loader for one thread at a time, which Python's threads need not be.
-class PyLoader {
- public:
-  template <typename... Arguments>
-  explicit PyLoader(const Arguments&... arguments) {
-    const py::gil_scoped_release released;
-    loader_ = dies_without_gil(std::make_shared<Loader>(arguments...));
-  }
-
-  /// What `work` makes of the loader, without the GIL. Throws Error{busy} while another call is under way: of
-  /// another thread, or of a signal handler or a transform inside of that call.
-  template <typename Work>
-  auto use(const Work& work) {
-    const Use use(*this);
-    const py::gil_scoped_release released;
-    const internal::InterruptScope interruptible(&check_signals);
-    return work(*loader_);
-  }
-
-  void close() {
-    const Use use(*this, true);
-    loader_.reset();
-  }
-  [[nodiscard]] bool is_closed() const noexcept { return !loader_; }
-
- private:
-  class Use {
-   public:
-    explicit Use(PyLoader& owner, bool may_be_closed = false) : owner_(owner) {
-      if (owner.in_use_.exchange(true)) {
-        throw Error(
-            ErrorCode::busy,
-            "use a loader: a call of it is under way, in another thread, or around this signal handler or "
-            "transform; one thread at a time uses a loader");
-      }
-      if (owner.loader_ || may_be_closed) return;
-      owner.in_use_ = false;
-      throw Error(ErrorCode::invalid_argument, "use a loader: it was closed");
-    }
-    ~Use() { owner_.in_use_ = false; }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-
-   private:
-    PyLoader& owner_;
-  };
-
-  std::shared_ptr<Loader> loader_;
-  std::atomic<bool> in_use_ = false;
-};
-
-py::dict dict_of(const LoaderStats& stats) {
-  py::list workers;
-  for (const WorkerStats& worker : stats.workers) {
-    py::dict one;
-    one["samples"] = worker.samples;
-    one["bytes"] = worker.bytes;
-    one["read_seconds"] = worker.read_seconds;
-    workers.append(one);
-  }
-  py::dict made;
-  made["batches"] = stats.batches;
-  made["samples"] = stats.samples;
-  made["skipped"] = stats.skipped;
-  made["bytes"] = stats.bytes;
-  made["wait_seconds"] = stats.wait_seconds;
-  made["ready_batches"] = stats.ready_batches;
-  made["retries"] = stats.retries;
-  made["fetched_files"] = stats.fetched.files;
-  made["fetched_bytes"] = stats.fetched.bytes;
-  made["workers"] = workers;
-  return made;
-}
+using PyLoader = OneThread<Loader>;
 
 // Text of files and errors may be no UTF-8.
 py::str to_text(const std::string& text) {
@@ -274,6 +176,38 @@ void define_batch(py::module_& module) {
 
 }  // namespace
 
+std::chrono::milliseconds seconds(const py::dict& options, const char* name) {
+  const auto value = option<double>(options, name);
+  if (!std::isfinite(value) || value > 1e12) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("make a loader: {} is {} seconds; it must be a number below 10^12", name, value));
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(value * 1000)));
+}
+
+py::dict dict_of(const LoaderStats& stats) {
+  py::list workers;
+  for (const WorkerStats& worker : stats.workers) {
+    py::dict one;
+    one["samples"] = worker.samples;
+    one["bytes"] = worker.bytes;
+    one["read_seconds"] = worker.read_seconds;
+    workers.append(one);
+  }
+  py::dict made;
+  made["batches"] = stats.batches;
+  made["samples"] = stats.samples;
+  made["skipped"] = stats.skipped;
+  made["bytes"] = stats.bytes;
+  made["wait_seconds"] = stats.wait_seconds;
+  made["ready_batches"] = stats.ready_batches;
+  made["retries"] = stats.retries;
+  made["fetched_files"] = stats.fetched.files;
+  made["fetched_bytes"] = stats.fetched.bytes;
+  made["workers"] = workers;
+  return made;
+}
+
 void define_loader(py::module_& module) {
   define_batch(module);
   module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
@@ -291,16 +225,16 @@ void define_loader(py::module_& module) {
   });
   py::class_<PyLoader>(module, "Loader")
       .def(py::init([](const PySource& source, const py::dict& options, const py::tuple& world) {
-        return std::make_unique<PyLoader>(source.source, to_options(options), to_world(world));
+        return make_loader<Loader>(source.source, to_options(options), to_world(world));
       }))
       .def(py::init([](const py::tuple& mixture, const py::dict& options, const py::tuple& world) {
-        return std::make_unique<PyLoader>(to_mixture(mixture), to_options(options), to_world(world));
+        return make_loader<Loader>(to_mixture(mixture), to_options(options), to_world(world));
       }))
       .def(py::init([](const PySource& source, const py::dict& options, const PyCommunicator& comm) {
-        return std::make_unique<PyLoader>(*comm.get(), source.source, to_options(options));
+        return make_loader<Loader>(*comm.get(), source.source, to_options(options));
       }))
       .def(py::init([](const py::tuple& mixture, const py::dict& options, const PyCommunicator& comm) {
-        return std::make_unique<PyLoader>(*comm.get(), to_mixture(mixture), to_options(options));
+        return make_loader<Loader>(*comm.get(), to_mixture(mixture), to_options(options));
       }))
       .def("_next",
            [](PyLoader& self) -> std::optional<Batch> {

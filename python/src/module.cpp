@@ -17,4 +17,7 @@ PYBIND11_MODULE(_rota, module) {
   python::define_communicator(module);
   python::define_checkpoint(module);
   python::define_loader(module);
+  python::define_streams(module);
+  python::define_python_stream(module);
+  python::define_stream_loader(module);
 }

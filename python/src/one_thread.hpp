@@ -9,8 +9,10 @@
 #include <memory>
 #include <utility>
 
+#include "errors.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
+#include "values/interrupt.hpp"
 
 namespace rota::python {
 
@@ -29,6 +31,7 @@ class OneThread {
     const Use use(*this);
     if (!object_) throw Error(ErrorCode::invalid_argument, fmt::format("use {}: it was closed", name_));
     const py::gil_scoped_release released;
+    const internal::InterruptScope interruptible(&check_signals);
     return work(*object_);
   }
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "rota/source.hpp"
+#include "rota/stream.hpp"
 
 namespace rota::python {
 
@@ -15,6 +16,11 @@ namespace py = pybind11;
 /// A source. Python adds how to make it again in another process.
 struct PySource {
   std::shared_ptr<const Source> source;
+};
+
+/// A source of streams: a user's own, or one that is made of others.
+struct PyStreamSource {
+  std::shared_ptr<const StreamSource> source;
 };
 
 /// What is to die without the GIL: it may wait for threads that want it.
@@ -35,5 +41,8 @@ void define_sources(py::module_& module);
 void define_python_source(py::module_& module);
 void define_catalogs(py::module_& module);
 void define_loader(py::module_& module);
+void define_streams(py::module_& module);
+void define_python_stream(py::module_& module);
+void define_stream_loader(py::module_& module);
 
 }  // namespace rota::python

@@ -1,0 +1,190 @@
+"""Data without an index: streams, what is made of them, and their loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Union
+
+from rota import _rota
+from rota._communicator import as_communicator
+from rota._loader import LoaderBase, make_mapping
+from rota._sources import Source
+from rota._values import FieldsLike, StreamSample
+
+StreamBatch = make_mapping(_rota.StreamBatch)
+
+StreamSource = _rota.StreamSource
+StreamSource.__module__ = "rota"
+StreamSource.__repr__ = lambda self: (
+    f"<rota.StreamSource of {self.shards} shards: {', '.join(field.name for field in self.fields)}>"
+)
+
+Cursor = Union[int, "tuple[int, ...]", bytes]
+
+
+class Stream:
+    """Samples that are read in sequence, in `shards` shards. Your own class sets `fields`, and overrides `open`.
+
+    Each worker has a shallow copy of it, if there are several shards. So open files in `open`, not in `__init__`.
+    What has one shard is not copied, so it may read a pipe: see `Dispatch`.
+
+    >>> import rota
+    >>> class Rows(rota.Stream):
+    ...     fields = {"x": "int64"}
+    ...     shards = 2
+    ...
+    ...     def open(self, shard, epoch, cursor):
+    ...         for i in range(cursor or 0, 3):
+    ...             yield {"x": 10 * shard + i}, i + 1
+    >>> [batch["x"].tolist() for batch in rota.StreamLoader(Rows(), 4)]
+    [[0, 10, 1, 11], [2, 12]]
+    """
+
+    fields: FieldsLike
+    """of every sample"""
+    shards: int = 1
+    """fixed for a run; with fewer than ranks x workers, some have nothing to do"""
+    cursor_numbers: int = 1
+    """how many ints a cursor has"""
+    fingerprint: str | None = None
+    """what the dataset is known by: a state of another one is refused"""
+
+    def open(self, shard: int, epoch: int, cursor: Cursor | None) -> Iterable[tuple[Any, Cursor]]:
+        """Yields pairs: a sample, and the cursor behind it. The same ones at every reading.
+
+        The sample is a dict of the fields, a tuple in their order, or the value of the only one. The cursor is an int,
+        a tuple of `cursor_numbers` ints, or bytes. Go on behind `cursor`, which is what was yielded with the last
+        sample; None: begin. The iterator is closed when the loader needs no more of it.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no open(self, shard, epoch, cursor)")
+
+    def remaining(self, shard: int, cursor: Cursor | None) -> int | None:
+        """About how many samples are left behind `cursor`; None: unknown. Ranks get shards by it."""
+        return None
+
+    def where(self, shard: int) -> str:
+        """The file, or other origin, of `shard`, for error messages."""
+        return ""
+
+
+StreamLike = Union[Stream, StreamSource]
+
+
+def _source(stream: StreamLike) -> StreamSource:
+    if isinstance(stream, StreamSource):
+        return stream
+    if not isinstance(stream, Stream) or isinstance(stream, type):
+        what = f"the class {stream.__name__}" if isinstance(stream, type) else f"a {type(stream).__name__}"
+        raise TypeError(
+            f"{what} is no stream: give an object of a subclass of rota.Stream, or rota.as_stream(source, shards)"
+        )
+    if not hasattr(stream, "fields"):
+        raise TypeError(f'{type(stream).__name__} has no fields; set them, as in fields = {{"x": "float32"}}')
+    return _rota.python_stream(stream, stream.fields, stream.shards, stream.cursor_numbers, stream.fingerprint)
+
+
+def as_stream(source: Source, shards: int) -> StreamSource:
+    """The samples of an indexed source, in order, in `shards` shards."""
+    return _rota.as_stream(source, shards)
+
+
+def filter(stream: StreamLike, keep: Callable[[StreamSample], bool], name: str = "") -> StreamSource:
+    """The samples that `keep` keeps. `name` says what it does, with a version: a state of another name is refused."""
+    return _rota.filter(_source(stream), _callable(keep, "keep"), name)
+
+
+def flat_map(
+    stream: StreamLike,
+    make: Callable[[StreamSample], Iterable[Any]],
+    fields: FieldsLike = (),
+    name: str = "",
+    *,
+    most: int = 1 << 20,
+) -> StreamSource:
+    """What `make` makes of each sample: a list of dicts of `fields` (else the stream's), or a generator of them.
+
+    After a resume it may be called again for a sample, and must then make the same. It makes no more than `most`.
+    """
+    return _rota.flat_map(_source(stream), _callable(make, "make"), () if fields is None else fields, name, most)
+
+
+def shuffle_buffer(stream: StreamLike, size: int, seed: int) -> StreamSource:
+    """The samples of each shard, mixed by a buffer of `size` samples, which a state stores."""
+    return _rota.shuffle_buffer(_source(stream), size, seed)
+
+
+def _callable(function: Any, what: str) -> Any:
+    if not callable(function):
+        raise TypeError(f"{what} is a {type(function).__name__}; it must be a function of a sample")
+    return function
+
+
+class Dispatch(NamedTuple):
+    """A stream of one shard that exists once: a pipe, a socket, a database cursor. Rank 0 reads it for all ranks.
+
+    On other ranks `stream` may be None. Item i is number i / `shards` of shard i mod `shards`. Batches are the same in
+    all worlds. `rank_split` is "by_sample", for equal slices, or "by_shard".
+
+    A state has what was read and not delivered. So what cannot be opened at a cursor loses nothing if the program
+    saves, ends and goes on: then `open` goes on where the pipe is, at a cursor that counts its items.
+    """
+
+    stream: StreamLike | None
+    shards: int = 256
+    rank_split: str = "by_sample"
+
+
+class StreamLoader(LoaderBase, _rota.StreamLoader):
+    """Reads ahead with worker threads and hands out this rank's samples of each step. Ranks own whole shards.
+
+    Iterate over it: a `StreamBatch` is a mapping of field names to arrays, or to `Ragged`. All ranks take the same
+    number of steps; a batch is empty on a rank that has no more of the epoch. `epochs=None`: no last one. Each sample
+    comes exactly once per epoch, also after a resume in another world.
+
+    `next`, `state_dict`, and making one are collective over the ranks of `comm`.
+
+    >>> import rota
+    >>> source = rota.PythonSource([{"x": i} for i in range(10)])
+    >>> loader = rota.StreamLoader(rota.filter(rota.as_stream(source, 2), lambda sample: sample["x"] % 2 == 1), 3)
+    >>> [batch["x"].tolist() for batch in loader]
+    [[1, 5, 3], [7, 9]]
+    """
+
+    def __init__(
+        self,
+        stream: StreamLike | Dispatch,
+        global_batch_size: int = 32,
+        *,
+        comm: Any = None,
+        epochs: int | None = 1,
+        workers: int = 1,
+        read_ahead_batches: int = 4,
+        read_ahead_bytes: int = 1 << 28,
+        deadline: float = 600.0,
+        allocator: Any = None,
+    ) -> None:
+        options = dict(locals())
+        for name in ("self", "stream", "comm", "__class__"):
+            options.pop(name, None)
+        if isinstance(stream, Dispatch):
+            data = (None if stream.stream is None else _source(stream.stream), stream.shards, stream.rank_split)
+        else:
+            data = _source(stream)
+        super().__init__(data, options, *(() if comm is None else (as_communicator(comm),)))
+        self._stream = stream
+        self._options = options
+        self._opened()
+
+    @property
+    def stream(self) -> StreamLike | Dispatch:
+        """What the loader was made of."""
+        return self._stream
+
+    def __repr__(self) -> str:
+        if self.is_closed:
+            return "<rota.StreamLoader, closed>"
+        at, world = self.position, self.world
+        return (
+            f"<rota.StreamLoader of {self._stream!r}, batches of {self._options['global_batch_size']}, rank "
+            f"{world.rank} of {world.size}, at epoch {at.epoch}, step {at.step}>"
+        )

@@ -1,0 +1,123 @@
+// Sources of streams, and their transforms, as Python sees them.
+
+#include "rota/stream.hpp"
+
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+
+#include "errors.hpp"
+#include "functions.hpp"
+#include "rota/error.hpp"
+#include "source.hpp"
+
+namespace rota::python {
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::callback, why); }
+
+// Read-only: after a resume the same sample is given again.
+py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::vector<Field>& fields,
+                     const Guard& guard) {
+  const py::module_ values = py::module_::import("rota._values");
+  py::dict arrays;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const auto bytes = sample.bytes(f);
+    const py::array array = sample_view(fields[f], sample.rows(f),
+                                        {const_cast<std::byte*>(bytes.data()), bytes.size()}, guard.owner());
+    py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+    arrays[py::str(fields[f].name)] = array;
+  }
+  const StreamId& id = sample.id();
+  return values.attr("StreamSample")(arrays, values.attr("StreamId")(id.shard.value, id.input, id.output),
+                                     epoch);
+}
+
+KeepFunction to_keep(py::object function, std::vector<Field> fields) {
+  return [shared = share(std::move(function)), fields = std::move(fields)](std::int64_t epoch,
+                                                                           const StreamSample& sample) {
+    return call_python([&] {
+      const Guard guard;
+      bool keeps = false;
+      {
+        const py::object returned = (*shared)(sample_of(epoch, sample, fields, guard));
+        if (returned.is_none()) refuse("a filter returned None; return True or False");
+        const int truth = PyObject_IsTrue(returned.ptr());
+        if (truth < 0) throw py::error_already_set();
+        keeps = truth == 1;
+      }
+      guard.require_alone("filter");
+      return keeps;
+    });
+  };
+}
+
+void make_samples(py::handle function, py::handle sample, const SampleItems& items, std::int64_t most,
+                  StreamOutputs& outputs) {
+  const py::object returned = function(sample);
+  const bool is_one = PyDict_Check(returned.ptr()) != 0 || py::isinstance<py::str>(returned);
+  const auto made = py::reinterpret_steal<py::object>(is_one ? nullptr : PyObject_GetIter(returned.ptr()));
+  if (!made) {
+    PyErr_Clear();
+    refuse(fmt::format("a flat_map returned a {}; return a list of dicts, or yield them",
+                       py::str(py::type::handle_of(returned).attr("__name__")).cast<std::string>()));
+  }
+  while (outputs.size() <= most) {  // one more is refused by who calls this
+    const auto one = py::reinterpret_steal<py::object>(PyIter_Next(made.ptr()));
+    if (!one) {
+      if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+      return;
+    }
+    put(items, one, outputs.add());
+  }
+}
+
+FlatMapFunction to_flat_map(py::object function, std::vector<Field> fields, std::vector<Field> made,
+                            std::int64_t most) {
+  return [shared = share(std::move(function)), fields = std::move(fields),
+          items = SampleItems(std::move(made), "take a sample that a flat_map made"),
+          most](std::int64_t epoch, const StreamSample& sample, StreamOutputs& outputs) {
+    call_python([&] {
+      const Guard guard;
+      make_samples(*shared, sample_of(epoch, sample, fields, guard), items, most, outputs);
+      guard.require_alone("flat_map");
+    });
+  };
+}
+
+PyStreamSource made(std::shared_ptr<const StreamSource> source) {
+  return {dies_without_gil(std::move(source))};
+}
+
+}  // namespace
+
+void define_streams(py::module_& module) {
+  using released = py::call_guard<py::gil_scoped_release>;
+  py::class_<PyStreamSource>(module, "StreamSource")
+      .def_property_readonly("fields",
+                             [](const PyStreamSource& self) { return to_python(self.source->fields()); })
+      .def_property_readonly("shards", [](const PyStreamSource& self) { return self.source->shards(); })
+      .def_property_readonly(
+          "fingerprint", [](const PyStreamSource& self) { return to_string(self.source->fingerprint()); },
+          released());
+  module.def("as_stream", [](const PySource& source, std::int64_t shards) {
+    return made(as_stream(source.source, shards));
+  });
+  module.def("filter", [](const PyStreamSource& stream, py::object keep, std::string name) {
+    return made(filter(stream.source, to_keep(std::move(keep), stream.source->fields()), std::move(name)));
+  });
+  module.def("flat_map", [](const PyStreamSource& stream, py::object make, py::handle fields,
+                            std::string name, std::int64_t most) {
+    FlatMapOptions options{.fields = to_fields(fields), .name = std::move(name), .most = most};
+    auto function = to_flat_map(std::move(make), stream.source->fields(),
+                                options.fields.empty() ? stream.source->fields() : options.fields, most);
+    return made(flat_map(stream.source, std::move(function), std::move(options)));
+  });
+  module.def("shuffle_buffer", [](const PyStreamSource& stream, std::int64_t size, std::uint64_t seed) {
+    return made(shuffle_buffer(stream.source, size, seed));
+  });
+}
+
+}  // namespace rota::python

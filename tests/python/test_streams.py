@@ -1,0 +1,461 @@
+"""Streams of Python: every sample once, stops anywhere, errors, and how readers end."""
+
+import gc
+import itertools
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+import rota
+
+
+class Rows(rota.Stream):
+    """Shard s has `lengths[s]` samples."""
+
+    fields = {"x": "int64", "text": ("uint8", (), True), "pair": ("float32", (2,))}
+
+    def __init__(self, lengths):
+        self.lengths = lengths
+        self.shards = len(lengths)
+
+    def open(self, shard, epoch, cursor):
+        for i in range(cursor or 0, self.lengths[shard]):
+            yield {"x": 1000 * shard + i, "text": "a" * (i % 5), "pair": [shard, i]}, i + 1
+
+
+class Of(rota.Stream):
+    """One shard: what `make(cursor)` yields."""
+
+    fields = {"x": "int64"}
+
+    def __init__(self, make, **attributes):
+        self.make = make
+        self.__dict__.update(attributes)
+
+    def open(self, shard, epoch, cursor):
+        return self.make(cursor)
+
+
+def settings(seed, count):
+    draw = random.Random(seed)
+    for _ in range(count):
+        lengths = [draw.choice((0, 1, 7, 30)) for _ in range(draw.randint(1, 6))]
+        yield draw, lengths, dict(
+            global_batch_size=draw.randint(1, 11),
+            workers=draw.randint(0, 3),
+            epochs=draw.randint(1, 2),
+            read_ahead_batches=draw.randint(1, 4),
+        )
+
+
+def samples_of(loader, steps=None):
+    """(epoch, id..., x) of the next steps."""
+    seen = []
+    for batch in itertools.islice(loader, steps):
+        assert batch.size == len(batch["x"]) == len(batch.ids) == len(batch.positions)
+        seen += [(batch.start.epoch, *map(int, id), int(x)) for id, x in zip(batch.ids, batch["x"])]
+    return seen
+
+
+def run_with_stops(make, options, draw):
+    """All samples of a run that stops at random steps, and goes on in new loaders."""
+    seen, state = [], None
+    while True:
+        with rota.StreamLoader(make(), **options) as loader:
+            if state is not None:
+                loader.load_state_dict(state)
+            steps = draw.randint(1, 6)
+            before = loader.position.step
+            seen += samples_of(loader, steps)
+            if loader.position.step < before + steps:
+                return seen
+            state = loader.state_dict()
+
+
+def test_every_sample_comes_once_in_each_epoch_wherever_a_run_stops():
+    for draw, lengths, options in settings(1, 40):
+        expected = [
+            (epoch, s, i, 0, 1000 * s + i)
+            for epoch in range(options["epochs"] if sum(lengths) else 0)
+            for s, length in enumerate(lengths)
+            for i in range(length)
+        ]
+        assert sorted(run_with_stops(lambda: Rows(lengths), options, draw)) == expected
+
+
+def test_batches_do_not_depend_on_workers_or_stops():
+    for draw, lengths, options in settings(2, 20):
+        whole = samples_of(rota.StreamLoader(Rows(lengths), **{**options, "workers": 0}))
+        assert run_with_stops(lambda: Rows(lengths), options, draw) == whole
+
+
+def test_transforms_resume_at_any_step():
+    def make(lengths):
+        odd = rota.filter(Rows(lengths), lambda sample: sample["x"] % 2 == 1, "odd")
+        twice = rota.flat_map(
+            odd, lambda sample: ({"y": sample["x"] + k} for k in range(int(sample["x"]) % 3)), {"y": "int64"}
+        )
+        named = rota.flat_map(twice, lambda sample: [{"x": sample["y"]}], {"x": "int64"})
+        return rota.shuffle_buffer(named, 5, seed=3)
+
+    for draw, lengths, options in settings(3, 25):
+        options["epochs"] = 1
+        got = run_with_stops(lambda: make(lengths), options, draw)
+        numbers = [1000 * s + i for s, n in enumerate(lengths) for i in range(n)]
+        assert Counter(x for *_, x in got) == Counter(x + k for x in numbers if x % 2 for k in range(x % 3))
+        assert len({id[:4] for id in got}) == len(got)
+
+
+def test_an_indexed_source_is_read_as_streams():
+    source = rota.PythonSource([{"x": i} for i in range(23)])
+    for shards, workers in itertools.product((1, 4, 30), (0, 2)):
+        got = samples_of(rota.StreamLoader(rota.as_stream(source, shards), 5, workers=workers))
+        assert sorted(x for *_, x in got) == list(range(23))
+
+
+def test_fixed_and_ragged_fields_arrive():
+    for batch in rota.StreamLoader(Rows([9, 4]), 5):
+        for (shard, i, _), text, pair in zip(batch.ids, batch["text"], batch["pair"]):
+            assert bytes(text) == b"a" * (i % 5)
+            assert pair.tolist() == [shard, i]
+        assert list(batch) == ["x", "text", "pair"] and batch.get("z") is None
+        assert dict(batch.items()).keys() == {field.name for field in batch.fields}
+
+
+@pytest.mark.parametrize(
+    "cursors, numbers",
+    [
+        (lambda i: i - 5, 1),
+        (lambda i: (i,), 1),
+        (lambda i: (i, -i, 2**63 - 1), 3),
+        (lambda i: np.int64(i), 1),
+        (lambda i: b"\0\xff" * i, 1),
+        (lambda i: b"%d" % i, 0),
+        (lambda i: (), 0),
+    ],
+)
+def test_a_stream_gets_the_cursor_back_that_it_yielded(cursors, numbers):
+    opened = []
+
+    def make(cursor):
+        opened.append(cursor)
+        return iter([(i, cursors(i)) for i in range(1, 9)])
+
+    loader = rota.StreamLoader(Of(make, cursor_numbers=numbers), 1, workers=0)
+    samples_of(loader, 3)
+    state = loader.state_dict()
+    again = rota.StreamLoader(Of(make, cursor_numbers=numbers), 1, workers=0)
+    again.load_state_dict(state)
+    assert samples_of(again, 1)[0][2] == 3  # ids go on
+    assert opened[0] is None
+    given = opened[-1]
+    assert given == cursors(3) and isinstance(given, (int, tuple, bytes))
+
+
+@pytest.mark.parametrize(
+    "yielded, says",
+    [
+        (5, "yield a pair"),
+        ({"x": 1}, "yield a pair"),
+        ((1, 2, 3), "yield a pair"),
+        (({"y": 1}, 1), 'it has no "x"'),
+        (({"x": [1, 2]}, 1), "shape"),
+        (({"x": 1.5}, 1), "without loss"),
+        (({"x": 1}, None), "an int or bytes"),
+        (({"x": 1}, 1.5), "an int or bytes"),
+        (({"x": 1}, 2**63), "64 bits"),
+        (({"x": 1}, (1, 2)), "an int or bytes"),
+    ],
+)
+@pytest.mark.parametrize("workers", (0, 1))
+def test_what_is_no_pair_of_a_sample_and_a_cursor_is_refused(yielded, says, workers):
+    loader = rota.StreamLoader(Of(lambda cursor: iter([yielded])), 4, workers=workers)
+    with pytest.raises(rota.CallbackError, match=says):
+        loader.next()
+
+
+def test_what_a_generator_raises_is_the_cause_of_what_next_raises():
+    def make(cursor):
+        yield 1, 1
+        raise LookupError("no such row")
+
+    for workers, make_one in itertools.product((0, 2), (make, lambda cursor: 1 / 0, lambda cursor: 5)):
+        loader = rota.StreamLoader(Of(make_one, where=lambda shard: "rows.db"), 1, workers=workers)
+        if make_one is make:
+            assert loader.next()["x"].tolist() == [1]
+        with pytest.raises(rota.CallbackError, match="rows.db") as raised:
+            loader.next()
+        cause = {make: LookupError}.get(make_one, type(raised.value.__cause__))
+        assert type(raised.value.__cause__) is cause
+
+
+@pytest.mark.parametrize("workers", (0, 1))
+def test_an_interrupt_in_a_stream_interrupts_the_program(workers):
+    def make(cursor):
+        yield 1, 1
+        raise KeyboardInterrupt
+
+    loader = rota.StreamLoader(Of(make), 1, workers=workers)
+    loader.next()
+    with pytest.raises(KeyboardInterrupt):
+        loader.next()
+
+
+def test_a_failed_read_is_tried_again_where_it_was():
+    failures = [OSError("the net is down")]
+
+    def make(cursor):
+        for i in range(cursor or 0, 6):
+            if i == 3 and failures:
+                raise failures.pop()
+            yield i, i + 1
+
+    loader = rota.StreamLoader(Of(make), 2, workers=0)
+    seen = samples_of(loader, 1)
+    with pytest.raises(rota.IOError):
+        loader.next()
+    assert [x for *_, x in seen + samples_of(loader)] == list(range(6))
+
+
+@pytest.mark.parametrize("workers", (0, 1, 3))
+@pytest.mark.parametrize("steps", (0, 1, 4))
+def test_generators_are_closed_when_a_loader_ends(workers, steps):
+    opened, closed = [], []
+
+    class Finally(Rows):
+        def open(self, shard, epoch, cursor):
+            opened.append(shard)
+            try:
+                yield from super().open(shard, epoch, cursor)
+            finally:
+                closed.append((shard, threading.get_ident()))
+
+    for end in (lambda loader: loader.close(), lambda loader: None):
+        loader = rota.StreamLoader(Finally([1000, 3, 1000]), 4, workers=workers)
+        samples_of(loader, steps)
+        end(loader)
+        del loader
+        gc.collect()
+        assert sorted(opened) == sorted(shard for shard, _ in closed)
+
+
+def test_an_error_of_closing_is_reported_and_harms_nothing(monkeypatch):
+    reported = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda args: reported.append(type(args.exc_value)))
+
+    def make(cursor):
+        try:
+            yield from ((i, i) for i in itertools.count())
+        finally:
+            raise LookupError
+
+    with rota.StreamLoader(Of(make), 2) as loader:
+        loader.next()
+    assert reported == [LookupError]
+
+
+def test_each_worker_has_a_copy_and_a_stream_of_one_shard_has_none():
+    copies = []
+
+    class Copied(Rows):
+        def __copy__(self):
+            copies.append(threading.get_ident())
+            made = Copied(self.lengths)
+            return made
+
+    samples_of(rota.StreamLoader(Copied([5, 5]), 2, workers=2))
+    assert len(copies) == 2
+    samples_of(rota.StreamLoader(Copied([5]), 2, workers=2))
+    assert len(copies) == 2
+
+
+class Once(rota.Stream):
+    """What cannot be opened again: it goes on where it is."""
+
+    fields = {"x": "int64"}
+
+    def __init__(self, items):
+        self.items = items
+        self.count = 0
+
+    def open(self, shard, epoch, cursor):
+        assert (cursor or 0) == self.count
+        for item in self.items:
+            self.count += 1
+            yield item, self.count
+
+
+@pytest.mark.parametrize("workers", (0, 1))
+def test_a_dispatch_of_what_cannot_be_opened_again_loses_nothing(workers):
+    for stop in range(8):
+        once = Once(iter(range(20)))
+        with rota.StreamLoader(rota.Dispatch(once, shards=4), 3, workers=workers) as loader:
+            seen = samples_of(loader, stop)
+            state = loader.state_dict()
+        again = rota.StreamLoader(rota.Dispatch(once, shards=4), 3, workers=workers)
+        again.load_state_dict(state)
+        seen += samples_of(again)
+        assert sorted(x for *_, x in seen) == list(range(20))
+
+
+def test_a_pipe_is_dispatched():
+    reader, writer = os.pipe()
+    os.write(writer, b"".join(b"%d\n" % i for i in range(50)))
+    os.close(writer)
+    with os.fdopen(reader) as lines:
+        loader = rota.StreamLoader(rota.Dispatch(Once(int(line) for line in lines), rank_split="by_shard"), 7)
+        assert [x for *_, x in samples_of(loader)] == list(range(50))
+        assert loader.owner(3) == 0
+
+
+def test_what_no_dispatch_can_be_is_refused():
+    with pytest.raises(rota.InvalidArgumentError, match="1; give it"):
+        rota.StreamLoader(rota.Dispatch(Rows([1, 2])))
+    with pytest.raises(rota.InvalidArgumentError, match="rank 0"):
+        rota.StreamLoader(rota.Dispatch(None))
+    with pytest.raises(rota.InvalidArgumentError):
+        rota.StreamLoader(rota.Dispatch(Rows([1]), rank_split="by_color"))
+
+
+def test_functions_that_keep_views_are_refused():
+    kept = []
+    for make in (
+        lambda: rota.filter(Rows([9]), lambda sample: kept.append(sample["x"]) or True),
+        lambda: rota.flat_map(Rows([9]), lambda sample: kept.append(sample) or []),
+    ):
+        with pytest.raises(rota.CallbackError, match="keep a copy"):
+            rota.StreamLoader(make(), 2).next()
+
+
+def test_samples_know_who_they_are_and_cannot_be_changed():
+    ids = []
+
+    def keep(sample):
+        ids.append((sample.epoch, *sample.id))
+        with pytest.raises(ValueError):
+            sample["pair"][0] = 5
+        return np.bool_(True)
+
+    got = samples_of(rota.StreamLoader(rota.filter(Rows([3, 2]), keep), 2, workers=0, epochs=2))
+    assert sorted(ids) == sorted(id[:4] for id in got)
+
+
+@pytest.mark.parametrize(
+    "make, says",
+    [
+        (lambda: rota.filter(Rows([3]), lambda sample: None), "return True or False"),
+        (lambda: rota.flat_map(Rows([3]), lambda sample: None), "a list of dicts"),
+        (lambda: rota.flat_map(Rows([3]), lambda sample: dict(sample)), "a list of dicts"),
+        (lambda: rota.flat_map(Rows([3]), lambda sample: [{}]), 'no "x"'),
+        (lambda: rota.flat_map(Rows([3]), lambda sample: itertools.repeat(dict(sample)), most=9), "more than 9"),
+        (lambda: rota.flat_map(Rows([3]), lambda sample: 1 / 0), "ZeroDivisionError"),
+    ],
+)
+def test_wrong_answers_of_functions_are_refused(make, says):
+    with pytest.raises(rota.CallbackError, match=says):
+        rota.StreamLoader(make(), 2).next()
+
+
+def test_a_state_of_another_stream_is_refused():
+    state = rota.StreamLoader(Rows([5, 5]), 2).state_dict()
+    named = Rows([5, 5])
+    named.fingerprint = "version 2"
+    for other in (named, Rows([5]), rota.filter(Rows([5, 5]), bool), Of(lambda cursor: [])):
+        with pytest.raises(rota.MismatchError):
+            rota.StreamLoader(other, 2).load_state_dict(state)
+    for wrong in ({}, "", {"rota": 5}):
+        with pytest.raises(rota.InvalidArgumentError):
+            rota.StreamLoader(Rows([5, 5]), 2).load_state_dict(wrong)
+    with pytest.raises(rota.CorruptError):
+        rota.StreamLoader(Rows([5, 5]), 2).load_state_dict({"rota": "{}"})
+
+
+@pytest.mark.parametrize("wrong", (Rows, 5, None, [1, 2], rota.PythonSource([1])))
+def test_what_is_no_stream_is_refused(wrong):
+    with pytest.raises(TypeError, match="rota.Stream|None"):
+        rota.StreamLoader(wrong)
+
+
+def test_impossible_attributes_are_refused():
+    def make(cursor):
+        return iter(())
+
+    with pytest.raises(TypeError, match="has no fields"):
+        rota.StreamLoader(rota.Stream())
+    wrong = {"shards": (0, 2**40), "cursor_numbers": (-1, 2**20), "fields": ({"x": "int7"}, 5)}
+    for attributes in ({name: value} for name, values in wrong.items() for value in values):
+        with pytest.raises((rota.Error, TypeError)):
+            rota.StreamLoader(Of(make, **attributes))
+    for options in ({"workers": 2**40}, {"global_batch_size": "x"}, {"epochs": -1}, {"deadline": float("nan")}):
+        with pytest.raises((rota.InvalidArgumentError, TypeError)):
+            rota.StreamLoader(Rows([1]), **options)
+    with pytest.raises(rota.UnsupportedError):
+        rota.StreamLoader(Rows([1]), comm=5)
+    with pytest.raises(rota.CallbackError, match="remaining"):
+        rota.StreamLoader(Of(make, remaining=lambda shard, cursor: "many"))
+
+
+def test_a_loader_is_of_one_thread_at_a_time_and_says_so_when_closed():
+    loader = None
+
+    def make(cursor):
+        with pytest.raises(rota.BusyError):
+            loader.position
+        yield 1, 1
+
+    loader = rota.StreamLoader(Of(make), workers=0)
+    assert samples_of(loader) == [(0, 0, 0, 0, 1)] and loader.next() is None
+    assert loader.stats["samples"] == 1 and "step 1" in repr(loader)
+    loader.close()
+    assert repr(loader) == "<rota.StreamLoader, closed>"
+    with pytest.raises(rota.InvalidArgumentError, match="closed"):
+        loader.next()
+
+
+def test_arrays_of_a_batch_outlive_the_loader():
+    loader = rota.StreamLoader(Rows([8]), 8)
+    batch = loader.next()
+    x, ids, text = batch["x"], batch.ids, batch["text"]
+    del loader, batch
+    gc.collect()
+    assert x.tolist() == list(range(8)) and ids[:, 1].tolist() == list(range(8)) and len(text) == 8
+
+
+ENDS = """
+import itertools, sys, rota
+class Endless(rota.Stream):
+    fields = {"x": "int64"}
+    shards = 3
+    def open(self, shard, epoch, cursor):
+        try:
+            for i in itertools.count(cursor or 0):
+                yield i, i + 1
+        finally:
+            print("closed", flush=True)
+loader = rota.StreamLoader(rota.shuffle_buffer(rota.filter(Endless(), lambda s: True), 5, 0), 8, workers=2)
+for _ in range(int(sys.argv[1])):
+    loader.next()
+if sys.argv[2] == "cycle":
+    loader.me = loader
+    del loader
+if sys.argv[2] == "hidden":
+    import ctypes
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loader))
+if sys.argv[2] == "raise":
+    raise SystemExit(0)
+"""
+
+
+@pytest.mark.parametrize("how", ("plain", "cycle", "hidden", "raise"))
+@pytest.mark.parametrize("steps", ("0", "3"))
+def test_python_ends_in_the_midst_of_reading(how, steps):
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS, steps, how], capture_output=True, text=True, timeout=60, env=os.environ
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert steps == "0" or done.stdout.count("closed") == 3
