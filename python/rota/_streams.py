@@ -12,6 +12,11 @@ from rota._sources import Source
 from rota._values import FieldsLike, StreamSample
 
 StreamBatch = make_mapping(_rota.StreamBatch)
+StreamBatch.__doc__ = """One rank's samples of one step: a mapping of field names to arrays over its own memory, or to `Ragged`.
+
+Each of its `size` samples has a row (shard, input, output) of `ids`, and a number in `positions`, that of its shard's stream.
+`start` is the position before it.
+"""
 
 StreamSource = _rota.StreamSource
 StreamSource.__module__ = "rota"

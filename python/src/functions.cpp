@@ -111,7 +111,8 @@ void Guard::require_alone(const char* whose) const {
 
 py::array sample_view(const Field& field, std::int64_t rows, std::span<std::byte> bytes, py::handle owner) {
   if (field.ragged) return view(field, rows, bytes, owner);
-  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()), bytes.data(), owner};
+  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()),
+          bytes.data(), owner};
 }
 
 std::shared_ptr<py::object> share(py::object object) {

@@ -17,8 +17,8 @@ namespace rota::python {
 /// An object of Python that C++ may copy and drop on any thread.
 std::shared_ptr<py::object> share(py::object object);
 
-/// The owner of arrays over memory that is used again after a call. It owns nothing: its count tells whether anybody
-/// kept one. Needs the GIL.
+/// The owner of arrays over memory that is used again after a call. It owns nothing: its count tells whether
+/// anybody kept one. Needs the GIL.
 class Guard {
  public:
   Guard();

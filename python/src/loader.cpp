@@ -247,7 +247,8 @@ void define_loader(py::module_& module) {
           "position",
           [](PyLoader& self) { return position_of(self.use([](Loader& l) { return l.position(); })); })
       .def("_state", [](PyLoader& self) { return self.use([](Loader& l) { return state(l); }); })
-      .def("_restore", [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
+      .def("_restore",
+           [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
       .def("_save_to",
            [](PyLoader& self, PySnapshot& to, const std::string& name) {
              self.use([&](Loader& l) { save(l, to.snapshot, name); });

@@ -24,7 +24,8 @@ def test_every_public_thing_says_what_it_is():
     for name in rota.__all__:
         thing = getattr(rota, name)
         assert thing.__doc__ and thing.__doc__.strip(), name
-        assert name in rota.__doc__ or issubclass(thing, rota.Error), f"help(rota) does not name {name}"
+        is_error = isinstance(thing, type) and issubclass(thing, rota.Error)
+        assert is_error or f"`{name}`" in rota.__doc__, f"help(rota) does not name {name}"
 
 
 def test_importing_rota_imports_neither_numpy_nor_torch_nor_mpi4py():

@@ -205,7 +205,7 @@ def test_a_transform_that_uses_its_own_loader_is_refused():
         one.state_dict()
 
     one = loader(transform=nest, workers=0)
-    with pytest.raises(rota.BusyError, match="around this signal handler or transform"):
+    with pytest.raises(rota.BusyError, match="around this signal handler or callback"):
         one.next()
 
 

@@ -13,10 +13,10 @@ def maker(samples, options):
     return lambda rank, size: rota.ElasticBatchSampler(samples, world=(rank, size), **options)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_any_chain_of_worlds_gives_the_same_global_batches(seed):
     draw = random.Random(seed)
-    for samples, options in settings(seed, 12):
+    for samples, options in settings(seed, 8):
         whole, end = batches_of(maker(samples, options), [1], [1000])
         worlds = [draw.randint(1, 5) for _ in range(1000)]
         stops = [draw.randint(1, 4) for _ in worlds]

@@ -394,7 +394,7 @@ def test_impossible_attributes_are_refused():
     for options in ({"workers": 2**40}, {"global_batch_size": "x"}, {"epochs": -1}, {"deadline": float("nan")}):
         with pytest.raises((rota.InvalidArgumentError, TypeError)):
             rota.StreamLoader(Rows([1]), **options)
-    with pytest.raises(rota.UnsupportedError):
+    with pytest.raises(TypeError, match="no communicator of mpi4py"):
         rota.StreamLoader(Rows([1]), comm=5)
     with pytest.raises(rota.CallbackError, match="remaining"):
         rota.StreamLoader(Of(make, remaining=lambda shard, cursor: "many"))
