@@ -432,7 +432,7 @@ class CheckpointDirectory:
 
     def open(self, serial: int) -> Checkpoint:
         """The checkpoint of that serial."""
-        return self._wrap(self._raw.open(serial))
+        return Checkpoint(self._raw.open(serial), self._world)
 
     def list(self) -> Sequence[CheckpointInfo]:
         """All checkpoints, oldest first; not yet verified as a whole."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 
 class Error(Exception):
     """Whatever rota refuses or fails at. The message says what was tried, on what, and what to do."""
@@ -58,7 +60,7 @@ class BusyError(Error, OSError):
     code = "busy"
 
 
-class TimeoutError(Error, TimeoutError):  # the built-in one's name, as IOError's
+class TimeoutError(Error, builtins.TimeoutError):
     """A rank did not arrive within the deadline."""
 
     code = "timeout"

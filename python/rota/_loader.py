@@ -116,6 +116,11 @@ def close_all() -> None:
 class LoaderBase:
     """What loaders of samples and of streams do alike."""
 
+    _next: Any
+    _state: Any
+    _restore: Any
+    close: Any
+
     def _opened(self) -> None:
         self._process = os.getpid()
         _open.add(self)
@@ -217,7 +222,7 @@ class Loader(LoaderBase, _rota.Loader):
         for name in ("self", "source", "world", "comm", "cast", "on_bad_sample", "__class__"):
             options.pop(name, None)
         options["skip_bad_samples"] = on_bad_sample == "skip"
-        data = check_mixture(*source) if isinstance(source, Mixture) else source
+        data: Any = check_mixture(*source) if isinstance(source, Mixture) else source
         super().__init__(data, options, _place(world, comm))
         self._options = options
         self._source = source

@@ -46,7 +46,7 @@ class ElasticBatchSampler:
 
     def __init__(
         self,
-        dataset: DatasetOrLength | Sequence[DatasetOrLength],
+        dataset: Any,
         global_batch_size: int,
         *,
         world: Any = None,
@@ -76,7 +76,7 @@ class ElasticBatchSampler:
         self._is_mixture = weights is not None
         self._data = data
         self._epochs = epochs
-        self._options = dict(
+        self._options: dict[str, Any] = dict(
             global_batch_size=global_batch_size,
             shards=shards,
             interleave=interleave,

@@ -33,8 +33,8 @@ def _repr(self: Source) -> str:
     return f"<rota.Source of {len(self)} samples: {fields}>"
 
 
-Source.__reduce__ = _reduce
-Source.__repr__ = _repr
+Source.__reduce__ = _reduce  # type: ignore
+Source.__repr__ = _repr  # type: ignore
 Source.__module__ = "rota"
 Source.__doc__ = """A dataset: `len`, and `[i]`, a dict of the sample's arrays by field. Any thread may read it.
 

@@ -20,9 +20,14 @@ Each of its `size` samples has a row (shard, input, output) of `ids`, and a numb
 
 StreamSource = _rota.StreamSource
 StreamSource.__module__ = "rota"
-StreamSource.__repr__ = lambda self: (
-    f"<rota.StreamSource of {self.shards} shards: {', '.join(field.name for field in self.fields)}>"
-)
+StreamSource.__doc__ = """Logical shards that are read in sequence; see `StreamLoader`. `fields`, `shards` and `fingerprint` say what it is."""
+
+
+def _repr(self: StreamSource) -> str:
+    return f"<rota.StreamSource of {self.shards} shards: {', '.join(field.name for field in self.fields)}>"
+
+
+StreamSource.__repr__ = _repr  # type: ignore
 
 Cursor = Union[int, "tuple[int, ...]", bytes]
 
@@ -172,7 +177,7 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
         for name in ("self", "stream", "comm", "__class__"):
             options.pop(name, None)
         if isinstance(stream, Dispatch):
-            data = (None if stream.stream is None else _source(stream.stream), stream.shards, stream.rank_split)
+            data: Any = (None if stream.stream is None else _source(stream.stream), stream.shards, stream.rank_split)
         else:
             data = _source(stream)
         super().__init__(data, options, *(() if comm is None else (as_communicator(comm),)))

@@ -73,7 +73,7 @@ class Field(NamedTuple):
     ragged: bool = False
 
 
-FieldsLike = Union[Iterable[Union[Field, tuple]], Mapping[str, Any]]
+FieldsLike = Union[Iterable[Union[Field, tuple, str]], Mapping[str, Any]]
 """Fields, or tuples with the same items, or a mapping of names to a dtype or to (dtype, shape, ragged)."""
 
 
@@ -95,7 +95,7 @@ class Ragged(Sequence["np.ndarray"]):
 
     __slots__ = ("offsets", "values")
 
-    def __init__(self, values: np.ndarray, offsets: np.ndarray) -> None:
+    def __init__(self, values: Any, offsets: Any) -> None:
         self.values = values
         self.offsets = offsets
 

@@ -72,10 +72,11 @@ class DataLoader(_data.DataLoader):
         # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
         options.setdefault("generator", torch.Generator())
         super().__init__(dataset, batch_sampler=sampler, **options)
+        self._order = sampler
         self._info: BatchInfo | None = None
 
-    def __iter__(self) -> Iterator[Any]:
-        sampler = self.batch_sampler
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        sampler = self._order
         drawn = sampler.changes, sampler.position
         for batch in super().__iter__():
             if drawn != (sampler.changes, sampler.position):
@@ -97,19 +98,19 @@ class DataLoader(_data.DataLoader):
     @property
     def position(self) -> Position:
         """Behind the last batch delivered."""
-        return self.batch_sampler.position
+        return self._order.position
 
     def state_dict(self) -> dict[str, str]:
         """Where the run is, the batch in hand included; the same on all ranks."""
-        return self.batch_sampler.state_dict()
+        return self._order.state_dict()
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world and with any number of workers."""
-        self.batch_sampler.load_state_dict(state)
+        self._order.load_state_dict(state)
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`; does nothing inside it."""
-        self.batch_sampler.set_epoch(epoch)
+        self._order.set_epoch(epoch)
 
 
 class _Seeded(_data.Dataset):
