@@ -1,0 +1,64 @@
+"""The package as it is installed: by CMake's component, and as a wheel."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import rota
+
+BUILT = Path(rota.__path__[0]).parent.parent
+USE = "import rota; print(rota.__file__); assert sum(b.size for b in rota.Loader(rota.PythonSource(range(9)), 4)) == 9"
+
+
+def use(folder):
+    """Where a fresh interpreter finds rota, of what is installed in `folder`."""
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip()).parent.parent
+
+
+def install(prefix):
+    command = ["cmake", "--install", str(BUILT), "--component", "python", "--prefix", str(prefix)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_cmake_installs_it_and_says_where(tmp_path):
+    output = install(tmp_path)
+    folder = Path(output.split("PYTHONPATH=")[1].split()[0])
+    assert folder.is_relative_to(tmp_path) and use(folder) == folder
+    assert (folder / "rota" / "py.typed").exists() and (folder / "rota" / "_rota.pyi").exists()
+
+
+@pytest.fixture
+def backend(monkeypatch):
+    """The build backend, which takes what is built here."""
+    file = Path(os.environ["ROTA_BACKEND"])
+    spec = importlib.util.spec_from_file_location("build_backend", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def take(build, prefix):
+        install(prefix / "all")
+        shutil.move(next((prefix / "all").rglob("rota")), prefix / "rota")
+        shutil.rmtree(prefix / "all")
+
+    monkeypatch.setattr(module, "_install", take)
+    return module
+
+
+def test_a_wheel_is_one_that_pip_takes(tmp_path, backend):
+    name = backend.build_wheel(str(tmp_path))
+    assert backend.get_requires_for_build_wheel() == []
+    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path / "to"), str(tmp_path / name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    if "No module named pip" in done.stderr:
+        pytest.skip("pip is not installed")
+    assert done.returncode == 0, done.stderr
+    assert use(tmp_path / "to") == tmp_path / "to"
