@@ -1,6 +1,6 @@
 """Python's loops over rota, each in one run with its rivals.
 
-    PYTHONPATH=build/release/python python3 bench/python/bench.py [--drain build/release/bin/bench_drain] [NAME...]
+    PYTHONPATH=build/release/python python3 bench/python/bench.py --drain build/release/bin/drain [NAME...]
 
 Rates are samples per second. Ratios are what to look at: machines are noisy.
 """
@@ -158,7 +158,7 @@ def bench_thread():
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--drain", help="the program bench_drain, which is the C++ loop")
+    parser.add_argument("--drain", help="the C++ loop, a program")
     parser.add_argument("names", nargs="*", choices=["import", "sampler", "loader", "thread", []])
     options = parser.parse_args()
     for name in options.names or ["import", "sampler", "thread", "loader"]:

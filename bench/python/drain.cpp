@@ -1,4 +1,5 @@
-// The samples per second of a C++ loop over the rows of an NPY file: what bench.py compares Python's loop with.
+// The samples per second of a C++ loop over the rows of an NPY file: what bench.py compares Python's loop
+// with.
 //   drain FILE BATCH WORKERS SECONDS
 
 #include <chrono>
@@ -18,7 +19,9 @@ int main(int argc, char** argv) {
       {.global_batch_size = std::atoll(argv[2]), .epochs = rota::kEndless, .workers = std::atoi(argv[3])},
       rota::World{});
   using Clock = std::chrono::steady_clock;
-  const auto elapsed = [begin = Clock::now()] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const auto elapsed = [begin = Clock::now()] {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
   std::int64_t samples = 0;
   double warm = 0;
   for (double now = 0; now < seconds * 1.2; now = elapsed()) {

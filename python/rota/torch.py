@@ -21,13 +21,15 @@ import numpy as np
 import torch
 from torch.utils import data as _data
 
-from rota import _sampler
-from rota._errors import InvalidArgumentError, MismatchError
+from rota import _sampler, _sources
+from rota._catalog import Catalog
+from rota._errors import BY_CODE, InvalidArgumentError, MismatchError
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
+from rota._sources import Source
 from rota._values import Index, Position, Ragged
 
-__all__ = ["BatchInfo", "DataLoader", "Tensors", "ToDevice", "pinned", "seeded", "tensors", "to_device"]
+__all__ = ["BatchInfo", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "seeded", "tensors", "to_device"]
 
 
 class BatchInfo(_sampler.BatchInfo):
@@ -262,6 +264,29 @@ class _Pinned:
 
     def release(self, address: int, size: int) -> None:
         del self._tensors[address]
+
+
+def open(path: Any, format: str = "auto", **options: Any) -> Source:
+    """`rota.open` on all ranks of torch.distributed: rank 0 lists the files and looks into them, and tells the others.
+
+    **Collective.** What rank 0 fails at is raised on all ranks. Without torch.distributed it is `rota.open`.
+    """
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
+        return _sources.open(path, format, **options)
+    told: list[Any] = [None, None]
+    if distributed.get_rank() == 0:
+        try:
+            catalog = path if isinstance(path, Catalog) else Catalog(path)
+            source = _sources.open(catalog, format, **options)
+            told = [catalog.to_bytes(), None]
+        except Exception as error:
+            failed = error
+            told = [None, (getattr(error, "code", "callback"), f"rank 0: {error}")]
+    distributed.broadcast_object_list(told, src=0)
+    if told[1] is not None:
+        raise failed if distributed.get_rank() == 0 else BY_CODE[told[1][0]](told[1][1])
+    return source if distributed.get_rank() == 0 else _sources.open(Catalog.from_bytes(told[0]), format, **options)
 
 
 def pinned() -> Any:

@@ -1,8 +1,10 @@
 """What the documentation shows is so."""
 
 import doctest
-import importlib
+import importlib.util
+import os
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -26,6 +28,24 @@ def test_every_public_thing_says_what_it_is():
         assert thing.__doc__ and thing.__doc__.strip(), name
         is_error = isinstance(thing, type) and issubclass(thing, rota.Error)
         assert is_error or f"`{name}`" in rota.__doc__, f"help(rota) does not name {name}"
+
+
+def blocks():
+    """The Python programs of the pages."""
+    for page in ("README.md", "docs/python.md"):
+        text = open(os.path.join(os.environ["ROTA_ROOT"], page)).read()
+        for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.S)):
+            yield pytest.param(code, id=f"{page}-{number}")
+
+
+@pytest.mark.parametrize("code", blocks())
+def test_programs_of_the_pages_name_what_there_is(code):
+    compile(code, "page", "exec")
+    if "rota.torch" in code:
+        pytest.importorskip("torch")
+    for module, name in re.findall(r"\brota\.(?:(torch|mpi)\.)?(\w+)", code):
+        thing = importlib.import_module(f"rota.{module}" if module else "rota")
+        assert hasattr(thing, name) or importlib.util.find_spec(f"rota.{name}"), name
 
 
 def test_importing_rota_imports_neither_numpy_nor_torch_nor_mpi4py():

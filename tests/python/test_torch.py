@@ -3,6 +3,8 @@
 import gc
 import json
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -246,3 +248,32 @@ def test_what_is_no_batch_sampler_of_rota_is_refused():
     ]:
         with pytest.raises(error, match=message):
             wrong()
+
+
+OPEN = """
+import sys
+import torch.distributed as dist
+import rota.torch
+rank, meeting, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+try:
+    source = rota.torch.open(path, "tokens", length=4)
+    print(len(source), source.fingerprint, source[2]["tokens"].tolist())
+except rota.NotFoundError as error:
+    print(type(error).__name__, str(error).replace("rank 0: ", ""))
+"""
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_rank_0_lists_files_and_all_ranks_open_them(tmp_path, is_there):
+    if is_there:
+        np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
+    meeting = f"file://{tmp_path}/meeting"
+    command = [sys.executable, "-c", OPEN]
+    ranks = [
+        subprocess.Popen([*command, str(rank), meeting, str(tmp_path / "tokens")], stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    told = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert told[0] == told[1] and told[0].startswith("5 " if is_there else "NotFoundError")
+    assert [rank.returncode for rank in ranks] == [0, 0]
