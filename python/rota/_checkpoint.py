@@ -206,6 +206,8 @@ def _named(states: tuple) -> Iterator[tuple[str, Any]]:
 
 def _refuse(name: str, value: Any) -> None:
     kind = type(value).__name__
+    if hasattr(value, "state_dict"):
+        raise TypeError(f'save "{name}": a {kind} is saved by its state: give json.dumps(value.state_dict()), or its tensors')
     if value is None:
         raise TypeError(f'save "{name}": it is None; every rank gives the tensor, and only rank 0\'s rows are written')
     if isinstance(value, (int, float, list, tuple)):

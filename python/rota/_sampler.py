@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
@@ -13,11 +14,11 @@ from rota._values import BatchSlot, Index, Position, World
 DatasetOrLength = Union[int, Any]
 
 
-def _length(dataset: DatasetOrLength) -> int:
-    if isinstance(dataset, int):
-        return dataset
+def _length(dataset: Any) -> int:
+    if isinstance(dataset, bool):
+        raise TypeError("a bool is no dataset")
     try:
-        return len(dataset)
+        return len(dataset) if hasattr(dataset, "__len__") else operator.index(dataset)  # numpy's numbers, too
     except TypeError:
         raise TypeError(
             f"a {type(dataset).__name__} has no length; rota orders what can be indexed (for the rest, see rota.Stream)"
@@ -136,6 +137,10 @@ class ElasticBatchSampler:
         return self._options["global_batch_size"]
 
     @property
+    def seed(self) -> int:
+        return self._options["seed"]
+
+    @property
     def samples(self) -> int:
         """Of all datasets."""
         return sum(self._lengths)
@@ -160,9 +165,13 @@ class ElasticBatchSampler:
         self._changes += 1
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of `epoch`; does nothing inside it, for trainers that call it after a resume."""
+        """Goes to the start of `epoch`; does nothing inside it, for trainers that call it after a resume.
+
+        With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs.
+        """
         at = self.position
-        if self._is_mixture or at.epoch == epoch:
+        is_passed = self._options["tail"] == "carry" and at.epoch > epoch >= 0
+        if self._is_mixture or at.epoch == epoch or is_passed:
             return
         self._loader.seek(Position(epoch, 0, at.step))
         self._changes += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
@@ -133,8 +134,11 @@ class Ragged(Sequence["np.ndarray"]):
         return f"Ragged({len(self)} samples, {len(self.values)} rows of {self.values.dtype}{list(self.values.shape[1:])})"
 
 
-def as_array(value: Any, dtype: np.dtype) -> np.ndarray:
-    """A contiguous array of `dtype`. TypeError where values would be lost; text and bytes are bytes."""
+def as_array(value: Any, dtype: np.dtype, is_bfloat16: bool = False) -> np.ndarray:
+    """A contiguous array of `dtype`. TypeError where values would be lost; text and bytes are bytes.
+
+    Of a bfloat16 it takes the bits, uint16, or tensors of torch.
+    """
     import numpy as np
 
     if isinstance(value, str):
@@ -142,18 +146,33 @@ def as_array(value: Any, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, (bytes, bytearray, memoryview)):
         value = np.frombuffer(value, dtype=np.uint8)
     if hasattr(value, "detach"):  # a tensor of torch
-        value = value.detach().cpu().numpy()
-    if isinstance(value, (np.ndarray, np.generic)):
-        if not np.can_cast(value.dtype, dtype, casting="same_kind"):
-            raise TypeError(f"it is of dtype {value.dtype}, which does not become {dtype} without loss; convert it")
-        return np.require(value, dtype=dtype, requirements="C")
+        value = value.detach().cpu()
+        is_brain = str(value.dtype) == "torch.bfloat16"
+        value = value.view(sys.modules["torch"].int16).numpy().view(np.uint16) if is_brain else value.numpy()
+        if is_brain and not is_bfloat16:
+            raise TypeError("it is of torch.bfloat16; convert it")
     made = np.asarray(value)
-    if made.size and made.dtype != dtype:
-        exact = made.astype(dtype) if made.dtype.kind in "biuf" else None
-        if exact is None or (dtype.kind in "biu" and not np.array_equal(exact, made)):
+    if is_bfloat16 and made.dtype != np.uint16:
+        raise TypeError(f"{made.dtype} is no bfloat16: give the bits as uint16, or a tensor of torch.bfloat16")
+    if made.size and not np.can_cast(made.dtype, dtype):
+        if isinstance(value, (np.ndarray, np.generic)) and not np.can_cast(made.dtype, dtype, casting="same_kind"):
+            raise TypeError(f"it is of dtype {made.dtype}, which does not become {dtype} without loss; convert it")
+        if not _survives(made, dtype):
             raise TypeError(f"{made.dtype} {value!r:.100} does not become {dtype} without loss")
-        made = exact
     return np.ascontiguousarray(made, dtype=dtype).reshape(made.shape)
+
+
+def _survives(made: np.ndarray, dtype: np.dtype) -> bool:
+    """Whether all numbers are the same as `dtype`. Floats may lose digits to other floats, but not become infinite."""
+    import numpy as np
+
+    if made.dtype.kind not in "biuf":
+        return False
+    with np.errstate(all="ignore"):
+        changed = made.astype(dtype)
+        if made.dtype.kind == "f" and dtype.kind == "f":
+            return not np.any(np.isinf(changed) & ~np.isinf(made))
+        return bool(np.all((changed.astype(made.dtype) == made) & ((changed < 0) == (made < 0))))
 
 
 class SkippedSample(NamedTuple):

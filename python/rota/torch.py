@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch.utils import data as _data
 
-from rota import _sampler, _sources
+from rota import _rota, _sampler, _sources
 from rota._catalog import Catalog
 from rota._errors import BY_CODE, InvalidArgumentError, MismatchError
 from rota._loader import Loader
@@ -35,7 +35,7 @@ __all__ = ["BatchInfo", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "
 class BatchInfo(_sampler.BatchInfo):
     """What is in one rank's batch, as tensors: `mask`, `ids`, `epochs`, `slots`."""
 
-    _as = staticmethod(torch.from_numpy)
+    _as = staticmethod(lambda array: torch.from_numpy(array.copy()))
 
 
 class _UnlessEmpty:
@@ -72,22 +72,32 @@ class DataLoader(_data.DataLoader):
             raise MismatchError(f"the dataset has {len(dataset)} samples, the sampler orders {sampler.samples}")
         options["collate_fn"] = _UnlessEmpty(options.get("collate_fn") or _data.default_collate)
         # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
-        options.setdefault("generator", torch.Generator())
+        self._has_own_generator = options.setdefault("generator", None) is None
+        options["generator"] = options["generator"] or torch.Generator()
         super().__init__(dataset, batch_sampler=sampler, **options)
+        self._iterations = 0
         self._order = sampler
         self._info: BatchInfo | None = None
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         sampler = self._order
-        drawn = sampler.changes, sampler.position
-        for batch in super().__iter__():
-            if drawn != (sampler.changes, sampler.position):
+        self._iterations += 1
+        drawn = self._iterations, sampler.changes, sampler.position
+        if self._has_own_generator:
+            self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
+        batches = super().__iter__()
+        while True:
+            if drawn != (self._iterations, sampler.changes, sampler.position):
                 raise InvalidArgumentError(
                     "this `for` goes on from batches that were drawn before the loader was moved, "
                     "or another `for` over it began; end this one, and begin a new one"
                 )
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
             self._info = sampler.advance(BatchInfo)
-            drawn = sampler.changes, sampler.position
+            drawn = self._iterations, sampler.changes, sampler.position
             yield batch
 
     @property
@@ -194,33 +204,40 @@ class ToDevice:
         self._loader = loader
         self._device = torch.device(device)
         self._ahead = 0 if self._device.type == "cpu" else ahead
+        self._next: Any = None  # taken from the loader, and not yet copied
         self._ready: deque[tuple[Tensors, Any, dict, Position]] = deque()
         self._state = loader.state_dict()
         self._position = loader.position
 
     def _start_copy(self) -> bool:
-        batch = self._loader.next()
-        if batch is None:
+        if self._next is None:
+            self._next = self._loader.next()
+        if self._next is None:
             return False
-        made, done = tensors(batch), None
+        made, done, is_cuda = tensors(self._next), None, self._device.type == "cuda"
         if self._device.type != "cpu":
             for name, value in made.items():
                 if isinstance(value, Ragged):
-                    made[name] = Ragged(*(part.to(self._device, non_blocking=True) for part in (value.values, value.offsets)))
+                    made[name] = Ragged(*(part.to(self._device, non_blocking=is_cuda) for part in (value.values, value.offsets)))
                 else:
-                    made[name] = value.to(self._device, non_blocking=True)
-        if self._device.type == "cuda":
+                    made[name] = value.to(self._device, non_blocking=is_cuda)
+        if is_cuda:
             done = torch.cuda.Event()
-            done.record()
+            done.record(torch.cuda.current_stream(self._device))
         self._ready.append((made, done, self._loader.state_dict(), self._loader.position))
+        self._next = None
         return True
 
     def __iter__(self) -> Iterator[Tensors]:
         return self
 
     def __next__(self) -> Tensors:
-        while len(self._ready) <= self._ahead and self._start_copy():
-            pass
+        try:
+            while len(self._ready) <= self._ahead and self._start_copy():
+                pass
+        except Exception:
+            if not self._ready:  # else it is raised in its batch's place: the next call tries again
+                raise
         if not self._ready:
             raise StopIteration
         made, done, self._state, self._position = self._ready.popleft()
@@ -241,6 +258,7 @@ class ToDevice:
         """Goes to where `state` says, and drops what was copied ahead."""
         self._loader.load_state_dict(state)
         self._ready.clear()
+        self._next = None
         self._state, self._position = self._loader.state_dict(), self._loader.position
 
 

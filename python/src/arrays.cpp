@@ -91,7 +91,7 @@ py::object view(const Tensor& tensor, std::int64_t samples, py::handle owner) {
 py::array to_array(py::handle value, const Field& field, const std::string& what) {
   py::array array;
   try {
-    array = values("as_array")(value, to_numpy(field.dtype));
+    array = values("as_array")(value, to_numpy(field.dtype), field.dtype == DType::bfloat16);
   } catch (const py::error_already_set& raised) {
     if (!raised.matches(PyExc_TypeError) && !raised.matches(PyExc_ValueError)) throw;
     refuse(what, py::str(raised.value()).cast<std::string>());

@@ -35,7 +35,7 @@ struct Causes {
   }
   py::object take(std::string_view message) {
     for (auto it = raised.rbegin(); it != raised.rend(); ++it) {
-      if (message.find(it->first) == std::string_view::npos) continue;
+      if (!message.ends_with(it->first)) continue;
       py::object found = std::move(it->second);
       raised.erase(std::next(it).base());
       return found;
@@ -68,6 +68,8 @@ ErrorCode code_of(const py::error_already_set& raised) {
 std::atomic<bool> has_python_ended = false;
 
 }  // namespace
+
+thread_local int InCallback::depth = 0;
 
 void check_signals() {
   if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");

@@ -20,11 +20,25 @@ void register_errors();
 /// call costs many times what a call does.
 void keep_thread_state();
 
+/// While it lives, this thread is in a user's Python code that rota has called.
+class InCallback {
+ public:
+  InCallback() noexcept { ++depth; }
+  ~InCallback() { --depth; }
+  InCallback(const InCallback&) = delete;
+  InCallback& operator=(const InCallback&) = delete;
+  [[nodiscard]] static bool is_open() noexcept { return depth > 0; }
+
+ private:
+  static thread_local int depth;
+};
+
 /// Calls a user's Python code, from any thread.
 template <typename Work>
 auto call_python(const Work& work) {
   keep_thread_state();
   const py::gil_scoped_acquire gil;
+  const InCallback scope;
   try {
     return work();
   } catch (const py::error_already_set& raised) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -18,10 +19,34 @@ void copy(const py::array& from, std::span<std::byte> to) {
   if (!bytes.empty() && bytes.data() != to.data()) std::memmove(to.data(), bytes.data(), bytes.size());
 }
 
+bool overlaps(const py::array& array, std::span<const std::span<std::byte>> memory) {
+  const auto* const begin = static_cast<const std::byte*>(array.data());
+  return array.nbytes() > 0 && std::ranges::any_of(memory, [&](std::span<std::byte> field) {
+           return begin < field.data() + field.size() && field.data() < begin + array.nbytes();
+         });
+}
+
+// Into the sample's own memory, of which the arrays may be views.
+void change_in_place(py::handle returned, const SampleView& in, SampleOutput& out) {
+  const SampleItems own({in.fields.begin(), in.fields.end()}, "take what a transform returned");
+  auto arrays = own.take(returned);
+  for (std::size_t f = 0; f < arrays.size(); ++f) {
+    if (static_cast<std::size_t>(arrays[f].nbytes()) != out.bytes(f).size()) {
+      refuse(
+          fmt::format("take field \"{}\" of what a transform returned: it has other numbers of rows; "
+                      "give transform_fields",
+                      in.fields[f].name));
+    }
+    const bool is_itself = arrays[f].data() == out.bytes(f).data();
+    if (!is_itself && overlaps(arrays[f], in.bytes)) arrays[f] = arrays[f].attr("copy")();
+  }
+  for (std::size_t f = 0; f < arrays.size(); ++f) copy(arrays[f], out.bytes(f));
+}
+
 void transform(py::handle function, const SampleItems& made, const TransformContext& context,
                const SampleView& in, SampleOutput& out) {
   const Guard guard;
-  {
+  guard.lend("transform", [&] {
     py::dict values;
     for (std::size_t f = 0; f < in.fields.size(); ++f) {
       const std::size_t row_bytes = in.fields[f].row_bytes();
@@ -31,28 +56,13 @@ void transform(py::handle function, const SampleItems& made, const TransformCont
     const py::object sample = py::module_::import("rota._values")
                                   .attr("Sample")(values, context.id.value, context.epoch, context.key);
     const py::object returned = function(sample);
-    const bool is_in_place = made.fields().empty();
-    if (is_in_place) {
-      const SampleItems own({in.fields.begin(), in.fields.end()}, "take what a transform returned");
-      const auto arrays = own.take(returned.is_none() ? sample : returned);
-      for (std::size_t f = 0; f < arrays.size(); ++f) {
-        if (static_cast<std::size_t>(arrays[f].nbytes()) != out.bytes(f).size()) {
-          refuse(
-              fmt::format("take field \"{}\" of what a transform returned: it has other numbers of rows; "
-                          "give transform_fields",
-                          in.fields[f].name));
-        }
-        copy(arrays[f], out.bytes(f));
-      }
-    } else {
-      const auto arrays = made.take(returned);
-      for (std::size_t f = 0; f < arrays.size(); ++f) {
-        if (made.fields()[f].ragged) out.resize(f, rows_of(arrays[f]));
-        copy(arrays[f], out.bytes(f));
-      }
+    if (made.fields().empty()) return change_in_place(returned.is_none() ? sample : returned, in, out);
+    const auto arrays = made.take(returned);
+    for (std::size_t f = 0; f < arrays.size(); ++f) {
+      if (made.fields()[f].ragged) out.resize(f, rows_of(arrays[f]));
+      copy(arrays[f], out.bytes(f));
     }
-  }
-  guard.require_alone("transform");
+  });
 }
 
 // A field with a sample's extent in front.
@@ -82,7 +92,7 @@ void put(const Field& field, std::size_t f, py::handle value, std::size_t sample
 
 void collate(py::handle function, std::span<const Field> made, const Batch& in, BatchOutput& out) {
   const Guard guard;
-  {
+  guard.lend("collate", [&] {
     py::dict values;
     for (std::size_t f = 0; f < in.fields().size(); ++f) {
       values[py::str(in.fields()[f].name)] = view(in.tensor(f), in.size(), guard.owner());
@@ -96,13 +106,18 @@ void collate(py::handle function, std::span<const Field> made, const Batch& in, 
       if (!returned.contains(name)) refuse(fmt::format("a collate returned no field \"{}\"", made[f].name));
       put(made[f], f, returned[name], static_cast<std::size_t>(in.size()), out);
     }
-  }
-  guard.require_alone("collate");
+  });
 }
 
 }  // namespace
 
 Guard::Guard() : capsule_(this, [](void*) {}) {}
+
+// The frames that an exception has passed through keep their variables.
+void Guard::clear_frames(const py::error_already_set& raised) const {
+  if (capsule_.ref_count() == 1 || !raised.trace()) return;
+  py::module_::import("traceback").attr("clear_frames")(raised.trace());
+}
 
 void Guard::require_alone(const char* whose) const {
   if (capsule_.ref_count() == 1) return;
@@ -151,7 +166,12 @@ Allocator to_allocator(py::object allocator) {
       .release =
           [shared](void* memory, std::size_t bytes) {
             if (Py_IsInitialized() == 0) return;
-            call_python([&] { shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes); });
+            const py::gil_scoped_acquire gil;
+            try {
+              shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
+            } catch (py::error_already_set& raised) {
+              raised.discard_as_unraisable("the release of an allocator");
+            }
           }};
 }
 

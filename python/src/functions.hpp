@@ -22,11 +22,29 @@ std::shared_ptr<py::object> share(py::object object);
 class Guard {
  public:
   Guard();
+  /// Does `work`, which calls a function of Python with views that are of owner(). Throws Error{callback}
+  /// where one was kept, and drops those in the traceback of what the function raised. `whose` names it.
+  template <typename Work>
+  void lend(const char* whose, const Work& work) const {
+    try {
+      work();
+    } catch (const py::error_already_set& raised) {
+      clear_frames(raised);
+      require_alone(whose);
+      throw;
+    } catch (...) {
+      require_alone(whose);
+      throw;
+    }
+    require_alone(whose);
+  }
+
   [[nodiscard]] py::handle owner() const { return capsule_; }
-  /// Throws Error{callback} where `whose` function kept one.
-  void require_alone(const char* whose) const;
 
  private:
+  void clear_frames(const py::error_already_set& raised) const;
+  void require_alone(const char* whose) const;
+
   py::capsule capsule_;
 };
 

@@ -41,14 +41,13 @@ KeepFunction to_keep(py::object function, std::vector<Field> fields) {
     return call_python([&] {
       const Guard guard;
       bool keeps = false;
-      {
+      guard.lend("filter", [&] {
         const py::object returned = (*shared)(sample_of(epoch, sample, fields, guard));
         if (returned.is_none()) refuse("a filter returned None; return True or False");
         const int truth = PyObject_IsTrue(returned.ptr());
         if (truth < 0) throw py::error_already_set();
         keeps = truth == 1;
-      }
-      guard.require_alone("filter");
+      });
       return keeps;
     });
   };
@@ -81,8 +80,9 @@ FlatMapFunction to_flat_map(py::object function, std::vector<Field> fields, std:
           most](std::int64_t epoch, const StreamSample& sample, StreamOutputs& outputs) {
     call_python([&] {
       const Guard guard;
-      make_samples(*shared, sample_of(epoch, sample, fields, guard), items, most, outputs);
-      guard.require_alone("flat_map");
+      guard.lend("flat_map", [&] {
+        make_samples(*shared, sample_of(epoch, sample, fields, guard), items, most, outputs);
+      });
     });
   };
 }

@@ -287,3 +287,93 @@ def test_loaders_and_datasets_are_collected():
     del dataset, one
     gc.collect()
     assert reference() is None
+
+
+def test_a_transform_may_return_views_of_its_input_in_any_order():
+    pairs = rota.PythonSource([{"a": [i, -i], "b": [10 * i, 0]} for i in range(1, 9)])
+    swapped = rota.Loader(pairs, 8, shuffle="none", shards=1, transform=lambda s: {"a": s["b"], "b": s["a"][::-1]}).next()
+    assert swapped["a"].tolist() == [[10 * i, 0] for i in range(1, 9)]
+    assert swapped["b"].tolist() == [[-i, i] for i in range(1, 9)]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_what_a_function_raised_shows_no_memory_that_is_used_again(workers):
+    def fail(sample):
+        view = sample["x"]
+        raise ValueError(view.shape)
+
+    with pytest.raises(rota.CallbackError) as caught:
+        loader(transform=fail, workers=workers).next()
+    frames, trace = [], caught.value.__cause__.__traceback__
+    while trace is not None:
+        frames.append(trace.tb_frame)
+        trace = trace.tb_next
+    assert frames and not any("view" in frame.f_locals for frame in frames)
+
+
+def test_an_exception_that_keeps_a_view_is_refused():
+    def fail(sample):
+        raise ValueError(sample["x"])
+
+    with pytest.raises(rota.CallbackError, match="kept a view"):
+        loader(transform=fail).next()
+
+
+def test_the_cause_is_that_of_the_error():
+    def fail(sample):
+        raise ValueError(f"no {sample.id}")
+
+    errors = []
+    for shards in range(1, 30):
+        with pytest.raises(rota.CallbackError) as caught:
+            loader(120, 1, transform=fail, shards=shards, read_ahead_batches=1).next()
+        errors.append(caught.value)
+    assert all(str(error).endswith(str(error.__cause__)) for error in errors)
+
+
+def test_a_loader_may_be_dropped_by_its_own_workers():
+    collected = threading.Event()
+
+    class Holder:
+        pass
+
+    def collect(sample):
+        gc.collect()
+        if reference is not None and reference() is None:
+            collected.set()
+
+    for _ in range(5):
+        collected.clear()
+        holder, reference = Holder(), None
+        holder.itself = holder
+        gc.disable()
+        try:
+            holder.loader = loader(100_000, transform=collect, workers=2, read_ahead_batches=64)
+            reference = weakref.ref(holder)
+            del holder
+            assert collected.wait(60)
+        finally:
+            gc.enable()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_allocator_whose_release_fails_ends_nothing():
+    released = []
+
+    class Allocator:
+        def __init__(self):
+            self.arrays = []
+
+        def allocate(self, size):
+            self.arrays.append(np.empty(size + 64, dtype=np.uint8))
+            return -(-self.arrays[-1].ctypes.data // 64) * 64
+
+        def release(self, address, size):
+            released.append(address)
+            raise ValueError("no")
+
+    one = loader(allocator=Allocator())
+    one.next()
+    del one
+    gc.collect()
+    assert released

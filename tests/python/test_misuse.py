@@ -130,3 +130,29 @@ def test_each_error_is_a_rota_error_and_a_built_in_one():
         thing = getattr(rota, name)
         if isinstance(thing, type) and issubclass(thing, rota.Error) and thing is not rota.Error:
             assert thing.code and thing.__mro__[2].__module__ == "builtins", name
+
+
+@pytest.mark.parametrize(
+    "value, dtype",
+    [
+        (np.array([2**40]), "int32"),
+        (np.array([70000], np.int32), "int16"),
+        (np.array([2**63], np.uint64), "int64"),
+        (np.array([1e300]), "float32"),
+        ([2**24 + 1], "float32"),
+        ([300], "uint8"),
+        ([-1], "uint16"),
+        ([0.5], "int64"),
+        ([1.0, 2.0], "bfloat16"),
+        (np.array([1.0], np.float32), "bfloat16"),
+    ],
+)
+def test_no_value_is_lost(value, dtype):
+    with pytest.raises(rota.CallbackError, match="without loss|is no bfloat16"):
+        rota.PythonSource([{"x": value}], {"x": (dtype, (len(value),))})[0]
+
+
+def test_values_that_survive_are_taken():
+    for value, dtype in [([1, 2], "uint8"), (np.array([3]), "int32"), ([1.5], "float32"), ([True], "float64"), ([0.1], "float16")]:
+        got = rota.PythonSource([{"x": value}], {"x": (dtype, (len(value),))})[0]["x"]
+        assert got.tolist() == pytest.approx(np.asarray(value).tolist(), rel=1e-3)

@@ -183,3 +183,13 @@ def test_it_orders_what_a_loader_of_the_same_samples_reads():
     sampler.load_state_dict(loader.state_dict())
     assert sampler.state_dict() == loader.state_dict()
     assert [batch.ids.tolist() for batch in loader] == list(sampler)
+
+
+def test_set_epoch_does_not_go_back_where_batches_pass_epochs():
+    sampler = rota.ElasticBatchSampler(3, 8, tail="carry", world=(0, 1), epochs=9)
+    sampler.advance()
+    for epoch in (0, 1, 2):
+        sampler.set_epoch(epoch)
+        assert sampler.position == (2, 2, 1)
+    sampler.set_epoch(5)
+    assert sampler.position == (5, 0, 1)

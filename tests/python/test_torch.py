@@ -277,3 +277,51 @@ def test_rank_0_lists_files_and_all_ranks_open_them(tmp_path, is_there):
     told = [rank.communicate(timeout=120)[0] for rank in ranks]
     assert told[0] == told[1] and told[0].startswith("5 " if is_there else "NotFoundError")
     assert [rank.returncode for rank in ranks] == [0, 0]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_old_for_takes_nothing_from_a_new_one(workers):
+    run = loader(workers=workers, options=dict(persistent_workers=True) if workers else {}, shuffle="none", shards=1)
+    old = iter(run)
+    next(old)
+    new = iter(run)
+    next(new)
+    with pytest.raises(ValueError, match="begin a new one"):
+        next(old)
+    for ids, _ in new:
+        assert ids.tolist() == run.info.ids.tolist()
+
+
+def test_a_copy_that_fails_loses_nothing(monkeypatch):
+    run = rota.torch.to_device(rota.Loader(source(24), 4, shuffle="none", shards=1, world=(0, 1)), "meta", ahead=2)
+    tensors, calls = rota.torch.tensors, []
+
+    def fail_third(batch):
+        calls.append(batch)
+        if len(calls) in (3, 4):
+            raise MemoryError("no")
+        return tensors(batch)
+
+    monkeypatch.setattr(rota.torch, "tensors", fail_third)
+    seen = []
+    while len(seen) < 6:
+        try:
+            seen.append(next(run).batch.ids.tolist())
+        except MemoryError:
+            assert run.position.step == len(seen)
+    assert seen == [list(range(4 * k, 4 * k + 4)) for k in range(6)]
+
+
+def test_workers_of_other_ranks_and_steps_draw_other_numbers():
+    class Draws(Noisy):
+        def __getitem__(self, i):
+            return torch.rand(()).item()
+
+    def draws(rank, steps):
+        sampler = rota.ElasticBatchSampler(SAMPLES, 8, world=(rank, 2))
+        for _ in range(steps):
+            sampler.advance()
+        return next(iter(rota.torch.DataLoader(Draws(), sampler, num_workers=1))).tolist()
+
+    assert len({tuple(draws(rank, steps)) for rank in (0, 1) for steps in (0, 3)}) == 4
+    assert draws(1, 3) == draws(1, 3)
