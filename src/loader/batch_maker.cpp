@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <utility>
 
 #include "rota/error.hpp"
 #include "source/source_facts.hpp"
@@ -29,6 +30,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
     : source_(std::move(source)),
       run_order_(run_order),
       options_(options),
+      world_(world),
       sample_pool_(
           make_pool(options.transform.fields.empty() ? run_order.fields : options.transform.fields, options)),
       pool_(options.collate.apply ? make_pool(options.collate.fields, options) : sample_pool_),
@@ -42,6 +44,10 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
 
 void BatchMaker::plan_anew(World world) {
   if (pins_) pins_->unpin();
+  if (world != std::exchange(world_, world)) {
+    ++worlds_;
+    if (pins_) pins_->rescale(world);
+  }
   planner_ = Planner(run_order_, options_, world);
 }
 

@@ -47,13 +47,8 @@ class BatchMaker {
   [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
 
   /// From here on, for another place, world, batch size, or mixture. Pins nothing more. No batch may be in
-  /// the making.
+  /// the making. In another world workers have other instances of the source.
   void plan_anew(World world);
-  /// Before that: workers have other instances of the source in this world.
-  void rescale(World world) noexcept {
-    ++worlds_;
-    if (pins_) pins_->rescale(world);
-  }
 
   /// Which samples this rank has in the batch at `at`; false at the end of the run.
   bool plan(const Position& at, BatchMemory& out);
@@ -104,6 +99,7 @@ class BatchMaker {
   std::shared_ptr<const Source> source_;
   const RunOrder& run_order_;
   const LoaderOptions& options_;
+  World world_;
   std::int64_t worlds_ = 0;                 // that it was rescaled to
   std::shared_ptr<BatchPool> sample_pool_;  // of batches as samples are read and transformed
   std::shared_ptr<BatchPool> pool_;         // of batches as they are handed out; the same without a Collate

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <functional>
 #include <variant>
 
 #include "loader/access.hpp"
@@ -50,8 +49,8 @@ struct Loader::Impl {
   [[nodiscard]] std::string described() const;
   std::unique_ptr<BatchMemory> make_batch();
   std::unique_ptr<BatchMemory> make_inline();
-  void restart(const std::function<void()>& change = [] {});
-  void change_and_restart(const std::function<void()>& change = [] {});
+  void restart();
+  void change_and_restart();
 
   std::shared_ptr<const Source> source;
   RunOrder run_order;
@@ -241,12 +240,9 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
   return internal::Planner(run.run_order, run.options, run.world).when(run.position, id, epoch);
 }
 
-void Loader::Impl::restart(const std::function<void()>& change) {
+void Loader::Impl::restart() {
   has_failed = true;  // until all is done: where it throws, next() tries again
-  const auto plan_anew = [&] {
-    change();
-    maker.plan_anew(world);
-  };
+  const auto plan_anew = [&] { maker.plan_anew(world); };
   if (ring) {
     ring->restart(position, plan_anew);
   } else {
@@ -256,9 +252,9 @@ void Loader::Impl::restart(const std::function<void()>& change) {
 }
 
 // As all ranks do, at the same step.
-void Loader::Impl::change_and_restart(const std::function<void()>& change) {
+void Loader::Impl::change_and_restart() {
   counter.forget_failed_step();
-  restart(change);
+  restart();
 }
 
 internal::AnySchedule Loader::Impl::schedule_at(const LoaderPosition& place) const {
@@ -307,7 +303,7 @@ void Loader::rescale(World world) {
   Impl& run = impl();
   world.validate();
   run.world = world;
-  run.change_and_restart([&] { run.maker.rescale(world); });
+  run.change_and_restart();
 }
 
 void Loader::rescale(const mpi::Communicator& comm) {

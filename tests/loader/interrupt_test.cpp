@@ -4,6 +4,7 @@
 
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -24,9 +25,22 @@ class Gated final : public Source {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   void read(std::span<const SampleId>, const BatchView&) const override { may_read.wait(); }
 
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
+    const std::scoped_lock lock(mutex_);
+    made_for_.push_back(worker.world);
+    return nullptr;
+  }
+  /// The worlds that workers asked for an instance in, in turn.
+  [[nodiscard]] std::vector<World> made_for() const {
+    const std::scoped_lock lock(mutex_);
+    return made_for_;
+  }
+
   mutable std::latch may_read{1};
 
  private:
+  mutable std::mutex mutex_;
+  mutable std::vector<World> made_for_;
   std::vector<Field> fields_;
 };
 
@@ -54,6 +68,20 @@ TEST(Interrupt, EndsAWaitForReadAhead) {
   source->may_read.count_down();
   loader.warm_up();
   EXPECT_GT(loader.stats().ready_batches, 0);
+}
+
+TEST(Interrupt, OfARescaleLeavesTheLoaderInTheNewWorld) {
+  const auto source = std::make_shared<Gated>();
+  Loader loader(source, {.global_batch_size = 10}, World{});
+  {
+    const internal::InterruptScope scope(&interrupt);
+    EXPECT_THROW(loader.rescale({.rank = 1, .size = 2}), Interrupted);
+  }
+  source->may_read.count_down();
+  const auto batch = loader.next();
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->size(), 5);
+  EXPECT_EQ(source->made_for(), (std::vector<World>{{}, {.rank = 1, .size = 2}}));
 }
 
 TEST(Interrupt, IsOfTheInnermostScopeAndOfItsThreadAlone) {
