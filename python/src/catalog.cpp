@@ -106,6 +106,7 @@ class PyCatalog {
   template <typename Make>
   explicit PyCatalog(const Make& make) {
     const py::gil_scoped_release released;
+    // NOLINTNEXTLINE(cppcoreguidelines-prefer-member-initializer): without the lock
     catalog_ = dies_without_gil(std::make_shared<const Catalog>(make()));
   }
   [[nodiscard]] const Catalog& get() const noexcept { return *catalog_; }
@@ -187,7 +188,7 @@ PySource cast_source(const PySource& source, const py::dict& given) {
 }  // namespace
 
 void define_catalogs(py::module_& module) {
-  using released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<py::gil_scoped_release>;
   py::class_<PyCatalog>(module, "Catalog")
       .def(py::init(&make_catalog))
       .def("__len__", [](const PyCatalog& self) { return self.get().size(); })
@@ -205,7 +206,7 @@ void define_catalogs(py::module_& module) {
           [](const PyCatalog& self, const std::string& file, const std::string& format) {
             self.get().save(file, format);
           },
-          released())
+          Released())
       .def("to_bytes", [](const PyCatalog& self) {
         std::string bytes;
         {
@@ -216,7 +217,7 @@ void define_catalogs(py::module_& module) {
       });
   module.def("formats", &formats);
   module.def(
-      "find_format", [](const PyCatalog& catalog) { return find_format(catalog.get()); }, released());
+      "find_format", [](const PyCatalog& catalog) { return find_format(catalog.get()); }, Released());
   module.def("open", &open_catalog);
   module.def("cast", &cast_source);
 }

@@ -156,23 +156,23 @@ Collate to_collate(py::object function, std::vector<Field> fields) {
 
 Allocator to_allocator(py::object allocator) {
   const auto shared = share(std::move(allocator));
-  return {
-      .allocate =
-          [shared](std::size_t bytes) {
-            return call_python([&] {
-              return reinterpret_cast<void*>(shared->attr("allocate")(bytes).cast<std::uintptr_t>());
-            });
-          },
-      .release =
-          [shared](void* memory, std::size_t bytes) {
-            if (Py_IsInitialized() == 0) return;
-            const py::gil_scoped_acquire gil;
-            try {
-              shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
-            } catch (py::error_already_set& raised) {
-              raised.discard_as_unraisable("the release of an allocator");
-            }
-          }};
+  return {.allocate =
+              [shared](std::size_t bytes) {
+                return call_python([&] {
+                  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is a number in Python
+                  return reinterpret_cast<void*>(shared->attr("allocate")(bytes).cast<std::uintptr_t>());
+                });
+              },
+          .release =
+              [shared](void* memory, std::size_t bytes) {
+                if (Py_IsInitialized() == 0) return;
+                const py::gil_scoped_acquire gil;
+                try {
+                  shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
+                } catch (py::error_already_set& raised) {
+                  raised.discard_as_unraisable("the release of an allocator");
+                }
+              }};
 }
 
 std::vector<py::array> SampleItems::take(py::handle returned) const {
@@ -190,7 +190,7 @@ std::vector<py::array> SampleItems::take(py::handle returned) const {
     const py::str name(fields_[f].name);
     if (is_mapping && !returned.contains(name))
       refuse(fmt::format("{}: it has no \"{}\"", what_, fields_[f].name));
-    py::object value = py::reinterpret_borrow<py::object>(returned);
+    auto value = py::reinterpret_borrow<py::object>(returned);
     if (is_mapping) value = returned[name];
     if (is_sequence) value = py::reinterpret_borrow<py::tuple>(returned)[f];
     arrays.push_back(to_array(value, fields_[f], fmt::format("{}, \"{}\"", what_, fields_[f].name)));

@@ -48,6 +48,7 @@ class Arrays {
       if (!fields_[f].ragged) continue;
       std::vector<std::int64_t> rows(ids.size());
       source.rows(ids, f, rows);
+      offsets.reserve(rows.size() + 1);
       offsets.push_back(0);
       for (const std::int64_t n : rows) offsets.push_back(offsets.back() + n);
     }
@@ -92,6 +93,7 @@ class Arrays {
 
 py::dict read(const PySource& self, const std::vector<std::int64_t>& numbers) {
   std::vector<SampleId> ids;
+  ids.reserve(numbers.size());
   for (const std::int64_t number : numbers) ids.push_back({number});
   std::optional<Arrays> arrays;
   {
@@ -104,12 +106,13 @@ py::dict read(const PySource& self, const std::vector<std::int64_t>& numbers) {
 
 std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource>& wrapped) {
   std::vector<std::shared_ptr<const Source>> sources;
+  sources.reserve(wrapped.size());
   for (const PySource& one : wrapped) sources.push_back(one.source);
   return sources;
 }
 
 void define_adaptors(py::module_& module) {
-  using released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<py::gil_scoped_release>;
   module.def("numbers", [](std::int64_t size, const std::optional<std::string>& fingerprint) {
     std::optional<Fingerprint> own;
     if (fingerprint) own = to_fingerprint(*fingerprint, size);
@@ -126,7 +129,7 @@ void define_adaptors(py::module_& module) {
       [](const PySource& rows, std::int64_t length, std::int64_t stride, bool across_files) {
         return made(windows(rows.source, {.length = length, .stride = stride, .across_files = across_files}));
       },
-      released());
+      Released());
   module.def(
       "pack",
       [](const PySource& documents, std::int64_t length, std::optional<std::int64_t> bos,
@@ -141,7 +144,7 @@ void define_adaptors(py::module_& module) {
                                             .field = field,
                                             .threads = threads}));
       },
-      released());
+      Released());
 }
 
 }  // namespace
@@ -154,7 +157,7 @@ Fingerprint to_fingerprint(const std::string& text, std::int64_t size) {
 }
 
 void define_sources(py::module_& module) {
-  using released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<py::gil_scoped_release>;
   py::class_<PySource>(module, "Source", py::dynamic_attr())
       .def("__len__", [](const PySource& self) { return self.source->size(); })
       .def("_read", &read)
@@ -168,9 +171,9 @@ void define_sources(py::module_& module) {
       .def_property_readonly("fields", [](const PySource& self) { return to_python(self.source->fields()); })
       .def_property_readonly(
           "fingerprint", [](const PySource& self) { return to_string(self.source->fingerprint()); },
-          released())
+          Released())
       .def(
-          "where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, released());
+          "where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, Released());
   define_adaptors(module);
 }
 

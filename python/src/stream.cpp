@@ -25,8 +25,10 @@ py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::
   py::dict arrays;
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const auto bytes = sample.bytes(f);
-    const py::array array = sample_view(fields[f], sample.rows(f),
-                                        {const_cast<std::byte*>(bytes.data()), bytes.size()}, guard.owner());
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the array is made read-only
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the array is made read-only
+    const std::span memory(const_cast<std::byte*>(bytes.data()), bytes.size());
+    const py::array array = sample_view(fields[f], sample.rows(f), memory, guard.owner());
     py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
     arrays[py::str(fields[f].name)] = array;
   }
@@ -94,14 +96,14 @@ PyStreamSource made(std::shared_ptr<const StreamSource> source) {
 }  // namespace
 
 void define_streams(py::module_& module) {
-  using released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<py::gil_scoped_release>;
   py::class_<PyStreamSource>(module, "StreamSource")
       .def_property_readonly("fields",
                              [](const PyStreamSource& self) { return to_python(self.source->fields()); })
       .def_property_readonly("shards", [](const PyStreamSource& self) { return self.source->shards(); })
       .def_property_readonly(
           "fingerprint", [](const PyStreamSource& self) { return to_string(self.source->fingerprint()); },
-          released());
+          Released());
   module.def("as_stream", [](const PySource& source, std::int64_t shards) {
     return made(as_stream(source.source, shards));
   });

@@ -65,6 +65,7 @@ inline void Mutex::wait(std::condition_variable& notice) {
   {
     std::unique_lock lock(mutex_, std::adopt_lock);
     if (InterruptScope::is_open()) {
+      // NOLINTNEXTLINE(bugprone-spuriously-wake-up-functions): callers wait in loops
       notice.wait_for(lock, InterruptScope::kInterval);
     } else {
       notice.wait(lock);

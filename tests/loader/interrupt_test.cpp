@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <latch>
 #include <memory>
 #include <mutex>
@@ -23,7 +24,11 @@ class Gated final : public Source {
  public:
   [[nodiscard]] std::int64_t size() const override { return 100; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void read(std::span<const SampleId>, const BatchView&) const override { may_read.wait(); }
+  void read(std::span<const SampleId>, const BatchView&) const override {
+    is_reading = true;
+    is_reading.notify_all();
+    may_read.wait();
+  }
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
     const std::scoped_lock lock(mutex_);
@@ -37,6 +42,7 @@ class Gated final : public Source {
   }
 
   mutable std::latch may_read{1};
+  mutable std::atomic<bool> is_reading = false;
 
  private:
   mutable std::mutex mutex_;
@@ -73,6 +79,7 @@ TEST(Interrupt, EndsAWaitForReadAhead) {
 TEST(Interrupt, OfARescaleLeavesTheLoaderInTheNewWorld) {
   const auto source = std::make_shared<Gated>();
   Loader loader(source, {.global_batch_size = 10}, World{});
+  source->is_reading.wait(false);
   {
     const internal::InterruptScope scope(&interrupt);
     EXPECT_THROW(loader.rescale({.rank = 1, .size = 2}), Interrupted);

@@ -130,7 +130,7 @@ TEST_F(Shared, FilesOfALaterEpochAreFetchedAgain) {
       source,
       {.global_batch_size = 20, .shards = kFiles, .interleave = 4, .shuffle = Shuffle::none, .epochs = 3},
       comm().world());
-  run(loader, true);
+  run(loader, kFiles);
   EXPECT_EQ(sum(loader.stats().fetched.files), 3 * kFiles);
 }
 
