@@ -25,18 +25,15 @@ from rota._catalog import Catalog, CatalogChanges, Progress
 from rota._checkpoint import (
     BlobInfo,
     Checkpoint,
-    CheckpointDirectory,
     CheckpointInfo,
     Damage,
-    RejectedCheckpoint,
-    Rows,
-    SaveReport,
     TensorInfo,
     Verification,
     open_checkpoint,
     verify,
 )
-from rota._checkpoint import close_all as _close_directories
+from rota._checkpoint_directory import CheckpointDirectory, RejectedCheckpoint, Rows, SaveReport
+from rota._checkpoint_directory import close_all as _close_directories
 from rota._errors import (
     BusyError,
     CallbackError,

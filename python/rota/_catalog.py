@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
+from rota._communicator import as_communicator
 from rota._errors import InvalidArgumentError, OutOfRangeError
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -119,6 +120,9 @@ class Catalog(_rota.Catalog):
       use: for distant files.
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
 
+    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks make the catalog together, and later open it together:
+    rank 0 alone reads directories, and ranks share the work of looking into files. **Collective**. It ends before MPI does.
+
     >>> import rota, tempfile, pathlib
     >>> directory = pathlib.Path(tempfile.mkdtemp())
     >>> for name in "ba":
@@ -139,31 +143,36 @@ class Catalog(_rota.Catalog):
         share_files: bool = False,
         shared_memory_limit: int = 1 << 30,
         progress: Callable[[Progress], Any] | None = None,
+        comm: Any = None,
     ) -> None:
         options = dict(locals())
-        self._make("path", path_bytes(path), {}, options)
+        self._make("path", path_bytes(path), {}, options, comm)
 
-    def _make(self, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any]) -> Catalog:
+    def _make(
+        self, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
+    ) -> Catalog:
         options = _check(options, _CATALOG_OPTIONS)
-        super().__init__(kind, what, pattern, options)
+        super().__init__(kind, what, pattern, options, None if comm is None else as_communicator(comm))
         self._options = dict(options, progress=None)
         return self
 
     @classmethod
-    def _of(cls, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any]) -> Catalog:
+    def _of(
+        cls, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
+    ) -> Catalog:
         for name in options:
             if name not in _CATALOG_OPTIONS:
                 raise TypeError(f"make a catalog: there is no option {name}; there are {', '.join(_CATALOG_OPTIONS)}")
-        return cls.__new__(cls)._make(kind, what, pattern, {**_CATALOG_OPTIONS, **options})
+        return cls.__new__(cls)._make(kind, what, pattern, {**_CATALOG_OPTIONS, **options}, comm)
 
     @classmethod
-    def from_manifest(cls, manifest: PathLike, **options: Any) -> Catalog:
-        """The files that `manifest` lists, in its order. `options` are those of `Catalog`.
+    def from_manifest(cls, manifest: PathLike, *, comm: Any = None, **options: Any) -> Catalog:
+        """The files that `manifest` lists, in its order. `comm` and `options` are those of `Catalog`.
 
         A line is a path, or a JSON object with `path` and perhaps `samples`, which the file must have. Paths are
         absolute, or relative to the manifest's directory.
         """
-        return cls._of("manifest", path_bytes(manifest), {}, options)
+        return cls._of("manifest", path_bytes(manifest), {}, options, comm)
 
     @classmethod
     def from_pattern(
@@ -178,22 +187,23 @@ class Catalog(_rota.Catalog):
         confidence: float = 0.95,
         missing_fraction: float = 0.001,
         seed: int = 0,
+        comm: Any = None,
         **options: Any,
     ) -> Catalog:
         """Files with computed names, as in "train/{folder:02}/img_{index:08}_of_{total}.npz". None is listed.
 
         Their number is `files`, or {total} in their names. A sample of them is looked for, which notices with
         `confidence` that `missing_fraction` of them is missing. `layout` says which folder a file is in: "round_robin",
-        "blocks", or "restart" where indices begin anew in each. Other `options` are those of `Catalog`.
+        "blocks", or "restart" where indices begin anew in each. `comm` and other `options` are those of `Catalog`.
         """
         given = dict(locals())
-        return cls._of("pattern", path_bytes(pattern), _check(given, _PATTERN_OPTIONS), options)
+        return cls._of("pattern", path_bytes(pattern), _check(given, _PATTERN_OPTIONS), options, comm)
 
     @classmethod
     def from_bytes(cls, data: Any, **options: Any) -> Catalog:
         """The catalog of what `to_bytes` returned: lists no files. `options` are those of `Catalog`.
 
-        So one rank lists, and torch.distributed or whatever carries bytes hands them out. CorruptError for other bytes.
+        It is of this process alone. So one rank lists, and torch.distributed or whatever carries bytes hands them out. CorruptError for other bytes.
         """
         return cls._of("bytes", memoryview(data).tobytes(), {}, options)
 

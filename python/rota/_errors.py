@@ -87,3 +87,13 @@ BY_CODE: dict[str, type[Error]] = {
         CallbackError,
     )
 }
+
+
+def told(error: BaseException | None) -> tuple[str, str] | None:
+    """What other ranks hear of an error of this one: code and message."""
+    if error is None:
+        return None
+    if isinstance(error, Error):
+        return error.code, str(error)
+    code = "invalid_argument" if isinstance(error, (TypeError, ValueError)) else "callback"
+    return code, f"{type(error).__name__}: {error}"

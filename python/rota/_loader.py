@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
+from rota._communicator import as_communicator
 from rota._errors import BusyError, InvalidArgumentError
 from rota._sources import Source
 from rota._values import DTypeLike, FieldsLike, World
@@ -90,8 +91,6 @@ def _place(world: Any, comm: Any) -> Any:
         return find_world(world)
     if world is not None:
         raise InvalidArgumentError("place a loader: world= and comm= are given; a communicator has a world")
-    from rota._communicator import as_communicator
-
     return as_communicator(comm)
 
 

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from rota import _rota
 from rota._catalog import Catalog, PathLike, as_option
+from rota._communicator import as_communicator
+from rota._errors import InvalidArgumentError
 from rota._values import DTypeLike, Field, FieldsLike
 
 Source = _rota.Source
@@ -43,11 +45,12 @@ Source.__doc__ = """A dataset: `len`, and `[i]`, a dict of the sample's arrays b
 
 
 def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
-    """Sources are pickled as the call that made them."""
+    """Sources are pickled as the call that made them; where several ranks did together, as one of a process alone."""
 
     @functools.wraps(make)
     def remember(*args: Any, **kwargs: Any) -> Any:
         made = make(*args, **kwargs)
+        kwargs.pop("comm", None)
         for part, source in enumerate(made) if isinstance(made, list) else [(None, made)]:
             source._recipe = (remember, args, kwargs, part)
         return made
@@ -72,13 +75,17 @@ def formats() -> list[str]:
     return _rota.formats()
 
 
-def _as_catalog(path: PathLike | Catalog) -> Catalog:
-    return path if isinstance(path, Catalog) else Catalog(path)
+def _as_catalog(path: PathLike | Catalog, comm: Any) -> Catalog:
+    if not isinstance(path, Catalog):
+        return Catalog(path, comm=comm)
+    if comm is not None:
+        raise InvalidArgumentError("open files: a catalog has its ranks; give comm= to the catalog")
+    return path
 
 
-def find_format(path: PathLike | Catalog) -> str:
+def find_format(path: PathLike | Catalog, *, comm: Any = None) -> str:
     """The format that `open` finds for these files. A catalog remembers it."""
-    return _rota.find_format(_as_catalog(path))
+    return _rota.find_format(_as_catalog(path, comm))
 
 
 def _options_of(format: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,7 +102,7 @@ def _options_of(format: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: as_option("open files", name, given.get(name, like), like) for name, like in options.items()}
 
 
-def open(path: PathLike | Catalog, format: str = "auto", **options: Any) -> Source:
+def open(path: PathLike | Catalog, format: str = "auto", *, comm: Any = None, **options: Any) -> Source:
     """The samples of files: a path, a glob, or a `Catalog`. "auto" looks which format they are of.
 
     ========  ======================================================================================================
@@ -111,6 +118,8 @@ def open(path: PathLike | Catalog, format: str = "auto", **options: Any) -> Sour
     mds       MosaicML's shards: `columns` (all)
     ========  ======================================================================================================
 
+    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks open the files together: see `Catalog`.
+
     A source is pickled with its catalog: whoever loads it lists no files, and indexes none again.
 
     >>> import rota, tempfile, pathlib
@@ -120,7 +129,7 @@ def open(path: PathLike | Catalog, format: str = "auto", **options: Any) -> Sour
     b'{"x": 2}'
     """
     given = _options_of(format, options)
-    return _open(_as_catalog(path), format, given)
+    return _open(_as_catalog(path, comm), format, given)
 
 
 @_picklable
@@ -178,12 +187,16 @@ def pack(
     shuffle_documents: bool = True,
     field: str = "",
     threads: int = 8,
+    comm: Any = None,
 ) -> Source:
     """Packs the tokens of `documents` into sequences of `length`: no token is lost or repeated.
 
     Fields, all [length]: the tokens, `segment_ids` (int32; 0 is padding) and `position_ids` (int32).
+
+    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks share the work of asking for lengths. **Collective**.
     """
-    return _rota.pack(documents, length, bos, eos, pad, seed, shuffle_documents, field, threads)
+    ranks = None if comm is None else as_communicator(comm)
+    return _rota.pack(documents, length, bos, eos, pad, seed, shuffle_documents, field, threads, ranks)
 
 
 @_picklable

@@ -23,7 +23,7 @@ from torch.utils import data as _data
 
 from rota import _rota, _sampler, _sources
 from rota._catalog import Catalog
-from rota._errors import BY_CODE, InvalidArgumentError, MismatchError
+from rota._errors import BY_CODE, InvalidArgumentError, MismatchError, told
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
 from rota._sources import Source
@@ -287,24 +287,34 @@ class _Pinned:
 def open(path: Any, format: str = "auto", **options: Any) -> Source:
     """`rota.open` on all ranks of torch.distributed: rank 0 lists the files and looks into them, and tells the others.
 
-    **Collective.** What rank 0 fails at is raised on all ranks. Without torch.distributed it is `rota.open`.
+    **Collective.** What one rank fails at is raised on all. Without torch.distributed it is `rota.open`.
     """
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
         return _sources.open(path, format, **options)
-    told: list[Any] = [None, None]
-    if distributed.get_rank() == 0:
+    rank, failed = distributed.get_rank(), None
+    sent: list[Any] = [None]
+    if rank == 0:
         try:
             catalog = path if isinstance(path, Catalog) else Catalog(path)
             source = _sources.open(catalog, format, **options)
-            told = [catalog.to_bytes(), None]
-        except Exception as error:
+            sent = [catalog.to_bytes()]
+        except BaseException as error:
             failed = error
-            told = [None, (getattr(error, "code", "callback"), f"rank 0: {error}")]
-    distributed.broadcast_object_list(told, src=0)
-    if told[1] is not None:
-        raise failed if distributed.get_rank() == 0 else BY_CODE[told[1][0]](told[1][1])
-    return source if distributed.get_rank() == 0 else _sources.open(Catalog.from_bytes(told[0]), format, **options)
+    distributed.broadcast_object_list(sent, src=0)
+    if rank != 0 and sent[0] is not None:
+        try:
+            source = _sources.open(Catalog.from_bytes(sent[0]), format, **options)
+        except BaseException as error:
+            failed = error
+    errors: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(errors, told(failed))
+    if failed is not None:
+        raise failed
+    for other, told_by in enumerate(errors):
+        if told_by is not None:
+            raise BY_CODE[told_by[0]](f"rank {other}: {told_by[1]}")
+    return source
 
 
 def pinned() -> Any:

@@ -11,8 +11,6 @@
 namespace rota::python {
 namespace {
 
-py::object values(const char* name) { return py::module_::import("rota._values").attr(name); }
-
 [[noreturn]] void refuse(const std::string& what, const std::string& why) {
   throw Error(ErrorCode::callback, fmt::format("{}: {}", what, why));
 }
@@ -22,6 +20,8 @@ std::vector<std::int64_t> shape_of(const py::array& array) {
 }
 
 }  // namespace
+
+py::object package(const char* name) { return py::module_::import("rota").attr(name); }
 
 py::dtype to_numpy(DType dtype) {
   if (dtype == DType::bfloat16) return py::dtype("uint16");
@@ -52,11 +52,11 @@ DType to_dtype(py::handle dtype) {
 }
 
 py::object to_python(const Field& field) {
-  return values("Field")(field.name, to_string(field.dtype), py::tuple(py::cast(field.shape)), field.ragged);
+  return package("Field")(field.name, to_string(field.dtype), py::tuple(py::cast(field.shape)), field.ragged);
 }
 
 Field to_field(py::handle field) {
-  const py::object made = values("Field")(*py::tuple(py::reinterpret_borrow<py::object>(field)));
+  const py::object made = package("Field")(*py::tuple(py::reinterpret_borrow<py::object>(field)));
   return {.name = made.attr("name").cast<std::string>(),
           .dtype = to_dtype(made.attr("dtype")),
           .shape = made.attr("shape").cast<std::vector<std::int64_t>>(),
@@ -65,7 +65,8 @@ Field to_field(py::handle field) {
 
 std::vector<Field> to_fields(py::handle fields) {
   std::vector<Field> made;
-  for (const py::handle field : values("as_fields")(fields)) made.push_back(to_field(field));
+  for (const py::handle field : py::module_::import("rota._values").attr("as_fields")(fields))
+    made.push_back(to_field(field));
   return made;
 }
 
@@ -85,13 +86,14 @@ py::object view(const Tensor& tensor, std::int64_t samples, py::handle owner) {
   const Field& field = *tensor.field;
   if (!field.ragged) return view(field, samples, tensor.bytes, owner);
   const std::int64_t rows = tensor.offsets.empty() ? 0 : tensor.offsets.back();
-  return values("Ragged")(view(field, rows, tensor.bytes, owner), view(tensor.offsets, owner));
+  return package("Ragged")(view(field, rows, tensor.bytes, owner), view(tensor.offsets, owner));
 }
 
 py::array to_array(py::handle value, const Field& field, const std::string& what) {
   py::array array;
   try {
-    array = values("as_array")(value, to_numpy(field.dtype), field.dtype == DType::bfloat16);
+    array = py::module_::import("rota._values")
+                .attr("as_array")(value, to_numpy(field.dtype), field.dtype == DType::bfloat16);
   } catch (const py::error_already_set& raised) {
     if (!raised.matches(PyExc_TypeError) && !raised.matches(PyExc_ValueError)) throw;
     refuse(what, py::str(raised.value()).cast<std::string>());

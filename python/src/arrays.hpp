@@ -18,6 +18,9 @@ namespace rota::python {
 
 namespace py = pybind11;
 
+/// What the package exports by that name.
+py::object package(const char* name);
+
 /// numpy's type of the same elements. It has no bfloat16: that is the bits, uint16.
 py::dtype to_numpy(DType dtype);
 /// Of a name ("bfloat16"), a numpy dtype, or what numpy takes for one. Throws Error{invalid_argument}.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "communicator.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
 #include "rota/error.hpp"
@@ -24,8 +25,6 @@
 
 namespace rota::python {
 namespace {
-
-py::object catalog_value(const char* name) { return py::module_::import("rota._catalog").attr(name); }
 
 // Options by name; Python's side has all of them, and has checked their types.
 template <typename T>
@@ -60,8 +59,8 @@ ProgressFunction to_progress(py::object function) {
     call_python([&] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (!shared) return;
-      (*shared)(catalog_value("Progress")(std::string(at.task), at.done, at.total, at.failed, at.seconds,
-                                          at.is_over));
+      (*shared)(
+          package("Progress")(std::string(at.task), at.done, at.total, at.failed, at.seconds, at.is_over));
     });
   };
 }
@@ -115,23 +114,25 @@ class PyCatalog {
   std::shared_ptr<const Catalog> catalog_;
 };
 
-// Of this process alone. `kind` is what `from` is: "path", "manifest", "pattern" or "bytes".
+// `kind` is what `from` is: "path", "manifest", "pattern" or "bytes".
 std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::string& from,
-                                        const py::dict& pattern, const py::dict& given) {
+                                        const py::dict& pattern, const py::dict& given,
+                                        const PyCommunicator* comm) {
   const CatalogOptions options = to_catalog_options(given);
+  const auto ranks = ranks_of(comm);
   if (kind == "manifest")
-    return std::make_unique<PyCatalog>([&] { return Catalog::from_manifest(from, options); });
+    return std::make_unique<PyCatalog>([&] { return Catalog::from_manifest(*ranks, from, options); });
   if (kind == "bytes")
     return std::make_unique<PyCatalog>([&] { return Catalog::deserialize(from, options); });
-  if (kind == "path") return std::make_unique<PyCatalog>([&] { return Catalog(from, options); });
+  if (kind == "path") return std::make_unique<PyCatalog>([&] { return Catalog(*ranks, from, options); });
   const PatternOptions how = to_pattern_options(pattern);
-  return std::make_unique<PyCatalog>([&] { return Catalog::from_pattern(from, how, options); });
+  return std::make_unique<PyCatalog>([&] { return Catalog::from_pattern(*ranks, from, how, options); });
 }
 
 py::object changes_of(const PyCatalog& self) {
   const CatalogChanges& changes = self.get().changes();
-  return catalog_value("CatalogChanges")(changes.changed, changes.vanished, changes.appeared,
-                                         to_file_name(changes.first));
+  return package("CatalogChanges")(changes.changed, changes.vanished, changes.appeared,
+                                   to_file_name(changes.first));
 }
 
 using Opener = std::function<std::shared_ptr<const Source>(const Catalog&)>;

@@ -21,33 +21,25 @@
 namespace rota::python {
 namespace {
 
-py::object values(const char* name) { return py::module_::import("rota._checkpoint").attr(name); }
-
-// Paths and reasons may be no UTF-8.
-py::str to_text(const std::string& text) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
-}
-
 py::object made(const CheckpointInfo& info) {
   const py::object parent = info.parent < 0 ? py::none() : py::object(py::int_(info.parent));
-  return values("CheckpointInfo")(info.path, info.serial, parent, info.step, info.format_version,
-                                  info.world_size, info.run_id, info.bytes);
+  return package("CheckpointInfo")(info.path, info.serial, parent, info.step, info.format_version,
+                                   info.world_size, info.run_id, info.bytes);
 }
 
 py::object made(const TensorInfo& info) {
-  return values("TensorInfo")(info.name, to_string(info.dtype), py::tuple(py::cast(info.shape)));
+  return package("TensorInfo")(info.name, to_string(info.dtype), py::tuple(py::cast(info.shape)));
 }
 
 py::object made(const BlobInfo& info) {
-  return values("BlobInfo")(info.name, info.rank < 0 ? py::none() : py::object(py::int_(info.rank)),
-                            info.bytes);
+  return package("BlobInfo")(info.name, info.rank < 0 ? py::none() : py::object(py::int_(info.rank)),
+                             info.bytes);
 }
 
-py::object made(const SaveReport& report) { return values("SaveReport")(made(report.info), report.seconds); }
+py::object made(const SaveReport& report) { return package("SaveReport")(made(report.info), report.seconds); }
 
 py::object made(const RejectedCheckpoint& rejected) {
-  return values("RejectedCheckpoint")(rejected.path, to_text(rejected.reason));
+  return package("RejectedCheckpoint")(rejected.path, to_text(rejected.reason));
 }
 
 const char* name_of(Damage::Part part) {
@@ -71,7 +63,7 @@ const char* name_of(Damage::Part part) {
 }
 
 py::object made(const Damage& damage) {
-  return values("Damage")(name_of(damage.part), damage.offset, damage.bytes, to_text(damage.what));
+  return package("Damage")(name_of(damage.part), damage.offset, damage.bytes, to_text(damage.what));
 }
 
 template <typename T>
@@ -198,8 +190,8 @@ void define_file(py::module_& module) {
       const py::gil_scoped_release released;
       found = verify_checkpoint(file);
     }
-    return values("Verification")(made(found.info), list_of(found.tensors), list_of(found.blobs),
-                                  list_of(found.damage));
+    return package("Verification")(made(found.info), list_of(found.tensors), list_of(found.blobs),
+                                   list_of(found.damage));
   });
 }
 

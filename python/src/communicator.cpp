@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "arrays.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
 
@@ -30,11 +31,17 @@ std::shared_ptr<const mpi::Communicator> PyCommunicator::get() const {
   throw Error(ErrorCode::invalid_argument, "use a communicator: it was closed");
 }
 
+std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm) {
+  return comm == nullptr ? std::make_shared<const mpi::Communicator>() : comm->get();
+}
+
 bool has_mpi_ended() {
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);
   return is_finalized != 0;
 }
+
+py::object object_of(const World& world) { return package("World")(world.rank, world.size, world.replica); }
 
 void define_communicator(py::module_& module) {
   module.def("require_mpi", &require_mpi);
@@ -51,12 +58,8 @@ void define_communicator(py::module_& module) {
       }))
       .def_property_readonly("rank", [](const PyCommunicator& self) { return self.get()->rank(); })
       .def_property_readonly("size", [](const PyCommunicator& self) { return self.get()->size(); })
-      .def_property_readonly(
-          "world",
-          [](const PyCommunicator& self) {
-            const World world = self.get()->world();
-            return py::module_::import("rota._values").attr("World")(world.rank, world.size, world.replica);
-          })
+      .def_property_readonly("world",
+                             [](const PyCommunicator& self) { return object_of(self.get()->world()); })
       .def("close", &PyCommunicator::close);
 }
 

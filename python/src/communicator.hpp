@@ -25,8 +25,14 @@ class PyCommunicator {
   std::shared_ptr<const mpi::Communicator> comm_;
 };
 
+/// That of `comm`; where there is none, this process alone.
+[[nodiscard]] std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm);
+
 /// Whether MPI_Finalize was called. From then on a call of MPI ends the process.
 [[nodiscard]] bool has_mpi_ended();
+
+/// A `rota.World`.
+py::object object_of(const World& world);
 
 void define_communicator(py::module_& module);
 

@@ -50,7 +50,7 @@ void raise(const Error& error) {
     PyErr_SetObject(py::type::handle_of(cause).ptr(), cause.ptr());
     return;
   }
-  const py::object made = class_named(to_string(error.code()))(error.what());
+  const py::object made = class_named(to_string(error.code()))(to_text(error.what()));
   if (!cause.is_none()) PyException_SetCause(made.ptr(), cause.inc_ref().ptr());
   PyErr_SetObject(py::type::handle_of(made).ptr(), made.ptr());
 }
@@ -68,6 +68,11 @@ ErrorCode code_of(const py::error_already_set& raised) {
 std::atomic<bool> has_python_ended = false;
 
 }  // namespace
+
+py::str to_text(std::string_view text) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
+}
 
 thread_local int InCallback::depth = 0;
 

@@ -4,9 +4,14 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string_view>
+
 namespace rota::python {
 
 namespace py = pybind11;
+
+/// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
+py::str to_text(std::string_view text);
 
 /// From now on an Error raises the class of `rota._errors` that its code has. Where Python code failed first,
 /// that exception is the new one's `__cause__`; one that ends a program (KeyboardInterrupt) is raised itself.

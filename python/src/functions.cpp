@@ -53,8 +53,7 @@ void transform(py::handle function, const SampleItems& made, const TransformCont
       const auto rows = row_bytes == 0 ? 0 : static_cast<std::int64_t>(in.bytes[f].size() / row_bytes);
       values[py::str(in.fields[f].name)] = sample_view(in.fields[f], rows, in.bytes[f], guard.owner());
     }
-    const py::object sample = py::module_::import("rota._values")
-                                  .attr("Sample")(values, context.id.value, context.epoch, context.key);
+    const py::object sample = package("Sample")(values, context.id.value, context.epoch, context.key);
     const py::object returned = function(sample);
     if (made.fields().empty()) return change_in_place(returned.is_none() ? sample : returned, in, out);
     const auto arrays = made.take(returned);
@@ -75,7 +74,7 @@ Field of_batch(const Field& field, std::size_t samples) {
 void put(const Field& field, std::size_t f, py::handle value, std::size_t samples, BatchOutput& out) {
   const std::string what = fmt::format("take field \"{}\" of what a collate returned", field.name);
   if (!field.ragged) return copy(to_array(value, of_batch(field, samples), what), out.bytes(f));
-  const py::object ragged_type = py::module_::import("rota._values").attr("Ragged");
+  const py::object ragged_type = package("Ragged");
   const py::object ragged = py::isinstance(value, ragged_type)
                                 ? py::reinterpret_borrow<py::object>(value)
                                 : ragged_type.attr("from_list")(value, to_numpy(field.dtype));

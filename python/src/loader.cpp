@@ -8,13 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 #include "arrays.hpp"
-#include "checkpoint.hpp"
 #include "communicator.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
@@ -22,12 +19,9 @@
 #include "mpi/collectives.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
-#include "rota/resume.hpp"
 
 namespace rota::python {
 namespace {
-
-py::object values(const char* name) { return py::module_::import("rota._values").attr(name); }
 
 LoaderOptions to_options(const py::dict& given) {
   LoaderOptions options;
@@ -79,7 +73,6 @@ World to_world(const py::tuple& given) {
   return {.rank = given[0].cast<int>(), .size = given[1].cast<int>(), .replica = given[2].cast<int>()};
 }
 
-py::object position_of(const Position& at) { return values("Position")(at.epoch, at.consumed, at.step); }
 Position to_position(const py::tuple& given) {
   return {.epoch = given[0].cast<std::int64_t>(),
           .consumed = given[1].cast<std::int64_t>(),
@@ -88,16 +81,10 @@ Position to_position(const py::tuple& given) {
 
 using PyLoader = OneThread<Loader>;
 
-// Text of files and errors may be no UTF-8.
-py::str to_text(const std::string& text) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
-}
-
 py::list list_of(const SkippedSamples& skipped) {
   py::list made;
   for (const SkippedSample& one : skipped.samples) {
-    made.append(values("SkippedSample")(one.epoch, one.id.value, to_text(one.where), to_text(one.error)));
+    made.append(package("SkippedSample")(one.epoch, one.id.value, to_text(one.where), to_text(one.error)));
   }
   return made;
 }
@@ -116,7 +103,7 @@ std::span<const std::uint8_t> numbers_of(std::span<const SlotKind> kinds) {
 // A list of `rota.Index`. Those of one epoch share a dictionary of what makes their keys, which costs half of
 // what one each would.
 py::list make_indices(const Batch& batch, std::uint64_t seed) {
-  static const py::handle type = values("Index").release();  // of a module: it lives as long as Python
+  static const py::handle type = package("Index").release();  // of a module: it lives as long as Python
   const auto ids = batch.ids();
   const auto epochs = batch.epochs();
   py::list made(ids.size());
@@ -139,30 +126,10 @@ py::list make_indices(const Batch& batch, std::uint64_t seed) {
 
 const Batch& batch_of(py::handle self) { return self.cast<const Batch&>(); }
 
-void define_batch(py::module_& module) {
+void define_batches(py::module_& module) {
   using Self = const py::object&;
-  py::class_<Batch>(module, "Batch")
-      .def("__len__", [](const Batch& self) { return self.fields().size(); })
-      .def("__iter__",
-           [](const Batch& self) {
-             py::list names;
-             for (const Field& field : self.fields()) names.append(field.name);
-             return py::iter(names);
-           })
-      .def("__contains__",
-           [](const Batch& self, const std::string& name) {
-             return std::ranges::any_of(self.fields(),
-                                        [&](const Field& field) { return field.name == name; });
-           })
-      .def("__getitem__",
-           [](Self self, const std::string& name) {
-             const Batch& batch = batch_of(self);
-             return view(batch.tensor(name), batch.size(), self);
-           })
-      .def_property_readonly("fields", [](const Batch& self) { return to_python(self.fields()); })
-      .def_property_readonly("size", [](const Batch& self) { return self.size(); })
+  define_batch_class<Batch>(module, "Batch")
       .def_property_readonly("real", [](const Batch& self) { return self.real(); })
-      .def_property_readonly("start", [](const Batch& self) { return position_of(self.start()); })
       .def_property_readonly("global_size", [](const Batch& self) { return self.global_size(); })
       .def_property_readonly("global_real", [](const Batch& self) { return self.global_real(); })
       .def_property_readonly("ids", [](Self self) { return view(numbers_of(batch_of(self).ids()), self); })
@@ -208,8 +175,11 @@ py::dict dict_of(const LoaderStats& stats) {
   return made;
 }
 
+py::object object_of(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
+py::object object_of(const StreamPosition& at) { return package("StreamPosition")(at.epoch, at.step); }
+
 void define_loader(py::module_& module) {
-  define_batch(module);
+  define_batches(module);
   module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
     return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
   });
@@ -223,7 +193,7 @@ void define_loader(py::module_& module) {
     const World world = mpi::world(MPI_COMM_WORLD);
     return py::make_tuple(world.rank, world.size, 0);
   });
-  py::class_<PyLoader>(module, "Loader")
+  define_loader_class<Loader>(module, "Loader")
       .def(py::init([](const PySource& source, const py::dict& options, const py::tuple& world) {
         return make_loader<Loader>(source.source, to_options(options), to_world(world));
       }))
@@ -236,27 +206,7 @@ void define_loader(py::module_& module) {
       .def(py::init([](const py::tuple& mixture, const py::dict& options, const PyCommunicator& comm) {
         return make_loader<Loader>(*comm.get(), to_mixture(mixture), to_options(options));
       }))
-      .def("_next",
-           [](PyLoader& self) -> std::optional<Batch> {
-             auto batch = self.use([](Loader& loader) { return loader.next(); });
-             if (!batch) return std::nullopt;
-             return std::move(*batch);
-           })
       .def("warm_up", [](PyLoader& self) { self.use([](Loader& loader) { loader.warm_up(); }); })
-      .def_property_readonly(
-          "position",
-          [](PyLoader& self) { return position_of(self.use([](Loader& l) { return l.position(); })); })
-      .def("_state", [](PyLoader& self) { return self.use([](Loader& l) { return state(l); }); })
-      .def("_restore",
-           [](PyLoader& self, const std::string& text) { self.use([&](Loader& l) { restore(l, text); }); })
-      .def("_save_to",
-           [](PyLoader& self, PySnapshot& to, const std::string& name) {
-             self.use([&](Loader& l) { save(l, to.snapshot, name); });
-           })
-      .def("_restore_from",
-           [](PyLoader& self, const PyCheckpoint& from, const std::string& name) {
-             self.use([&](Loader& l) { restore(l, *from.checkpoint, name); });
-           })
       .def("seek",
            [](PyLoader& self, const py::tuple& position) {
              self.use([at = to_position(position)](Loader& l) { l.seek(at); });
@@ -265,7 +215,7 @@ void define_loader(py::module_& module) {
            [](PyLoader& self, std::int64_t id, std::int64_t epoch) -> py::object {
              const auto found = self.use([&](Loader& l) { return l.when({id}, epoch); });
              if (!found) return py::none();
-             return values("BatchSlot")(found->step, found->rank, found->slot);
+             return package("BatchSlot")(found->step, found->rank, found->slot);
            })
       .def("_rescale",
            [](PyLoader& self, const py::tuple& world) {
@@ -283,29 +233,15 @@ void define_loader(py::module_& module) {
            [](PyLoader& self, const std::vector<double>& weights) {
              self.use([&](Loader& l) { l.set_weights(weights); });
            })
-      .def_property_readonly("world",
-                             [](PyLoader& self) {
-                               const World world = self.use([](Loader& l) { return l.world(); });
-                               return values("World")(world.rank, world.size, world.replica);
-                             })
-      .def_property_readonly(
-          "fingerprint",
-          [](PyLoader& self) { return to_string(self.use([](Loader& l) { return l.fingerprint(); })); })
-      .def("_fields",
-           [](PyLoader& self) { return to_python(self.use([](Loader& l) { return l.source().fields(); })); })
       .def("first_id",
            [](PyLoader& self, std::int64_t dataset) {
              return self.use([&](Loader& l) { return l.first_id(dataset).value; });
            })
       .def_property_readonly(
-          "stats", [](PyLoader& self) { return dict_of(self.use([](Loader& l) { return l.stats(); })); })
-      .def_property_readonly(
           "skipped", [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); })
-      .def_property_readonly(
-          "skipped_count",
-          [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().count; }); })
-      .def("close", &PyLoader::close)
-      .def_property_readonly("is_closed", &PyLoader::is_closed);
+      .def_property_readonly("skipped_count", [](PyLoader& self) {
+        return self.use([](Loader& l) { return l.skipped().count; });
+      });
 }
 
 }  // namespace rota::python

@@ -5,15 +5,23 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
+#include "arrays.hpp"
+#include "checkpoint.hpp"
+#include "communicator.hpp"
 #include "errors.hpp"
 #include "one_thread.hpp"
 #include "rota/error.hpp"
 #include "rota/loader_options.hpp"
+#include "rota/resume.hpp"
+#include "rota/stream_loader.hpp"
 #include "values/interrupt.hpp"
 
 namespace rota::python {
@@ -35,6 +43,8 @@ T option(const py::dict& options, const char* name) {
 std::chrono::milliseconds seconds(const py::dict& options, const char* name);
 
 py::dict dict_of(const LoaderStats& stats);
+py::object object_of(const Position& at);
+py::object object_of(const StreamPosition& at);
 
 /// Makes a loader of `arguments`, without the GIL.
 template <typename T, typename... Arguments>
@@ -42,6 +52,68 @@ std::unique_ptr<OneThread<T>> make_loader(const Arguments&... arguments) {
   const py::gil_scoped_release released;
   const internal::InterruptScope interruptible(&check_signals);
   return std::make_unique<OneThread<T>>("a loader", std::make_shared<T>(arguments...));
+}
+
+/// The class of batches `T`: a mapping of fields' names to arrays over a batch's memory.
+template <typename T>
+py::class_<T> define_batch_class(py::module_& module, const char* type) {
+  py::class_<T> made(module, type);
+  made.def("__len__", [](const T& self) { return self.fields().size(); })
+      .def("__iter__",
+           [](const T& self) {
+             py::list names;
+             for (const Field& field : self.fields()) names.append(field.name);
+             return py::iter(names);
+           })
+      .def("__contains__",
+           [](const T& self, const std::string& name) {
+             return std::ranges::any_of(self.fields(),
+                                        [&](const Field& field) { return field.name == name; });
+           })
+      .def("__getitem__",
+           [](const py::object& self, const std::string& name) {
+             const auto& batch = self.cast<const T&>();
+             return view(batch.tensor(name), batch.size(), self);
+           })
+      .def_property_readonly("fields", [](const T& self) { return to_python(self.fields()); })
+      .def_property_readonly("size", [](const T& self) { return self.size(); })
+      .def_property_readonly("start", [](const T& self) { return object_of(self.start()); });
+  return made;
+}
+
+/// The class of loaders `T`, but for how they are made and what they alone have.
+template <typename T>
+py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
+  using Self = OneThread<T>;
+  using NextBatch = std::optional<std::remove_cvref_t<decltype(*std::declval<T&>().next())>>;
+  py::class_<Self> made(module, type);
+  made.def("_next",
+           [](Self& self) -> NextBatch {
+             auto batch = self.use([](T& loader) { return loader.next(); });
+             if (!batch) return std::nullopt;
+             return std::move(*batch);
+           })
+      .def_property_readonly(
+          "position", [](Self& self) { return object_of(self.use([](T& l) { return l.position(); })); })
+      .def("_state", [](Self& self) { return self.use([](T& l) { return state(l); }); })
+      .def("_restore", [](Self& self, const std::string& text) { self.use([&](T& l) { restore(l, text); }); })
+      .def("_save_to", [](Self& self, PySnapshot& to,
+                          const std::string& name) { self.use([&](T& l) { save(l, to.snapshot, name); }); })
+      .def("_restore_from",
+           [](Self& self, const PyCheckpoint& from, const std::string& name) {
+             self.use([&](T& l) { restore(l, *from.checkpoint, name); });
+           })
+      .def_property_readonly("world",
+                             [](Self& self) { return object_of(self.use([](T& l) { return l.world(); })); })
+      .def_property_readonly(
+          "fingerprint", [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); })
+      .def("_fields",
+           [](Self& self) { return to_python(self.use([](T& l) { return l.source().fields(); })); })
+      .def_property_readonly("stats",
+                             [](Self& self) { return dict_of(self.use([](T& l) { return l.stats(); })); })
+      .def("close", &Self::close)
+      .def_property_readonly("is_closed", &Self::is_closed);
+  return made;
 }
 
 }  // namespace rota::python

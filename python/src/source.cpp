@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "communicator.hpp"
 #include "rota/catalog.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
@@ -79,7 +80,7 @@ class Arrays {
         continue;
       }
       const py::array offsets(static_cast<py::ssize_t>(offsets_[f].size()), offsets_[f].data());
-      made[py::str(fields_[f].name)] = py::module_::import("rota._values").attr("Ragged")(values, offsets);
+      made[py::str(fields_[f].name)] = package("Ragged")(values, offsets);
     }
     return made;
   }
@@ -130,21 +131,22 @@ void define_adaptors(py::module_& module) {
         return made(windows(rows.source, {.length = length, .stride = stride, .across_files = across_files}));
       },
       Released());
-  module.def(
-      "pack",
-      [](const PySource& documents, std::int64_t length, std::optional<std::int64_t> bos,
-         std::optional<std::int64_t> eos, std::int64_t pad, std::uint64_t seed, bool shuffle_documents,
-         const std::string& field, int threads) {
-        return made(pack(documents.source, {.length = length,
-                                            .bos = bos,
-                                            .eos = eos,
-                                            .pad = pad,
-                                            .seed = seed,
-                                            .shuffle_documents = shuffle_documents,
-                                            .field = field,
-                                            .threads = threads}));
-      },
-      Released());
+  module.def("pack",
+             [](const PySource& documents, std::int64_t length, std::optional<std::int64_t> bos,
+                std::optional<std::int64_t> eos, std::int64_t pad, std::uint64_t seed, bool shuffle_documents,
+                const std::string& field, int threads, const PyCommunicator* comm) {
+               const auto ranks = ranks_of(comm);
+               const py::gil_scoped_release released;
+               return made(pack(*ranks, documents.source,
+                                {.length = length,
+                                 .bos = bos,
+                                 .eos = eos,
+                                 .pad = pad,
+                                 .seed = seed,
+                                 .shuffle_documents = shuffle_documents,
+                                 .field = field,
+                                 .threads = threads}));
+             });
 }
 
 }  // namespace

@@ -21,7 +21,6 @@ namespace {
 // Read-only: after a resume the same sample is given again.
 py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::vector<Field>& fields,
                      const Guard& guard) {
-  const py::module_ values = py::module_::import("rota._values");
   py::dict arrays;
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const auto bytes = sample.bytes(f);
@@ -33,8 +32,7 @@ py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::
     arrays[py::str(fields[f].name)] = array;
   }
   const StreamId& id = sample.id();
-  return values.attr("StreamSample")(arrays, values.attr("StreamId")(id.shard.value, id.input, id.output),
-                                     epoch);
+  return package("StreamSample")(arrays, package("StreamId")(id.shard.value, id.input, id.output), epoch);
 }
 
 KeepFunction to_keep(py::object function, std::vector<Field> fields) {

@@ -38,8 +38,8 @@ struct SavedCatalog {
 /// `catalog` as the bytes of a file. No names of files that are computed.
 std::vector<std::byte> pack_catalog(const SavedCatalog& catalog);
 
-/// The other way round; `shown` is the file in messages. Throws as read_catalog does.
-SavedCatalog parse_catalog(const std::string& shown, const NodeBuffer& whole);
+/// The other way round; `path` is the file in messages. Throws as read_catalog does.
+SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole);
 
 /// Whether `path` is a file that begins as a saved catalog does.
 bool is_saved_catalog(const std::string& path);

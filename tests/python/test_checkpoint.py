@@ -392,7 +392,7 @@ def test_a_forked_child_has_no_part_in_a_directory(tmp_path):
         try:
             directory.save(2, {})
         except rota.UnsupportedError:
-            rota._checkpoint.close_all()
+            rota._checkpoint_directory.close_all()
             code = 0
         os._exit(code)
     assert os.waitpid(child, 0)[1] == 0

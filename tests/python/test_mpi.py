@@ -2,6 +2,9 @@
 
 import _thread
 import functools
+import os
+import pathlib
+import pickle
 import random
 import sys
 import traceback
@@ -133,6 +136,80 @@ def test_ranks_with_other_datasets_or_options_are_refused_on_all(comm):
         rota.Loader(source(60 + RANK), 4, comm=comm)
     with pytest.raises(rota.MismatchError):
         rota.Loader(source(), 4, comm=comm, seed=RANK)
+
+
+@pytest.fixture
+def data(path):
+    """Six files of lines, on all ranks."""
+    if RANK == 0:
+        os.makedirs(path)
+        for i in range(6):
+            pathlib.Path(path, f"{i}.jsonl").write_text("".join(f"{i},{k}\n" for k in range(i + 1)))
+    COMM.barrier()
+    return path
+
+
+def catalogs(data, comm):
+    manifest = COMM.bcast(str(data) + ".list")
+    if RANK == 0:
+        pathlib.Path(manifest).write_text(f"{data}/3.jsonl\n{data}/1.jsonl\n")
+    COMM.barrier()
+    yield rota.Catalog(data, comm=comm)
+    yield rota.Catalog(f"{data}/*.jsonl", comm=comm, change_detection="by_name")
+    yield rota.Catalog.from_manifest(manifest, comm=comm)
+    yield rota.Catalog.from_pattern(f"{data}/{{index}}.jsonl", files=6, comm=comm)
+
+
+@on_all_ranks
+def test_ranks_open_files_together_as_each_alone_does(comm, data):
+    for together, alone in zip(catalogs(data, comm), catalogs(data, None)):
+        assert list(together) == list(alone) and together.fingerprint == alone.fingerprint
+        assert rota.find_format(together) == rota.find_format(alone) == "lines"
+        source = rota.open(together)
+        assert source.fingerprint == rota.open(alone).fingerprint
+        for copy in (pickle.loads(pickle.dumps(together)), pickle.loads(pickle.dumps(source))):  # each rank's own
+            assert len(copy) in (len(together), len(source))
+    whole = rota.open(data, comm=COMM)
+    assert len(whole) == 21 and whole[RANK]["text"].tobytes() == rota.open(data)[RANK]["text"].tobytes()
+    with pytest.raises(rota.InvalidArgumentError, match="comm= to the catalog"):
+        rota.open(rota.Catalog(data), comm=comm)
+
+
+@on_all_ranks
+def test_rank_0_alone_lists(comm, data):
+    seen = []
+    catalog = rota.Catalog(data, comm=comm, progress=lambda at: seen.append(at.task))
+    assert ("list files" in seen) == (RANK == 0) and len(catalog) == 6
+    if RANK == 0:
+        for file in os.listdir(data):
+            os.remove(os.path.join(data, file))
+        os.rmdir(data)
+    COMM.barrier()
+    with pytest.raises(FileNotFoundError):
+        rota.Catalog(data, comm=comm)
+
+
+@on_all_ranks
+def test_ranks_that_open_other_files_are_refused_on_all(comm, data):
+    if SIZE == 1:
+        return
+    with pytest.raises(rota.MismatchError):
+        rota.Catalog(data if RANK else f"{data}/1.jsonl", comm=comm)
+    with pytest.raises(rota.MismatchError):
+        rota.open(data, "lines" if RANK else "files", comm=comm)
+
+
+@on_all_ranks
+def test_ranks_pack_together_as_each_alone_does(comm, data):
+    documents = rota.open(data, "lines", comm=comm)
+    together, alone = (rota.pack(documents, 8, seed=3, comm=one) for one in (comm, None))
+    assert together.fingerprint == alone.fingerprint and len(together) == len(alone)
+    assert [s["text"].tolist() for s in together] == [s["text"].tolist() for s in alone]
+    copy = pickle.loads(pickle.dumps(together))
+    assert copy.fingerprint == alone.fingerprint
+    if SIZE > 1:
+        with pytest.raises(rota.MismatchError):
+            rota.pack(documents, 8 + RANK, comm=comm)
 
 
 @on_all_ranks

@@ -254,29 +254,41 @@ OPEN = """
 import sys
 import torch.distributed as dist
 import rota.torch
-rank, meeting, path = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+rank, meeting, path, failing = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+if rank == failing:
+    rota.torch.Catalog.from_bytes = lambda data: 1 / 0
 dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
 try:
     source = rota.torch.open(path, "tokens", length=4)
     print(len(source), source.fingerprint, source[2]["tokens"].tolist())
-except rota.NotFoundError as error:
-    print(type(error).__name__, str(error).replace("rank 0: ", ""))
+except (rota.Error, ZeroDivisionError) as error:
+    print(type(error).__name__, error)
 """
 
 
-@pytest.mark.parametrize("is_there", [True, False])
-def test_rank_0_lists_files_and_all_ranks_open_them(tmp_path, is_there):
-    if is_there:
-        np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
-    meeting = f"file://{tmp_path}/meeting"
+def open_on_two_ranks(directory, failing=-1):
+    """What each says."""
     command = [sys.executable, "-c", OPEN]
-    ranks = [
-        subprocess.Popen([*command, str(rank), meeting, str(tmp_path / "tokens")], stdout=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
+    tail = [f"file://{directory}/meeting", str(directory / "tokens"), str(failing)]
+    ranks = [subprocess.Popen([*command, str(rank), *tail], stdout=subprocess.PIPE, text=True) for rank in range(2)]
     told = [rank.communicate(timeout=120)[0] for rank in ranks]
-    assert told[0] == told[1] and told[0].startswith("5 " if is_there else "NotFoundError")
     assert [rank.returncode for rank in ranks] == [0, 0]
+    return told
+
+
+def test_rank_0_lists_files_and_all_ranks_open_them(tmp_path):
+    np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
+    told = open_on_two_ranks(tmp_path)
+    assert told[0] == told[1] and told[0].startswith("5 ")
+
+
+def test_what_one_rank_cannot_open_is_raised_on_all(tmp_path):
+    told = open_on_two_ranks(tmp_path)
+    assert told[0].startswith("NotFoundError") and told[1] == told[0].replace("NotFoundError ", "NotFoundError rank 0: ")
+    np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
+    (tmp_path / "meeting").unlink(missing_ok=True)
+    told = open_on_two_ranks(tmp_path, failing=1)
+    assert told[1].startswith("ZeroDivisionError") and told[0].startswith("CallbackError rank 1: ZeroDivisionError")
 
 
 @pytest.mark.parametrize("workers", [0, 1])

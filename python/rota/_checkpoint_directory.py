@@ -1,0 +1,337 @@
+"""Directories of checkpoints: loaders, tensors and blobs in one HDF5 file, saved by all ranks together."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rota import _rota
+from rota._checkpoint import Checkpoint, CheckpointInfo
+from rota._communicator import as_communicator
+from rota._errors import Error, InvalidArgumentError, TimeoutError, told
+from rota._sampler import ElasticBatchSampler
+from rota._values import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+
+
+class SaveReport(NamedTuple):
+    """What a save did."""
+
+    info: CheckpointInfo
+    seconds: float
+
+
+class RejectedCheckpoint(NamedTuple):
+    """A damaged checkpoint that a restore went past."""
+
+    path: Path
+    reason: str
+
+
+# ---- what is saved ----
+
+
+class Rows(NamedTuple):
+    """This rank's rows of a tensor whose rows are distributed. They follow those of the lower ranks."""
+
+    array: Any
+
+
+def _loader_of(state: Any) -> Any:
+    """The loader that has the state of a loader, a sampler, or rota.torch.DataLoader; None for all else."""
+    sampler = getattr(state, "batch_sampler", state)
+    if isinstance(sampler, ElasticBatchSampler):
+        return sampler._loader
+    return state if hasattr(state, "_save_to") else None
+
+
+def _named(states: tuple) -> Iterator[tuple[str, Any]]:
+    seen = set()
+    for state in states:
+        for name, value in state.items() if isinstance(state, Mapping) else [("main", state)]:
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a state must be a text, not {name!r}")
+            if name in seen:
+                raise InvalidArgumentError(
+                    f'two states are called "{name}"; give each loader a name of its own: {{"train": loader, ...}}'
+                )
+            seen.add(name)
+            yield name, value
+
+
+def _refuse(name: str, value: Any) -> None:
+    kind = type(value).__name__
+    if hasattr(value, "state_dict"):
+        raise TypeError(f'save "{name}": a {kind} is saved by its state: give json.dumps(value.state_dict()), or its tensors')
+    if value is None:
+        raise TypeError(f'save "{name}": it is None; every rank gives the tensor, and only rank 0\'s rows are written')
+    if isinstance(value, (int, float, list, tuple)):
+        raise TypeError(f'save "{name}": a {kind} has no dtype; give np.asarray(value), or json.dumps(value)')
+    raise TypeError(
+        f'save "{name}": a {kind} is no loader, array, tensor, bytes or str; give json.dumps(value) or '
+        "pickle.dumps(value), or the tensors in it, each by a name"
+    )
+
+
+def _to_array(value: Any) -> tuple[np.ndarray, Any]:
+    """A contiguous array of one dimension at least, and its dtype."""
+    import numpy as np
+
+    if not hasattr(value, "detach"):
+        array = np.ascontiguousarray(value)
+        return array, array.dtype
+    tensor = value.detach().cpu()
+    if str(tensor.dtype) != "torch.bfloat16":  # which numpy does not have
+        array = np.ascontiguousarray(tensor.numpy())
+        return array, array.dtype
+    import torch
+
+    bits = tensor.contiguous().view(torch.int16)
+    return np.ascontiguousarray(bits.numpy()).view(np.uint16), "bfloat16"
+
+
+def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
+    loader = _loader_of(value)
+    if loader is not None:
+        return loader._save_to(snapshot, name)
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return snapshot.blob(name, bytes(value))
+    is_mine = is_root
+    if isinstance(value, Rows):
+        is_mine, value = True, value.array
+        if not getattr(value, "ndim", 0):
+            raise TypeError(f'save "{name}": Rows takes an array of rows')
+    if not (hasattr(value, "ndim") and hasattr(value, "dtype")):
+        _refuse(name, value)
+    array, dtype = _to_array(value if is_mine or not value.ndim else value[:0])
+    return snapshot.tensor(name, dtype, array.shape[1:], array if is_mine else array[:0])
+
+
+# ---- the directory ----
+
+_numbers = itertools.count()
+_open: weakref.WeakValueDictionary[int, CheckpointDirectory] = weakref.WeakValueDictionary()
+_saving: set[CheckpointDirectory] = set()  # which live until their save is waited for
+_given_up: list[Any] = []  # what a collective write that was given up may still read
+
+
+def close_all() -> None:
+    """When Python ends: closes directories, in the same order on all ranks."""
+    for _, directory in sorted(_open.items()):
+        if directory._process != os.getpid():
+            continue
+        try:
+            directory._end(is_failing=hasattr(sys, "last_type"))
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+
+
+class CheckpointDirectory:
+    """A directory of checkpoints. A file appears whole or not at all, and the newest good one is found again.
+
+    **Collective**: in an MPI job, all ranks make the same calls, and all return or all raise. `comm` is
+    mpi4py's or a `rota.mpi.Communicator`, or None for a process alone. The directory belongs to one job at a time:
+    BusyError otherwise. One thread at a time uses it.
+
+    What is saved are states:
+
+    - a loader (`Loader`, `ElasticBatchSampler`, `rota.torch.DataLoader`), which is then called "main";
+    - a mapping of names, such as "model/layer0.weight", to loaders, arrays, tensors of torch (on any device), bytes
+      and texts.
+
+    A tensor is whole on rank 0, which writes it; all ranks name it. `Rows(array)` is this rank's part of it instead.
+    A scalar is saved as one row, [1]. Bytes and texts are rank 0's, too.
+
+    - `keep_last` checkpoints stay, and for ever each one with a serial that `keep_every` divides (0: none).
+    - `deadline`: seconds that the other ranks wait for one; 0: for ever. After TimeoutError, end the job.
+    - `writer`: "direct", or "collective" for file systems that want MPI-IO. Both leave the same bytes.
+
+    >>> import rota, tempfile
+    >>> sampler = rota.ElasticBatchSampler(100, 8)
+    >>> with rota.CheckpointDirectory(None, tempfile.mkdtemp()) as directory:
+    ...     _ = sampler.advance()
+    ...     _ = directory.save(1, sampler, {"config": '{"lr": 0.1}'})
+    ...     checkpoint = directory.restore(sampler)
+    >>> sampler.position, checkpoint.blob("config")
+    (Position(epoch=0, consumed=8, step=1), b'{"lr": 0.1}')
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        path: str | os.PathLike,
+        *,
+        keep_last: int = 2,
+        keep_every: int = 0,
+        deadline: float = 600.0,
+        writer: str = "direct",
+    ) -> None:
+        if writer not in ("direct", "collective"):
+            raise InvalidArgumentError(
+                f'open a checkpoint directory: writer is "{writer}"; it must be direct or collective'
+            )
+        if not 0 <= deadline < 1e12:
+            raise InvalidArgumentError(
+                f"open a checkpoint directory: deadline is {deadline} seconds; it must be 0 to 10^12"
+            )
+        mpi = _rota.mpi_world() if comm is None else None
+        if mpi is not None:
+            raise InvalidArgumentError(
+                f"open a checkpoint directory: MPI runs {mpi[1]} ranks, which save together; pass MPI.COMM_WORLD, or "
+                "rota.mpi.Communicator() for a directory of this rank alone"
+            )
+        ranks = as_communicator(comm)
+        self._raw = _rota.CheckpointDirectory(
+            ranks, path, keep_last, keep_every, math.ceil(deadline * 1000), writer == "collective"
+        )
+        self._path = os.fspath(path)
+        self._world = World(ranks.rank, ranks.size)
+        self._process = os.getpid()
+        self._number = next(_numbers)
+        _open[self._number] = self
+
+    def save(self, step: int, *states: Any) -> SaveReport:
+        """Writes the newest checkpoint. When this returns it is complete and on disk; then old ones are deleted.
+
+        When it raises, the directory is as before. A rank that fails at its own states raises that; the others
+        raise an Error that names the rank.
+        """
+        report = self._write(self._raw.save, step, states)
+        _saving.discard(self)
+        return report
+
+    def save_async(self, step: int, *states: Any) -> None:
+        """The same in the background: copies the states, and returns. Call `poll` every step.
+
+        A save under way is waited for first. What fails is raised by the next collective call, such as `wait`.
+        `close`, and Python's end, wait for it. Do not use another HDF5 library meanwhile.
+        """
+        self._write(self._raw.save_async, step, states)
+        _saving.add(self)
+
+    def _write(self, write: Callable, step: int, states: tuple) -> Any:
+        snapshot = _rota.Snapshot()
+        failed = None
+        try:
+            for name, value in _named(states):
+                _add(snapshot, name, value, self._world.rank == 0)
+        except BaseException as error:
+            if self._world.size == 1:
+                raise
+            failed = error
+        try:
+            return write(step, snapshot, told(failed))
+        except BaseException as error:
+            if isinstance(error, TimeoutError) or not isinstance(error, Error):
+                _given_up.append(snapshot)
+            if failed is not None:
+                raise failed from None
+            raise
+
+    def poll(self) -> bool:
+        """Moves a background save on, without waiting. True if none is under way. Not collective."""
+        return self._raw.poll()
+
+    def wait(self) -> SaveReport | None:
+        """Waits for the background save, and raises its error; None without one."""
+        _saving.discard(self)
+        return self._raw.wait()
+
+    def restore(self, *states: Any) -> Checkpoint | None:
+        """Restores loaders, named as in `save`, from the newest checkpoint that verifies; None in an empty directory.
+
+        The checkpoint has the tensors and blobs. It goes back to an older one only past damage: see `rejected`.
+        MismatchError on all ranks, if one has another dataset or order. Some loaders may be restored then.
+        """
+        loaders = [(name, state, _loader_of(state)) for name, state in _named(states)]
+        for name, state, loader in loaders:
+            if loader is None:
+                kind = type(state).__name__
+                raise TypeError(f'restore "{name}": a {kind} is no loader; read it: checkpoint["{name}"]')
+        failed = None
+
+        def restore(raw: Any) -> tuple[str, str] | None:
+            nonlocal failed
+            try:
+                for name, state, loader in loaders:
+                    loader._restore_from(raw, name)
+                    if loader is not state:  # let the sampler know that it was moved
+                        state.load_state_dict(state.state_dict())
+            except BaseException as error:
+                failed = error
+            return told(failed)
+
+        try:
+            return self._wrap(self._raw.restore(restore))
+        except Error:
+            if failed is not None:
+                raise failed from None
+            raise
+
+    def _wrap(self, raw: Any) -> Checkpoint | None:
+        return None if raw is None else Checkpoint(raw, self._world)
+
+    def latest(self) -> Checkpoint | None:
+        """The newest checkpoint that verifies; None in an empty directory."""
+        return self._wrap(self._raw.latest())
+
+    def open(self, serial: int) -> Checkpoint:
+        """The checkpoint of that serial."""
+        return Checkpoint(self._raw.open(serial), self._world)
+
+    def list(self) -> Sequence[CheckpointInfo]:
+        """All checkpoints, oldest first; not yet verified as a whole."""
+        return self._raw.list()
+
+    @property
+    def rejected(self) -> Sequence[RejectedCheckpoint]:
+        """The damaged checkpoints that the last `latest` or `restore` went past."""
+        return self._raw.rejected
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether other jobs are kept out. Some file systems have no such locks."""
+        return self._raw.is_locked
+
+    @property
+    def is_closed(self) -> bool:
+        return self._raw.is_closed
+
+    def close(self) -> None:
+        """Waits for a save under way, whose error it raises, and unlocks the directory. Collective."""
+        self._end(is_failing=False)
+
+    def _end(self, is_failing: bool) -> None:
+        """Closes; a rank that fails alone gives a save up, for the others may never come to its end."""
+        if self.is_closed:
+            return
+        try:
+            if self in _saving and (not is_failing or self._world.size == 1):
+                self.wait()
+        finally:
+            _saving.discard(self)
+            self._raw.close()
+
+    def __enter__(self) -> CheckpointDirectory:
+        return self
+
+    def __exit__(self, type: Any, *_: Any) -> None:
+        self._end(is_failing=type is not None)
+
+    def __repr__(self) -> str:
+        return f"<rota.CheckpointDirectory {self._path}{', closed' if self.is_closed else ''}>"
