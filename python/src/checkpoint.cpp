@@ -93,12 +93,7 @@ std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint) {
 using Failure = std::optional<std::pair<std::string, std::string>>;
 
 void throw_if(const Failure& failure) {
-  if (!failure) return;
-  auto code = ErrorCode::invalid_argument;
-  while (code != ErrorCode::callback && to_string(code) != failure->first) {
-    code = static_cast<ErrorCode>(static_cast<int>(code) + 1);
-  }
-  throw Error(code, failure->second);
+  if (failure) throw Error(to_code(failure->first), failure->second);
 }
 
 struct Prepared {

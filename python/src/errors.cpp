@@ -57,12 +57,22 @@ void raise(const Error& error) {
 
 ErrorCode code_of(const py::error_already_set& raised) {
   if (raised.matches(py::module_::import("rota._errors").attr("Error"))) {
-    const auto code = raised.value().attr("code").cast<std::string>();
-    for (int i = 0; i <= static_cast<int>(ErrorCode::callback); ++i) {
-      if (to_string(static_cast<ErrorCode>(i)) == code) return static_cast<ErrorCode>(i);
-    }
+    return to_code(raised.value().attr("code").cast<std::string>());
   }
   return raised.matches(PyExc_OSError) ? ErrorCode::io : ErrorCode::callback;
+}
+
+// What an exception says, in UTF-8. A user's own may fail to.
+std::string message_of(const py::error_already_set& raised) {
+  const auto text = py::reinterpret_steal<py::object>(PyObject_Str(raised.value().ptr()));
+  py::object bytes;
+  if (text) {
+    bytes =
+        py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  }
+  if (bytes) return bytes.cast<std::string>();
+  PyErr_Clear();
+  return "its __str__ fails";
 }
 
 std::atomic<bool> has_python_ended = false;
@@ -72,6 +82,14 @@ std::atomic<bool> has_python_ended = false;
 py::str to_text(std::string_view text) {
   return py::reinterpret_steal<py::str>(
       PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
+}
+
+ErrorCode to_code(std::string_view name) noexcept {
+  auto code = ErrorCode::invalid_argument;
+  while (code != ErrorCode::callback && to_string(code) != name) {
+    code = static_cast<ErrorCode>(static_cast<int>(code) + 1);
+  }
+  return code;
 }
 
 thread_local int InCallback::depth = 0;
@@ -116,8 +134,8 @@ void keep_thread_state() {
 
 void throw_as_error(const py::error_already_set& raised) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
-  std::string text = fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(),
-                                 py::str(raised.value()).cast<std::string>());
+  std::string text =
+      fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(), message_of(raised));
   const ErrorCode code = code_of(raised);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   Causes::all().add(text, raised.value());

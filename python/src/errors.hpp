@@ -6,12 +6,17 @@
 
 #include <string_view>
 
+#include "rota/error.hpp"
+
 namespace rota::python {
 
 namespace py = pybind11;
 
 /// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
 py::str to_text(std::string_view text);
+
+/// The code of that name; ErrorCode::callback for all else.
+ErrorCode to_code(std::string_view name) noexcept;
 
 /// From now on an Error raises the class of `rota._errors` that its code has. Where Python code failed first,
 /// that exception is the new one's `__cause__`; one that ends a program (KeyboardInterrupt) is raised itself.

@@ -25,7 +25,6 @@ py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::
   for (std::size_t f = 0; f < fields.size(); ++f) {
     const auto bytes = sample.bytes(f);
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the array is made read-only
-    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the array is made read-only
     const std::span memory(const_cast<std::byte*>(bytes.data()), bytes.size());
     const py::array array = sample_view(fields[f], sample.rows(f), memory, guard.owner());
     py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;

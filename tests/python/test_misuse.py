@@ -1,5 +1,7 @@
 """What goes wrong in a user's hands raises what a Python user would catch, with a message that says what to do."""
 
+import os
+
 import numpy as np
 import pytest
 import rota
@@ -156,3 +158,29 @@ def test_values_that_survive_are_taken():
     for value, dtype in [([1, 2], "uint8"), (np.array([3]), "int32"), ([1.5], "float32"), ([True], "float64"), ([0.1], "float16")]:
         got = rota.PythonSource([{"x": value}], {"x": (dtype, (len(value),))})[0]["x"]
         assert got.tolist() == pytest.approx(np.asarray(value).tolist(), rel=1e-3)
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("raised, says", [(ValueError("\udcff"), r"\\udcff"), (Unspeakable(), "__str__ fails")])
+def test_what_a_function_raises_is_the_cause_whatever_it_says(raised, says):
+    def fail(sample):
+        raise raised
+
+    with pytest.raises(rota.CallbackError, match=says) as caught:
+        rota.Loader(rota.PythonSource(range(8)), 4, transform=fail, world=(0, 1)).next()
+    assert caught.value.__cause__ is raised
+
+
+def test_errors_name_files_whose_names_are_no_text(tmp_path):
+    file = os.fsencode(tmp_path) + b"/\xff.npy"
+    with pytest.raises(FileNotFoundError, match=r"\\xff"):
+        rota.open(file)
+    with open(file, "wb") as out:
+        out.write(b"junk")
+    for use in (lambda: rota.open(file, "npy"), lambda: rota.open_checkpoint(os.fsdecode(file))):
+        with pytest.raises(rota.CorruptError, match=r"\\xff"):
+            use()
