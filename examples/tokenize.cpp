@@ -36,7 +36,7 @@ void tokenize_words(const rota::TransformContext& /*context*/, const rota::Sampl
   const std::string_view line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   const auto tokens = out.resize<std::int32_t>(0, std::ssize(line) / 2 + 2);  // the most that it can be
   std::size_t count = 0;
-  for (std::size_t begin = 0; (begin = line.find_first_not_of(" \t", begin)) != line.npos;) {
+  for (std::size_t begin = 0; (begin = line.find_first_not_of(" \t", begin)) != std::string_view::npos;) {
     const std::size_t end = std::min(line.find_first_of(" \t", begin), line.size());
     tokens[count++] = number_of(line.substr(begin, end - begin));
     begin = end;

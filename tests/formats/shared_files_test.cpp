@@ -223,7 +223,9 @@ TEST_F(SharedFilesTest, AFileOfAProcessThatIsKilledAtItsMakingIsAnErrorForTheOth
     const auto files = share(2 * kRawBytes, std::chrono::milliseconds(100));
     const pid_t maker = ::fork();
     ASSERT_GE(maker, 0);
-    for (std::size_t i = 0; maker == 0; ++i) (void)files->open(i % 4);
+    if (maker == 0) {
+      for (std::size_t i = 0;; ++i) (void)files->open(i % 4);
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(1 + round % 10));
     ::kill(maker, SIGKILL);
     ASSERT_EQ(::waitpid(maker, nullptr, 0), maker);

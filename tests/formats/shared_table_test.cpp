@@ -61,7 +61,9 @@ TEST_F(SharedTableTest, AProcessThatIsKilledWithTheLockIsAnErrorForTheOthers) {
     SharedTable table(mpi::Nodes(), 10, 3 * kBytes, std::chrono::milliseconds(100));
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
-    for (std::size_t i = 0; child == 0; i = (i + 1) % 10) table.forget(i, table.claim(i, kBytes).version);
+    if (child == 0) {
+      for (std::size_t i = 0;; i = (i + 1) % 10) table.forget(i, table.claim(i, kBytes).version);
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(500 + round));
     ::kill(child, SIGKILL);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);

@@ -64,9 +64,8 @@ TEST_F(Golden, MixturesGoOnWithTheWeightsThatTheyHad) {
   EXPECT_EQ(*loader.mixture(), (MixtureState{.weights = {1, 1}, .changed_at = 24, .counts = {17, 7}}));
   auto ids = read_before("mixture");
   go_to_the_end(loader, ids);
-  const auto of_the_first =
-      std::ranges::partition(ids, [](std::int64_t id) { return id < test::kGoldenSamples; });
-  ids.erase(of_the_first.begin(), of_the_first.end());  // it is over with the first dataset, as a whole
+  // It is over with the first dataset, as a whole.
+  std::erase_if(ids, [](std::int64_t id) { return id >= test::kGoldenSamples; });
   EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenSamples)));
 }
 

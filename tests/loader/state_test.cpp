@@ -1,5 +1,6 @@
 // The state as a text: a run goes on from it in any world, and it is small, readable and not believed.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -240,7 +241,9 @@ TEST_F(HostileText, ThatIsNoJsonIsRefused) {
 }
 
 TEST_F(HostileText, NestedWithoutEndIsRefused) {
-  refuses(std::string(10'000'000, '['), "nested deeper than 8");
+  std::string lists;
+  lists.resize(10'000'000, '[');
+  refuses(lists, "nested deeper than 8");
   std::string objects;
   for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
   refuses(objects, "nested deeper than 8");
@@ -277,8 +280,9 @@ TEST_F(HostileText, WithWrongTypesOrWithoutAKeyIsRefused) {
     for (const auto& [inner, unused] : value.items()) {
       json without = state;
       without[key].erase(inner);
-      refuses(without.dump(), "\"" + key + "." + inner + "\" of its state is missing");
-      refuses(with(key.c_str(), inner.c_str(), "[[]]"), key + "." + inner);
+      const std::string name = fmt::format("{}.{}", key, inner);
+      refuses(without.dump(), "\"" + name + "\" of its state is missing");
+      refuses(with(key.c_str(), inner.c_str(), "[[]]"), name);
     }
   }
 }

@@ -195,8 +195,9 @@ TEST(When, HasNoAnswerForWhatIsNeverRead) {
 TEST(When, RefusesSamplesThereAreNotAndAPastThatCannotBeKnown) {
   Loader loader(std::make_shared<CountingSource>(10), {.global_batch_size = 4, .shuffle = Shuffle::none});
   for (const auto& [id, epoch] : {std::pair{-1, 0}, {10, 0}, {0, -1}}) {
-    EXPECT_THAT(refusal(ErrorCode::out_of_range, [&] { (void)loader.when({id}, epoch); }),
-                ::testing::HasSubstr("samples 0 to 9"));
+    EXPECT_THAT(
+        refusal(ErrorCode::out_of_range, [&, id = id, epoch = epoch] { (void)loader.when({id}, epoch); }),
+        ::testing::HasSubstr("samples 0 to 9"));
   }
   loader.next();
   EXPECT_EQ(loader.when({0}, 0), (BatchSlot{.step = 0, .rank = 0, .slot = 0}));

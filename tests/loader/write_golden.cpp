@@ -12,9 +12,8 @@
 #include "rota/error.hpp"
 #include "rota/resume.hpp"
 
+namespace rota::test {
 namespace {
-
-using namespace rota;
 
 /// Five rows of three or fewer, of which rank 0 has the first two.
 class Rows {
@@ -117,10 +116,10 @@ void add_stream(Snapshot& snapshot, StreamLoader loader, const std::string& name
 
 Snapshot states_of_all_kinds(const mpi::Communicator& comm) {
   Snapshot snapshot;
-  add_loader(snapshot, test::golden_loader(comm.world()), "loader");
-  add_loader(snapshot, test::golden_mixture(comm.world()), "mixture");
-  add_stream(snapshot, test::golden_stream(comm), "stream", 5);
-  add_stream(snapshot, test::golden_dispatch(comm), "dispatch", 2);
+  add_loader(snapshot, golden_loader(comm.world()), "loader");
+  add_loader(snapshot, golden_mixture(comm.world()), "mixture");
+  add_stream(snapshot, golden_stream(comm), "stream", 5);
+  add_stream(snapshot, golden_dispatch(comm), "dispatch", 2);
   return snapshot;
 }
 
@@ -132,9 +131,7 @@ void write(const mpi::Communicator& comm, const Snapshot& snapshot, const std::f
   std::filesystem::remove(directory);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int write_all(int argc, char** argv) {
   mpi::Session session(argc, argv);
   return session.run([&] {
     if (argc != 2 || session.comm().size() != 2) {
@@ -147,3 +144,8 @@ int main(int argc, char** argv) {
     return 0;
   });
 }
+
+}  // namespace
+}  // namespace rota::test
+
+int main(int argc, char** argv) { return rota::test::write_all(argc, argv); }

@@ -23,8 +23,6 @@
 namespace rota::test {
 namespace {
 
-using ::testing::ElementsAre;
-
 constexpr std::array kTypes = {DType::boolean,  DType::int8,    DType::int16,  DType::int32,  DType::int64,
                                DType::uint8,    DType::uint16,  DType::uint32, DType::uint64, DType::float16,
                                DType::bfloat16, DType::float32, DType::float64};
