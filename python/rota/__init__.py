@@ -47,7 +47,8 @@ from rota._errors import (
     TimeoutError,
     UnsupportedError,
 )
-from rota._loader import Batch, Loader, Mixture, close_all
+from rota._loader import Batch, Loader, Mixture
+from rota._loader import close_all as _close_loaders
 from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
 from rota._sources import PythonSource, Source, cast, find_format, formats, join, open, pack, split, windows
 from rota._streams import (
@@ -140,5 +141,5 @@ __all__ = [
     "windows",
 ]
 
-_atexit.register(close_all)
+_atexit.register(_close_loaders)
 _atexit.register(_close_directories)  # before the loaders: the last one registered is the first to run

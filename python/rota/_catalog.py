@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
 from rota._communicator import as_communicator
-from rota._errors import InvalidArgumentError, OutOfRangeError
+from rota._errors import InvalidArgumentError
+from rota._options import as_index, as_options
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 _Bytes = bytes  # a catalog has a method of that name
@@ -55,58 +55,6 @@ def path_bytes(path: PathLike) -> bytes:
     return name
 
 
-def as_option(task: str, name: str, value: Any, like: Any) -> Any:
-    """`value` in the type of option `name`, whose default is `like`. TypeError, or an error that names the option."""
-    if isinstance(like, bool):
-        if not isinstance(value, (bool, int)) or value not in (0, 1):
-            raise TypeError(f"{task}: {name} is {value!r}; it must be True or False")
-        return bool(value)
-    if isinstance(like, (int, float)):
-        try:
-            number = float(value) if isinstance(like, float) else operator.index(value)
-        except (TypeError, ValueError):
-            raise TypeError(f"{task}: {name} is {value!r}; it must be a number") from None
-        low, high = (0, 2**64) if name == "seed" else (-(2**63), 2**63)
-        if isinstance(number, int) and not low <= number < high:
-            raise InvalidArgumentError(f"{task}: {name} is {number}; it must be {low} to {high - 1}")
-        return number
-    if isinstance(like, tuple):
-        if isinstance(value, (str, bytes)) or not all(isinstance(one, str) for one in value):
-            raise TypeError(f"{task}: {name} is {value!r}; it must be a list of names")
-        return list(value)
-    if isinstance(like, str) and name != "dtype" and not isinstance(value, str):
-        raise TypeError(f"{task}: {name} is {value!r}; it must be a name")
-    if name == "progress" and value is not None and not callable(value):
-        raise TypeError(f"{task}: progress is {value!r}; it must be a function")
-    return value
-
-
-def _check(given: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
-    return {name: as_option("make a catalog", name, given[name], like) for name, like in defaults.items()}
-
-
-_PATTERN_OPTIONS: dict[str, Any] = dict(
-    files=0,
-    first_index=0,
-    folders=0,
-    first_folder=0,
-    layout="round_robin",
-    confidence=0.95,
-    missing_fraction=0.001,
-    seed=0,
-)
-
-_CATALOG_OPTIONS: dict[str, Any] = dict(
-    change_detection="by_size",
-    listing_threads=8,
-    indexing_threads=8,
-    max_open_files=256,
-    share_files=False,
-    shared_memory_limit=1 << 30,
-    progress=None,
-)
-
-
 class Catalog(_rota.Catalog):
     """The files of a dataset, in order. It does not change; any thread may use it.
 
@@ -145,13 +93,13 @@ class Catalog(_rota.Catalog):
         progress: Callable[[Progress], Any] | None = None,
         comm: Any = None,
     ) -> None:
-        options = dict(locals())
+        options = {name: value for name, value in locals().items() if name not in ("self", "path", "comm")}
         self._make("path", path_bytes(path), {}, options, comm)
 
     def _make(
         self, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
     ) -> Catalog:
-        options = _check(options, _CATALOG_OPTIONS)
+        options = as_options("make a catalog", options, Catalog.__init__)
         super().__init__(kind, what, pattern, options, None if comm is None else as_communicator(comm))
         self._options = dict(options, progress=None)
         return self
@@ -160,10 +108,7 @@ class Catalog(_rota.Catalog):
     def _of(
         cls, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
     ) -> Catalog:
-        for name in options:
-            if name not in _CATALOG_OPTIONS:
-                raise TypeError(f"make a catalog: there is no option {name}; there are {', '.join(_CATALOG_OPTIONS)}")
-        return cls.__new__(cls)._make(kind, what, pattern, {**_CATALOG_OPTIONS, **options}, comm)
+        return cls.__new__(cls)._make(kind, what, pattern, options, comm)
 
     @classmethod
     def from_manifest(cls, manifest: PathLike, *, comm: Any = None, **options: Any) -> Catalog:
@@ -196,8 +141,9 @@ class Catalog(_rota.Catalog):
         `confidence` that `missing_fraction` of them is missing. `layout` says which folder a file is in: "round_robin",
         "blocks", or "restart" where indices begin anew in each. `comm` and other `options` are those of `Catalog`.
         """
-        given = dict(locals())
-        return cls._of("pattern", path_bytes(pattern), _check(given, _PATTERN_OPTIONS), options, comm)
+        given = {name: value for name, value in locals().items() if name not in ("cls", "pattern", "comm", "options")}
+        given = as_options("make a catalog", given, Catalog.from_pattern)
+        return cls._of("pattern", path_bytes(pattern), given, options, comm)
 
     @classmethod
     def from_bytes(cls, data: Any, **options: Any) -> Catalog:
@@ -207,19 +153,13 @@ class Catalog(_rota.Catalog):
         """
         return cls._of("bytes", memoryview(data).tobytes(), {}, options)
 
-    def _number(self, i: Any) -> int:
-        number = operator.index(i)
-        if not -len(self) <= number < len(self):
-            raise OutOfRangeError(f"look up file {number} of a catalog: it has {len(self)}, numbered from 0 on")
-        return number % len(self)
-
     def __getitem__(self, i: int) -> str:
         """The path of file i."""
-        return self._path(self._number(i))
+        return self._path(as_index("look up file", i, len(self)))
 
     def bytes(self, i: int) -> int:
         """The size of file i when it was listed. InvalidArgumentError where changes are detected by name."""
-        return self._bytes(self._number(i))
+        return self._bytes(as_index("look up file", i, len(self)))
 
     def save(self, file: PathLike, format: str = "auto") -> None:
         """Writes the catalog to `file`, for `Catalog(file)`, with all that sources have found so far."""

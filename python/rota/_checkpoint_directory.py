@@ -48,7 +48,7 @@ class Rows(NamedTuple):
 
 def _loader_of(state: Any) -> Any:
     """The loader that has the state of a loader, a sampler, or rota.torch.DataLoader; None for all else."""
-    sampler = getattr(state, "batch_sampler", state)
+    sampler = getattr(state, "_order", state)
     if isinstance(sampler, ElasticBatchSampler):
         return sampler._loader
     return state if hasattr(state, "_save_to") else None
@@ -70,6 +70,8 @@ def _named(states: tuple) -> Iterator[tuple[str, Any]]:
 
 def _refuse(name: str, value: Any) -> None:
     kind = type(value).__name__
+    if isinstance(getattr(value, "batch_sampler", None), ElasticBatchSampler):
+        raise TypeError(f'save "{name}": a {kind} does not count what it delivers; take rota.torch.DataLoader')
     if hasattr(value, "state_dict"):
         raise TypeError(f'save "{name}": a {kind} is saved by its state: give json.dumps(value.state_dict()), or its tensors')
     if value is None:

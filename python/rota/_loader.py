@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import sys
 import time
@@ -13,8 +12,9 @@ from typing import Any, NamedTuple
 from rota import _rota, _sources
 from rota._communicator import as_communicator
 from rota._errors import BusyError, InvalidArgumentError
+from rota._options import as_number, as_option
 from rota._sources import Source
-from rota._values import DTypeLike, FieldsLike, World
+from rota._values import BatchSlot, DTypeLike, FieldsLike, Position, SkippedSample, World
 
 
 def make_mapping(batch: Any) -> Any:
@@ -60,7 +60,7 @@ def find_world(world: Any = None) -> World:
     if world is not None:
         if not isinstance(world, tuple) or not 2 <= len(world) <= 3:
             raise TypeError(f"a world is (rank, size), not {world!r}")
-        return World(*map(operator.index, world))
+        return World(*(as_number("place a loader", "a number of its world", number, 32) for number in world))
     mpi = _rota.mpi_world()
     if mpi is not None:
         return World(*mpi)
@@ -76,7 +76,10 @@ def check_mixture(sources: Sequence[Any], weights: Sequence[float], end: str, st
         raise InvalidArgumentError(f"mix datasets: {len(sources)} datasets, but {len(weights)} weights")
     if end not in ("first_exhausted", "all_exhausted", "steps"):
         raise InvalidArgumentError(f'mix datasets: end is "{end}"; it must be first_exhausted, all_exhausted or steps')
-    return list(sources), [float(weight) for weight in weights], end, steps
+    if steps if end != "steps" else not as_number("mix datasets", "steps", steps) > 0:
+        raise InvalidArgumentError(f'mix datasets: steps is {steps} and end "{end}"; steps must be 1 or more with end="steps"')
+    made = [_sources._as_source("mix datasets", source) for source in sources]
+    return made, [as_option("mix datasets", "a weight", weight, 1.0) for weight in weights], end, steps
 
 
 def _cast(source: Source | Mixture, types: Mapping[str, DTypeLike]) -> Source | Mixture:
@@ -92,6 +95,20 @@ def _place(world: Any, comm: Any) -> Any:
     if world is not None:
         raise InvalidArgumentError("place a loader: world= and comm= are given; a communicator has a world")
     return as_communicator(comm)
+
+
+def _weakly(function: Any) -> Any:
+    """Calls `function` without holding it: so that a loader whose functions lead to itself can be collected."""
+    try:
+        found = weakref.ref(function)
+    except TypeError:
+        return function
+
+    def call(value: Any) -> Any:
+        kept: Any = found()  # gone: the loader is being dropped
+        return kept(value)
+
+    return call
 
 
 _open: weakref.WeakSet[LoaderBase] = weakref.WeakSet()
@@ -118,7 +135,11 @@ class LoaderBase:
     _next: Any
     _state: Any
     _restore: Any
-    close: Any
+    _world: Any
+    _fingerprint: Any
+    _stats: Any
+    _close: Any
+    _is_closed: Any
 
     def _opened(self) -> None:
         self._process = os.getpid()
@@ -147,6 +168,29 @@ class LoaderBase:
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
         self._restore(state_text(state))
+
+    @property
+    def world(self) -> World:
+        """This process among those that share the data."""
+        return self._world()
+
+    @property
+    def fingerprint(self) -> str:
+        """What the dataset is known by: a state of another one is refused."""
+        return self._fingerprint()
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """Counts since the loader was made: batches, samples, bytes, seconds that `next` waited, and of each worker."""
+        return self._stats()
+
+    def close(self) -> None:
+        """Ends the workers, and frees what they have read. Batches in hand stay."""
+        self._close()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed()
 
     def __enter__(self) -> Any:
         return self
@@ -208,22 +252,26 @@ class Loader(LoaderBase, _rota.Loader):
         io_retries: int = 2,
         retry_wait: float = 0.01,
     ) -> None:
+        options = dict(locals())
         if on_bad_sample not in ("fail", "skip"):
             raise InvalidArgumentError(f'make a loader: on_bad_sample is "{on_bad_sample}"; it must be fail or skip')
-        if not isinstance(source, (Source, Mixture)):
-            raise TypeError(
-                f"a {type(source).__name__} is no rota.Source: open files with rota.open(...), "
-                "or wrap a Python dataset as rota.PythonSource(dataset)"
-            )
+        if not isinstance(source, Mixture):
+            source = _sources._as_source("make a loader", source)
+        for name, function, made in (
+            ("transform", transform, transform_fields),
+            ("collate", collate, collate_fields),
+        ):
+            if made and function is None:
+                raise InvalidArgumentError(f"make a loader: {name}_fields are given, but no {name}")
         if cast is not None:
             source = _cast(source, cast)
-        options = dict(locals())
         for name in ("self", "source", "world", "comm", "cast", "on_bad_sample", "__class__"):
             options.pop(name, None)
         options["skip_bad_samples"] = on_bad_sample == "skip"
         data: Any = check_mixture(*source) if isinstance(source, Mixture) else source
-        super().__init__(data, options, _place(world, comm))
         self._options = options
+        given = {**options, "transform": _weakly(transform), "collate": _weakly(collate)}
+        super().__init__(data, given, _place(world, comm))
         self._source = source
         self._opened()
 
@@ -231,6 +279,48 @@ class Loader(LoaderBase, _rota.Loader):
     def source(self) -> Source | Mixture:
         """What the loader was made of."""
         return self._source
+
+    def warm_up(self) -> None:
+        """Opens what the first batch needs, and waits for it: so that a job does not wait in its first step."""
+        super().warm_up()
+
+    def seek(self, position: tuple) -> None:
+        """Goes to `position`, as of this order; what was read ahead is dropped."""
+        numbers = [as_number("go to a position", "a number of it", number) for number in position]
+        super().seek(tuple(numbers))
+
+    def when(self, id: int, epoch: int) -> BatchSlot | None:
+        """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
+        what = "look up a sample"
+        return super().when(as_number(what, "id", id), as_number(what, "epoch", epoch))
+
+    def first_id(self, dataset: int) -> int:
+        """The id of the first sample of a mixture's dataset: ids number all of them, one dataset after the other."""
+        return super().first_id(as_number("look up a dataset", "its number", dataset))
+
+    def set_global_batch_size(self, size: int) -> None:
+        """Goes on with batches of another size. All ranks do it at the same step."""
+        super().set_global_batch_size(as_number("set a batch size", "it", size))
+        self._options["global_batch_size"] = size
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """Goes on with other weights of a mixture's datasets. All ranks do it at the same step."""
+        super().set_weights([as_option("set weights", "a weight", weight, 1.0) for weight in weights])
+
+    @property
+    def position(self) -> Position:
+        """Behind the last batch handed out."""
+        return super().position
+
+    @property
+    def skipped(self) -> list[SkippedSample]:
+        """The first bad samples that were skipped, of all ranks."""
+        return super().skipped
+
+    @property
+    def skipped_count(self) -> int:
+        """All that were skipped, of all ranks."""
+        return super().skipped_count
 
     def rescale(self, world: Any = None, *, comm: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""

@@ -65,6 +65,8 @@ class ElasticBatchSampler:
         fingerprint: str | None = None,
     ) -> None:
         if weights is None:
+            if steps or end != "first_exhausted":
+                raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
             self._lengths = [_length(dataset)]
             data: Any = _rota.numbers(self._lengths[0], fingerprint)
         else:
@@ -90,6 +92,7 @@ class ElasticBatchSampler:
         )
         self._loader = self._make(find_world(world))
         self._changes = 0
+        self._first_step = 0  # from which on batches are as they are now
 
     def _make(self, world: World) -> Loader:
         return Loader(self._data, **self._options, world=world, workers=0)
@@ -163,6 +166,7 @@ class ElasticBatchSampler:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
         self._loader.load_state_dict(state)
         self._changes += 1
+        self._first_step = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`; does nothing inside it, for trainers that call it after a resume.
@@ -175,6 +179,7 @@ class ElasticBatchSampler:
             return
         self._loader.seek(Position(epoch, 0, at.step))
         self._changes += 1
+        self._first_step = at.step
 
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""
@@ -186,6 +191,7 @@ class ElasticBatchSampler:
         self._loader.set_global_batch_size(size)
         self._options["global_batch_size"] = size
         self._changes += 1
+        self._first_step = self.position.step
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """Goes on with other weights of the datasets. All ranks do it at the same step."""
@@ -197,9 +203,11 @@ class ElasticBatchSampler:
         return self._loader.when(id, epoch)
 
     def batch(self, step: int) -> BatchInfo | None:
-        """This rank's batch of `step`, computed; None past the end. As if the run had always been like this."""
+        """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
         if self._is_mixture:
             raise UnsupportedError("compute the batch of a step: not of a mixture, whose datasets have epochs of their own")
+        if 0 <= step < self._first_step:
+            raise UnsupportedError(f"compute the batch of step {step}: before step {self._first_step} the run was another")
         start = self._position_of(step)
         if start is None:
             return None

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rota import _rota
-from rota._catalog import Catalog, PathLike, as_option
+from rota._catalog import Catalog, PathLike
 from rota._communicator import as_communicator
 from rota._errors import InvalidArgumentError
-from rota._values import DTypeLike, Field, FieldsLike
+from rota._options import as_index, as_number, as_option, as_seed
+from rota._values import DTypeLike, Field, FieldsLike, as_fields
 
 Source = _rota.Source
 
@@ -35,6 +36,17 @@ def _repr(self: Source) -> str:
     return f"<rota.Source of {len(self)} samples: {fields}>"
 
 
+def _getitem(self: Source, i: int) -> dict[str, Any]:
+    return self._sample(as_index("read sample", i, len(self)))
+
+
+def _where(self: Source, i: int) -> str:
+    """The file, or other origin, of sample i."""
+    return self._where(as_index("look up sample", i, len(self)))
+
+
+Source.__getitem__ = _getitem  # type: ignore
+Source.where = _where  # type: ignore
 Source.__reduce__ = _reduce  # type: ignore
 Source.__repr__ = _repr  # type: ignore
 Source.__module__ = "rota"
@@ -42,6 +54,15 @@ Source.__doc__ = """A dataset: `len`, and `[i]`, a dict of the sample's arrays b
 
 `fields` and `fingerprint` say what it is, `where(i)` of which file sample `i` is.
 """
+
+
+def _as_source(task: str, source: Any) -> Source:
+    if isinstance(source, Source):
+        return source
+    raise TypeError(
+        f"{task}: a {type(source).__name__} is no rota.Source: open files with rota.open(...), "
+        "or wrap a Python dataset as rota.PythonSource(dataset)"
+    )
 
 
 def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
@@ -137,7 +158,6 @@ def _open(catalog: Catalog, format: str, options: dict[str, Any]) -> Source:
     return _rota.open(catalog, format, options)
 
 
-@_picklable
 def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
     """`source` with other element types: `cast(source, {"tokens": "int64"})`. Whoever reads converts.
 
@@ -148,22 +168,36 @@ def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
     >>> rota.cast(rota.PythonSource([{"x": True}]), {"x": "float32"}).fields
     (Field(name='x', dtype='float32', shape=(), ragged=False),)
     """
-    return _rota.cast(source, dict(types))
+    return _cast(_as_source("cast", source), dict(types))
 
 
 @_picklable
+def _cast(source: Source, types: dict[str, DTypeLike]) -> Source:
+    return _rota.cast(source, types)
+
+
 def join(sources: Iterable[Source]) -> Source:
     """The samples of all `sources`, one source after the other. Their fields must be the same."""
-    return _rota.join(list(sources))
+    return _join([_as_source("join", source) for source in sources])
 
 
 @_picklable
+def _join(sources: list[Source]) -> Source:
+    return _rota.join(sources)
+
+
 def split(source: Source, fractions: Sequence[float], seed: int = 0) -> list[Source]:
     """Splits a dataset at random, for example into training and validation: part k gets `fractions[k]` of it.
 
     The same seed gives the same parts in any world.
     """
-    return _rota.split(source, list(fractions), seed)
+    parts = [as_option("split a dataset", "a fraction", fraction, 0.5) for fraction in fractions]
+    return _split(_as_source("split", source), parts, as_seed("split a dataset", seed))
+
+
+@_picklable
+def _split(source: Source, fractions: list[float], seed: int) -> list[Source]:
+    return _rota.split(source, fractions, seed)
 
 
 @_picklable
@@ -172,7 +206,8 @@ def windows(rows: Source, length: int, stride: int = 1, *, across_files: bool = 
 
     With `across_files` the files are one time axis, in the order of their names. Otherwise no window has rows of two.
     """
-    return _rota.windows(rows, length, stride, across_files)
+    length, stride = as_number("make windows", "length", length), as_number("make windows", "stride", stride)
+    return _rota.windows(_as_source("make windows of", rows), length, stride, bool(across_files))
 
 
 @_picklable
@@ -195,11 +230,14 @@ def pack(
 
     With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks share the work of asking for lengths. **Collective**.
     """
+    what = "pack documents"
+    bos, eos = (None if token is None else as_number(what, name, token) for name, token in (("bos", bos), ("eos", eos)))
+    numbers = as_number(what, "length", length), bos, eos, as_number(what, "pad", pad), as_seed(what, seed)
+    threads = as_number(what, "threads", threads, 32)
     ranks = None if comm is None else as_communicator(comm)
-    return _rota.pack(documents, length, bos, eos, pad, seed, shuffle_documents, field, threads, ranks)
+    return _rota.pack(_as_source("pack", documents), *numbers, bool(shuffle_documents), field, threads, ranks)
 
 
-@_picklable
 def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint: str | None = None) -> Source:
     """A Python dataset (`len` and `[i]`), read by rota's threads under Python's lock.
 
@@ -216,8 +254,11 @@ def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint:
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")
-    if fields is None:
-        fields = _fields_of(dataset)
+    return _python_source(dataset, _fields_of(dataset) if fields is None else as_fields(fields), fingerprint)
+
+
+@_picklable
+def _python_source(dataset: Any, fields: list[Field], fingerprint: str | None) -> Source:
     return _rota.python_source(dataset, fields, fingerprint)
 
 

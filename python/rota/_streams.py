@@ -7,9 +7,11 @@ from typing import Any, NamedTuple, Union
 
 from rota import _rota
 from rota._communicator import as_communicator
-from rota._loader import LoaderBase, make_mapping
-from rota._sources import Source
-from rota._values import FieldsLike, StreamSample
+from rota._errors import InvalidArgumentError
+from rota._loader import LoaderBase, find_world, make_mapping
+from rota._options import as_number, as_seed
+from rota._sources import Source, _as_source
+from rota._values import FieldsLike, StreamPosition, StreamSample, as_fields
 
 StreamBatch = make_mapping(_rota.StreamBatch)
 StreamBatch.__doc__ = """One rank's samples of one step: a mapping of field names to arrays over its own memory, or to `Ragged`.
@@ -90,12 +92,14 @@ def _source(stream: StreamLike) -> StreamSource:
         )
     if not hasattr(stream, "fields"):
         raise TypeError(f'{type(stream).__name__} has no fields; set them, as in fields = {{"x": "float32"}}')
-    return _rota.python_stream(stream, stream.fields, stream.shards, stream.cursor_numbers, stream.fingerprint)
+    shards = as_number("take a stream", "shards", stream.shards)
+    numbers = as_number("take a stream", "cursor_numbers", stream.cursor_numbers)
+    return _rota.python_stream(stream, as_fields(stream.fields), shards, numbers, stream.fingerprint)
 
 
 def as_stream(source: Source, shards: int) -> StreamSource:
     """The samples of an indexed source, in order, in `shards` shards."""
-    return _rota.as_stream(source, shards)
+    return _rota.as_stream(_as_source("read in sequence", source), as_number("read in sequence", "shards", shards))
 
 
 def filter(stream: StreamLike, keep: Callable[[StreamSample], bool], name: str = "") -> StreamSource:
@@ -115,12 +119,14 @@ def flat_map(
 
     After a resume it may be called again for a sample, and must then make the same. It makes no more than `most`.
     """
-    return _rota.flat_map(_source(stream), _callable(make, "make"), () if fields is None else fields, name, most)
+    most = as_number("make samples of samples", "most", most)
+    return _rota.flat_map(_source(stream), _callable(make, "make"), as_fields(fields or ()), name, most)
 
 
 def shuffle_buffer(stream: StreamLike, size: int, seed: int) -> StreamSource:
     """The samples of each shard, mixed by a buffer of `size` samples, which a state stores."""
-    return _rota.shuffle_buffer(_source(stream), size, seed)
+    what = "shuffle by a buffer"
+    return _rota.shuffle_buffer(_source(stream), as_number(what, "size", size), as_seed(what, seed))
 
 
 def _callable(function: Any, what: str) -> Any:
@@ -151,7 +157,9 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
     number of steps; a batch is empty on a rank that has no more of the epoch. `epochs=None`: no last one. Each sample
     comes exactly once per epoch, also after a resume in another world.
 
-    `next`, `state_dict`, and making one are collective over the ranks of `comm`.
+    `next`, `state_dict`, and making one are collective over the ranks of `comm`: of mpi4py, or a
+    `rota.mpi.Communicator`. Without it, this process is alone. In a job of several processes you must say so:
+    `comm=rota.mpi.Communicator()`.
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": i} for i in range(10)])
@@ -176,14 +184,30 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
         options = dict(locals())
         for name in ("self", "stream", "comm", "__class__"):
             options.pop(name, None)
+        world = find_world()
+        if comm is None and world.size > 1:
+            raise InvalidArgumentError(
+                f"make a stream loader: this is rank {world.rank} of {world.size}, and ranks share the stream over MPI; "
+                "pass comm=MPI.COMM_WORLD of mpi4py, or comm=rota.mpi.Communicator() for a loader of this process alone"
+            )
         if isinstance(stream, Dispatch):
-            data: Any = (None if stream.stream is None else _source(stream.stream), stream.shards, stream.rank_split)
+            shards = as_number("dispatch a stream", "shards", stream.shards)
+            data: Any = (None if stream.stream is None else _source(stream.stream), shards, stream.rank_split)
         else:
             data = _source(stream)
-        super().__init__(data, options, *(() if comm is None else (as_communicator(comm),)))
+        super().__init__(data, options, as_communicator(comm))
         self._stream = stream
         self._options = options
         self._opened()
+
+    @property
+    def position(self) -> StreamPosition:
+        """Behind the last batch handed out."""
+        return super().position
+
+    def owner(self, shard: int) -> int:
+        """The rank that reads `shard` now."""
+        return super().owner(as_number("look up a shard", "its number", shard))
 
     @property
     def stream(self) -> StreamLike | Dispatch:

@@ -12,6 +12,7 @@ Position(epoch=1, consumed=0, step=13)
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,6 @@ import torch
 from torch.utils import data as _data
 
 from rota import _rota, _sampler, _sources
-from rota._catalog import Catalog
 from rota._errors import BY_CODE, InvalidArgumentError, MismatchError, told
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
@@ -139,7 +139,10 @@ class _Seeded(_data.Dataset):
 
     def __getitem__(self, index: int) -> Any:
         if not isinstance(index, Index):
-            raise TypeError("a seeded dataset is read by the indices of a rota.ElasticBatchSampler, which have keys")
+            raise TypeError(
+                "a seeded dataset is read by the indices of a rota.ElasticBatchSampler, which have keys; "
+                "of several datasets: seeded(ConcatDataset(...)), not one by one"
+            )
         states = random.getstate(), np.random.get_state(), torch.get_rng_state()
         try:
             random.seed(index.key)
@@ -150,6 +153,10 @@ class _Seeded(_data.Dataset):
             random.setstate(states[0])
             np.random.set_state(states[1])
             torch.set_rng_state(states[2])
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """What torch asks for where there is one: the inner dataset's would read without seeds."""
+        return [self[index] for index in indices]
 
 
 def seeded(dataset: Any) -> Any:
@@ -204,6 +211,7 @@ class ToDevice:
         self._loader = loader
         self._device = torch.device(device)
         self._ahead = 0 if self._device.type == "cpu" else ahead
+        self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None  # of the copies alone
         self._next: Any = None  # taken from the loader, and not yet copied
         self._ready: deque[tuple[Tensors, Any, dict, Position]] = deque()
         self._state = loader.state_dict()
@@ -214,19 +222,24 @@ class ToDevice:
             self._next = self._loader.next()
         if self._next is None:
             return False
-        made, done, is_cuda = tensors(self._next), None, self._device.type == "cuda"
-        if self._device.type != "cpu":
-            for name, value in made.items():
-                if isinstance(value, Ragged):
-                    made[name] = Ragged(*(part.to(self._device, non_blocking=is_cuda) for part in (value.values, value.offsets)))
-                else:
-                    made[name] = value.to(self._device, non_blocking=is_cuda)
-        if is_cuda:
-            done = torch.cuda.Event()
-            done.record(torch.cuda.current_stream(self._device))
+        made, done = tensors(self._next), None
+        if self._stream is not None:
+            with torch.cuda.stream(self._stream):
+                self._copy(made)
+                done = self._stream.record_event()
+        elif self._device.type != "cpu":
+            self._copy(made)
         self._ready.append((made, done, self._loader.state_dict(), self._loader.position))
         self._next = None
         return True
+
+    def _copy(self, made: Tensors) -> None:
+        is_cuda = self._stream is not None
+        for name, value in made.items():
+            if isinstance(value, Ragged):
+                made[name] = Ragged(*(part.to(self._device, non_blocking=is_cuda) for part in (value.values, value.offsets)))
+            else:
+                made[name] = value.to(self._device, non_blocking=is_cuda)
 
     def __iter__(self) -> Iterator[Tensors]:
         return self
@@ -243,6 +256,9 @@ class ToDevice:
         made, done, self._state, self._position = self._ready.popleft()
         if done is not None:
             done.synchronize()  # `made.batch` has held the memory until here
+            for value in made.values():
+                for tensor in (value.values, value.offsets) if isinstance(value, Ragged) else (value,):
+                    tensor.record_stream(torch.cuda.current_stream(self._device))  # which uses what another one made
         return made
 
     @property
@@ -296,15 +312,14 @@ def open(path: Any, format: str = "auto", **options: Any) -> Source:
     sent: list[Any] = [None]
     if rank == 0:
         try:
-            catalog = path if isinstance(path, Catalog) else Catalog(path)
-            source = _sources.open(catalog, format, **options)
-            sent = [catalog.to_bytes()]
+            source = _sources.open(path, format, **options)
+            sent = [pickle.dumps(source)]
         except BaseException as error:
             failed = error
     distributed.broadcast_object_list(sent, src=0)
     if rank != 0 and sent[0] is not None:
         try:
-            source = _sources.open(Catalog.from_bytes(sent[0]), format, **options)
+            source = pickle.loads(sent[0])
         except BaseException as error:
             failed = error
     errors: list[Any] = [None] * distributed.get_world_size()

@@ -6,14 +6,11 @@
 
 #include <string_view>
 
+#include "errors.hpp"
 #include "rota/error.hpp"
 
 namespace rota::python {
 namespace {
-
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
-  throw Error(ErrorCode::callback, fmt::format("{}: {}", what, why));
-}
 
 std::vector<std::int64_t> shape_of(const py::array& array) {
   return {array.shape(), array.shape() + array.ndim()};
@@ -96,7 +93,7 @@ py::array to_array(py::handle value, const Field& field, const std::string& what
                 .attr("as_array")(value, to_numpy(field.dtype), field.dtype == DType::bfloat16);
   } catch (const py::error_already_set& raised) {
     if (!raised.matches(PyExc_TypeError) && !raised.matches(PyExc_ValueError)) throw;
-    refuse(what, py::str(raised.value()).cast<std::string>());
+    refuse(fmt::format("{}: {}", what, py::str(raised.value()).cast<std::string>()));
   }
   const std::vector<std::int64_t> shape = shape_of(array);
   const std::size_t rows = field.ragged ? 1 : 0;
@@ -104,9 +101,9 @@ py::array to_array(py::handle value, const Field& field, const std::string& what
       shape.size() == field.shape.size() + rows &&
       std::equal(field.shape.begin(), field.shape.end(), shape.begin() + static_cast<std::ptrdiff_t>(rows));
   if (fits) return array;
-  refuse(what, fmt::format("it is of shape [{}]; field \"{}\" has [{}{}]", fmt::join(shape, ", "), field.name,
-                           field.ragged ? (field.shape.empty() ? "rows" : "rows, ") : "",
-                           fmt::join(field.shape, ", ")));
+  refuse(fmt::format("{}: it is of shape [{}]; field \"{}\" has [{}{}]", what, fmt::join(shape, ", "),
+                     field.name, field.ragged ? (field.shape.empty() ? "rows" : "rows, ") : "",
+                     fmt::join(field.shape, ", ")));
 }
 
 std::int64_t rows_of(const py::array& array) { return array.shape(0); }

@@ -179,13 +179,6 @@ PySource open_catalog(const PyCatalog& catalog, const std::string& format, const
   return {dies_without_gil(opener(catalog.get()))};
 }
 
-PySource cast_source(const PySource& source, const py::dict& given) {
-  std::map<std::string, DType> types;
-  for (const auto& [name, dtype] : given) types.emplace(name.cast<std::string>(), to_dtype(dtype));
-  const py::gil_scoped_release released;
-  return {dies_without_gil(cast(source.source, types))};
-}
-
 }  // namespace
 
 void define_catalogs(py::module_& module) {
@@ -220,7 +213,6 @@ void define_catalogs(py::module_& module) {
   module.def(
       "find_format", [](const PyCatalog& catalog) { return find_format(catalog.get()); }, Released());
   module.def("open", &open_catalog);
-  module.def("cast", &cast_source);
 }
 
 }  // namespace rota::python

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "arrays.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
 
@@ -45,6 +46,15 @@ py::object object_of(const World& world) { return package("World")(world.rank, w
 
 void define_communicator(py::module_& module) {
   module.def("require_mpi", &require_mpi);
+  module.def("world_from_environment", [] {
+    const World world = world_from_environment();
+    return py::make_tuple(world.rank, world.size, world.replica);
+  });
+  module.def("mpi_world", []() -> py::object {
+    if (mpi::job_size() == 1) return py::none();
+    const World world = mpi::world(MPI_COMM_WORLD);
+    return py::make_tuple(world.rank, world.size, 0);
+  });
   py::class_<PyCommunicator>(module, "Communicator")
       .def(py::init([] { return PyCommunicator(mpi::Communicator()); }))
       .def(py::init([](MPI_Fint handle) {

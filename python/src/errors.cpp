@@ -5,10 +5,13 @@
 #include <atomic>
 #include <deque>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "rota/error.hpp"
 
@@ -84,6 +87,12 @@ py::str to_text(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
 }
 
+std::string type_of(py::handle value) {
+  return py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
+}
+
+void refuse(const std::string& why) { throw Error(ErrorCode::callback, why); }
+
 ErrorCode to_code(std::string_view name) noexcept {
   auto code = ErrorCode::invalid_argument;
   while (code != ErrorCode::callback && to_string(code) != name) {
@@ -94,13 +103,43 @@ ErrorCode to_code(std::string_view name) noexcept {
 
 thread_local int InCallback::depth = 0;
 
+namespace {
+
+struct Dead {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const void>> objects;
+
+  static Dead& all() {
+    static auto* const dead = new Dead;
+    return *dead;
+  }
+};
+
+}  // namespace
+
+void die_later(std::shared_ptr<const void> object) {
+  const std::scoped_lock lock(Dead::all().mutex);
+  Dead::all().objects.push_back(std::move(object));
+}
+
+void bury_the_dead() {
+  if (InCallback::is_open()) return;
+  std::vector<std::shared_ptr<const void>> objects;
+  const std::scoped_lock lock(Dead::all().mutex);
+  objects.swap(Dead::all().objects);
+}
+
 void check_signals() {
   if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-void end_waits() { has_python_ended = true; }
+void end_waits() {
+  has_python_ended = true;
+  const py::gil_scoped_release released;
+  bury_the_dead();
+}
 
 void register_errors() {
   py::register_exception_translator([](std::exception_ptr raised) {

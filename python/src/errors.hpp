@@ -4,6 +4,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "rota/error.hpp"
@@ -17,6 +19,12 @@ py::str to_text(std::string_view text);
 
 /// The code of that name; ErrorCode::callback for all else.
 ErrorCode to_code(std::string_view name) noexcept;
+
+/// The name of the class of `value`.
+std::string type_of(py::handle value);
+
+/// Throws Error{callback}.
+[[noreturn]] void refuse(const std::string& why);
 
 /// From now on an Error raises the class of `rota._errors` that its code has. Where Python code failed first,
 /// that exception is the new one's `__cause__`; one that ends a program (KeyboardInterrupt) is raised itself.
@@ -42,6 +50,10 @@ class InCallback {
  private:
   static thread_local int depth;
 };
+
+/// Keeps what dies inside of a callback, until a thread that is in none calls the other, without the GIL.
+void die_later(std::shared_ptr<const void> object);
+void bury_the_dead();
 
 /// Calls a user's Python code, from any thread.
 template <typename Work>

@@ -12,8 +12,6 @@
 namespace rota::python {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::callback, why); }
-
 void copy(const py::array& from, std::span<std::byte> to) {
   const auto bytes = bytes_of(from);
   if (!bytes.empty() && bytes.data() != to.data()) std::memmove(to.data(), bytes.data(), bytes.size());
@@ -179,8 +177,7 @@ std::vector<py::array> SampleItems::take(py::handle returned) const {
   const bool is_mapping = PyMapping_Check(returned.ptr()) != 0 && py::hasattr(returned, "keys");
   const bool is_sequence = py::isinstance<py::tuple>(returned);
   if (!is_mapping && !is_sequence && fields_.size() != 1) {
-    refuse(fmt::format("{}: a {} for {} fields; return a dict", what_,
-                       py::type::handle_of(returned).attr("__name__").cast<std::string>(), fields_.size()));
+    refuse(fmt::format("{}: a {} for {} fields; return a dict", what_, type_of(returned), fields_.size()));
   }
   if (is_sequence && py::len(returned) != fields_.size()) {
     refuse(fmt::format("{}: a tuple of {} for {} fields", what_, py::len(returned), fields_.size()));
@@ -195,6 +192,15 @@ std::vector<py::array> SampleItems::take(py::handle returned) const {
     arrays.push_back(to_array(value, fields_[f], fmt::format("{}, \"{}\"", what_, fields_[f].name)));
   }
   return arrays;
+}
+
+void put(const SampleItems& items, py::handle returned, StreamSample& out) {
+  const auto arrays = items.take(returned);
+  for (std::size_t f = 0; f < arrays.size(); ++f) {
+    out.set(f, bytes_of(arrays[f]));
+    if (items.fields()[f].ragged)
+      out.resize(f, rows_of(arrays[f]));  // of empty rows bytes do not say how many
+  }
 }
 
 }  // namespace rota::python

@@ -16,7 +16,6 @@
 #include "errors.hpp"
 #include "functions.hpp"
 #include "loader.hpp"
-#include "mpi/collectives.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 
@@ -145,9 +144,9 @@ void define_batches(py::module_& module) {
 
 std::chrono::milliseconds seconds(const py::dict& options, const char* name) {
   const auto value = option<double>(options, name);
-  if (!std::isfinite(value) || value > 1e12) {
+  if (!(value >= 0 && value <= 1e12)) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a loader: {} is {} seconds; it must be a number below 10^12", name, value));
+                fmt::format("make a loader: {} is {} seconds; it must be 0 to 10^12", name, value));
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(value * 1000)));
 }
@@ -183,16 +182,7 @@ void define_loader(py::module_& module) {
   module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
     return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
   });
-  module.def("world_from_environment", [] {
-    const World world = world_from_environment();
-    return py::make_tuple(world.rank, world.size, world.replica);
-  });
   module.def("end_waits", &end_waits);
-  module.def("mpi_world", []() -> py::object {
-    if (mpi::job_size() == 1) return py::none();
-    const World world = mpi::world(MPI_COMM_WORLD);
-    return py::make_tuple(world.rank, world.size, 0);
-  });
   define_loader_class<Loader>(module, "Loader")
       .def(py::init([](const PySource& source, const py::dict& options, const py::tuple& world) {
         return make_loader<Loader>(source.source, to_options(options), to_world(world));

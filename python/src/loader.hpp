@@ -103,16 +103,14 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
            [](Self& self, const PyCheckpoint& from, const std::string& name) {
              self.use([&](T& l) { restore(l, *from.checkpoint, name); });
            })
-      .def_property_readonly("world",
-                             [](Self& self) { return object_of(self.use([](T& l) { return l.world(); })); })
-      .def_property_readonly(
-          "fingerprint", [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); })
+      .def("_world", [](Self& self) { return object_of(self.use([](T& l) { return l.world(); })); })
+      .def("_fingerprint",
+           [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); })
       .def("_fields",
            [](Self& self) { return to_python(self.use([](T& l) { return l.source().fields(); })); })
-      .def_property_readonly("stats",
-                             [](Self& self) { return dict_of(self.use([](T& l) { return l.stats(); })); })
-      .def("close", &Self::close)
-      .def_property_readonly("is_closed", &Self::is_closed);
+      .def("_stats", [](Self& self) { return dict_of(self.use([](T& l) { return l.stats(); })); })
+      .def("_close", &Self::close)
+      .def("_is_closed", &Self::is_closed);
   return made;
 }
 

@@ -31,6 +31,7 @@ class OneThread {
     const Use use(*this);
     if (!object_) throw Error(ErrorCode::invalid_argument, fmt::format("use {}: it was closed", name_));
     const py::gil_scoped_release released;
+    bury_the_dead();
     const internal::InterruptScope interruptible(&check_signals);
     return work(*object_);
   }

@@ -34,7 +34,11 @@ class PythonSource final : public Source {
         fingerprint_(other.fingerprint_),
         dataset_(share(std::move(dataset))) {}
   ~PythonSource() override {
-    if (!fetched_ || Py_IsInitialized() == 0) return;
+    if (!fetched_) return;
+    if (Py_IsInitialized() == 0) {  // it went with Python
+      static_cast<void>(new auto(std::move(fetched_)));
+      return;
+    }
     const py::gil_scoped_acquire gil;
     fetched_.reset();
   }

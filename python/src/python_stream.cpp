@@ -16,12 +16,6 @@
 namespace rota::python {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::callback, why); }
-
-std::string type_of(py::handle value) {
-  return py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
-}
-
 std::string bytes_of_text(py::handle text) {
   const auto bytes = py::reinterpret_steal<py::bytes>(
       PyUnicode_AsEncodedString(py::str(text).ptr(), "utf-8", "surrogateescape"));
@@ -237,15 +231,6 @@ class PythonStream final : public StreamSource {
 };
 
 }  // namespace
-
-void put(const SampleItems& items, py::handle returned, StreamSample& out) {
-  const auto arrays = items.take(returned);
-  for (std::size_t f = 0; f < arrays.size(); ++f) {
-    out.set(f, bytes_of(arrays[f]));
-    if (items.fields()[f].ragged)
-      out.resize(f, rows_of(arrays[f]));  // of empty rows bytes do not say how many
-  }
-}
 
 void define_python_stream(py::module_& module) {
   module.def("python_stream", [](py::object stream, py::handle fields, std::int64_t shards,

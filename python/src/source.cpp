@@ -1,7 +1,6 @@
 #include "source.hpp"
 
 #include <pybind11/stl.h>
-#include <pybind11/stl/filesystem.h>
 
 #include <map>
 #include <optional>
@@ -11,9 +10,7 @@
 
 #include "arrays.hpp"
 #include "communicator.hpp"
-#include "rota/catalog.hpp"
 #include "rota/error.hpp"
-#include "rota/open.hpp"
 #include "rota/packing.hpp"
 #include "rota/windows.hpp"
 
@@ -112,6 +109,13 @@ std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource
   return sources;
 }
 
+PySource cast_source(const PySource& source, const py::dict& given) {
+  std::map<std::string, DType> types;
+  for (const auto& [name, dtype] : given) types.emplace(name.cast<std::string>(), to_dtype(dtype));
+  const py::gil_scoped_release released;
+  return made(cast(source.source, types));
+}
+
 void define_adaptors(py::module_& module) {
   using Released = py::call_guard<py::gil_scoped_release>;
   module.def("numbers", [](std::int64_t size, const std::optional<std::string>& fingerprint) {
@@ -119,6 +123,7 @@ void define_adaptors(py::module_& module) {
     if (fingerprint) own = to_fingerprint(*fingerprint, size);
     return made(std::make_shared<Numbers>(size, own));
   });
+  module.def("cast", &cast_source);
   module.def("join", [](const std::vector<PySource>& sources) { return made(join(sources_of(sources))); });
   module.def("split", [](const PySource& source, const std::vector<double>& fractions, std::uint64_t seed) {
     std::vector<PySource> parts;
@@ -162,10 +167,9 @@ void define_sources(py::module_& module) {
   using Released = py::call_guard<py::gil_scoped_release>;
   py::class_<PySource>(module, "Source", py::dynamic_attr())
       .def("__len__", [](const PySource& self) { return self.source->size(); })
-      .def("_read", &read)
-      .def("__getitem__",
+      .def("_sample",
            [](const PySource& self, std::int64_t i) {
-             const py::dict batch = read(self, {i < 0 ? i + self.source->size() : i});
+             const py::dict batch = read(self, {i});
              py::dict sample;
              for (const auto& [name, values] : batch) sample[name] = values[py::int_(0)];
              return sample;
@@ -175,7 +179,7 @@ void define_sources(py::module_& module) {
           "fingerprint", [](const PySource& self) { return to_string(self.source->fingerprint()); },
           Released())
       .def(
-          "where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, Released());
+          "_where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, Released());
   define_adaptors(module);
 }
 

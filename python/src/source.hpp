@@ -5,7 +5,6 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
-#include <thread>
 
 #include "errors.hpp"
 #include "rota/source.hpp"
@@ -26,15 +25,12 @@ struct PyStreamSource {
 };
 
 /// What is to die without the GIL: it may wait for threads that want it. Where it dies inside of a callback,
-/// as when garbage is collected there, such a thread may be this one: another one waits then.
+/// as when garbage is collected there, such a thread may be this one: it dies later (`bury_the_dead`).
 template <typename T>
 std::shared_ptr<T> dies_without_gil(std::shared_ptr<T> object) {
   T* const pointer = object.get();
   return {pointer, [object = std::move(object)](T*) mutable {
-            if (InCallback::is_open()) {
-              std::thread([object = std::move(object)]() mutable { object.reset(); }).detach();
-              return;
-            }
+            if (InCallback::is_open()) return die_later(std::move(object));
             if (PyGILState_Check() == 0) return object.reset();
             const py::gil_scoped_release released;
             object.reset();

@@ -16,8 +16,6 @@
 namespace rota::python {
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) { throw Error(ErrorCode::callback, why); }
-
 // Read-only: after a resume the same sample is given again.
 py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::vector<Field>& fields,
                      const Guard& guard) {
@@ -59,8 +57,7 @@ void make_samples(py::handle function, py::handle sample, const SampleItems& ite
   const auto made = py::reinterpret_steal<py::object>(is_one ? nullptr : PyObject_GetIter(returned.ptr()));
   if (!made) {
     PyErr_Clear();
-    refuse(fmt::format("a flat_map returned a {}; return a list of dicts, or yield them",
-                       py::str(py::type::handle_of(returned).attr("__name__")).cast<std::string>()));
+    refuse(fmt::format("a flat_map returned a {}; return a list of dicts, or yield them", type_of(returned)));
   }
   while (outputs.size() <= most) {  // one more is refused by who calls this
     const auto one = py::reinterpret_steal<py::object>(PyIter_Next(made.ptr()));

@@ -48,12 +48,6 @@ void define_stream_loader(py::module_& module) {
       .def_property_readonly(
           "positions", [](Self self) { return view(self.cast<const StreamBatch&>().positions(), self); });
   define_loader_class<StreamLoader>(module, "StreamLoader")
-      .def(py::init([](const PyStreamSource& stream, const py::dict& options) {
-        return make_loader<StreamLoader>(stream.source, to_options(options));
-      }))
-      .def(py::init([](const py::tuple& dispatch, const py::dict& options) {
-        return make_loader<StreamLoader>(to_dispatch(dispatch), to_options(options));
-      }))
       .def(py::init([](const PyStreamSource& stream, const py::dict& options, const PyCommunicator& comm) {
         return make_loader<StreamLoader>(*comm.get(), stream.source, to_options(options));
       }))

@@ -67,7 +67,8 @@ Listing series_of(const SentHead& head) {
   return Listing(std::move(series));
 }
 
-std::string_view after_preamble(std::string_view bytes) {
+// And takes it off.
+SentPreamble take_preamble(std::string_view& bytes) {
   SentPreamble preamble;
   if (bytes.size() < sizeof(preamble) || !bytes.starts_with(kSentMagic))
     refuse_sent("they do not begin as such bytes");
@@ -75,7 +76,7 @@ std::string_view after_preamble(std::string_view bytes) {
   if (digest_after(bytes, kDigestEnd) != preamble.digest) refuse_sent("they are damaged or cut short");
   bytes.remove_prefix(sizeof(preamble));
   if (preamble.head_bytes > bytes.size()) refuse_sent("they end early");
-  return bytes;
+  return preamble;
 }
 
 }  // namespace
@@ -106,13 +107,12 @@ std::string pack_sent(const SentCatalog& catalog) {
 }
 
 SentCatalog parse_sent(const std::shared_ptr<const OpenContext>& context, std::string_view bytes) {
-  const std::string_view rest = after_preamble(bytes);
-  const auto head_bytes = load<SentPreamble>(std::as_bytes(std::span(bytes))).head_bytes;
+  const std::size_t head_bytes = take_preamble(bytes).head_bytes;
   SentHead head;
   SavedCatalog saved;
   try {
-    head = from_blob<SentHead>(rest.substr(0, head_bytes));
-    const auto packed = std::as_bytes(std::span(rest.substr(head_bytes)));
+    head = from_blob<SentHead>(bytes.substr(0, head_bytes));
+    const auto packed = std::as_bytes(std::span(bytes.substr(head_bytes)));
     // Of its own, so that what is in there is aligned.
     auto owned = std::make_shared<const std::vector<std::byte>>(packed.begin(), packed.end());
     saved = parse_catalog("of bytes", {.bytes = *owned, .owner = owned});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -37,12 +38,22 @@ constexpr bool keeps_values() {
   return Limits::digits <= std::numeric_limits<To>::digits && (std::is_signed_v<To> || !Limits::is_signed);
 }
 
+// Of a double that no float is near to.
+void require_float(double value) {
+  constexpr double kFirstTooLarge = 0x1.ffffffp127;
+  if (!std::isfinite(value) || std::abs(value) < kFirstTooLarge) return;
+  throw Error(ErrorCode::corrupt, fmt::format("{}: {} is too large for float32", kCasting, value));
+}
+
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): all that is read is written first
 template <typename From, typename To>
 void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
   using Stored = std::conditional_t<std::is_same_v<From, bool>, std::uint8_t, From>;
   std::array<Stored, kElementsAtOnce> values;  // which have no alignment where they lie
   std::memcpy(values.data(), from, count * sizeof(From));
+  if constexpr (std::is_same_v<From, double> && std::is_same_v<To, float>) {
+    std::for_each_n(values.begin(), count, require_float);
+  }
   std::array<To, kElementsAtOnce> made;
   // NOLINTNEXTLINE(bugprone-signed-char-misuse): int8 has a sign
   for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<To>(static_cast<From>(values[i]));

@@ -46,7 +46,7 @@ def test_files_are_in_the_order_of_their_names_and_numbered_as_a_list_is(data):
     for i in range(-20, 20):
         assert catalog[i] == names[i] and catalog.bytes(i) == os.path.getsize(names[i])
     for i in (-21, 20, 2**70):
-        with pytest.raises(IndexError, match="it has 20"):
+        with pytest.raises(IndexError, match="there are 20"):
             catalog[i]
     with pytest.raises(TypeError):
         catalog["0"]

@@ -12,6 +12,8 @@ from collections import Counter
 import numpy as np
 import pytest
 import rota
+import rota.mpi
+from runs import source
 
 
 class Rows(rota.Stream):
@@ -177,6 +179,15 @@ def test_what_is_no_pair_of_a_sample_and_a_cursor_is_refused(yielded, says, work
     loader = rota.StreamLoader(Of(lambda cursor: iter([yielded])), 4, workers=workers)
     with pytest.raises(rota.CallbackError, match=says):
         loader.next()
+
+
+def test_one_process_of_several_says_whether_it_is_alone(monkeypatch):
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    with pytest.raises(ValueError, match="rank 1 of 4.*comm="):
+        rota.StreamLoader(rota.as_stream(source(5), 1), 2)
+    alone = rota.StreamLoader(rota.as_stream(source(5), 1), 2, comm=rota.mpi.Communicator())
+    assert sum(batch.size for batch in alone) == 5
 
 
 def test_what_a_generator_raises_is_the_cause_of_what_next_raises():

@@ -157,7 +157,11 @@ def test_a_stateful_loader_of_others_is_exact(ahead):
     def make():
         return StatefulLoader(range(SAMPLES), rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)), ahead)
 
-    whole = list(make())
+    run = make()
+    whole = list(run)
+    run.sampler.set_epoch(1)
+    second = list(run)
+    assert second != whole and set(sum(second, [])) == set(sum(whole, [])) == set(range(SAMPLES))
     for stop in range(1, len(whole)):
         first = make()
         for step, _ in enumerate(first, 1):
@@ -193,6 +197,34 @@ def test_seeded_datasets_want_keys_and_forward_the_rest():
     before = random.getstate()
     assert dataset[one] == dataset[one] != dataset[other]
     assert random.getstate() == before
+
+
+def test_seeds_hold_where_torch_asks_for_many_samples_at_once():
+    class Many(Noisy):
+        def __getitems__(self, indices):
+            return [self[i] for i in indices]
+
+    def values():
+        sampler = rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1))
+        return torch.cat([batch[1].flatten() for batch in rota.torch.DataLoader(rota.torch.seeded(Many()), sampler)])
+
+    assert torch.equal(values(), values())
+    dataset = rota.torch.seeded(Many())
+    indices = [rota.Index.of(i, 0, 7) for i in range(4)]
+    assert dataset.__getitems__(indices) == [dataset[i] for i in indices]
+
+
+def test_a_loader_that_does_not_count_is_not_saved(tmp_path):
+    plain = torch.utils.data.DataLoader(range(SAMPLES), batch_sampler=rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)))
+    with rota.CheckpointDirectory(None, tmp_path) as directory:
+        with pytest.raises(TypeError, match="take rota.torch.DataLoader"):
+            directory.save(0, plain)
+        run = loader()
+        take(run, 3)
+        directory.save(3, run)
+        again = loader()
+        directory.restore(again)
+        assert again.position.step == 3
 
 
 def test_tensors_are_over_the_memory_of_the_batch():
@@ -256,7 +288,7 @@ import torch.distributed as dist
 import rota.torch
 rank, meeting, path, failing = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
 if rank == failing:
-    rota.torch.Catalog.from_bytes = lambda data: 1 / 0
+    rota.Catalog.from_bytes = lambda data, **options: 1 / 0
 dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
 try:
     source = rota.torch.open(path, "tokens", length=4)

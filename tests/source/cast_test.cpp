@@ -204,8 +204,23 @@ TEST(Cast, KeepsTheLeastAndTheGreatest) {
   EXPECT_EQ((cast_one<double, std::int32_t>(-2147483647)), -2147483647.0);
   EXPECT_EQ((cast_one<double, float>(std::numeric_limits<float>::denorm_min())), 0x1p-149);
   EXPECT_EQ((cast_one<float, double>(0.1)), 0.1F);
-  EXPECT_EQ((cast_one<float, double>(1e300)), std::numeric_limits<float>::infinity());
+  EXPECT_EQ((cast_one<float, double>(-std::numeric_limits<double>::infinity())),
+            -std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(cast_one<float, double>(std::numeric_limits<double>::quiet_NaN())));
+}
+
+TEST(Cast, RefusesADoubleThatNoFloatIsNearTo) {
+  constexpr double kGreatest = std::numeric_limits<float>::max();
+  EXPECT_EQ((cast_one<float, double>(-kGreatest)), -std::numeric_limits<float>::max());
+  EXPECT_EQ((cast_one<float, double>(std::nextafter(0x1.ffffffp127, 0))), std::numeric_limits<float>::max());
+  for (const double value : {0x1.ffffffp127, -1e300, 1e39}) {
+    try {
+      ADD_FAILURE() << cast_one<float, double>(value);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::corrupt);
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("is too large for float32"));
+    }
+  }
 }
 
 TEST(Cast, IsTheSameDataset) {
