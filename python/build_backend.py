@@ -2,11 +2,13 @@
 
 import base64
 import hashlib
+import io
 import os
 import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
@@ -60,6 +62,19 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         for path, data in files.items():
             out.writestr(path, data)
     return name
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    name = f"rota-{_version()}"
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    with tarfile.open(Path(sdist_directory, f"{name}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as out:
+        for file in listed.split("\0")[:-1]:
+            out.add(ROOT / file, f"{name}/{file}", recursive=False)
+        info = _metadata(_version()).encode()
+        member = tarfile.TarInfo(f"{name}/PKG-INFO")
+        member.size = len(info)
+        out.addfile(member, io.BytesIO(info))
+    return f"{name}.tar.gz"
 
 
 def get_requires_for_build_wheel(config_settings=None):

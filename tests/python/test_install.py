@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,11 @@ def test_a_wheel_is_one_that_pip_takes(tmp_path, backend):
         pytest.skip("pip is not installed")
     assert done.returncode == 0, done.stderr
     assert use(tmp_path / "to") == tmp_path / "to"
+
+
+def test_a_source_archive_has_what_builds_a_wheel(tmp_path, backend):
+    if not Path(os.environ["ROTA_ROOT"], ".git").exists():
+        pytest.skip("this is no clone")
+    with tarfile.open(tmp_path / backend.build_sdist(str(tmp_path))) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames()}
+    assert {"pyproject.toml", "PKG-INFO", "CMakeLists.txt", "python/build_backend.py", "src/CMakeLists.txt"} <= names
