@@ -10,6 +10,7 @@ from rota import _rota
 from rota._communicator import as_communicator
 from rota._errors import InvalidArgumentError
 from rota._options import as_index, as_options
+from rota._values import document
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 _Bytes = bytes  # a catalog has a method of that name
@@ -44,6 +45,7 @@ class CatalogChanges(NamedTuple):
 
     @property
     def any(self) -> bool:
+        """Whether there are any."""
         return self.changed + self.vanished + self.appeared > 0
 
 
@@ -53,6 +55,15 @@ def path_bytes(path: PathLike) -> bytes:
     if b"\0" in name:
         raise InvalidArgumentError(f"open {path!r}: a path has no zero bytes")
     return name
+
+
+document(
+    _rota.Catalog,
+    fingerprint="What the files are known by: names, and sizes unless changes are detected by name.",
+    changes="What has changed since a loaded catalog was saved: `CatalogChanges`.",
+    origin="What it was made of: a path, a glob, a manifest or a pattern.",
+    change_detection='"by_size" or "by_name".',
+)
 
 
 class Catalog(_rota.Catalog):
@@ -152,6 +163,10 @@ class Catalog(_rota.Catalog):
         It is of this process alone. So one rank lists, and torch.distributed or whatever carries bytes hands them out. CorruptError for other bytes.
         """
         return cls._of("bytes", memoryview(data).tobytes(), {}, options)
+
+    def to_bytes(self) -> _Bytes:
+        """The catalog for other processes, with all that sources have found so far: see `from_bytes`."""
+        return super().to_bytes()
 
     def __getitem__(self, i: int) -> str:
         """The path of file i."""

@@ -72,6 +72,7 @@ class Verification(NamedTuple):
 
     @property
     def is_good(self) -> bool:
+        """Whether there is no damage."""
         return not self.damage
 
 
@@ -94,6 +95,7 @@ class Checkpoint(Mapping[str, "np.ndarray"]):
 
     @property
     def info(self) -> CheckpointInfo:
+        """Which checkpoint it is."""
         return self._raw.info
 
     @property
@@ -103,6 +105,7 @@ class Checkpoint(Mapping[str, "np.ndarray"]):
 
     @property
     def blobs(self) -> list[BlobInfo]:
+        """Name, owner and size of each."""
         return self._raw.blobs
 
     def __getitem__(self, name: str) -> np.ndarray:

@@ -303,6 +303,7 @@ class CheckpointDirectory:
 
     @property
     def path(self) -> str:
+        """As it was given."""
         return self._path
 
     @property
@@ -312,6 +313,7 @@ class CheckpointDirectory:
 
     @property
     def is_closed(self) -> bool:
+        """Whether `close` was called."""
         return self._raw.is_closed
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from rota._communicator import as_communicator
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import as_number, as_option
 from rota._sources import Source
-from rota._values import BatchSlot, DTypeLike, FieldsLike, Position, SkippedSample, World
+from rota._values import BatchSlot, DTypeLike, FieldsLike, Position, SkippedSample, World, document
 
 
 def make_mapping(batch: Any) -> Any:
@@ -25,6 +25,9 @@ def make_mapping(batch: Any) -> Any:
     batch.values = lambda self: [self[name] for name in self]
     batch.items = lambda self: [(name, self[name]) for name in self]
     batch.get = lambda self, name, default=None: self[name] if name in self else default
+    for name in ("keys", "values", "items", "get"):
+        getattr(batch, name).__doc__ = "As of a dict, by the fields' names."
+    document(batch, fields="What tensors there are.", size="Samples here, which count or not.", start="The position before it.")
     batch.__repr__ = lambda self: f"<rota.{batch.__name__} of {self.size} samples: {', '.join(self)}>"
     return batch
 
@@ -36,7 +39,18 @@ Memory goes back to the loader when the batch and all of its arrays are gone. On
 `ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and `slots`
 (of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count.
 """
-Batch.mask = property(lambda self: self.kinds == 0)
+Batch.mask = property(lambda self: self.kinds == 0, doc="[size], True where a sample counts.")
+document(
+    Batch,
+    ids="[size], int64: the samples.",
+    kinds="[size], uint8: 0 a sample, 1 padding, 2 skipped.",
+    epochs="[size], int64: of each sample.",
+    datasets="[size], int32: which of a mixture's datasets each sample is of.",
+    slots="[size], int64: places in the global batch, ascending.",
+    real="Samples here that count.",
+    global_size="Samples of all ranks, which count or not.",
+    global_real="Samples of all ranks that count.",
+)
 
 
 class Mixture(NamedTuple):
@@ -190,6 +204,7 @@ class LoaderBase:
 
     @property
     def is_closed(self) -> bool:
+        """Whether `close` was called."""
         return self._is_closed()
 
     def __enter__(self) -> Any:

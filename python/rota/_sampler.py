@@ -133,14 +133,17 @@ class ElasticBatchSampler:
 
     @property
     def world(self) -> World:
+        """This process among those that share the data."""
         return self._loader.world
 
     @property
     def global_batch_size(self) -> int:
+        """Samples of all ranks in a step."""
         return self._options["global_batch_size"]
 
     @property
     def seed(self) -> int:
+        """Of the order."""
         return self._options["seed"]
 
     @property
@@ -310,6 +313,7 @@ class BatchInfo:
 
     @property
     def step(self) -> int:
+        """Its number since the run began."""
         return self._batch.start.step
 
     @property
@@ -329,6 +333,7 @@ class BatchInfo:
 
     @property
     def epochs(self) -> Any:
+        """Of each sample."""
         return self._as(self._batch.epochs)
 
     @property
@@ -343,6 +348,7 @@ class BatchInfo:
 
     @property
     def size(self) -> int:
+        """Slots of this rank."""
         return self._batch.size
 
     @property
@@ -352,6 +358,7 @@ class BatchInfo:
 
     @property
     def global_size(self) -> int:
+        """Slots of all ranks."""
         return self._batch.global_size
 
     @property

@@ -12,11 +12,18 @@ from rota._catalog import Catalog, PathLike
 from rota._communicator import as_communicator
 from rota._errors import InvalidArgumentError
 from rota._options import as_index, as_number, as_option, as_seed
-from rota._values import DTypeLike, Field, FieldsLike, as_fields
+from rota._values import DTypeLike, Field, FieldsLike, as_fields, document
 
 Source = _rota.Source
 
 _Made = TypeVar("_Made")
+
+
+document(
+    Source,
+    fields="What tensors a sample has.",
+    fingerprint="What the dataset is known by: a state of another one is refused.",
+)
 
 
 def _make_again(function: Callable[..., Any], args: tuple, kwargs: dict, part: int | None) -> Any:

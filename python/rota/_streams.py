@@ -11,7 +11,7 @@ from rota._errors import InvalidArgumentError
 from rota._loader import LoaderBase, find_world, make_mapping
 from rota._options import as_number, as_seed
 from rota._sources import Source, _as_source
-from rota._values import FieldsLike, StreamPosition, StreamSample, as_fields
+from rota._values import FieldsLike, StreamPosition, StreamSample, as_fields, document
 
 StreamBatch = make_mapping(_rota.StreamBatch)
 StreamBatch.__doc__ = """One rank's samples of one step: a mapping of field names to arrays over its own memory, or to `Ragged`.
@@ -20,7 +20,19 @@ Each of its `size` samples has a row (shard, input, output) of `ids`, and a numb
 `start` is the position before it.
 """
 
+document(
+    StreamBatch,
+    ids="[size, 3], int64: shard, input and output of each sample: see `StreamId`.",
+    positions="[size], int64: the number of each sample in its shard's stream.",
+)
+
 StreamSource = _rota.StreamSource
+document(
+    StreamSource,
+    fields="What tensors a sample has.",
+    shards="How many there are; fixed for a run.",
+    fingerprint="What the dataset is known by: a state of another one is refused.",
+)
 StreamSource.__module__ = "rota"
 StreamSource.__doc__ = """Logical shards that are read in sequence; see `StreamLoader`. `fields`, `shards` and `fingerprint` say what it is."""
 

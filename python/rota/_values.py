@@ -85,6 +85,12 @@ def as_fields(fields: FieldsLike) -> list[Field]:
     return [Field(field) if isinstance(field, str) else Field(*field) for field in fields]
 
 
+def document(cls: Any, **texts: str) -> None:
+    """Says what properties are that the C++ side gives."""
+    for name, text in texts.items():
+        cls.__dict__[name].__doc__ = text
+
+
 class Ragged(Sequence["np.ndarray"]):
     """Rows of all samples, one sample after the other; sample i has rows [offsets[i], offsets[i + 1]).
 
@@ -229,6 +235,7 @@ class Index(int):
 
     @property
     def key(self) -> int:
+        """64 bits of randomness of seed, epoch and id."""
         from rota import _rota
 
         return _rota.sample_key(self.seed, self.epoch, int(self))

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib.util
+import inspect
 import os
 import pkgutil
 import re
@@ -28,6 +29,24 @@ def test_every_public_thing_says_what_it_is():
         assert thing.__doc__ and thing.__doc__.strip(), name
         is_error = isinstance(thing, type) and issubclass(thing, rota.Error)
         assert is_error or f"`{name}`" in rota.__doc__, f"help(rota) does not name {name}"
+
+
+def members(cls):
+    """Of classes of rota, by name: functions, and what properties hold."""
+    for name in dir(cls):
+        member = inspect.getattr_static(cls, name)
+        is_field = type(member).__name__ == "_tuplegetter" or inspect.isdatadescriptor(member) and not isinstance(member, property)
+        is_built_in = any(name in vars(base) for base in (BaseException, tuple, dict, int, *cls.__mro__[-2:]))
+        if not (name.startswith("_") or is_field or is_built_in or issubclass(cls, BaseException)):
+            yield name, member
+
+
+@pytest.mark.parametrize("name", rota.__all__)
+def test_every_member_says_what_it_is(name):
+    cls = getattr(rota, name)
+    for member, thing in members(cls) if isinstance(cls, type) else ():
+        text = (thing if isinstance(thing, property) else getattr(cls, member)).__doc__
+        assert text and not text.startswith(f"{member}("), f"{name}.{member}"
 
 
 def blocks():
