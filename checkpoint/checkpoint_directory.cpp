@@ -59,14 +59,28 @@ struct CheckpointDirectory::Impl {
        const FileSystem& files)
       : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
     if (comm.get() == MPI_COMM_NULL) policy.writer = Writer::direct;
+    const std::string mine = text_of(policy);
+    std::string of_root = mine;
+    ranks.broadcast(of_root);
     ranks.together("open a checkpoint directory", [&] {
       rules.validate();
+      if (mine != of_root) {
+        throw Error(ErrorCode::mismatch,
+                    fmt::format("open checkpoint directory {}: it is for {} on this rank, for {} on rank 0",
+                                path.string(), mine, of_root));
+      }
       if (policy.writer == Writer::collective) checkpoint::require_romio();
       if (ranks.is_root()) open_directory();
     });
     if (policy.writer == Writer::collective) ranks.allow_blocking();
     ranks.broadcast(run_id);
     ranks.broadcast(is_locked);
+  }
+
+  // Of what ranks do together.
+  static std::string text_of(const CheckpointPolicy& policy) {
+    return fmt::format("keep_last {}, keep_every {}, the {} writer", policy.keep_last, policy.keep_every,
+                       policy.writer == Writer::direct ? "direct" : "collective");
   }
 
   // Rank 0 makes and locks it, and draws the number of this run.

@@ -52,9 +52,11 @@ def show(what, rates, base):
 
 
 def bench_import():
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
     def seconds(code):
         begin = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
         return time.perf_counter() - begin
 
     module = f"import sys; sys.path.insert(0, {os.path.dirname(rota.__file__)!r}); import _rota"

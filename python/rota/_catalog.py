@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
-from rota._communicator import as_communicator
+from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
 from rota._options import as_index, as_options
 from rota._values import document
@@ -80,7 +80,8 @@ class Catalog(_rota.Catalog):
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
 
     With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks make the catalog together, and later open it together:
-    rank 0 alone reads directories, and ranks share the work of looking into files. **Collective**. It ends before MPI does.
+    rank 0 alone reads directories, and ranks share the work of looking into files. **Collective**; so are `save`,
+    `to_bytes`, `rota.find_format` and `rota.open` of such a catalog. It ends before MPI does.
 
     >>> import rota, tempfile, pathlib
     >>> directory = pathlib.Path(tempfile.mkdtemp())
@@ -105,19 +106,25 @@ class Catalog(_rota.Catalog):
         comm: Any = None,
     ) -> None:
         options = {name: value for name, value in locals().items() if name not in ("self", "path", "comm")}
-        self._make("path", path_bytes(path), {}, options, comm)
+        self._make("path", path, {}, options, comm)
 
     def _make(
-        self, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
+        self, kind: str, what: Any, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
     ) -> Catalog:
-        options = as_options("make a catalog", options, Catalog.__init__)
-        super().__init__(kind, what, pattern, options, None if comm is None else as_communicator(comm))
+        ranks = None if comm is None else as_communicator(comm)
+        with agreed(ranks, "make a catalog"):
+            options = as_options("make a catalog", options, Catalog.__init__)
+            if pattern:
+                pattern = as_options("make a catalog", pattern, Catalog.from_pattern)
+            name = what if kind == "bytes" else path_bytes(what)
+            _rota.check_catalog_options(pattern, options)
+        super().__init__(kind, name, pattern, options, ranks)
         self._options = dict(options, progress=None)
         return self
 
     @classmethod
     def _of(
-        cls, kind: str, what: _Bytes, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
+        cls, kind: str, what: Any, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
     ) -> Catalog:
         return cls.__new__(cls)._make(kind, what, pattern, options, comm)
 
@@ -128,7 +135,7 @@ class Catalog(_rota.Catalog):
         A line is a path, or a JSON object with `path` and perhaps `samples`, which the file must have. Paths are
         absolute, or relative to the manifest's directory.
         """
-        return cls._of("manifest", path_bytes(manifest), {}, options, comm)
+        return cls._of("manifest", manifest, {}, options, comm)
 
     @classmethod
     def from_pattern(
@@ -153,8 +160,7 @@ class Catalog(_rota.Catalog):
         "blocks", or "restart" where indices begin anew in each. `comm` and other `options` are those of `Catalog`.
         """
         given = {name: value for name, value in locals().items() if name not in ("cls", "pattern", "comm", "options")}
-        given = as_options("make a catalog", given, Catalog.from_pattern)
-        return cls._of("pattern", path_bytes(pattern), given, options, comm)
+        return cls._of("pattern", pattern, given, options, comm)
 
     @classmethod
     def from_bytes(cls, data: Any, **options: Any) -> Catalog:
@@ -184,6 +190,8 @@ class Catalog(_rota.Catalog):
         return _load, (type(self), self.to_bytes(), self._options)
 
     def __repr__(self) -> str:
+        if "_options" not in self.__dict__:
+            return "<rota.Catalog, not made>"
         return f"<rota.Catalog of {len(self)} files: {self.origin}>"
 
 

@@ -109,6 +109,8 @@ class Checkpoint(Mapping[str, "np.ndarray"]):
         return self._raw.blobs
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if not isinstance(name, str):
+            raise KeyError(name)
         return self._raw.read(name)
 
     def __iter__(self) -> Iterator[str]:

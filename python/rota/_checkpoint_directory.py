@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
 from rota._checkpoint import Checkpoint, CheckpointInfo
-from rota._communicator import as_communicator
+from rota._communicator import agreed, as_communicator
 from rota._errors import Error, InvalidArgumentError, TimeoutError, told
+from rota._options import as_number, as_option
 from rota._sampler import ElasticBatchSampler
 from rota._values import World
 
@@ -116,8 +117,13 @@ def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
             raise TypeError(f'save "{name}": Rows takes an array of rows')
     if not (hasattr(value, "ndim") and hasattr(value, "dtype")):
         _refuse(name, value)
-    array, dtype = _to_array(value if is_mine or not value.ndim else value[:0])
-    return snapshot.tensor(name, dtype, array.shape[1:], array if is_mine else array[:0])
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        raise TypeError(f'save "{name}": a masked array would lose its mask; give value.filled(...), and the mask by a name')
+    try:
+        array, dtype = _to_array(value if is_mine or not value.ndim else value[:0])
+        return snapshot.tensor(name, dtype, array.shape[1:], array if is_mine else array[:0])
+    except Error as error:
+        raise type(error)(f'save "{name}": {error}') from error
 
 
 # ---- the directory ----
@@ -179,25 +185,23 @@ class CheckpointDirectory:
         deadline: float = 600.0,
         writer: str = "direct",
     ) -> None:
-        if writer not in ("direct", "collective"):
-            raise InvalidArgumentError(
-                f'open a checkpoint directory: writer is "{writer}"; it must be direct or collective'
-            )
-        if not 0 <= deadline < 1e12:
-            raise InvalidArgumentError(
-                f"open a checkpoint directory: deadline is {deadline} seconds; it must be 0 to 10^12"
-            )
+        what = "open a checkpoint directory"
         mpi = _rota.mpi_world() if comm is None else None
         if mpi is not None:
             raise InvalidArgumentError(
-                f"open a checkpoint directory: MPI runs {mpi[1]} ranks, which save together; pass MPI.COMM_WORLD, or "
+                f"{what}: MPI runs {mpi[1]} ranks, which save together; pass MPI.COMM_WORLD, or "
                 "rota.mpi.Communicator() for a directory of this rank alone"
             )
         ranks = as_communicator(comm)
-        self._raw = _rota.CheckpointDirectory(
-            ranks, path, keep_last, keep_every, math.ceil(deadline * 1000), writer == "collective"
-        )
-        self._path = os.fspath(path)
+        with agreed(ranks, what):
+            if writer not in ("direct", "collective"):
+                raise InvalidArgumentError(f'{what}: writer is "{writer}"; it must be direct or collective')
+            if not 0 <= as_option(what, "deadline", deadline, 0.0) < 1e12:
+                raise InvalidArgumentError(f"{what}: deadline is {deadline} seconds; it must be 0 to 10^12")
+            keep = as_number(what, "keep_last", keep_last), as_number(what, "keep_every", keep_every)
+            path = os.fsdecode(path)
+        self._raw = _rota.CheckpointDirectory(ranks, path, *keep, math.ceil(deadline * 1000), writer == "collective")
+        self._path = path
         self._world = World(ranks.rank, ranks.size)
         self._process = os.getpid()
         self._number = next(_numbers)
@@ -226,12 +230,13 @@ class CheckpointDirectory:
         snapshot = _rota.Snapshot()
         failed = None
         try:
+            step = as_number("save", "step", step)
             for name, value in _named(states):
                 _add(snapshot, name, value, self._world.rank == 0)
         except BaseException as error:
             if self._world.size == 1:
                 raise
-            failed = error
+            step, failed = 0, error
         try:
             return write(step, snapshot, told(failed))
         except BaseException as error:
@@ -290,7 +295,7 @@ class CheckpointDirectory:
 
     def open(self, serial: int) -> Checkpoint:
         """The checkpoint of that serial."""
-        return Checkpoint(self._raw.open(serial), self._world)
+        return Checkpoint(self._raw.open(as_number("open a checkpoint", "serial", serial)), self._world)
 
     def list(self) -> Sequence[CheckpointInfo]:
         """All checkpoints, oldest first; not yet verified as a whole."""
@@ -338,4 +343,6 @@ class CheckpointDirectory:
         self._end(is_failing=type is not None)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_raw"):
+            return "<rota.CheckpointDirectory, not made>"
         return f"<rota.CheckpointDirectory {self._path}{', closed' if self.is_closed else ''}>"

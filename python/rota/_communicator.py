@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rota import _rota
-from rota._errors import InvalidArgumentError
+from rota._errors import Error, InvalidArgumentError, told
+from rota._options import as_number
 from rota._values import World
 
 
@@ -21,11 +24,13 @@ class Communicator(_rota.Communicator):
     def __init__(self, comm: Any = None) -> None:
         if comm is None:
             super().__init__()
+            self._is_made = True
             return
-        if not hasattr(comm, "py2f"):
+        if not (hasattr(comm, "py2f") and hasattr(comm, "Split")):
             raise TypeError(f"a {type(comm).__name__} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD")
         _rota.require_mpi()
         super().__init__(comm.py2f())
+        self._is_made = True
 
     def data_parallel(self, rank: int) -> Communicator:
         """For tensor, pipeline or context parallel training: processes that pass the same `rank` read the same slice.
@@ -33,7 +38,8 @@ class Communicator(_rota.Communicator):
         All ranks call it. The result's `world` has that rank, and the process's number among its replicas.
         """
         made = Communicator.__new__(Communicator)
-        _rota.Communicator.__init__(made, self, rank)
+        _rota.Communicator.__init__(made, self, as_number("share out data", "rank", rank, 32))
+        made._is_made = True
         return made
 
     @property
@@ -54,6 +60,8 @@ class Communicator(_rota.Communicator):
         raise TypeError("a communicator cannot be pickled: it is of this process")
 
     def __repr__(self) -> str:
+        if not self.__dict__.get("_is_made"):
+            return "<rota.mpi.Communicator, not made>"
         try:
             return f"<rota.mpi.Communicator: rank {self.rank} of {self.size}>"
         except InvalidArgumentError:
@@ -63,3 +71,23 @@ class Communicator(_rota.Communicator):
 def as_communicator(comm: Any) -> Communicator:
     """Of one of mpi4py; or what is one already."""
     return comm if isinstance(comm, Communicator) else Communicator(comm)
+
+
+@contextmanager
+def agreed(comm: Communicator | None, phase: str) -> Iterator[None]:
+    """**Collective.** What one rank fails at inside is raised on all, before they do something together."""
+    failed: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        if comm is None:
+            raise
+        failed = error
+    if comm is not None:
+        try:
+            comm._agree(phase, told(failed))
+        except Error:
+            if failed is None:
+                raise
+    if failed is not None:
+        raise failed

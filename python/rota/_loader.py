@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
-from rota._communicator import as_communicator
+from rota._communicator import Communicator, agreed, as_communicator
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import as_number, as_option
 from rota._sources import Source
@@ -268,25 +268,28 @@ class Loader(LoaderBase, _rota.Loader):
         retry_wait: float = 0.01,
     ) -> None:
         options = dict(locals())
-        if on_bad_sample not in ("fail", "skip"):
-            raise InvalidArgumentError(f'make a loader: on_bad_sample is "{on_bad_sample}"; it must be fail or skip')
-        if not isinstance(source, Mixture):
-            source = _sources._as_source("make a loader", source)
-        for name, function, made in (
-            ("transform", transform, transform_fields),
-            ("collate", collate, collate_fields),
-        ):
-            if made and function is None:
-                raise InvalidArgumentError(f"make a loader: {name}_fields are given, but no {name}")
-        if cast is not None:
-            source = _cast(source, cast)
-        for name in ("self", "source", "world", "comm", "cast", "on_bad_sample", "__class__"):
-            options.pop(name, None)
-        options["skip_bad_samples"] = on_bad_sample == "skip"
-        data: Any = check_mixture(*source) if isinstance(source, Mixture) else source
+        place = _place(world, comm)
+        with agreed(place if isinstance(place, Communicator) else None, "make a loader"):
+            if on_bad_sample not in ("fail", "skip"):
+                raise InvalidArgumentError(f'make a loader: on_bad_sample is "{on_bad_sample}"; it must be fail or skip')
+            for name, function, made in (
+                ("transform", transform, transform_fields),
+                ("collate", collate, collate_fields),
+            ):
+                if made and function is None:
+                    raise InvalidArgumentError(f"make a loader: {name}_fields are given, but no {name}")
+            if not isinstance(source, Mixture):
+                source = _sources._as_source("make a loader", source)
+            if cast is not None:
+                source = _cast(source, cast)
+            for name in ("self", "source", "world", "comm", "cast", "on_bad_sample", "__class__"):
+                options.pop(name, None)
+            options["skip_bad_samples"] = on_bad_sample == "skip"
+            data: Any = check_mixture(*source) if isinstance(source, Mixture) else source
+            given = {**options, "transform": _weakly(transform), "collate": _weakly(collate)}
+            _rota.check_loader_options(given)
         self._options = options
-        given = {**options, "transform": _weakly(transform), "collate": _weakly(collate)}
-        super().__init__(data, given, _place(world, comm))
+        super().__init__(data, given, place)
         self._source = source
         self._opened()
 
@@ -342,7 +345,7 @@ class Loader(LoaderBase, _rota.Loader):
         self._rescale(_place(world, comm))
 
     def __repr__(self) -> str:
-        if self.is_closed:
+        if not hasattr(self, "_process") or self.is_closed:
             return "<rota.Loader, closed>"
         at, world = self.position, self.world
         return (

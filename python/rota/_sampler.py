@@ -9,6 +9,7 @@ from typing import Any, Union
 from rota import _rota
 from rota._errors import InvalidArgumentError, UnsupportedError
 from rota._loader import Loader, Mixture, find_world, state_text
+from rota._options import as_number
 from rota._values import BatchSlot, Index, Position, World
 
 DatasetOrLength = Union[int, Any]
@@ -18,11 +19,14 @@ def _length(dataset: Any) -> int:
     if isinstance(dataset, bool):
         raise TypeError("a bool is no dataset")
     try:
-        return len(dataset) if hasattr(dataset, "__len__") else operator.index(dataset)  # numpy's numbers, too
+        length = len(dataset) if hasattr(dataset, "__len__") else operator.index(dataset)  # numpy's numbers, too
     except TypeError:
         raise TypeError(
             f"a {type(dataset).__name__} has no length; rota orders what can be indexed (for the rest, see rota.Stream)"
         ) from None
+    if length < 0:
+        raise InvalidArgumentError(f"order a dataset: its length is {length}; it must be 0 or more")
+    return as_number("order a dataset", "its length", length)
 
 
 class ElasticBatchSampler:
@@ -239,6 +243,8 @@ class ElasticBatchSampler:
         return Position(number // per_epoch, number % per_epoch * size, step) if number >= 0 else None
 
     def __repr__(self) -> str:
+        if not hasattr(self, "_loader"):
+            return "<rota.ElasticBatchSampler, not made>"
         at, world = self.position, self.world
         return (
             f"<rota.ElasticBatchSampler of {self.samples} samples, batches of {self.global_batch_size}, rank {world.rank} "

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from rota import _rota
 from rota._catalog import Catalog, PathLike
-from rota._communicator import as_communicator
+from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
 from rota._options import as_index, as_number, as_option, as_seed
 from rota._values import DTypeLike, Field, FieldsLike, as_fields, document
@@ -32,10 +32,9 @@ def _make_again(function: Callable[..., Any], args: tuple, kwargs: dict, part: i
 
 
 def _reduce(self: Source) -> tuple:
-    recipe = getattr(self, "_recipe", None)
-    if recipe is None:
+    if self._recipe is None:
         raise TypeError("this source cannot be pickled: make it in the other process")
-    return _make_again, recipe
+    return _make_again, self._recipe
 
 
 def _repr(self: Source) -> str:
@@ -156,8 +155,10 @@ def open(path: PathLike | Catalog, format: str = "auto", *, comm: Any = None, **
     >>> bytes(rota.open(file)[1]["text"])
     b'{"x": 2}'
     """
-    given = _options_of(format, options)
-    return _open(_as_catalog(path, comm), format, given)
+    ranks = None if comm is None else as_communicator(comm)
+    with agreed(ranks, "open files"):
+        given = _options_of(format, options)
+    return _open(_as_catalog(path, ranks), format, given)
 
 
 @_picklable
@@ -238,11 +239,13 @@ def pack(
     With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks share the work of asking for lengths. **Collective**.
     """
     what = "pack documents"
-    bos, eos = (None if token is None else as_number(what, name, token) for name, token in (("bos", bos), ("eos", eos)))
-    numbers = as_number(what, "length", length), bos, eos, as_number(what, "pad", pad), as_seed(what, seed)
-    threads = as_number(what, "threads", threads, 32)
     ranks = None if comm is None else as_communicator(comm)
-    return _rota.pack(_as_source("pack", documents), *numbers, bool(shuffle_documents), field, threads, ranks)
+    with agreed(ranks, what):
+        bos, eos = (None if one is None else as_number(what, name, one) for name, one in (("bos", bos), ("eos", eos)))
+        numbers = as_number(what, "length", length), bos, eos, as_number(what, "pad", pad), as_seed(what, seed)
+        rest = bool(shuffle_documents), as_option(what, "field", field, ""), as_number(what, "threads", threads, 32)
+        documents = _as_source(what, documents)
+    return _rota.pack(documents, *numbers, *rest, ranks)
 
 
 def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint: str | None = None) -> Source:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
-from rota._communicator import as_communicator
+from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
 from rota._loader import LoaderBase, find_world, make_mapping
 from rota._options import as_number, as_seed
@@ -162,6 +162,14 @@ class Dispatch(NamedTuple):
     rank_split: str = "by_sample"
 
 
+def _dispatch(given: Dispatch) -> tuple:
+    """What the C++ side takes for one."""
+    if given.rank_split not in ("by_sample", "by_shard"):
+        raise InvalidArgumentError(f"dispatch a stream: rank_split is {given.rank_split!r}; it must be by_sample or by_shard")
+    shards = as_number("dispatch a stream", "shards", given.shards)
+    return None if given.stream is None else _source(given.stream), shards, given.rank_split
+
+
 class StreamLoader(LoaderBase, _rota.StreamLoader):
     """Reads ahead with worker threads and hands out this rank's samples of each step. Ranks own whole shards.
 
@@ -202,12 +210,11 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
                 f"make a stream loader: this is rank {world.rank} of {world.size}, and ranks share the stream over MPI; "
                 "pass comm=MPI.COMM_WORLD of mpi4py, or comm=rota.mpi.Communicator() for a loader of this process alone"
             )
-        if isinstance(stream, Dispatch):
-            shards = as_number("dispatch a stream", "shards", stream.shards)
-            data: Any = (None if stream.stream is None else _source(stream.stream), shards, stream.rank_split)
-        else:
-            data = _source(stream)
-        super().__init__(data, options, as_communicator(comm))
+        ranks = as_communicator(comm)
+        with agreed(ranks, "make a stream loader"):
+            data: Any = _dispatch(stream) if isinstance(stream, Dispatch) else _source(stream)
+            _rota.check_stream_loader_options(options)
+        super().__init__(data, options, ranks)
         self._stream = stream
         self._options = options
         self._opened()
@@ -227,7 +234,7 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
         return self._stream
 
     def __repr__(self) -> str:
-        if self.is_closed:
+        if not hasattr(self, "_process") or self.is_closed:
             return "<rota.StreamLoader, closed>"
         at, world = self.position, self.world
         return (

@@ -103,15 +103,21 @@ py::str to_file_name(const std::string& path) {
 class PyCatalog {
  public:
   template <typename Make>
-  explicit PyCatalog(const Make& make) {
+  PyCatalog(const mpi::Communicator& ranks, const Make& make) : needs_mpi_(ranks.get() != MPI_COMM_NULL) {
     const py::gil_scoped_release released;
     // NOLINTNEXTLINE(cppcoreguidelines-prefer-member-initializer): without the lock
     catalog_ = dies_without_gil(std::make_shared<const Catalog>(make()));
   }
   [[nodiscard]] const Catalog& get() const noexcept { return *catalog_; }
+  /// For what its ranks do together.
+  [[nodiscard]] const Catalog& together() const {
+    if (needs_mpi_) require_no_end("use a catalog");
+    return *catalog_;
+  }
 
  private:
   std::shared_ptr<const Catalog> catalog_;
+  bool needs_mpi_;
 };
 
 // `kind` is what `from` is: "path", "manifest", "pattern" or "bytes".
@@ -121,12 +127,14 @@ std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::stri
   const CatalogOptions options = to_catalog_options(given);
   const auto ranks = ranks_of(comm);
   if (kind == "manifest")
-    return std::make_unique<PyCatalog>([&] { return Catalog::from_manifest(*ranks, from, options); });
+    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::from_manifest(*ranks, from, options); });
   if (kind == "bytes")
-    return std::make_unique<PyCatalog>([&] { return Catalog::deserialize(from, options); });
-  if (kind == "path") return std::make_unique<PyCatalog>([&] { return Catalog(*ranks, from, options); });
+    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::deserialize(from, options); });
+  if (kind == "path")
+    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog(*ranks, from, options); });
   const PatternOptions how = to_pattern_options(pattern);
-  return std::make_unique<PyCatalog>([&] { return Catalog::from_pattern(*ranks, from, how, options); });
+  return std::make_unique<PyCatalog>(*ranks,
+                                     [&] { return Catalog::from_pattern(*ranks, from, how, options); });
 }
 
 py::object changes_of(const PyCatalog& self) {
@@ -176,7 +184,7 @@ Opener to_opener(const std::string& format, const py::dict& given) {
 PySource open_catalog(const PyCatalog& catalog, const std::string& format, const py::dict& options) {
   const auto opener = to_opener(format, options);
   const py::gil_scoped_release released;
-  return {dies_without_gil(opener(catalog.get()))};
+  return {dies_without_gil(opener(catalog.together()))};
 }
 
 }  // namespace
@@ -198,20 +206,24 @@ void define_catalogs(py::module_& module) {
       .def(
           "_save",
           [](const PyCatalog& self, const std::string& file, const std::string& format) {
-            self.get().save(file, format);
+            self.together().save(file, format);
           },
           Released())
       .def("to_bytes", [](const PyCatalog& self) {
         std::string bytes;
         {
           const py::gil_scoped_release unlocked;
-          bytes = self.get().serialize();
+          bytes = self.together().serialize();
         }
         return py::bytes(bytes);
       });
+  module.def("check_catalog_options", [](const py::dict& pattern, const py::dict& options) {
+    static_cast<void>(to_catalog_options(options));
+    if (!pattern.empty()) static_cast<void>(to_pattern_options(pattern));
+  });
   module.def("formats", &formats);
   module.def(
-      "find_format", [](const PyCatalog& catalog) { return find_format(catalog.get()); }, Released());
+      "find_format", [](const PyCatalog& catalog) { return find_format(catalog.together()); }, Released());
   module.def("open", &open_catalog);
 }
 

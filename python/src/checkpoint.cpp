@@ -89,13 +89,6 @@ std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint) {
 
 // ---- what one rank fails at, for all to hear ----
 
-// Code and message. This rank raises its own exception.
-using Failure = std::optional<std::pair<std::string, std::string>>;
-
-void throw_if(const Failure& failure) {
-  if (failure) throw Error(to_code(failure->first), failure->second);
-}
-
 struct Prepared {
   PySnapshot* made;
   const Failure* failure;
@@ -193,16 +186,13 @@ void define_file(py::module_& module) {
 class PyDirectory {
  public:
   PyDirectory(std::shared_ptr<CheckpointDirectory> directory, bool needs_mpi)
-      : directory_("a checkpoint directory", std::move(directory)), needs_mpi_(needs_mpi) {}
+      : directory_("a checkpoint directory", std::move(directory), needs_mpi), needs_mpi_(needs_mpi) {}
   ~PyDirectory() {
     if (!is_closed()) close();
   }
 
   template <typename Work>
   auto use(const Work& work) {
-    if (needs_mpi_ && has_mpi_ended() && !is_closed()) {
-      throw Error(ErrorCode::invalid_argument, "use a checkpoint directory: MPI has ended; close it before");
-    }
     return directory_.use(work);
   }
   void close() {

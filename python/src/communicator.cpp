@@ -1,5 +1,8 @@
 #include "communicator.hpp"
 
+#include <fmt/format.h>
+#include <pybind11/stl.h>
+
 #include <utility>
 
 #include "arrays.hpp"
@@ -28,8 +31,13 @@ PyCommunicator::PyCommunicator(mpi::Communicator comm)
     : comm_(dies_without_gil(std::make_shared<const mpi::Communicator>(std::move(comm)))) {}
 
 std::shared_ptr<const mpi::Communicator> PyCommunicator::get() const {
-  if (comm_) return comm_;
-  throw Error(ErrorCode::invalid_argument, "use a communicator: it was closed");
+  if (!comm_) throw Error(ErrorCode::invalid_argument, "use a communicator: it was closed");
+  if (comm_->get() != MPI_COMM_NULL) require_no_end("use a communicator");
+  return comm_;
+}
+
+void require_no_end(std::string_view what) {
+  if (has_mpi_ended()) throw Error(ErrorCode::invalid_argument, fmt::format("{}: MPI has ended", what));
 }
 
 std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm) {
@@ -70,6 +78,13 @@ void define_communicator(py::module_& module) {
       .def_property_readonly("size", [](const PyCommunicator& self) { return self.get()->size(); })
       .def_property_readonly("world",
                              [](const PyCommunicator& self) { return object_of(self.get()->world()); })
+      // Of what each rank failed at by itself, as code and message, before they do something together.
+      .def("_agree",
+           [](const PyCommunicator& self, const char* phase, const Failure& failure) {
+             const auto comm = self.get();
+             const py::gil_scoped_release released;
+             mpi::together(*comm, phase, [&] { throw_if(failure); });
+           })
       .def("close", &PyCommunicator::close);
 }
 

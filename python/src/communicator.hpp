@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <string_view>
 
 #include "rota/mpi.hpp"
 
@@ -17,7 +18,7 @@ class PyCommunicator {
  public:
   explicit PyCommunicator(mpi::Communicator comm);
 
-  /// Throws Error{invalid_argument} where it was closed.
+  /// Throws Error{invalid_argument} where it was closed, or MPI has ended.
   [[nodiscard]] std::shared_ptr<const mpi::Communicator> get() const;
   void close() { comm_.reset(); }
 
@@ -30,6 +31,9 @@ class PyCommunicator {
 
 /// Whether MPI_Finalize was called. From then on a call of MPI ends the process.
 [[nodiscard]] bool has_mpi_ended();
+
+/// Throws Error{invalid_argument} then; `what` begins the message.
+void require_no_end(std::string_view what);
 
 /// A `rota.World`.
 py::object object_of(const World& world);

@@ -93,6 +93,10 @@ std::string type_of(py::handle value) {
 
 void refuse(const std::string& why) { throw Error(ErrorCode::callback, why); }
 
+void throw_if(const Failure& failure) {
+  if (failure) throw Error(to_code(failure->first), failure->second);
+}
+
 ErrorCode to_code(std::string_view name) noexcept {
   auto code = ErrorCode::invalid_argument;
   while (code != ErrorCode::callback && to_string(code) != name) {

@@ -5,8 +5,10 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "rota/error.hpp"
 
@@ -25,6 +27,10 @@ std::string type_of(py::handle value);
 
 /// Throws Error{callback}.
 [[noreturn]] void refuse(const std::string& why);
+
+/// What a rank fails at, for the others to hear: code and message. The rank itself raises its own exception.
+using Failure = std::optional<std::pair<std::string, std::string>>;
+void throw_if(const Failure& failure);
 
 /// From now on an Error raises the class of `rota._errors` that its code has. Where Python code failed first,
 /// that exception is the new one's `__cause__`; one that ends a program (KeyboardInterrupt) is raised itself.

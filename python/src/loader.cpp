@@ -183,18 +183,19 @@ void define_loader(py::module_& module) {
     return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
   });
   module.def("end_waits", &end_waits);
+  module.def("check_loader_options", [](const py::dict& options) { static_cast<void>(to_options(options)); });
   define_loader_class<Loader>(module, "Loader")
       .def(py::init([](const PySource& source, const py::dict& options, const py::tuple& world) {
-        return make_loader<Loader>(source.source, to_options(options), to_world(world));
+        return make_loader<Loader>(false, source.source, to_options(options), to_world(world));
       }))
       .def(py::init([](const py::tuple& mixture, const py::dict& options, const py::tuple& world) {
-        return make_loader<Loader>(to_mixture(mixture), to_options(options), to_world(world));
+        return make_loader<Loader>(false, to_mixture(mixture), to_options(options), to_world(world));
       }))
       .def(py::init([](const PySource& source, const py::dict& options, const PyCommunicator& comm) {
-        return make_loader<Loader>(*comm.get(), source.source, to_options(options));
+        return make_with<Loader>(comm, source.source, to_options(options));
       }))
       .def(py::init([](const py::tuple& mixture, const py::dict& options, const PyCommunicator& comm) {
-        return make_loader<Loader>(*comm.get(), to_mixture(mixture), to_options(options));
+        return make_with<Loader>(comm, to_mixture(mixture), to_options(options));
       }))
       .def("warm_up", [](PyLoader& self) { self.use([](Loader& loader) { loader.warm_up(); }); })
       .def("seek",

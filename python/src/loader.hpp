@@ -48,10 +48,17 @@ py::object object_of(const StreamPosition& at);
 
 /// Makes a loader of `arguments`, without the GIL.
 template <typename T, typename... Arguments>
-std::unique_ptr<OneThread<T>> make_loader(const Arguments&... arguments) {
+std::unique_ptr<OneThread<T>> make_loader(bool needs_mpi, const Arguments&... arguments) {
   const py::gil_scoped_release released;
   const internal::InterruptScope interruptible(&check_signals);
-  return std::make_unique<OneThread<T>>("a loader", std::make_shared<T>(arguments...));
+  return std::make_unique<OneThread<T>>("a loader", std::make_shared<T>(arguments...), needs_mpi);
+}
+
+/// With the ranks of `comm`.
+template <typename T, typename... Arguments>
+std::unique_ptr<OneThread<T>> make_with(const PyCommunicator& comm, const Arguments&... arguments) {
+  const auto ranks = comm.get();
+  return make_loader<T>(ranks->get() != MPI_COMM_NULL, *ranks, arguments...);
 }
 
 /// The class of batches `T`: a mapping of fields' names to arrays over a batch's memory.
@@ -66,14 +73,15 @@ py::class_<T> define_batch_class(py::module_& module, const char* type) {
              return py::iter(names);
            })
       .def("__contains__",
-           [](const T& self, const std::string& name) {
+           [](const T& self, py::handle name) {
              return std::ranges::any_of(self.fields(),
-                                        [&](const Field& field) { return field.name == name; });
+                                        [&](const Field& field) { return name.equal(py::str(field.name)); });
            })
       .def("__getitem__",
-           [](const py::object& self, const std::string& name) {
+           [](const py::object& self, py::handle name) {
+             if (!py::isinstance<py::str>(name)) throw py::key_error(py::repr(name).cast<std::string>());
              const auto& batch = self.cast<const T&>();
-             return view(batch.tensor(name), batch.size(), self);
+             return view(batch.tensor(name.cast<std::string>()), batch.size(), self);
            })
       .def_property_readonly("fields", [](const T& self) { return to_python(self.fields()); })
       .def_property_readonly("size", [](const T& self) { return self.size(); })

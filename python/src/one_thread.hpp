@@ -9,6 +9,7 @@
 #include <memory>
 #include <utility>
 
+#include "communicator.hpp"
 #include "errors.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
@@ -20,9 +21,9 @@ namespace rota::python {
 template <typename T>
 class OneThread {
  public:
-  /// `name` is what errors call it.
-  OneThread(const char* name, std::shared_ptr<T> object)
-      : name_(name), object_(dies_without_gil(std::move(object))) {}
+  /// `name` is what errors call it; `needs_mpi`, whether it is of several processes.
+  OneThread(const char* name, std::shared_ptr<T> object, bool needs_mpi)
+      : name_(name), object_(dies_without_gil(std::move(object))), needs_mpi_(needs_mpi) {}
 
   /// What `work` makes of the object, without the GIL. Throws Error{busy} while another call is under way: of
   /// another thread, or of a signal handler or callback inside of that call.
@@ -30,6 +31,7 @@ class OneThread {
   auto use(const Work& work) {
     const Use use(*this);
     if (!object_) throw Error(ErrorCode::invalid_argument, fmt::format("use {}: it was closed", name_));
+    if (needs_mpi_) require_no_end(fmt::format("use {}", name_));
     const py::gil_scoped_release released;
     bury_the_dead();
     const internal::InterruptScope interruptible(&check_signals);
@@ -68,6 +70,7 @@ class OneThread {
 
   const char* name_;
   std::shared_ptr<T> object_;
+  bool needs_mpi_;
   std::atomic<bool> in_use_ = false;
 };
 

@@ -165,7 +165,10 @@ Fingerprint to_fingerprint(const std::string& text, std::int64_t size) {
 
 void define_sources(py::module_& module) {
   using Released = py::call_guard<py::gil_scoped_release>;
-  py::class_<PySource>(module, "Source", py::dynamic_attr())
+  py::class_<PySource>(module, "Source")
+      .def_property(
+          "_recipe", [](const PySource& self) { return self.recipe ? self.recipe : py::none(); },
+          [](PySource& self, py::object recipe) { self.recipe = std::move(recipe); })
       .def("__len__", [](const PySource& self) { return self.source->size(); })
       .def("_sample",
            [](const PySource& self, std::int64_t i) {

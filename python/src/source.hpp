@@ -14,9 +14,11 @@ namespace rota::python {
 
 namespace py = pybind11;
 
-/// A source. Python adds how to make it again in another process.
+/// A source, and how to make it again in another process, which Python sets. That is no attribute of a
+/// dictionary: pybind11 2.10 does not hide objects with one from the collector while they die.
 struct PySource {
   std::shared_ptr<const Source> source;
+  py::object recipe = {};  // null: none, which is made without the GIL
 };
 
 /// A source of streams: a user's own, or one that is made of others.

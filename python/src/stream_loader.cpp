@@ -47,12 +47,14 @@ void define_stream_loader(py::module_& module) {
           "ids", [](Self self) { return view(numbers_of(self.cast<const StreamBatch&>().ids()), self, 3); })
       .def_property_readonly(
           "positions", [](Self self) { return view(self.cast<const StreamBatch&>().positions(), self); });
+  module.def("check_stream_loader_options",
+             [](const py::dict& options) { static_cast<void>(to_options(options)); });
   define_loader_class<StreamLoader>(module, "StreamLoader")
       .def(py::init([](const PyStreamSource& stream, const py::dict& options, const PyCommunicator& comm) {
-        return make_loader<StreamLoader>(*comm.get(), stream.source, to_options(options));
+        return make_with<StreamLoader>(comm, stream.source, to_options(options));
       }))
       .def(py::init([](const py::tuple& dispatch, const py::dict& options, const PyCommunicator& comm) {
-        return make_loader<StreamLoader>(*comm.get(), to_dispatch(dispatch), to_options(options));
+        return make_with<StreamLoader>(comm, to_dispatch(dispatch), to_options(options));
       }))
       .def("owner", [](OneThread<StreamLoader>& self, std::int64_t shard) {
         return self.use([&](StreamLoader& l) { return l.owner({shard}); });

@@ -442,6 +442,7 @@ def test_a_communicator_before_mpi_runs_is_refused():
         import rota, rota.mpi
         class Comm:
             def py2f(self): return 0
+            Split = py2f
         try:
             rota.mpi.Communicator(Comm())
         except rota.InvalidArgumentError as error:

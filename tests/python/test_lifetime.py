@@ -9,11 +9,13 @@ import subprocess
 import sys
 import textwrap
 import threading
+import traceback
 import weakref
 
 import numpy as np
 import pytest
 import rota
+import rota.mpi
 from runs import rows, source
 
 
@@ -179,6 +181,42 @@ def test_arrays_kept_and_dropped_at_random_leave_no_memory_behind(tmp_path):
         if step == 20_000:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10  # KiB
+
+
+def test_sources_die_while_another_thread_collects(tmp_path):
+    (tmp_path / "a.jsonl").write_text("1\n2\n")
+    python(
+        f"""
+        import gc, rota, threading
+        over = threading.Event()
+        def collect():
+            while not over.is_set(): gc.collect()
+        threads = [threading.Thread(target=collect), threading.Thread(target=collect)]
+        for thread in threads: thread.start()
+        for _ in range(1500):
+            rota.open({str(tmp_path)!r}, "lines")
+        over.set()
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: loader(workers=-1),
+        lambda: rota.Loader("no source"),
+        lambda: rota.StreamLoader(rota.as_stream(source(4), 1), 0),
+        lambda: rota.Catalog("/nonexistent"),
+        lambda: rota.CheckpointDirectory(None, "/tmp", writer="x"),
+        lambda: rota.mpi.Communicator(5),
+        lambda: rota.ElasticBatchSampler(-1, 4),
+    ],
+)
+def test_what_could_not_be_made_can_be_shown(make):
+    with pytest.raises(Exception) as caught:
+        make()
+    trace = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    assert "<rota." in "".join(trace.format())
 
 
 @pytest.mark.parametrize("what", ["transform", "collate"])

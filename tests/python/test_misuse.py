@@ -107,6 +107,7 @@ MISUSES = {
     "a misspelt option": (lambda: loader(batch_size=4), TypeError, "batch_size"),
     "a closed loader": (lambda: closed().next(), ValueError, "it was closed"),
     "a seek to nowhere": (lambda: loader().seek((0, 11, 0)), IndexError, "11"),
+    "a field of a batch that is a number": (lambda: loader().next()[5], KeyError, "5"),
     "an unknown field of a batch": (lambda: loader().next()["y"], KeyError, 'y.*"x".*"n"'),
     "a transform that returns too little": (lambda: returning({}), RuntimeError, 'it has no "y"'),
     "a transform that returns nothing": (lambda: returning(None), RuntimeError, '"y"'),

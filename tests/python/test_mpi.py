@@ -200,6 +200,30 @@ def test_ranks_that_open_other_files_are_refused_on_all(comm, data):
 
 
 @on_all_ranks
+def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
+    def wrong(rank, value, right):
+        return value if RANK == rank else right
+
+    stream = rota.as_stream(source(), 4)
+    documents = rota.open(data, "lines")
+    for rank in range(SIZE):
+        for use in (
+            lambda: rota.Loader(source(), 6, comm=comm, tail=wrong(rank, "typo", "pad")),
+            lambda: rota.Loader(wrong(rank, "typo", source()), 6, comm=comm),
+            lambda: rota.StreamLoader(stream, wrong(rank, 4.5, 6), comm=comm),
+            lambda: rota.StreamLoader(rota.Dispatch(stream, wrong(rank, "4", 4)), 6, comm=comm),
+            lambda: rota.Catalog(data, comm=comm, change_detection=wrong(rank, "typo", "by_size")),
+            lambda: rota.Catalog(wrong(rank, 5, data), comm=comm),
+            lambda: rota.open(data, "tokens", comm=comm, **wrong(rank, {"typo": 1}, {})),
+            lambda: rota.pack(documents, wrong(rank, 2.5, 8), comm=comm),
+            lambda: rota.CheckpointDirectory(comm, path, writer=wrong(rank, "typo", "direct"), deadline=60),
+            lambda: rota.CheckpointDirectory(comm, path, keep_last=wrong(rank, 3, 2), deadline=60) if SIZE > 1 else 1 / "",
+        ):  # fmt: skip
+            with pytest.raises((rota.Error, TypeError)):
+                use()
+
+
+@on_all_ranks
 def test_ranks_pack_together_as_each_alone_does(comm, data):
     documents = rota.open(data, "lines", comm=comm)
     together, alone = (rota.pack(documents, 8, seed=3, comm=one) for one in (comm, None))

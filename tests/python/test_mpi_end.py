@@ -69,9 +69,13 @@ def test_a_job_that_fails_everywhere_ends_at_once(tmp_path):
 def test_mpi_may_end_before_what_used_it(tmp_path):
     code = """
         directory.save(1, loader)
+        stream = rota.StreamLoader(rota.as_stream(source, 4), 8, comm=comm)
+        catalog = rota.Catalog(sys.argv[1], comm=comm)
         MPI.Finalize()
         for use in (lambda: directory.save(2, loader), lambda: directory.latest(), lambda: directory.wait(),
-                    lambda: rota.mpi.Communicator(MPI.COMM_WORLD)):
+                    lambda: rota.mpi.Communicator(MPI.COMM_WORLD), lambda: comm.data_parallel(0),
+                    lambda: rota.Loader(source, 16, comm=comm), lambda: loader.rescale(comm=comm), loader.next,
+                    stream.next, stream.state_dict, lambda: rota.open(catalog, "files"), catalog.to_bytes):
             try:
                 use()
             except rota.InvalidArgumentError as error:
