@@ -127,14 +127,6 @@ py::array sample_view(const Field& field, std::int64_t rows, std::span<std::byte
           bytes.data(), owner};
 }
 
-std::shared_ptr<py::object> share(py::object object) {
-  return {new py::object(std::move(object)), [](py::object* shared) {
-            if (Py_IsInitialized() == 0) return;  // it went with Python
-            const py::gil_scoped_acquire gil;
-            delete shared;
-          }};
-}
-
 Transform to_transform(py::object function, std::vector<Field> fields) {
   auto apply = [shared = share(std::move(function)),
                 made = SampleItems(fields, "take what a transform returned")](

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "arrays.hpp"
@@ -14,8 +15,15 @@
 
 namespace rota::python {
 
-/// An object of Python that C++ may copy and drop on any thread.
-std::shared_ptr<py::object> share(py::object object);
+/// An object of Python, or what holds some, that C++ may drop on any thread.
+template <typename T>
+std::shared_ptr<T> share(T object) {
+  return {new T(std::move(object)), [](T* shared) {
+            if (Py_IsInitialized() == 0) return;  // it went with Python
+            const py::gil_scoped_acquire gil;
+            delete shared;
+          }};
+}
 
 /// The owner of arrays over memory that is used again after a call. It owns nothing: its count tells whether
 /// anybody kept one. Needs the GIL.

@@ -33,15 +33,6 @@ class PythonSource final : public Source {
         items_(other.items_),
         fingerprint_(other.fingerprint_),
         dataset_(share(std::move(dataset))) {}
-  ~PythonSource() override {
-    if (!fetched_) return;
-    if (Py_IsInitialized() == 0) {  // it went with Python
-      static_cast<void>(new auto(std::move(fetched_)));
-      return;
-    }
-    const py::gil_scoped_acquire gil;
-    fetched_.reset();
-  }
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return items_.fields(); }
@@ -87,7 +78,7 @@ class PythonSource final : public Source {
   // Those of the last call, where they are the same: `rows` comes before `read`.
   std::shared_ptr<const Fetched> fetch(std::span<const SampleId> ids) const {
     if (fetched_ && std::ranges::equal(fetched_->ids, ids)) return fetched_;
-    auto fetched = std::make_shared<Fetched>();
+    auto fetched = share(Fetched{});
     fetched->ids.assign(ids.begin(), ids.end());
     for (const SampleId id : ids) fetched->items.push_back(items_.take((*dataset_)[py::int_(id.value)]));
     fetched_ = fetched;
