@@ -49,7 +49,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ROTA_FUZZ_EXPECT(again.size() == catalog.size() && again.fingerprint() == catalog.fingerprint());
   } catch (const rota::Error& error) {
     const auto code = error.code();
-    ROTA_FUZZ_EXPECT(code == rota::ErrorCode::corrupt || code == rota::ErrorCode::unsupported);
+    // The directory in the bytes is opened: a mutant's may not be there.
+    ROTA_FUZZ_EXPECT(code == rota::ErrorCode::corrupt || code == rota::ErrorCode::unsupported ||
+                     code == rota::ErrorCode::not_found || code == rota::ErrorCode::io);
   }
   return 0;
 }
