@@ -103,11 +103,11 @@ def formats() -> list[str]:
 
 
 def _as_catalog(path: PathLike | Catalog, comm: Any) -> Catalog:
-    if not isinstance(path, Catalog):
-        return Catalog(path, comm=comm)
-    if comm is not None:
-        raise InvalidArgumentError("open files: a catalog has its ranks; give comm= to the catalog")
-    return path
+    ranks = None if comm is None else as_communicator(comm)
+    with agreed(ranks, "open files"):
+        if ranks is not None and isinstance(path, Catalog):
+            raise InvalidArgumentError("open files: a catalog has its ranks; give comm= to the catalog")
+    return path if isinstance(path, Catalog) else Catalog(path, comm=ranks)
 
 
 def find_format(path: PathLike | Catalog, *, comm: Any = None) -> str:
