@@ -282,6 +282,21 @@ Descriptor FileList::open(const std::string& name) const {
   return file;
 }
 
+File FileList::open(std::size_t i) const {
+  const std::string name = (*read_names())[i];
+  return {path(name), i, open(name)};
+}
+
+File FileList::open_unchanged(std::size_t i) const {
+  File file = open(i);
+  if (static_cast<std::int64_t>(file.bytes()) == bytes(i)) return file;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
+                  "the dataset anew as another one",
+                  file.path(), file.bytes(), bytes(i)));
+}
+
 std::int64_t FileList::ask_bytes(const std::string& name) const { return ask_stat(name).bytes; }
 
 }  // namespace rota::internal

@@ -24,28 +24,25 @@ constexpr std::size_t kBlockBytes = 1 << 18;
 
 // Calls `take(piece, byte of the file)` for one piece of the file after the other; false: no more are wanted.
 template <typename Take>
-void for_each_piece(const RecordFile& file, Take take) {
+void for_each_piece(const File& file, Take take) {
   std::vector<std::byte> block(kBlockBytes);
-  const std::int64_t now = size_of_open(file.fd);
-  if (now < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
-  const auto bytes = static_cast<std::uint64_t>(now);
-  for (std::uint64_t at = 0; at < bytes;) {
-    const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), bytes - at));
+  for (std::uint64_t at = 0; at < file.bytes();) {
+    const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), file.bytes() - at));
     file.read(at, piece);
     if (!take(piece, at)) return;
     at += piece.size();
   }
 }
 
-Error not_unpacked(const RecordFile& file, std::uint64_t at, std::string_view format, std::string_view what) {
+Error not_unpacked(const File& file, std::uint64_t at, std::string_view format, std::string_view what) {
   return file.damage(at, fmt::format("from here it cannot be unpacked as {} ({}); restore it", format, what));
 }
 
-Error ends_inside(const RecordFile& file, std::uint64_t end, std::string_view what) {
+Error ends_inside(const File& file, std::uint64_t end, std::string_view what) {
   return file.damage(end, fmt::format("it ends inside a {}; restore it", what));
 }
 
-void unpack_gzip(const RecordFile& file, const RawSink& sink) {
+void unpack_gzip(const File& file, const RawSink& sink) {
   constexpr int kGzip = 16 + MAX_WBITS;
   const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
   z_stream stream{};
@@ -78,7 +75,7 @@ void unpack_gzip(const RecordFile& file, const RawSink& sink) {
 }
 
 // Throws where `status` is an error, at byte `at`.
-void check_zstd(const RecordFile& file, std::size_t status, std::uint64_t at) {
+void check_zstd(const File& file, std::size_t status, std::uint64_t at) {
   if (ZSTD_isError(status) == 0) return;
   if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
   if (ZSTD_getErrorCode(status) != ZSTD_error_frameParameter_windowTooLarge) {
@@ -90,7 +87,7 @@ void check_zstd(const RecordFile& file, std::size_t status, std::uint64_t at) {
                           file.path()));
 }
 
-void unpack_zstd(const RecordFile& file, const RawSink& sink) {
+void unpack_zstd(const File& file, const RawSink& sink) {
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr) throw std::bad_alloc();
   std::vector<std::byte> raw(kBlockBytes);
@@ -118,7 +115,7 @@ std::int64_t most_ratio(Compression compression) {
   return compression == Compression::zstd ? (128 << 10) / 4 : compression == Compression::gzip ? 1032 : 1;
 }
 
-void check_possible(const RecordFile& file, const FileEncoding& as) {
+void check_possible(const File& file, const FileEncoding& as) {
   if (as.raw_bytes < 0) return;
   const auto packed = static_cast<std::int64_t>(file.bytes());
   if (as.raw_bytes / most_ratio(as.compression) <= packed) return;
@@ -127,7 +124,7 @@ void check_possible(const RecordFile& file, const FileEncoding& as) {
 }
 
 // Does what needs memory that others can open.
-auto in_memory(const RecordFile& file, const auto& work) {
+auto in_memory(const File& file, const auto& work) {
   try {
     return work();
   } catch (const Error& error) {
@@ -141,7 +138,7 @@ auto in_memory(const RecordFile& file, const auto& work) {
 }
 
 // A number of bytes that was to come has come, or may still.
-void check_size(const RecordFile& file, const FileEncoding& as, std::size_t raw_bytes, bool is_end) {
+void check_size(const File& file, const FileEncoding& as, std::size_t raw_bytes, bool is_end) {
   if (as.raw_bytes < 0) return;
   const auto bytes = static_cast<std::int64_t>(raw_bytes);
   if (bytes > as.raw_bytes) {
@@ -156,10 +153,9 @@ void check_size(const RecordFile& file, const FileEncoding& as, std::size_t raw_
 
 }  // namespace
 
-Compression compression_of(const RecordFile& file) {
+Compression compression_of(const File& file) {
   std::array<std::uint8_t, 4> head{};
-  const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
-  if (got < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
+  (void)file.read_up_to_end(0, std::as_writable_bytes(std::span(head)));
   if (head[0] == 0x1F && head[1] == 0x8B && head[2] == 0x08) return Compression::gzip;
   const bool is_frame = head == std::array<std::uint8_t, 4>{0x28, 0xB5, 0x2F, 0xFD};
   // One that holds no data, as some tools write in front.
@@ -168,19 +164,17 @@ Compression compression_of(const RecordFile& file) {
   return is_frame || is_skippable ? Compression::zstd : Compression::none;
 }
 
-void decompress(const RecordFile& file, Compression compression, const RawSink& sink) {
+void decompress(const File& file, Compression compression, const RawSink& sink) {
   if (compression == Compression::gzip) return unpack_gzip(file, sink);
   if (compression == Compression::zstd) return unpack_zstd(file, sink);
   for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
 }
 
-std::string decompress_head(const RecordFile& file, Compression compression, std::size_t bytes) {
+std::string decompress_head(const File& file, Compression compression, std::size_t bytes) {
   std::string head;
   if (compression == Compression::none) {  // as many, and no more
     head.resize(bytes);
-    const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
-    if (got < 0) throw Error(ErrorCode::io, system_error("read", file.path(), errno).what());
-    head.resize(static_cast<std::size_t>(got));
+    head.resize(file.read_up_to_end(0, std::as_writable_bytes(std::span(head))));
     return head;
   }
   decompress(file, compression, [&](std::span<const std::byte> raw) {
@@ -197,8 +191,7 @@ std::vector<FileEncoding> as_they_are(const FileList& files) {
 }
 
 std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as) {
-  const Descriptor opened = open_unchanged(files, i);
-  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  const File file = files.open_unchanged(i);
   check_possible(file, as);
   auto memory = in_memory(file, [] { return MemoryFile("rota-file"); });
   decompress(file, as.compression, [&](std::span<const std::byte> raw) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "storage/file.hpp"
 #include "storage/memory_file.hpp"
 
 namespace rota::internal {
@@ -26,10 +27,8 @@ struct FileEncoding {
   std::int64_t raw_bytes = -1;
 };
 
-struct RecordFile;
-
 /// How `file`, which is open, is compressed, by its first bytes. Throws Error{io}.
-Compression compression_of(const RecordFile& file);
+Compression compression_of(const File& file);
 
 /// Takes bytes that follow those of the call before; false: no more are wanted.
 using RawSink = std::function<bool(std::span<const std::byte> raw)>;
@@ -38,11 +37,11 @@ using RawSink = std::function<bool(std::span<const std::byte> raw)>;
 /// zstd (RFC 8878) with windows of up to 128 MiB, which is the memory that it takes, the bytes themselves
 /// where it is not packed. Blocks on storage. Checksums are verified, before the end is reached where there
 /// are some inside. Throws Error{corrupt} naming the file and a byte of it, Error{io}.
-void decompress(const RecordFile& file, Compression compression, const RawSink& sink);
+void decompress(const File& file, Compression compression, const RawSink& sink);
 
 /// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `decompress`
 /// does.
-std::string decompress_head(const RecordFile& file, Compression compression, std::size_t bytes);
+std::string decompress_head(const File& file, Compression compression, std::size_t bytes);
 
 /// Of files that are not compressed.
 std::vector<FileEncoding> as_they_are(const FileList& files);
@@ -58,16 +57,6 @@ class FileMemory {
   explicit FileMemory(const MemoryFile::Address& address) : FileMemory(MemoryFile(address)) { file_.close(); }
 
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {memory_.get(), bytes_}; }
-  /// As rota::read_at.
-  [[nodiscard]] std::int64_t read_at(std::span<std::byte> to, std::uint64_t offset) const noexcept {
-    const std::span<const std::byte> all = bytes();
-    const std::size_t begin = std::min<std::uint64_t>(offset, all.size());
-    const std::size_t count = std::min(to.size(), all.size() - begin);
-    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(begin), count, to.begin());
-    return static_cast<std::int64_t>(count);
-  }
-  /// Where the same bytes can be read, too; negative where they cannot.
-  [[nodiscard]] int fd() const noexcept { return file_.get(); }
   /// For other processes. Throws Error{io}.
   [[nodiscard]] MemoryFile::Address address() const { return file_.address(); }
 

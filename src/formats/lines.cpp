@@ -20,7 +20,7 @@ class LinesFormat final : public RecordFormat {
   [[nodiscard]] std::string_view name() const override { return "lines"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] FileEncoding encoding(const RecordFile& file) const override {
+  [[nodiscard]] FileEncoding encoding(const File& file) const override {
     const FileEncoding as{.compression = compression_of(file)};
     if (as.compression == Compression::none && is_named_packed(file.path())) {
       throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes begin otherwise: it is "
@@ -30,7 +30,7 @@ class LinesFormat final : public RecordFormat {
     return as;
   }
 
-  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+  [[nodiscard]] RecordIndex index(const File& file) const override {
     constexpr std::size_t kScanBytes = 1 << 20;
     refuse_compressed(file);
     RecordIndex index;

@@ -130,8 +130,7 @@ bool are_same(const std::vector<MdsColumn>& a, const std::vector<MdsColumn>& b) 
 }
 
 std::string read_text(const FileList& files) {
-  const Descriptor opened = files.open(std::size_t{0});
-  const RecordFile file{.files = files, .index = 0, .fd = opened.get()};
+  const File file = files.open(std::size_t{0});
   if (file.bytes() > kMostIndexBytes) throw file.damage(0, "it is too large for an index of shards");
   std::string text(file.bytes(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
@@ -227,8 +226,8 @@ class MdsFormat final : public RecordFormat {
   [[nodiscard]] std::string_view name() const override { return "mds"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] FileEncoding encoding(const RecordFile& file) const override {
-    const Shard& shard = index_.shards[file.index];
+  [[nodiscard]] FileEncoding encoding(const File& file) const override {
+    const Shard& shard = index_.shards[file.number()];
     const std::uint64_t expected = shard.packed ? shard.packed->bytes : shard.bytes;
     if (file.bytes() != expected) {
       throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), expected));
@@ -248,7 +247,7 @@ class MdsFormat final : public RecordFormat {
 
   // A shard: how many samples; where each begins, and the last ends; a copy of its part of index.json;
   // samples.
-  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+  [[nodiscard]] RecordIndex index(const File& file) const override {
     const std::vector<std::uint32_t> offsets = read_offsets(file);
     RecordIndex result{.samples = std::ssize(offsets) - 1, .ranges = {}, .keys = {}};
     Scan scan(file);
@@ -265,8 +264,8 @@ class MdsFormat final : public RecordFormat {
   }
 
  private:
-  [[nodiscard]] std::vector<std::uint32_t> read_offsets(const RecordFile& file) const {
-    const Shard& shard = index_.shards[file.index];
+  [[nodiscard]] std::vector<std::uint32_t> read_offsets(const File& file) const {
+    const Shard& shard = index_.shards[file.number()];
     std::uint32_t samples = 0;
     if (shard.bytes < sizeof(samples)) throw file.damage(0, "it is no shard");
     file.read(0, std::as_writable_bytes(std::span(&samples, 1)));
@@ -285,8 +284,7 @@ class MdsFormat final : public RecordFormat {
   }
 
   // A sample: the sizes of columns that differ, then the columns.
-  void find_columns(const RecordFile& file, ByteRange sample, Scan& scan,
-                    std::vector<ByteRange>& columns) const {
+  void find_columns(const File& file, ByteRange sample, Scan& scan, std::vector<ByteRange>& columns) const {
     const auto head = scan.at(sample.offset, head_bytes_);
     if (sample.bytes < head_bytes_ || head.size() < head_bytes_) {
       throw file.damage(sample.offset, "a sample is too short for its columns");

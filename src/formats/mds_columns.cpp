@@ -76,7 +76,7 @@ MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<
                           column.encoding, size ? std::to_string(*size) : "any"));
 }
 
-ByteRange skip_mds_shape(const RecordFile& file, const MdsColumn& column, ByteRange range, Scan& scan) {
+ByteRange skip_mds_shape(const File& file, const MdsColumn& column, ByteRange range, Scan& scan) {
   // A byte: six bits of dimensions, two of the width of an extent; the extents; the values.
   const auto head = scan.at(range.offset, 1);
   if (range.bytes < 1 || head.empty()) throw file.damage(range.offset, "an array without a shape");

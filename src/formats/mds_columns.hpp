@@ -31,6 +31,6 @@ MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<
 
 /// The values of an array whose shape stands before them, in `range` of `file`. Throws Error{corrupt}, and
 /// Error{unsupported} for more than one dimension.
-ByteRange skip_mds_shape(const RecordFile& file, const MdsColumn& column, ByteRange range, Scan& scan);
+ByteRange skip_mds_shape(const File& file, const MdsColumn& column, ByteRange range, Scan& scan);
 
 }  // namespace rota::internal

@@ -41,7 +41,7 @@ struct IndexHead {
 };
 
 // Parts of an index lie inside of it, and nothing else does.
-void require_sizes(const RecordFile& file, const IndexHead& head) {
+void require_sizes(const File& file, const IndexHead& head) {
   if (head.sequences > (file.bytes() - kIndexHeadBytes) / 12) {
     throw file.damage(kSequencesAt,
                       fmt::format("it says that there are {} sequences, more than its {} bytes can tell of",
@@ -61,7 +61,7 @@ void require_sizes(const RecordFile& file, const IndexHead& head) {
                                 modes, head.sequences));
 }
 
-IndexHead read_head(const RecordFile& file) {
+IndexHead read_head(const File& file) {
   std::array<std::byte, kIndexHeadBytes> bytes{};
   if (file.bytes() < bytes.size()) throw file.damage(0, "it is no index of Megatron-LM, or was cut short");
   file.read(0, bytes);
@@ -84,7 +84,7 @@ IndexHead read_head(const RecordFile& file) {
 }
 
 // Of X.idx, where the sequences lie in `data`, X.bin.
-std::vector<ByteRange> read_sequences(const RecordFile& file, const IndexHead& head, const RecordFile& data) {
+std::vector<ByteRange> read_sequences(const File& file, const IndexHead& head, const File& data) {
   std::vector<std::int32_t> lengths(head.sequences);
   std::vector<std::int64_t> places(head.sequences);
   file.read(kIndexHeadBytes, std::as_writable_bytes(std::span(lengths)));
@@ -105,7 +105,7 @@ std::vector<ByteRange> read_sequences(const RecordFile& file, const IndexHead& h
 }
 
 // The first sequence of each document, and behind the last.
-std::vector<std::int64_t> read_documents(const RecordFile& file, const IndexHead& head) {
+std::vector<std::int64_t> read_documents(const File& file, const IndexHead& head) {
   const auto damaged = [&](std::size_t entry, const std::string& what) {
     return file.damage(head.documents_at() + entry * 8,
                        fmt::format("its document index {}; restore it, or take each sequence for a sample "
@@ -129,7 +129,7 @@ std::vector<std::int64_t> read_documents(const RecordFile& file, const IndexHead
 }
 
 // The sequences of each document as one.
-std::vector<ByteRange> join_documents(const RecordFile& file, const IndexHead& head,
+std::vector<ByteRange> join_documents(const File& file, const IndexHead& head,
                                       std::span<const ByteRange> sequences) {
   const std::vector<std::int64_t> begins = read_documents(file, head);
   std::vector<ByteRange> documents;
@@ -169,9 +169,8 @@ class MegatronFormat final : public RecordFormat {
   }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] RecordIndex index(const RecordFile& data) const override {
-    const Descriptor opened = indices_.open(data.index);
-    const RecordFile file{.files = indices_, .index = data.index, .fd = opened.get()};
+  [[nodiscard]] RecordIndex index(const File& data) const override {
+    const File file = indices_.open_unchanged(data.number());
     const IndexHead head = read_head(file);
     if (head.dtype != fields_[0].dtype) {
       throw Error(ErrorCode::invalid_argument,
@@ -215,8 +214,7 @@ std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const Megatr
   internal::FileList data = indices.beside(names);
   data.expect_as(indices);
   const auto dtype = internal::made_on_first_rank(indices.context(), "look into the first index", [&] {
-    const internal::Descriptor opened = indices.open(std::size_t{0});
-    return internal::read_head({.files = indices, .index = 0, .fd = opened.get()}).dtype;
+    return internal::read_head(indices.open_unchanged(0)).dtype;
   });
   // All that is found in X.bin comes from X.idx.
   const std::string signature =

@@ -14,7 +14,7 @@ namespace rota::internal {
 namespace {
 
 std::vector<NpyHeader> read_headers(const FileList& files) {
-  const auto index = index_open_files(files, "npy", [](const RecordFile& file) {
+  const auto index = index_open_files(files, "npy", [](const File& file) {
     std::uint64_t at = 0;
     return serialize(read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
       file.read(at, to);
@@ -69,16 +69,16 @@ class NpyFiles final : public RecordFormat {
 
   [[nodiscard]] std::string_view name() const override { return "npy files"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
-    const NpyHeader& header = headers_[file.index];
+  [[nodiscard]] RecordIndex index(const File& file) const override {
+    const NpyHeader& header = headers_[file.number()];
     return {.samples = 1, .ranges = {{.offset = header.data_at, .bytes = header.data_bytes()}}, .keys = {}};
   }
-  [[nodiscard]] bool has_plain_ranges(const RecordFile& file) const override {
-    return !headers_[file.index].has_columns();
+  [[nodiscard]] bool has_plain_ranges(const File& file) const override {
+    return !headers_[file.number()].has_columns();
   }
-  void read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
+  void read(const File& file, std::size_t /*field*/, const ByteRange& range,
             std::span<std::byte> to) const override {
-    const NpyHeader& header = headers_[file.index];
+    const NpyHeader& header = headers_[file.number()];
     if (!header.has_columns()) return file.read(range.offset, to);
     std::vector<std::byte> columns(to.size());
     file.read(range.offset, columns);
@@ -94,10 +94,9 @@ class NpyFiles final : public RecordFormat {
 
 bool is_npy(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "\x93NUMPY";
-  const Descriptor file = files.open(i);
   std::array<char, kMagic.size()> found{};
-  const std::int64_t got = read_at(file.get(), std::as_writable_bytes(std::span(found)), 0);
-  return got == std::ssize(found) && std::string_view(found.data(), found.size()) == kMagic;
+  (void)files.open(i).read_up_to_end(0, std::as_writable_bytes(std::span(found)));
+  return std::string_view(found.data(), found.size()) == kMagic;
 }
 
 }  // namespace rota::internal

@@ -43,17 +43,21 @@ constexpr std::uint64_t kMostRatio = 1032;
 // minizip, which is asked for the directory of a zip file and never for data, reads through these, from our
 // descriptor.
 struct Stream {
-  const RecordFile& file;
+  const File& file;
   std::uint64_t at = 0;
 };
 
 voidpf open_file(voidpf opaque, const void* /*name*/, int /*mode*/) { return opaque; }
 uLong read_file(voidpf /*opaque*/, voidpf stream, void* to, uLong bytes) {
   auto& position = *static_cast<Stream*>(stream);
-  const std::int64_t got =
-      read_at(position.file.fd, std::span(static_cast<std::byte*>(to), bytes), position.at);
-  if (got > 0) position.at += static_cast<std::uint64_t>(got);
-  return got > 0 ? static_cast<uLong>(got) : 0;
+  try {
+    const std::span into(static_cast<std::byte*>(to), bytes);
+    const std::size_t got = position.file.read_up_to_end(position.at, into);
+    position.at += got;
+    return got;
+  } catch (const Error&) {
+    return 0;
+  }
 }
 ZPOS64_T tell_file(voidpf /*opaque*/, voidpf stream) { return static_cast<Stream*>(stream)->at; }
 // NOLINTNEXTLINE(google-runtime-int): minizip's type
@@ -68,16 +72,14 @@ long seek_file(voidpf /*opaque*/, voidpf stream, ZPOS64_T offset, int origin) {
 int close_file(voidpf /*opaque*/, voidpf /*stream*/) { return 0; }
 int has_failed(voidpf /*opaque*/, voidpf /*stream*/) { return 0; }
 
-Error no_zip(const RecordFile& file) {
-  return file.damage(0, "it is no zip file, or is damaged or cut short");
-}
+Error no_zip(const File& file) { return file.damage(0, "it is no zip file, or is damaged or cut short"); }
 
-Error unsupported(const RecordFile& file, std::string_view name, std::string_view what) {
+Error unsupported(const File& file, std::string_view name, std::string_view what) {
   return {ErrorCode::unsupported,
           fmt::format("open {}: \"{}\" is {}; write it stored or deflated", file.path(), name, what)};
 }
 
-ZipMember current(const RecordFile& file, unzFile zip) {
+ZipMember current(const File& file, unzFile zip) {
   unz_file_info64 info{};
   std::string name(std::numeric_limits<std::uint16_t>::max(), '\0');  // the longest there is
   if (::unzGetCurrentFileInfo64(zip, &info, name.data(), name.size(), nullptr, 0, nullptr, 0) != UNZ_OK) {
@@ -111,7 +113,7 @@ ZipMember current(const RecordFile& file, unzFile zip) {
 
 // All within the file. Throws Error{corrupt} naming file and offset, Error{unsupported} for encrypted ones
 // and methods other than stored and deflated.
-std::vector<ZipMember> list_zip(const RecordFile& file) {
+std::vector<ZipMember> list_zip(const File& file) {
   Stream position{.file = file};
   zlib_filefunc64_def calls{.zopen64_file = open_file,
                             .zread_file = read_file,
@@ -133,7 +135,7 @@ std::vector<ZipMember> list_zip(const RecordFile& file) {
 /// The unpacked bytes of a member, from its first one on, and their checksum. *One thread.*
 class ZipReader {
  public:
-  ZipReader(const RecordFile& file, const ZipMember& member) : file_(file), member_(member) {
+  ZipReader(const File& file, const ZipMember& member) : file_(file), member_(member) {
     const bool has_begun = !member.is_deflated || ::inflateInit2(&z_, -MAX_WBITS) == Z_OK;  // no zlib head
     if (!has_begun) throw std::bad_alloc();
   }
@@ -141,7 +143,7 @@ class ZipReader {
   ZipReader(const ZipReader&) = delete;
   ZipReader& operator=(const ZipReader&) = delete;
 
-  /// Fills `to` with those that follow. Throws as RecordFile::read does, Error{corrupt} where they are not
+  /// Fills `to` with those that follow. Throws as File::read does, Error{corrupt} where they are not
   /// what deflating leaves.
   void next(std::span<std::byte> to) {
     if (to.size() > member_.bytes - done_) throw damaged();
@@ -192,7 +194,7 @@ class ZipReader {
     z_.avail_in = static_cast<uInt>(window_.size());
   }
 
-  const RecordFile& file_;
+  const File& file_;
   const ZipMember& member_;
   z_stream z_{};                   // of a deflated one
   std::vector<std::byte> window_;  // stored bytes; z_ has taken some of them
@@ -214,14 +216,14 @@ struct Array {
 /// The arrays of one file, one per field.
 using Arrays = std::vector<Array>;
 
-NpyHeader read_header(const RecordFile& file, const ZipMember& member) {
+NpyHeader read_header(const File& file, const ZipMember& member) {
   ZipReader reader(file, member);
   return read_npy_header(file, member.offset, member.bytes,
                          [&](std::span<std::byte> to) { reader.next(to); });
 }
 
 // Those that are named, or all, by name.
-Arrays read_arrays(const RecordFile& file, const std::vector<std::string>& wanted) {
+Arrays read_arrays(const File& file, const std::vector<std::string>& wanted) {
   std::map<std::string, ZipMember> members;  // by what arrays are called
   for (ZipMember& member : list_zip(file)) {
     if (!member.name.ends_with(kSuffix)) continue;
@@ -291,17 +293,17 @@ class NpzFiles final : public RecordFormat {
 
   [[nodiscard]] std::string_view name() const override { return "npz"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+  [[nodiscard]] RecordIndex index(const File& file) const override {
     RecordIndex index{.samples = 1, .ranges = {}, .keys = {}};
-    for (const Array& array : contents_[file.index]) {
+    for (const Array& array : contents_[file.number()]) {
       index.ranges.push_back({.offset = array.member.offset, .bytes = array.header.data_bytes()});
     }
     return index;
   }
-  [[nodiscard]] bool has_plain_ranges(const RecordFile& /*file*/) const override { return false; }
-  void read(const RecordFile& file, std::size_t field, const ByteRange& /*range*/,
+  [[nodiscard]] bool has_plain_ranges(const File& /*file*/) const override { return false; }
+  void read(const File& file, std::size_t field, const ByteRange& /*range*/,
             std::span<std::byte> to) const override {
-    const auto& [member, header] = contents_[file.index][field];
+    const auto& [member, header] = contents_[file.number()][field];
     ZipReader reader(file, member);
     std::vector<std::byte> before(header.data_at);
     reader.next(before);
@@ -333,8 +335,8 @@ class NpzRows final : public RecordFormat {
 
   [[nodiscard]] std::string_view name() const override { return "rows of npz"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
-    const Arrays& arrays = contents_[file.index];
+  [[nodiscard]] RecordIndex index(const File& file) const override {
+    const Arrays& arrays = contents_[file.number()];
     RecordIndex index{.samples = arrays[0].header.shape[0], .ranges = {}, .keys = {}};
     index.ranges.reserve(static_cast<std::size_t>(index.samples) * arrays.size());
     for (std::int64_t row = 0; row < index.samples; ++row) {
@@ -382,7 +384,7 @@ std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions&
                             [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).with_sizes();
   const std::string signature = fmt::format("npz {}", options.arrays);
-  const auto index = internal::index_open_files(files, signature, [&](const internal::RecordFile& file) {
+  const auto index = internal::index_open_files(files, signature, [&](const internal::File& file) {
     return internal::serialize(internal::read_arrays(file, options.arrays));
   });
   std::vector<internal::Arrays> contents(files.size());

@@ -60,7 +60,7 @@ bool are_json_lines(const FileList& files) {
   return true;
 }
 
-bool is_empty(const FileList& files, std::size_t i) { return size_of_open(files.open(i).get()) == 0; }
+bool is_empty(const FileList& files, std::size_t i) { return files.open(i).bytes() == 0; }
 
 // A TFRecord file without records is empty.
 bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
@@ -92,8 +92,7 @@ constexpr std::string_view kWhatToDo =
 // File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole,
 // and Error{unsupported} where files of that format may not be compressed.
 void refuse_damaged(const FileList& files, std::size_t i, std::string_view format) {
-  const Descriptor opened = files.open(i);
-  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  const File file = files.open(i);
   const Compression compression = compression_of(file);
   if (compression == Compression::none) {
     throw file.damage(0, fmt::format("it is named as {}, and does not begin so: it is damaged, cut short or "
@@ -168,13 +167,11 @@ void agree_on_format(const Catalog& catalog, const std::string& how, const std::
 }
 
 bool has_hdf5_signature(const FileList& files, std::size_t i) {
-  const Descriptor file = files.open(i);
-  const auto end = static_cast<std::uint64_t>(std::max<std::int64_t>(size_of_open(file.get()), 0));
-  for (std::uint64_t offset = 0; offset + kSignature.size() <= end; offset = offset == 0 ? 512 : offset * 2) {
+  const File file = files.open(i);
+  for (std::uint64_t offset = 0; offset + kSignature.size() <= file.bytes();
+       offset = offset == 0 ? 512 : offset * 2) {
     std::array<char, kSignature.size()> found{};
-    if (read_at(file.get(), std::as_writable_bytes(std::span(found)), offset) < 0) {
-      throw system_error("read", files.path(i), errno);
-    }
+    (void)file.read_up_to_end(offset, std::as_writable_bytes(std::span(found)));
     if (std::string_view(found.data(), found.size()) == kSignature) return true;
   }
   return false;

@@ -21,17 +21,6 @@ void require_expected(const FileSamples& samples, const FileList& files) {
   }
 }
 
-Descriptor open_unchanged(const FileList& files, std::size_t i) {
-  Descriptor descriptor = files.open(i);
-  const std::int64_t now = size_of_open(descriptor.get());
-  if (now == files.bytes(i)) return descriptor;
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
-                  "the dataset anew as another one",
-                  files.path(i), now, files.bytes(i)));
-}
-
 OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
     : files_(std::move(files)),
       shared_(std::move(shared)),
@@ -39,46 +28,42 @@ OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
   if (files_.size() > most_kept_) return;
   all_.resize(files_.size());
   for (std::size_t i = 0; i < files_.size(); ++i) {
-    if (!is_shared() || !shared_->has(i)) all_[i] = open_unchanged(files_, i);
+    if (!is_shared() || !shared_->has(i)) all_[i] = std::make_shared<const File>(files_.open_unchanged(i));
   }
 }
 
-RecordFile OpenFiles::open(std::size_t i) const {
+OpenFiles::SharedFile OpenFiles::open(std::size_t i) const {
   if (is_shared() && shared_->has(i)) {
-    return file_in_memory(files_, i, shared_->open(i), shared_->unpacks(i));
+    return std::make_shared<const File>(file_in_memory(files_, i, shared_->open(i), shared_->unpacks(i)));
   }
-  if (!all_.empty()) return {.files = files_, .index = i, .fd = all_[i].get()};
-  auto descriptor = open_one_of_many(i);
-  RecordFile file{.files = files_, .index = i, .fd = descriptor->get()};
-  file.owner = std::move(descriptor);
-  return file;
+  return all_.empty() ? open_one_of_many(i) : all_[i];
 }
 
-OpenFiles::SharedDescriptor OpenFiles::open_one_of_many(std::size_t i) const {
-  SharedDescriptor own;  // this and the next close files, after the lock is given back
+OpenFiles::SharedFile OpenFiles::open_one_of_many(std::size_t i) const {
+  SharedFile own;  // this and the next close files, after the lock is given back
   Kept surplus;
   const MutexLock lock(mutex_);
   Slot& slot = slots_[i];
-  SharedDescriptor descriptor = slot.descriptor.lock();
-  if (descriptor == nullptr) {
+  SharedFile file = slot.file.lock();
+  if (file == nullptr) {
     {
       const MutexUnlock unlocked(mutex_);
-      own = std::make_shared<const Descriptor>(open_unchanged(files_, i));
+      own = std::make_shared<const File>(files_.open_unchanged(i));
     }
-    descriptor = slot.descriptor.lock();  // another thread may have opened it, too
-    if (descriptor == nullptr) slot.descriptor = descriptor = own;
+    file = slot.file.lock();  // another thread may have opened it, too
+    if (file == nullptr) slot.file = file = own;
   }
   if (slot.kept) {
     kept_.splice(kept_.begin(), kept_, *slot.kept);
   } else {
-    kept_.emplace_front(i, descriptor);
+    kept_.emplace_front(i, file);
     slot.kept = kept_.begin();
   }
   while (kept_.size() > most_kept_) {
     slots_[kept_.back().first].kept.reset();
     surplus.splice(surplus.end(), kept_, std::prev(kept_.end()));
   }
-  return descriptor;
+  return file;
 }
 
 std::shared_ptr<const void> OpenFiles::pin(const FileSamples& samples, SampleRange range, bool reads) const {

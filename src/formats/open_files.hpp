@@ -25,21 +25,20 @@ namespace rota::internal {
 /// Throws Error{mismatch} naming a file that has another number of samples than was said when it was listed.
 void require_expected(const FileSamples& samples, const FileList& files);
 
-/// The descriptor of file `i`. Throws Error{corrupt} for one whose size is not the one it had when it was
-/// listed: where its data lie is no longer known; Error{not_found}, Error{io}.
-Descriptor open_unchanged(const FileList& files, std::size_t i);
-
-/// Files that are open for reading, one descriptor each for all threads: all of them where they are few
+/// Files that are open for reading, each once for all threads: all of them where they are few
 /// (CatalogOptions::max_open_files), else those that were read last; those that are being read may come on
 /// top. Files that are shared are read from memory. Any thread.
 class OpenFiles {
  public:
+  using SharedFile = std::shared_ptr<const File>;
   /// Opens them, if they are few, but for those that are `shared`. Throws as `open` does.
   explicit OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared = nullptr);
 
   [[nodiscard]] const FileList& list() const noexcept { return files_; }
-  /// It must not outlive this. Throws as open_unchanged does; of shared files, as fetch_file does.
-  [[nodiscard]] RecordFile open(std::size_t i) const;
+  /// Throws as FileList::open_unchanged does; of shared files, as fetch_file does.
+  [[nodiscard]] SharedFile open(std::size_t i) const;
+  /// How many a thread should read together: each takes a descriptor, or its memory.
+  [[nodiscard]] std::size_t most_together() const noexcept { return is_shared() ? 1 : 64; }
 
   /// For the virtuals of Source that have these names.
   [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }
@@ -48,18 +47,17 @@ class OpenFiles {
   [[nodiscard]] Fetched fetched() const { return is_shared() ? shared_->fetched() : Fetched(); }
 
  private:
-  using SharedDescriptor = std::shared_ptr<const Descriptor>;
-  using Kept = std::list<std::pair<std::size_t, SharedDescriptor>>;
+  using Kept = std::list<std::pair<std::size_t, SharedFile>>;
   struct Slot {
-    std::weak_ptr<const Descriptor> descriptor;  // kept, or being read
+    std::weak_ptr<const File> file;  // kept, or being read
     std::optional<Kept::iterator> kept;
   };
 
-  [[nodiscard]] SharedDescriptor open_one_of_many(std::size_t i) const;
+  [[nodiscard]] SharedFile open_one_of_many(std::size_t i) const;
 
   FileList files_;
   std::shared_ptr<SharedFiles> shared_;
-  std::vector<Descriptor> all_;  // of each file, or empty where there are too many
+  std::vector<SharedFile> all_;  // those that are not shared, or none where there are too many
   std::size_t most_kept_;
   mutable Mutex mutex_;
   mutable std::unordered_map<std::size_t, Slot> slots_ ROTA_GUARDED_BY(mutex_);  // of files that were opened

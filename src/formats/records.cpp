@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "formats/encoded_index.hpp"
-#include "formats/merged_reads.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "storage/reads.hpp"
 
 namespace rota::internal {
 namespace {
@@ -22,14 +22,13 @@ constexpr std::size_t kLeastWindow = 4 << 10;
 constexpr std::size_t kMostWindow = 1 << 20;
 
 // Looks into `file`, or into what it unpacks to.
-std::vector<std::byte> index_file(const RecordFormat& format, const RecordFile& file) {
+std::vector<std::byte> index_file(const RecordFormat& format, const FileList& files, const File& file) {
   FileEncoding as = format.encoding(file);
   if (as.compression == Compression::none) {
     as.raw_bytes = static_cast<std::int64_t>(file.bytes());
     return pack_index(format.index(file), as);
   }
-  const RecordFile unpacked =
-      file_in_memory(file.files, file.index, fetch_file(file.files, file.index, as), true);
+  const File unpacked = file_in_memory(files, file.number(), fetch_file(files, file.number(), as), true);
   as.raw_bytes = static_cast<std::int64_t>(unpacked.bytes());
   return pack_index(format.index(unpacked), as);
 }
@@ -40,7 +39,7 @@ class StridedFormat final : public RecordFormat {
   explicit StridedFormat(const StridedLayout& layout) : name_(layout.format), fields_{layout.field} {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const RecordFile& /*file*/) const override { return {}; }
+  [[nodiscard]] RecordIndex index(const File& /*file*/) const override { return {}; }
 
  private:
   std::string name_;
@@ -151,6 +150,7 @@ class RecordSource final : public Source {
     ByteRange record;
     std::size_t skipped;  // bytes of the record
     std::span<std::byte> to;
+    const File* opened = nullptr;
 
     [[nodiscard]] std::uint64_t offset() const noexcept { return record.offset + skipped; }
     [[nodiscard]] bool is_whole() const noexcept { return to.size() == record.bytes; }
@@ -170,65 +170,95 @@ class RecordSource final : public Source {
     }
   }
 
-  /// A record that had to be read as a whole; the next part may be of the same.
-  struct LastRecord {
-    std::uint64_t offset = 0;
-    std::vector<std::byte> bytes;
-  };
-
   // In the order in which they lie on disk. All are looked up before: looking up one waits for memory, and
   // the processor looks up several meanwhile.
   void read_parts(std::vector<Part>& parts) const {
     std::sort(parts.begin(), parts.end());
-    std::vector<WantedBytes> wanted;
-    for (auto first = parts.begin(); first != parts.end();) {
-      const auto last =
-          std::find_if(first, parts.end(), [&](const Part& part) { return part.file != first->file; });
-      const RecordFile file = files_.open(first->file);
-      if (format_->has_plain_ranges(file)) {
-        wanted.clear();
-        for (; first != last; ++first) wanted.push_back({.offset = first->offset(), .to = first->to});
-        read_merged(file, wanted);
-      } else if (format_->foot_bytes() > 0 && std::all_of(first, last, std::mem_fn(&Part::is_whole))) {
-        read_checked(file, {first, last}, wanted);
-        first = last;
+    std::vector<OpenFiles::SharedFile> files;
+    for (std::span<Part> rest = parts; !rest.empty();) {
+      files.clear();
+      std::size_t count = 0;
+      for (; count < rest.size(); ++count) {
+        if (count == 0 || rest[count].file != rest[count - 1].file) {
+          if (files.size() == files_.most_together()) break;
+          files.push_back(files_.open(rest[count].file));
+        }
+        rest[count].opened = files.back().get();
+      }
+      read_opened(rest.first(count));
+      rest = rest.subspan(count);
+    }
+  }
+
+  void read_opened(std::span<const Part> parts) const {
+    std::vector<WantedBytes> plain;
+    std::vector<Part> checked;
+    std::vector<Part> encoded;
+    plain.reserve(parts.size());
+    for (const Part& part : parts) {
+      if (format_->has_plain_ranges(*part.opened)) {
+        plain.push_back({.file = part.opened, .offset = part.offset(), .to = part.to});
       } else {
-        LastRecord record;
-        for (; first != last; ++first) read_part(file, *first, record);
+        (format_->foot_bytes() > 0 && part.is_whole() ? checked : encoded).push_back(part);
       }
     }
+    read_at_once(plain);
+    read_checked(checked);
+    read_encoded(encoded);
   }
 
   // Whole records, and what tells that they are as they were written.
-  void read_checked(const RecordFile& file, std::span<const Part> parts,
-                    std::vector<WantedBytes>& wanted) const {
+  void read_checked(std::span<const Part> parts) const {
     const std::size_t foot_bytes = format_->foot_bytes();
     std::vector<std::byte> feet(parts.size() * foot_bytes);
     const auto foot = [&](std::size_t i) { return std::span(feet).subspan(i * foot_bytes, foot_bytes); };
-    wanted.clear();
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const ByteRange& record = parts[i].record;
-      wanted.push_back({.offset = record.offset, .to = parts[i].to});
-      wanted.push_back({.offset = record.offset + record.bytes, .to = foot(i)});
-    }
-    std::ranges::sort(wanted, {}, &WantedBytes::offset);  // some may be wanted twice
-    read_merged(file, wanted);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      format_->check(file, parts[i].record, parts[i].to, foot(i));
-    }
-  }
-
-  void read_whole(const RecordFile& file, const Part& part) const {
-    if (format_->foot_bytes() == 0) return format_->read(file, part.field, part.record, part.to);
     std::vector<WantedBytes> wanted;
-    read_checked(file, {&part, 1}, wanted);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto& [file, field, record, skipped, to, opened] = parts[i];
+      wanted.push_back({.file = opened, .offset = record.offset, .to = to});
+      wanted.push_back({.file = opened, .offset = record.offset + record.bytes, .to = foot(i)});
+    }
+    std::ranges::stable_sort(wanted, [](const WantedBytes& a, const WantedBytes& b) {
+      return a.file != b.file ? a.file->number() < b.file->number() : a.offset < b.offset;  // some are twice
+    });
+    read_at_once(wanted);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      format_->check(*parts[i].opened, parts[i].record, parts[i].to, foot(i));
+    }
   }
 
-  void read_part(const RecordFile& file, const Part& part, LastRecord& last) const {
-    if (part.is_whole()) return read_whole(file, part);
-    if (last.offset != part.record.offset || last.bytes.size() != part.record.bytes) {
+  /// A record that had to be read as a whole; the next part may be of the same.
+  struct LastRecord {
+    const File* file = nullptr;
+    std::uint64_t offset = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  void read_encoded(std::span<const Part> parts) const {
+    LastRecord record;
+    auto next = parts.begin();
+    auto oldest = parts.begin();
+    const auto begin = [&]() -> std::optional<std::size_t> {
+      if (next == parts.end()) return std::nullopt;
+      const Part& part = *next++;
+      part.opened->will_read(part.record.offset, part.record.bytes);
+      return part.record.bytes;
+    };
+    read_ahead(begin, [&] { read_part(*oldest++, record); });
+  }
+
+  void read_whole(const Part& part) const {
+    if (format_->foot_bytes() == 0) return format_->read(*part.opened, part.field, part.record, part.to);
+    read_checked({&part, 1});
+  }
+
+  void read_part(const Part& part, LastRecord& last) const {
+    if (part.is_whole()) return read_whole(part);
+    if (last.file != part.opened || last.offset != part.record.offset ||
+        last.bytes.size() != part.record.bytes) {
       last.bytes.assign(part.record.bytes, {});
-      read_whole(file, {part.file, part.field, part.record, 0, last.bytes});
+      read_whole({part.file, part.field, part.record, 0, last.bytes, part.opened});
+      last.file = part.opened;
       last.offset = part.record.offset;
     }
     std::copy_n(last.bytes.begin() + static_cast<std::ptrdiff_t>(part.skipped), part.to.size(),
@@ -293,43 +323,22 @@ std::shared_ptr<const Source> open_records(FileList files, std::vector<FileEncod
 
 }  // namespace
 
-Error RecordFile::damage(std::uint64_t offset, std::string_view what) const {
-  return {ErrorCode::corrupt, fmt::format("read {}: byte {}{}: {}", path(), offset,
-                                          is_unpacked ? " of what it unpacks to" : "", what)};
-}
-
-void RecordFile::read(std::uint64_t offset, std::span<std::byte> to) const {
-  const std::int64_t got = memory == nullptr ? read_at(fd, to, offset) : memory->read_at(to, offset);
-  if (got < 0) throw Error(ErrorCode::io, system_error("read", path(), errno).what());
-  if (static_cast<std::size_t>(got) == to.size()) return;
-  throw damage(
-      offset + static_cast<std::uint64_t>(got),
-      fmt::format("the file ends here, and {} more bytes were to follow; it was cut short: restore it",
-                  to.size() - static_cast<std::size_t>(got)));
-}
-
-RecordFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
-                          bool is_unpacked) {
-  RecordFile file{.files = files, .index = i, .fd = memory->fd(), .memory = memory.get()};
-  file.is_unpacked = is_unpacked;
-  file.owner = std::move(memory);
-  return file;
+File file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
+                    bool is_unpacked) {
+  const std::span<const std::byte> bytes = memory->bytes();
+  return {files.path(i), i, {std::move(memory), bytes.data()}, bytes.size(), is_unpacked};
 }
 
 std::shared_ptr<const FileIndex> index_open_files(
     const FileList& files, const std::string& signature,
-    const std::function<std::vector<std::byte>(const RecordFile&)>& look) {
-  return index_files(files, signature, [&](std::size_t i) {
-    const Descriptor opened = files.open(i);
-    return look({.files = files, .index = i, .fd = opened.get()});
-  });
+    const std::function<std::vector<std::byte>(const File&)>& look) {
+  return index_files(files, signature, [&](std::size_t i) { return look(files.open_unchanged(i)); });
 }
 
-void refuse_compressed(const RecordFile& file) {
+void refuse_compressed(const File& file) {
   using namespace std::string_view_literals;
   std::array<char, 7> head{};  // one more than the longest of them
-  const std::int64_t got = read_at(file.fd, std::as_writable_bytes(std::span(head)), 0);
-  const std::string_view text(head.data(), static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
+  const std::string_view text(head.data(), file.read_up_to_end(0, std::as_writable_bytes(std::span(head))));
   for (const auto& [magic, name] : {std::pair{"\x1F\x8B"sv, "gzip"},
                                     {"BZh"sv, "bzip2"},
                                     {"\xFD"
@@ -348,7 +357,7 @@ void refuse_compressed(const RecordFile& file) {
   }
 }
 
-void RecordFormat::read(const RecordFile& file, std::size_t /*field*/, const ByteRange& range,
+void RecordFormat::read(const File& file, std::size_t /*field*/, const ByteRange& range,
                         std::span<std::byte> to) const {
   file.read(range.offset, to);
 }
@@ -358,7 +367,7 @@ std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr
   // Of what is kept since files may be packed.
   const std::string kept_as = signature.empty() ? signature : signature + ", packed or not";
   auto index =
-      index_open_files(files, kept_as, [&](const RecordFile& file) { return index_file(*format, file); });
+      index_open_files(files, kept_as, [&](const File& file) { return index_file(*format, files, file); });
   std::vector<FileEncoding> packed;
   for (std::size_t i = 0; i < files.size(); ++i) {
     packed.push_back(EncodedIndex((*index)[i], format->fields().size()).encoding);
@@ -379,9 +388,7 @@ std::span<const std::byte> Scan::at(std::uint64_t offset, std::size_t count) {
     window_.resize(std::max(count, next_bytes_));
     begin_ = offset;
     size_ = 0;
-    const std::int64_t got = read_at(file_.fd, window_, offset);
-    if (got < 0) throw Error(ErrorCode::io, system_error("read", file_.path(), errno).what());
-    size_ = static_cast<std::size_t>(got);
+    size_ = file_.read_up_to_end(offset, window_);
   }
   const std::size_t skipped = offset - begin_;
   return std::span<const std::byte>(window_).subspan(skipped, std::min(count, size_ - skipped));

@@ -35,7 +35,7 @@ struct Member {
 /// follows that, and leaves it unread, and here it is an error.
 class TarMembers {
  public:
-  TarMembers(const RecordFile& file, bool allow_missing_end)
+  TarMembers(const File& file, bool allow_missing_end)
       : file_(file), allow_missing_end_(allow_missing_end), archive_(::archive_read_new()) {
     if (archive_ == nullptr) throw std::bad_alloc();
     require(::archive_read_support_format_tar(archive_.get()));
@@ -140,11 +140,15 @@ class TarMembers {
   // Callbacks of C: nothing may be thrown through them.
   static la_ssize_t read(archive* tar, void* self, const void** bytes) noexcept {
     auto& members = *static_cast<TarMembers*>(self);
-    const std::int64_t got = read_at(members.file_.fd, members.block_, members.next_);
-    if (got < 0) ::archive_set_error(tar, errno, "cannot read");
-    if (got > 0) members.next_ += static_cast<std::uint64_t>(got);
     *bytes = members.block_.data();
-    return got;
+    try {
+      const std::size_t got = members.file_.read_up_to_end(members.next_, members.block_);
+      members.next_ += got;
+      return static_cast<la_ssize_t>(got);
+    } catch (const Error& error) {
+      ::archive_set_error(tar, EIO, "%s", error.what());
+      return -1;
+    }
   }
   static la_int64_t skip(archive* /*tar*/, void* self, la_int64_t bytes) noexcept {
     auto& members = *static_cast<TarMembers*>(self);
@@ -161,7 +165,7 @@ class TarMembers {
                        fmt::format("it is no tar file, or is damaged ({})", text == nullptr ? "?" : text));
   }
 
-  const RecordFile& file_;
+  const File& file_;
   bool allow_missing_end_;
   bool has_entry_ = false;  // whose data is to be skipped
   std::array<std::byte, kBlockBytes> block_{};
@@ -203,11 +207,11 @@ class TarFormat final : public RecordFormat {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] bool has_key_field() const override { return keys_; }
 
-  [[nodiscard]] FileEncoding encoding(const RecordFile& file) const override {
+  [[nodiscard]] FileEncoding encoding(const File& file) const override {
     return {.compression = compression_of(file)};
   }
 
-  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+  [[nodiscard]] RecordIndex index(const File& file) const override {
     refuse_compressed(file);
     RecordIndex index;
     NameTableBuilder keys;
@@ -260,11 +264,9 @@ class TarFormat final : public RecordFormat {
 
 // Of the first file, in order.
 std::vector<std::string> extensions_of(const FileList& files, const TarOptions& options) {
-  const Descriptor opened = files.open(std::size_t{0});
-  const RecordFile stored{.files = files, .index = 0, .fd = opened.get()};
-  const FileEncoding as{.compression = compression_of(stored)};
-  const RecordFile file =
-      as.compression == Compression::none ? stored : file_in_memory(files, 0, fetch_file(files, 0, as), true);
+  File file = files.open(std::size_t{0});
+  const FileEncoding as{.compression = compression_of(file)};
+  if (as.compression != Compression::none) file = file_in_memory(files, 0, fetch_file(files, 0, as), true);
   refuse_compressed(file);
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);
@@ -290,8 +292,7 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
 bool is_tar(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "ustar";
   constexpr std::size_t kMagicAt = 257;
-  const Descriptor opened = files.open(i);
-  const RecordFile file{.files = files, .index = i, .fd = opened.get()};
+  const File file = files.open(i);
   try {
     const std::string head = decompress_head(file, compression_of(file), kMagicAt + kMagic.size());
     return head.size() > kMagicAt && head.substr(kMagicAt) == kMagic;

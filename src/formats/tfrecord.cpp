@@ -40,7 +40,7 @@ class TfRecordFormat final : public RecordFormat {
   [[nodiscard]] std::string_view name() const override { return "tfrecord"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] RecordIndex index(const RecordFile& file) const override {
+  [[nodiscard]] RecordIndex index(const File& file) const override {
     RecordIndex index;
     Scan scan(file);
     for (std::uint64_t at = 0; at < file.bytes();) {
@@ -64,9 +64,9 @@ class TfRecordFormat final : public RecordFormat {
     return index;
   }
 
-  [[nodiscard]] bool has_plain_ranges(const RecordFile& /*file*/) const override { return !verifies_; }
+  [[nodiscard]] bool has_plain_ranges(const File& /*file*/) const override { return !verifies_; }
   [[nodiscard]] std::size_t foot_bytes() const override { return kFootBytes; }
-  void check(const RecordFile& file, const ByteRange& range, std::span<const std::byte> bytes,
+  void check(const File& file, const ByteRange& range, std::span<const std::byte> bytes,
              std::span<const std::byte> foot) const override {
     if (masked_crc(bytes) == load<std::uint32_t>(foot)) return;
     throw file.damage(range.offset,
@@ -81,9 +81,8 @@ class TfRecordFormat final : public RecordFormat {
 }  // namespace
 
 bool is_tfrecord(const FileList& files, std::size_t i) {
-  const Descriptor file = files.open(i);
   std::array<std::byte, kHeadBytes> head{};
-  if (read_at(file.get(), head, 0) != static_cast<std::int64_t>(head.size())) return false;
+  if (files.open(i).read_up_to_end(0, head) != head.size()) return false;
   return masked_crc(std::span(head).first(8)) == load<std::uint32_t>(head, 8);
 }
 

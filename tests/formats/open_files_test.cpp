@@ -64,18 +64,18 @@ TEST_F(OpenFilesTest, OfManyFilesThoseReadLastAreKept) {
       (void)files.open(static_cast<std::size_t>(i * 7 % kFiles));
       EXPECT_EQ(descriptors(), std::min(i + 1, most));
     }
-    const int kept = files.open(5).fd;
+    const int kept = files.open(5)->descriptor();
     for (int i = 1; i < most; ++i) (void)files.open(static_cast<std::size_t>((5 + i) % kFiles));
-    EXPECT_EQ(files.open(5).fd, kept);
+    EXPECT_EQ(files.open(5)->descriptor(), kept);
   }
 }
 
 TEST_F(OpenFilesTest, WhatIsBeingReadIsOpenedOnce) {
   const OpenFiles files(list(1));
-  const RecordFile held = files.open(3);
+  const auto held = files.open(3);
   for (std::size_t i = 10; i < 20; ++i) (void)files.open(i);
   EXPECT_EQ(descriptors(), 2);
-  EXPECT_EQ(files.open(3).fd, held.fd);
+  EXPECT_EQ(files.open(3), held);
   EXPECT_EQ(descriptors(), 1);
 }
 
@@ -90,8 +90,8 @@ TEST_F(OpenFilesTest, ThreadsThatWantAFileTogetherShareADescriptor) {
     for (std::size_t t = 0; t < kThreads; ++t) {
       threads.emplace_back([&, t] {
         start.arrive_and_wait();
-        const RecordFile held = files.open(file);
-        found[t] = held.fd;
+        const auto held = files.open(file);
+        found[t] = held->descriptor();
         end.arrive_and_wait();
       });
     }

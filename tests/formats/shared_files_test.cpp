@@ -151,9 +151,10 @@ TEST_F(SharedFilesTest, WhatAllHaveLetGoIsDroppedHoweverMuchMayStay) {
 TEST_F(SharedFilesTest, NobodyWritesToTheMemory) {
   const auto files = share(0);
   const Memory memory = files->open(0);
-  EXPECT_EQ(::pwrite(memory->fd(), "x", 1, 0), -1);
-  EXPECT_EQ(::ftruncate(memory->fd(), 0), -1);
-  EXPECT_EQ(::ftruncate(memory->fd(), 2 * kRawBytes), -1);
+  const auto fd = static_cast<int>(memory->address().descriptor);
+  EXPECT_EQ(::pwrite(fd, "x", 1, 0), -1);
+  EXPECT_EQ(::ftruncate(fd, 0), -1);
+  EXPECT_EQ(::ftruncate(fd, 2 * kRawBytes), -1);
 }
 
 // All of them get the error, and none waits for ever.

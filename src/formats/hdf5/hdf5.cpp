@@ -62,6 +62,7 @@ class Hdf5Source final : public Source {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
+    Reading reading;
     std::vector<FileRange> ranges;
     ranges.reserve(ids.size());
     for (std::size_t field = 0; field < fields_.size(); ++field) {
@@ -74,13 +75,15 @@ class Hdf5Source final : public Source {
         assert(to.size() == static_cast<std::size_t>(rows.count) * fields_[field].row_bytes());
         append(ranges, {place.file, rows}, fields_[field].row_bytes());
       }
-      read_ranges(field, ranges);
+      add(field, ranges, reading);
     }
+    reading.rows.read();
   }
 
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     assert(fields_[field].ragged);
     check_ids(*this, wanted);
+    Reading reading;
     std::vector<FileRange> ranges;
     ranges.reserve(wanted.size());
     FileSamples::SamplePlace place;
@@ -90,7 +93,8 @@ class Hdf5Source final : public Source {
       check_rows(part, all.count);
       append(ranges, {place.file, {all.first + part.first, part.count, part.to}}, fields_[field].row_bytes());
     }
-    read_ranges(field, ranges);
+    add(field, ranges, reading);
+    reading.rows.read();
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -127,7 +131,13 @@ class Hdf5Source final : public Source {
     ranges.push_back(range);
   }
 
-  void read_ranges(std::size_t field, std::vector<FileRange>& ranges) const {
+  // What is to be read together, and the files, which are open meanwhile.
+  struct Reading {
+    RowReader rows;
+    std::vector<OpenFiles::SharedFile> files;
+  };
+
+  void add(std::size_t field, std::vector<FileRange>& ranges, Reading& reading) const {
     if (fields_[field].row_bytes() == 0) return;
     if (files_.list().size() > 1) {
       std::stable_sort(ranges.begin(), ranges.end(),
@@ -140,7 +150,12 @@ class Hdf5Source final : public Source {
       for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
       const Hdf5Field& stored = contents_[file].fields[field];
       const OpenFiles& files = stored.target ? *targets_ : files_;
-      internal::read_rows(files.open(stored.target ? stored.target->index : file), stored.values, rows);
+      if (reading.files.size() == files_.most_together()) {
+        reading.rows.read();
+        reading.files.clear();
+      }
+      reading.files.push_back(files.open(stored.target ? stored.target->index : file));
+      reading.rows.add(*reading.files.back(), stored.values, rows);
     }
   }
 

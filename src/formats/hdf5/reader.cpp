@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "rota/error.hpp"
@@ -143,138 +145,153 @@ Window window_of(const Hdf5Dataset& dataset, std::int64_t column) {
   return window;
 }
 
-// Rows of one slab, the chunks that share the same rows.
-struct RowPiece {
-  std::int64_t slab = 0;
-  std::int64_t row = 0;  // in the slab
-  std::int64_t count = 0;
-  std::byte* to = nullptr;
-};
+void fill(const Hdf5Dataset& dataset, const RowPiece& piece, const Window& window) {
+  const std::size_t row_bytes = dataset.row_bytes();
+  for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
+    for (const Strip& strip : window.strips) {
+      put_fill(dataset, {piece.to + row * row_bytes + strip.in_row, window.strip_bytes});
+    }
+  }
+}
 
-class ChunkReader {
+// Stored as it is, so that rows can be read one by one.
+bool is_plain(const Hdf5Dataset& dataset, const StoredChunk& chunk) noexcept {
+  for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
+    if ((chunk.filter_mask >> i & 1U) == 0) return false;
+  }
+  return chunk.bytes == dataset.chunk_bytes();
+}
+
+/// Decodes chunks, and gives out their rows. Keeps its buffers from one to the next.
+class ChunkDecoder {
  public:
-  ChunkReader(const RecordFile& file, const Hdf5Dataset& dataset)
-      : file_(file),
-        dataset_(dataset),
-        row_bytes_(dataset.row_bytes()),
-        slab_rows_(dataset.chunk[0]),
-        chunk_row_bytes_(dataset.chunk_bytes() / static_cast<std::size_t>(slab_rows_)) {}
-
-  void read(std::span<const PlacedRows> ranges) {
-    std::vector<RowPiece> pieces;
-    pieces.reserve(ranges.size());
-    for (const PlacedRows& range : ranges) cut(range, pieces);
-    std::sort(pieces.begin(), pieces.end(),
-              [](const RowPiece& a, const RowPiece& b) { return a.slab < b.slab; });
-    for (auto first = pieces.begin(); first != pieces.end();) {
-      const auto last =
-          std::find_if(first, pieces.end(), [&](const RowPiece& piece) { return piece.slab != first->slab; });
-      read_slab({first, last});
-      first = last;
+  void read(const EncodedChunk& wanted, std::span<const RowPiece> pieces) {
+    const Hdf5Dataset& dataset = *wanted.dataset;
+    if (wanted.has_whole_rows && pieces.size() == 1 && pieces[0].count == dataset.chunk[0]) {
+      decode(wanted, {pieces[0].to, dataset.chunk_bytes()});
+    } else {
+      decoded_.resize(dataset.chunk_bytes());
+      decode(wanted, decoded_);
+      for (const RowPiece& piece : pieces) copy(wanted, piece);
     }
   }
 
  private:
-  void cut(const PlacedRows& range, std::vector<RowPiece>& pieces) const {
-    std::byte* to = range.to;
-    const std::int64_t end = range.first + range.count;
-    for (std::int64_t row = range.first; row < end;) {
-      const std::int64_t in_slab = row % slab_rows_;
-      const std::int64_t count = std::min(slab_rows_ - in_slab, end - row);
-      pieces.push_back({row / slab_rows_, in_slab, count, to});
-      to += static_cast<std::size_t>(count) * row_bytes_;
-      row += count;
-    }
-  }
-
-  void read_slab(std::span<const RowPiece> pieces) {
-    for (std::int64_t column = 0; column < dataset_.chunks_per_slab; ++column) {
-      const StoredChunk* chunk = dataset_.find(pieces[0].slab * dataset_.chunks_per_slab + column);
-      const Window window = window_of(dataset_, column);
-      const bool has_whole_rows = window.strip_bytes == row_bytes_ && chunk_row_bytes_ == row_bytes_;
-      if (chunk == nullptr) {
-        for (const RowPiece& piece : pieces) fill(piece, window);
-      } else if (has_whole_rows && is_plain(*chunk)) {
-        for (const RowPiece& piece : pieces) read_plain(piece, *chunk);
-      } else if (has_whole_rows && pieces.size() == 1 && pieces[0].count == slab_rows_) {
-        decode(*chunk, {pieces[0].to, dataset_.chunk_bytes()});
-      } else {
-        decoded_.resize(dataset_.chunk_bytes());
-        decode(*chunk, decoded_);
-        for (const RowPiece& piece : pieces) copy(piece, window);
-      }
-    }
-  }
-
-  // Stored as it is, so that rows can be read one by one.
-  [[nodiscard]] bool is_plain(const StoredChunk& chunk) const noexcept {
-    for (std::size_t i = 0; i < dataset_.filters.size(); ++i) {
-      if ((chunk.filter_mask >> i & 1U) == 0) return false;
-    }
-    return chunk.bytes == dataset_.chunk_bytes();
-  }
-
-  void read_plain(const RowPiece& piece, const StoredChunk& chunk) const {
-    file_.read(chunk.address + static_cast<std::uint64_t>(piece.row) * row_bytes_,
-               {piece.to, static_cast<std::size_t>(piece.count) * row_bytes_});
-  }
-
-  void decode(const StoredChunk& chunk, std::span<std::byte> to) {
+  void decode(const EncodedChunk& wanted, std::span<std::byte> to) {
+    const StoredChunk& chunk = *wanted.chunk;
     stored_.resize(chunk.bytes);
-    file_.read(chunk.address, stored_);
-    if (unfilter_.run(dataset_, chunk.filter_mask, stored_, to)) return;
-    throw file_.damage(chunk.address, fmt::format("dataset \"{}\": the chunk of {} bytes cannot be decoded; "
-                                                  "fetch or write the file again",
-                                                  dataset_.name, chunk.bytes));
+    wanted.file->read(chunk.address, stored_);
+    if (unfilter_.run(*wanted.dataset, chunk.filter_mask, stored_, to)) return;
+    throw wanted.file->damage(
+        chunk.address,
+        fmt::format("dataset \"{}\": the chunk of {} bytes cannot be decoded; fetch or write the file again",
+                    wanted.dataset->name, chunk.bytes));
   }
 
-  void fill(const RowPiece& piece, const Window& window) const {
+  void copy(const EncodedChunk& wanted, const RowPiece& piece) const {
+    const std::size_t row_bytes = wanted.dataset->row_bytes();
+    const std::size_t in_chunk =
+        wanted.dataset->chunk_bytes() / static_cast<std::size_t>(wanted.dataset->chunk[0]);
+    const Window window = window_of(*wanted.dataset, wanted.column);
+    const std::byte* from = decoded_.data() + static_cast<std::size_t>(piece.row) * in_chunk;
     for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
       for (const Strip& strip : window.strips) {
-        put_fill(dataset_, {piece.to + row * row_bytes_ + strip.in_row, window.strip_bytes});
+        std::memcpy(piece.to + row * row_bytes + strip.in_row, from + row * in_chunk + strip.in_chunk,
+                    window.strip_bytes);
       }
     }
   }
 
-  void copy(const RowPiece& piece, const Window& window) const {
-    const std::byte* from = decoded_.data() + static_cast<std::size_t>(piece.row) * chunk_row_bytes_;
-    for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
-      for (const Strip& strip : window.strips) {
-        std::memcpy(piece.to + row * row_bytes_ + strip.in_row,
-                    from + row * chunk_row_bytes_ + strip.in_chunk, window.strip_bytes);
-      }
-    }
-  }
-
-  const RecordFile& file_;
-  const Hdf5Dataset& dataset_;
   Unfilter unfilter_;
-  std::size_t row_bytes_;
-  std::int64_t slab_rows_;
-  std::size_t chunk_row_bytes_;
   std::vector<std::byte> stored_;
   std::vector<std::byte> decoded_;
 };
 
 }  // namespace
 
-void read_rows(const RecordFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
+void RowReader::add(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
+  if (dataset.storage == Hdf5Storage::chunked) return add_chunks(file, dataset, ranges);
   const std::size_t row_bytes = dataset.row_bytes();
-  if (dataset.storage == Hdf5Storage::chunked) {
-    ChunkReader(file, dataset).read(ranges);
-    return;
-  }
   for (const PlacedRows& range : ranges) {
     const std::span<std::byte> to = memory_of(range, row_bytes);
     const std::size_t offset = static_cast<std::size_t>(range.first) * row_bytes;
     if (dataset.storage == Hdf5Storage::contiguous) {
-      file.read(dataset.address + offset, to);
+      plain_.push_back({.file = &file, .offset = dataset.address + offset, .to = to});
     } else if (dataset.storage == Hdf5Storage::absent) {
       put_fill(dataset, to);
     } else if (!to.empty()) {
       std::memcpy(to.data(), dataset.contents.data() + offset, to.size());
     }
   }
+}
+
+// Cut at slabs, the rows that the same chunks share.
+void RowReader::add_chunks(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
+  const std::int64_t slab_rows = dataset.chunk[0];
+  const std::size_t first_piece = pieces_.size();
+  for (const PlacedRows& range : ranges) {
+    std::byte* to = range.to;
+    for (std::int64_t row = range.first; row < range.first + range.count;) {
+      const std::int64_t in_slab = row % slab_rows;
+      const std::int64_t count = std::min(slab_rows - in_slab, range.first + range.count - row);
+      pieces_.push_back({row / slab_rows, in_slab, count, to});
+      to += static_cast<std::size_t>(count) * dataset.row_bytes();
+      row += count;
+    }
+  }
+  const auto first = pieces_.begin() + static_cast<std::ptrdiff_t>(first_piece);
+  std::sort(first, pieces_.end(), [](const RowPiece& a, const RowPiece& b) { return a.slab < b.slab; });
+  for (auto begin = first; begin != pieces_.end();) {
+    const auto end =
+        std::find_if(begin, pieces_.end(), [&](const RowPiece& piece) { return piece.slab != begin->slab; });
+    add_slab(file, dataset, static_cast<std::size_t>(begin - pieces_.begin()),
+             static_cast<std::size_t>(end - begin));
+    begin = end;
+  }
+}
+
+void RowReader::add_slab(const File& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count) {
+  const std::span pieces = std::span(pieces_).subspan(first, count);
+  const std::size_t row_bytes = dataset.row_bytes();
+  const bool has_plain_rows = dataset.chunk_bytes() == row_bytes * static_cast<std::size_t>(dataset.chunk[0]);
+  for (std::int64_t column = 0; column < dataset.chunks_per_slab; ++column) {
+    const StoredChunk* chunk = dataset.find(pieces[0].slab * dataset.chunks_per_slab + column);
+    const bool has_whole_rows = has_plain_rows && window_of(dataset, column).strip_bytes == row_bytes;
+    if (chunk == nullptr) {
+      for (const RowPiece& piece : pieces) fill(dataset, piece, window_of(dataset, column));
+    } else if (has_whole_rows && is_plain(dataset, *chunk)) {
+      for (const RowPiece& piece : pieces) {
+        plain_.push_back({.file = &file,
+                          .offset = chunk->address + static_cast<std::uint64_t>(piece.row) * row_bytes,
+                          .to = {piece.to, static_cast<std::size_t>(piece.count) * row_bytes}});
+      }
+    } else {
+      encoded_.push_back({&file, &dataset, chunk, column, has_whole_rows, first, count});
+    }
+  }
+}
+
+void RowReader::read() {
+  std::ranges::sort(plain_, [](const WantedBytes& a, const WantedBytes& b) {
+    return a.file != b.file ? std::less<>()(a.file, b.file) : a.offset < b.offset;
+  });
+  read_at_once(plain_);
+  ChunkDecoder decoder;
+  auto next = encoded_.begin();
+  auto oldest = encoded_.begin();
+  const auto begin = [&]() -> std::optional<std::size_t> {
+    if (next == encoded_.end()) return std::nullopt;
+    const EncodedChunk& wanted = *next++;
+    wanted.file->will_read(wanted.chunk->address, wanted.chunk->bytes);
+    return wanted.chunk->bytes;
+  };
+  read_ahead(begin, [&] {
+    const EncodedChunk& wanted = *oldest++;
+    decoder.read(wanted, std::span(pieces_).subspan(wanted.first_piece, wanted.pieces));
+  });
+  plain_.clear();
+  encoded_.clear();
+  pieces_.clear();
 }
 
 }  // namespace rota::internal

@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "formats/hdf5/layout.hpp"
-#include "formats/records.hpp"
+#include "storage/reads.hpp"
 
 namespace rota::internal {
 
@@ -18,9 +19,42 @@ struct PlacedRows {
   std::byte* to = nullptr;
 };
 
-/// Reads `ranges` of `dataset`, which must lie inside it. A chunk that has to be decoded is decoded once,
-/// however many ranges want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset. Any
-/// thread.
-void read_rows(const RecordFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+/// Rows of one slab, the chunks that share the same rows.
+struct RowPiece {
+  std::int64_t slab = 0;
+  std::int64_t row = 0;  ///< in the slab
+  std::int64_t count = 0;
+  std::byte* to = nullptr;
+};
+
+/// A chunk that has to be decoded, and which of the pieces of a RowReader want rows of it.
+struct EncodedChunk {
+  const File* file;
+  const Hdf5Dataset* dataset;
+  const StoredChunk* chunk;
+  std::int64_t column;  ///< of the chunks of its slab
+  bool has_whole_rows;
+  std::size_t first_piece;
+  std::size_t pieces;
+};
+
+/// Reads rows of datasets, those of several files together. *One thread.*
+class RowReader {
+ public:
+  /// Rows `ranges` of `dataset`, which must lie inside it, are to be read. All must live until `read` is
+  /// over. What no file has is there at once.
+  void add(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  /// Reads all that was added. A chunk that has to be decoded is decoded once, however many ranges of one
+  /// `add` want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset.
+  void read();
+
+ private:
+  void add_chunks(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  void add_slab(const File& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
+
+  std::vector<WantedBytes> plain_;
+  std::vector<EncodedChunk> encoded_;
+  std::vector<RowPiece> pieces_;
+};
 
 }  // namespace rota::internal

@@ -1,6 +1,6 @@
 // What touches on disk is read in one call; whatever is read together, the bytes are the same.
 
-#include "formats/merged_reads.hpp"
+#include "storage/reads.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "catalog/files.hpp"
 #include "internal_names.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
@@ -49,15 +50,16 @@ class MergedReads : public testing::Test {
       sum += stretch.bytes;
     }
     std::string together(sum, '?');
+    const File file = files_.open(std::size_t{0});
     std::vector<WantedBytes> wanted;
     std::size_t at = 0;
     for (std::size_t i = 0; i < stretches.size(); ++i) {
       char* to = side_by_side ? together.data() + at : memory[i].data();
-      wanted.push_back({stretches[i].offset, std::as_writable_bytes(std::span(to, stretches[i].bytes))});
+      wanted.push_back(
+          {&file, stretches[i].offset, std::as_writable_bytes(std::span(to, stretches[i].bytes))});
       at += stretches[i].bytes;
     }
-    const Descriptor opened = files_.open(0);
-    calls_ = read_calls_of([&] { read_merged({.files = files_, .index = 0, .fd = opened.get()}, wanted); });
+    calls_ = read_calls_of([&] { read_at_once(wanted); });
     at = 0;
     for (std::size_t i = 0; side_by_side && i < memory.size(); at += memory[i++].size()) {
       memory[i] = together.substr(at, memory[i].size());
@@ -123,17 +125,14 @@ TEST_F(MergedReads, OfAFileCutShortNameTheByte) {
 }
 
 TEST_F(MergedReads, OfWhatIsInMemoryTakeNoCalls) {
-  MemoryFile file;
-  file.append(std::as_bytes(std::span(contents_)));
-  const FileMemory memory(std::move(file));
+  const std::shared_ptr<const std::byte> memory(std::shared_ptr<const void>(),
+                                                std::as_bytes(std::span(contents_)).data());
+  const File file("data", 0, memory, contents_.size(), false);
   std::string first(1000, '?');
   std::string second(1000, '?');
-  const std::array<WantedBytes, 2> wanted = {
-      {{0, std::as_writable_bytes(std::span(first))}, {1000, std::as_writable_bytes(std::span(second))}}};
-  EXPECT_EQ(read_calls_of([&] {
-              read_merged({.files = files_, .index = 0, .fd = memory.fd(), .memory = &memory}, wanted);
-            }),
-            0);
+  const std::array<WantedBytes, 2> wanted = {{{&file, 0, std::as_writable_bytes(std::span(first))},
+                                              {&file, 1000, std::as_writable_bytes(std::span(second))}}};
+  EXPECT_EQ(read_calls_of([&] { read_at_once(wanted); }), 0);
   EXPECT_EQ(first + second, contents_.substr(0, 2000));
 }
 

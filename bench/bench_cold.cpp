@@ -1,0 +1,249 @@
+// How much of a disk's speed does one worker reach where nothing is in the page cache? Samples at random from
+// files that were evicted. Beside it, in the same run, the same bytes read by bare loops: pread, which waits
+// for each, and io_uring with 64 reads under way, through the page cache and past it (O_DIRECT).
+
+#include <benchmark/benchmark.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <liburing.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "rota/loader.hpp"
+#include "rota/open.hpp"
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kBatch = 256;
+constexpr unsigned kUnderWay = 64;
+constexpr std::size_t kPage = 4096;  // what O_DIRECT reads whole ones of
+
+// Writes <format>, and <format>.layout: the byte of the first sample, and the distance between two.
+constexpr const char* kWriter = R"(
+import io, os, sys, tarfile
+import h5py
+import numpy as np
+os.chdir(sys.argv[1])
+n, size = int(sys.argv[2]), int(sys.argv[3])
+rows = np.random.default_rng(1).integers(0, 256, (n, size), 'u1')
+def layout(name, first, stride):
+    print(first, stride, file=open(name + '.layout', 'w'))
+rows.tofile('tokens')
+layout('tokens', 0, size)
+np.save('npy.npy', rows)
+layout('npy.npy', os.path.getsize('npy.npy') - n * size, size)
+with h5py.File('hdf5.h5', 'w') as file:
+    dataset = file.create_dataset('x', data=rows)
+    file.flush()
+    layout('hdf5.h5', dataset.id.get_offset(), size)
+with tarfile.open('tar', 'w', format=tarfile.USTAR_FORMAT) as tar:
+    for i in range(n):
+        info = tarfile.TarInfo(f'{i:08}.bin')
+        info.size = size
+        tar.addfile(info, io.BytesIO(rows[i].tobytes()))
+layout('tar', 512, 512 + (size + 511) // 512 * 512)
+os.sync()
+)";
+
+/// The files of samples of one size, gone when it is.
+class Data {
+ public:
+  Data(std::int64_t samples, std::int64_t sample_bytes) {
+    std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
+    path_ = pattern;
+    std::ofstream(path_ / "write.py") << kWriter;
+    const std::string command =
+        fmt::format("{} {}/write.py {} {} {}", ROTA_BENCH_PYTHON, pattern, pattern, samples, sample_bytes);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): before any thread runs
+    if (std::system(command.c_str()) != 0) throw std::runtime_error("run " + command);
+  }
+  ~Data() { fs::remove_all(path_); }
+  Data(const Data&) = delete;
+  Data& operator=(const Data&) = delete;
+  [[nodiscard]] fs::path file(const std::string& name) const { return path_ / name; }
+
+ private:
+  fs::path path_;
+};
+
+struct Size {
+  std::int64_t bytes;
+  std::int64_t samples;
+  std::int64_t batches;  // that are read at a time: few of all, so that none is met again
+};
+constexpr Size kSizes[] = {{1 << 10, 1 << 20, 64}, {16 << 10, 1 << 16, 32}, {128 << 10, 1 << 13, 8}};
+
+const Data& data(const Size& size) {
+  static std::int64_t bytes = 0;
+  static std::unique_ptr<const Data> made;
+  if (bytes != size.bytes) {
+    made.reset();
+    made = std::make_unique<const Data>(size.samples, size.bytes);
+    bytes = size.bytes;
+  }
+  return *made;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = Clock::now();
+  work();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A file, opened for bare reads.
+class Bare {
+ public:
+  Bare(const fs::path& path, std::int64_t sample_bytes)
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+        direct_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT)),
+        bytes_(static_cast<std::size_t>(sample_bytes)),
+        memory_(static_cast<char*>(::operator new(kUnderWay * slot_bytes(), std::align_val_t(kPage)))) {
+    std::ifstream layout(path.string() + ".layout");
+    if (!(layout >> first_ >> stride_) || fd_ < 0) throw std::runtime_error("open " + path.string());
+    if (::io_uring_queue_init(kUnderWay, &ring_, 0) != 0) throw std::runtime_error("set up io_uring");
+  }
+  ~Bare() {
+    ::io_uring_queue_exit(&ring_);
+    ::close(fd_);
+    if (direct_ >= 0) ::close(direct_);
+    ::operator delete(memory_, std::align_val_t(kPage));
+  }
+  Bare(const Bare&) = delete;
+  Bare& operator=(const Bare&) = delete;
+
+  [[nodiscard]] bool has_direct() const { return direct_ >= 0; }
+  // Out of the page cache, but for what others have just written.
+  void evict() const { ::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED); }
+
+  void read_in_turn(const std::vector<std::int64_t>& ids) {
+    for (const std::int64_t id : ids) require(::pread(fd_, memory_, bytes_, offset(id)));
+  }
+
+  void read_at_once(const std::vector<std::int64_t>& ids, bool is_direct) {
+    std::size_t begun = 0;
+    std::vector<unsigned> free;
+    for (unsigned slot = 0; slot < kUnderWay; ++slot) free.push_back(slot);
+    for (std::size_t done = 0; done < ids.size();) {
+      for (; begun < ids.size() && !free.empty(); ++begun) {
+        io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
+        const std::int64_t at = offset(ids[begun]);
+        const std::int64_t from = is_direct ? at / kPage * kPage : at;
+        const std::size_t count =
+            is_direct ? (static_cast<std::size_t>(at - from) + bytes_ + kPage - 1) / kPage * kPage : bytes_;
+        ::io_uring_prep_read(entry, is_direct ? direct_ : fd_, memory_ + free.back() * slot_bytes(),
+                             static_cast<unsigned>(count), static_cast<std::uint64_t>(from));
+        ::io_uring_sqe_set_data64(entry, free.back());
+        free.pop_back();
+      }
+      ::io_uring_submit_and_wait(&ring_, 1);
+      io_uring_cqe* event = nullptr;
+      while (::io_uring_peek_cqe(&ring_, &event) == 0) {
+        require(event->res);
+        free.push_back(static_cast<unsigned>(event->user_data));
+        ::io_uring_cqe_seen(&ring_, event);
+        ++done;
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] std::size_t slot_bytes() const { return bytes_ / kPage * kPage + 2 * kPage; }
+  [[nodiscard]] std::int64_t offset(std::int64_t id) const { return first_ + id * stride_; }
+  void require(std::int64_t got) const {
+    if (got < static_cast<std::int64_t>(bytes_)) throw std::runtime_error("read a sample");
+  }
+
+  int fd_;
+  int direct_;
+  std::size_t bytes_;
+  char* memory_;
+  std::int64_t first_ = 0;
+  std::int64_t stride_ = 0;
+  io_uring ring_{};
+};
+
+struct Format {
+  std::string name;
+  std::string file;
+  std::function<std::shared_ptr<const rota::Source>(const rota::Catalog&, const Size&)> open;
+};
+
+const std::vector<Format>& formats() {
+  const auto by_name = [](const std::string& name) {
+    return [name](const rota::Catalog& catalog, const Size&) { return rota::open(catalog, name); };
+  };
+  static const std::vector<Format> all = {
+      {"npy", "npy.npy", by_name("npy")},
+      {"hdf5", "hdf5.h5", by_name("hdf5")},
+      {"tar", "tar", by_name("tar")},
+      {"tokens", "tokens", [](const rota::Catalog& catalog, const Size& size) {
+         return rota::open_tokens(catalog, {.length = size.bytes / 2});
+       }}};
+  return all;
+}
+
+void read(benchmark::State& state, const Format& format, const Size& size) {
+  const fs::path path = data(size).file(format.file);
+  Bare bare(path, size.bytes);
+  const auto source = format.open(rota::Catalog(path), size);
+  double rota = 0;
+  double in_turn = 0;
+  double cached = 0;
+  double direct = 0;
+  std::uint64_t seed = 1;
+  for (auto _ : state) {
+    std::vector<std::int64_t> ids;
+    rota::Loader loader(source, {.global_batch_size = kBatch, .seed = seed++, .workers = 1});
+    bare.evict();
+    const double one = seconds_of([&] {
+      for (std::int64_t k = 0; k < size.batches; ++k) {
+        const auto batch = loader.next();
+        for (const rota::SampleId id : batch->ids()) ids.push_back(id.value);
+      }
+    });
+    rota += one;
+    for (const auto& [seconds, work] : std::initializer_list<std::pair<double*, std::function<void()>>>{
+             {&in_turn, [&] { bare.read_in_turn(ids); }},
+             {&cached, [&] { bare.read_at_once(ids, false); }},
+             {&direct, [&] { if (bare.has_direct()) bare.read_at_once(ids, true); }}}) {
+      bare.evict();
+      *seconds += seconds_of(work);
+    }
+    state.SetIterationTime(one);
+  }
+  state.counters["samples/s"] = static_cast<double>(state.iterations() * size.batches * kBatch) / rota;
+  state.counters["of_buffered"] = cached / rota;
+  if (bare.has_direct()) state.counters["of_direct"] = direct / rota;
+  state.counters["times_pread"] = in_turn / rota;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const Size& size : kSizes) {
+    for (const Format& format : formats()) {
+      benchmark::RegisterBenchmark(fmt::format("cold/{}/{}KiB", format.name, size.bytes >> 10).c_str(),
+                                   [&](benchmark::State& state) { read(state, format, size); })
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond);
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

@@ -1,0 +1,66 @@
+#include "storage/file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rota::internal {
+namespace {
+
+Error not_read(std::string_view path) { return {ErrorCode::io, system_error("read", path, errno).what()}; }
+
+}  // namespace
+
+File::File(std::string path, std::size_t number, Descriptor descriptor)
+    : path_(std::move(path)), number_(number), descriptor_(std::move(descriptor)) {
+  const std::int64_t bytes = size_of_open(descriptor_.get());
+  if (bytes < 0) throw not_read(path_);
+  bytes_ = static_cast<std::uint64_t>(bytes);
+}
+
+File::File(std::string path, std::size_t number, std::shared_ptr<const std::byte> memory, std::size_t bytes,
+           bool is_unpacked)
+    : path_(std::move(path)),
+      number_(number),
+      memory_(std::move(memory)),
+      bytes_(bytes),
+      is_unpacked_(is_unpacked) {}
+
+void File::read(std::uint64_t offset, std::span<std::byte> to) const {
+  const std::size_t got = read_up_to_end(offset, to);
+  if (got == to.size()) return;
+  throw damage(
+      offset + got,
+      fmt::format("the file ends here, and {} more bytes were to follow; it was cut short: restore it",
+                  to.size() - got));
+}
+
+std::size_t File::read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const {
+  if (memory_ != nullptr) {
+    const std::uint64_t begin = std::min(offset, bytes_);
+    const std::size_t count = std::min<std::uint64_t>(to.size(), bytes_ - begin);
+    std::copy_n(memory_.get() + begin, count, to.begin());
+    return count;
+  }
+  const std::int64_t got = read_at(descriptor_.get(), to, offset);
+  if (got < 0) throw not_read(path_);
+  return static_cast<std::size_t>(got);
+}
+
+void File::will_read(std::uint64_t offset, std::size_t count) const noexcept {
+  if (memory_ != nullptr || count == 0) return;  // the system takes 0 for all
+  // No more than a hint: where it fails, so does the read.
+  (void)::posix_fadvise(descriptor_.get(), static_cast<off_t>(offset), static_cast<off_t>(count),
+                        POSIX_FADV_WILLNEED);
+}
+
+Error File::damage(std::uint64_t offset, std::string_view what) const {
+  return {ErrorCode::corrupt, fmt::format("read {}: byte {}{}: {}", path_, offset,
+                                          is_unpacked_ ? " of what it unpacks to" : "", what)};
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,54 @@
+#pragma once
+
+// A file of a dataset that is open for reading.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "rota/error.hpp"
+#include "storage/descriptor.hpp"
+
+namespace rota::internal {
+
+/// A file of a dataset that is open for reading: on a file system, or in memory. *Immutable*, any thread.
+class File {
+ public:
+  /// File `number` of its list, by the path that messages name. Throws Error{io} where it cannot be asked for
+  /// its size.
+  File(std::string path, std::size_t number, Descriptor descriptor);
+  /// The `bytes` bytes at `memory`: what that file unpacks to, where `is_unpacked`, or a copy.
+  File(std::string path, std::size_t number, std::shared_ptr<const std::byte> memory, std::size_t bytes,
+       bool is_unpacked);
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::size_t number() const noexcept { return number_; }
+  /// As it was opened.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// All of it, where it is in memory; else null, and there is a descriptor.
+  [[nodiscard]] const std::byte* memory() const noexcept { return memory_.get(); }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+
+  /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before.
+  void read(std::uint64_t offset, std::span<std::byte> to) const;
+  /// The same up to the end of the file. Returns the bytes read. Throws Error{io}.
+  std::size_t read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const;
+  /// Begins to bring [offset, offset + count) into the page cache, where it is to be read soon. Does not
+  /// wait.
+  void will_read(std::uint64_t offset, std::size_t count) const noexcept;
+  /// Error{corrupt}: `what` is wrong at byte `offset`.
+  [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
+
+ private:
+  std::string path_;
+  std::size_t number_;
+  Descriptor descriptor_;
+  std::shared_ptr<const std::byte> memory_;
+  std::uint64_t bytes_;
+  bool is_unpacked_ = false;
+};
+
+}  // namespace rota::internal
