@@ -1,16 +1,19 @@
-// How much of a disk's speed does one worker reach where nothing is in the page cache? Samples at random from
-// files that were evicted. Beside it, in the same run, the same bytes read by bare loops: pread, which waits
-// for each, and io_uring with 64 reads under way, through the page cache and past it (O_DIRECT).
+// How much of a disk's speed does one worker reach where nothing is in the page cache, and how much of a
+// mapping's where all is? Cold samples are at random from files that were evicted. Beside it, in the same
+// run, the same bytes read by bare loops: pread, which waits for each, and io_uring with 64 reads under way,
+// through the page cache and past it (O_DIRECT).
 
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <liburing.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -109,10 +112,11 @@ double seconds_of(const std::function<void()>& work) {
 class Bare {
  public:
   Bare(const fs::path& path, std::int64_t sample_bytes)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+      : path_(path),
+        fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)),
         direct_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT)),
         bytes_(static_cast<std::size_t>(sample_bytes)),
-        memory_(static_cast<char*>(::operator new(kUnderWay * slot_bytes(), std::align_val_t(kPage)))) {
+        memory_(static_cast<char*>(::operator new(kUnderWay* slot_bytes(), std::align_val_t(kPage)))) {
     std::ifstream layout(path.string() + ".layout");
     if (!(layout >> first_ >> stride_) || fd_ < 0) throw std::runtime_error("open " + path.string());
     if (::io_uring_queue_init(kUnderWay, &ring_, 0) != 0) throw std::runtime_error("set up io_uring");
@@ -120,6 +124,7 @@ class Bare {
   ~Bare() {
     ::io_uring_queue_exit(&ring_);
     ::close(fd_);
+    if (mapping_ != nullptr) ::munmap(const_cast<char*>(mapping_), mapped_bytes_);
     if (direct_ >= 0) ::close(direct_);
     ::operator delete(memory_, std::align_val_t(kPage));
   }
@@ -132,6 +137,33 @@ class Bare {
 
   void read_in_turn(const std::vector<std::int64_t>& ids) {
     for (const std::int64_t id : ids) require(::pread(fd_, memory_, bytes_, offset(id)));
+  }
+
+  // From a mapping into a batch.
+  void copy(const std::vector<std::int64_t>& ids) {
+    if (mapping_ == nullptr) {
+      mapped_bytes_ = fs::file_size(path_);
+      void* const mapped = ::mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED | MAP_POPULATE, fd_, 0);
+      if (mapped == MAP_FAILED) throw std::runtime_error("map a file");
+      mapping_ = static_cast<const char*>(mapped);
+      batch_.resize(static_cast<std::size_t>(kBatch) * bytes_);
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      std::memcpy(batch_.data() + i % kBatch * bytes_, mapping_ + offset(ids[i]), bytes_);
+    }
+    benchmark::DoNotOptimize(batch_.data());
+  }
+
+  void read_in_sequence(std::int64_t samples) {
+    std::vector<char> block(1 << 20);
+    std::int64_t left = samples * static_cast<std::int64_t>(bytes_);
+    for (std::int64_t at = 0; left > 0;) {
+      const auto got =
+          ::pread(fd_, block.data(), std::min<std::size_t>(block.size(), static_cast<std::size_t>(left)), at);
+      if (got <= 0) throw std::runtime_error("read a block");
+      at += got;
+      left -= got;
+    }
   }
 
   void read_at_once(const std::vector<std::int64_t>& ids, bool is_direct) {
@@ -168,9 +200,13 @@ class Bare {
     if (got < static_cast<std::int64_t>(bytes_)) throw std::runtime_error("read a sample");
   }
 
+  fs::path path_;
   int fd_;
   int direct_;
   std::size_t bytes_;
+  const char* mapping_ = nullptr;
+  std::size_t mapped_bytes_ = 0;
+  std::vector<char> batch_;
   char* memory_;
   std::int64_t first_ = 0;
   std::int64_t stride_ = 0;
@@ -197,20 +233,82 @@ const std::vector<Format>& formats() {
   return all;
 }
 
-void read(benchmark::State& state, const Format& format, const Size& size) {
+struct Order {
+  std::string name;
+  rota::Shuffle shuffle;
+  std::int64_t shards;
+};
+
+// All is cached: beside a loop that copies the same samples from a mapping.
+void read_mapped(benchmark::State& state, const Format& format, const Size& size) {
   const fs::path path = data(size).file(format.file);
   Bare bare(path, size.bytes);
-  const auto source = format.open(rota::Catalog(path), size);
+  rota::Loader loader(format.open(rota::Catalog(path, {.access = rota::Access::mapped}), size),
+                      {.global_batch_size = kBatch, .epochs = rota::kEndless, .workers = 0});
+  constexpr std::int64_t kBatches = 400;
+  std::vector<std::int64_t> ids;
+  double rota = 0;
+  double copies = 0;
+  for (std::int64_t k = 0; k < size.samples / kBatch; ++k) (void)loader.next();  // into the page cache
+  for (auto _ : state) {
+    ids.clear();
+    const double one = seconds_of([&] {
+      for (std::int64_t k = 0; k < kBatches; ++k) {
+        const auto batch = loader.next();
+        for (const rota::SampleId id : batch->ids()) ids.push_back(id.value);
+      }
+    });
+    rota += one;
+    copies += seconds_of([&] { bare.copy(ids); });
+    state.SetIterationTime(one);
+  }
+  state.counters["samples/s"] = static_cast<double>(state.iterations() * kBatches * kBatch) / rota;
+  state.counters["of_copy"] = copies / rota;
+}
+
+// In the order of a file, or nearly: beside one loop that reads the file from its beginning on, 1 MiB a time.
+void read_in_order(benchmark::State& state, const Order& order, const Size& size) {
+  const fs::path path = data(size).file("npy.npy");
+  Bare bare(path, size.bytes);
+  rota::LoaderOptions options{
+      .global_batch_size = kBatch, .shuffle = order.shuffle, .epochs = rota::kEndless, .workers = 1};
+  options.shards = order.shards;
+  rota::Loader loader(rota::open(path), options);
+  double rota = 0;
+  double bytes = 0;
+  double in_sequence = 0;
+  for (auto _ : state) {
+    bare.evict();
+    const double one = seconds_of([&] {
+      loader.seek({});
+      for (std::int64_t k = 0; k < 4 * size.batches; ++k)
+        bytes += static_cast<double>((*loader.next()).size() * size.bytes);
+    });
+    rota += one;
+    bare.evict();
+    in_sequence += seconds_of([&] { bare.read_in_sequence(4 * size.batches * kBatch); });
+    state.SetIterationTime(one);
+  }
+  state.counters["bytes/s"] = bytes / rota;
+  state.counters["of_sequential"] = in_sequence / rota;
+}
+
+void read(benchmark::State& state, const Format& format, const Size& size, rota::Access access) {
+  const fs::path path = data(size).file(format.file);
+  Bare bare(path, size.bytes);
+  const auto source = format.open(rota::Catalog(path, {.access = access}), size);
   double rota = 0;
   double in_turn = 0;
   double cached = 0;
   double direct = 0;
-  std::uint64_t seed = 1;
+  rota::Loader loader(source, {.global_batch_size = kBatch, .epochs = rota::kEndless, .workers = 1});
+  rota::Position start = {};
   for (auto _ : state) {
     std::vector<std::int64_t> ids;
-    rota::Loader loader(source, {.global_batch_size = kBatch, .seed = seed++, .workers = 1});
     bare.evict();
     const double one = seconds_of([&] {
+      ++start.epoch;
+      loader.seek(start);  // what was read ahead is dropped
       for (std::int64_t k = 0; k < size.batches; ++k) {
         const auto batch = loader.next();
         for (const rota::SampleId id : batch->ids()) ids.push_back(id.value);
@@ -220,7 +318,9 @@ void read(benchmark::State& state, const Format& format, const Size& size) {
     for (const auto& [seconds, work] : std::initializer_list<std::pair<double*, std::function<void()>>>{
              {&in_turn, [&] { bare.read_in_turn(ids); }},
              {&cached, [&] { bare.read_at_once(ids, false); }},
-             {&direct, [&] { if (bare.has_direct()) bare.read_at_once(ids, true); }}}) {
+             {&direct, [&] {
+                if (bare.has_direct()) bare.read_at_once(ids, true);
+              }}}) {
       bare.evict();
       *seconds += seconds_of(work);
     }
@@ -235,13 +335,28 @@ void read(benchmark::State& state, const Format& format, const Size& size) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const auto add = [](const std::string& name, const std::function<void(benchmark::State&)>& work) {
+    benchmark::RegisterBenchmark(name.c_str(), [work](benchmark::State& state) { work(state); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  };
   for (const Size& size : kSizes) {
     for (const Format& format : formats()) {
-      benchmark::RegisterBenchmark(fmt::format("cold/{}/{}KiB", format.name, size.bytes >> 10).c_str(),
-                                   [&](benchmark::State& state) { read(state, format, size); })
-          ->UseManualTime()
-          ->Unit(benchmark::kMillisecond);
+      for (const rota::Access access : {rota::Access::cached, rota::Access::direct}) {
+        add(fmt::format("cold/{}/{}KiB/{}", format.name, size.bytes >> 10, rota::to_string(access)),
+            [&, access](benchmark::State& state) { read(state, format, size, access); });
+      }
     }
+  }
+  static const Size kMapped[] = {{1 << 10, 1 << 20, 0}, {4 << 10, 1 << 17, 0}};
+  add("mapped/npy/1KiB", [](benchmark::State& state) { read_mapped(state, formats()[0], kMapped[0]); });
+  add("mapped/tokens/4KiB", [](benchmark::State& state) { read_mapped(state, formats()[3], kMapped[1]); });
+  static const Order orders[] = {{"none", rota::Shuffle::none, 256},
+                                 {"none of one shard", rota::Shuffle::none, 1},
+                                 {"block", rota::Shuffle::block, 256}};
+  for (const Order& order : orders) {
+    add(fmt::format("order/{}/16KiB", order.name),
+        [&](benchmark::State& state) { read_in_order(state, order, kSizes[1]); });
   }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -23,6 +23,7 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/RotaDependencies.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindHdf5C.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindIsal.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindLibaio.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindMinizip.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindXxHash.cmake
   DESTINATION ${rota_config_dir})

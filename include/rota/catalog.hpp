@@ -45,6 +45,25 @@ enum class ChangeDetection {
 
 std::string_view to_string(ChangeDetection change_detection) noexcept;
 
+/// How the bytes of files come from a file system. The samples are the same.
+enum class Access {
+  /// Through the page cache: best for what fits into memory, or is read by others, too.
+  cached,
+  /// Past the page cache (O_DIRECT), whole pages of 4,096 bytes: for data larger than memory. Files take two
+  /// descriptors each. What is encoded in a file (deflated chunks) comes through the page cache, as does all
+  /// where a file system has no such reads.
+  direct,
+  /// From a mapping of each file: the fastest for small samples that are in the page cache, and slow for
+  /// those that are not. Nobody may truncate the files: whoever then reads what is gone gets SIGBUS, which
+  /// ends the process.
+  mapped,
+  /// `direct` where the files are larger than half of the memory and most of them is not in the page cache,
+  /// when they are opened; else `cached`.
+  automatic,
+};
+
+std::string_view to_string(Access access) noexcept;
+
 /// How a catalog is made.
 struct CatalogOptions {
   ChangeDetection change_detection = ChangeDetection::by_size;
@@ -53,6 +72,7 @@ struct CatalogOptions {
   /// The files that a rank keeps open for reading, of this catalog. Files that are being read may come on
   /// top.
   int max_open_files = 256;
+  Access access = Access::cached;  ///< of formats with many samples in a file
   /// Whether each file is copied once into memory that a node's ranks share, and read from it: for distant
   /// files. Files compressed as a whole are always decompressed into it. A Loader over such a dataset needs
   /// LoaderOptions::interleave. For formats with many samples in a file.

@@ -75,6 +75,9 @@ class Catalog(_rota.Catalog):
     - `change_detection` "by_size" takes a file of another size for another dataset. "by_name" asks for no sizes, which
       is several times faster. Choose before the first run.
     - `listing_threads` read directories, `indexing_threads` look into files; up to 4,096.
+    - `access` "cached" reads through the page cache. "direct" reads past it, for data larger than memory. "mapped" maps
+      files that nobody truncates, which is the fastest for small samples that are cached. "automatic" chooses one of the
+      first two, by sizes and by what is cached.
     - `share_files` copies each file once into memory of the node, up to `shared_memory_limit` bytes more than are in
       use: for distant files.
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
@@ -100,6 +103,7 @@ class Catalog(_rota.Catalog):
         listing_threads: int = 8,
         indexing_threads: int = 8,
         max_open_files: int = 256,
+        access: str = "cached",
         share_files: bool = False,
         shared_memory_limit: int = 1 << 30,
         progress: Callable[[Progress], Any] | None = None,

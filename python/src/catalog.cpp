@@ -72,6 +72,8 @@ CatalogOptions to_catalog_options(const py::dict& given) {
   options.listing_threads = int_option(given, "listing_threads");
   options.indexing_threads = int_option(given, "indexing_threads");
   options.max_open_files = int_option(given, "max_open_files");
+  options.access =
+      enum_option(given, "access", {Access::cached, Access::direct, Access::mapped, Access::automatic});
   options.share_files = file_option<bool>(given, "share_files");
   options.shared_memory_limit = file_option<std::int64_t>(given, "shared_memory_limit");
   options.progress = to_progress(given["progress"]);

@@ -13,6 +13,7 @@
 #include "mpi/collectives.hpp"
 #include "rota/types.hpp"
 #include "values/bytes.hpp"
+#include "values/enumerators.hpp"
 #include "values/parallel.hpp"
 
 namespace rota::internal {
@@ -282,13 +283,17 @@ Descriptor FileList::open(const std::string& name) const {
   return file;
 }
 
-File FileList::open(std::size_t i) const {
+File FileList::open(std::size_t i, Access access) const {
   const std::string name = (*read_names())[i];
-  return {path(name), i, open(name)};
+  Descriptor descriptor = open(name);
+  if (access == Access::mapped) return File::map(path(name), i, std::move(descriptor));
+  Descriptor direct;  // not open where the file system has no such reads
+  if (access == Access::direct) direct = open_for_reading(root_->get(), name.c_str(), O_DIRECT);
+  return {path(name), i, std::move(descriptor), std::move(direct)};
 }
 
-File FileList::open_unchanged(std::size_t i) const {
-  File file = open(i);
+File FileList::open_unchanged(std::size_t i, Access access) const {
+  File file = open(i, access);
   if (static_cast<std::int64_t>(file.bytes()) == bytes(i)) return file;
   throw Error(
       ErrorCode::corrupt,
@@ -305,6 +310,10 @@ namespace rota {
 
 std::string_view to_string(ChangeDetection change_detection) noexcept {
   return change_detection == ChangeDetection::by_size ? "by_size" : "by_name";
+}
+
+std::string_view to_string(Access access) noexcept {
+  return internal::kAccesses[static_cast<std::size_t>(access)];
 }
 
 }  // namespace rota

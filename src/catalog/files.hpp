@@ -97,10 +97,10 @@ class FileList {
   /// Opens the file of this name, or file i, for reading; throws Error{not_found} or Error{io} naming it. Any
   /// thread.
   [[nodiscard]] Descriptor open(const std::string& name) const;
-  [[nodiscard]] File open(std::size_t i) const;
+  [[nodiscard]] File open(std::size_t i, Access access = Access::cached) const;
   /// The same, where changes are detected by size. Throws Error{corrupt}, too, for a file whose size is not
   /// the one it had when it was listed: where its data lie is no longer known.
-  [[nodiscard]] File open_unchanged(std::size_t i) const;
+  [[nodiscard]] File open_unchanged(std::size_t i, Access access = Access::cached) const;
 
   /// **Collective.** What rank 0 knows of how many samples each file has, or nothing.
   void expect(const std::vector<std::int64_t>& samples);

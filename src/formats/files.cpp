@@ -4,11 +4,14 @@
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <deque>
+#include <optional>
 #include <utility>
 
 #include "formats/formats.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
+#include "storage/reads.hpp"
 
 namespace rota::internal {
 namespace {
@@ -37,10 +40,33 @@ class FilesSource final : public Source {
                    [&](SampleId id) { return files_.ask_bytes((*names)[index(id)]); });
   }
 
+  // What is not in the page cache is begun for many files before the first is waited for.
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    constexpr std::size_t kMostOpen = 64;
     check_ids(*this, ids);
     const auto names = files_.read_names();
-    for (std::size_t i = 0; i < ids.size(); ++i) read_file((*names)[index(ids[i])], out.bytes(0, i));
+    std::size_t next = 0;
+    std::deque<Opened> waiting;
+    const auto begin = [&]() -> std::optional<std::size_t> {
+      for (; next < ids.size(); ++next) {
+        Opened file{(*names)[index(ids[next])], {}, out.bytes(0, next)};
+        file.descriptor = files_.open(file.name);
+        const std::size_t got = read_cached(file);
+        if (got < file.to.size()) {
+          ++next;
+          will_read_at(file.descriptor.get(), 0, file.to.size());
+          waiting.push_back(std::move(file));
+          return waiting.back().to.size();
+        }
+        read_rest(file, got);
+      }
+      return std::nullopt;
+    };
+    const auto end = [&] {
+      read_rest(waiting.front(), 0);
+      waiting.pop_front();
+    };
+    read_ahead(begin, end, kMostOpen);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -50,25 +76,36 @@ class FilesSource final : public Source {
  private:
   static std::size_t index(SampleId id) noexcept { return static_cast<std::size_t>(id.value); }
 
-  // Asks for one byte more than there should be, which tells a file that grew without another call.
-  void read_file(const std::string& name, std::span<std::byte> to) const {
-    const Descriptor descriptor = files_.open(name);
+  struct Opened {
+    std::string name;
+    Descriptor descriptor;
+    std::span<std::byte> to;
+  };
+
+  // The first bytes, as many as need no waiting for storage.
+  static std::size_t read_cached(const Opened& file) noexcept {
+    const iovec part{file.to.data(), file.to.size()};
+    return static_cast<std::size_t>(
+        std::max<ssize_t>(::preadv2(file.descriptor.get(), &part, 1, 0, RWF_NOWAIT), 0));
+  }
+
+  // From byte `done` on, and one byte more than there should be, which tells a file that grew.
+  void read_rest(const Opened& file, std::size_t done) const {
     std::byte excess{};
-    std::size_t done = 0;
     for (;;) {
-      const std::span<std::byte> rest = to.subspan(std::min(done, to.size()));
+      const std::span<std::byte> rest = file.to.subspan(std::min(done, file.to.size()));
       const iovec parts[] = {{rest.data(), rest.size()}, {&excess, 1}};
-      const ssize_t got = ::readv(descriptor.get(), &parts[0], 2);
+      const ssize_t got = ::preadv(file.descriptor.get(), &parts[0], 2, static_cast<off_t>(done));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw Error(ErrorCode::io, system_error("read", files_.path(name), errno).what());
+      if (got < 0) throw Error(ErrorCode::io, system_error("read", files_.path(file.name), errno).what());
       done += static_cast<std::size_t>(got);
-      if (got == 0 || done > to.size()) break;
+      if (got == 0 || done > file.to.size()) break;
     }
-    if (done == to.size()) return;
+    if (done == file.to.size()) return;
     throw Error(ErrorCode::corrupt,
                 fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
                             "dataset anew as another one; write new data to files of other names",
-                            files_.path(name), size_of_open(descriptor.get()), to.size()));
+                            files_.path(file.name), size_of_open(file.descriptor.get()), file.to.size()));
   }
 
   FileList files_;

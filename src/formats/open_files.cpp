@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "rota/types.hpp"
+#include "storage/memory.hpp"
 
 namespace rota::internal {
 
@@ -21,14 +22,32 @@ void require_expected(const FileSamples& samples, const FileList& files) {
   }
 }
 
+Access choose_access(const FileList& files) {
+  double bytes = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) bytes += static_cast<double>(files.bytes(i));
+  if (bytes <= memory_bytes() / 2) return Access::cached;
+  constexpr std::size_t kLooks = 64;
+  std::size_t cached = 0;
+  for (std::size_t look = 0; look < kLooks; ++look) {
+    const auto i = static_cast<std::size_t>(share(std::ssize(files), look, kLooks));
+    const Descriptor file = files.open((*files.read_names())[i]);
+    cached += is_cached(file.get(), static_cast<std::uint64_t>(files.bytes(i)) / kLooks * look) ? 1 : 0;
+  }
+  return 2 * cached > kLooks ? Access::cached : Access::direct;
+}
+
 OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
     : files_(std::move(files)),
       shared_(std::move(shared)),
+      access_(files_.context().options.access),
       most_kept_(static_cast<std::size_t>(files_.context().options.max_open_files)) {
+  if (access_ == Access::automatic) access_ = choose_access(files_);
+  if (access_ == Access::direct) direct_ = std::make_unique<const DirectReads>();
   if (files_.size() > most_kept_) return;
   all_.resize(files_.size());
   for (std::size_t i = 0; i < files_.size(); ++i) {
-    if (!is_shared() || !shared_->has(i)) all_[i] = std::make_shared<const File>(files_.open_unchanged(i));
+    if (!is_shared() || !shared_->has(i))
+      all_[i] = std::make_shared<const File>(files_.open_unchanged(i, access_));
   }
 }
 
@@ -37,6 +56,11 @@ OpenFiles::SharedFile OpenFiles::open(std::size_t i) const {
     return std::make_shared<const File>(file_in_memory(files_, i, shared_->open(i), shared_->unpacks(i)));
   }
   return all_.empty() ? open_one_of_many(i) : all_[i];
+}
+
+void OpenFiles::read(std::span<const WantedBytes> wanted) const {
+  if (direct_ == nullptr || is_shared()) return read_at_once(wanted);
+  direct_->read(wanted);
 }
 
 OpenFiles::SharedFile OpenFiles::open_one_of_many(std::size_t i) const {
@@ -48,7 +72,7 @@ OpenFiles::SharedFile OpenFiles::open_one_of_many(std::size_t i) const {
   if (file == nullptr) {
     {
       const MutexUnlock unlocked(mutex_);
-      own = std::make_shared<const File>(files_.open_unchanged(i));
+      own = std::make_shared<const File>(files_.open_unchanged(i, access_));
     }
     file = slot.file.lock();  // another thread may have opened it, too
     if (file == nullptr) slot.file = file = own;

@@ -18,12 +18,18 @@
 #include "rota/source.hpp"
 #include "source/file_samples.hpp"
 #include "source/node_files.hpp"
+#include "storage/direct_reads.hpp"
+#include "storage/reads.hpp"
 #include "values/mutex.hpp"
 
 namespace rota::internal {
 
 /// Throws Error{mismatch} naming a file that has another number of samples than was said when it was listed.
 void require_expected(const FileSamples& samples, const FileList& files);
+
+/// How files are best read on this machine: past the page cache, where they are larger than half of the
+/// memory and most of them is not in there; else through it. Throws Error{io}, Error{not_found}.
+Access choose_access(const FileList& files);
 
 /// Files that are open for reading, each once for all threads: all of them where they are few
 /// (CatalogOptions::max_open_files), else those that were read last; those that are being read may come on
@@ -37,6 +43,8 @@ class OpenFiles {
   [[nodiscard]] const FileList& list() const noexcept { return files_; }
   /// Throws as FileList::open_unchanged does; of shared files, as fetch_file does.
   [[nodiscard]] SharedFile open(std::size_t i) const;
+  /// Reads of those that are open, as read_at_once does; past the page cache, where CatalogOptions says so.
+  void read(std::span<const WantedBytes> wanted) const;
   /// How many a thread should read together: each takes a descriptor, or its memory.
   [[nodiscard]] std::size_t most_together() const noexcept { return is_shared() ? 1 : 64; }
 
@@ -58,6 +66,8 @@ class OpenFiles {
   FileList files_;
   std::shared_ptr<SharedFiles> shared_;
   std::vector<SharedFile> all_;  // those that are not shared, or none where there are too many
+  Access access_;
+  std::unique_ptr<const DirectReads> direct_;  // null: through the page cache
   std::size_t most_kept_;
   mutable Mutex mutex_;
   mutable std::unordered_map<std::size_t, Slot> slots_ ROTA_GUARDED_BY(mutex_);  // of files that were opened

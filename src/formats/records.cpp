@@ -202,7 +202,7 @@ class RecordSource final : public Source {
         (format_->foot_bytes() > 0 && part.is_whole() ? checked : encoded).push_back(part);
       }
     }
-    read_at_once(plain);
+    files_.read(plain);
     read_checked(checked);
     read_encoded(encoded);
   }
@@ -218,10 +218,10 @@ class RecordSource final : public Source {
       wanted.push_back({.file = opened, .offset = record.offset, .to = to});
       wanted.push_back({.file = opened, .offset = record.offset + record.bytes, .to = foot(i)});
     }
-    std::ranges::stable_sort(wanted, [](const WantedBytes& a, const WantedBytes& b) {
-      return a.file != b.file ? a.file->number() < b.file->number() : a.offset < b.offset;  // some are twice
+    std::ranges::sort(wanted, [](const WantedBytes& a, const WantedBytes& b) {  // records may be wanted twice
+      return a.file != b.file ? a.file->number() < b.file->number() : a.offset < b.offset;
     });
-    read_at_once(wanted);
+    files_.read(wanted);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       format_->check(*parts[i].opened, parts[i].record, parts[i].to, foot(i));
     }

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
@@ -49,10 +50,10 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-Descriptor open_for_reading(int at, const char* name) noexcept {
+Descriptor open_for_reading(int at, const char* name, int flags) noexcept {
   int fd = -1;
   do {
-    fd = ::openat(at, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    fd = ::openat(at, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
   } while (fd < 0 && errno == EINTR);
   return Descriptor(fd);
 }
@@ -67,6 +68,14 @@ std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noex
     done += static_cast<std::size_t>(got);
   }
   return static_cast<std::int64_t>(done);
+}
+
+void will_read_at(int fd, std::uint64_t offset, std::uint64_t count) noexcept {
+  constexpr std::uint64_t kMost = std::uint64_t{32} << 20;
+  if (count == 0) return;  // the system would take it for all
+  // No more than a hint: where it fails, so does the read.
+  (void)::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(std::min(count, kMost)),
+                        POSIX_FADV_WILLNEED);
 }
 
 std::int64_t size_of_open(int fd) noexcept {

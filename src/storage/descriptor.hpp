@@ -38,12 +38,16 @@ class Descriptor {
 static_assert(std::is_nothrow_move_constructible_v<Descriptor> &&
               std::is_nothrow_move_assignable_v<Descriptor>);
 
-/// Opens `name`, relative to directory `at`, for reading; never waits for the other end of a pipe. Not open,
-/// and errno set, where that fails.
-Descriptor open_for_reading(int at, const char* name) noexcept;
+/// Opens `name`, relative to directory `at`, for reading, with `flags` beside; never waits for the other end
+/// of a pipe. Not open, and errno set, where that fails.
+Descriptor open_for_reading(int at, const char* name, int flags = 0) noexcept;
 
 /// Reads from byte `offset` until `to` is full or the file ends. Returns the bytes read, or -1 with errno.
 std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept;
+
+/// Begins to bring [offset, offset + count) into the page cache, 32 MiB of it at most: the system reads ahead
+/// by itself where more is read. Does not wait.
+void will_read_at(int fd, std::uint64_t offset, std::uint64_t count) noexcept;
 
 /// How many bytes the open file has, or -1 with errno.
 std::int64_t size_of_open(int fd) noexcept;

@@ -1,7 +1,7 @@
 #include "storage/file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/types.h>
 
 #include <algorithm>
@@ -15,8 +15,11 @@ Error not_read(std::string_view path) { return {ErrorCode::io, system_error("rea
 
 }  // namespace
 
-File::File(std::string path, std::size_t number, Descriptor descriptor)
-    : path_(std::move(path)), number_(number), descriptor_(std::move(descriptor)) {
+File::File(std::string path, std::size_t number, Descriptor descriptor, Descriptor direct)
+    : path_(std::move(path)),
+      number_(number),
+      descriptor_(std::move(descriptor)),
+      direct_(std::move(direct)) {
   const std::int64_t bytes = size_of_open(descriptor_.get());
   if (bytes < 0) throw not_read(path_);
   bytes_ = static_cast<std::uint64_t>(bytes);
@@ -29,6 +32,18 @@ File::File(std::string path, std::size_t number, std::shared_ptr<const std::byte
       memory_(std::move(memory)),
       bytes_(bytes),
       is_unpacked_(is_unpacked) {}
+
+File File::map(std::string path, std::size_t number, Descriptor descriptor) {
+  File file(std::move(path), number, std::move(descriptor));
+  const std::size_t bytes = file.bytes_;
+  if (bytes == 0) return file;
+  void* const mapped = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor(), 0);
+  if (mapped == MAP_FAILED) throw Error(ErrorCode::io, system_error("map", file.path_, errno).what());
+  file.memory_ = {static_cast<const std::byte*>(mapped),
+                  [mapped, bytes](const std::byte*) { ::munmap(mapped, bytes); }};
+  file.descriptor_ = Descriptor();
+  return file;
+}
 
 void File::read(std::uint64_t offset, std::span<std::byte> to) const {
   const std::size_t got = read_up_to_end(offset, to);
@@ -51,11 +66,8 @@ std::size_t File::read_up_to_end(std::uint64_t offset, std::span<std::byte> to) 
   return static_cast<std::size_t>(got);
 }
 
-void File::will_read(std::uint64_t offset, std::size_t count) const noexcept {
-  if (memory_ != nullptr || count == 0) return;  // the system takes 0 for all
-  // No more than a hint: where it fails, so does the read.
-  (void)::posix_fadvise(descriptor_.get(), static_cast<off_t>(offset), static_cast<off_t>(count),
-                        POSIX_FADV_WILLNEED);
+void File::will_read(std::uint64_t offset, std::uint64_t count) const noexcept {
+  if (memory_ == nullptr) will_read_at(descriptor_.get(), offset, count);
 }
 
 Error File::damage(std::uint64_t offset, std::string_view what) const {

@@ -17,12 +17,15 @@ namespace rota::internal {
 /// A file of a dataset that is open for reading: on a file system, or in memory. *Immutable*, any thread.
 class File {
  public:
-  /// File `number` of its list, by the path that messages name. Throws Error{io} where it cannot be asked for
-  /// its size.
-  File(std::string path, std::size_t number, Descriptor descriptor);
+  /// File `number` of its list, by the path that messages name; `direct` reads past the page cache, where it
+  /// is open. Throws Error{io} where the file cannot be asked for its size.
+  File(std::string path, std::size_t number, Descriptor descriptor, Descriptor direct = Descriptor());
   /// The `bytes` bytes at `memory`: what that file unpacks to, where `is_unpacked`, or a copy.
   File(std::string path, std::size_t number, std::shared_ptr<const std::byte> memory, std::size_t bytes,
        bool is_unpacked);
+
+  /// Whose bytes are mapped into memory. Throws Error{io}.
+  static File map(std::string path, std::size_t number, Descriptor descriptor);
 
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
@@ -31,14 +34,15 @@ class File {
   /// All of it, where it is in memory; else null, and there is a descriptor.
   [[nodiscard]] const std::byte* memory() const noexcept { return memory_.get(); }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+  /// The one that reads whole pages past the page cache; negative without.
+  [[nodiscard]] int direct_descriptor() const noexcept { return direct_.get(); }
 
   /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
   /// The same up to the end of the file. Returns the bytes read. Throws Error{io}.
   std::size_t read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const;
-  /// Begins to bring [offset, offset + count) into the page cache, where it is to be read soon. Does not
-  /// wait.
-  void will_read(std::uint64_t offset, std::size_t count) const noexcept;
+  /// As will_read_at.
+  void will_read(std::uint64_t offset, std::uint64_t count) const noexcept;
   /// Error{corrupt}: `what` is wrong at byte `offset`.
   [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
 
@@ -46,6 +50,7 @@ class File {
   std::string path_;
   std::size_t number_;
   Descriptor descriptor_;
+  Descriptor direct_;
   std::shared_ptr<const std::byte> memory_;
   std::uint64_t bytes_;
   bool is_unpacked_ = false;

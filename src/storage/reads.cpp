@@ -100,11 +100,11 @@ class Calls {
       const File& file = *rest_[0].file;
       OneCall call;
       const auto now = rest_.first(file.memory() == nullptr ? lay_out(rest_, call) : 1);
-      const bool is_only = now.size() == rest_.size() && begun_ == 0;
+      const bool is_alone = now.size() == rest_.size() && begun_ == 0;  // nothing else can be under way
       rest_ = rest_.subspan(now.size());
       if (file.memory() != nullptr) {
         file.read(now[0].offset, now[0].to);
-      } else if (is_only) {
+      } else if (is_alone) {
         read(now, call);
       } else if (has_cached() && call.read(file.descriptor(), now[0].offset, RWF_NOWAIT)) {
         share_out(now);

@@ -9,6 +9,7 @@ namespace rota::internal {
 
 inline constexpr std::array<std::string_view, 4> kShuffles{"none", "within", "global", "block"};
 inline constexpr std::array<std::string_view, 4> kTails{"partial", "carry", "drop", "pad"};
+inline constexpr std::array<std::string_view, 4> kAccesses{"cached", "direct", "mapped", "automatic"};
 inline constexpr std::array<std::string_view, 3> kSplits{"by_sample", "by_shard", "interleaved"};
 
 }  // namespace rota::internal

@@ -210,6 +210,7 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
       listing({.listing_threads = 1'000'000'000}, "listing_threads", "1000000000", "1 to 4096"),
       listing({.indexing_threads = 4097}, "indexing_threads", "4097", "1 to 4096"),
       listing({.max_open_files = 0}, "max_open_files", "0", "1 or more"),
+      listing({.access = Access(4)}, "access", "number 4", "one of cached, direct, mapped, automatic"),
       listing({.shared_memory_limit = -1}, "shared_memory_limit", "-1", "0 or more"),
       tokens({.dtype = DType(77)}, "dtype", "unknown", "uint16 or uint32"),
       tokens({.length = kMost}, "length", "92", "1 to 2^40"),

@@ -122,15 +122,21 @@ def test_sizes_are_not_known_by_name(data):
 
 def test_options_out_of_range_or_of_another_type_are_refused_by_name(data):
     for name, value in [("listing_threads", 0), ("indexing_threads", 2**40), ("max_open_files", -1),
-                        ("shared_memory_limit", -1), ("change_detection", "by_time")]:
+                        ("shared_memory_limit", -1), ("change_detection", "by_time"), ("access", "random")]:
         with pytest.raises(rota.InvalidArgumentError, match=name):
             rota.Catalog(data, **{name: value})
-    for name, value in [("listing_threads", "8"), ("share_files", "no"), ("progress", 5), ("change_detection", 1),
+    for name, value in [("listing_threads", "8"), ("share_files", "no"), ("progress", 5), ("change_detection", 1), ("access", 0),
                         ("threads", 3)]:
         with pytest.raises(TypeError, match=name):
             rota.Catalog(data, **{name: value})
         with pytest.raises(TypeError, match=name):
             rota.Catalog.from_bytes(rota.Catalog(data).to_bytes(), **{name: value})
+
+
+@pytest.mark.parametrize("access", ["cached", "direct", "mapped", "automatic"])
+def test_however_bytes_come_the_samples_are_the_same(data, access):
+    source = rota.open(rota.Catalog(data, access=access), "lines")
+    assert [source[i]["text"].tobytes() for i in range(20)] == [b"x" * (i + 1) for i in range(20)]
 
 
 def test_progress_is_told_of_listing_and_indexing(data):

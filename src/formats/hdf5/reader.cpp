@@ -271,11 +271,11 @@ void RowReader::add_slab(const File& file, const Hdf5Dataset& dataset, std::size
   }
 }
 
-void RowReader::read() {
+void RowReader::read(const OpenFiles& files) {
   std::ranges::sort(plain_, [](const WantedBytes& a, const WantedBytes& b) {
     return a.file != b.file ? std::less<>()(a.file, b.file) : a.offset < b.offset;
   });
-  read_at_once(plain_);
+  files.read(plain_);
   ChunkDecoder decoder;
   auto next = encoded_.begin();
   auto oldest = encoded_.begin();

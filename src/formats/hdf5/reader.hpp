@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/hdf5/layout.hpp"
+#include "formats/open_files.hpp"
 #include "storage/reads.hpp"
 
 namespace rota::internal {
@@ -44,9 +45,9 @@ class RowReader {
   /// Rows `ranges` of `dataset`, which must lie inside it, are to be read. All must live until `read` is
   /// over. What no file has is there at once.
   void add(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
-  /// Reads all that was added. A chunk that has to be decoded is decoded once, however many ranges of one
-  /// `add` want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset.
-  void read();
+  /// Reads all that was added, as `files` reads. A chunk that has to be decoded is decoded once, however many
+  /// ranges of one `add` want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset.
+  void read(const OpenFiles& files);
 
  private:
   void add_chunks(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);

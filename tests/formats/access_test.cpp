@@ -1,0 +1,301 @@
+// However the bytes of files are read, and whatever fails meanwhile, the samples are the same.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "formats/read_seam.hpp"
+#include "rota/loader.hpp"
+#include "rota/open.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Access kAccesses[] = {Access::cached, Access::direct, Access::mapped, Access::automatic};
+
+/// Lines of text in several files, on a disk.
+class AccessTest : public testing::Test {
+ protected:
+  static constexpr int kFiles = 5;
+  static constexpr int kLines = 300;  // of a file
+
+  AccessTest() {
+    for (int file = 0; file < kFiles; ++file) {
+      std::string text;
+      for (int i = 0; i < kLines; ++i) {
+        // A few are longer than what is read past the page cache at a time.
+        const std::size_t bytes = i % 97 == 5 ? 300'000 + random_() % 300'000 : random_() % 20'000;
+        lines_.emplace_back(bytes, static_cast<char>('a' + (file + i) % 26));
+        text += lines_.back() + '\n';
+      }
+      paths_.push_back(directory_.write(fmt::format("{}.txt", file), text));
+    }
+    directory_.write("5.txt", "");
+    ::sync();
+  }
+  ~AccessTest() override {
+    disarm_reads();
+    pretend_memory(0);
+  }
+
+  [[nodiscard]] std::shared_ptr<const Source> open(Access access, int most_open = 256) const {
+    return open_lines(Catalog(directory_.path(), {.max_open_files = most_open, .access = access}));
+  }
+  // From the page cache, where there is a disk below.
+  void evict() const {
+    for (const fs::path& path : paths_) {
+      const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+      ::close(fd);
+    }
+  }
+  void expect_samples(const Source& source, const Ids& wanted) const {
+    const Samples samples(source, wanted);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      ASSERT_EQ(samples.sample(0, i), lines_[static_cast<std::size_t>(wanted[i].value)]) << wanted[i].value;
+    }
+  }
+  // Some of which no two lie so near to each other that one call reads both.
+  [[nodiscard]] Ids scattered(std::size_t count) {
+    Ids all;
+    for (std::int64_t id = 0; id + 1 < std::ssize(lines_); id += 2) {
+      const std::size_t between = lines_[static_cast<std::size_t>(id + 1)].size();
+      if (between > 9000 && lines_[static_cast<std::size_t>(id)].size() < 20'000) all.push_back({id});
+    }
+    std::shuffle(all.begin(), all.end(), random_);
+    all.resize(count);
+    return all;
+  }
+  [[nodiscard]] std::int64_t open_descriptors() const {
+    return std::count_if(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator(),
+                         [&](const auto& entry) {
+                           std::error_code error;
+                           return fs::read_symlink(entry.path(), error).parent_path() == directory_.path();
+                         });
+  }
+
+  std::mt19937_64 random_{3};
+  std::vector<std::string> lines_;
+  TemporaryDirectory directory_;
+  std::vector<fs::path> paths_;
+};
+
+TEST_F(AccessTest, OfAnyKindGivesTheSameSamplesCachedOrNot) {
+  for (const Access access : kAccesses) {
+    SCOPED_TRACE(to_string(access));
+    const auto source = open(access, access == Access::mapped ? 256 : 2);
+    for (const std::size_t count : {1U, 2U, 64U, 65U, 300U, 2000U}) {
+      for (int round = 0; round < 4; ++round) {
+        if (round % 2 == 0) evict();
+        expect_samples(*source, random_ids(*source, count, random_));
+      }
+    }
+    expect_samples(*source, all_ids(*source));
+  }
+}
+
+TEST_F(AccessTest, ByManyThreadsGivesTheSameSamples) {
+  for (const Access access : kAccesses) {
+    const auto source = open(access);
+    std::vector<std::jthread> threads;
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      threads.emplace_back([&, seed] {
+        std::mt19937_64 random(seed);
+        for (int round = 0; round < 10; ++round) {
+          if (round == 5) evict();
+          expect_samples(*source, random_ids(*source, 100, random));
+        }
+      });
+    }
+  }
+}
+
+// ---- what is under way together ----
+
+TEST_F(AccessTest, HasAllThatIsNotCachedUnderWayBeforeItWaits) {
+  const auto source = open(Access::cached);
+  const Ids wanted = scattered(200);
+  evict();
+  disarm_reads();
+  const Samples samples(*source, wanted, false);
+  const std::vector<ReadCall>& calls = calls_made();
+  const auto hints = std::count(calls.begin(), calls.end(), ReadCall::hint);
+  if (hints == 0) GTEST_SKIP() << "nothing can be evicted from this file system";
+  EXPECT_EQ(hints, std::ssize(wanted));
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), ReadCall::look), 4) << "then none is likely to be cached";
+  const auto first_wait = std::find(calls.begin(), calls.end(), ReadCall::wait);
+  EXPECT_EQ(std::count(first_wait, calls.end(), ReadCall::hint), 0);
+}
+
+TEST_F(AccessTest, ToWhatIsCachedTakesOneCallEach) {
+  const auto source = open(Access::cached);
+  const Ids wanted = scattered(200);
+  expect_samples(*source, wanted);
+  disarm_reads();
+  const Samples samples(*source, wanted, false);
+  EXPECT_EQ(std::ssize(calls_made()), std::ssize(wanted));
+  EXPECT_EQ(std::count(calls_made().begin(), calls_made().end(), ReadCall::hint), 0);
+}
+
+TEST_F(AccessTest, PastTheCacheHasManyReadsUnderWayBeforeItWaits) {
+  const auto source = open(Access::direct);
+  const Ids wanted = scattered(60);
+  disarm_reads();
+  const Samples samples(*source, wanted, false);
+  const std::vector<ReadCall>& calls = calls_made();
+  const auto first = std::find(calls.begin(), calls.end(), ReadCall::collect);
+  if (first == calls.end()) GTEST_SKIP() << "this file system has no direct reads";
+  EXPECT_EQ(std::count(first, calls.end(), ReadCall::submit), 0);
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), ReadCall::wait), 0);
+}
+
+TEST_F(AccessTest, ToAMappingTakesNoCalls) {
+  const auto source = open(Access::mapped);
+  disarm_reads();
+  expect_samples(*source, random_ids(*source, 500, random_));
+  EXPECT_THAT(calls_made(), testing::IsEmpty());
+}
+
+TEST_F(AccessTest, OfItsOwnChoiceGoesPastTheCacheForWhatIsLargeAndNotInThere) {
+  const Catalog catalog(directory_.path(), {.access = Access::automatic});
+  (void)open_lines(catalog);  // it keeps what was found in the files
+  const auto goes_past = [&](Access access) {
+    const auto source = access == Access::automatic ? open_lines(catalog) : open(access);
+    disarm_reads();
+    expect_samples(*source, scattered(20));
+    return std::count(calls_made().begin(), calls_made().end(), ReadCall::collect) > 0;
+  };
+  if (!goes_past(Access::direct)) GTEST_SKIP() << "this file system has no direct reads";
+  evict();
+  EXPECT_FALSE(goes_past(Access::automatic));
+  pretend_memory(1 << 20);
+  evict();
+  EXPECT_TRUE(goes_past(Access::automatic));
+  expect_samples(*open(Access::cached), all_ids(*open(Access::cached)));
+  EXPECT_FALSE(goes_past(Access::automatic));
+}
+
+// ---- what fails ----
+
+// The number of calls that a read of `wanted` makes.
+std::vector<ReadCall> calls_of(const Source& source, const Ids& wanted) {
+  disarm_reads();
+  const Samples samples(source, wanted, false);
+  return calls_made();
+}
+
+TEST_F(AccessTest, EveryCallMayFailInTurnAndTheNextTryIsRight) {
+  for (const Access access : {Access::cached, Access::direct}) {
+    const auto source = open(access);
+    const Ids wanted = scattered(24);
+    evict();
+    const std::vector<ReadCall> all = calls_of(*source, wanted);
+    for (const ReadCall call :
+         {ReadCall::look, ReadCall::hint, ReadCall::wait, ReadCall::submit, ReadCall::collect}) {
+      for (std::int64_t number = 0; number < std::count(all.begin(), all.end(), call); ++number) {
+        for (const ReadFault fault :
+             {ReadFault::fails, ReadFault::is_short, ReadFault::interrupted, ReadFault::refused}) {
+          SCOPED_TRACE(fmt::format("{}, call {} {}, fault {}", to_string(access), static_cast<int>(call),
+                                   number, static_cast<int>(fault)));
+          evict();
+          arm_reads(call, number, fault);
+          const auto error = error_of([&] { expect_samples(*source, wanted); });
+          disarm_reads();
+          if (!error) continue;
+          EXPECT_THAT(error, is_error(ErrorCode::io, {directory_.path().string()}));
+          EXPECT_EQ(call, ReadCall::wait) << "all else is tried otherwise";
+          expect_samples(*source, wanted);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(AccessTest, ALoaderGivesAllSamplesWhateverFailsOnce) {
+  for (const Access access : {Access::cached, Access::direct}) {
+    Loader loader(open(access),
+                  {.global_batch_size = 40,
+                   .epochs = kEndless,
+                   .workers = 0,
+                   .bad_samples = {.io_retries = 1, .retry_wait = std::chrono::milliseconds(0)}});
+    for (std::int64_t number = 0; number < 60; ++number) {
+      const auto kind =
+          std::array{ReadCall::wait, ReadCall::look, ReadCall::submit, ReadCall::collect}[number % 4];
+      evict();
+      arm_reads(kind, number / 8, number % 8 < 4 ? ReadFault::fails : ReadFault::is_short);
+      const auto batch = loader.next();
+      disarm_reads();
+      for (std::int64_t i = 0; i < batch->size(); ++i) {
+        const auto text = batch->bytes(0, i);
+        EXPECT_EQ(std::string(reinterpret_cast<const char*>(text.data()), text.size()),
+                  lines_[static_cast<std::size_t>(batch->ids()[static_cast<std::size_t>(i)].value)]);
+      }
+    }
+  }
+}
+
+TEST_F(AccessTest, WithoutAsynchronousReadsComesThroughThePageCache) {
+  const auto source = open(Access::direct);
+  arm_reads(ReadCall::set_up, 0, ReadFault::refused);
+  expect_samples(*source, random_ids(*source, 300, random_));
+}
+
+TEST_F(AccessTest, OfAFileCutShortNamesTheByte) {
+  for (const Access access : {Access::cached, Access::direct}) {
+    const auto source = open(access);
+    const std::string text = std::string(lines_[0].size(), 'x');
+    fs::resize_file(paths_[0], 100);
+    EXPECT_THAT(error_of([&] {
+                  const Samples samples(*source, ids({10, 400, 11}));
+                }),
+                is_error(ErrorCode::corrupt, {paths_[0].string(), "the file ends here"}));
+    std::string whole;
+    for (int i = 0; i < kLines; ++i) whole += lines_[static_cast<std::size_t>(i)] + '\n';
+    directory_.write("0.txt", whole);
+  }
+}
+
+TEST_F(AccessTest, PastTheCacheWorksInAForkedChild) {
+  const auto source = open(Access::direct);
+  expect_samples(*source, ids({1, 500, 1000}));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const Samples samples(*source, ids({2, 600, 1100}), false);
+    ::_exit(samples.sample(0, 1) == lines_[600] ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  expect_samples(*source, ids({3, 700, 1200}));
+}
+
+TEST_F(AccessTest, HoldsAsManyDescriptorsAsItSays) {
+  for (const auto& [access, each] :
+       {std::pair{Access::cached, 1}, {Access::direct, 2}, {Access::mapped, 0}}) {
+    auto source = open(access);
+    EXPECT_LE(open_descriptors(), (kFiles + 1) * each + 1)
+        << to_string(access);  // the directory, and an empty file
+    evict();
+    expect_samples(*source, random_ids(*source, 200, random_));
+    source.reset();
+    EXPECT_EQ(open_descriptors(), 0) << to_string(access);
+  }
+}
+
+}  // namespace
+}  // namespace rota::test

@@ -1,0 +1,31 @@
+#pragma once
+
+// Stands before the calls by which this program reads files, as read_seam.cpp replaces them: notes those of
+// a thread, and lets one of them fail.
+
+#include <cstdint>
+#include <vector>
+
+namespace rota::test {
+
+/// `look`: a preadv2 that does not wait. `wait`: pread, or a preadv2 that does.
+enum class ReadCall { look, hint, wait, set_up, submit, collect };
+
+enum class ReadFault {
+  none,
+  fails,        ///< EIO; of what is collected, each read
+  is_short,     ///< does a part
+  interrupted,  ///< EINTR
+  refused,      ///< EAGAIN
+};
+
+/// From here on, call `number` (from 0) of this kind of this thread does as `fault` says; none is noted yet.
+void arm_reads(ReadCall call, std::int64_t number, ReadFault fault);
+inline void disarm_reads() { arm_reads(ReadCall::look, -1, ReadFault::none); }
+/// The calls of this thread since then.
+const std::vector<ReadCall>& calls_made();
+
+/// How much memory the machine says that it has; 0: what it has.
+void pretend_memory(std::int64_t bytes);
+
+}  // namespace rota::test
