@@ -18,6 +18,7 @@ set(public include)
 # Who may name a library: all others go through them. Public headers name no other library at all.
 set(may_name_mpi.h mpi checkpoint)
 set(may_name_hdf5.h hdf5 checkpoint)
+set(may_name_libaio.h storage)
 set(may_name_pybind11 python)
 set(public_may_name_mpi.h mpi)
 set(public_may_name_cereal values)

@@ -43,6 +43,7 @@ endif()
 
 expect_complaint(src/loader/ring.cpp "#include <mpi.h>" "loader must not name <mpi.h>")
 expect_complaint(src/formats/tar.cpp "  #  include <hdf5.h>" "formats must not name <hdf5.h>")
+expect_complaint(src/formats/tar.cpp "#include <libaio.h>" "formats must not name <libaio.h>")
 expect_complaint(src/source/cast.cpp "#include <pybind11/numpy.h>" "source must not name <pybind11/numpy.h>")
 expect_complaint(src/values/error.cpp "#include \"order/order.hpp\"" "values must not include order")
 expect_complaint(src/order/turns.cpp "#include \"rota/source.hpp\"" "order must not include source")
