@@ -25,6 +25,7 @@
 
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
+#include "written_files.hpp"
 
 namespace {
 
@@ -62,28 +63,6 @@ layout('tar', 512, 512 + (size + 511) // 512 * 512)
 os.sync()
 )";
 
-/// The files of samples of one size, gone when it is.
-class Data {
- public:
-  Data(std::int64_t samples, std::int64_t sample_bytes) {
-    std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
-    path_ = pattern;
-    std::ofstream(path_ / "write.py") << kWriter;
-    const std::string command =
-        fmt::format("{} {}/write.py {} {} {}", ROTA_BENCH_PYTHON, pattern, pattern, samples, sample_bytes);
-    // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): before any thread runs
-    if (std::system(command.c_str()) != 0) throw std::runtime_error("run " + command);
-  }
-  ~Data() { fs::remove_all(path_); }
-  Data(const Data&) = delete;
-  Data& operator=(const Data&) = delete;
-  [[nodiscard]] fs::path file(const std::string& name) const { return path_ / name; }
-
- private:
-  fs::path path_;
-};
-
 struct Size {
   std::int64_t bytes;
   std::int64_t samples;
@@ -91,12 +70,15 @@ struct Size {
 };
 constexpr Size kSizes[] = {{1 << 10, 1 << 20, 64}, {16 << 10, 1 << 16, 32}, {128 << 10, 1 << 13, 8}};
 
-const Data& data(const Size& size) {
+using rota::bench::WrittenFiles;
+
+// The files of samples of one size; those of the size before are gone.
+const WrittenFiles& data(const Size& size) {
   static std::int64_t bytes = 0;
-  static std::unique_ptr<const Data> made;
+  static std::unique_ptr<const WrittenFiles> made;
   if (bytes != size.bytes) {
     made.reset();
-    made = std::make_unique<const Data>(size.samples, size.bytes);
+    made = std::make_unique<const WrittenFiles>(kWriter, size.samples, size.bytes);
     bytes = size.bytes;
   }
   return *made;

@@ -19,6 +19,7 @@
 
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
+#include "written_files.hpp"
 
 namespace {
 
@@ -107,38 +108,22 @@ print(2000 / (time.perf_counter() - start), file=open('tarfile.rate', 'w'))
 )";
 
 /// The files, gone when the program ends.
-class Data {
+class Data : public rota::bench::WrittenFiles {
  public:
-  Data() {
-    std::string pattern = (fs::temp_directory_path() / "rota-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("make " + pattern);
-    path_ = pattern;
-    std::ofstream(path_ / "write.py") << kWriter;
-    const std::string command =
-        fmt::format("{} {}/write.py {} {} {}", ROTA_BENCH_PYTHON, pattern, pattern, kSamples, kSampleBytes);
-    // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): before any thread runs
-    if (std::system(command.c_str()) != 0) throw std::runtime_error("run " + command);
-  }
-  ~Data() { fs::remove_all(path_); }
-  Data(const Data&) = delete;
-  Data& operator=(const Data&) = delete;
+  Data() : WrittenFiles(kWriter, kSamples, kSampleBytes) {}
 
-  [[nodiscard]] fs::path file(const std::string& format) const { return path_ / format; }
   [[nodiscard]] std::vector<std::uint64_t> offsets(const std::string& format) const {
     std::vector<std::uint64_t> values(kSamples);
-    std::ifstream file(path_ / (format + ".offsets"), std::ios::binary);
-    if (!file.read(reinterpret_cast<char*>(values.data()), kSamples * 8))
+    std::ifstream values_file(file(format + ".offsets"), std::ios::binary);
+    if (!values_file.read(reinterpret_cast<char*>(values.data()), kSamples * 8))
       throw std::runtime_error("read offsets");
     return values;
   }
   [[nodiscard]] double tarfile_rate() const {
     double rate = 0;
-    std::ifstream(path_ / "tarfile.rate") >> rate;
+    std::ifstream(file("tarfile.rate")) >> rate;
     return rate;
   }
-
- private:
-  fs::path path_;
 };
 
 const Data& data() {
