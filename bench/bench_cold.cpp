@@ -19,8 +19,10 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <random>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rota/loader.hpp"
@@ -60,6 +62,9 @@ with tarfile.open('tar', 'w', format=tarfile.USTAR_FORMAT) as tar:
         info.size = size
         tar.addfile(info, io.BytesIO(rows[i].tobytes()))
 layout('tar', 512, 512 + (size + 511) // 512 * 512)
+os.mkdir('files')
+for i in range(min(n, 8192)):
+    rows[i].tofile(f'files/{i:06}')
 os.sync()
 )";
 
@@ -215,6 +220,57 @@ const std::vector<Format>& formats() {
   return all;
 }
 
+// Each sample is a file: beside loops that open, read and close one after the other, of one thread and of 16.
+void read_files(benchmark::State& state, const Size& size) {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(data(size).file("files"))) paths.push_back(entry.path());
+  std::shuffle(paths.begin(), paths.end(), std::mt19937_64(1));
+  const auto evict = [&] {
+    for (const fs::path& path : paths) {
+      const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+      ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+      ::close(fd);
+    }
+  };
+  const auto read_each = [&](std::size_t first, std::size_t step) {
+    std::vector<char> memory(static_cast<std::size_t>(size.bytes));
+    for (std::size_t i = first; i < paths.size(); i += step) {
+      const int fd = ::open(paths[i].c_str(), O_RDONLY | O_CLOEXEC);
+      if (::read(fd, memory.data(), memory.size()) != size.bytes) throw std::runtime_error("read a file");
+      ::close(fd);
+    }
+  };
+  rota::Loader loader(rota::open_files(data(size).file("files")),
+                      {.global_batch_size = kBatch, .epochs = rota::kEndless, .workers = 1});
+  double rota = 0;
+  double in_turn = 0;
+  double by_threads = 0;
+  for (auto _ : state) {
+    evict();
+    const double one = seconds_of([&] {
+      loader.seek({});
+      for (std::size_t samples = 0; samples < paths.size();) {
+        const auto batch = loader.next();
+        samples += static_cast<std::size_t>(batch->size());
+      }
+    });
+    rota += one;
+    evict();
+    in_turn += seconds_of([&] { read_each(0, 1); });
+    evict();
+    by_threads += seconds_of([&] {
+      constexpr std::size_t kThreads = 16;
+      std::vector<std::jthread> threads;
+      for (std::size_t t = 0; t < kThreads; ++t) threads.emplace_back([&, t] { read_each(t, kThreads); });
+    });
+    state.SetIterationTime(one);
+  }
+  state.counters["samples/s"] =
+      static_cast<double>(state.iterations()) * static_cast<double>(paths.size()) / rota;
+  state.counters["of_16_threads"] = by_threads / rota;
+  state.counters["times_one"] = in_turn / rota;
+}
+
 struct Order {
   std::string name;
   rota::Shuffle shuffle;
@@ -330,6 +386,7 @@ int main(int argc, char** argv) {
       }
     }
   }
+  add("cold/files/16KiB", [](benchmark::State& state) { read_files(state, kSizes[1]); });
   static const Size kMapped[] = {{1 << 10, 1 << 20, 0}, {4 << 10, 1 << 17, 0}};
   add("mapped/npy/1KiB", [](benchmark::State& state) { read_mapped(state, formats()[0], kMapped[0]); });
   add("mapped/tokens/4KiB", [](benchmark::State& state) { read_mapped(state, formats()[3], kMapped[1]); });
