@@ -49,21 +49,21 @@ class FilesSource final : public Source {
     std::deque<Opened> waiting;
     const auto begin = [&]() -> std::optional<std::size_t> {
       for (; next < ids.size(); ++next) {
-        Opened file{(*names)[index(ids[next])], {}, out.bytes(0, next)};
+        Opened file{(*names)[index(ids[next])], {}, out.bytes(0, next), 0};
         file.descriptor = files_.open(file.name);
-        const std::size_t got = read_cached(file);
-        if (got < file.to.size()) {
+        read_cached(file);
+        if (file.done < file.to.size()) {
           ++next;
-          will_read_at(file.descriptor.get(), 0, file.to.size());
+          will_read_at(file.descriptor.get(), file.done, file.to.size() - file.done);
           waiting.push_back(std::move(file));
           return waiting.back().to.size();
         }
-        read_rest(file, got);
+        read_rest(file);
       }
       return std::nullopt;
     };
     const auto end = [&] {
-      read_rest(waiting.front(), 0);
+      read_rest(waiting.front());
       waiting.pop_front();
     };
     read_ahead(begin, end, kMostOpen);
@@ -80,28 +80,29 @@ class FilesSource final : public Source {
     std::string name;
     Descriptor descriptor;
     std::span<std::byte> to;
+    std::size_t done = 0;  // bytes
   };
 
-  // The first bytes, as many as need no waiting for storage.
-  static std::size_t read_cached(const Opened& file) noexcept {
+  // As much of it as needs no waiting for storage.
+  static void read_cached(Opened& file) noexcept {
     const iovec part{file.to.data(), file.to.size()};
-    return static_cast<std::size_t>(
-        std::max<ssize_t>(::preadv2(file.descriptor.get(), &part, 1, 0, RWF_NOWAIT), 0));
+    const ssize_t got = ::preadv2(file.descriptor.get(), &part, 1, -1, RWF_NOWAIT);
+    file.done = static_cast<std::size_t>(std::max<ssize_t>(got, 0));
   }
 
-  // From byte `done` on, and one byte more than there should be, which tells a file that grew.
-  void read_rest(const Opened& file, std::size_t done) const {
+  // And one byte more than there should be, which tells a file that grew.
+  void read_rest(Opened& file) const {
     std::byte excess{};
     for (;;) {
-      const std::span<std::byte> rest = file.to.subspan(std::min(done, file.to.size()));
+      const std::span<std::byte> rest = file.to.subspan(std::min(file.done, file.to.size()));
       const iovec parts[] = {{rest.data(), rest.size()}, {&excess, 1}};
-      const ssize_t got = ::preadv(file.descriptor.get(), &parts[0], 2, static_cast<off_t>(done));
+      const ssize_t got = ::readv(file.descriptor.get(), &parts[0], 2);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw Error(ErrorCode::io, system_error("read", files_.path(file.name), errno).what());
-      done += static_cast<std::size_t>(got);
-      if (got == 0 || done > file.to.size()) break;
+      file.done += static_cast<std::size_t>(got);
+      if (got == 0 || file.done > file.to.size()) break;
     }
-    if (done == file.to.size()) return;
+    if (file.done == file.to.size()) return;
     throw Error(ErrorCode::corrupt,
                 fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
                             "dataset anew as another one; write new data to files of other names",
