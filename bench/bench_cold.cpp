@@ -111,7 +111,7 @@ class Bare {
   ~Bare() {
     ::io_uring_queue_exit(&ring_);
     ::close(fd_);
-    if (mapping_ != nullptr) ::munmap(const_cast<char*>(mapping_), mapped_bytes_);
+    if (mapping_ != nullptr) ::munmap(mapping_, mapped_bytes_);
     if (direct_ >= 0) ::close(direct_);
     ::operator delete(memory_, std::align_val_t(kPage));
   }
@@ -132,7 +132,7 @@ class Bare {
       mapped_bytes_ = fs::file_size(path_);
       void* const mapped = ::mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED | MAP_POPULATE, fd_, 0);
       if (mapped == MAP_FAILED) throw std::runtime_error("map a file");
-      mapping_ = static_cast<const char*>(mapped);
+      mapping_ = static_cast<char*>(mapped);
       batch_.resize(static_cast<std::size_t>(kBatch) * bytes_);
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -141,7 +141,7 @@ class Bare {
     benchmark::DoNotOptimize(batch_.data());
   }
 
-  void read_in_sequence(std::int64_t samples) {
+  void read_in_sequence(std::int64_t samples) const {
     std::vector<char> block(1 << 20);
     std::int64_t left = samples * static_cast<std::int64_t>(bytes_);
     for (std::int64_t at = 0; left > 0;) {
@@ -161,7 +161,7 @@ class Bare {
       for (; begun < ids.size() && !free.empty(); ++begun) {
         io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);
         const std::int64_t at = offset(ids[begun]);
-        const std::int64_t from = is_direct ? at / kPage * kPage : at;
+        const std::int64_t from = is_direct ? at - at % static_cast<std::int64_t>(kPage) : at;
         const std::size_t count =
             is_direct ? (static_cast<std::size_t>(at - from) + bytes_ + kPage - 1) / kPage * kPage : bytes_;
         ::io_uring_prep_read(entry, is_direct ? direct_ : fd_, memory_ + free.back() * slot_bytes(),
@@ -191,7 +191,7 @@ class Bare {
   int fd_;
   int direct_;
   std::size_t bytes_;
-  const char* mapping_ = nullptr;
+  char* mapping_ = nullptr;
   std::size_t mapped_bytes_ = 0;
   std::vector<char> batch_;
   char* memory_;

@@ -26,12 +26,12 @@ Access choose_access(const FileList& files) {
   double bytes = 0;
   for (std::size_t i = 0; i < files.size(); ++i) bytes += static_cast<double>(files.bytes(i));
   if (bytes <= memory_bytes() / 2) return Access::cached;
-  constexpr std::size_t kLooks = 64;
-  std::size_t cached = 0;
-  for (std::size_t look = 0; look < kLooks; ++look) {
+  constexpr std::int64_t kLooks = 64;
+  std::int64_t cached = 0;
+  for (std::int64_t look = 0; look < kLooks; ++look) {
     const auto i = static_cast<std::size_t>(share(std::ssize(files), look, kLooks));
     const Descriptor file = files.open((*files.read_names())[i]);
-    cached += is_cached(file.get(), static_cast<std::uint64_t>(files.bytes(i)) / kLooks * look) ? 1 : 0;
+    cached += is_cached(file.get(), static_cast<std::uint64_t>(files.bytes(i) / kLooks * look)) ? 1 : 0;
   }
   return 2 * cached > kLooks ? Access::cached : Access::direct;
 }

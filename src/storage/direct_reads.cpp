@@ -72,7 +72,7 @@ class Extents {
 /// What one thread has under way.
 class DirectReads::Queue {
  public:
-  Queue() { is_there_ = ::io_setup(kSlots, &context_) == 0; }
+  Queue() : is_there_(::io_setup(kSlots, &context_) == 0) {}
   ~Queue() {
     if (is_there_) ::io_destroy(context_);
   }
@@ -177,7 +177,7 @@ class DirectReads::Queue {
   }
 
   io_context_t context_ = nullptr;
-  bool is_there_ = false;
+  bool is_there_;
   std::array<Slot, kSlots> slots_;
   std::array<io_event, kSlots> events_{};
   std::array<iocb*, 16> waiting_{};  // to be submitted together

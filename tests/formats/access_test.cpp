@@ -234,8 +234,8 @@ TEST_F(AccessTest, ALoaderGivesAllSamplesWhateverFailsOnce) {
                    .workers = 0,
                    .bad_samples = {.io_retries = 1, .retry_wait = std::chrono::milliseconds(0)}});
     for (std::int64_t number = 0; number < 60; ++number) {
-      const auto kind =
-          std::array{ReadCall::wait, ReadCall::look, ReadCall::submit, ReadCall::collect}[number % 4];
+      constexpr std::array kKinds{ReadCall::wait, ReadCall::look, ReadCall::submit, ReadCall::collect};
+      const ReadCall kind = kKinds[static_cast<std::size_t>(number) % kKinds.size()];
       evict();
       arm_reads(kind, number / 8, number % 8 < 4 ? ReadFault::fails : ReadFault::is_short);
       const auto batch = loader.next();

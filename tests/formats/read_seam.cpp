@@ -45,12 +45,12 @@ void pretend_memory(std::int64_t bytes) { memory_bytes = bytes; }
 
 }  // namespace rota::test
 
+// NOLINTBEGIN(readability-inconsistent-declaration-parameter-name, google-runtime-int): the C libraries' own
 extern "C" {
 
-long sysconf(int name) noexcept {  // NOLINT(google-runtime-int): as it is declared
+long sysconf(int name) noexcept {
   if (name == _SC_PHYS_PAGES && memory_bytes > 0) return memory_bytes / 4096;
-  static auto* const real =
-      reinterpret_cast<long (*)(int)>(::dlsym(RTLD_NEXT, "sysconf"));  // NOLINT(google-runtime-int)
+  static auto* const real = reinterpret_cast<long (*)(int)>(::dlsym(RTLD_NEXT, "sysconf"));
   return real(name);
 }
 
@@ -84,8 +84,7 @@ int io_setup(int events, io_context_t* context) {
   return ::syscall(SYS_io_setup, events, context) == 0 ? 0 : -errno;
 }
 
-int io_submit(io_context_t context, long count,
-              iocb** blocks) {  // NOLINT(google-runtime-int): as it is declared
+int io_submit(io_context_t context, long count, iocb** blocks) {
   const ReadFault fault = next(ReadCall::submit);
   if (has_error(fault)) return -error_of(fault);
   if (fault == ReadFault::is_short) count = (count + 1) / 2;
@@ -93,18 +92,17 @@ int io_submit(io_context_t context, long count,
   return taken >= 0 ? static_cast<int>(taken) : -errno;
 }
 
-// NOLINTNEXTLINE(google-runtime-int): as it is declared
 int io_getevents(io_context_t context, long least, long most, io_event* events, timespec* timeout) {
   const ReadFault fault = next(ReadCall::collect);
   if (fault == ReadFault::interrupted) return -EINTR;
   const auto count = ::syscall(SYS_io_getevents, context, least, most, events, timeout);
   if (count < 0) return -errno;
   for (io_event* event = events; event < events + count; ++event) {
-    if (fault == ReadFault::fails)
-      event->res = static_cast<unsigned long>(-EIO);  // NOLINT(google-runtime-int)
+    if (fault == ReadFault::fails) event->res = static_cast<unsigned long>(-EIO);
     if (fault == ReadFault::is_short) event->res /= 2;
   }
   return static_cast<int>(count);
 }
 
 }  // extern "C"
+// NOLINTEND(readability-inconsistent-declaration-parameter-name, google-runtime-int)
