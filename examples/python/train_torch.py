@@ -48,9 +48,8 @@ def save(path, **states):
     os.replace(path + ".new", path)  # the checkpoint before it, or this one; never half of it
 
 
-def main():
-    options = parse()
-    dist.init_process_group("gloo")
+def train(options, total):
+    """`total` is where the ranks sum up their losses."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(1)
 
@@ -87,7 +86,7 @@ def main():
         (loss * ranks).backward()
         optimizer.step()
 
-        total = loss.detach().clone()
+        total.copy_(loss.detach())
         dist.all_reduce(total)
         if rank == 0 and info.step % 10 == 0:
             print(f"step {info.step}, epoch {info.start.epoch}: loss {total.item():.6f} with {ranks} ranks", flush=True)
@@ -99,6 +98,14 @@ def main():
         if loader.position.step == options.stop_after:
             break
     checkpoint()
+
+
+def main():
+    options = parse()
+    dist.init_process_group("gloo")
+    # What the last collective has in hand outlives the group: torch 1.13 may hang where gloo's thread drops it last.
+    total = torch.zeros((), dtype=torch.float64)
+    train(options, total)
     dist.destroy_process_group()
 
 
