@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "rota/fingerprint.hpp"
+#include "rota/storage.hpp"
 
 namespace rota {
 
@@ -45,7 +46,8 @@ enum class ChangeDetection {
 
 std::string_view to_string(ChangeDetection change_detection) noexcept;
 
-/// How the bytes of files come from a file system. The samples are the same.
+/// How the bytes of files come from a file system. The samples are the same. Of files in a Storage, it says
+/// nothing.
 enum class Access {
   /// Through the page cache: best for what fits into memory, or is read by others, too.
   cached,
@@ -73,6 +75,9 @@ struct CatalogOptions {
   /// top.
   int max_open_files = 256;
   Access access = Access::cached;  ///< of formats with many samples in a file
+  /// Where paths such as "mine://corpus" lead, by what goes before "://". The same on all ranks. The catalog
+  /// keeps them.
+  Storages storages = {};
   /// Whether each file is copied once into memory that a node's ranks share, and read from it: for distant
   /// files. Files compressed as a whole are always decompressed into it. A Loader over such a dataset needs
   /// LoaderOptions::interleave. For formats with many samples in a file.

@@ -18,6 +18,7 @@
 #include "rota/catalog.hpp"  // which files there are
 #include "rota/packing.hpp"  // documents packed into sequences of one length
 #include "rota/source.hpp"   // a source of your own; join, split
+#include "rota/storage.hpp"  // a place of your own, where files are
 #include "rota/windows.hpp"  // windows of a time axis
 #include "rota/worker.hpp"   // facts for a worker's own source
 

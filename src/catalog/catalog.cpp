@@ -37,7 +37,9 @@ std::shared_ptr<const OpenContext> begin_to_open(const mpi::Communicator& comm, 
 // What `path` names for another process, as rank 0 has it. Collective.
 Origin origin_at(const OpenContext& context, Origin::Kind kind, const std::filesystem::path& path) {
   return made_on_first_rank(context, "open a dataset", [&] {
-    return Origin{.kind = kind, .path = path.empty() ? std::string() : absolute_path(path.native())};
+    const bool is_absolute =
+        path.empty() || parse_stored(path.native(), context.options.storages).storage != nullptr;
+    return Origin{.kind = kind, .path = is_absolute ? path.native() : absolute_path(path.native())};
   });
 }
 
@@ -47,7 +49,7 @@ FileList list_origin(const std::shared_ptr<const OpenContext>& context, const Or
   if (origin.kind == Origin::Kind::path) return FileList::list(context, change_detection, shown);
   std::vector<std::int64_t> samples;  // on rank 0
   FileList files(context, change_detection,
-                 [&](const NameVisitor& visit) { return list_manifest(shown, visit, samples); });
+                 [&](const NameVisitor& visit) { return Listed{list_manifest(shown, visit, samples)}; });
   files.expect(samples);
   return files;
 }

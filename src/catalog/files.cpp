@@ -47,32 +47,38 @@ std::string directory_of(const std::string& path, PathKind kind) {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-Descriptor open_root(const std::string& directory) {
-  const std::string root = directory.empty() ? "." : directory;
-  Descriptor opened = open_for_reading(AT_FDCWD, root.c_str());
-  if (!opened.is_open()) throw system_error("open", root, errno);
-  return opened;
+// The names that there are at `path`, of a storage.
+Listed list_stored_path(const std::string& path, const StoredPath& stored, const NameVisitor& visit) {
+  Listed listed;
+  listed.directory = list_stored(path, stored, [&](std::string_view name, const FileStat& stat) {
+    visit("", name);
+    listed.stats.push_back(stat);
+  });
+  return listed;
 }
 
 // Puts the names that there are at `path`, and returns what they are relative to.
-std::string list_path(const std::string& path, const CatalogOptions& options, const NameVisitor& visit) {
+Listed list_path(const std::string& path, const CatalogOptions& options, const NameVisitor& visit) {
+  if (const StoredPath stored = parse_stored(path, options.storages); stored.storage != nullptr)
+    return list_stored_path(path, stored, visit);
   const PathKind kind = kind_of(path);
-  std::string directory = directory_of(path, kind);
-  const Descriptor root = open_root(directory);
+  const Place place(directory_of(path, kind), options.storages);
+  const std::string& directory = place.directory();
+  const int root = place.root().get();
   bool is_any = false;
   const NameVisitor note = [&](std::string_view below, std::string_view name) {
     is_any = true;
     visit(below, name);
   };
   if (kind == PathKind::directory) {
-    walk_directory(root.get(), {.shown = directory, .threads = options.listing_threads}, note);
+    walk_directory(root, {.shown = directory, .threads = options.listing_threads}, note);
   } else {
     const auto names = kind == PathKind::glob ? match_glob(path) : std::vector{path.substr(directory.size())};
     for (const std::string& name : names) {
-      if (S_ISREG(stat_entry(root.get(), name.c_str(), directory).st_mode)) note("", name);
+      if (S_ISREG(stat_entry(root, name.c_str(), directory).st_mode)) note("", name);
     }
   }
-  if (is_any) return directory;
+  if (is_any) return {directory};
   throw Error(ErrorCode::not_found, fmt::format("open {}: {} no regular file; check the path", path,
                                                 kind == PathKind::directory ? "the directory holds"
                                                 : kind == PathKind::glob    ? "the glob matches"
@@ -84,50 +90,49 @@ std::string list_path(const std::string& path, const CatalogOptions& options, co
 FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
                    const Lister& list)
     : context_(std::move(context)), change_detection_(change_detection) {
-  NameTable names = broadcast_names(list);
-  open_directory();
-  const auto stats = ask_stats(names);
+  std::vector<FileStat> stats;
+  NameTable names = broadcast_names(list, stats);
+  ask_stats(names, stats);
   listing_ = std::make_shared<Listing>(
       std::move(names),
       all_gather_to_nodes(context_->nodes, "hand out sizes", std::as_bytes(std::span(stats))));
 }
 
-FileList::FileList(std::shared_ptr<const OpenContext> context, std::string directory,
+FileList::FileList(std::shared_ptr<const OpenContext> context, const std::string& directory,
                    const NameSeries& series)
     : context_(std::move(context)),
       change_detection_(ChangeDetection::by_name),
-      directory_(std::move(directory)),
       listing_(std::make_shared<Listing>(series)),
       names_(series.fingerprint()) {
-  open_directory();
+  open_place(directory);
 }
 
 FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
                    std::shared_ptr<const Listing> listing, const ListingFacts& facts)
     : context_(std::move(context)),
       change_detection_(change_detection),
-      directory_(facts.directory),
       listing_(std::move(listing)),
       names_(facts.names),
       sizes_(facts.sizes) {
-  open_directory();
+  open_place(facts.directory);
   expect(facts.expected);
 }
 
 ListingFacts FileList::facts() const {
   ListingFacts facts{
-      .directory = absolute_path(directory_), .names = names_, .sizes = sizes_, .expected = {}};
+      .directory = place_->absolute_directory(), .names = names_, .sizes = sizes_, .expected = {}};
   for (std::size_t i = 0; knows_samples() && i < size(); ++i) facts.expected.push_back(expected_samples(i));
   return facts;
 }
 
-// All ranks get the names while they are found.
-NameTable FileList::broadcast_names(const Lister& list) {
+// All ranks get the names while they are found, and open the place. Rank 0 gets what is known of the files.
+NameTable FileList::broadcast_names(const Lister& list, std::vector<FileStat>& stats) {
   const mpi::Nodes& nodes = context_->nodes;
+  std::string directory;
   const auto shared = broadcast_to_nodes(nodes, "list files", [&](const ByteSink& sink) {
     NameTableBuilder names(sink);
     ProgressReporter reporter(context_->options.progress, "list files", 0);
-    directory_ = list([&](std::string_view below, std::string_view name) {
+    Listed listed = list([&](std::string_view below, std::string_view name) {
       names.add(below, name);
       reporter.add(1);
       if (names.size() % kFilesPerLook == 0) reporter.look();
@@ -135,25 +140,29 @@ NameTable FileList::broadcast_names(const Lister& list) {
     reporter.end();
     sink(names.end());
     names_ = names.digest();
+    directory = std::move(listed.directory);
+    stats = std::move(listed.stats);
   });
-  directory_ = mpi::broadcast(nodes.all(), std::move(directory_));
+  open_place(mpi::broadcast(nodes.all(), std::move(directory)));
   mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&names_, 1)));
   return {shared.bytes, shared.owner};
 }
 
-void FileList::open_directory() {
+void FileList::open_place(const std::string& directory) {
   mpi::together(context_->nodes.all(), "open the dataset's directory",
-                [&] { root_ = std::make_shared<const Descriptor>(open_root(directory_)); });
+                [&] { place_ = std::make_shared<const Place>(directory, context_->options.storages); });
 }
 
-// Of this rank's share of the files. Collective.
-std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
-  std::vector<FileStat> stats;
-  if (change_detection_ == ChangeDetection::by_name) return stats;
+// `stats` becomes that of this rank's share of the files. Where it is known, rank 0 has all. Collective.
+void FileList::ask_stats(const NameTable& names, std::vector<FileStat>& stats) {
+  if (change_detection_ == ChangeDetection::by_name) return stats.clear();
   const mpi::Communicator& all = context_->nodes.all();
   const auto first_of = [&](int rank) { return share(std::ssize(names), rank, all.size()); };
-  const std::int64_t first = first_of(all.rank());
+  bool is_known = !stats.empty();
+  mpi::broadcast(all, std::as_writable_bytes(std::span(&is_known, 1)));
+  const std::int64_t first = is_known ? 0 : first_of(all.rank());
   mpi::together(all, "ask for sizes", [&] {
+    if (is_known) return;
     stats.resize(static_cast<std::size_t>(first_of(all.rank() + 1) - first));
     ask_stats(names, static_cast<std::size_t>(first), stats);
   });
@@ -166,7 +175,6 @@ std::vector<FileStat> FileList::ask_stats(const NameTable& names) {
   }
   mpi::sum(all, sum);
   sizes_ = {.high = static_cast<std::uint64_t>(sum[0]), .low = static_cast<std::uint64_t>(sum[1])};
-  return stats;
 }
 
 // Of the files from `first` on. The error of the first file that has one is thrown.
@@ -176,24 +184,12 @@ void FileList::ask_stats(const NameTable& names, std::size_t first, std::span<Fi
                [&](const LoopPart& part) {
                  NameReader reader(names);
                  for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
-                   stats[i] = ask_stat(reader[first + i]);
+                   stats[i] = place_->ask(reader[first + i]);
                  }
                  reporter.add(part.end - part.begin);
                  if (part.is_callers) reporter.look();
                });
   reporter.end();
-}
-
-FileStat FileList::ask_stat(const std::string& name) const {
-  const struct stat status =
-      stat_entry(root_->get(), name.c_str(), name.starts_with('/') ? std::string_view() : directory_);
-  constexpr std::int64_t kNanoseconds = 1'000'000'000;
-  if (S_ISREG(status.st_mode)) {
-    return {.bytes = status.st_size,
-            .written = status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
-  }
-  throw Error(ErrorCode::io,
-              fmt::format("read {}: it is no regular file; restore it, or leave it out", path(name)));
 }
 
 FileList FileList::list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
@@ -221,7 +217,7 @@ FileList FileList::derive(const Lister& list) const {
 FileList FileList::beside(std::span<const std::string> names) const {
   return derive([&](const NameVisitor& visit) {
     for (const std::string& name : names) visit("", name);
-    return directory_;
+    return Listed{directory()};
   });
 }
 
@@ -229,15 +225,17 @@ FileList FileList::only(NameFilter passes) const {
   std::vector<std::int64_t> expected;
   std::size_t count = 0;
   const auto visit_passing = [&](const NameVisitor& visit) {
+    Listed passing{directory()};
     const auto names = read_names();
     for (std::size_t i = 0; i < size(); ++i) {
       const std::string& name = (*names)[i];
       if (!passes(std::string_view(name).substr(name.rfind('/') + 1))) continue;
       visit("", name);
       ++count;
+      if (change_detection_ == ChangeDetection::by_size) passing.stats.push_back(listing_->stat(i));
       if (!expected_.bytes.empty()) expected.push_back(expected_samples(i));
     }
-    return directory_;
+    return passing;
   };
   visit_passing([](std::string_view, std::string_view) {});
   if (count == 0 || count == size()) return with_sizes();
@@ -252,14 +250,10 @@ FileList FileList::with_sizes() const {
   FileList files = derive([&](const NameVisitor& visit) {
     const auto names = read_names();
     for (std::size_t i = 0; i < size(); ++i) visit("", (*names)[i]);
-    return directory_;
+    return Listed{directory()};
   });
   files.expected_ = expected_;
   return files;
-}
-
-std::string FileList::path(const std::string& name) const {
-  return name.starts_with('/') ? name : directory_ + name;
 }
 
 Fingerprint FileList::fingerprint() const {
@@ -277,19 +271,10 @@ Fingerprint FileList::fingerprint_with_times() const {
       .finish();
 }
 
-Descriptor FileList::open(const std::string& name) const {
-  Descriptor file = open_for_reading(root_->get(), name.c_str());
-  if (!file.is_open()) throw system_error("open", path(name), errno);
-  return file;
-}
-
 File FileList::open(std::size_t i, Access access) const {
-  const std::string name = (*read_names())[i];
-  Descriptor descriptor = open(name);
-  if (access == Access::mapped) return File::map(path(name), i, std::move(descriptor));
-  Descriptor direct;  // not open where the file system has no such reads
-  if (access == Access::direct) direct = open_for_reading(root_->get(), name.c_str(), O_DIRECT);
-  return {path(name), i, std::move(descriptor), std::move(direct)};
+  const bool is_known = change_detection_ == ChangeDetection::by_size;
+  const FileStat known = is_known ? listing_->stat(i) : FileStat();
+  return place_->open((*read_names())[i], i, access, is_known ? &known : nullptr);
 }
 
 File FileList::open_unchanged(std::size_t i, Access access) const {
@@ -301,8 +286,6 @@ File FileList::open_unchanged(std::size_t i, Access access) const {
                   "the dataset anew as another one",
                   file.path(), file.bytes(), bytes(i)));
 }
-
-std::int64_t FileList::ask_bytes(const std::string& name) const { return ask_stat(name).bytes; }
 
 }  // namespace rota::internal
 

@@ -14,10 +14,10 @@
 #include "catalog/file_index.hpp"
 #include "catalog/listing.hpp"
 #include "catalog/open_context.hpp"
+#include "catalog/place.hpp"
 #include "catalog/walk.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
-#include "storage/descriptor.hpp"
 #include "storage/file.hpp"
 
 namespace rota::internal {
@@ -38,19 +38,25 @@ struct ListingFacts {
   }
 };
 
-/// Regular files, in order, by their names relative to one directory that is kept open. *Immutable.* All that
-/// makes one is **collective** over its context.
+/// Files that were named, in order.
+struct Listed {
+  std::string directory;             ///< that names are relative to, as Place has it
+  std::vector<FileStat> stats = {};  ///< one for each name, or none: not known yet
+};
+
+/// Regular files, in order, by their names relative to one place. *Immutable.* All that makes one is
+/// **collective** over its context.
 class FileList {
  public:
-  /// Puts names in order, and returns the directory that they are relative to, as a user would write it:
-  /// empty, or ending in a slash. Runs on rank 0.
-  using Lister = std::function<std::string(const NameVisitor&)>;
+  /// Puts names in order. Runs on rank 0.
+  using Lister = std::function<Listed(const NameVisitor&)>;
 
   /// What `list` lists. Throws what that does, Error{io} naming a file that cannot be asked for its size.
   FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection, const Lister& list);
   /// Files of `directory` that are not listed, for all ranks know how they are named. Changes are detected by
   /// name. Throws Error{not_found}, Error{io} naming the directory.
-  FileList(std::shared_ptr<const OpenContext> context, std::string directory, const NameSeries& series);
+  FileList(std::shared_ptr<const OpenContext> context, const std::string& directory,
+           const NameSeries& series);
   /// Files that another process has listed. Throws Error{not_found}, Error{io} naming the directory.
   FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
            std::shared_ptr<const Listing> listing, const ListingFacts& facts);
@@ -73,15 +79,14 @@ class FileList {
   [[nodiscard]] const std::shared_ptr<const OpenContext>& shared_context() const noexcept { return context_; }
   [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
   [[nodiscard]] const std::shared_ptr<const Listing>& shared_listing() const noexcept { return listing_; }
-  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
-  /// It, open.
-  [[nodiscard]] const Descriptor& root() const noexcept { return *root_; }
+  [[nodiscard]] const Place& place() const noexcept { return *place_; }
+  [[nodiscard]] const std::string& directory() const noexcept { return place_->directory(); }
   [[nodiscard]] ListingFacts facts() const;
   /// Names relative to the directory.
   [[nodiscard]] std::unique_ptr<Listing::Reader> read_names() const { return listing_->read_names(); }
   /// The path of file i, or of that name, as a user would write it.
   [[nodiscard]] std::string path(std::size_t i) const { return path((*read_names())[i]); }
-  [[nodiscard]] std::string path(const std::string& name) const;
+  [[nodiscard]] std::string path(const std::string& name) const { return place_->path(name); }
   [[nodiscard]] ChangeDetection change_detection() const noexcept { return change_detection_; }
   /// How many bytes file i had when it was listed. Only where changes are detected by size.
   [[nodiscard]] std::int64_t bytes(std::size_t i) const { return listing_->stat(i).bytes; }
@@ -92,11 +97,7 @@ class FileList {
   /// Of all that listing tells of files with changes detected by size, times included.
   [[nodiscard]] Fingerprint fingerprint_with_times() const;
 
-  /// How many bytes the file of this name has now. Throws Error{io} naming it. Any thread.
-  [[nodiscard]] std::int64_t ask_bytes(const std::string& name) const;
-  /// Opens the file of this name, or file i, for reading; throws Error{not_found} or Error{io} naming it. Any
-  /// thread.
-  [[nodiscard]] Descriptor open(const std::string& name) const;
+  /// Opens file i for reading; throws Error{not_found} or Error{io} naming it. Any thread.
   [[nodiscard]] File open(std::size_t i, Access access = Access::cached) const;
   /// The same, where changes are detected by size. Throws Error{corrupt}, too, for a file whose size is not
   /// the one it had when it was listed: where its data lie is no longer known.
@@ -115,16 +116,14 @@ class FileList {
 
  private:
   [[nodiscard]] FileList derive(const Lister& list) const;
-  [[nodiscard]] NameTable broadcast_names(const Lister& list);
-  void open_directory();
-  [[nodiscard]] std::vector<FileStat> ask_stats(const NameTable& names);
+  [[nodiscard]] NameTable broadcast_names(const Lister& list, std::vector<FileStat>& stats);
+  void open_place(const std::string& directory);
+  void ask_stats(const NameTable& names, std::vector<FileStat>& stats);
   void ask_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const;
-  [[nodiscard]] FileStat ask_stat(const std::string& name) const;
 
   std::shared_ptr<const OpenContext> context_;
   ChangeDetection change_detection_;
-  std::shared_ptr<const Descriptor> root_;
-  std::string directory_;  // what goes before a name to make a path
+  std::shared_ptr<const Place> place_;
   std::shared_ptr<const Listing> listing_;
   NodeBuffer expected_;  // samples of each file, where they are known
   Fingerprint names_;    // of all names

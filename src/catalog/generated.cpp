@@ -104,6 +104,11 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
                         const PatternOptions& options) {
   mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
   mpi::require_same(context->nodes.all(), kTask, list_options(options));
+  mpi::together(context->nodes.all(), kTask, [&] {
+    if (parse_stored(pattern, context->options.storages).storage == nullptr) return;
+    fail(ErrorCode::unsupported, pattern,
+         "its files are in a storage; list them by Catalog(\"scheme://...\")");
+  });
   const PatternOptions told = made_on_first_rank(*context, kTask, [&] { return complete(pattern, options); });
   const NamePattern path = NamePattern::parse(pattern);
   const NameSeries series{.pattern = path.below_directory(),
@@ -114,7 +119,7 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
                           .layout = told.layout};
   FileList files(context, path.directory(), series);
   const auto look = [&](const std::string& name, NameKind kind) {
-    return look_for(files.root().get(), name, kind);
+    return look_for(files.place().root().get(), name, kind);
   };
   validate_files(*context, Probes(series, told), look, path.directory());
   return files;

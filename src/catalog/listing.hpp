@@ -11,16 +11,10 @@
 
 #include "catalog/name_pattern.hpp"
 #include "catalog/name_table.hpp"
+#include "catalog/place.hpp"
 #include "storage/node_buffer.hpp"
 
 namespace rota::internal {
-
-/// A file when it was listed.
-struct FileStat {
-  std::int64_t bytes = 0;
-  std::int64_t written = 0;  ///< when it was last written to, in nanoseconds since 1970
-  friend bool operator==(const FileStat&, const FileStat&) = default;
-};
 
 /// Files by number: all names in a table, and what is known of each file, or nothing at all; or names that
 /// are computed. *Immutable.*

@@ -47,6 +47,13 @@ void CatalogOptions::validate() const {
   kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
   kCheck.in_range("max_open_files", max_open_files, 1);
   kCheck.in_range("shared_memory_limit", shared_memory_limit, 0);
+  for (const auto& [scheme, storage] : storages) {
+    constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyz";
+    constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
+    const bool is_scheme = scheme.find_first_of(kFirst) == 0 && scheme.find_first_not_of(kAll) == scheme.npos;
+    if (!is_scheme) kCheck.refuse("storages", scheme, "schemes: lower-case letters, digits, +, - and .");
+    if (storage == nullptr) kCheck.refuse("storages", scheme + " without a storage", "one for each scheme");
+  }
 }
 
 }  // namespace rota

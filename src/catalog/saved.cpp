@@ -218,13 +218,13 @@ void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
 
 void refuse_in_place_of(const std::filesystem::path& file, const FileList& files) {
   struct stat place {};
-  if (::stat(file.c_str(), &place) != 0) return;
+  if (files.place().is_stored() || ::stat(file.c_str(), &place) != 0) return;
   NameReader names(files.listing().names());
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& name = names[i];
     if (std::string_view(name).substr(name.rfind('/') + 1) != file.filename().native()) continue;
     struct stat listed {};
-    if (::fstatat(files.root().get(), name.c_str(), &listed, 0) != 0) continue;
+    if (::fstatat(files.place().root().get(), name.c_str(), &listed, 0) != 0) continue;
     if (listed.st_dev == place.st_dev && listed.st_ino == place.st_ino) refuse(file);
   }
 }

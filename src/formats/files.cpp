@@ -37,20 +37,45 @@ class FilesSource final : public Source {
     }
     const auto names = files_.read_names();
     std::transform(ids.begin(), ids.end(), out.begin(),
-                   [&](SampleId id) { return files_.ask_bytes((*names)[index(id)]); });
+                   [&](SampleId id) { return files_.place().ask((*names)[index(id)]).bytes; });
+  }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    if (files_.place().is_stored()) return read_stored(ids, out);
+    read_open(ids, out);
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    return id.value >= 0 && id.value < size() ? files_.path(index(id)) : std::string();
+  }
+
+ private:
+  static std::size_t index(SampleId id) noexcept { return static_cast<std::size_t>(id.value); }
+
+  void read_stored(std::span<const SampleId> ids, const BatchView& out) const {
+    std::vector<File> files;
+    std::vector<WantedBytes> wanted;
+    files.reserve(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      files.push_back(files_.open(index(ids[i])));
+      if (files[i].bytes() != out.bytes(0, i).size())
+        throw changed(files[i].path(), files[i].bytes(), out.bytes(0, i).size());
+      wanted.push_back({.file = &files.back(), .offset = 0, .to = out.bytes(0, i)});
+    }
+    read_at_once(wanted);
   }
 
   // What is not in the page cache is begun for many files before the first is waited for.
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+  void read_open(std::span<const SampleId> ids, const BatchView& out) const {
     constexpr std::size_t kMostOpen = 64;
-    check_ids(*this, ids);
     const auto names = files_.read_names();
     std::size_t next = 0;
     std::deque<Opened> waiting;
     const auto begin = [&]() -> std::optional<std::size_t> {
       for (; next < ids.size(); ++next) {
         Opened file{(*names)[index(ids[next])], {}, out.bytes(0, next), 0};
-        file.descriptor = files_.open(file.name);
+        file.descriptor = files_.place().open_descriptor(file.name);
         read_cached(file);
         if (file.done < file.to.size()) {
           ++next;
@@ -68,13 +93,6 @@ class FilesSource final : public Source {
     };
     read_ahead(begin, end, kMostOpen);
   }
-
-  [[nodiscard]] std::string where(SampleId id) const override {
-    return id.value >= 0 && id.value < size() ? files_.path(index(id)) : std::string();
-  }
-
- private:
-  static std::size_t index(SampleId id) noexcept { return static_cast<std::size_t>(id.value); }
 
   struct Opened {
     std::string name;
@@ -103,10 +121,15 @@ class FilesSource final : public Source {
       if (got == 0 || file.done > file.to.size()) break;
     }
     if (file.done == file.to.size()) return;
-    throw Error(ErrorCode::corrupt,
-                fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
-                            "dataset anew as another one; write new data to files of other names",
-                            files_.path(file.name), size_of_open(file.descriptor.get()), file.to.size()));
+    throw changed(files_.path(file.name), size_of_open(file.descriptor.get()), file.to.size());
+  }
+
+  template <typename Bytes>
+  static Error changed(std::string_view path, Bytes now, std::size_t before) {
+    return {ErrorCode::corrupt,
+            fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
+                        "dataset anew as another one; write new data to files of other names",
+                        path, now, before)};
   }
 
   FileList files_;

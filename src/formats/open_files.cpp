@@ -23,6 +23,7 @@ void require_expected(const FileSamples& samples, const FileList& files) {
 }
 
 Access choose_access(const FileList& files) {
+  if (files.place().is_stored()) return Access::cached;
   double bytes = 0;
   for (std::size_t i = 0; i < files.size(); ++i) bytes += static_cast<double>(files.bytes(i));
   if (bytes <= memory_bytes() / 2) return Access::cached;
@@ -30,7 +31,7 @@ Access choose_access(const FileList& files) {
   std::int64_t cached = 0;
   for (std::int64_t look = 0; look < kLooks; ++look) {
     const auto i = static_cast<std::size_t>(share(std::ssize(files), look, kLooks));
-    const Descriptor file = files.open((*files.read_names())[i]);
+    const Descriptor file = files.place().open_descriptor((*files.read_names())[i]);
     cached += is_cached(file.get(), static_cast<std::uint64_t>(files.bytes(i) / kLooks * look)) ? 1 : 0;
   }
   return 2 * cached > kLooks ? Access::cached : Access::direct;

@@ -1,57 +1,41 @@
 #include "hdf5/address_file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>
 #endif
 
-#include <cerrno>
 #include <limits>
 #include <new>
+#include <utility>
 
 #include "rota/error.hpp"
 
 namespace rota::hdf5 {
 namespace {
 
-using Trace = AddressFile::Trace;
+using Shared = AddressFile::Shared;
 
 // HDF5 reads its own part, `base`, and hands the whole back to our callbacks.
 struct OpenFile {
   H5FD_t base;
-  int fd;
   haddr_t end_of_allocation;
-  haddr_t end_of_file;
-  Trace* trace;
+  Shared* shared;
 };
 
 OpenFile* ours(H5FD_t* file) { return reinterpret_cast<OpenFile*>(file); }
 const OpenFile* ours(const H5FD_t* file) { return reinterpret_cast<const OpenFile*>(file); }
 
-H5FD_t* open_callback(const char* name, unsigned /*flags*/, hid_t access, haddr_t /*limit*/) {
-  const auto* trace = static_cast<Trace* const*>(H5Pget_driver_info(access));
-  const int fd = ::open(name, O_RDONLY | O_CLOEXEC);
-  struct stat status {};
-  if (trace == nullptr || fd < 0 || ::fstat(fd, &status) != 0) {
-    if (fd >= 0) ::close(fd);
-    return nullptr;
-  }
+H5FD_t* open_callback(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*limit*/) {
+  const auto* shared = static_cast<Shared* const*>(H5Pget_driver_info(access));
+  if (shared == nullptr) return nullptr;
   auto* file = new (std::nothrow) OpenFile{};
-  if (file == nullptr) {
-    ::close(fd);
-    return nullptr;
-  }
-  file->fd = fd;
-  file->end_of_file = static_cast<haddr_t>(status.st_size);
-  file->trace = *trace;
+  if (file == nullptr) return nullptr;
+  file->shared = *shared;
   return &file->base;
 }
 
 herr_t close_callback(H5FD_t* file) {
-  ::close(ours(file)->fd);
   delete ours(file);
   return 0;
 }
@@ -69,23 +53,17 @@ herr_t set_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
   return 0;
 }
 
-haddr_t get_end(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file)->end_of_file; }
+haddr_t get_end(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file)->shared->bytes.size; }
 
 herr_t read_callback(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, size_t bytes,
                      void* to) {
-  OpenFile& self = *ours(file);
-  if (self.trace->is_on && type == H5FD_MEM_DRAW) {
-    self.trace->last = {address, bytes, 0};
+  Shared& shared = *ours(file)->shared;
+  if (shared.is_tracing && type == H5FD_MEM_DRAW) {
+    shared.last = {address, bytes, 0};
     return 0;
   }
-  for (std::size_t done = 0; done < bytes;) {
-    const ssize_t got =
-        ::pread(self.fd, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(address + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return -1;
-    done += static_cast<std::size_t>(got);
-  }
-  return 0;
+  if (address > shared.bytes.size || bytes > shared.bytes.size - address) return -1;
+  return shared.bytes.read(address, {static_cast<std::byte*>(to), bytes}) ? 0 : -1;
 }
 
 herr_t write_callback(H5FD_t* /*file*/, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t /*address*/,
@@ -102,7 +80,7 @@ hid_t register_driver() {
   driver.name = "rota_address";
   driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
   driver.fc_degree = H5F_CLOSE_WEAK;
-  driver.fapl_size = sizeof(Trace*);
+  driver.fapl_size = sizeof(Shared*);
   driver.open = open_callback;
   driver.close = close_callback;
   driver.query = query_callback;
@@ -117,16 +95,16 @@ hid_t register_driver() {
 
 }  // namespace
 
-AddressFile::AddressFile(const std::string& path) {
+AddressFile::AddressFile(const std::string& path, FileBytes bytes)
+    : shared_(std::make_unique<Shared>(Shared{.bytes = std::move(bytes), .last = {}})) {
   const auto guard = lock();
   const auto what = fmt::format("open {}", path);
   driver_ = check(register_driver(), what);
   try {
     const Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
-    Trace* trace = trace_.get();
-    check(H5Pset_driver(access.get(), driver_, static_cast<const void*>(&trace)), what);
+    Shared* shared = shared_.get();
+    check(H5Pset_driver(access.get(), driver_, static_cast<const void*>(&shared)), what);
     file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what};
-    check(H5Fget_filesize(file_.get(), &bytes_), what);
   } catch (...) {
     H5FDunregister(driver_);
     throw;
@@ -144,23 +122,23 @@ std::optional<ChunkExtent> AddressFile::chunk(hid_t dataset, const hsize_t* orig
   hsize_t bytes = 0;
   if (H5Dget_chunk_storage_size(dataset, origin, &bytes) < 0) H5Eclear2(H5E_DEFAULT);
   if (bytes == 0) return std::nullopt;
-  if (bytes > bytes_) {
+  if (bytes > shared_->bytes.size) {
     throw Error(ErrorCode::corrupt,
                 fmt::format("{} has a chunk of {} bytes in a file of {}; fetch or write it again", what,
-                            bytes, static_cast<std::uint64_t>(bytes_)));
+                            bytes, shared_->bytes.size));
   }
   if (untouched_bytes_ < bytes) {
     untouched_.reset(new char[bytes]);
     untouched_bytes_ = bytes;
   }
   std::uint32_t filter_mask = 0;
-  trace_->last = {};
-  trace_->is_on = true;
+  shared_->last = {};
+  shared_->is_tracing = true;
   const herr_t status = H5Dread_chunk(dataset, H5P_DEFAULT, origin, &filter_mask, untouched_.get());
-  trace_->is_on = false;
+  shared_->is_tracing = false;
   check(status, what);
-  if (trace_->last.bytes != bytes) fail(what);
-  return ChunkExtent{trace_->last.address, bytes, filter_mask};
+  if (shared_->last.bytes != bytes) fail(what);
+  return ChunkExtent{shared_->last.address, bytes, filter_mask};
 }
 
 std::uint64_t AddressFile::stored_chunks(hid_t dataset, std::string_view what) const {

@@ -2,10 +2,14 @@
 
 // Where the bytes of an HDF5 file lie, so that others may read them without HDF5.
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "hdf5/hdf5.hpp"
 
@@ -18,6 +22,13 @@ struct ChunkExtent {
   std::uint32_t filter_mask = 0;  ///< bit i set: filter i of the pipeline was left out
 };
 
+/// The bytes of an HDF5 file, wherever they are.
+struct FileBytes {
+  std::uint64_t size = 0;
+  /// Reads [offset, offset + to.size()), which is in the file; false where that fails. Throws nothing.
+  std::function<bool(std::uint64_t offset, std::span<std::byte> to)> read;
+};
+
 /// A file opened for reading by a driver of ours, which can tell where a chunk lies in O(log chunks).
 ///
 /// H5Dget_chunk_info and its like walk the whole chunk index at every call, and forget the user block, before
@@ -25,8 +36,8 @@ struct ChunkExtent {
 /// notes where they are and reads nothing, with any version of HDF5. One thread, under `lock()`.
 class AddressFile {
  public:
-  /// Throws Error{io} as `fail` does.
-  explicit AddressFile(const std::string& path);
+  /// `path` goes into messages. Throws Error{io} as `fail` does.
+  AddressFile(const std::string& path, FileBytes bytes);
   ~AddressFile();
   AddressFile(const AddressFile&) = delete;
   AddressFile& operator=(const AddressFile&) = delete;
@@ -43,15 +54,15 @@ class AddressFile {
   [[nodiscard]] std::uint64_t stored_chunks(hid_t dataset, std::string_view what) const;
 
   /// What the driver and its owner share; for the driver.
-  struct Trace {
-    bool is_on = false;  // raw data is noted, not read
+  struct Shared {
+    FileBytes bytes;
+    bool is_tracing = false;  ///< raw data is noted, not read
     ChunkExtent last;
   };
 
  private:
-  std::unique_ptr<Trace> trace_ = std::make_unique<Trace>();
+  std::unique_ptr<Shared> shared_;
   hid_t driver_ = H5I_INVALID_HID;
-  hsize_t bytes_ = 0;                  // of the file
   std::unique_ptr<char[]> untouched_;  // where H5Dread_chunk believes that it reads to
   std::uint64_t untouched_bytes_ = 0;
   File file_;

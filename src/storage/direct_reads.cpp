@@ -23,6 +23,8 @@ constexpr std::size_t kSlots = 64;
 std::uint64_t page_begin(std::uint64_t offset) noexcept { return offset / kPage * kPage; }
 std::uint64_t page_end(std::uint64_t offset) noexcept { return page_begin(offset + kPage - 1); }
 
+}  // namespace
+
 /// Whole pages of a file, and the first of the ranges that want some of them.
 struct Extent {
   const File* file = nullptr;
@@ -66,8 +68,6 @@ class Extents {
   const File* file_ = nullptr;
   std::uint64_t covered_ = 0;  // of that file
 };
-
-}  // namespace
 
 /// What one thread has under way.
 class DirectReads::Queue {

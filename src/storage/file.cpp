@@ -5,8 +5,11 @@
 #include <sys/types.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
+
+#include "storage/reads.hpp"
 
 namespace rota::internal {
 namespace {
@@ -32,6 +35,13 @@ File::File(std::string path, std::size_t number, std::shared_ptr<const std::byte
       memory_(std::move(memory)),
       bytes_(bytes),
       is_unpacked_(is_unpacked) {}
+
+File::File(std::string path, std::size_t number, std::shared_ptr<const Storage> storage, StoredFile stored)
+    : path_(std::move(path)),
+      number_(number),
+      storage_(std::move(storage)),
+      stored_(std::move(stored)),
+      bytes_(stored_.bytes) {}
 
 File File::map(std::string path, std::size_t number, Descriptor descriptor) {
   File file(std::move(path), number, std::move(descriptor));
@@ -61,13 +71,19 @@ std::size_t File::read_up_to_end(std::uint64_t offset, std::span<std::byte> to) 
     std::copy_n(memory_.get() + begin, count, to.begin());
     return count;
   }
+  if (storage_ != nullptr) {
+    const std::uint64_t begin = std::min(offset, bytes_);
+    const std::size_t count = std::min<std::uint64_t>(to.size(), bytes_ - begin);
+    read_from_storage(std::array{WantedBytes{this, begin, to.first(count)}});
+    return count;
+  }
   const std::int64_t got = read_at(descriptor_.get(), to, offset);
   if (got < 0) throw not_read(path_);
   return static_cast<std::size_t>(got);
 }
 
 void File::will_read(std::uint64_t offset, std::uint64_t count) const noexcept {
-  if (memory_ == nullptr) will_read_at(descriptor_.get(), offset, count);
+  if (memory_ == nullptr && storage_ == nullptr) will_read_at(descriptor_.get(), offset, count);
 }
 
 Error File::damage(std::uint64_t offset, std::string_view what) const {

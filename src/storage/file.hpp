@@ -10,16 +10,20 @@
 #include <string_view>
 
 #include "rota/error.hpp"
+#include "rota/storage.hpp"
 #include "storage/descriptor.hpp"
 
 namespace rota::internal {
 
-/// A file of a dataset that is open for reading: on a file system, or in memory. *Immutable*, any thread.
+/// A file of a dataset that is open for reading: on a file system, in a storage, or in memory. *Immutable*,
+/// any thread.
 class File {
  public:
   /// File `number` of its list, by the path that messages name; `direct` reads past the page cache, where it
   /// is open. Throws Error{io} where the file cannot be asked for its size.
   File(std::string path, std::size_t number, Descriptor descriptor, Descriptor direct = Descriptor());
+  /// What `storage` has as `stored`.
+  File(std::string path, std::size_t number, std::shared_ptr<const Storage> storage, StoredFile stored);
   /// The `bytes` bytes at `memory`: what that file unpacks to, where `is_unpacked`, or a copy.
   File(std::string path, std::size_t number, std::shared_ptr<const std::byte> memory, std::size_t bytes,
        bool is_unpacked);
@@ -31,15 +35,19 @@ class File {
   [[nodiscard]] std::size_t number() const noexcept { return number_; }
   /// As it was opened.
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
-  /// All of it, where it is in memory; else null, and there is a descriptor.
+  /// All of it, where it is in memory; else null, and there is a storage or a descriptor.
   [[nodiscard]] const std::byte* memory() const noexcept { return memory_.get(); }
+  /// Where it is, if not on a file system; else null.
+  [[nodiscard]] const Storage* storage() const noexcept { return storage_.get(); }
+  [[nodiscard]] const StoredFile& stored() const noexcept { return stored_; }
   [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
   /// The one that reads whole pages past the page cache; negative without.
   [[nodiscard]] int direct_descriptor() const noexcept { return direct_.get(); }
 
-  /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before.
+  /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before; what a
+  /// storage throws, with its code, or Error{callback}.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
-  /// The same up to the end of the file. Returns the bytes read. Throws Error{io}.
+  /// The same up to the end of the file. Returns the bytes read. Throws Error{io}, and as a storage does.
   std::size_t read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const;
   /// As will_read_at.
   void will_read(std::uint64_t offset, std::uint64_t count) const noexcept;
@@ -51,6 +59,8 @@ class File {
   std::size_t number_;
   Descriptor descriptor_;
   Descriptor direct_;
+  std::shared_ptr<const Storage> storage_;
+  StoredFile stored_;
   std::shared_ptr<const std::byte> memory_;
   std::uint64_t bytes_;
   bool is_unpacked_ = false;

@@ -1,5 +1,6 @@
 #include "storage/reads.hpp"
 
+#include <fmt/format.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -8,6 +9,9 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <vector>
+
+#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
@@ -149,10 +153,33 @@ class Calls {
 
 }  // namespace
 
+void read_from_storage(std::span<const WantedBytes> wanted) {
+  std::vector<StoredBytes> stored;
+  std::vector<const File*> files;
+  for (const WantedBytes& one : wanted) {
+    if (one.to.empty()) continue;
+    stored.push_back({.file = &one.file->stored(), .offset = one.offset, .to = one.to});
+    files.push_back(one.file);
+  }
+  if (stored.empty()) return;
+  try {
+    files[0]->storage()->read(stored);
+  } catch (...) {
+    throw caught().as_error(fmt::format("read {}", files[0]->path()));
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (stored[i].error == nullptr) continue;
+    throw caught(stored[i].error)
+        .as_error(fmt::format("read {}, bytes {} to {}", files[i]->path(), stored[i].offset,
+                              stored[i].offset + stored[i].to.size()));
+  }
+}
+
 void read_at_once(std::span<const WantedBytes> wanted) {
   assert(std::ranges::is_sorted(wanted, [](const WantedBytes& a, const WantedBytes& b) {
     return a.file == b.file && a.offset < b.offset;
   }));
+  if (!wanted.empty() && wanted[0].file->storage() != nullptr) return read_from_storage(wanted);
   Calls calls(wanted);
   read_ahead([&] { return calls.begin(); }, [&] { calls.end(); });
 }

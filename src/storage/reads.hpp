@@ -24,10 +24,13 @@ struct WantedBytes {
 /// cache so many bytes cost about as much as another call.
 inline constexpr std::size_t kMostGap = 4096;
 
-/// Reads all that is `wanted`, which is in order of files, and of offsets in each; ranges may overlap. Those
-/// that touch in a file, or nearly do, are read in one call. What is not in the page cache is under way
+/// Reads all that is `wanted`, of one place, in order of files, and of offsets in each; ranges may overlap.
+/// Those that touch in a file, or nearly do, are read in one call. What is not in the page cache is under way
 /// together. Blocks on storage. Throws as File::read does, for the first that fails. Any thread.
 void read_at_once(std::span<const WantedBytes> wanted);
+
+/// The same of files that are in one storage, and not in memory: all of them by one call of it.
+void read_from_storage(std::span<const WantedBytes> wanted);
 
 /// Has things read one after the other, each begun some way before it is waited for. `begin()` begins to read
 /// the next one, and returns of how many bytes, or nothing where there are no more; `end()` waits for the

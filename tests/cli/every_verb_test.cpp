@@ -55,13 +55,14 @@ class EveryVerb : public ::testing::Test {
                                  "ls data --format auto",
                                  "head data -n 2",
                                  "index data -o saved",
+                                 "speed data --seconds 1",
                                  "audit traces --samples 100",
                                  "inspect checkpoints/checkpoint-000000000000.h5",
                                  "verify checkpoints",
                                  "verify checkpoints/checkpoint-000000000000.h5",
                                  "--help",
                                  "--version"};
-    for (const char* verb : {"ls", "head", "index", "audit", "inspect", "verify"}) {
+    for (const char* verb : {"ls", "head", "index", "speed", "audit", "inspect", "verify"}) {
       all.push_back(std::string(verb) + " --help");
     }
     return all;

@@ -115,6 +115,11 @@ TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
   EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
 }
 
+TEST_F(Examples, OwnStorageIsReadOnce) {
+  EXPECT_THAT(run(1, "own_storage"),
+              HasSubstr("the lines of 100 files, table://corpus/000.txt and so on, add up to 49500"));
+}
+
 TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
   const std::string whole = run(1, "train_mpi --epochs 1 --losses ref.txt");
   run(3, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "hdf5/address_file.hpp"
 #include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "storage/file.hpp"
 
 namespace rota::test {
 namespace {
@@ -191,7 +193,11 @@ TEST_F(Hdf5Storage, AddressesCountTheUserBlockAndAreNothingWhereNothingWasWritte
       h5py(directory, "a.h5", "d = f.create_dataset('a', (8,), 'u1', chunks=(4,))\nd[4:] = [65, 66, 67, 68]",
            "userblock_size=512");
   const auto guard = hdf5::lock();
-  hdf5::AddressFile file(path.string());
+  const internal::File bytes_of(path.string(), 0, internal::open_for_reading(AT_FDCWD, path.c_str()));
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
+    return bytes_of.read_up_to_end(offset, to) == to.size();
+  };
+  hdf5::AddressFile file(path.string(), {.size = bytes_of.bytes(), .read = read});
   const hdf5::Dataset dataset(H5Dopen2(file.get(), "a", H5P_DEFAULT), "");
   const hsize_t never = 0;
   const hsize_t written = 4;

@@ -1,17 +1,22 @@
 #include "formats/hdf5/file.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "formats/hdf5/type.hpp"
 #include "rota/error.hpp"
+#include "storage/descriptor.hpp"
 
 namespace rota::internal {
 namespace {
@@ -64,12 +69,36 @@ herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* na
   return info->type == H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
 }
 
+/// Lets HDF5 read files, and keeps what is thrown meanwhile, which it would only tell as damage.
+class Hdf5Reads {
+ public:
+  /// Both must outlive what is returned.
+  hdf5::FileBytes of(const File& file) {
+    return {file.bytes(), [this, &file](std::uint64_t offset, std::span<std::byte> to) {
+              try {
+                file.read(offset, to);
+                return true;
+              } catch (...) {
+                if (error_ == nullptr) error_ = std::current_exception();
+                return false;
+              }
+            }};
+  }
+  void rethrow() const {
+    if (error_ != nullptr) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::exception_ptr error_;
+};
+
 /// Follows links from one file, and keeps those open that they lead into. HDF5 is never left to follow one:
 /// it would not tell which file the addresses are of. One thread, under HDF5's lock.
 class Hdf5Links {
  public:
   /// Without `may_leave`, external links are errors.
-  Hdf5Links(const Hdf5Subject& from, bool may_leave) : from_(from), may_leave_(may_leave) {}
+  Hdf5Links(const Hdf5Subject& from, Hdf5Reads& reads, bool may_leave)
+      : from_(from), reads_(reads), may_leave_(may_leave) {}
 
   [[nodiscard]] const Hdf5Subject& from() const noexcept { return from_; }
   /// Where `name` leads. Valid as long as this lives. Throws Error{unsupported} for an external link that
@@ -97,10 +126,12 @@ class Hdf5Links {
  private:
   // Another file.
   struct Other {
-    Other(std::string where, std::uint64_t bytes)
-        : path(std::move(where)), file(path), subject{file, path, bytes} {}
+    Other(File opened, Hdf5Reads& reads)
+        : bytes(std::move(opened)),
+          file(bytes.path(), reads.of(bytes)),
+          subject{file, bytes.path(), bytes.bytes()} {}
 
-    std::string path;
+    File bytes;
     hdf5::AddressFile file;
     Hdf5Subject subject;
   };
@@ -148,8 +179,8 @@ class Hdf5Links {
     const std::filesystem::path path = std::filesystem::path(at.subject->path).parent_path() / file;
     std::error_code error;
     const bool is_file = std::filesystem::is_regular_file(path, error);
-    const std::uintmax_t bytes = is_file ? std::filesystem::file_size(path, error) : 0;
-    if (!is_file || error) {
+    Descriptor opened = is_file ? open_for_reading(AT_FDCWD, path.c_str()) : Descriptor();
+    if (!opened.is_open()) {
       throw Error(
           ErrorCode::not_found,
           fmt::format("{} leads by an external link in {} to \"{}\" in {}, which is no file that can be "
@@ -157,12 +188,13 @@ class Hdf5Links {
                       what, at.subject->path, at.name, path.native()));
     }
     std::unique_ptr<Other>& other = others_[path.native()];
-    if (other == nullptr) other = std::make_unique<Other>(path.native(), bytes);
+    if (other == nullptr) other = std::make_unique<Other>(File(path.native(), 0, std::move(opened)), reads_);
     at.subject = &other->subject;
     at.link = file;
   }
 
   const Hdf5Subject& from_;
+  Hdf5Reads& reads_;
   bool may_leave_;
   std::map<std::string, std::unique_ptr<Other>> others_;  // by path
 };
@@ -321,23 +353,37 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
   }
 }
 
-}  // namespace
-
-Hdf5File ask_file(const std::string& path, std::int64_t bytes, std::vector<std::string>& datasets,
-                  bool may_leave) {
-  const auto guard = hdf5::lock();
-  hdf5::AddressFile address_file(path);
-  const Hdf5Subject subject{address_file, path, static_cast<std::uint64_t>(bytes)};
-  Hdf5Links links(subject, may_leave);
+Hdf5File ask_readable(const File& file, Hdf5Reads& reads, std::vector<std::string>& datasets,
+                      bool may_leave) {
+  hdf5::AddressFile address_file(file.path(), reads.of(file));
+  const Hdf5Subject subject{address_file, file.path(), file.bytes()};
+  Hdf5Links links(subject, reads, may_leave);
   if (datasets.empty()) datasets = numeric_datasets(links);
   check_present(links, datasets);
-  Hdf5File file;
+  Hdf5File found;
   for (const std::string& name : without_offsets(links, datasets)) {
-    file.fields.push_back(ask_field(links, name));
+    found.fields.push_back(ask_field(links, name));
   }
-  file.samples = samples_of(file.fields[0]);
-  check_extents(subject, file);
-  return file;
+  found.samples = samples_of(found.fields[0]);
+  check_extents(subject, found);
+  return found;
+}
+
+}  // namespace
+
+// What HDF5 itself cannot make sense of in a file that can be read is damage.
+Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may_leave) {
+  const auto guard = hdf5::lock();
+  Hdf5Reads reads;
+  try {
+    return ask_readable(file, reads, datasets, may_leave);
+  } catch (const Error& error) {
+    reads.rethrow();
+    if (error.code() != ErrorCode::io) throw;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("{}; it is truncated, damaged or still being written: fetch or write it again",
+                            error.what()));
+  }
 }
 
 }  // namespace rota::internal

@@ -10,6 +10,7 @@
 
 #include "formats/hdf5/layout.hpp"
 #include "rota/source.hpp"
+#include "storage/file.hpp"
 
 namespace rota::internal {
 
@@ -49,10 +50,9 @@ struct Hdf5File {
   }
 };
 
-/// Asks the file `path` of `bytes` bytes for `datasets`; where that is empty, it becomes the names of all
-/// datasets of numbers in the file, by name. External links are followed where it `may_leave` the file.
-/// Throws as open_hdf5 does. Blocks on storage, under HDF5's lock.
-Hdf5File ask_file(const std::string& path, std::int64_t bytes, std::vector<std::string>& datasets,
-                  bool may_leave);
+/// Asks `file` for `datasets`; where that is empty, it becomes the names of all datasets of numbers in the
+/// file, by name. External links are followed where it `may_leave` the file. Throws as open_hdf5 does. Blocks
+/// on storage, under HDF5's lock.
+Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may_leave);
 
 }  // namespace rota::internal

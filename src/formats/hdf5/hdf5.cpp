@@ -191,23 +191,12 @@ std::vector<std::string> absolute_names(std::vector<std::string> names) {
   return names;
 }
 
-// What HDF5 itself cannot make sense of in a file that can be read is damage.
 Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& datasets, bool may_leave) {
-  const std::string path = files.path(i);
-  if (!has_hdf5_signature(files, i)) {
-    throw Error(
-        ErrorCode::corrupt,
-        fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or use open_files",
-                    path));
-  }
-  try {
-    return ask_file(path, files.bytes(i), datasets, may_leave);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::io) throw;
-    throw Error(ErrorCode::corrupt,
-                fmt::format("{}; it is truncated, damaged or still being written: fetch or write it again",
-                            error.what()));
-  }
+  const File file = files.open_unchanged(i);
+  if (has_hdf5_signature(files, i)) return ask_file(file, datasets, may_leave);
+  throw Error(ErrorCode::corrupt,
+              fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or use open_files",
+                          file.path()));
 }
 
 void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {

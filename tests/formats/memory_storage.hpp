@@ -1,0 +1,78 @@
+#pragma once
+
+// A Storage in memory, which counts what it is asked for, and fails where it is told to.
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "rota/error.hpp"
+#include "rota/storage.hpp"
+
+namespace rota::test {
+
+class MemoryStorage final : public Storage {
+ public:
+  struct Content {
+    std::string bytes;
+    std::uint64_t version = 1;
+  };
+
+  std::map<std::string, Content> files;
+  /// Called with each range that is read; may throw, which fails that range.
+  std::function<void(const StoredBytes&)> on_read = nullptr;
+  mutable std::atomic<std::int64_t> lists = 0;
+  mutable std::atomic<std::int64_t> finds = 0;
+  mutable std::atomic<std::int64_t> reads = 0;
+  mutable std::atomic<std::int64_t> ranges = 0;
+
+  /// Takes all files below `directory`, as PREFIX/NAME.
+  void copy(const std::filesystem::path& directory, const std::string& prefix) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      files[prefix + "/" + entry.path().lexically_relative(directory).native()] = {
+          {std::istreambuf_iterator<char>(file), {}}};
+    }
+  }
+
+  void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override {
+    ++lists;
+    for (auto file = files.lower_bound(std::string(prefix)); file != files.end(); ++file) {
+      if (!file->first.starts_with(prefix)) break;
+      visit({file->first, file->second.bytes.size(), file->second.version});
+    }
+  }
+
+  [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override {
+    ++finds;
+    const auto file = files.find(std::string(name));
+    if (file == files.end()) return std::nullopt;
+    return StoredFile{file->first, file->second.bytes.size(), file->second.version};
+  }
+
+  void read(std::span<StoredBytes> wanted) const override {
+    ++reads;
+    ranges += std::ssize(wanted);
+    for (StoredBytes& one : wanted) {
+      try {
+        if (on_read) on_read(one);
+        const auto file = files.find(one.file->name);
+        if (file == files.end()) throw Error(ErrorCode::not_found, "it is gone");
+        if (file->second.version != one.file->version) throw Error(ErrorCode::corrupt, "it was replaced");
+        std::memcpy(one.to.data(), file->second.bytes.data() + one.offset, one.to.size());
+      } catch (...) {
+        one.error = std::current_exception();
+      }
+    }
+  }
+};
+
+}  // namespace rota::test

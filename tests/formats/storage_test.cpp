@@ -1,0 +1,283 @@
+// Datasets in a Storage are those of a file system, in every format, and what fails there is named.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "formats/memory_storage.hpp"
+#include "rota/loader.hpp"
+#include "rota/open.hpp"
+#include "run_command.hpp"
+#include "source/reading.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::test {
+namespace {
+
+CatalogOptions options_of(const std::shared_ptr<MemoryStorage>& storage) {
+  return {.storages = {{"memory", storage}}};
+}
+
+std::vector<std::vector<std::string>> contents(const Source& source) {
+  const Samples samples(source, all_ids(source));
+  std::vector<std::vector<std::string>> all(static_cast<std::size_t>(source.size()));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t f = 0; f < source.fields().size(); ++f) all[i].push_back(samples.sample(f, i));
+  }
+  return all;
+}
+
+/// The datasets of formats/write.py, whose files have odd names.
+class EachFormat : public testing::TestWithParam<const char*> {};
+
+TEST_P(EachFormat, IsReadFromAStorageAsFromADirectory) {
+  const std::string format = GetParam();
+  const TemporaryDirectory directory;
+  const Ended ended =
+      run_command("cd " + directory.path().string() +
+                  " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py " + format);
+  ASSERT_EQ(ended.code, 0) << ended.output;
+  const auto storage = std::make_shared<MemoryStorage>();
+  storage->copy(directory.path(), "bucket/data");
+  storage->copy(directory.path(), "bucket/data-2");  // whose names come between, by their bytes
+  const auto here = open(Catalog(directory.path()), format);
+  const Catalog catalog("memory://bucket/data", options_of(storage));
+  const auto there = open(catalog, format);
+  EXPECT_EQ(storage->lists, 1);
+  EXPECT_EQ(there->size(), here->size());
+  EXPECT_EQ(there->fingerprint(), here->fingerprint());
+  EXPECT_EQ(contents(*there), contents(*here));
+  EXPECT_EQ(there->where({0}).substr(0, 21), "memory://bucket/data/");
+
+  for (const Access access : {Access::direct, Access::mapped, Access::automatic}) {
+    CatalogOptions options = options_of(storage);
+    options.access = access;
+    EXPECT_EQ(contents(*open(Catalog("memory://bucket/data", options), format)), contents(*here));
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Formats, EachFormat,
+                         testing::Values("files", "hdf5", "lines", "mds", "megatron", "npy", "npz", "tar",
+                                         "tfrecord", "tokens"),
+                         [](const auto& one) { return std::string(one.param); });
+
+/// Small files of text, in memory.
+class StorageTest : public testing::Test {
+ protected:
+  StorageTest() {
+    for (int i = 0; i < 50; ++i) {
+      storage_->files[fmt::format("b/train/{:02}.txt", i)] = {std::string(static_cast<std::size_t>(i), 'x')};
+    }
+    storage_->files["b/train/"] = {};  // as object stores mark directories
+    storage_->files["b/val/0.txt"] = {"one\ntwo\nthree"};
+  }
+  [[nodiscard]] CatalogOptions options() const { return options_of(storage_); }
+  [[nodiscard]] std::shared_ptr<const Source> train() const {
+    return open_files(Catalog("memory://b/train", options()));
+  }
+  [[nodiscard]] std::vector<std::string> names(const std::string& path) const {
+    const Catalog catalog(path, options());
+    std::vector<std::string> all;
+    for (std::int64_t i = 0; i < catalog.size(); ++i) all.push_back(catalog.path(i));
+    return all;
+  }
+
+  std::shared_ptr<MemoryStorage> storage_ = std::make_shared<MemoryStorage>();
+};
+
+TEST_F(StorageTest, APathIsAFileADirectoryOrAGlob) {
+  using testing::ElementsAre;
+  EXPECT_EQ(names("memory://b/train").size(), 50U);
+  EXPECT_EQ(names("memory://b/train/").size(), 50U);
+  EXPECT_EQ(names("memory://b").size(), 51U);
+  EXPECT_EQ(names("memory://").size(), 51U);
+  EXPECT_THAT(names("memory://b/val/0.txt"), ElementsAre("memory://b/val/0.txt"));
+  EXPECT_THAT(names("memory://b/*/0.txt"), ElementsAre("memory://b/val/0.txt"));
+  EXPECT_THAT(names("memory://b/train/0[78].t?t"),
+              ElementsAre("memory://b/train/07.txt", "memory://b/train/08.txt"));
+  EXPECT_EQ(Catalog("memory://b/train", options()).bytes(7), 7);
+}
+
+TEST_F(StorageTest, WhatIsNotThereIsSaid) {
+  const auto opening = [&](const std::string& path) {
+    return error_of([&] { (void)Catalog(path, options()); });
+  };
+  EXPECT_THAT(opening("memory://b/trai"), is_error(ErrorCode::not_found, {"memory://b/trai", "no file"}));
+  EXPECT_THAT(opening("memory://b/*.txt"), is_error(ErrorCode::not_found, {"no file that matches"}));
+  EXPECT_THAT(opening("other://b"),
+              is_error(ErrorCode::not_found, {"other://b", "CatalogOptions::storages"}));
+  storage_->files.erase("b/train/03.txt");
+  storage_->files["b/train/00.txt"].version = 2;
+  EXPECT_EQ(names("memory://b/train").size(), 49U);
+}
+
+TEST_F(StorageTest, OptionsAreChecked) {
+  for (const std::string scheme : {"", "3d", "Memory", "me mory", "me/mory", "-x"}) {
+    EXPECT_THAT(error_of([&] {
+                  (void)Catalog("memory://b", {.storages = {{scheme, storage_}}});
+                }),
+                is_error(ErrorCode::invalid_argument, {"storages"}))
+        << scheme;
+  }
+  EXPECT_THAT(error_of([&] {
+                (void)Catalog("memory://b", {.storages = {{"memory", nullptr}}});
+              }),
+              is_error(ErrorCode::invalid_argument, {"storages", "memory"}));
+  EXPECT_THAT(error_of([&] {
+                (void)Catalog::from_pattern("memory://b/train/{index:02}.txt", {.files = 50}, options());
+              }),
+              is_error(ErrorCode::unsupported, {"memory://b/train", "storage"}));
+}
+
+/// Lists what it is given, as it is.
+class Listing final : public Storage {
+ public:
+  explicit Listing(std::vector<std::string> names) : names_(std::move(names)) {}
+  void list(std::string_view /*prefix*/, const std::function<void(const StoredFile&)>& visit) const override {
+    for (const std::string& name : names_) visit({name, 1, 1});
+  }
+  [[nodiscard]] std::optional<StoredFile> find(std::string_view /*name*/) const override { return {}; }
+  void read(std::span<StoredBytes> /*wanted*/) const override {}
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST(StorageListing, ThatIsNotInOrderIsRefused) {
+  for (const auto& names : std::vector<std::vector<std::string>>{
+           {"a/2", "a/1"}, {"a/1", "a/1"}, {"b/1"}, {"a/1", "ab"}, {"a/1", "a/2", ""}}) {
+    const auto error = error_of([&] {
+      (void)Catalog("lying://a/", {.storages = {{"lying", std::make_shared<Listing>(names)}}});
+    });
+    EXPECT_THAT(error, is_error(ErrorCode::corrupt, {"lying://a/", "\"" + names.back() + "\"", "in order"}));
+  }
+}
+
+TEST_F(StorageTest, AllOfABatchIsAskedForTogether) {
+  const auto source = train();
+  const std::int64_t finds = storage_->finds;
+  const Samples samples(*source, all_ids(*source), false);
+  EXPECT_EQ(storage_->reads, 1);
+  EXPECT_EQ(storage_->ranges, 49);  // and nothing for the empty one
+  EXPECT_EQ(storage_->finds, finds);
+
+  const auto lines = open_lines(Catalog("memory://b/val", options()));
+  storage_->reads = storage_->ranges = 0;
+  EXPECT_EQ(contents(*lines).size(), 3U);
+  EXPECT_GT(storage_->ranges, 0);
+}
+
+TEST_F(StorageTest, EachRangeFailsByItselfAndIsNamed) {
+  const auto source = train();
+  for (int i = 1; i < 50; ++i) {
+    const std::string name = fmt::format("b/train/{:02}.txt", i);
+    const bool is_foreign = i % 2 == 0;
+    storage_->on_read = [&](const StoredBytes& wanted) {
+      if (wanted.file->name != name) return;
+      if (is_foreign) throw std::runtime_error("the wire is cut");
+      throw Error(ErrorCode::io, "the wire is cut");
+    };
+    EXPECT_THAT(
+        error_of([&] { (void)Samples(*source, all_ids(*source), false); }),
+        is_error(is_foreign ? ErrorCode::callback : ErrorCode::io, {"memory://" + name, "the wire is cut"}));
+  }
+}
+
+TEST_F(StorageTest, LoadersTryAgainAndSkip) {
+  std::atomic<int> failures = 0;
+  storage_->on_read = [&](const StoredBytes& wanted) {
+    if (wanted.file->name == "b/train/08.txt") throw Error(ErrorCode::corrupt, "its ends do not meet");
+    if (wanted.file->name == "b/train/09.txt" && ++failures < 3)
+      throw Error(ErrorCode::io, "the wire is cut");
+  };
+  for (const int workers : {0, 1, 2}) {
+    failures = 0;
+    Loader loader(train(), {.global_batch_size = 10,
+                            .workers = workers,
+                            .bad_samples = {.policy = OnBadSample::skip, .retry_wait = {}}});
+    std::vector<std::int64_t> bytes(50);
+    while (const auto batch = loader.next()) {
+      for (std::int64_t i = 0; i < batch->size(); ++i) {
+        bytes[static_cast<std::size_t>(batch->ids()[static_cast<std::size_t>(i)].value)] =
+            std::ssize(batch->bytes(0, i));
+      }
+    }
+    for (std::size_t id = 0; id < bytes.size(); ++id) EXPECT_EQ(bytes[id], id) << id;
+    ASSERT_EQ(loader.skipped().samples.size(), 1U);
+    EXPECT_EQ(loader.skipped().samples[0].where, "memory://b/train/08.txt");
+    EXPECT_THAT(loader.skipped().samples[0].error, testing::HasSubstr("its ends do not meet"));
+    EXPECT_EQ(failures, 3);
+  }
+}
+
+TEST_F(StorageTest, AFileThatWasReplacedIsRefused) {
+  const auto source = train();
+  storage_->files["b/train/07.txt"] = {"yyyyyyy", 2};
+  EXPECT_THAT(error_of([&] {
+                (void)Samples(*source, ids({6, 7}), false);
+              }),
+              is_error(ErrorCode::corrupt, {"memory://b/train/07.txt", "replaced"}));
+}
+
+TEST_F(StorageTest, ChangesAreDetectedByNameToo) {
+  CatalogOptions by_name = options();
+  by_name.change_detection = ChangeDetection::by_name;
+  const auto source = open_files(Catalog("memory://b/train", by_name));
+  EXPECT_EQ(contents(*source), contents(*train()));
+}
+
+TEST_F(StorageTest, SavedCatalogsTellWhatHasChanged) {
+  const TemporaryDirectory directory;
+  const auto saved = directory.path() / "data.rota";
+  const Catalog catalog("memory://b/train", options());
+  EXPECT_EQ(catalog.origin(), "memory://b/train");
+  catalog.save(saved);
+  EXPECT_FALSE(Catalog(saved, options()).changes().any());
+  storage_->files["b/train/07.txt"].version = 2;
+  storage_->files.erase("b/train/08.txt");
+  storage_->files["b/train/99.txt"] = {"new"};
+  const Catalog changed(saved, options());
+  EXPECT_EQ(changed.changes().changed, 1);
+  EXPECT_EQ(changed.changes().vanished, 1);
+  EXPECT_EQ(changed.changes().appeared, 1);
+  EXPECT_THAT(error_of([&] { (void)Catalog(saved); }),
+              is_error(ErrorCode::not_found, {"memory://b/train", "CatalogOptions::storages"}));
+}
+
+TEST_F(StorageTest, SentCatalogsListNothingAgain) {
+  const std::string bytes = Catalog("memory://b/train", options()).serialize();
+  const std::int64_t asked = storage_->lists + storage_->finds;
+  const Catalog received = Catalog::deserialize(bytes, options());
+  EXPECT_EQ(contents(*open_files(received)), contents(*train()));
+  EXPECT_EQ(storage_->lists + storage_->finds, asked + 2);  // of train()
+  EXPECT_THAT(error_of([&] { (void)Catalog::deserialize(bytes); }),
+              is_error(ErrorCode::not_found, {"memory://b/train", "CatalogOptions::storages"}));
+}
+
+TEST_F(StorageTest, FilesAreBroughtToTheNodesMemory) {
+  CatalogOptions shared = options();
+  shared.share_files = true;
+  const auto lines = open_lines(Catalog("memory://b/val", shared));
+  EXPECT_EQ(contents(*lines), contents(*open_lines(Catalog("memory://b/val", options()))));
+}
+
+TEST_F(StorageTest, HDF5TellsWhyItCannotRead) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(run_command("cd " + directory.path().string() +
+                        " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py hdf5")
+                .code,
+            0);
+  storage_->copy(directory.path(), "h");
+  storage_->on_read = [](const StoredBytes& wanted) {
+    if (wanted.offset >= 8) throw Error(ErrorCode::io, "the wire is cut");
+  };
+  EXPECT_THAT(error_of([&] { (void)open_hdf5(Catalog("memory://h", options())); }),
+              is_error(ErrorCode::io, {"memory://h/", "the wire is cut"}));
+}
+
+}  // namespace
+}  // namespace rota::test
