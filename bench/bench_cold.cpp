@@ -392,7 +392,7 @@ int main(int argc, char** argv) {
   add("mapped/tokens/4KiB", [](benchmark::State& state) { read_mapped(state, formats()[3], kMapped[1]); });
   static const Order orders[] = {{"none", rota::Shuffle::none, 256},
                                  {"none of one shard", rota::Shuffle::none, 1},
-                                 {"block", rota::Shuffle::block, 256}};
+                                 {"block of one shard", rota::Shuffle::block, 1}};
   for (const Order& order : orders) {
     add(fmt::format("order/{}/16KiB", order.name),
         [&](benchmark::State& state) { read_in_order(state, order, kSizes[1]); });
