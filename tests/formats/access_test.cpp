@@ -70,6 +70,13 @@ class AccessTest : public testing::Test {
       ASSERT_EQ(samples.sample(0, i), lines_[static_cast<std::size_t>(wanted[i].value)]) << wanted[i].value;
     }
   }
+  void expect_lines(const Batch& batch) const {
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+      const auto text = batch.bytes(0, i);
+      EXPECT_EQ(std::string(reinterpret_cast<const char*>(text.data()), text.size()),
+                lines_[static_cast<std::size_t>(batch.ids()[static_cast<std::size_t>(i)].value)]);
+    }
+  }
   // Some of which no two lie so near to each other that one call reads both.
   [[nodiscard]] Ids scattered(std::size_t count) {
     Ids all;
@@ -240,13 +247,52 @@ TEST_F(AccessTest, ALoaderGivesAllSamplesWhateverFailsOnce) {
       arm_reads(kind, number / 8, number % 8 < 4 ? ReadFault::fails : ReadFault::is_short);
       const auto batch = loader.next();
       disarm_reads();
-      for (std::int64_t i = 0; i < batch->size(); ++i) {
-        const auto text = batch->bytes(0, i);
-        EXPECT_EQ(std::string(reinterpret_cast<const char*>(text.data()), text.size()),
-                  lines_[static_cast<std::size_t>(batch->ids()[static_cast<std::size_t>(i)].value)]);
-      }
+      expect_lines(*batch);
     }
   }
+}
+
+TEST_F(AccessTest, LoadersAreSoughtAndDroppedWithReadsUnderWayThatFail) {
+  std::vector<std::shared_ptr<const Source>> sources;
+  for (const Access access : {Access::cached, Access::direct}) {
+    for (const int most_open : {2, 256}) sources.push_back(open(access, most_open));
+  }
+  std::int64_t right = 0;
+  std::int64_t failed = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::uint64_t end) { return static_cast<std::int64_t>(random() % end); };
+    if (seed % 4 == 0) evict();
+    {
+      Loader loader(sources[seed % sources.size()],
+                    {.global_batch_size = 1 + below(60),
+                     .seed = seed,
+                     .epochs = kEndless,
+                     .workers = static_cast<int>(below(4)),
+                     .read_ahead_batches = 1 + below(4),
+                     .bad_samples = {.io_retries = static_cast<int>(below(4)),
+                                     .retry_wait = std::chrono::milliseconds(0)}});
+      constexpr std::array<std::uint64_t, 3> kOneIn{5, 30, 200};
+      fail_reads_at_random(seed, kOneIn[seed % kOneIn.size()]);
+      const auto error = error_of([&] {
+        for (std::int64_t steps = below(5); steps > 0; --steps) {
+          if (below(3) == 0) loader.seek({.epoch = below(3), .step = below(20)});
+          expect_lines(*loader.next());
+          ++right;
+        }
+      });
+      if (error) {
+        EXPECT_THAT(error, is_error(ErrorCode::io, {directory_.path().string()}));
+        ++failed;
+      }
+    }
+    fail_reads_at_random(0, 0);
+  }
+  EXPECT_GT(right, 500);
+  EXPECT_GT(failed, 50);
+  sources.clear();
+  EXPECT_EQ(open_descriptors(), 0);
 }
 
 TEST_F(AccessTest, WithoutAsynchronousReadsComesThroughThePageCache) {
@@ -294,6 +340,46 @@ TEST_F(AccessTest, HoldsAsManyDescriptorsAsItSays) {
     expect_samples(*source, random_ids(*source, 200, random_));
     source.reset();
     EXPECT_EQ(open_descriptors(), 0) << to_string(access);
+  }
+}
+
+// In KiB, by a line of /proc/self/status.
+std::int64_t resident(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1));
+  }
+  return 0;
+}
+
+TEST_F(AccessTest, TakesNoMoreMemoryThanItSaysWithHundredsOfReadsUnderWay) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer takes memory of its own";
+#endif
+  constexpr std::int64_t kReadAhead = 16 << 20;
+  constexpr std::int64_t kWorkers = 2;
+  for (const auto& [access, of_worker] :
+       {std::pair{Access::cached, std::int64_t{1} << 20}, {Access::direct, std::int64_t{17} << 20}}) {
+    const auto source = open(access);
+    const std::int64_t before = resident("VmRSS");
+    std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
+    std::int64_t batch_bytes = 0;                 // of the largest
+    {
+      Loader loader(source, {.global_batch_size = 300,
+                             .epochs = kEndless,
+                             .workers = static_cast<int>(kWorkers),
+                             .read_ahead_batches = 64,
+                             .read_ahead_bytes = kReadAhead});
+      for (int step = 0; step < 40; ++step) {
+        if (step % 10 == 0) evict();
+        const auto batch = loader.next();
+        expect_lines(*batch);
+        batch_bytes = std::max(batch_bytes, std::ssize(batch->tensor(0).bytes));
+      }
+    }
+    const std::int64_t most =
+        (kReadAhead + 5 * batch_bytes) * 5 / 4 + kWorkers * of_worker + (std::int64_t{4} << 20);
+    EXPECT_LE(resident("VmHWM") - before, most >> 10) << to_string(access);
   }
 }
 

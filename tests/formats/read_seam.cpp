@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <random>
 
 namespace {
 
@@ -24,10 +27,23 @@ struct Plan {
 thread_local Plan plan;
 std::int64_t memory_bytes = 0;
 
+std::atomic<std::uint64_t> random_calls = 0;
+std::atomic<std::uint64_t> random_one_in = 0;
+
+ReadFault random_fault() {
+  const std::uint64_t one_in = random_one_in;
+  if (one_in == 0) return ReadFault::none;
+  std::mt19937_64 random(random_calls++);
+  constexpr std::array kFaults{ReadFault::fails, ReadFault::is_short, ReadFault::interrupted,
+                               ReadFault::refused};
+  return random() % one_in == 0 ? kFaults[random() % kFaults.size()] : ReadFault::none;
+}
+
 ReadFault next(ReadCall call) {
-  const auto number = std::count(plan.made.begin(), plan.made.end(), call);
+  const bool is_meant =
+      call == plan.call && std::count(plan.made.begin(), plan.made.end(), call) == plan.number;
   plan.made.push_back(call);
-  return call == plan.call && number == plan.number ? plan.fault : ReadFault::none;
+  return is_meant ? plan.fault : random_fault();
 }
 
 int error_of(ReadFault fault) {
@@ -40,6 +56,10 @@ bool has_error(ReadFault fault) { return fault != ReadFault::none && fault != Re
 namespace rota::test {
 
 void arm_reads(ReadCall call, std::int64_t number, ReadFault fault) { plan = {call, number, fault, {}}; }
+void fail_reads_at_random(std::uint64_t seed, std::uint64_t one_in) {
+  random_calls = seed << 32U;
+  random_one_in = one_in;
+}
 const std::vector<ReadCall>& calls_made() { return plan.made; }
 void pretend_memory(std::int64_t bytes) { memory_bytes = bytes; }
 
