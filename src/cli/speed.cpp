@@ -16,6 +16,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
+#include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
 
@@ -41,19 +42,19 @@ struct Read {
   double seconds = 0;
 };
 
-// Batches from the beginning on, for so many seconds, and no more than `most_batches`.
-Read read_batches(Loader& loader, double seconds, std::int64_t most_batches) {
-  loader.seek({});
+// The first `batches` batches, again and again where it `repeats`, until so many seconds are over.
+Read read_batches(Loader& loader, double seconds, std::int64_t batches, bool repeats) {
   Read read;
   const std::int64_t bytes = loader.stats().bytes;
   const auto start = std::chrono::steady_clock::now();
-  while (read.batches < most_batches && seconds_since(start) < seconds) {
-    const auto batch = loader.next();
-    if (!batch) break;
-    ++read.batches;
-    read.samples += batch->size();
-  }
-  read.seconds = seconds_since(start);
+  do {
+    loader.seek({});
+    for (std::int64_t k = 0; k < batches && (k == 0 || seconds_since(start) < seconds); ++k) {
+      read.samples += loader.next().value().size();
+      ++read.batches;
+    }
+    read.seconds = seconds_since(start);
+  } while (repeats && read.seconds < seconds);
   read.bytes = loader.stats().bytes - bytes;
   return read;
 }
@@ -71,7 +72,7 @@ void evict(const Catalog& catalog) {
 
 std::vector<std::string> cells(const Read& read) {
   const auto rate = [&](std::int64_t count) {
-    return read.batches == 0 ? 0 : static_cast<std::int64_t>(static_cast<double>(count) / read.seconds);
+    return static_cast<std::int64_t>(static_cast<double>(count) / read.seconds);
   };
   return {grouped(rate(read.samples)), human_bytes(rate(read.bytes)) + "/s"};
 }
@@ -83,21 +84,36 @@ struct Way {
   std::int64_t workers;
 };
 
+// Files that are unpacked into a node's memory come in no other order than these, and by no other way.
+std::vector<Way> ways(const Source& source, std::int64_t workers) {
+  const bool is_unpacked = source.node_files() != nullptr;
+  std::vector<Way> all{{Shuffle::none, Access::cached, 1}};
+  for (const Access access : {Access::cached, Access::direct, Access::mapped}) {
+    if (is_unpacked && access != Access::cached) continue;
+    const Shuffle shuffle = is_unpacked ? Shuffle::within : Shuffle::global;
+    all.push_back({shuffle, access, 1});
+    if (workers > 1) all.push_back({shuffle, access, workers});
+  }
+  return all;
+}
+
 // `sent` is the catalog, with what was found in the files.
 std::vector<std::string> row(const SpeedOptions& options, const std::string& sent, const Way& way) {
   const Catalog catalog = Catalog::deserialize(sent, {.access = way.access});
-  Loader loader(open(catalog, options.dataset.format), {.global_batch_size = options.batch,
-                                                        .shards = way.shuffle == Shuffle::none ? 1 : 256,
-                                                        .shuffle = way.shuffle,
-                                                        .epochs = kEndless,
-                                                        .workers = static_cast<int>(way.workers)});
+  const auto source = open(catalog, options.dataset.format);
+  Loader loader(source, {.global_batch_size = options.batch,
+                         .shards = way.shuffle == Shuffle::none ? 1 : 256,
+                         .interleave = source->node_files() == nullptr ? 0 : 8,
+                         .shuffle = way.shuffle,
+                         .epochs = kEndless,
+                         .workers = static_cast<int>(way.workers)});
   // From storage; and then the same again, from the page cache, where it has gone through that.
   evict(catalog);
   const auto seconds = static_cast<double>(options.seconds);
-  const Read cold =
-      read_batches(loader, seconds, (loader.source().size() + options.batch - 1) / options.batch);
-  read_batches(loader, 10 * seconds, cold.batches);
-  const Read warm = read_batches(loader, 10 * seconds, cold.batches);
+  const std::int64_t batches = (source->size() + options.batch - 1) / options.batch;
+  const Read cold = read_batches(loader, seconds, batches, false);
+  read_batches(loader, 10 * seconds, cold.batches, false);
+  const Read warm = read_batches(loader, seconds, cold.batches, true);
   std::vector<std::string> all{std::string(to_string(way.shuffle)), std::string(to_string(way.access)),
                                grouped(way.workers)};
   for (const Read& one : {cold, warm}) {
@@ -107,20 +123,19 @@ std::vector<std::string> row(const SpeedOptions& options, const std::string& sen
 }
 
 void speed(const SpeedOptions& options) {
-  std::vector<std::vector<std::string>> table{
-      {"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"}};
-  std::vector<Way> ways{{Shuffle::none, Access::cached, 1}};
-  for (const Access access : {Access::cached, Access::direct, Access::mapped}) {
-    ways.push_back({Shuffle::global, access, 1});
-    if (options.workers > 1) ways.push_back({Shuffle::global, access, options.workers});
-  }
   ProgressBar bar;
   CatalogOptions how;
   how.progress = bar.function();
   const Catalog catalog = make_catalog(options.dataset, how);
   const auto source = open(catalog, options.dataset.format);
+  if (source->size() == 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("read {}: it has no samples", options.dataset.path.native()));
+  }
   const std::string sent = catalog.serialize();
-  for (const Way& way : ways) table.push_back(row(options, sent, way));
+  std::vector<std::vector<std::string>> table{
+      {"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"}};
+  for (const Way& way : ways(*source, options.workers)) table.push_back(row(options, sent, way));
   fmt::print("{}: {}, batches of {}\n\n{}", shown(options.dataset.path.native()),
              counted(source->size(), "sample"), options.batch, table_text(table, 2));
 }

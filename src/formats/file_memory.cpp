@@ -22,11 +22,15 @@ namespace {
 
 constexpr std::size_t kBlockBytes = 1 << 18;
 
-// Calls `take(piece, byte of the file)` for one piece of the file after the other; false: no more are wanted.
+// Calls `take(piece, byte of the file)` for one piece of the file after the other, while those behind it
+// come; false: no more are wanted.
 template <typename Take>
 void for_each_piece(const File& file, Take take) {
+  constexpr std::uint64_t kAhead = 8 << 20;
+  static_assert(kAhead % kBlockBytes == 0);
   std::vector<std::byte> block(kBlockBytes);
   for (std::uint64_t at = 0; at < file.bytes();) {
+    if (at % kAhead == kBlockBytes) file.will_read(at, 2 * kAhead);  // not where a look at the head is enough
     const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), file.bytes() - at));
     file.read(at, piece);
     if (!take(piece, at)) return;

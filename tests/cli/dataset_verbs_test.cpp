@@ -251,5 +251,37 @@ TEST_F(DatasetVerb, HeadShowsBytesThatAreNoText) {
   EXPECT_THAT(rota("head a.bin").output, HasSubstr("data  [3], 3 bytes: 00 01 ff\n"));
 }
 
+// ---- speed ----
+
+TEST_F(DatasetVerb, SpeedTellsEachWay) {
+  make_lines(20);
+  const Ended ended = rota("speed data --seconds 1 --batch 7 --workers 3");
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_THAT(ended.output, HasSubstr("data: 190 samples, batches of 7\n"));
+  const std::string figures =
+      " +[1-9][0-9,]* +[0-9.]+ [KMG]?i?B[a-z/]+s +[1-9][0-9,]* +[0-9.]+ [KMG]?i?B[a-z/]+s";
+  EXPECT_THAT(ended.output, ::testing::ContainsRegex("none +cached +1" + figures));
+  for (const std::string access : {"cached", "direct", "mapped"}) {
+    for (const std::string workers : {"1", "3"}) {
+      EXPECT_THAT(ended.output, ::testing::ContainsRegex("global +" + access + " +" + workers + figures));
+    }
+  }
+}
+
+TEST_F(DatasetVerb, SpeedReadsCompressedFilesInTheOrderThatTheyAllow) {
+  make_lines(5);
+  ASSERT_EQ(run_command("cd " + path("data") + " && gzip *").code, 0);
+  const Ended ended = rota("speed data --seconds 1 --workers 1 --format lines");
+  EXPECT_EQ(ended.code, 0) << ended.output;
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("  within   cached        1"), Not(HasSubstr("direct"))));
+}
+
+TEST_F(DatasetVerb, SpeedRefusesADatasetWithoutSamples) {
+  write("data/a.txt", "");
+  const Ended ended = rota("speed data --format lines");
+  EXPECT_EQ(ended.code, 1);
+  EXPECT_THAT(ended.output, HasSubstr("data: it has no samples"));
+}
+
 }  // namespace
 }  // namespace rota::test

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "formats/file_memory.hpp"
 #include "formats/read_seam.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
@@ -169,6 +170,20 @@ TEST_F(AccessTest, PastTheCacheHasManyReadsUnderWayBeforeItWaits) {
   if (first == calls.end()) GTEST_SKIP() << "this file system has no direct reads";
   EXPECT_EQ(std::count(first, calls.end(), ReadCall::submit), 0);
   EXPECT_EQ(std::count(calls.begin(), calls.end(), ReadCall::wait), 0);
+}
+
+TEST_F(AccessTest, HasWhatIsToBeUnpackedComeMeanwhile) {
+  const auto path = directory_.write("6.bin", std::string(20 << 20, 'x'));
+  const internal::File file(path.string(), 0, internal::open_for_reading(AT_FDCWD, path.c_str()));
+  const auto hints_of = [&](std::size_t most) {
+    disarm_reads();
+    std::size_t bytes = 0;
+    internal::decompress(file, internal::Compression::none,
+                         [&](std::span<const std::byte> piece) { return (bytes += piece.size()) < most; });
+    return std::count(calls_made().begin(), calls_made().end(), ReadCall::hint);
+  };
+  EXPECT_EQ(hints_of(30 << 20), 3);
+  EXPECT_EQ(hints_of(100), 0) << "of a head";
 }
 
 TEST_F(AccessTest, ToAMappingTakesNoCalls) {
