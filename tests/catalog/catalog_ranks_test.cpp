@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "formats/memory_storage.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "rota/error.hpp"
@@ -189,6 +190,26 @@ TEST_F(Together, ThrowTheSameOnAllRanks) {
   EXPECT_THAT(error_of_all([&] { Catalog(comm(), data_, {.listing_threads = threads}); }),
               HasSubstr("listing_threads is 0"));
   EXPECT_THAT(error_of_all([&] { together().save("/no/such/place"); }), HasSubstr("save a catalog"));
+}
+
+TEST_F(Together, ReadAStorageThatRankZeroLists) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  for (int i = 0; i < 100; ++i) storage->files[fmt::format("b/{:02}.txt", i)] = {std::to_string(i)};
+  const CatalogOptions options{.storages = {{"memory", storage}}};
+  const Catalog catalog(comm(), "memory://b", options);
+  EXPECT_EQ(storage->lists, comm().rank() == 0 ? 1 : 0);
+  EXPECT_EQ(storage->finds, comm().rank() == 0 ? 1 : 0) << "of the path alone";
+  EXPECT_EQ(catalog.fingerprint(), Catalog("memory://b", options).fingerprint());
+  const auto source = open(catalog, "lines");
+  const Samples samples(*source, all_ids(*source));
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(samples.sample(0, i), std::to_string(i));
+
+  for (const int lacking : {0, comm().size() - 1}) {
+    EXPECT_THAT(error_of_all([&] {
+                  Catalog(comm(), "memory://b", comm().rank() == lacking ? CatalogOptions() : options);
+                }),
+                HasSubstr("there is no storage for memory://"));
+  }
 }
 
 TEST_F(Together, RefuseToOpenDifferentPaths) {
