@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -20,12 +21,12 @@ namespace {
 
 constexpr std::string_view kBehindScheme = "://";
 
-// What `ask` returns; what it throws is told with `path`.
-auto asked(std::string_view attempt, const std::string& path, const auto& ask) {
+// What the storage says of a file; what it throws is told with `path`.
+std::optional<StoredFile> find(const StoredPath& at, const std::string& path) {
   try {
-    return ask();
+    return at.storage->find(at.name);
   } catch (...) {
-    throw caught().as_error(fmt::format("{} {}", attempt, path));
+    throw caught().as_error(fmt::format("ask for {}", path));
   }
 }
 
@@ -39,7 +40,7 @@ FileStat stat_of(const StoredFile& file, std::string_view path) {
 }
 
 StoredFile find_stored(const StoredPath& at, const std::string& path) {
-  auto file = asked("read", path, [&] { return at.storage->find(at.name); });
+  auto file = find(at, path);
   if (file) return *std::move(file);
   throw Error(ErrorCode::not_found, fmt::format("read {}: its storage has no file of that name", path));
 }
@@ -112,7 +113,7 @@ std::string list_stored(const std::string& path, const StoredPath& stored, const
   const std::string& name = stored.name;
   const std::string scheme = path.substr(0, path.size() - name.size());
   if (!name.empty() && !name.ends_with('/')) {
-    if (const auto file = asked("open", path, [&] { return storage.find(name); })) {
+    if (const auto file = find(stored, path)) {
       const std::size_t last = name.rfind('/') + 1;
       visit(std::string_view(name).substr(last), stat_of(*file, path));
       return scheme + name.substr(0, last);
@@ -124,21 +125,38 @@ std::string list_stored(const std::string& path, const StoredPath& stored, const
                                                                    : name + '/';
   std::optional<std::string> before;
   bool is_any = false;
-  asked("list", path, [&] {
+  const auto take = [&](const StoredFile& file) {
+    if (!file.name.starts_with(prefix) || (before && file.name <= *before)) {
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("list {}: its storage lists \"{}\" after \"{}\"; it must list names that begin "
+                              "with \"{}\", in order, each once",
+                              path, file.name, before.value_or(""), prefix));
+    }
+    if (file.name.find('\0') != std::string::npos) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("list {}: the name after \"{}\" has a zero byte in it; give the file another",
+                              path, before.value_or("")));
+    }
+    before = file.name;
+    if (file.name.ends_with('/')) return;  // marks a directory
+    if (is_glob && ::fnmatch(name.c_str(), file.name.c_str(), FNM_PATHNAME | FNM_PERIOD) != 0) return;
+    is_any = true;
+    visit(std::string_view(file.name).substr(prefix.size()), stat_of(file, scheme + file.name));
+  };
+  std::exception_ptr not_taken;  // is no error of the storage
+  try {
     storage.list(prefix, [&](const StoredFile& file) {
-      if (!file.name.starts_with(prefix) || (before && file.name <= *before)) {
-        throw Error(ErrorCode::corrupt,
-                    fmt::format("its storage lists \"{}\" after \"{}\"; it must list names that begin with "
-                                "\"{}\", in order, each once",
-                                file.name, before.value_or(""), prefix));
+      try {
+        take(file);
+      } catch (...) {
+        not_taken = std::current_exception();
+        throw;
       }
-      before = file.name;
-      if (file.name.ends_with('/')) return;  // marks a directory
-      if (is_glob && ::fnmatch(name.c_str(), file.name.c_str(), FNM_PATHNAME | FNM_PERIOD) != 0) return;
-      is_any = true;
-      visit(std::string_view(file.name).substr(prefix.size()), stat_of(file, scheme + file.name));
     });
-  });
+  } catch (...) {
+    if (not_taken == nullptr) throw caught().as_error(fmt::format("list {}", path));
+  }
+  if (not_taken != nullptr) std::rethrow_exception(not_taken);
   if (is_any) return scheme + prefix;
   throw Error(ErrorCode::not_found, fmt::format("open {}: its storage has no file {}; check the path", path,
                                                 is_glob ? "that matches" : "of that name, nor below it"));

@@ -28,6 +28,7 @@ class MemoryStorage final : public Storage {
   std::map<std::string, Content> files;
   /// Called with each range that is read; may throw, which fails that range.
   std::function<void(const StoredBytes&)> on_read = nullptr;
+  std::function<void()> on_list = nullptr;
   mutable std::atomic<std::int64_t> lists = 0;
   mutable std::atomic<std::int64_t> finds = 0;
   mutable std::atomic<std::int64_t> reads = 0;
@@ -45,6 +46,7 @@ class MemoryStorage final : public Storage {
 
   void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override {
     ++lists;
+    if (on_list) on_list();
     for (auto file = files.lower_bound(std::string(prefix)); file != files.end(); ++file) {
       if (!file->first.starts_with(prefix)) break;
       visit({file->first, file->second.bytes.size(), file->second.version});

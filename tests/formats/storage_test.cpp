@@ -19,6 +19,8 @@
 namespace rota::test {
 namespace {
 
+using namespace std::string_literals;
+
 CatalogOptions options_of(const std::shared_ptr<MemoryStorage>& storage) {
   return {.storages = {{"memory", storage}}};
 }
@@ -155,6 +157,16 @@ TEST(StorageListing, ThatIsNotInOrderIsRefused) {
     });
     EXPECT_THAT(error, is_error(ErrorCode::corrupt, {"lying://a/", "\"" + names.back() + "\"", "in order"}));
   }
+}
+
+TEST_F(StorageTest, WhatItThrowsIsToldWithThePathAndWhatOthersThrowIsNot) {
+  storage_->on_list = [] { throw Error(ErrorCode::io, "the wire is cut"); };
+  EXPECT_THAT(error_of([&] { (void)Catalog("memory://b/train", options()); }),
+              is_error(ErrorCode::io, {"list memory://b/train: the wire is cut"}));
+  storage_->on_list = nullptr;
+  storage_->files["b/train/99\0"s] = {"x"};
+  EXPECT_THAT(error_of([&] { (void)Catalog("memory://b/train", options()); }),
+              is_error(ErrorCode::unsupported, {"memory://b/train", "zero byte"}));
 }
 
 TEST_F(StorageTest, AllOfABatchIsAskedForTogether) {
