@@ -53,9 +53,10 @@ StoredPath parse_stored(const std::string& path, const Storages& storages) {
   const auto found = storages.find(path.substr(0, end));
   if (found != storages.end()) return {found->second, path.substr(end + kBehindScheme.size())};
   if (path.find('/') < end || ::access(path.c_str(), F_OK) == 0) return {};
-  throw Error(ErrorCode::not_found,
-              fmt::format("open {}: there is no storage for {}://; in C++, give one in CatalogOptions::storages",
-                          path, path.substr(0, end)));
+  throw Error(
+      ErrorCode::not_found,
+      fmt::format("open {}: there is no storage for {}://; in C++, give one in CatalogOptions::storages",
+                  path, path.substr(0, end)));
 }
 
 Place::Place(std::string directory, const Storages& storages)
