@@ -164,9 +164,11 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
                   attempt + ": it was made of a pattern, and is as quickly made of it again");
     }
     if (all.rank() > 0) return;
-    internal::refuse_inside(file, contents_->origin);
     internal::refuse_irregular(file);
-    internal::refuse_in_place_of(file, files);
+    if (!files.place().is_stored()) {
+      internal::refuse_inside(file, contents_->origin);
+      internal::refuse_in_place_of(file, files);
+    }
     internal::write_catalog(file, {.origin = contents_->origin,
                                    .change_detection = files.change_detection(),
                                    .files = files.shared_listing(),

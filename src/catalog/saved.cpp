@@ -218,7 +218,7 @@ void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
 
 void refuse_in_place_of(const std::filesystem::path& file, const FileList& files) {
   struct stat place {};
-  if (files.place().is_stored() || ::stat(file.c_str(), &place) != 0) return;
+  if (::stat(file.c_str(), &place) != 0) return;
   NameReader names(files.listing().names());
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& name = names[i];
