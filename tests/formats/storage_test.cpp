@@ -247,7 +247,7 @@ TEST_F(StorageTest, SavedCatalogsTellWhatHasChanged) {
   const auto saved = directory.path() / "data.rota";
   const Catalog catalog("memory://b/train", options());
   EXPECT_EQ(catalog.origin(), "memory://b/train");
-  for (const std::string all : {"memory://", "memory://*/*"}) Catalog(all, options()).save(saved);
+  for (const std::string all : {"memory://", "memory://*/*/*"}) Catalog(all, options()).save(saved);
   catalog.save(saved);
   EXPECT_FALSE(Catalog(saved, options()).changes().any());
   storage_->files["b/train/07.txt"].version = 2;
