@@ -56,6 +56,17 @@ TEST_F(Lines, AreWhatJsonLinesFilesHold) {
   EXPECT_EQ(open(directory_.path())->fields()[0].name, "text");
 }
 
+TEST_F(Lines, MayBeNoneInAPackedFile) {
+  python(directory_, R"(
+import gzip
+for name, data in [('a', b''), ('b', b'1'), ('c', b'')]:
+    open(f'{name}.jsonl.gz', 'wb').write(gzip.compress(data))
+)");
+  EXPECT_THAT(lines(), testing::ElementsAre("1"));
+  EXPECT_EQ(open(directory_.path(), "lines")->where({0}).substr(0, directory_.path().native().size()),
+            directory_.path().native());
+}
+
 // As they are left where a copy was broken off, or the first byte is damaged: not the lines of plain text.
 TEST_F(Lines, OfFilesThatAreNamedAsCompressedAndAreNotAreRefused) {
   directory_.write("a.jsonl", "1\n");
