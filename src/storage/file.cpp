@@ -36,7 +36,8 @@ File::File(std::string path, std::size_t number, std::shared_ptr<const std::byte
       bytes_(bytes),
       is_unpacked_(is_unpacked) {
   static constexpr std::byte kNothing{};
-  if (memory_ == nullptr) memory_ = {std::shared_ptr<void>(), &kNothing};  // of no bytes; it is in memory, too
+  if (memory_ == nullptr)
+    memory_ = {std::shared_ptr<void>(), &kNothing};  // of no bytes; it is in memory, too
 }
 
 File::File(std::string path, std::size_t number, std::shared_ptr<const Storage> storage, StoredFile stored)

@@ -158,7 +158,8 @@ TEST_F(EveryVerb, AndTheDemoProvesNothingToAFullDisk) {
 TEST_F(EveryVerb, ThatThereIsNotIsNamed) {
   const Ended ended = run(rota("list data --limit 3"));
   EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.output, HasSubstr("list: there is no such verb; there are ls, head, index, speed, audit, "));
+  EXPECT_THAT(ended.output,
+              HasSubstr("list: there is no such verb; there are ls, head, index, speed, audit, "));
   const Ended option = run(rota("--list"));
   EXPECT_EQ(option.code, 2);
   EXPECT_THAT(option.output, HasSubstr("--list: there is no such option"));
