@@ -1,5 +1,6 @@
 #include "storage/memory.hpp"
 
+#include <sys/sysinfo.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -10,8 +11,7 @@
 namespace rota::internal {
 
 double memory_bytes() {
-  double bytes =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  double bytes = static_cast<double>(::get_phys_pages()) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   // As a container sees them, of versions 2 and 1. Where there is no limit, there is no number, or a large
   // one.
   for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {

@@ -68,10 +68,9 @@ void pretend_memory(std::int64_t bytes) { memory_bytes = bytes; }
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name, google-runtime-int): the C libraries' own
 extern "C" {
 
-long sysconf(int name) noexcept {
-  if (name == _SC_PHYS_PAGES && memory_bytes > 0) return memory_bytes / 4096;
-  static auto* const real = reinterpret_cast<long (*)(int)>(::dlsym(RTLD_NEXT, "sysconf"));
-  return real(name);
+long get_phys_pages() noexcept {
+  static auto* const real = reinterpret_cast<long (*)()>(::dlsym(RTLD_NEXT, "get_phys_pages"));
+  return memory_bytes > 0 ? memory_bytes / 4096 : real();
 }
 
 ssize_t pread(int fd, void* to, std::size_t bytes, off_t at) {

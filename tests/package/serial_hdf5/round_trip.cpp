@@ -1,5 +1,7 @@
 // Saves a checkpoint and restores it; then finds rows in it, and in chunks, as the HDF5 source does.
 
+#include <fcntl.h>
+
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -13,6 +15,7 @@
 #include "hdf5/hdf5.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
+#include "storage/file.hpp"
 
 #ifdef H5_HAVE_PARALLEL
 #error "this is to be built with a serial HDF5"
@@ -39,8 +42,9 @@ Values read_at(const std::filesystem::path& file, std::uint64_t address, std::si
 
 rota::internal::Hdf5Dataset ask(const std::filesystem::path& file, const std::string& dataset) {
   std::vector<std::string> names{dataset};
-  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(file));
-  return rota::internal::ask_file(file.string(), bytes, names, false).fields.at(0).values;
+  const rota::internal::File opened(file.string(), 0,
+                                    rota::internal::open_for_reading(AT_FDCWD, file.c_str()));
+  return rota::internal::ask_file(opened, names, false).fields.at(0).values;
 }
 
 std::filesystem::path save_and_restore(const std::filesystem::path& path) {
