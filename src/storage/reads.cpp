@@ -158,6 +158,7 @@ void read_from_storage(std::span<const WantedBytes> wanted) {
   std::vector<const File*> files;
   for (const WantedBytes& one : wanted) {
     if (one.to.empty()) continue;
+    if (one.end() > one.file->bytes()) return one.file->read(one.offset, one.to);  // says where it ends
     stored.push_back({.file = &one.file->stored(), .offset = one.offset, .to = one.to});
     files.push_back(one.file);
   }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -14,6 +15,7 @@
 #include "rota/open.hpp"
 #include "run_command.hpp"
 #include "source/reading.hpp"
+#include "storage/reads.hpp"
 #include "temporary_directory.hpp"
 
 namespace rota::test {
@@ -197,6 +199,21 @@ TEST_F(StorageTest, EachRangeFailsByItselfAndIsNamed) {
         error_of([&] { (void)Samples(*source, all_ids(*source), false); }),
         is_error(is_foreign ? ErrorCode::callback : ErrorCode::io, {"memory://" + name, "the wire is cut"}));
   }
+}
+
+TEST_F(StorageTest, IsNeverAskedForBytesBehindTheEnd) {
+  const internal::File file("memory://b/train/07.txt", 0, storage_, {"b/train/07.txt", 7, 1});
+  std::string to(5, '?');
+  const auto memory = std::as_writable_bytes(std::span(to));
+  for (const std::uint64_t offset : {3U, 7U, 100U}) {
+    EXPECT_THAT(error_of([&] {
+                  internal::read_at_once(std::array{internal::WantedBytes{&file, offset, memory}});
+                }),
+                is_error(ErrorCode::corrupt, {"memory://b/train/07.txt", "the file ends here"}))
+        << offset;
+  }
+  internal::read_at_once(std::array{internal::WantedBytes{&file, 2, memory}});
+  EXPECT_EQ(to, "xxxxx");
 }
 
 TEST_F(StorageTest, LoadersTryAgainAndSkip) {
