@@ -1,5 +1,6 @@
 // `rota ls`, `rota index` and `rota head`, as a user calls them.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -263,7 +264,8 @@ TEST_F(DatasetVerb, SpeedTellsEachWay) {
   EXPECT_THAT(ended.output, ::testing::ContainsRegex("none +cached +1" + figures));
   for (const std::string access : {"cached", "direct", "mapped"}) {
     for (const std::string workers : {"1", "3"}) {
-      EXPECT_THAT(ended.output, ::testing::ContainsRegex("global +" + access + " +" + workers + figures));
+      EXPECT_THAT(ended.output,
+                  ::testing::ContainsRegex(fmt::format("global +{} +{}{}", access, workers, figures)));
     }
   }
 }
