@@ -55,7 +55,7 @@ class EveryVerb : public ::testing::Test {
                                  "ls data --format auto",
                                  "head data -n 2",
                                  "index data -o saved",
-                                 "speed data --seconds 1",
+                                 "speed data --seconds 1 --workers 1",
                                  "audit traces --samples 100",
                                  "inspect checkpoints/checkpoint-000000000000.h5",
                                  "verify checkpoints",
