@@ -124,7 +124,7 @@ void place(std::span<const std::byte> message, std::int64_t row_bytes, RowRange 
     const auto data = reader.next_bytes(static_cast<std::size_t>(run.count * row_bytes));
     const auto at = static_cast<std::size_t>((run.first - slab_rows.first) * row_bytes);
     assert(at + data.size() <= slab.size());
-    std::ranges::copy(data, slab.subspan(at, data.size()).begin());
+    std::copy(data.begin(), data.end(), slab.subspan(at, data.size()).begin());
   }
 }
 

@@ -1,6 +1,9 @@
 #include "mpi/pushed_messages.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <ranges>
 #include <utility>
 
 #include "mpi/collectives.hpp"
@@ -15,6 +18,43 @@ void make_place(auto& all) {
 }
 
 }  // namespace
+
+MessageMemory::MessageMemory(std::size_t most) {
+  assert(most > 0);
+  const internal::MutexLock lock(unused_->mutex);
+  unused_->messages.reserve(most);
+}
+
+std::shared_ptr<Bytes> MessageMemory::take(std::size_t size) {
+  const std::size_t wanted = size + size / 8;  // so that messages of nearly one size can have it
+  const auto fits = [&](const std::unique_ptr<Bytes>& message) {
+    return message->capacity() >= size && message->capacity() <= wanted + wanted / 8;
+  };
+  std::unique_ptr<Bytes> message;
+  {
+    const internal::MutexLock lock(unused_->mutex);
+    auto& messages = unused_->messages;
+    const auto found = std::ranges::find_if(std::views::reverse(messages), fits);  // the last is in the cache
+    if (found != messages.rend()) {
+      message = std::move(*found);
+      messages.erase(std::prev(found.base()));
+    } else if (messages.size() == messages.capacity()) {
+      messages.erase(messages.begin());
+    }
+  }
+  if (message == nullptr) {
+    message = std::make_unique<Bytes>();
+    message->reserve(wanted);
+  }
+  message->resize(size);
+  const auto give_back = [unused = unused_](Bytes* bytes) {
+    std::unique_ptr<Bytes> over(bytes);
+    const internal::MutexLock lock(unused->mutex);
+    auto& messages = unused->messages;
+    if (messages.size() < messages.capacity()) messages.push_back(std::move(over));
+  };
+  return {message.release(), give_back};
+}
 
 SendQueue::~SendQueue() {
   for (auto& message : messages_) keep_for_ever(std::const_pointer_cast<Bytes>(std::move(message)));
@@ -54,7 +94,7 @@ std::shared_ptr<const Bytes> ReceiveQueue::receive() {
     if (has_come == 0) break;
     int count = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
-    coming_.push_back({.message = std::make_shared<Bytes>(static_cast<std::size_t>(count))});
+    coming_.push_back({.message = memory_.take(static_cast<std::size_t>(count))});
     Coming& last = coming_.back();
     check(MPI_Irecv(last.message->data(), count, MPI_BYTE, 0, kPushTag, comm_->get(), &last.request),
           "MPI_Irecv");

@@ -10,10 +10,28 @@
 
 #include "mpi/exchange.hpp"
 #include "rota/mpi.hpp"
+#include "values/mutex.hpp"
 
 namespace rota::mpi {
 
 using Bytes = std::vector<std::byte>;
+
+/// Memory of messages that nobody has any more, kept for the next ones: to touch fresh memory takes longer
+/// than to copy a message into it. Any thread; messages may outlive it.
+class MessageMemory {
+ public:
+  /// Keeps at most `most` messages.
+  explicit MessageMemory(std::size_t most);
+  /// A message of `size` bytes, which may hold anything. Throws std::bad_alloc.
+  [[nodiscard]] std::shared_ptr<Bytes> take(std::size_t size);
+
+ private:
+  struct Unused {
+    internal::Mutex mutex;
+    std::vector<std::unique_ptr<Bytes>> messages ROTA_GUARDED_BY(mutex);  // reserved to the most there may be
+  };
+  std::shared_ptr<Unused> unused_ = std::make_shared<Unused>();
+};
 
 /// What rank 0 has sent and MPI still reads. *One thread.*
 class SendQueue {
@@ -57,6 +75,7 @@ class ReceiveQueue {
     MPI_Request request = MPI_REQUEST_NULL;
   };
   const Communicator* comm_;
+  MessageMemory memory_{4};  // as many batches as are read ahead by default
   std::deque<Coming> coming_;
 };
 

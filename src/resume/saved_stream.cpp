@@ -181,7 +181,7 @@ void SavedStream::read(std::string_view tensor, std::int64_t first, std::span<st
     return checkpoint_->read(part_of_loader(name_, tensor), {.first = first, .count = std::ssize(out)}, out);
   }
   const auto bytes = std::as_bytes(std::span(decoded(tensor)));
-  std::ranges::copy(bytes.subspan(static_cast<std::size_t>(first), out.size()), out.begin());
+  std::copy_n(bytes.begin() + first, out.size(), out.begin());
 }
 
 std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name) {

@@ -12,15 +12,6 @@
 namespace rota::internal {
 namespace {
 
-// A message of `size` bytes as far as its head.
-std::vector<std::byte> new_message(const MessageHead& head, std::size_t size) {
-  std::vector<std::byte> message;
-  message.reserve(size);
-  const auto bytes = std::as_bytes(std::span(&head, 1));
-  message.insert(message.end(), bytes.begin(), bytes.end());
-  return message;
-}
-
 }  // namespace
 
 void PendingItems::add(std::int64_t epoch, std::int64_t number, ByteSpan record) {
@@ -42,6 +33,7 @@ StepBuilder::StepBuilder(const StreamSource& source, const RecordLayout& layout,
       pending_(std::move(start.pending)),
       reading_(layout.fields()),
       instances_(source, {.rank = 0, .size = plan.ranks}, 1),
+      memory_(static_cast<std::size_t>(plan.ranks)),
       epoch_(start.epoch),
       first_(start.delivered),
       is_over_(epoch_ >= epochs_) {
@@ -272,18 +264,19 @@ StepMessages StepBuilder::close_step() {
   StepMessages step{.head = head(FeedHead::Kind::batch, count), .bytes = std::ssize(open_)};
   std::vector<std::size_t> sizes(static_cast<std::size_t>(plan_.ranks), sizeof(MessageHead));
   for (const auto& slot : slots) sizes[static_cast<std::size_t>(slot.rank)] += open_record(slot.item).size();
-  std::vector<std::vector<std::byte>> messages;
+  std::vector<std::span<std::byte>> rests;  // of the messages, still to be written
   for (const std::size_t size : sizes) {
-    if (!messages.empty()) require_message(size);
-    messages.push_back(new_message(step.head, size));
+    if (!rests.empty()) require_message(size);
+    const auto message = memory_.take(size);
+    store(*message, 0, step.head);
+    rests.push_back(std::span(*message).subspan(sizeof(MessageHead)));
+    step.by_rank.push_back(message);
   }
   for (const auto& slot : slots) {
     const ByteSpan bytes = open_record(slot.item);
-    auto& message = messages[static_cast<std::size_t>(slot.rank)];
-    message.insert(message.end(), bytes.begin(), bytes.end());
-  }
-  for (auto& message : messages) {
-    step.by_rank.push_back(std::make_shared<const std::vector<std::byte>>(std::move(message)));
+    auto& rest = rests[static_cast<std::size_t>(slot.rank)];
+    std::copy(bytes.begin(), bytes.end(), rest.begin());  // GCC 12 has std::ranges copy bytes one by one
+    rest = rest.subspan(bytes.size());
   }
   first_ += count;
   open_.clear();
@@ -307,9 +300,10 @@ MessageHead StepBuilder::head(FeedHead::Kind kind, std::int64_t count) const noe
           .count = count};
 }
 
-StepMessages StepBuilder::empty_step(FeedHead::Kind kind) const {
+StepMessages StepBuilder::empty_step(FeedHead::Kind kind) {
   StepMessages messages{.head = head(kind, 0)};
-  const auto message = std::make_shared<const std::vector<std::byte>>(new_message(messages.head, 0));
+  const auto message = memory_.take(sizeof(MessageHead));
+  store(*message, 0, messages.head);
   messages.by_rank.assign(static_cast<std::size_t>(plan_.ranks), message);
   return messages;
 }

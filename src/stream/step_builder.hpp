@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "mpi/pushed_messages.hpp"
 #include "stream/dispatch_plan.hpp"
 #include "stream/feed.hpp"
 #include "stream/instance.hpp"
@@ -19,7 +20,7 @@
 
 namespace rota::internal {
 
-using RankMessage = std::shared_ptr<const std::vector<std::byte>>;
+using RankMessage = std::shared_ptr<const mpi::Bytes>;
 
 /// What a message begins with; the records of a rank's items in a batch follow, in canonical order.
 struct MessageHead {
@@ -138,7 +139,7 @@ class StepBuilder {
   [[nodiscard]] StepMessages close_step();
   void require_message(std::size_t bytes) const;
   [[nodiscard]] MessageHead head(FeedHead::Kind kind, std::int64_t count) const noexcept;
-  [[nodiscard]] StepMessages empty_step(FeedHead::Kind kind) const;
+  [[nodiscard]] StepMessages empty_step(FeedHead::Kind kind);
   void end_epoch();
 
   const StreamSource* source_;
@@ -156,6 +157,7 @@ class StepBuilder {
   std::size_t next_pending_ = 0;
   Reading reading_;
   WorkerInstances instances_;           // outliving the reader that uses it
+  mpi::MessageMemory memory_;           // for steps
   std::optional<ShardReader> reader_;   // at place_, where it was opened
   std::int64_t epoch_;                  // being read
   std::int64_t first_;                  // number of the next step's first item

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "held_memory.hpp"
+#include "mpi/pushed_messages.hpp"
 #include "rota/loader.hpp"
 #include "rota/packing.hpp"
 #include "rota/stream_loader.hpp"
@@ -134,6 +135,22 @@ TEST(LoaderMemory, OfManyBatchesThatTheCallerKeptIsGivenBackWithThem) {
   EXPECT_GT(test::held_memory(), 50 * kMiB);
   kept.clear();
   EXPECT_LE(test::held_memory(), most_for(kMiB));
+}
+
+TEST(MessageMemory, KeepsNoMoreThanItMayAndIsOutlivedByMessages) {
+  test::watch_held_memory();
+  auto memory = std::make_unique<mpi::MessageMemory>(2);
+  std::vector<std::shared_ptr<mpi::Bytes>> messages;
+  for (int i = 0; i < 5; ++i) messages.push_back(memory->take(8 * kMiB));
+  messages.clear();
+  EXPECT_GT(test::held_memory(), 16 * kMiB) << "nothing is kept";
+  EXPECT_LT(test::held_memory(), 20 * kMiB);
+  messages.push_back(memory->take(kMiB));
+  EXPECT_LT(test::held_memory(), 12 * kMiB) << "what is of no use is to make room";
+  memory.reset();
+  std::ranges::fill(*messages.front(), std::byte{1});
+  messages.clear();
+  EXPECT_LT(test::held_memory(), kMiB);
 }
 
 }  // namespace

@@ -101,6 +101,18 @@ TEST(StepBuilder, RefusesNoByteThatAMessageHoldsAndNothingThatNeedsNoMessage) {
   EXPECT_FALSE(is_refused(1, kOther)) << "both are of rank 0";
 }
 
+TEST(MessageMemory, GivesAgainWhatIsOver) {
+  mpi::MessageMemory memory(2);
+  const auto* const first = memory.take(1000)->data();
+  auto message = memory.take(1050);
+  EXPECT_EQ(message->data(), first) << "nearly as large";
+  EXPECT_EQ(message->size(), 1050U);
+  EXPECT_NE(memory.take(1000)->data(), first) << "still in use";
+  message.reset();
+  EXPECT_NE(memory.take(1 << 20)->data(), first);
+  EXPECT_LT(memory.take(1000)->capacity(), 2000U) << "no small message in the memory of a large one";
+}
+
 // Nothing of a pipe may be read before it is known what of it is gone.
 TEST(StepBuilder, BeginsHeld) {
   test::NumberedStream source({10});
