@@ -123,6 +123,11 @@ struct LoaderOptions {
   /// batches, without batches that the caller keeps. If a transform or `collate` decides a batch's size, the
   /// batch counts as the largest before it until it is made. While it is made, it is in memory twice.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
+  /// Each time that `next()` has waited so long for the workers, it says what they are reading: a file system
+  /// that hangs ends no read. Up to a day; 0: never. Without workers nobody is there to say it.
+  std::chrono::milliseconds slow_after = std::chrono::minutes(1);
+  /// What it says that to, by the caller's thread; nothing: prints it to stderr. It must not throw.
+  std::function<void(const std::string& message)> on_slow = {};
   Transform transform = {};  ///< of every sample
   Collate collate = {};      ///< of every batch of this rank, after the transform
   Allocator allocator = {};

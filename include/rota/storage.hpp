@@ -56,8 +56,8 @@ class Storage {
   /// The file of this name; nothing where there is none.
   [[nodiscard]] virtual std::optional<StoredFile> find(std::string_view name) const = 0;
 
-  /// Reads all that is `wanted`, ordered by file, and by offset in each: best with all of it under way at
-  /// once. It fails, by StoredBytes::error, for each range that it cannot bring, and where a file is of
+  /// Reads all that is `wanted`, what is of one `file` side by side, by offset: best with all of it under way
+  /// at once. It fails, by StoredBytes::error, for each range that it cannot bring, and where a file is of
   /// another version now.
   virtual void read(std::span<StoredBytes> wanted) const = 0;
 };

@@ -228,6 +228,7 @@ class Loader(LoaderBase, _rota.Loader):
       `collate(batch)` gets a dict of arrays, and returns one of `collate_fields`. Workers call both, under Python's lock.
     - `comm`, of mpi4py or a `rota.mpi.Communicator`: all ranks make the loader together, check that dataset and options
       are the same, and count bad samples together.
+    - A line on stderr says what workers are reading, each time that a batch has been waited for `slow_after` seconds.
     - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
 
     >>> import rota
@@ -255,6 +256,7 @@ class Loader(LoaderBase, _rota.Loader):
         workers: int = 1,
         read_ahead_batches: int = 4,
         read_ahead_bytes: int = 1 << 28,
+        slow_after: float = 60.0,
         cast: Mapping[str, DTypeLike] | None = None,
         transform: Callable[[Any], Any] | None = None,
         transform_fields: FieldsLike = (),

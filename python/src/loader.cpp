@@ -38,6 +38,7 @@ LoaderOptions to_options(const py::dict& given) {
   options.workers = option<int>(given, "workers");
   options.read_ahead_batches = option<std::int64_t>(given, "read_ahead_batches");
   options.read_ahead_bytes = option<std::int64_t>(given, "read_ahead_bytes");
+  options.slow_after = seconds(given, "slow_after");
   if (!given["transform"].is_none()) {
     options.transform = to_transform(given["transform"], to_fields(given["transform_fields"]));
   }

@@ -98,8 +98,10 @@ File Place::open(const std::string& name, std::size_t number, Access access, con
   }
   Descriptor descriptor = open_descriptor(name);
   if (access == Access::mapped) return File::map(path(name), number, std::move(descriptor));
-  Descriptor direct;  // not open where the file system has no such reads
-  if (access == Access::direct) direct = open_for_reading(root_.get(), name.c_str(), O_DIRECT);
+  Descriptor direct;  // of the same file; not open where the file system has no such reads
+  if (access == Access::direct) {
+    direct = open_for_reading(AT_FDCWD, fmt::format("/proc/self/fd/{}", descriptor.get()).c_str(), O_DIRECT);
+  }
   return {path(name), number, std::move(descriptor), std::move(direct)};
 }
 

@@ -84,12 +84,13 @@ struct Way {
   std::int64_t workers;
 };
 
-// Files that are unpacked into a node's memory come in no other order than these, and by no other way.
-std::vector<Way> ways(const Source& source, std::int64_t workers) {
+// Files that are unpacked into a node's memory come in no other order than these, and by no other way; whole
+// files come through the page cache.
+std::vector<Way> ways(const Source& source, bool is_whole_files, std::int64_t workers) {
   const bool is_unpacked = source.node_files() != nullptr;
   std::vector<Way> all{{Shuffle::none, Access::cached, 1}};
   for (const Access access : {Access::cached, Access::direct, Access::mapped}) {
-    if (is_unpacked && access != Access::cached) continue;
+    if ((is_unpacked || is_whole_files) && access != Access::cached) continue;
     const Shuffle shuffle = is_unpacked ? Shuffle::within : Shuffle::global;
     all.push_back({shuffle, access, 1});
     if (workers > 1) all.push_back({shuffle, access, workers});
@@ -135,7 +136,9 @@ void speed(const SpeedOptions& options) {
   const std::string sent = catalog.serialize();
   std::vector<std::vector<std::string>> table{
       {"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"}};
-  for (const Way& way : ways(*source, options.workers)) table.push_back(row(options, sent, way));
+  const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
+  for (const Way& way : ways(*source, format == "files", options.workers))
+    table.push_back(row(options, sent, way));
   fmt::print("{}: {}, batches of {}\n\n{}", shown(options.dataset.path.native()),
              counted(source->size(), "sample"), options.batch, table_text(table, 2));
 }

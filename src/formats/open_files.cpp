@@ -29,9 +29,10 @@ Access choose_access(const FileList& files) {
   if (bytes <= memory_bytes() / 2) return Access::cached;
   constexpr std::int64_t kLooks = 64;
   std::int64_t cached = 0;
+  const auto names = files.read_names();
   for (std::int64_t look = 0; look < kLooks; ++look) {
     const auto i = static_cast<std::size_t>(share(std::ssize(files), look, kLooks));
-    const Descriptor file = files.place().open_descriptor((*files.read_names())[i]);
+    const Descriptor file = files.place().open_descriptor((*names)[i]);
     cached += is_cached(file.get(), static_cast<std::uint64_t>(files.bytes(i) / kLooks * look)) ? 1 : 0;
   }
   return 2 * cached > kLooks ? Access::cached : Access::direct;
@@ -42,6 +43,7 @@ OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
       shared_(std::move(shared)),
       access_(files_.context().options.access),
       most_kept_(static_cast<std::size_t>(files_.context().options.max_open_files)) {
+  if (is_shared() && access_ != Access::mapped) access_ = Access::cached;
   if (access_ == Access::automatic) access_ = choose_access(files_);
   if (access_ == Access::direct) direct_ = std::make_unique<const DirectReads>();
   if (files_.size() > most_kept_) return;
@@ -60,7 +62,7 @@ OpenFiles::SharedFile OpenFiles::open(std::size_t i) const {
 }
 
 void OpenFiles::read(std::span<const WantedBytes> wanted) const {
-  if (direct_ == nullptr || is_shared()) return read_at_once(wanted);
+  if (direct_ == nullptr) return read_at_once(wanted);
   direct_->read(wanted);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <list>
 #include <memory>
 #include <optional>
@@ -45,8 +46,11 @@ class OpenFiles {
   [[nodiscard]] SharedFile open(std::size_t i) const;
   /// Reads of those that are open, as read_at_once does; past the page cache, where CatalogOptions says so.
   void read(std::span<const WantedBytes> wanted) const;
-  /// How many a thread should read together: each takes a descriptor, or its memory.
-  [[nodiscard]] std::size_t most_together() const noexcept { return is_shared() ? 1 : 64; }
+  /// How many a thread should read together: each takes a descriptor, or its memory; of a storage neither.
+  [[nodiscard]] std::size_t most_together() const noexcept {
+    if (is_shared()) return 1;
+    return files_.place().is_stored() ? std::numeric_limits<std::size_t>::max() : 64;
+  }
 
   /// For the virtuals of Source that have these names.
   [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }

@@ -68,6 +68,9 @@ class BatchMaker {
     return makes_rows_ ? static_cast<std::int64_t>(batch.made[static_cast<std::size_t>(worker)].bytes()) : 0;
   }
 
+  /// A sample for messages.
+  [[nodiscard]] std::string name(SampleId id) const;
+
   /// Whether `finish` must be called: a transform makes ragged fields, or there is a Collate.
   [[nodiscard]] bool has_finish() const noexcept { return makes_rows_ || options_.collate.apply; }
   /// Gathers ragged fields that were made, and has the batch collated.
@@ -94,7 +97,6 @@ class BatchMaker {
   [[nodiscard]] std::unique_ptr<BatchMemory> collate(std::unique_ptr<BatchMemory> batch) const;
   void read_sizes(const Source& source, BatchMemory& batch, SlotRange part, FieldStore& store,
                   std::size_t begin) const;
-  [[nodiscard]] std::string name(SampleId id) const;
 
   std::shared_ptr<const Source> source_;
   const RunOrder& run_order_;

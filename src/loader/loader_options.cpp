@@ -23,6 +23,8 @@ void check_function(std::string_view option, const Function& function) {
   internal::check_fields(function.fields, "make a loader", fields, ErrorCode::invalid_argument);
 }
 
+constexpr std::int64_t kDay = std::chrono::milliseconds(std::chrono::hours(24)).count();
+
 }  // namespace
 
 void Allocator::validate() const {
@@ -32,7 +34,6 @@ void Allocator::validate() const {
 }
 
 void BadSamples::validate() const {
-  constexpr std::int64_t kDay = std::chrono::milliseconds(std::chrono::hours(24)).count();
   kCheck.one_of("bad_samples.policy", policy, {"fail", "skip"});
   kCheck.in_range("bad_samples.max_skipped", max_skipped, 0);
   kCheck.in_range("bad_samples.io_retries", io_retries, 0, 100);
@@ -55,6 +56,7 @@ void LoaderOptions::validate() const {
   kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
   kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);
+  kCheck.in_range("slow_after", slow_after.count(), 0, kDay, "milliseconds; 0 = never");
   check_function("transform", transform);
   check_function("collate", collate);
   if (collate.apply && collate.fields.empty()) {

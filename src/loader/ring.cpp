@@ -1,6 +1,10 @@
 #include "loader/ring.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <utility>
 
 #include "values/scarce.hpp"
@@ -9,9 +13,11 @@ namespace rota::internal {
 
 Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at)
     : maker_(maker),
+      options_(options),
       max_bytes_(options.read_ahead_bytes),
       entries_(static_cast<std::size_t>(options.read_ahead_batches)),
       plan_at_(at),
+      tasks_(static_cast<std::size_t>(options.workers)),
       stats_(static_cast<std::size_t>(options.workers)) {
   for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch(w));
   for (int w = 0; w < options.workers; ++w) {
@@ -32,7 +38,14 @@ std::unique_ptr<BatchMemory> Ring::next() {
   {
     const MutexLock lock(mutex_);
     RingEntry& head = entry(handed_);
-    while (handed_ != end_ && head.filled < workers()) mutex_.wait(caller_wakes_);
+    auto due = Clock::time_point::max();
+    while (handed_ != end_ && head.filled < workers()) {
+      if (options_.slow_after.count() > 0) due = std::min(due, Clock::now() + options_.slow_after);
+      mutex_.wait(caller_wakes_, due);
+      if (Clock::now() < due) continue;
+      tell_slow();
+      due = Clock::time_point::max();
+    }
     if (handed_ == end_) return nullptr;
     if (head.error) std::rethrow_exception(head.error);
     batch = std::move(head.batch);
@@ -42,6 +55,30 @@ std::unique_ptr<BatchMemory> Ring::next() {
   }
   worker_wakes_.notify_all();
   return batch;
+}
+
+// Names what a worker has been at the longest.
+void Ring::tell_slow() {
+  const auto oldest = std::ranges::min_element(tasks_, {}, &Task::since);
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - oldest->since);
+  const auto worker = static_cast<std::size_t>(oldest - tasks_.begin());
+  std::string what = "no worker is at a batch";
+  if (oldest->entry != nullptr) {
+    const BatchMemory& batch = *oldest->entry->batch;
+    std::size_t samples = 0;
+    for (const SlotRange part : batch.parts[worker]) samples += part.end - part.begin;
+    const SampleId first = batch.ids[batch.parts[worker].front().begin];
+    what =
+        fmt::format("worker {} has been at {} of the {} samples of step {} for {} s, the first of which is ",
+                    worker, samples, batch.ids.size(), batch.global.start.step, seconds.count());
+    const MutexUnlock unlocked(mutex_);
+    what += maker_.name(first);
+  }
+  const MutexUnlock unlocked(mutex_);
+  const std::string message =
+      fmt::format("rota: next() waits: {}; if this stays, storage or a transform hangs", what);
+  if (options_.on_slow) return options_.on_slow(message);
+  fmt::print(stderr, "{}\n", message);
 }
 
 void Ring::warm_up() {
@@ -152,12 +189,14 @@ template <typename Work>
 void Ring::each_part(RingEntry& entry, int worker, Work work) {
   const auto w = static_cast<std::size_t>(worker);
   std::size_t slot = 0;
+  if (!entry.batch->parts[w].empty()) tasks_[w] = {.entry = &entry, .since = Clock::now()};
   unlocked(entry, slot, [&] {
     for (const SlotRange part : entry.batch->parts[w]) {
       slot = part.begin;
       work(part, scratch_[w]);
     }
   });
+  tasks_[w] = {};
 }
 
 void Ring::plan() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -24,6 +25,7 @@ namespace rota::internal {
 /// The threads live as long as the ring; `restart` parks them and goes on elsewhere.
 class Ring {
  public:
+  /// Both must outlive it.
   Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at);
   ~Ring();
   Ring(const Ring&) = delete;
@@ -43,6 +45,7 @@ class Ring {
   void add_stats(LoaderStats& stats) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct RingEntry {
     std::unique_ptr<BatchMemory> batch;
     int sized = 0;  // parts that know their row counts
@@ -54,7 +57,13 @@ class Ring {
     std::size_t failed_slot = 0;
     std::exception_ptr error;
   };
+  /// What a worker is at.
+  struct Task {
+    const RingEntry* entry = nullptr;  // null: nothing
+    Clock::time_point since = Clock::time_point::max();
+  };
 
+  void tell_slow() ROTA_REQUIRES(mutex_);
   void work(const std::stop_token& stop, int worker);
   [[nodiscard]] bool can_plan() const noexcept ROTA_REQUIRES(mutex_);
   [[nodiscard]] bool is_warm() const noexcept ROTA_REQUIRES(mutex_);
@@ -81,6 +90,7 @@ class Ring {
   [[nodiscard]] int workers() const noexcept { return static_cast<int>(scratch_.size()); }
 
   BatchMaker& maker_;
+  const LoaderOptions& options_;
   const std::int64_t max_bytes_;
 
   mutable Mutex mutex_;
@@ -103,7 +113,8 @@ class Ring {
   bool is_warming_ ROTA_GUARDED_BY(mutex_) = false;  // the caller waits for each step
   std::int64_t runs_ ROTA_GUARDED_BY(mutex_) = 0;    // how often the workers were let loose
   int parked_ ROTA_GUARDED_BY(mutex_) = 0;
-  std::vector<Scratch> scratch_;  // per worker
+  std::vector<Scratch> scratch_;  // per worker, as are the next two
+  std::vector<Task> tasks_ ROTA_GUARDED_BY(mutex_);
   std::vector<WorkerStats> stats_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };

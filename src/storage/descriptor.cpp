@@ -72,10 +72,14 @@ std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noex
 
 void will_read_at(int fd, std::uint64_t offset, std::uint64_t count) noexcept {
   constexpr std::uint64_t kMost = std::uint64_t{32} << 20;
-  if (count == 0) return;  // the system would take it for all
-  // No more than a hint: where it fails, so does the read.
-  (void)::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(std::min(count, kMost)),
-                        POSIX_FADV_WILLNEED);
+  constexpr std::uint64_t kStep = std::uint64_t{128}
+                                  << 10;  // of more, Linux brings what its devices read ahead
+  const std::uint64_t end = offset + std::min(count, kMost);
+  for (; offset < end; offset += kStep) {
+    // No more than a hint: where it fails, so does the read.
+    (void)::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(std::min(end - offset, kStep)),
+                          POSIX_FADV_WILLNEED);
+  }
 }
 
 std::int64_t size_of_open(int fd) noexcept {

@@ -46,7 +46,7 @@ Descriptor open_for_reading(int at, const char* name, int flags = 0) noexcept;
 std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept;
 
 /// Begins to bring [offset, offset + count) into the page cache, 32 MiB of it at most: the system reads ahead
-/// by itself where more is read. Does not wait.
+/// by itself where more is read. Does not wait, unless too much is under way.
 void will_read_at(int fd, std::uint64_t offset, std::uint64_t count) noexcept;
 
 /// How many bytes the open file has, or -1 with errno.

@@ -171,8 +171,8 @@ void read_from_storage(std::span<const WantedBytes> wanted) {
   for (std::size_t i = 0; i < stored.size(); ++i) {
     if (stored[i].error == nullptr) continue;
     throw caught(stored[i].error)
-        .as_error(fmt::format("read {}, bytes {} to {}", files[i]->path(), stored[i].offset,
-                              stored[i].offset + stored[i].to.size()));
+        .as_error(fmt::format("read {}, {} bytes from {} on", files[i]->path(), stored[i].to.size(),
+                              stored[i].offset));
   }
 }
 

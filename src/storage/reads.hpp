@@ -24,7 +24,7 @@ struct WantedBytes {
 /// cache so many bytes cost about as much as another call.
 inline constexpr std::size_t kMostGap = 4096;
 
-/// Reads all that is `wanted`, of one place, in order of files, and of offsets in each; ranges may overlap.
+/// Reads all that is `wanted`, of one place: that of a file side by side, by offset; ranges may overlap.
 /// Those that touch in a file, or nearly do, are read in one call. What is not in the page cache is under way
 /// together. Blocks on storage. Throws as File::read does, for the first that fails. Any thread.
 void read_at_once(std::span<const WantedBytes> wanted);

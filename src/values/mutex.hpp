@@ -3,6 +3,8 @@
 // A mutex of which clang knows what it guards: https://clang.llvm.org/docs/ThreadSafetyAnalysis.html.
 // `./run lint` makes its warnings errors. Other compilers see plain members.
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -26,8 +28,11 @@ class ROTA_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   void lock() ROTA_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
   void unlock() ROTA_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
-  /// Waits for a notice, or less, unlocked meanwhile. Throws what ends a wait early: see InterruptScope.
-  inline void wait(std::condition_variable& notice) ROTA_REQUIRES(this);
+  using Clock = std::chrono::steady_clock;
+  /// Waits for a notice, or less, and not longer than `until`; unlocked meanwhile. Throws what ends a wait
+  /// early: see InterruptScope.
+  inline void wait(std::condition_variable& notice, Clock::time_point until = Clock::time_point::max())
+      ROTA_REQUIRES(this);
 
  private:
   std::mutex mutex_;
@@ -61,14 +66,16 @@ class ROTA_THREAD_SAFETY(scoped_lockable) MutexUnlock {
   Mutex& mutex_;
 };
 
-inline void Mutex::wait(std::condition_variable& notice) {
+inline void Mutex::wait(std::condition_variable& notice, Clock::time_point until) {
   {
     std::unique_lock lock(mutex_, std::adopt_lock);
-    if (InterruptScope::is_open()) {
+    if (InterruptScope::is_open()) until = std::min(until, Clock::now() + InterruptScope::kInterval);
+    if (until == Clock::time_point::max()) {
       // NOLINTNEXTLINE(bugprone-spuriously-wake-up-functions): callers wait in loops
-      notice.wait_for(lock, InterruptScope::kInterval);
-    } else {
       notice.wait(lock);
+    } else {
+      // NOLINTNEXTLINE(bugprone-spuriously-wake-up-functions)
+      notice.wait_until(lock, until);
     }
     (void)lock.release();
   }

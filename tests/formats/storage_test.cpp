@@ -185,6 +185,14 @@ TEST_F(StorageTest, AllOfABatchIsAskedForTogether) {
   EXPECT_GT(storage_->ranges, 0);
 }
 
+TEST_F(StorageTest, ABatchOverManyFilesIsAskedForTogether) {
+  for (int i = 0; i < 200; ++i) storage_->files[fmt::format("many/{:03}.txt", i)] = {fmt::format("{}\n", i)};
+  const auto lines = open_lines(Catalog("memory://many", options()));
+  storage_->reads = 0;
+  const Samples samples(*lines, all_ids(*lines), false);
+  EXPECT_EQ(storage_->reads, 1);
+}
+
 TEST_F(StorageTest, EachRangeFailsByItselfAndIsNamed) {
   const auto source = train();
   for (int i = 1; i < 50; ++i) {
@@ -307,6 +315,31 @@ TEST_F(StorageTest, HDF5TellsWhyItCannotRead) {
   };
   EXPECT_THAT(error_of([&] { (void)open_hdf5(Catalog("memory://h", options())); }),
               is_error(ErrorCode::io, {"memory://h/", "the wire is cut"}));
+}
+
+// HDF5 takes some reads that fail for things that are not there.
+TEST_F(StorageTest, HDF5IsNotOpenedWhereAnyReadHasFailed) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(run_command("cd " + directory.path().string() +
+                        " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py hdf5")
+                .code,
+            0);
+  storage_->copy(directory.path(), "h");
+  std::atomic<std::int64_t> reads = 0;
+  storage_->on_read = [&](const StoredBytes&) { ++reads; };
+  (void)open_hdf5(Catalog("memory://h", options()));
+  ASSERT_GT(reads, 10);
+  for (std::int64_t failing = 0; failing < reads; ++failing) {
+    std::atomic<std::int64_t> next = 0;
+    storage_->on_read = [&](const StoredBytes&) {
+      if (next++ == failing) throw Error(ErrorCode::io, "the wire is cut");
+    };
+    CatalogOptions one_by_one = options();
+    one_by_one.indexing_threads = 1;
+    EXPECT_THAT(error_of([&] { (void)open_hdf5(Catalog("memory://h", one_by_one)); }),
+                is_error(ErrorCode::io, {"memory://h/", "the wire is cut"}))
+        << failing;
+  }
 }
 
 }  // namespace

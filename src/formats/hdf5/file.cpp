@@ -176,6 +176,13 @@ class Hdf5Links {
                       "follow such links with Hdf5Options::allow_external_links",
                       what, file));
     }
+    if (at.subject->is_stored) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("{} leads by an external link into another file, {}; from a storage they are not "
+                      "followed: copy the data",
+                      what, file));
+    }
     const std::filesystem::path path = std::filesystem::path(at.subject->path).parent_path() / file;
     std::error_code error;
     const bool is_file = std::filesystem::is_regular_file(path, error);
@@ -356,7 +363,7 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
 Hdf5File ask_readable(const File& file, Hdf5Reads& reads, std::vector<std::string>& datasets,
                       bool may_leave) {
   hdf5::AddressFile address_file(file.path(), reads.of(file));
-  const Hdf5Subject subject{address_file, file.path(), file.bytes()};
+  const Hdf5Subject subject{address_file, file.path(), file.bytes(), file.storage() != nullptr};
   Hdf5Links links(subject, reads, may_leave);
   if (datasets.empty()) datasets = numeric_datasets(links);
   check_present(links, datasets);
@@ -376,7 +383,9 @@ Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may
   const auto guard = hdf5::lock();
   Hdf5Reads reads;
   try {
-    return ask_readable(file, reads, datasets, may_leave);
+    Hdf5File found = ask_readable(file, reads, datasets, may_leave);
+    reads.rethrow();  // HDF5 may have taken a read that failed for something that is not there
+    return found;
   } catch (const Error& error) {
     reads.rethrow();
     if (error.code() != ErrorCode::io) throw;

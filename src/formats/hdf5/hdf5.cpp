@@ -77,7 +77,7 @@ class Hdf5Source final : public Source {
       }
       add(field, ranges, reading);
     }
-    reading.rows.read(files_);
+    reading.rows.read(reader());
   }
 
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
@@ -94,7 +94,7 @@ class Hdf5Source final : public Source {
       append(ranges, {place.file, {all.first + part.first, part.count, part.to}}, fields_[field].row_bytes());
     }
     add(field, ranges, reading);
-    reading.rows.read(files_);
+    reading.rows.read(reader());
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -132,6 +132,9 @@ class Hdf5Source final : public Source {
   }
 
   // What is to be read together, and the files, which are open meanwhile.
+  // Of a dataset with external links: where they lead is where the rows are.
+  [[nodiscard]] const OpenFiles& reader() const noexcept { return targets_ ? *targets_ : files_; }
+
   struct Reading {
     RowReader rows;
     std::vector<OpenFiles::SharedFile> files;
@@ -151,7 +154,7 @@ class Hdf5Source final : public Source {
       const Hdf5Field& stored = contents_[file].fields[field];
       const OpenFiles& files = stored.target ? *targets_ : files_;
       if (reading.files.size() == files_.most_together()) {
-        reading.rows.read(files_);
+        reading.rows.read(reader());
         reading.files.clear();
       }
       reading.files.push_back(files.open(stored.target ? stored.target->index : file));
