@@ -11,7 +11,7 @@ endif()
 # The layers, lowest first: folders of src/, and checkpoint/. Each may include itself and those before it. A public
 # header belongs to the lowest one that is named as it is, or has a source named as it is; to the lowest of all, where
 # there is none. rota.hpp includes everything.
-set(layers values mpi hdf5 checkpoint order storage catalog source formats loader stream resume trace cli)
+set(layers values mpi hdf5 checkpoint order storage remote catalog source formats loader stream resume trace cli)
 
 set(public include)
 
@@ -19,6 +19,9 @@ set(public include)
 set(may_name_mpi.h mpi checkpoint)
 set(may_name_hdf5.h hdf5 checkpoint)
 set(may_name_libaio.h storage)
+set(may_name_curl remote)
+set(may_name_openssl remote)
+set(may_name_pugixml.hpp remote)
 set(may_name_pybind11 python)
 set(public_may_name_mpi.h mpi)
 set(public_may_name_cereal values)

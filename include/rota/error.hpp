@@ -18,7 +18,7 @@ enum class ErrorCode {
   mismatch,          ///< a different dataset, seed, split, order or element type
   unsupported,       ///< a valid file or request that this version cannot serve
   busy,              ///< in use: the lock of a directory, or the one StopSignal
-  timeout,           ///< a rank did not arrive within the deadline
+  timeout,           ///< a rank, or a server's answer, did not arrive within the deadline
   callback,          ///< the user's code (a transform, a source, a state) threw or answered wrongly
 };
 

@@ -15,12 +15,13 @@
 #include "rota/transform.hpp"             // functions run on samples and on batches
 
 // Datasets.
-#include "rota/catalog.hpp"  // which files there are
-#include "rota/packing.hpp"  // documents packed into sequences of one length
-#include "rota/source.hpp"   // a source of your own; join, split
-#include "rota/storage.hpp"  // a place of your own, where files are
-#include "rota/windows.hpp"  // windows of a time axis
-#include "rota/worker.hpp"   // facts for a worker's own source
+#include "rota/catalog.hpp"         // which files there are
+#include "rota/object_storage.hpp"  // S3, and web servers
+#include "rota/packing.hpp"         // documents packed into sequences of one length
+#include "rota/source.hpp"          // a source of your own; join, split
+#include "rota/storage.hpp"         // a place of your own, where files are
+#include "rota/windows.hpp"         // windows of a time axis
+#include "rota/worker.hpp"          // facts for a worker's own source
 
 // What cannot be indexed.
 #include "rota/stream.hpp"         // shards that are read in sequence

@@ -14,6 +14,7 @@
 
 #include "catalog/walk.hpp"
 #include "rota/error.hpp"
+#include "rota/object_storage.hpp"
 #include "values/caught.hpp"
 
 namespace rota::internal {
@@ -52,6 +53,9 @@ StoredPath parse_stored(const std::string& path, const Storages& storages) {
   if (end == std::string::npos) return {};
   const auto found = storages.find(path.substr(0, end));
   if (found != storages.end()) return {found->second, path.substr(end + kBehindScheme.size())};
+  const Storages& others = storages_from_environment();
+  const auto other = others.find(path.substr(0, end));
+  if (other != others.end()) return {other->second, path.substr(end + kBehindScheme.size())};
   if (path.find('/') < end || ::access(path.c_str(), F_OK) == 0) return {};
   throw Error(
       ErrorCode::not_found,

@@ -21,14 +21,15 @@ namespace rota::internal {
 namespace {
 
 constexpr std::size_t kBlockBytes = 1 << 18;
+constexpr std::size_t kStoredBytes = 32 << 20;  // of a storage, which brings parts of it at once
 
 // Calls `take(piece, byte of the file)` for one piece of the file after the other, while those behind it
 // come; false: no more are wanted.
 template <typename Take>
-void for_each_piece(const File& file, Take take) {
+void for_each_piece(const File& file, std::size_t piece_bytes, Take take) {
   constexpr std::uint64_t kAhead = 8 << 20;
   static_assert(kAhead % kBlockBytes == 0);
-  std::vector<std::byte> block(kBlockBytes);
+  std::vector<std::byte> block(std::min<std::uint64_t>(piece_bytes, file.bytes()));
   for (std::uint64_t at = 0; at < file.bytes();) {
     if (at % kAhead == kBlockBytes) file.will_read(at, 2 * kAhead);  // not where a look at the head is enough
     const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), file.bytes() - at));
@@ -46,7 +47,7 @@ Error ends_inside(const File& file, std::uint64_t end, std::string_view what) {
   return file.damage(end, fmt::format("it ends inside a {}; restore it", what));
 }
 
-void unpack_gzip(const File& file, const RawSink& sink) {
+void unpack_gzip(const File& file, std::size_t piece_bytes, const RawSink& sink) {
   constexpr int kGzip = 16 + MAX_WBITS;
   const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
   z_stream stream{};
@@ -55,7 +56,7 @@ void unpack_gzip(const File& file, const RawSink& sink) {
   std::vector<std::byte> raw(kBlockBytes);
   bool is_inside = false;
   std::uint64_t end = 0;
-  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t at) {
+  for_each_piece(file, piece_bytes, [&](std::span<const std::byte> piece, std::uint64_t at) {
     end = at + piece.size();
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads it
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(piece.data()));
@@ -91,13 +92,13 @@ void check_zstd(const File& file, std::size_t status, std::uint64_t at) {
                           file.path()));
 }
 
-void unpack_zstd(const File& file, const RawSink& sink) {
+void unpack_zstd(const File& file, std::size_t piece_bytes, const RawSink& sink) {
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr) throw std::bad_alloc();
   std::vector<std::byte> raw(kBlockBytes);
   bool is_inside = false;
   std::uint64_t end = 0;
-  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t at) {
+  for_each_piece(file, piece_bytes, [&](std::span<const std::byte> piece, std::uint64_t at) {
     end = at + piece.size();
     ZSTD_inBuffer in{piece.data(), piece.size(), 0};
     ZSTD_outBuffer out{raw.data(), raw.size(), 0};
@@ -111,6 +112,14 @@ void unpack_zstd(const File& file, const RawSink& sink) {
     return true;
   });
   if (is_inside) throw ends_inside(file, end, "zstd frame");
+}
+
+// `piece_bytes` are read at a time.
+void decompress_by(std::size_t piece_bytes, const File& file, Compression compression, const RawSink& sink) {
+  if (compression == Compression::gzip) return unpack_gzip(file, piece_bytes, sink);
+  if (compression == Compression::zstd) return unpack_zstd(file, piece_bytes, sink);
+  for_each_piece(file, piece_bytes,
+                 [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
 }
 
 // How many bytes a packed byte can become. A block of zstd takes 4 bytes or more, and holds 128 KiB or less
@@ -169,9 +178,7 @@ Compression compression_of(const File& file) {
 }
 
 void decompress(const File& file, Compression compression, const RawSink& sink) {
-  if (compression == Compression::gzip) return unpack_gzip(file, sink);
-  if (compression == Compression::zstd) return unpack_zstd(file, sink);
-  for_each_piece(file, [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
+  decompress_by(kBlockBytes, file, compression, sink);
 }
 
 std::string decompress_head(const File& file, Compression compression, std::size_t bytes) {
@@ -198,7 +205,8 @@ std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t 
   const File file = files.open_unchanged(i);
   check_possible(file, as);
   auto memory = in_memory(file, [] { return MemoryFile("rota-file"); });
-  decompress(file, as.compression, [&](std::span<const std::byte> raw) {
+  const std::size_t piece_bytes = file.storage() == nullptr ? kBlockBytes : kStoredBytes;
+  decompress_by(piece_bytes, file, as.compression, [&](std::span<const std::byte> raw) {
     check_size(file, as, memory.bytes() + raw.size(), false);
     in_memory(file, [&] { memory.append(raw); });
     return true;

@@ -29,9 +29,9 @@ SharedFiles::SharedFiles(FileList files, std::vector<FileEncoding> packed, std::
 
 // Nobody reads or pins any more. What is here is gone with this process's descriptor.
 SharedFiles::~SharedFiles() {
-  thread_.request_stop();
+  for (auto& thread : threads_) thread.request_stop();
   table_.wake();
-  if (thread_.joinable()) thread_.join();
+  threads_.clear();
   try {
     for (const std::size_t file : open_) {
       if (slots_[file].is_own) table_.forget(file, slots_[file].version);
@@ -191,12 +191,16 @@ Fetched SharedFiles::fetched() const {
   return fetched_;
 }
 
+// A file of a storage is long on its way, with little to do meanwhile.
 void SharedFiles::start() {
-  if (thread_.joinable()) return;
-  thread_ = start_thread("fetch shared files", [this](const std::stop_token& stop) { work(stop); });
+  const std::size_t threads = files_.place().is_stored() ? 4 : 1;
+  while (threads_.size() < threads) {
+    threads_.push_back(
+        start_thread("fetch shared files", [this](const std::stop_token& stop) { work(stop); }));
+  }
 }
 
-// The thread.
+// A thread.
 void SharedFiles::work(const std::stop_token& stop) {
   for (;;) {
     const std::uint32_t seen = table_.changes();

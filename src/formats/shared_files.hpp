@@ -105,7 +105,7 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   std::vector<Memory> let_go_ ROTA_GUARDED_BY(mutex_);
   std::deque<std::size_t> to_fetch_ ROTA_GUARDED_BY(mutex_);  // ahead
   Fetched fetched_ ROTA_GUARDED_BY(mutex_);
-  std::jthread thread_ ROTA_GUARDED_BY(mutex_);  // last: it uses all of the above
+  std::vector<std::jthread> threads_ ROTA_GUARDED_BY(mutex_);  // last: they use all of the above
 };
 
 }  // namespace rota::internal

@@ -127,6 +127,7 @@ void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange 
       work(run);
     } catch (...) {
       const Caught error = caught();
+      if (error.code == ErrorCode::timeout) throw;  // it has been tried long enough
       const bool is_again = error.code == ErrorCode::io && try_again(tries);
       if (run.end - run.begin > 1) {
         for (std::size_t slot = run.begin; slot < run.end; ++slot) {

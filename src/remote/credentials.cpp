@@ -1,0 +1,234 @@
+#include "remote/credentials.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <pugixml.hpp>
+#include <utility>
+#include <vector>
+
+#include "remote/signature.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::time_t kBeforeEnd = 300;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string home_file(const char* variable, const char* name) {
+  const std::string given = environment(variable);
+  return given.empty() ? environment("HOME") + "/.aws/" + name : given;
+}
+
+std::string either(const std::string& first, const std::string& second) {
+  return first.empty() ? second : first;
+}
+
+// "2030-01-02T03:04:05Z"
+std::optional<std::time_t> parse_time(const std::string& text) {
+  std::tm parts{};
+  const char* const end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts);
+  if (end == nullptr) return std::nullopt;
+  return ::timegm(&parts);
+}
+
+/// One question to a server that tells credentials.
+class Question final : public Transfer {
+ public:
+  Question(std::string what, HttpRequest request) : what_(std::move(what)), request_(std::move(request)) {}
+  [[nodiscard]] std::string what() const override { return what_; }
+  HttpRequest request() override { return request_; }
+  bool finish(const HttpAnswer& answer) override {
+    if (answer.is_success()) return body = answer.body, true;
+    throw Error(ErrorCode::io, fmt::format("{}: status {}", what_, answer.status));
+  }
+  std::string body = {};
+
+ private:
+  std::string what_;
+  HttpRequest request_;
+};
+
+std::string ask_for(const HttpClient& client, std::string what, HttpRequest request) {
+  Question question(std::move(what), std::move(request));
+  client.run(question);
+  return std::move(question.body);
+}
+
+}  // namespace
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+  return value == nullptr ? std::string() : value;
+}
+
+ProfileFile parse_profiles(std::string_view text) {
+  ProfileFile file;
+  std::map<std::string, std::string>* section = nullptr;
+  while (!text.empty()) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const std::string_view whole = text.substr(0, end);
+    const std::string_view line = trimmed(whole);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty() || line[0] == '#' || line[0] == ';') continue;
+    if (line[0] == '[') {
+      std::string_view name = trimmed(line.substr(1, line.find(']') - 1));
+      if (name.starts_with("profile ")) name = trimmed(name.substr(8));
+      section = &file[std::string(name)];
+      continue;
+    }
+    const auto equals = line.find('=');
+    const bool is_nested = whole[0] == ' ' || whole[0] == '\t';
+    if (section == nullptr || equals == std::string_view::npos || is_nested) continue;
+    (*section)[std::string(trimmed(line.substr(0, equals)))] = trimmed(line.substr(equals + 1));
+  }
+  return file;
+}
+
+std::string profile_value(const std::string& name) {
+  const std::string profile =
+      either(either(environment("AWS_PROFILE"), environment("AWS_DEFAULT_PROFILE")), "default");
+  for (const auto& [variable, file] :
+       {std::pair{"AWS_SHARED_CREDENTIALS_FILE", "credentials"}, {"AWS_CONFIG_FILE", "config"}}) {
+    const ProfileFile profiles = parse_profiles(read_file(home_file(variable, file)));
+    const auto section = profiles.find(profile);
+    if (section == profiles.end()) continue;
+    const auto value = section->second.find(name);
+    if (value != section->second.end()) return value->second;
+  }
+  return {};
+}
+
+EndingCredentials parse_credentials(std::string_view json, const std::string& what) {
+  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  const auto value = [&](const char* name) {
+    const auto found = parsed.is_object() ? parsed.find(name) : parsed.end();
+    return found != parsed.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  EndingCredentials made{.keys = {value("AccessKeyId"), value("SecretAccessKey"), value("Token")},
+                         .end = parse_time(value("Expiration"))};
+  if (!made.keys.access_key.empty() && !made.keys.secret_key.empty()) return made;
+  throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
+}
+
+EndingCredentials parse_identity(std::string_view xml, const std::string& what) {
+  pugi::xml_document document;
+  document.load_buffer(xml.data(), xml.size());
+  const auto node = document.child("AssumeRoleWithWebIdentityResponse")
+                        .child("AssumeRoleWithWebIdentityResult")
+                        .child("Credentials");
+  EndingCredentials made{.keys = {node.child_value("AccessKeyId"), node.child_value("SecretAccessKey"),
+                                  node.child_value("SessionToken")},
+                         .end = parse_time(node.child_value("Expiration"))};
+  if (!made.keys.access_key.empty() && !made.keys.secret_key.empty()) return made;
+  throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
+}
+
+Credentials::Credentials(const S3Options& options, const HttpClient& client)
+    : options_(options), client_(client) {}
+
+S3Credentials Credentials::now() const {
+  if (options_.is_anonymous) return {};
+  const MutexLock lock(mutex_);
+  if (!kept_ || (kept_->end && std::time(nullptr) + kBeforeEnd > *kept_->end)) kept_ = find();
+  return kept_->keys;
+}
+
+bool Credentials::renew(const S3Credentials& used) const {
+  const MutexLock lock(mutex_);
+  if (options_.is_anonymous || !kept_) return false;
+  if (kept_->keys.access_key != used.access_key || kept_->keys.session_token != used.session_token)
+    return true;
+  kept_ = find();
+  return kept_->keys.access_key != used.access_key || kept_->keys.session_token != used.session_token;
+}
+
+EndingCredentials Credentials::find() const {
+  if (!options_.credentials.access_key.empty()) return {.keys = options_.credentials};
+  S3Credentials keys{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
+                     environment("AWS_SESSION_TOKEN")};
+  if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};
+  keys = {profile_value("aws_access_key_id"), profile_value("aws_secret_access_key"),
+          profile_value("aws_session_token")};
+  if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};
+  for (const auto from :
+       {&Credentials::from_web_identity, &Credentials::from_container, &Credentials::from_machine}) {
+    if (auto found = (this->*from)()) return *std::move(found);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
+              "does this "
+              "machine tell any; give some, or set S3Options::is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
+              "public data");
+}
+
+std::optional<EndingCredentials> Credentials::from_web_identity() const {
+  const std::string path = environment("AWS_WEB_IDENTITY_TOKEN_FILE");
+  const std::string role = environment("AWS_ROLE_ARN");
+  if (path.empty() || role.empty()) return std::nullopt;
+  const std::string region = either(environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"));
+  const std::string endpoint = either(
+      environment("AWS_ENDPOINT_URL_STS"),
+      region.empty() ? "https://sts.amazonaws.com" : fmt::format("https://sts.{}.amazonaws.com", region));
+  const std::string what = "ask STS for credentials";
+  HttpRequest request{.method = "POST", .url = endpoint + "/"};
+  request.headers = {"Content-Type: application/x-www-form-urlencoded"};
+  request.body = query_text({{"Action", "AssumeRoleWithWebIdentity"},
+                             {"Version", "2011-06-15"},
+                             {"RoleArn", role},
+                             {"RoleSessionName", either(environment("AWS_ROLE_SESSION_NAME"), "rota")},
+                             {"WebIdentityToken", std::string(trimmed(read_file(path)))}});
+  return parse_identity(ask_for(client_, what, std::move(request)), what);
+}
+
+std::optional<EndingCredentials> Credentials::from_container() const {
+  const std::string relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  const std::string url = relative.empty() ? environment("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+                                           : "http://169.254.170.2" + relative;
+  if (url.empty()) return std::nullopt;
+  HttpRequest request{.url = url};
+  const std::string file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+  const std::string token =
+      file.empty() ? environment("AWS_CONTAINER_AUTHORIZATION_TOKEN") : std::string(trimmed(read_file(file)));
+  if (!token.empty()) request.headers = {"Authorization: " + token};
+  const std::string what = "ask the container for credentials";
+  return parse_credentials(ask_for(client_, what, std::move(request)), what);
+}
+
+// Of EC2. Nobody answers elsewhere.
+std::optional<EndingCredentials> Credentials::from_machine() const {
+  if (environment("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
+  const std::string endpoint =
+      either(environment("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254");
+  const std::string what = "ask this machine for credentials";
+  HttpOptions quick = options_.http;
+  quick.deadline = std::chrono::seconds(3);
+  quick.stall = std::chrono::seconds(1);
+  const HttpClient client(quick);
+  std::string token;
+  try {
+    token = ask_for(client, what,
+                    {.method = "PUT",
+                     .url = endpoint + "/latest/api/token",
+                     .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"}});
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  const std::string roles = endpoint + "/latest/meta-data/iam/security-credentials/";
+  const std::vector<std::string> headers{"X-aws-ec2-metadata-token: " + token};
+  const std::string role = ask_for(client, what, {.url = roles, .headers = headers});
+  const std::string name = role.substr(0, role.find('\n'));
+  return parse_credentials(ask_for(client, what, {.url = roles + name, .headers = headers}), what);
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,64 @@
+#pragma once
+
+// Who asks S3.
+
+#include <ctime>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "remote/http.hpp"
+#include "rota/object_storage.hpp"
+#include "values/mutex.hpp"
+
+namespace rota::internal {
+
+/// A variable of the environment; empty without.
+std::string environment(const char* name);
+
+/// The values of the sections of a file as ~/.aws/credentials is: [section], then `name = value`. What is
+/// neither is passed over.
+using ProfileFile = std::map<std::string, std::map<std::string, std::string>, std::less<>>;
+ProfileFile parse_profiles(std::string_view text);
+
+/// A value of the profile that the environment names, of either file; empty without.
+std::string profile_value(const std::string& name);
+
+/// Credentials that may end.
+struct EndingCredentials {
+  S3Credentials keys = {};
+  std::optional<std::time_t> end = {};
+};
+
+/// Those that a server told as JSON. Throws Error{io} for an answer that is none.
+EndingCredentials parse_credentials(std::string_view json, const std::string& what);
+/// Those of an answer of STS, which is XML.
+EndingCredentials parse_identity(std::string_view xml, const std::string& what);
+
+/// Where credentials come from: the options, or the environment. Any thread.
+class Credentials {
+ public:
+  Credentials(const S3Options& options, const HttpClient& client);
+
+  /// The ones to use now; renewed where they end in less than 5 minutes. Empty access key: requests are not
+  /// signed. Throws Error{io} naming a source that fails, and Error{invalid_argument} where there are none.
+  [[nodiscard]] S3Credentials now() const;
+  /// `used` were refused as over. Whether there may be others now.
+  [[nodiscard]] bool renew(const S3Credentials& used) const;
+
+ private:
+  [[nodiscard]] EndingCredentials find() const;
+  [[nodiscard]] std::optional<EndingCredentials> from_web_identity() const;
+  [[nodiscard]] std::optional<EndingCredentials> from_container() const;
+  [[nodiscard]] std::optional<EndingCredentials> from_machine() const;
+
+  const S3Options& options_;
+  const HttpClient& client_;
+  mutable Mutex mutex_;
+  mutable std::optional<EndingCredentials> kept_ ROTA_GUARDED_BY(mutex_);
+};
+
+}  // namespace rota::internal

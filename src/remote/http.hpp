@@ -1,0 +1,93 @@
+#pragma once
+
+// Many HTTP requests at once, each tried until it is answered.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rota/error.hpp"
+#include "rota/object_storage.hpp"
+#include "values/mutex.hpp"
+
+namespace rota::internal {
+
+struct HttpRequest {
+  std::string method = "GET";
+  std::string url;
+  std::vector<std::string> headers = {};  ///< "Name: value"
+  std::string body = {};
+  bool may_redirect = false;
+};
+
+struct HttpAnswer {
+  int status = 0;
+  std::map<std::string, std::string, std::less<>> headers = {};  ///< names in lower case
+  std::string body = {};                                         ///< but for what a Transfer took
+
+  /// Empty without.
+  [[nodiscard]] std::string_view header(std::string_view name) const;
+  [[nodiscard]] bool is_success() const noexcept { return status >= 200 && status < 300; }
+};
+
+/// Something that is to be fetched. All of it is called by the thread that runs it.
+class Transfer {
+ public:
+  Transfer() = default;
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+  virtual ~Transfer() = default;
+
+  /// What messages say is done: "read s3://bucket/key".
+  [[nodiscard]] virtual std::string what() const = 0;
+  /// The request of another try.
+  virtual HttpRequest request() = 0;
+  /// Whether the body of this answer goes to `take`. Throws what trying again does not mend.
+  virtual bool accepts(const HttpAnswer& /*head*/) { return false; }
+  virtual void take(std::span<const std::byte> /*bytes*/) {}
+  /// An answer has come. False: to be tried again. Throws as `accepts`.
+  virtual bool finish(const HttpAnswer& answer) = 0;
+
+  std::exception_ptr error = {};  ///< why it failed for good
+  std::string trouble = {};       ///< why it is tried again, where the status does not say
+};
+
+/// Runs transfers. What may pass is tried again, after a wait that doubles: a lost connection, an answer that
+/// stalls, 408, 429, 5xx. Any thread; each runs its own transfers, by libcurl, over connections that are kept
+/// for the next.
+class HttpClient {
+ public:
+  explicit HttpClient(HttpOptions options);
+  ~HttpClient();
+  HttpClient(const HttpClient&) = delete;
+  HttpClient& operator=(const HttpClient&) = delete;
+
+  /// Returns when each of them is finished or has its error: Error{timeout} where the deadline is over,
+  /// Error{io} where nobody is there, or is who he says.
+  void run(std::span<Transfer* const> transfers) const;
+  /// The same of one, whose error it throws.
+  void run(Transfer& transfer) const;
+
+ private:
+  class Session;
+  HttpOptions options_;
+  mutable Mutex mutex_;
+  mutable std::vector<std::unique_ptr<Session>> free_ ROTA_GUARDED_BY(mutex_);
+};
+
+/// Without white space at both ends.
+std::string_view trimmed(std::string_view text);
+/// Every byte but letters, digits and "-._~", and but slashes where they `may_stay`, as %XX.
+std::string percent_encoded(std::string_view text, bool slashes_may_stay);
+/// The other way, and a plus as a space.
+std::string percent_decoded(std::string_view text);
+
+}  // namespace rota::internal

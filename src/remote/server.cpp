@@ -1,0 +1,227 @@
+#include "remote/server.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "rota/fingerprint.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::uint64_t kMostGap = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostMerged = std::uint64_t{16} << 20;
+constexpr std::uint64_t kPart = std::uint64_t{8} << 20;
+
+class Find final : public Transfer {
+ public:
+  Find(const Server& server, std::string_view name) : server_(server), name_(name) {}
+  [[nodiscard]] std::string what() const override { return "ask for " + server_.path(name_); }
+  HttpRequest request() override { return server_.request("HEAD", name_, {}); }
+  bool finish(const HttpAnswer& answer) override {
+    if (answer.status == 404) return true;
+    if (!answer.is_success()) return !server_.judge(answer, name_, what());
+    const auto bytes = number_in(answer.header("content-length"));
+    if (!bytes) {
+      throw Error(ErrorCode::unsupported, what() + ": the server does not say how many bytes it has");
+    }
+    found = StoredFile{.name = name_, .bytes = *bytes, .version = version_of(answer.header("etag"))};
+    return true;
+  }
+  std::optional<StoredFile> found = {};
+
+ private:
+  const Server& server_;
+  std::string name_;
+};
+
+/// Bytes [begin, end) of a file, for all that want some of them.
+class Range final : public Transfer {
+ public:
+  Range(const Server& server, std::span<StoredBytes> wanted, std::uint64_t begin, std::uint64_t end)
+      : server_(server), all_(wanted), wanted_(wanted), begin_(begin), at_(begin), end_(end) {}
+
+  [[nodiscard]] std::string what() const override { return "read " + server_.path(file().name); }
+
+  // What has come of a try that failed is not asked for again.
+  HttpRequest request() override {
+    return server_.request("GET", file().name, fmt::format("bytes={}-{}", at_, end_ - 1));
+  }
+
+  bool accepts(const HttpAnswer& head) override {
+    if (!head.is_success()) return false;
+    const std::uint64_t version = version_of(head.header("etag"));
+    if (version != 0 && file().version != 0 && version != file().version) {
+      throw changed(fmt::format("its ETag is {} now", head.header("etag")));
+    }
+    const auto length = number_in(head.header("content-length"));
+    if (head.status == 200) return accepts_all(length);
+    const auto range = parse(head.header("content-range"));
+    if (!range) return doubt("it does not say which bytes come");
+    if (range->bytes != file().bytes) throw changed(fmt::format("it has {} bytes now", range->bytes));
+    if (range->begin != at_ || range->end != end_) {
+      return doubt(fmt::format("bytes [{}, {}) come, and [{}, {}) were asked for", range->begin, range->end,
+                               at_, end_));
+    }
+    return !length || *length == end_ - at_ || doubt("it has another length than it says");
+  }
+
+  void take(std::span<const std::byte> bytes) override {
+    bytes = bytes.first(std::min<std::size_t>(bytes.size(), end_ - at_));
+    const std::uint64_t until = at_ + bytes.size();
+    while (!wanted_.empty() && wanted_[0].offset + wanted_[0].to.size() <= at_) wanted_ = wanted_.subspan(1);
+    for (const StoredBytes& one : wanted_) {
+      if (one.offset >= until) break;
+      const std::uint64_t from = std::max(one.offset, at_);
+      const std::uint64_t to = std::min(one.offset + one.to.size(), until);
+      if (from < to) std::memcpy(one.to.data() + (from - one.offset), bytes.data() + (from - at_), to - from);
+    }
+    at_ = until;
+  }
+
+  bool finish(const HttpAnswer& answer) override {
+    if (answer.is_success()) return at_ == end_ || doubt("it ends early");
+    if (answer.status == 404) throw Error(ErrorCode::not_found, what() + ": it is gone");
+    if (answer.status == 412 || answer.status == 416) throw changed("the server no longer has these bytes");
+    return !server_.judge(answer, file().name, what());
+  }
+
+ private:
+  struct Said {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] const StoredFile& file() const noexcept { return *file_; }
+  [[nodiscard]] bool doubt(std::string why) {
+    if (trouble.empty()) trouble = std::move(why);
+    return false;
+  }
+  [[nodiscard]] Error changed(std::string_view how) const {
+    return {ErrorCode::corrupt, fmt::format("{}: it has changed since it was listed: {}; list it again, as a "
+                                            "dataset of its own",
+                                            what(), how)};
+  }
+  // "bytes 0-9/100"
+  [[nodiscard]] std::optional<Said> parse(std::string_view text) const {
+    if (!text.starts_with("bytes ")) return std::nullopt;
+    text.remove_prefix(6);
+    const auto dash = text.find('-');
+    const auto slash = text.find('/');
+    if (dash == std::string_view::npos || slash == std::string_view::npos || slash < dash)
+      return std::nullopt;
+    const auto begin = number_in(text.substr(0, dash));
+    const auto last = number_in(text.substr(dash + 1, slash - dash - 1));
+    const auto bytes = text.substr(slash + 1) == "*" ? file().bytes : number_in(text.substr(slash + 1));
+    if (!begin || !last || !bytes) return std::nullopt;
+    return Said{*begin, *last + 1, *bytes};
+  }
+  // All of it, where a range was asked for.
+  [[nodiscard]] bool accepts_all(std::optional<std::uint64_t> length) {
+    if (length && *length != file().bytes) return doubt("status 200 with something else than the file");
+    if (begin_ == 0 && end_ == file().bytes) {
+      at_ = 0;
+      wanted_ = all_;
+      return true;
+    }
+    throw Error(
+        ErrorCode::unsupported,
+        what() + ": the server sends all of it where a part is asked for; rota needs one that knows ranges");
+  }
+
+  const Server& server_;
+  std::span<StoredBytes> all_;
+  std::span<StoredBytes> wanted_;  // what is still to come
+  const StoredFile* file_ = all_[0].file;
+  std::uint64_t begin_;
+  std::uint64_t at_;  // all before it has come
+  std::uint64_t end_;
+};
+
+/// Cuts what is wanted into requests.
+class Ranges {
+ public:
+  Ranges(const Server& server, std::span<StoredBytes> wanted) : server_(server) {
+    for (std::size_t first = 0; first < wanted.size();) {
+      const StoredBytes& begin = wanted[first];
+      std::uint64_t end = begin.offset + begin.to.size();
+      std::size_t last = first + 1;
+      for (; last < wanted.size() && wanted[last].file == begin.file; ++last) {
+        const StoredBytes& next = wanted[last];
+        const std::uint64_t longer = std::max(end, next.offset + next.to.size());
+        if (next.offset > end + kMostGap || longer - begin.offset > kMostMerged) break;
+        end = longer;
+      }
+      add(wanted.subspan(first, last - first), begin.offset, end);
+      first = last;
+    }
+  }
+
+  void run(const HttpClient& client) {
+    std::vector<Transfer*> all;
+    for (Part& part : parts_) all.push_back(&part.range);
+    client.run(all);
+    for (Part& part : parts_) {
+      if (part.range.error == nullptr) continue;
+      for (StoredBytes& one : part.wanted) {
+        const bool is_of_it = one.offset < part.end && part.begin < one.offset + one.to.size();
+        if (is_of_it && one.error == nullptr) one.error = part.range.error;
+      }
+    }
+  }
+
+ private:
+  struct Part {
+    Part(const Server& server, std::span<StoredBytes> all, std::uint64_t first, std::uint64_t last)
+        : range(server, all, first, last), wanted(all), begin(first), end(last) {}
+    Range range;
+    std::span<StoredBytes> wanted;
+    std::uint64_t begin;
+    std::uint64_t end;
+  };
+  void add(std::span<StoredBytes> wanted, std::uint64_t begin, std::uint64_t end) {
+    const std::uint64_t part = end - begin > kMostMerged ? kPart : kMostMerged;
+    while (begin < end) {
+      const std::uint64_t part_end = std::min(begin + part, end);
+      parts_.emplace_back(server_, wanted, begin, part_end);
+      begin = part_end;
+    }
+  }
+  const Server& server_;
+  std::deque<Part> parts_;
+};
+
+}  // namespace
+
+std::uint64_t version_of(std::string_view etag) {
+  if (etag.starts_with("W/")) etag.remove_prefix(2);
+  if (etag.size() >= 2 && etag.starts_with('"') && etag.ends_with('"'))
+    etag = etag.substr(1, etag.size() - 2);
+  if (etag.empty()) return 0;
+  const Fingerprint hash = FingerprintBuilder().add(etag).finish();
+  return std::max<std::uint64_t>(hash.low, 1);
+}
+
+std::optional<std::uint64_t> number_in(std::string_view text) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  if (text.empty() || error != std::errc() || last != end) return std::nullopt;
+  return number;
+}
+
+std::optional<StoredFile> find_file(const HttpClient& client, const Server& server, std::string_view name) {
+  Find find(server, name);
+  client.run(find);
+  return find.found;
+}
+
+void read_ranges(const HttpClient& client, const Server& server, std::span<StoredBytes> wanted) {
+  Ranges(server, wanted).run(client);
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,70 @@
+// Files behind a web server.
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "remote/server.hpp"
+#include "rota/error.hpp"
+#include "rota/object_storage.hpp"
+#include "values/option.hpp"
+
+namespace rota::internal {
+namespace {
+
+/// A file's name is its URL without the scheme.
+class WebServer final : public Server {
+ public:
+  explicit WebServer(std::string scheme) : scheme_(std::move(scheme)) {}
+  [[nodiscard]] std::string path(std::string_view name) const override {
+    return fmt::format("{}://{}", scheme_, name);
+  }
+  [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,
+                                    std::string_view range) const override {
+    HttpRequest made{.method = std::string(method), .url = path(name), .may_redirect = true};
+    if (!range.empty()) made.headers.push_back(fmt::format("Range: {}", range));
+    return made;
+  }
+  [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view /*name*/,
+                           const std::string& what) const override {
+    throw Error(ErrorCode::io, fmt::format("{}: status {}", what, answer.status));
+  }
+
+ private:
+  std::string scheme_;
+};
+
+class WebStorage final : public Storage {
+ public:
+  WebStorage(std::string scheme, HttpOptions options)
+      : client_(std::move(options)), server_(std::move(scheme)) {}
+
+  void list(std::string_view prefix, const std::function<void(const StoredFile&)>& /*visit*/) const override {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("list {}: no file has this name, and a web server cannot list others; name each file",
+                    server_.path(prefix)));
+  }
+  [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override {
+    return find_file(client_, server_, name);
+  }
+  void read(std::span<StoredBytes> wanted) const override { read_ranges(client_, server_, wanted); }
+
+ private:
+  HttpClient client_;
+  WebServer server_;
+};
+
+}  // namespace
+}  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Storage> http_storage(std::string scheme, HttpOptions options) {
+  options.validate();
+  if (scheme != "http" && scheme != "https")
+    internal::OptionCheck("make a storage").refuse("scheme", scheme, "http or https");
+  return std::make_shared<const internal::WebStorage>(std::move(scheme), std::move(options));
+}
+
+}  // namespace rota

@@ -1,0 +1,408 @@
+// Files from S3 and from web servers, from one that fails: what comes is right, or is an error that says why.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "remote/server_process.hpp"
+#include "rota/loader.hpp"
+#include "rota/object_storage.hpp"
+#include "rota/open.hpp"
+#include "run_command.hpp"
+
+namespace rota::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+std::string some_bytes(std::size_t count, unsigned seed = 1) {
+  std::minstd_rand random(seed);
+  std::string bytes(count, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
+
+std::vector<StoredFile> list(const Storage& storage, const std::string& prefix) {
+  std::vector<StoredFile> files;
+  storage.list(prefix, [&](const StoredFile& file) { files.push_back(file); });
+  return files;
+}
+
+/// Ranges of files, read at once.
+struct Wanted {
+  void add(const StoredFile& file, std::uint64_t offset, std::size_t count) {
+    files.push_back(std::make_unique<std::string>(count, '?'));
+    ranges.push_back(
+        {.file = &file, .offset = offset, .to = std::as_writable_bytes(std::span(*files.back()))});
+  }
+  void read(const Storage& storage) { storage.read(ranges); }
+  void expect(const std::string& bytes) const {
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      ASSERT_EQ(ranges[i].error, nullptr) << i;
+      ASSERT_TRUE(*files[i] == bytes.substr(ranges[i].offset, files[i]->size())) << i;
+    }
+  }
+  std::vector<std::unique_ptr<std::string>> files;
+  std::vector<StoredBytes> ranges;
+};
+
+struct Failure {
+  std::string text;
+  ErrorCode code = ErrorCode::callback;
+  double seconds = 0;
+};
+template <typename Action>
+Failure failure_of(const Action& action) {
+  const auto start = std::chrono::steady_clock::now();
+  Failure failure;
+  try {
+    action();
+  } catch (const Error& error) {
+    failure = {error.what(), error.code()};
+  }
+  failure.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return failure;
+}
+
+std::ptrdiff_t requests_of(const S3Server& server, const std::string& kind) {
+  return std::ranges::count_if(server.requests(),
+                               [&](const std::string& line) { return line.starts_with(kind); });
+}
+
+TEST(S3, ListsPagesInOrderWithWhatHeadSays) {
+  S3Server server({"--page", "7"});
+  std::vector<std::string> names;
+  for (int i = 0; i < 25; ++i) names.push_back(fmt::format("b/d/{:02} +%\xC3\xA4&=.bin", i));
+  for (const std::string& name : names) server.put(name, name);
+  server.put("b/e/other", "x");
+  const auto storage = s3_storage(server.options());
+  const auto files = list(*storage, "b/d/");
+  ASSERT_THAT(files, SizeIs(25));
+  EXPECT_EQ(requests_of(server, "list"), 4);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(files[i].name, names[i]);
+    EXPECT_EQ(files[i].bytes, names[i].size());
+    const auto found = storage->find(names[i]);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->version, files[i].version);
+    EXPECT_NE(found->version, 0U);
+    EXPECT_EQ(found->bytes, names[i].size());
+  }
+  EXPECT_FALSE(storage->find("b/d/none"));
+  EXPECT_FALSE(storage->find("b/"));
+  EXPECT_THAT(list(*storage, "b/none"), SizeIs(0));
+}
+
+TEST(S3, ReadsAnyRangesInFewRequests) {
+  S3Server server;
+  const std::string bytes = some_bytes(40 << 20);
+  server.put("b/x", bytes);
+  const auto storage = s3_storage(server.options());
+  const auto file = storage->find("b/x");
+  std::minstd_rand random(3);
+  for (int round = 0; round < 5; ++round) {
+    std::vector<std::pair<std::size_t, std::size_t>> ranges;
+    for (int i = 0; i < 30; ++i) {
+      const std::size_t begin = random() % bytes.size();
+      ranges.emplace_back(begin, std::min<std::size_t>(random() % 100'000, bytes.size() - begin));
+    }
+    std::ranges::sort(ranges);
+    Wanted wanted;
+    for (const auto& [begin, count] : ranges) wanted.add(*file, begin, count);
+    wanted.read(*storage);
+    wanted.expect(bytes);
+  }
+  const auto before = requests_of(server, "range");
+  Wanted whole;
+  whole.add(*file, 0, bytes.size());
+  whole.read(*storage);
+  whole.expect(bytes);
+  EXPECT_EQ(requests_of(server, "range") - before, 5) << "parts of 8 MiB";
+  Wanted near;
+  for (std::size_t i = 0; i < 10; ++i) near.add(*file, i << 20, 1000);
+  near.read(*storage);
+  near.expect(bytes);
+  EXPECT_EQ(requests_of(server, "range") - before, 6) << "gaps of less than 1 MiB";
+  Wanted nothing;
+  nothing.read(*storage);
+  nothing.add(*file, 5, 0);
+  nothing.read(*storage);
+  nothing.expect(bytes);
+}
+
+struct Fault {
+  const char* name;
+  const char* kind;
+};
+class S3Faults : public testing::TestWithParam<Fault> {};
+
+TEST_P(S3Faults, ThatPassDeliverWhatIsThere) {
+  const auto [fault, kind] = GetParam();
+  S3Server server({"--fault", fault, "--kind", kind, "--times", "2", "--page", "3"});
+  const std::string bytes = some_bytes(3'000'000);
+  for (int i = 0; i < 5; ++i) server.put(fmt::format("b/d/{}", i), bytes);
+  const auto storage = s3_storage(server.options());
+  const auto files = list(*storage, "b/d/");
+  ASSERT_THAT(files, SizeIs(5));
+  Wanted wanted;
+  for (const StoredFile& file : files) {
+    const auto found = storage->find(file.name);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->bytes, bytes.size());
+    wanted.add(file, 7, 1000);
+    wanted.add(file, 2'000'000, 900'000);
+  }
+  wanted.read(*storage);
+  wanted.expect(bytes);
+  EXPECT_GT(server.requests().size(), 7U + 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, S3Faults,
+    testing::Values(Fault{"503", "list"}, Fault{"429", "list"}, Fault{"error200", "list"},
+                    Fault{"reset", "list"}, Fault{"cut", "list"}, Fault{"torn_reset", "list"},
+                    Fault{"trickle", "list"}, Fault{"torn", "list"}, Fault{"no_token", "list"},
+                    Fault{"no_size", "list"}, Fault{"hang", "list"}, Fault{"503", "head"},
+                    Fault{"429", "head"}, Fault{"500", "head"}, Fault{"reset", "head"}, Fault{"hang", "head"},
+                    Fault{"503", "range"}, Fault{"429", "range"}, Fault{"408", "range"},
+                    Fault{"error200", "range"}, Fault{"reset", "range"}, Fault{"cut", "range"},
+                    Fault{"torn_reset", "range"}, Fault{"trickle", "range"}, Fault{"wrong_range", "range"},
+                    Fault{"hang", "range"}),
+    [](const auto& of) { return fmt::format("{}_{}", of.param.kind, of.param.name); });
+
+TEST(S3, WhatHasChangedIsRefusedByName) {
+  S3Server server;
+  server.put("b/x", "before");
+  const auto storage = s3_storage(server.options());
+  const auto file = storage->find("b/x");
+  for (const std::string bytes : {"behind", "longer than before", "b"}) {
+    server.put("b/x", bytes);
+    Wanted wanted;
+    wanted.add(*file, 2, 4);
+    wanted.read(*storage);
+    ASSERT_NE(wanted.ranges[0].error, nullptr) << bytes;
+    const Failure failure = failure_of([&] { std::rethrow_exception(wanted.ranges[0].error); });
+    EXPECT_EQ(failure.code, ErrorCode::corrupt) << failure.text;
+    EXPECT_THAT(failure.text, AllOf(HasSubstr("s3://b/x"), HasSubstr("changed")));
+  }
+  std::filesystem::remove(server.directory() / "b/x");
+  Wanted wanted;
+  wanted.add(*file, 0, 6);
+  wanted.read(*storage);
+  EXPECT_EQ(failure_of([&] { std::rethrow_exception(wanted.ranges[0].error); }).code, ErrorCode::not_found);
+}
+
+TEST(S3, ChangesInTheMidstOfARead) {
+  S3Server server({"--fault", "etag", "--kind", "range"});
+  server.put("b/x", "bytes");
+  const auto storage = s3_storage(server.options());
+  const auto file = storage->find("b/x");
+  Wanted wanted;
+  wanted.add(*file, 0, 5);
+  wanted.read(*storage);
+  ASSERT_NE(wanted.ranges[0].error, nullptr);
+  EXPECT_EQ(failure_of([&] { std::rethrow_exception(wanted.ranges[0].error); }).code, ErrorCode::corrupt);
+}
+
+TEST(S3, OneRangeThatFailsLeavesTheOthers) {
+  S3Server server;
+  server.put("b/x", "xxxx");
+  server.put("b/y", "yyyy");
+  const auto storage = s3_storage(server.options());
+  const auto x = storage->find("b/x");
+  const auto y = storage->find("b/y");
+  std::filesystem::remove(server.directory() / "b/x");
+  Wanted wanted;
+  wanted.add(*x, 0, 4);
+  wanted.add(*y, 0, 4);
+  wanted.read(*storage);
+  EXPECT_NE(wanted.ranges[0].error, nullptr);
+  EXPECT_EQ(wanted.ranges[1].error, nullptr);
+  EXPECT_EQ(*wanted.files[1], "yyyy");
+}
+
+TEST(S3, EndsByItsDeadline) {
+  for (const char* const fault : {"503", "reset", "hang", "cut"}) {
+    S3Server server({"--fault", fault, "--times", "1000000", "--kind", "range"});
+    server.put("b/x", some_bytes(100'000));
+    S3Options options = server.options();
+    options.http.deadline = std::chrono::seconds(2);
+    const auto storage = s3_storage(options);
+    const auto file = storage->find("b/x");
+    Wanted wanted;
+    wanted.add(*file, 0, 100'000);
+    const Failure failure = failure_of([&] {
+      wanted.read(*storage);
+      std::rethrow_exception(wanted.ranges[0].error);
+    });
+    if (std::string(fault) == "cut" && failure.text.empty()) continue;  // half of the rest comes each time
+    EXPECT_EQ(failure.code, ErrorCode::timeout) << fault << failure.text;
+    EXPECT_THAT(failure.text, AllOf(HasSubstr("s3://b/x"), HasSubstr("tries")));
+    EXPECT_LT(failure.seconds, 10) << fault;
+  }
+}
+
+TEST(S3, RefusalsAreToldAtOnceAndWithoutSecrets) {
+  S3Server server({"--expired", "old-token"});
+  server.put("b/x", "x");
+  const auto expect = [&](S3Options options, const std::string& name, ErrorCode code,
+                          const std::string& text) {
+    const auto storage = s3_storage(std::move(options));
+    const Failure failure = failure_of([&] { (void)list(*storage, name); });
+    EXPECT_EQ(failure.code, code) << failure.text;
+    EXPECT_THAT(failure.text,
+                AllOf(HasSubstr(text), Not(HasSubstr("test-secret")), Not(HasSubstr("old-token"))));
+    EXPECT_LT(failure.seconds, 8);
+  };
+  expect(server.options(), "none/", ErrorCode::not_found, "NoSuchBucket");
+  S3Options options = server.options();
+  options.credentials.secret_key = "wrong";
+  expect(options, "b/", ErrorCode::io, "check the credentials");
+  options = server.options();
+  options.credentials.session_token = "old-token";
+  expect(options, "b/", ErrorCode::io, "ExpiredToken");
+  options = server.options();
+  options.credentials = {};
+  options.is_anonymous = true;
+  expect(options, "b/", ErrorCode::io, "AccessDenied");
+  options = server.options();
+  options.endpoint = "http://127.0.0.1:1";
+  expect(options, "b/", ErrorCode::io, "list s3://b/");
+  options.endpoint = "http://nobody.invalid";
+  expect(options, "b/", ErrorCode::io, "nobody.invalid");
+  options = server.options();
+  options.endpoint.replace(0, 4, "https");
+  expect(options, "b/", ErrorCode::io, "list s3://b/");
+  expect(server.options(), "", ErrorCode::invalid_argument, "name a bucket");
+}
+
+TEST(S3, FindsTheRegionOfABucket) {
+  S3Server server({"--region", "eu-west-9"});
+  server.put("b/x", "x");
+  const auto storage = s3_storage(server.options());
+  EXPECT_THAT(list(*storage, "b/"), SizeIs(1));
+  EXPECT_TRUE(s3_storage(server.options())->find("b/x"));
+}
+
+TEST(S3, OptionsAreChecked) {
+  const auto message = [](const S3Options& options) {
+    return failure_of([&] { (void)s3_storage(options); }).text;
+  };
+  EXPECT_THAT(message({.endpoint = "store.local"}), HasSubstr("endpoint is store.local"));
+  EXPECT_THAT(message({.credentials = {.access_key = "a"}}), HasSubstr("both"));
+  S3Options options;
+  options.http.connections = 0;
+  EXPECT_THAT(message(options), HasSubstr("connections is 0"));
+  EXPECT_EQ(failure_of([] { (void)http_storage("ftp"); }).code, ErrorCode::invalid_argument);
+}
+
+TEST(S3, IsReadByAForkedProcessToo) {
+  S3Server server;
+  server.put("b/x", "content");
+  const auto storage = s3_storage(server.options());
+  const auto read = [&] {
+    Wanted wanted;
+    const auto file = storage->find("b/x");
+    wanted.add(*file, 0, 7);
+    wanted.read(*storage);
+    return *wanted.files[0] == "content";
+  };
+  EXPECT_TRUE(read());
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(read() ? 0 : 1);
+  EXPECT_TRUE(read());
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(read());
+}
+
+/// A catalog of what a server has, with a loader.
+TEST(S3, DatasetsAreReadAsThoseOfADirectory) {
+  S3Server server({"--page", "10"});
+  for (int i = 0; i < 23; ++i) {
+    std::string lines;
+    for (int k = 0; k < 9; ++k) lines += fmt::format("{} {}\n", i, k);
+    server.put(fmt::format("b/corpus/{:02}.txt", i), lines);
+  }
+  CatalogOptions options;
+  options.storages["s3"] = s3_storage(server.options());
+  for (const bool shares : {false, true}) {
+    options.share_files = shares;
+    const auto there = open_lines(Catalog("s3://b/corpus", options));
+    const auto here = open_lines(Catalog(server.directory() / "b/corpus"));
+    EXPECT_EQ(there->fingerprint(), here->fingerprint());
+    Loader loader(there, {.interleave = 4, .shuffle = Shuffle::within, .workers = 2});
+    std::vector<std::string> seen;
+    while (const auto batch = loader.next()) {
+      for (std::int64_t i = 0; i < batch->size(); ++i) {
+        const auto bytes = batch->bytes(0, i);
+        seen.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      }
+    }
+    std::ranges::sort(seen);
+    EXPECT_THAT(seen, SizeIs(23 * 9));
+    EXPECT_EQ(std::ranges::adjacent_find(seen), seen.end());
+  }
+}
+
+TEST(Web, FilesAreReadByRangesOrWhole) {
+  const TemporaryDirectory keys;
+  const std::string pem = keys.path() / "server.pem";
+  ASSERT_EQ(
+      run_command("timeout 60 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
+                  "subjectAltName=IP:127.0.0.1 -keyout " +
+                  pem + " -out " + pem + ".crt && cat " + pem + ".crt >> " + pem)
+          .code,
+      0);
+  for (const bool has_ranges : {true, false}) {
+    std::vector<std::string> arguments{"--certificate", pem};
+    if (!has_ranges) arguments.emplace_back("--no-ranges");
+    S3Server server(arguments);
+    server.put("data/x.txt", "one\ntwo\nthree\n");
+    const std::string name = fmt::format("127.0.0.1:{}/data/x.txt", server.port());
+    const auto refused = http_storage("https");
+    const Failure failure = failure_of([&] { (void)refused->find(name); });
+    EXPECT_EQ(failure.code, ErrorCode::io);
+    EXPECT_THAT(failure.text, HasSubstr("certificate"));
+    HttpOptions trusting;
+    trusting.ca_file = pem + ".crt";
+    const auto storage = http_storage("https", trusting);
+    const auto file = storage->find(name);
+    ASSERT_TRUE(file);
+    Wanted whole;
+    whole.add(*file, 0, 14);
+    whole.read(*storage);
+    whole.expect("one\ntwo\nthree\n");
+    Wanted part;
+    part.add(*file, 4, 3);
+    part.read(*storage);
+    if (has_ranges) {
+      part.expect("one\ntwo\nthree\n");
+      const auto lines = open_lines(Catalog("https://" + name, {.storages = {{"https", storage}}}));
+      EXPECT_EQ(lines->size(), 3);
+    } else {
+      ASSERT_NE(part.ranges[0].error, nullptr);
+      EXPECT_EQ(failure_of([&] { std::rethrow_exception(part.ranges[0].error); }).code,
+                ErrorCode::unsupported);
+    }
+    EXPECT_EQ(failure_of([&] { (void)list(*storage, name); }).code, ErrorCode::unsupported);
+    EXPECT_FALSE(storage->find(name + ".none"));
+  }
+}
+
+}  // namespace
+}  // namespace rota::test

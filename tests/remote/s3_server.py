@@ -1,0 +1,266 @@
+"""An S3 server on loopback that fails as it is told to: s3_server.py DIRECTORY [option ...]
+
+Serves DIRECTORY/BUCKET/KEY by path. Prints its port, and ends when its standard input does. Signatures (AWS Signature
+Version 4) are verified. Each request is a line of DIRECTORY/requests: kind, path, range, status.
+"""
+
+import argparse
+import hashlib
+import hmac
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+import urllib.parse
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from xml.sax.saxutils import escape
+
+parser = argparse.ArgumentParser()
+parser.add_argument("directory")
+parser.add_argument("--page", type=int, default=1000, help="keys of a page")
+parser.add_argument("--fault", default="", help="what each request of --kind suffers the first --times times")
+parser.add_argument("--kind", default="", help="list, head or range; all, if empty")
+parser.add_argument("--times", type=int, default=1)
+parser.add_argument("--delay", type=float, default=0, help="seconds before the first byte")
+parser.add_argument("--region", default="us-east-1")
+parser.add_argument("--key", default="AKIDEXAMPLE")
+parser.add_argument("--secret", default="test-secret")
+parser.add_argument("--expired", default="", help="a session token that is over")
+parser.add_argument("--no-ranges", action="store_true")
+parser.add_argument("--certificate", default="", help="TLS by this file of certificate and key")
+options = parser.parse_args()
+
+counts = {}
+contents = {}  # by path: when it was written, bytes, ETag
+lock = threading.Lock()
+log = open(os.path.join(options.directory, "requests"), "a", buffering=1)
+
+
+def encoded(text, safe=""):
+    return urllib.parse.quote(text, safe=safe + "-_.~")
+
+
+def sign(key, text):
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def content(path):
+    written = os.stat(path).st_mtime_ns
+    if contents.get(path, (None,))[0] != written:
+        data = open(path, "rb").read()
+        contents[path] = (written, data, hashlib.md5(data).hexdigest())
+    return contents[path][1:]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "test"
+
+    def log_message(self, *arguments):
+        pass
+
+    def do_HEAD(self):
+        self.serve()
+
+    def do_GET(self):
+        self.serve()
+
+    def serve(self):
+        parts = urllib.parse.urlsplit(self.path)
+        self.names = urllib.parse.unquote(parts.path).lstrip("/").split("/", 1)
+        self.query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
+        is_list = len(self.names) == 1 or not self.names[1]
+        self.kind = "list" if is_list else "head" if self.command == "HEAD" else "range"
+        if options.delay:
+            time.sleep(options.delay)
+        refusal = self.refusal(parts)
+        if refusal:
+            return self.answer(*refusal)
+        if self.fail():
+            return
+        if is_list:
+            return self.list()
+        self.send_object()
+
+    def refusal(self, parts):
+        """What is wrong with who asks: status, code."""
+        given = self.headers.get("Authorization", "")
+        if options.certificate and not given:
+            return None  # a web server
+        if not given.startswith("AWS4-HMAC-SHA256 "):
+            return 403, "AccessDenied"
+        fields = dict(part.strip().split("=", 1) for part in given[17:].split(","))
+        key, day, region, service, _ = fields["Credential"].split("/")
+        if region != options.region:
+            return 400, "AuthorizationHeaderMalformed"
+        names = fields["SignedHeaders"].split(";")
+        if not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
+            return 403, "AccessDenied"
+        if self.headers.get("Range") and "range" not in names:
+            return 403, "AccessDenied"
+        query = sorted(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
+        canonical = "\n".join(
+            [
+                self.command,
+                encoded(urllib.parse.unquote(parts.path), "/"),
+                "&".join(f"{encoded(name)}={encoded(value)}" for name, value in query),
+                "".join(f"{name}:{self.headers.get(name, '').strip()}\n" for name in names),
+                ";".join(names),
+                self.headers["x-amz-content-sha256"],
+            ]
+        )
+        scope = f"{day}/{region}/{service}/aws4_request"
+        text = "\n".join(
+            ["AWS4-HMAC-SHA256", self.headers["x-amz-date"], scope, hashlib.sha256(canonical.encode()).hexdigest()]
+        )
+        secret = ("AWS4" + options.secret).encode()
+        for part in (day, region, service, "aws4_request"):
+            secret = sign(secret, part)
+        if key != options.key or fields["Signature"] != sign(secret, text).hex():
+            return 403, "SignatureDoesNotMatch"
+        if options.expired and self.headers.get("x-amz-security-token") == options.expired:
+            return 400, "ExpiredToken"
+        return None
+
+    def fail(self):
+        """Whether the request has failed as it is to."""
+        if not options.fault or options.kind not in ("", self.kind):
+            return False
+        self.fault = ""
+        which = (self.kind, self.path)
+        with lock:
+            counts[which] = counts.get(which, 0) + 1
+            if counts[which] > options.times:
+                return False
+        name = options.fault
+        if name.isdigit():
+            self.answer(int(name), "SlowDown")
+        elif name == "error200":
+            self.answer(200, "InternalError")
+        elif name == "reset":
+            self.reset()
+        elif name == "hang":
+            time.sleep(30)
+            self.close_connection = True
+        else:
+            self.fault = name
+            return False
+        return True
+
+    def reset(self):
+        self.note(0)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+        self.close_connection = True
+
+    def note(self, status):
+        log.write(f"{self.kind} {'/'.join(self.names)} {self.headers.get('Range', '-')} {status}\n")
+
+    def answer(self, status, code):
+        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as it was told to</Message></Error>".encode()
+        headers = {"Content-Type": "application/xml"}
+        if code == "AuthorizationHeaderMalformed":
+            headers["x-amz-bucket-region"] = options.region
+        self.send(status, headers, body)
+
+    def list(self):
+        bucket = os.path.join(options.directory, self.names[0])
+        if not os.path.isdir(bucket):
+            return self.answer(404, "NoSuchBucket")
+        prefix = self.query.get("prefix", [""])[0]
+        after = self.query.get("continuation-token", [""])[0]
+        keys = []
+        for parent, _, files in os.walk(bucket):
+            keys += [os.path.relpath(os.path.join(parent, file), bucket) for file in files]
+        keys = sorted(key for key in keys if key.startswith(prefix) and key > after)
+        fault = getattr(self, "fault", "")
+        page = keys[: options.page]
+        items = ""
+        for key in page[::-1] if fault == "disorder" else page:
+            data, etag = content(os.path.join(bucket, key))
+            size = "" if fault == "no_size" else f"<Size>{len(data)}</Size>"
+            items += f"<Contents><Key>{encoded(key, '/')}</Key>{size}<ETag>&quot;{etag}&quot;</ETag></Contents>"
+        more = len(keys) > len(page)
+        token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
+        if fault == "no_token":
+            token, more = "", True
+        body = (
+            "<?xml version='1.0'?><ListBucketResult><EncodingType>url</EncodingType>"
+            f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}{items}</ListBucketResult>"
+        ).encode()
+        if fault == "torn":
+            body = body[: len(body) // 2]
+        self.send(200, {"Content-Type": "application/xml"}, body)
+
+    def send_object(self):
+        try:
+            data, etag = content(os.path.join(options.directory, *self.names))
+        except OSError:
+            return self.answer(404, "NoSuchKey")
+        fault = getattr(self, "fault", "")
+        headers = {"ETag": f'"{etag}{"-2" if fault == "etag" else ""}"'}
+        wanted = None if options.no_ranges else self.headers.get("Range")
+        if wanted is None:
+            return self.send(200, headers, data)
+        first, last = (int(number) for number in wanted[6:].split("-"))
+        if first >= len(data):
+            return self.answer(416, "InvalidRange")
+        last = min(last, len(data) - 1)
+        shift = 1 if fault == "wrong_range" else 0
+        headers["Content-Range"] = f"bytes {first + shift}-{last + shift}/{len(data)}"
+        self.send(206, headers, data[first : last + 1])
+
+    def send(self, status, headers, body):
+        fault = getattr(self, "fault", "")
+        self.note(status)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        if fault == "cut":
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+        elif fault == "torn_reset":
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            self.reset()
+        elif fault == "trickle":
+            for i in range(min(len(body), 100)):
+                self.wfile.write(body[i : i + 1])
+                self.wfile.flush()
+                time.sleep(0.1)
+            self.close_connection = True
+        else:
+            self.wfile.write(body)
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request, client_address):
+        pass
+
+
+def main():
+    server = Server(("127.0.0.1", 0), Handler)
+    if options.certificate:
+        import ssl
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(options.certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.server_port, flush=True)
+    sys.stdin.read()
+    os._exit(0)
+
+
+main()
