@@ -104,10 +104,11 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
                         const PatternOptions& options) {
   mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
   mpi::require_same(context->nodes.all(), kTask, list_options(options));
+  const bool is_stored = parse_stored(pattern, context->options.storages).storage != nullptr;
   mpi::together(context->nodes.all(), kTask, [&] {
-    if (parse_stored(pattern, context->options.storages).storage == nullptr) return;
+    if (!is_stored || options.files > 0) return;
     fail(ErrorCode::unsupported, pattern,
-         "its files are in a storage; list them by Catalog(\"scheme://...\")");
+         "its files are in a storage, which is not looked through for {total}; set PatternOptions::files");
   });
   const PatternOptions told = made_on_first_rank(*context, kTask, [&] { return complete(pattern, options); });
   const NamePattern path = NamePattern::parse(pattern);
@@ -119,9 +120,10 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
                           .layout = told.layout};
   FileList files(context, path.directory(), series);
   const auto look = [&](const std::string& name, NameKind kind) {
-    return look_for(files.place().root().get(), name, kind);
+    if (!is_stored) return look_for(files.place().root().get(), name, kind);
+    return files.place().has_stored(name, kind == NameKind::directory) ? 0 : ENOENT;
   };
-  validate_files(*context, Probes(series, told), look, path.directory());
+  validate_files(*context, Probes(series, told), look, path.directory(), is_stored);
   return files;
 }
 

@@ -27,7 +27,7 @@ std::optional<StoredFile> find(const StoredPath& at, const std::string& path) {
   try {
     return at.storage->find(at.name);
   } catch (...) {
-    throw caught().as_error(fmt::format("ask for {}", path));
+    throw caught().as_error_of(path, fmt::format("ask for {}", path));
   }
 }
 
@@ -90,6 +90,20 @@ FileStat Place::ask(const std::string& name) const {
   }
   throw Error(ErrorCode::io,
               fmt::format("read {}: it is no regular file; restore it, or leave it out", path(name)));
+}
+
+bool Place::has_stored(const std::string& name, bool is_directory) const {
+  const StoredPath at{stored_.storage, stored_.name + name};
+  if (!is_directory) return find(at, path(name)).has_value();
+  struct IsThere {};  // one will do
+  try {
+    at.storage->list(at.name + '/', [](const StoredFile& /*file*/) { throw IsThere(); });
+  } catch (const IsThere&) {
+    return true;
+  } catch (...) {
+    throw caught().as_error_of(path(name), fmt::format("list {}", path(name)));
+  }
+  return false;
 }
 
 File Place::open(const std::string& name, std::size_t number, Access access, const FileStat* known) const {
@@ -161,7 +175,7 @@ std::string list_stored(const std::string& path, const StoredPath& stored, const
       }
     });
   } catch (...) {
-    if (not_taken == nullptr) throw caught().as_error(fmt::format("list {}", path));
+    if (not_taken == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
   }
   if (not_taken != nullptr) std::rethrow_exception(not_taken);
   if (is_any) return scheme + prefix;

@@ -50,6 +50,8 @@ class Place {
   [[nodiscard]] std::string path(const std::string& name) const;
   /// What the file of this name is like now. Throws Error{io} naming it.
   [[nodiscard]] FileStat ask(const std::string& name) const;
+  /// In a storage: whether there is a file of this name, or any below it. Throws as the storage does.
+  [[nodiscard]] bool has_stored(const std::string& name, bool is_directory) const;
   /// The file of this name for reading, with that number. `known`, if any, is what it was when it was listed:
   /// of a storage, it need not be asked again. Throws Error{not_found} or Error{io} naming it.
   [[nodiscard]] File open(const std::string& name, std::size_t number, Access access,

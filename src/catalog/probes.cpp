@@ -132,6 +132,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 3;
 constexpr std::int64_t kProbesAtOnce = 16;  // that a thread takes
+constexpr int kStoredAtOnce = 64;           // each waits for an answer from far away
 
 /// Probes whose answer is wrong, and the first of them.
 struct Failures {
@@ -181,7 +182,7 @@ int errno_of(Call&& call) noexcept {
 
 // Of probes [begin, end), this rank's.
 Failures ask_for(const Probes& probes, std::int64_t begin, std::int64_t end, const LookForName& look,
-                 const CatalogOptions& options) {
+                 const CatalogOptions& options, int threads) {
   Failures failures;
   std::mutex mutex;  // of them
   ProgressReporter reporter(options.progress, "look for files", end - begin);
@@ -195,13 +196,12 @@ Failures ask_for(const Probes& probes, std::int64_t begin, std::int64_t end, con
     ++failures.counts[static_cast<std::size_t>(*kind)];
     failures.keep({.place = place, .answer = answer});
   };
-  parallel_for("look for files", end - begin, kProbesAtOnce, options.listing_threads,
-               [&](const LoopPart& part) {
-                 for (std::int64_t place = begin + part.begin; place < begin + part.end; ++place) {
-                   ask(place);
-                   if (part.is_callers) reporter.look();
-                 }
-               });
+  parallel_for("look for files", end - begin, kProbesAtOnce, threads, [&](const LoopPart& part) {
+    for (std::int64_t place = begin + part.begin; place < begin + part.end; ++place) {
+      ask(place);
+      if (part.is_callers) reporter.look();
+    }
+  });
   reporter.end();
   return failures;
 }
@@ -289,17 +289,19 @@ int look_for(int at, const std::string& name, NameKind kind) noexcept {
 }
 
 void validate_files(const OpenContext& context, const Probes& probes, const LookForName& look,
-                    const std::string& shown) {
+                    const std::string& shown, bool is_stored) {
   const mpi::Communicator& all = context.nodes.all();
+  const int threads = std::max(context.options.listing_threads, is_stored ? kStoredAtOnce : 1);
   const auto first = [&](int rank) { return share(probes.size(), rank, all.size()); };
   Failures failures;
   mpi::together(all, "look for files", [&] {
-    failures = ask_for(probes, first(all.rank()), first(all.rank() + 1), look, context.options);
+    failures = ask_for(probes, first(all.rank()), first(all.rank() + 1), look, context.options, threads);
   });
   failures = gather_failures(all, failures);
   if (failures.total() == 0) return;
-  const std::string seen =
-      context.on_first_rank("look for files", [&] { return look_near(failures, probes, shown); });
+  const std::string seen = context.on_first_rank("look for files", [&] {
+    return is_stored ? std::string("its storage has others, or none") : look_near(failures, probes, shown);
+  });
   throw failed(failures, probes, shown, seen);
 }
 

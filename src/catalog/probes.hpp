@@ -85,10 +85,11 @@ using LookForName = std::function<int(const std::string& name, NameKind kind)>;
 int look_for(int at, const std::string& name, NameKind kind) noexcept;
 
 /// **Collective** over `context`, whose ranks and threads share the work. Asks for the names of `probes` by
-/// `look`, in the directory `shown`: empty, or ending in a slash. Throws on all ranks Error{not_found} where
-/// some are missing, else Error{invalid_argument} where there are more files, else Error{io} where some are
-/// forbidden or unreachable, naming the first three, and what is in the directory of the first.
+/// `look`, in the directory `shown`: empty, or ending in a slash; of a storage, more at a time. Throws on all
+/// ranks Error{not_found} where some are missing, else Error{invalid_argument} where there are more files,
+/// else Error{io} where some are forbidden or unreachable, naming the first three, and what is in the
+/// directory of the first.
 void validate_files(const OpenContext& context, const Probes& probes, const LookForName& look,
-                    const std::string& shown);
+                    const std::string& shown, bool is_stored = false);
 
 }  // namespace rota::internal

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "catalog/place.hpp"
 #include "catalog/saved.hpp"
 #include "cli/dataset.hpp"
 #include "cli/number_option.hpp"
@@ -38,6 +39,7 @@ using Path = std::filesystem::path;
 
 // Absolute, without what changes nothing. Links are left alone, and with them "..".
 Path plain(const Path& path) {
+  if (internal::parse_stored(path.native(), {}).storage != nullptr) return path;
   Path plain;
   for (const Path& part : Path(internal::absolute_path(path.native()))) {
     if (!part.empty() && part != ".") plain /= part;

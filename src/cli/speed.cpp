@@ -62,6 +62,7 @@ Read read_batches(Loader& loader, double seconds, std::int64_t batches, bool rep
 // Drops the dataset from the page cache, but for what others have mapped.
 void evict(const Catalog& catalog) {
   const internal::FileList& files = internal::files_of(catalog);
+  if (files.place().is_stored()) return;  // nothing of it is in there
   const auto names = files.read_names();
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto file = files.place().open_descriptor((*names)[i]);
@@ -84,13 +85,13 @@ struct Way {
   std::int64_t workers;
 };
 
-// Files that are unpacked into a node's memory come in no other order than these, and by no other way; whole
-// files come through the page cache.
-std::vector<Way> ways(const Source& source, bool is_whole_files, std::int64_t workers) {
+// Files that are unpacked into a node's memory come in no other order than these. They, whole files and those
+// of a storage come by one way.
+std::vector<Way> ways(const Source& source, bool has_one_access, std::int64_t workers) {
   const bool is_unpacked = source.node_files() != nullptr;
   std::vector<Way> all{{Shuffle::none, Access::cached, 1}};
   for (const Access access : {Access::cached, Access::direct, Access::mapped}) {
-    if ((is_unpacked || is_whole_files) && access != Access::cached) continue;
+    if ((is_unpacked || has_one_access) && access != Access::cached) continue;
     const Shuffle shuffle = is_unpacked ? Shuffle::within : Shuffle::global;
     all.push_back({shuffle, access, 1});
     if (workers > 1) all.push_back({shuffle, access, workers});
@@ -137,7 +138,8 @@ void speed(const SpeedOptions& options) {
   std::vector<std::vector<std::string>> table{
       {"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"}};
   const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
-  for (const Way& way : ways(*source, format == "files", options.workers))
+  const bool has_one_access = format == "files" || internal::files_of(catalog).place().is_stored();
+  for (const Way& way : ways(*source, has_one_access, options.workers))
     table.push_back(row(options, sent, way));
   fmt::print("{}: {}, batches of {}\n\n{}", shown(options.dataset.path.native()),
              counted(source->size(), "sample"), options.batch, table_text(table, 2));

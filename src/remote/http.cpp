@@ -76,8 +76,8 @@ struct EndHeaders {
 /// A transfer, and how often it was tried.
 struct Job {
   Transfer* transfer = nullptr;
-  Clock::time_point due;  // of the next try
-  Clock::time_point latest;
+  Clock::time_point due;          // of the next try
+  Clock::time_point latest = {};  // once it was tried
   int tries = 0;
   std::string failure = {};  // of the last
 };
@@ -210,7 +210,7 @@ class HttpClient::Session {
   void run(std::span<Transfer* const> transfers) {
     const auto now = Clock::now();
     for (Transfer* const transfer : transfers) {
-      jobs_.push_back({.transfer = transfer, .due = now, .latest = now + options_.deadline});
+      jobs_.push_back({.transfer = transfer, .due = now});
     }
     try {
       while (!jobs_.empty() || !tries_.empty()) step();
@@ -249,6 +249,7 @@ class HttpClient::Session {
   }
 
   void begin(Job job) {
+    if (job.tries == 0) job.latest = Clock::now() + options_.deadline;
     Try& one = tries_.emplace_back();
     one.job = std::move(job);
     try {

@@ -71,7 +71,7 @@ class Range final : public Transfer {
   }
 
   void take(std::span<const std::byte> bytes) override {
-    bytes = bytes.first(std::min<std::size_t>(bytes.size(), end_ - at_));
+    if (bytes.size() > end_ - at_) throw changed("more comes than it had");
     const std::uint64_t until = at_ + bytes.size();
     while (!wanted_.empty() && wanted_[0].offset + wanted_[0].to.size() <= at_) wanted_ = wanted_.subspan(1);
     for (const StoredBytes& one : wanted_) {

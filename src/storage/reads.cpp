@@ -166,13 +166,13 @@ void read_from_storage(std::span<const WantedBytes> wanted) {
   try {
     files[0]->storage()->read(stored);
   } catch (...) {
-    throw caught().as_error(fmt::format("read {}", files[0]->path()));
+    throw caught().as_error_of(files[0]->path(), fmt::format("read {}", files[0]->path()));
   }
   for (std::size_t i = 0; i < stored.size(); ++i) {
     if (stored[i].error == nullptr) continue;
     throw caught(stored[i].error)
-        .as_error(fmt::format("read {}, {} bytes from {} on", files[i]->path(), stored[i].to.size(),
-                              stored[i].offset));
+        .as_error_of(files[i]->path(), fmt::format("read {}, {} bytes from {} on", files[i]->path(),
+                                                   stored[i].to.size(), stored[i].offset));
   }
 }
 

@@ -8,6 +8,10 @@ namespace rota::internal {
 
 Error Caught::as_error(std::string_view task) const { return {code, fmt::format("{}: {}", task, message)}; }
 
+Error Caught::as_error_of(std::string_view path, std::string_view task) const {
+  return message.find(path) == std::string::npos ? as_error(task) : Error(code, message);
+}
+
 Caught caught() { return caught(std::current_exception()); }
 
 Caught caught(const std::exception_ptr& error) {

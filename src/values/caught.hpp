@@ -18,6 +18,8 @@ struct Caught {
 
   /// As an Error whose message begins with `task`.
   [[nodiscard]] Error as_error(std::string_view task) const;
+  /// The same, unless the message names `path` by itself.
+  [[nodiscard]] Error as_error_of(std::string_view path, std::string_view task) const;
 };
 
 /// The exception at hand: only inside a `catch`.

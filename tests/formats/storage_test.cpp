@@ -131,10 +131,9 @@ TEST_F(StorageTest, OptionsAreChecked) {
                 (void)Catalog("memory://b", {.storages = {{"memory", nullptr}}});
               }),
               is_error(ErrorCode::invalid_argument, {"storages", "memory"}));
-  EXPECT_THAT(error_of([&] {
-                (void)Catalog::from_pattern("memory://b/train/{index:02}.txt", {.files = 50}, options());
-              }),
-              is_error(ErrorCode::unsupported, {"memory://b/train", "storage"}));
+  EXPECT_THAT(
+      error_of([&] { (void)Catalog::from_pattern("memory://b/train/{index:02}.txt", {}, options()); }),
+      is_error(ErrorCode::unsupported, {"memory://b/train", "storage"}));
 }
 
 /// Lists what it is given, as it is.

@@ -359,6 +359,25 @@ TEST(S3, DatasetsAreReadAsThoseOfADirectory) {
   }
 }
 
+TEST(S3, NamesThatFollowAPatternAreProvedByASampleAndNotListed) {
+  S3Server server;
+  for (int i = 0; i < 300; ++i)
+    server.put(fmt::format("b/t/{:03}/x_{:05}.txt", i % 3, i), fmt::format("{}\n", i));
+  CatalogOptions options;
+  options.storages["s3"] = s3_storage(server.options());
+  const std::string pattern = "s3://b/t/{folder:03}/x_{index:05}.txt";
+  const auto make = [&](std::int64_t files) {
+    return Catalog::from_pattern(pattern, {.files = files, .folders = 3}, options);
+  };
+  const auto lines = open_lines(make(300));
+  EXPECT_EQ(lines->size(), 300);
+  EXPECT_EQ(lines->where({299}).substr(0, 24), "s3://b/t/002/x_00299.txt");
+  EXPECT_EQ(failure_of([&] { (void)make(303); }).code, ErrorCode::not_found);
+  EXPECT_EQ(failure_of([&] { (void)make(297); }).code, ErrorCode::invalid_argument);
+  const Failure failure = failure_of([&] { (void)make(0); });
+  EXPECT_THAT(failure.text, HasSubstr("PatternOptions::files"));
+}
+
 TEST(Web, FilesAreReadByRangesOrWhole) {
   const TemporaryDirectory keys;
   const std::string pem = keys.path() / "server.pem";
@@ -369,7 +388,7 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
           .code,
       0);
   for (const bool has_ranges : {true, false}) {
-    std::vector<std::string> arguments{"--certificate", pem};
+    std::vector<std::string> arguments{"--open", "--certificate", pem};
     if (!has_ranges) arguments.emplace_back("--no-ranges");
     S3Server server(arguments);
     server.put("data/x.txt", "one\ntwo\nthree\n");
