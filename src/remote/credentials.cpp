@@ -49,20 +49,21 @@ class Question final : public Transfer {
   [[nodiscard]] std::string what() const override { return what_; }
   HttpRequest request() override { return request_; }
   bool finish(const HttpAnswer& answer) override {
-    if (answer.is_success()) return body = answer.body, true;
+    if (answer.is_success()) return body_ = answer.body, true;
     throw Error(ErrorCode::io, fmt::format("{}: status {}", what_, answer.status));
   }
-  std::string body = {};
+  [[nodiscard]] const std::string& body() const noexcept { return body_; }
 
  private:
   std::string what_;
   HttpRequest request_;
+  std::string body_ = {};
 };
 
 std::string ask_for(const HttpClient& client, std::string what, HttpRequest request) {
   Question question(std::move(what), std::move(request));
   client.run(question);
-  return std::move(question.body);
+  return question.body();
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 namespace rota::internal {
 
 using Clock = std::chrono::steady_clock;
+using Long = long;  // NOLINT(google-runtime-int): what libcurl takes
 
 namespace {
 
@@ -107,7 +108,7 @@ struct Try {
   }
   void see_head() {
     if (std::exchange(is_head_seen, true)) return;
-    long status = 0;
+    Long status = 0;
     ::curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
     answer.status = static_cast<int>(status);
     is_taken = !may_pass(answer.status) && job.transfer->accepts(answer);
@@ -195,7 +196,7 @@ class HttpClient::Session {
  public:
   explicit Session(const HttpOptions& options) : options_(options), multi_(::curl_multi_init()) {
     if (multi_ == nullptr) throw std::bad_alloc();
-    ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<long>(options.connections));
+    ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
   }
   ~Session() {
     if (!is_own()) return;  // the connections are the parent's
@@ -298,7 +299,7 @@ class HttpClient::Session {
     set(CURLOPT_ERRORBUFFER, one.text.data());
     set(CURLOPT_PRIVATE, static_cast<void*>(&one));
     set(CURLOPT_NOSIGNAL, 1L);
-    set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_FOLLOWLOCATION, one.request.may_redirect ? 1L : 0L);
     set(CURLOPT_REDIR_PROTOCOLS_STR, one.request.url.starts_with("https:") ? "https" : "http,https");
@@ -307,11 +308,11 @@ class HttpClient::Session {
     set(CURLOPT_USERAGENT, "rota");
     if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(one.job.latest - Clock::now());
-    set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<std::int64_t>(left.count(), 1)));
+    set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
     set(CURLOPT_CONNECTTIMEOUT_MS,
-        static_cast<long>(std::min<std::int64_t>(1000 * options_.stall.count(), 10'000)));
+        static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 10'000)));
     set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
-    set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options_.stall.count()));
+    set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count()));
   }
 
   // Whether any was over.

@@ -20,7 +20,7 @@ void check_secrets(const S3Options& options) {
 void HttpOptions::validate() const {
   constexpr OptionCheck kCheck("make a storage");
   kCheck.in_range("connections", connections, 1, 1024);
-  kCheck.in_range("deadline", deadline.count(), 1, 24 * 3'600'000, "milliseconds");
+  kCheck.in_range("deadline", deadline.count(), 1, 86'400'000, "milliseconds");
   kCheck.in_range("stall", stall.count(), 1, 3600, "seconds");
   kCheck.in_range("retry_wait", retry_wait.count(), 0, 15'000, "milliseconds");
 }

@@ -179,18 +179,19 @@ class ListPage final : public Transfer {
       if (next.empty() || next == token_)
         return trouble = "the list says that it goes on, and not where", false;
     }
-    page = std::move(files);
+    page_ = std::move(files);
     token_ = std::move(next);
     return true;
   }
 
   [[nodiscard]] bool is_last() const noexcept { return token_.empty(); }
-  std::vector<StoredFile> page = {};
+  [[nodiscard]] const std::vector<StoredFile>& page() const noexcept { return page_; }
 
  private:
   const S3Server& server_;
   std::string prefix_;
   std::string token_ = {};
+  std::vector<StoredFile> page_ = {};
 };
 
 class S3Storage final : public Storage {
@@ -203,7 +204,7 @@ class S3Storage final : public Storage {
     ListPage list(server_, prefix);
     do {
       client_.run(list);
-      for (const StoredFile& file : list.page) visit(file);
+      for (const StoredFile& file : list.page()) visit(file);
     } while (!list.is_last());
   }
 

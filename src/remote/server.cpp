@@ -29,14 +29,15 @@ class Find final : public Transfer {
     if (!bytes) {
       throw Error(ErrorCode::unsupported, what() + ": the server does not say how many bytes it has");
     }
-    found = StoredFile{.name = name_, .bytes = *bytes, .version = version_of(answer.header("etag"))};
+    found_ = StoredFile{.name = name_, .bytes = *bytes, .version = version_of(answer.header("etag"))};
     return true;
   }
-  std::optional<StoredFile> found = {};
+  [[nodiscard]] const std::optional<StoredFile>& found() const noexcept { return found_; }
 
  private:
   const Server& server_;
   std::string name_;
+  std::optional<StoredFile> found_ = {};
 };
 
 /// Bytes [begin, end) of a file, for all that want some of them.
@@ -217,7 +218,7 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
 std::optional<StoredFile> find_file(const HttpClient& client, const Server& server, std::string_view name) {
   Find find(server, name);
   client.run(find);
-  return find.found;
+  return find.found();
 }
 
 void read_ranges(const HttpClient& client, const Server& server, std::span<StoredBytes> wanted) {
