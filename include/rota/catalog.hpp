@@ -144,6 +144,10 @@ class Catalog {
   /// links are followed. A file that `save` wrote is loaded, with its own `change_detection`. It is compared
   /// with the files as they are now. Only what has changed is listed, and later indexed, again.
   ///
+  /// Ranges in braces name files without any list, in the order of their numbers, with as many digits as the
+  /// first: "shards/x-{0000..0999}.tar". All of them must be there, once each. Paths such as
+  /// "s3://bucket/train" lead to storages: see CatalogOptions::storages and object_storage.hpp.
+  ///
   /// With `comm`, **collective** over it, which is duplicated: its ranks make the catalog together, and later
   /// open it together. Rank 0 alone reads directories, and sends the names. Blocks on storage. Throws
   /// Error{not_found} for a missing path or no file in it, and Error{io} naming an unreadable entry. Throws

@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cerrno>
+#include <unordered_set>
 #include <utility>
 
+#include "catalog/name_ranges.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/types.hpp"
@@ -57,8 +59,25 @@ Listed list_stored_path(const std::string& path, const StoredPath& stored, const
   return listed;
 }
 
+// Puts the names that the ranges of `path` stand for, which need no list.
+Listed list_ranges(const std::string& path, const NameVisitor& visit) {
+  const std::size_t below = path.rfind('/', find_range(path)) + 1;
+  std::unordered_set<std::string> seen;
+  expand_ranges(path.substr(below), [&](const std::string& name) {
+    if (!seen.insert(name).second) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("open {}: its ranges name {} twice; put something between them", path, name));
+    }
+    visit("", name);
+  });
+  return {path.substr(0, below)};
+}
+
 // Puts the names that there are at `path`, and returns what they are relative to.
 Listed list_path(const std::string& path, const CatalogOptions& options, const NameVisitor& visit) {
+  struct stat status {};
+  if (find_range(path) != std::string::npos && ::stat(path.c_str(), &status) != 0)
+    return list_ranges(path, visit);
   if (const StoredPath stored = parse_stored(path, options.storages); stored.storage != nullptr)
     return list_stored_path(path, stored, visit);
   const PathKind kind = kind_of(path);
@@ -180,7 +199,10 @@ void FileList::ask_stats(const NameTable& names, std::vector<FileStat>& stats) {
 // Of the files from `first` on. The error of the first file that has one is thrown.
 void FileList::ask_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const {
   ProgressReporter reporter(context_->options.progress, "ask for sizes", std::ssize(stats));
-  parallel_for("list files", std::ssize(stats), kFilesAtOnce, context_->options.listing_threads,
+  // A storage's answer is long on its way.
+  const bool is_stored = place_->is_stored();
+  const int threads = std::max(context_->options.listing_threads, is_stored ? kStoredAtOnce : 1);
+  parallel_for("list files", std::ssize(stats), is_stored ? 4 : kFilesAtOnce, threads,
                [&](const LoopPart& part) {
                  NameReader reader(names);
                  for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {

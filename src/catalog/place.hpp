@@ -32,6 +32,9 @@ struct StoredPath {
 /// Throws Error{not_found} where nothing has that path, but its scheme might.
 StoredPath parse_stored(const std::string& path, const Storages& storages);
 
+/// So many threads at least ask a storage for files.
+inline constexpr int kStoredAtOnce = 64;
+
 /// A directory of a file system, which is kept open, or names in a Storage that begin alike. *Immutable.*
 class Place {
  public:

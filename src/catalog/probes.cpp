@@ -16,6 +16,7 @@
 #include <system_error>
 
 #include "catalog/directory_sample.hpp"
+#include "catalog/place.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
@@ -132,7 +133,6 @@ namespace {
 
 constexpr std::size_t kMostShown = 3;
 constexpr std::int64_t kProbesAtOnce = 16;  // that a thread takes
-constexpr int kStoredAtOnce = 64;           // each waits for an answer from far away
 
 /// Probes whose answer is wrong, and the first of them.
 struct Failures {

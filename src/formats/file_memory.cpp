@@ -31,7 +31,8 @@ void for_each_piece(const File& file, std::size_t piece_bytes, Take take) {
   static_assert(kAhead % kBlockBytes == 0);
   std::vector<std::byte> block(std::min<std::uint64_t>(piece_bytes, file.bytes()));
   for (std::uint64_t at = 0; at < file.bytes();) {
-    if (at % kAhead == kBlockBytes) file.will_read(at, 2 * kAhead);  // not where a look at the head is enough
+    if (at == kBlockBytes) file.will_read(at, kAhead);  // not where a look at the head is enough
+    if (at % kAhead == kBlockBytes) file.will_read(at + kAhead, kAhead);
     const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), file.bytes() - at));
     file.read(at, piece);
     if (!take(piece, at)) return;

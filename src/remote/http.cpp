@@ -299,6 +299,7 @@ class HttpClient::Session {
     set(CURLOPT_ERRORBUFFER, one.text.data());
     set(CURLOPT_PRIVATE, static_cast<void*>(&one));
     set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_QUICK_EXIT, 1L);  // else a name server that does not answer is waited for after the timeout
     set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_FOLLOWLOCATION, one.request.may_redirect ? 1L : 0L);

@@ -182,7 +182,7 @@ TEST_F(AccessTest, HasWhatIsToBeUnpackedComeMeanwhile) {
                          [&](std::span<const std::byte> piece) { return (bytes += piece.size()) < most; });
     return std::count(calls_made().begin(), calls_made().end(), ReadCall::hint);
   };
-  EXPECT_EQ(hints_of(30 << 20), 3);
+  EXPECT_GE(hints_of(30 << 20), 20 * 8) << "each of 128 KiB";
   EXPECT_EQ(hints_of(100), 0) << "of a head";
 }
 

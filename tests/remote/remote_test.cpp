@@ -411,8 +411,11 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
     part.read(*storage);
     if (has_ranges) {
       part.expect("one\ntwo\nthree\n");
-      const auto lines = open_lines(Catalog("https://" + name, {.storages = {{"https", storage}}}));
-      EXPECT_EQ(lines->size(), 3);
+      const CatalogOptions options{.storages = {{"https", storage}}};
+      EXPECT_EQ(open_lines(Catalog("https://" + name, options))->size(), 3);
+      for (int i = 8; i < 12; ++i) server.put(fmt::format("data/y-{:03}.txt", i), "line\n");
+      const std::string many = name.substr(0, name.rfind('/')) + "/y-{008..011}.txt";
+      EXPECT_EQ(open_lines(Catalog("https://" + many, options))->size(), 4);
     } else {
       ASSERT_NE(part.ranges[0].error, nullptr);
       EXPECT_EQ(failure_of([&] { std::rethrow_exception(part.ranges[0].error); }).code,

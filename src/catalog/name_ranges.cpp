@@ -1,0 +1,69 @@
+#include "catalog/name_ranges.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+/// "{000..999}", from its brace to the one behind it.
+struct NameRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  std::size_t digits = 0;
+};
+
+// The number whose digits are at `at`, which moves behind them.
+std::optional<std::int64_t> take_number(std::string_view text, std::size_t& at) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), number);
+  if (error != std::errc() || text[at] == '-') return std::nullopt;
+  at = static_cast<std::size_t>(end - text.data());
+  return number;
+}
+
+std::optional<NameRange> next_range(std::string_view text) {
+  for (std::size_t begin = text.find('{'); begin != std::string_view::npos;
+       begin = text.find('{', begin + 1)) {
+    std::size_t at = begin + 1;
+    const auto first = take_number(text, at);
+    const std::size_t digits = at - begin - 1;
+    if (!first || text.substr(at, 2) != "..") continue;
+    at += 2;
+    const auto last = take_number(text, at);
+    if (last && text.substr(at, 1) == "}") return NameRange{begin, at + 1, *first, *last, digits};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::size_t find_range(std::string_view text) {
+  const auto range = next_range(text);
+  return range ? range->begin : std::string_view::npos;
+}
+
+void expand_ranges(const std::string& text, const std::function<void(const std::string& name)>& visit) {
+  const auto range = next_range(text);
+  if (!range) return visit(text);
+  if (range->last < range->first) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: the range {} goes backward; name the smaller number first", text,
+                            text.substr(range->begin, range->end - range->begin)));
+  }
+  for (std::int64_t number = range->first;; ++number) {
+    expand_ranges(fmt::format("{}{:0{}}{}", text.substr(0, range->begin), number, range->digits,
+                              text.substr(range->end)),
+                  visit);
+    if (number == range->last) return;
+  }
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,67 @@
+#include "catalog/name_ranges.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "rota/catalog.hpp"
+#include "temporary_directory.hpp"
+
+namespace rota::internal {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::SizeIs;
+
+std::vector<std::string> expanded(const std::string& text) {
+  std::vector<std::string> names;
+  expand_ranges(text, [&](const std::string& name) { names.push_back(name); });
+  return names;
+}
+
+TEST(NameRanges, AreExpandedInOrderWithTheDigitsOfTheFirst) {
+  EXPECT_THAT(expanded("x-{08..11}.tar"), ElementsAre("x-08.tar", "x-09.tar", "x-10.tar", "x-11.tar"));
+  EXPECT_THAT(expanded("{9..10}"), ElementsAre("9", "10"));
+  EXPECT_THAT(expanded("{0..1}/{5..6}"), ElementsAre("0/5", "0/6", "1/5", "1/6"));
+  EXPECT_THAT(expanded("{7..7}"), ElementsAre("7"));
+  EXPECT_THAT(expanded("{9223372036854775806..9223372036854775807}"), SizeIs(2));
+}
+
+TEST(NameRanges, AreNothingElse) {
+  for (const std::string text :
+       {"", "x", "{", "{}", "{1}", "{1..}", "{..2}", "{1..2", "{a..b}", "{-1..2}", "{1.2}", "{1..-2}",
+        "{index:03}", "{1...2}", "{9223372036854775808..9223372036854775809}"}) {
+    EXPECT_EQ(find_range(text), std::string::npos) << text;
+    EXPECT_THAT(expanded(text), ElementsAre(text));
+  }
+  EXPECT_EQ(find_range("{a}{1..2}"), 3U);
+  EXPECT_THROW((void)expanded("{2..1}"), Error);
+}
+
+TEST(NameRanges, NameTheFilesOfACatalog) {
+  const test::TemporaryDirectory directory;
+  for (const std::string name : {"x-08", "x-09", "x-10", "{1..2}"})
+    std::ofstream(directory.path() / name) << name;
+  const std::string in = directory.path().string() + "/";
+  EXPECT_EQ(Catalog(in + "x-{08..10}").size(), 3U);
+  EXPECT_EQ(Catalog(in + "x-{08..10}").path(1), in + "x-09");
+  EXPECT_EQ(Catalog(in + "{1..2}").size(), 1U) << "a file of that name";
+  const auto code_of = [&](const std::string& path) {
+    try {
+      (void)Catalog(in + path);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::callback;
+  };
+  EXPECT_EQ(code_of("x-{08..11}"), ErrorCode::io);
+  EXPECT_EQ(code_of("x-{10..08}"), ErrorCode::invalid_argument);
+  EXPECT_EQ(code_of("{1..11}{1..12}"), ErrorCode::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rota::internal
