@@ -55,6 +55,7 @@ std::size_t copy(char* data, std::size_t size, std::size_t count, void* to) {
 void by_threads(std::size_t count, const std::function<void(CURL*, std::size_t)>& work) {
   std::atomic<std::size_t> next = 0;
   std::vector<std::jthread> threads;
+  threads.reserve(kConnections);
   for (int t = 0; t < kConnections; ++t) {
     threads.emplace_back([&] {
       CURL* const easy = curl_easy_init();

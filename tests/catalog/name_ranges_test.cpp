@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rota/catalog.hpp"
+#include "rota/error.hpp"
 #include "temporary_directory.hpp"
 
 namespace rota::internal {

@@ -80,6 +80,7 @@ class S3Server {
     std::vector<std::string> words{ROTA_TEST_PYTHON, ROTA_TEST_S3_SERVER, directory().string()};
     words.insert(words.end(), arguments_.begin(), arguments_.end());
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     process_ = ::fork();
