@@ -5,6 +5,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <map>
 #include <memory>
@@ -45,6 +46,7 @@ constexpr std::uint64_t kMostRatio = 1032;
 struct Stream {
   const File& file;
   std::uint64_t at = 0;
+  std::exception_ptr error = {};  // of a read: minizip takes it for the end of the file
 };
 
 voidpf open_file(voidpf opaque, const void* /*name*/, int /*mode*/) { return opaque; }
@@ -55,7 +57,8 @@ uLong read_file(voidpf /*opaque*/, voidpf stream, void* to, uLong bytes) {
     const std::size_t got = position.file.read_up_to_end(position.at, into);
     position.at += got;
     return got;
-  } catch (const Error&) {
+  } catch (...) {  // nothing may be thrown through C
+    if (position.error == nullptr) position.error = std::current_exception();
     return 0;
   }
 }
@@ -70,7 +73,9 @@ long seek_file(voidpf /*opaque*/, voidpf stream, ZPOS64_T offset, int origin) {
   return 0;
 }
 int close_file(voidpf /*opaque*/, voidpf /*stream*/) { return 0; }
-int has_failed(voidpf /*opaque*/, voidpf /*stream*/) { return 0; }
+int has_failed(voidpf /*opaque*/, voidpf stream) {
+  return static_cast<Stream*>(stream)->error != nullptr ? 1 : 0;
+}
 
 Error no_zip(const File& file) { return file.damage(0, "it is no zip file, or is damaged or cut short"); }
 
@@ -115,6 +120,10 @@ ZipMember current(const File& file, unzFile zip) {
 // and methods other than stored and deflated.
 std::vector<ZipMember> list_zip(const File& file) {
   Stream position{.file = file};
+  const auto or_not_read = [&](const Error& error) -> Error {
+    if (position.error != nullptr) std::rethrow_exception(position.error);
+    return error;
+  };
   zlib_filefunc64_def calls{.zopen64_file = open_file,
                             .zread_file = read_file,
                             .zwrite_file = nullptr,
@@ -124,11 +133,16 @@ std::vector<ZipMember> list_zip(const File& file) {
                             .zerror_file = has_failed,
                             .opaque = &position};
   const std::unique_ptr<void, decltype(&::unzClose)> zip(::unzOpen2_64("", &calls), ::unzClose);
-  if (zip == nullptr) throw no_zip(file);
+  if (zip == nullptr) throw or_not_read(no_zip(file));
   std::vector<ZipMember> members;
   int status = ::unzGoToFirstFile(zip.get());
-  for (; status == UNZ_OK; status = ::unzGoToNextFile(zip.get())) members.push_back(current(file, zip.get()));
-  if (status != UNZ_END_OF_LIST_OF_FILE) throw no_zip(file);
+  try {
+    for (; status == UNZ_OK; status = ::unzGoToNextFile(zip.get()))
+      members.push_back(current(file, zip.get()));
+  } catch (const Error& error) {
+    throw or_not_read(error);
+  }
+  if (status != UNZ_END_OF_LIST_OF_FILE || position.error != nullptr) throw or_not_read(no_zip(file));
   return members;
 }
 
