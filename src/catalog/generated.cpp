@@ -104,8 +104,9 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
                         const PatternOptions& options) {
   mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
   mpi::require_same(context->nodes.all(), kTask, list_options(options));
-  const bool is_stored = parse_stored(pattern, context->options.storages).storage != nullptr;
+  bool is_stored = false;
   mpi::together(context->nodes.all(), kTask, [&] {
+    is_stored = parse_stored(pattern, context->options.storages).storage != nullptr;
     if (!is_stored || options.files > 0) return;
     fail(ErrorCode::unsupported, pattern,
          "its files are in a storage, which is not looked through for {total}; set PatternOptions::files");

@@ -72,8 +72,8 @@ std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noex
 
 void will_read_at(int fd, std::uint64_t offset, std::uint64_t count) noexcept {
   constexpr std::uint64_t kMost = std::uint64_t{32} << 20;
-  constexpr std::uint64_t kStep = std::uint64_t{128}
-                                  << 10;  // of more, Linux brings what its devices read ahead
+  // Of more at a time, Linux brings no more than its devices read ahead.
+  constexpr std::uint64_t kStep = std::uint64_t{128} << 10;
   const std::uint64_t end = offset + std::min(count, kMost);
   for (; offset < end; offset += kStep) {
     // No more than a hint: where it fails, so does the read.

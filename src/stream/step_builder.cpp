@@ -10,7 +10,6 @@
 #include "values/scarce.hpp"
 
 namespace rota::internal {
-namespace {}  // namespace
 
 void PendingItems::add(std::int64_t epoch, std::int64_t number, ByteSpan record) {
   items_.push_back({.epoch = epoch, .number = number, .begin = bytes_.size(), .size = record.size()});
