@@ -42,23 +42,41 @@ struct ZipMember {
 constexpr std::uint64_t kMostRatio = 1032;
 
 // minizip, which is asked for the directory of a zip file and never for data, reads through these, from our
-// descriptor.
+// file: often one byte at a time, which would be a request each to an object store.
 struct Stream {
+  static constexpr std::uint64_t kBlockBytes = 1 << 14;
+
   const File& file;
   std::uint64_t at = 0;
   std::exception_ptr error = {};  // of a read: minizip takes it for the end of the file
+  std::uint64_t block = 0;        // the one that was read last
+  std::vector<std::byte> bytes = {};
+
+  // Up to the end of a block, or of the file.
+  std::size_t read(std::span<std::byte> to) {
+    if (bytes.empty() || at / kBlockBytes != block) {
+      bytes.resize(kBlockBytes);
+      bytes.resize(file.read_up_to_end(at / kBlockBytes * kBlockBytes, bytes));
+      block = at / kBlockBytes;
+    }
+    const std::size_t from = std::min<std::size_t>(at % kBlockBytes, bytes.size());
+    const std::size_t got = std::min(to.size(), bytes.size() - from);
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(from), got, to.begin());
+    at += got;
+    return got;
+  }
 };
 
 voidpf open_file(voidpf opaque, const void* /*name*/, int /*mode*/) { return opaque; }
 uLong read_file(voidpf /*opaque*/, voidpf stream, void* to, uLong bytes) {
   auto& position = *static_cast<Stream*>(stream);
   try {
-    const std::span into(static_cast<std::byte*>(to), bytes);
-    const std::size_t got = position.file.read_up_to_end(position.at, into);
-    position.at += got;
-    return got;
+    std::span into(static_cast<std::byte*>(to), bytes);
+    for (std::size_t got = 1; got > 0 && !into.empty(); into = into.subspan(got)) got = position.read(into);
+    return bytes - into.size();
   } catch (...) {  // nothing may be thrown through C
     if (position.error == nullptr) position.error = std::current_exception();
+    position.bytes.clear();
     return 0;
   }
 }

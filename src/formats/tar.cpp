@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
+#include <exception>
 #include <map>
 #include <memory>
 #include <set>
@@ -52,6 +52,7 @@ class TarMembers {
       const std::uint64_t head = position();
       archive_entry* entry = nullptr;
       const int result = ::archive_read_next_header(archive_.get(), &entry);
+      if (error_ != nullptr) std::rethrow_exception(error_);
       if (result == ARCHIVE_EOF) {
         require_end(head);
         return false;
@@ -138,15 +139,15 @@ class TarMembers {
   }
 
   // Callbacks of C: nothing may be thrown through them.
-  static la_ssize_t read(archive* tar, void* self, const void** bytes) noexcept {
+  static la_ssize_t read(archive* /*tar*/, void* self, const void** bytes) noexcept {
     auto& members = *static_cast<TarMembers*>(self);
     *bytes = members.block_.data();
     try {
       const std::size_t got = members.file_.read_up_to_end(members.next_, members.block_);
       members.next_ += got;
       return static_cast<la_ssize_t>(got);
-    } catch (const Error& error) {
-      ::archive_set_error(tar, EIO, "%s", error.what());
+    } catch (...) {
+      members.error_ = std::current_exception();
       return -1;
     }
   }
@@ -159,6 +160,7 @@ class TarMembers {
   }
 
   void require(int result) const {
+    if (error_ != nullptr) std::rethrow_exception(error_);
     if (result == ARCHIVE_OK) return;
     const char* text = ::archive_error_string(archive_.get());
     throw file_.damage(position(),
@@ -170,6 +172,7 @@ class TarMembers {
   bool has_entry_ = false;  // whose data is to be skipped
   std::array<std::byte, kBlockBytes> block_{};
   std::uint64_t next_ = 0;
+  std::exception_ptr error_;  // of a read, which libarchive may take for damage
   std::unique_ptr<archive, FreeBy<::archive_read_free>> archive_;
 };
 

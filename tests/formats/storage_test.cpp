@@ -318,7 +318,7 @@ TEST_F(StorageTest, HDF5TellsWhyItCannotRead) {
 
 // Libraries take some reads that fail for things that are not there.
 TEST_F(StorageTest, NothingIsOpenedWhereAnyReadHasFailed) {
-  for (const std::string format : {"hdf5", "npz"}) {
+  for (const std::string format : {"hdf5", "npz", "tar"}) {
     const TemporaryDirectory directory;
     ASSERT_EQ(run_command("cd " + directory.path().string() +
                           " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py " + format)
@@ -327,10 +327,9 @@ TEST_F(StorageTest, NothingIsOpenedWhereAnyReadHasFailed) {
     storage_->copy(directory.path(), format);
     std::atomic<std::int64_t> reads = 0;
     storage_->on_read = [&](const StoredBytes&) { ++reads; };
-    storage_->on_read = [&](const StoredBytes&) { ++reads; };
     (void)open(Catalog("memory://" + format, options()), format);
     ASSERT_GT(reads, 10);
-    for (std::int64_t failing = 0; failing < reads; failing += format == "npz" ? 37 : 1) {
+    for (std::int64_t failing = 0; failing < reads; ++failing) {
       std::atomic<std::int64_t> next = 0;
       storage_->on_read = [&](const StoredBytes&) {
         if (next++ == failing) throw Error(ErrorCode::io, "the wire is cut");
