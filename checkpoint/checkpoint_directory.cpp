@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <iterator>
 #include <random>
 #include <thread>
 #include <utility>
@@ -14,12 +16,14 @@
 #include "file_name.hpp"
 #include "file_system.hpp"
 #include "hdf5/hdf5.hpp"
+#include "mirror.hpp"
 #include "reader.hpp"
 #include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "save.hpp"
 #include "snapshot_data.hpp"
+#include "temporary.hpp"
 #include "values/option.hpp"
 #include "values/owned.hpp"
 
@@ -77,10 +81,13 @@ struct CheckpointDirectory::Impl {
     ranks.broadcast(is_locked);
   }
 
+  static bool is_mirrored(const CheckpointPolicy& policy) { return policy.mirror.storage != nullptr; }
+
   // Of what ranks do together.
   static std::string text_of(const CheckpointPolicy& policy) {
-    return fmt::format("keep_last {}, keep_every {}, the {} writer", policy.keep_last, policy.keep_every,
-                       policy.writer == Writer::direct ? "direct" : "collective");
+    return fmt::format("keep_last {}, keep_every {}, the {} writer, {} mirror {}", policy.keep_last,
+                       policy.keep_every, policy.writer == Writer::direct ? "direct" : "collective",
+                       is_mirrored(policy) ? "the" : "no", policy.mirror.path);
   }
 
   // Rank 0 makes and locks it, and draws the number of this run.
@@ -99,6 +106,11 @@ struct CheckpointDirectory::Impl {
     }
     is_locked = lock == checkpoint::Lock::taken;
     run_id = random_run_id();
+    if (is_mirrored(policy)) {
+      mirror.emplace(policy.mirror);
+      const std::vector<std::int64_t> copies = mirror->serials();
+      if (!copies.empty()) highest = copies.front();
+    }
     // HDF5's first use calls MPI, and is not to be left to a thread in the background.
     static_cast<void>(hdf5::lock());
   }
@@ -156,16 +168,44 @@ struct CheckpointDirectory::Impl {
     return std::move(*reader).finish();
   }
 
+  // Collective: of the copies in the mirror.
+  std::vector<std::int64_t> copies() {
+    std::vector<std::int64_t> found;
+    if (!is_mirrored(policy)) return found;
+    ranks.at_root("list the mirror", [&] { found = mirror->serials(); });
+    ranks.broadcast(found);
+    return found;
+  }
+
+  // Collective: nothing where it is damaged.
+  std::optional<Checkpoint> open_if_good(std::int64_t serial) {
+    try {
+      return open(serial);
+    } catch (const Error& error) {
+      // A file that cannot be read now may be good, and an older state is no answer to that.
+      if (error.code() != ErrorCode::corrupt) throw;
+      rejected.push_back({.path = file_path(serial), .reason = error.what()});
+      return std::nullopt;
+    }
+  }
+
   std::optional<Checkpoint> latest() {
     wait();
     rejected.clear();
-    for (const std::int64_t serial : serials()) {
-      try {
-        return open(serial);
-      } catch (const Error& error) {
-        // A file that cannot be read now may be good, and an older state is no answer to that.
-        if (error.code() != ErrorCode::corrupt) throw;
-        rejected.push_back({.path = file_path(serial), .reason = error.what()});
+    const std::vector<std::int64_t> here = serials();
+    const std::vector<std::int64_t> copied = copies();
+    std::vector<std::int64_t> all;
+    std::ranges::set_union(here, copied, std::back_inserter(all), std::greater());
+    for (const std::int64_t serial : all) {
+      if (std::ranges::binary_search(here, serial, std::greater())) {
+        if (auto good = open_if_good(serial)) return good;
+      }
+      if (std::ranges::binary_search(copied, serial, std::greater())) {
+        ranks.at_root("bring a checkpoint from the mirror", [&] {
+          mirror->fetch(serial, system, path / checkpoint::temporary_name(serial, checkpoint::to_hex(run_id)),
+                        file_path(serial), directory_file);
+        });
+        if (auto good = open_if_good(serial)) return good;
       }
     }
     if (rejected.empty()) return std::nullopt;
@@ -194,6 +234,7 @@ struct CheckpointDirectory::Impl {
     if (freeing.joinable()) freeing.join();  // its space may be needed
     const CommitPage page = checkpoint::save(target, data, error);
     if (ranks.is_root()) {
+      if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
       static_cast<void>(internal::error_of([&] {
         freeing = checkpoint::drop_old(system, path, checkpoint::list_serials(system, path), policy, verified,
@@ -206,7 +247,9 @@ struct CheckpointDirectory::Impl {
 
   SaveReport report(const CommitPage& page) {
     parent = highest = page.serial;
-    return {.info = checkpoint::to_info(page, file_path(page.serial)), .seconds = took.count()};
+    return {.info = checkpoint::to_info(page, file_path(page.serial)),
+            .seconds = took.count(),
+            .mirror_error = mirror ? mirror->take_failures() : std::string()};
   }
 
   static void require_step(std::int64_t step) {
@@ -252,6 +295,16 @@ struct CheckpointDirectory::Impl {
     return report(page);
   }
 
+  void wait_for_mirror() {
+    wait();
+    ranks.at_root("copy checkpoints to the mirror", [&] {
+      if (!mirror) return;
+      mirror->wait();
+      const std::string failed = mirror->take_failures();
+      if (!failed.empty()) throw Error(ErrorCode::io, failed);
+    });
+  }
+
   std::vector<CheckpointInfo> list() {
     wait();
     std::vector<CommitPage> pages;
@@ -276,13 +329,14 @@ struct CheckpointDirectory::Impl {
   checkpoint::Collectives ranks;
   std::filesystem::path path;
   CheckpointPolicy policy;
-  std::jthread freeing;  // rank 0: of what was dropped
-  File directory_file;   // rank 0: has the lock
+  std::jthread freeing;                      // rank 0: of what was dropped
+  std::optional<checkpoint::Mirror> mirror;  // rank 0
+  File directory_file;                       // rank 0: has the lock
   bool is_locked = false;
   checkpoint::RunId run_id{};
   std::int64_t parent = -1;
   std::int64_t verified = -1;  // the last that was read and verified as a whole
-  std::int64_t highest = -1;   // that was saved here
+  std::int64_t highest = -1;   // that was saved here, or is in the mirror
   std::vector<RejectedCheckpoint> rejected;
 
   std::chrono::steady_clock::time_point began;  // of the last save
@@ -326,6 +380,8 @@ bool CheckpointDirectory::poll() noexcept {
 }
 
 std::optional<SaveReport> CheckpointDirectory::wait() { return impl().wait(); }
+
+void CheckpointDirectory::wait_for_mirror() { impl().wait_for_mirror(); }
 
 void CheckpointDirectory::agree_on_restore(std::exception_ptr error) {
   impl().ranks.agree("restore states", std::move(error));

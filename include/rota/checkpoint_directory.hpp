@@ -17,6 +17,7 @@
 #include "rota/checkpoint.hpp"
 #include "rota/mpi.hpp"
 #include "rota/snapshot.hpp"
+#include "rota/storage.hpp"
 #include "rota/world.hpp"
 
 namespace rota {
@@ -42,6 +43,10 @@ struct CheckpointPolicy {
   /// rank that is merely late counts as missing.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   Writer writer = Writer::direct;
+  /// Where rank 0 copies each checkpoint to, in the background: stored_path("s3://bucket/run"). One job at a
+  /// time has it. Of checkpoints that wait for an earlier one, only the newest is copied. Nothing is deleted
+  /// there. `latest` looks there, too, and brings what the directory lacks.
+  StoredPath mirror = {};
 
   /// Throws Error{invalid_argument} for values that can never work.
   void validate() const;
@@ -51,6 +56,9 @@ struct CheckpointPolicy {
 struct SaveReport {
   CheckpointInfo info;
   double seconds = 0;
+  /// On rank 0: what could not be copied to the mirror since the last report, and why; empty: nothing. It is
+  /// on stderr, too. The checkpoint is saved all the same.
+  std::string mirror_error = {};
 };
 
 /// A damaged checkpoint that `latest` rejected.
@@ -67,9 +75,11 @@ struct RejectedCheckpoint {
 class CheckpointDirectory {
  public:
   /// Creates `path` if need be, on disk when this returns, and locks it. Duplicates `comm`. Throws
-  /// Error{busy} where another job has the lock, Error{io} where it cannot be made or written.
+  /// Error{busy} where another job has the lock, Error{io} where it cannot be made or written, and what the
+  /// mirror throws when it is listed.
   CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
                       CheckpointPolicy policy = {});
+  /// Waits for copies to the mirror.
   ~CheckpointDirectory();
   CheckpointDirectory(CheckpointDirectory&&) noexcept;
   CheckpointDirectory& operator=(CheckpointDirectory&&) noexcept;
@@ -100,6 +110,10 @@ class CheckpointDirectory {
   /// inside this call, not between calls of `poll`.
   std::optional<SaveReport> wait();
 
+  /// Waits until all checkpoints are copied to the mirror, if there is one: call it before the job ends.
+  /// Throws Error{io} naming what could not be copied since the last report. The deadline applies.
+  void wait_for_mirror();
+
   /// Builds the snapshot of `states` and saves it. A state has a member `save(Snapshot&) const` or a function
   /// `save(const State&, Snapshot&)`. What one throws on one rank, all ranks throw.
   template <typename... States>
@@ -109,7 +123,8 @@ class CheckpointDirectory {
 
   /// The newest checkpoint that verifies; nothing in an empty directory. It goes back to an older one only
   /// past damage. Throws Error{corrupt} where all are damaged, and Error{unsupported} for a newer format
-  /// version. Throws Error{io} or Error{not_found} where any rank cannot read a file that may be good.
+  /// version. Throws Error{io} or Error{not_found} where any rank cannot read a file that may be good, and
+  /// what the mirror throws: without it nobody knows which is the newest.
   std::optional<Checkpoint> latest();
   /// Restores `states` from the newest checkpoint that verifies; nothing in an empty directory. A state has a
   /// member `restore(const Checkpoint&)` or a function `restore(State&, const Checkpoint&)`. What one throws

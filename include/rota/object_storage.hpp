@@ -62,6 +62,10 @@ struct S3Options {
 /// - Error{io}: no permission, a wrong secret, nobody there, a certificate that does not hold,
 /// - Error{corrupt}: an object that has changed since it was listed,
 /// - Error{timeout}: no answer within the deadline.
+///
+/// It writes files of more than 16 MiB in parts, eight of 8 MiB at a time, or of a 10,000th of the file. A
+/// write that fails removes its parts; those of a process that was killed stay, unless a rule of the bucket
+/// ends such uploads.
 std::shared_ptr<const Storage> s3_storage(S3Options options = {});
 
 /// Files behind a web server that answers to ranges. Names are "host/path". It cannot list. `scheme` is https
@@ -71,5 +75,9 @@ std::shared_ptr<const Storage> http_storage(std::string scheme = "https", HttpOp
 /// S3, https and http, by those schemes. A catalog looks here for schemes that CatalogOptions::storages does
 /// not have. Always the same ones.
 const Storages& storages_from_environment();
+
+/// Where `path`, "SCHEME://NAME", leads: into one of `storages`, or of those from the environment. Throws
+/// Error{invalid_argument} where it has no scheme, Error{not_found} where no storage has that.
+StoredPath stored_path(const std::string& path, const Storages& storages = {});
 
 }  // namespace rota

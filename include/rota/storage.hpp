@@ -14,6 +14,8 @@
 #include <string>
 #include <string_view>
 
+#include "rota/error.hpp"
+
 namespace rota {
 
 /// A file in a Storage.
@@ -60,9 +62,30 @@ class Storage {
   /// at once. It fails, by StoredBytes::error, for each range that it cannot bring, and where a file is of
   /// another version now.
   virtual void read(std::span<StoredBytes> wanted) const = 0;
+
+  /// Makes a file of that name, of `bytes` bytes, in the place of one that has it: whole, or not at all.
+  /// `fill` puts those from `offset` on; it is called by this thread, again for the same ones where a try has
+  /// failed, and what it throws ends the write. Storages need it that checkpoints are copied to, or datasets
+  /// packed into; others throw Error{unsupported}.
+  virtual void write(std::string_view name, std::uint64_t bytes,
+                     const std::function<void(std::uint64_t offset, std::span<std::byte> to)>& fill) const;
+};
+
+/// A place in a storage. stored_path() makes one of "s3://bucket/run".
+struct StoredPath {
+  std::shared_ptr<const Storage> storage = {};  ///< null: none
+  std::string name = {};                        ///< in the storage: "bucket/run"
+  std::string path = {};                        ///< for messages
 };
 
 /// By scheme: lower-case letters, digits, `+`, `-` and `.`, the first a letter.
 using Storages = std::map<std::string, std::shared_ptr<const Storage>>;
+
+// ---- inline ----
+
+inline void Storage::write(std::string_view name, std::uint64_t /*bytes*/,
+                           const std::function<void(std::uint64_t, std::span<std::byte>)>& /*fill*/) const {
+  throw Error(ErrorCode::unsupported, "write " + std::string(name) + ": this storage is only read");
+}
 
 }  // namespace rota

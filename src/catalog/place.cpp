@@ -20,8 +20,6 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::string_view kBehindScheme = "://";
-
 // What the storage says of a file; what it throws is told with `path`.
 std::optional<StoredFile> find(const StoredPath& at, const std::string& path) {
   try {
@@ -49,18 +47,12 @@ StoredFile find_stored(const StoredPath& at, const std::string& path) {
 }  // namespace
 
 StoredPath parse_stored(const std::string& path, const Storages& storages) {
-  const std::size_t end = path.find(kBehindScheme);
+  const std::size_t end = path.find("://");
   if (end == std::string::npos) return {};
-  const auto found = storages.find(path.substr(0, end));
-  if (found != storages.end()) return {found->second, path.substr(end + kBehindScheme.size())};
-  const Storages& others = storages_from_environment();
-  const auto other = others.find(path.substr(0, end));
-  if (other != others.end()) return {other->second, path.substr(end + kBehindScheme.size())};
-  if (path.find('/') < end || ::access(path.c_str(), F_OK) == 0) return {};
-  throw Error(
-      ErrorCode::not_found,
-      fmt::format("open {}: there is no storage for {}://; in C++, give one in CatalogOptions::storages",
-                  path, path.substr(0, end)));
+  const std::string scheme = path.substr(0, end);
+  const bool is_known = storages.contains(scheme) || storages_from_environment().contains(scheme);
+  const bool is_file = path.find('/') < end || ::access(path.c_str(), F_OK) == 0;
+  return is_known || !is_file ? stored_path(path, storages) : StoredPath();
 }
 
 Place::Place(std::string directory, const Storages& storages)
@@ -79,7 +71,7 @@ std::string Place::path(const std::string& name) const {
 
 FileStat Place::ask(const std::string& name) const {
   if (is_stored()) {
-    return stat_of(find_stored({stored_.storage, stored_.name + name}, path(name)), path(name));
+    return stat_of(find_stored({stored_.storage, stored_.name + name, {}}, path(name)), path(name));
   }
   const struct stat status =
       stat_entry(root_.get(), name.c_str(), name.starts_with('/') ? std::string_view() : directory_);
@@ -93,7 +85,7 @@ FileStat Place::ask(const std::string& name) const {
 }
 
 bool Place::has_stored(const std::string& name, bool is_directory) const {
-  const StoredPath at{stored_.storage, stored_.name + name};
+  const StoredPath at{stored_.storage, stored_.name + name, {}};
   if (!is_directory) return find(at, path(name)).has_value();
   struct IsThere {};  // one will do
   try {

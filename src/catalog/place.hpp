@@ -23,13 +23,8 @@ struct FileStat {
   friend bool operator==(const FileStat&, const FileStat&) = default;
 };
 
-/// Which storage a path leads to, and to what in it.
-struct StoredPath {
-  std::shared_ptr<const Storage> storage;  ///< null: to a file system
-  std::string name;                        ///< behind "://"
-};
-
-/// Throws Error{not_found} where nothing has that path, but its scheme might.
+/// Without a storage where `path` is of a file system. Throws Error{not_found} where nothing has that path,
+/// but its scheme might.
 StoredPath parse_stored(const std::string& path, const Storages& storages);
 
 /// So many threads at least ask a storage for files.

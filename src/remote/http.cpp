@@ -276,6 +276,7 @@ class HttpClient::Session {
     CURL* const easy = one.easy.get();
     if (easy == nullptr) throw std::bad_alloc();
     const auto set = [easy](CURLoption option, auto value) { ::curl_easy_setopt(easy, option, value); };
+    if (!one.request.body.empty()) one.request.headers.emplace_back("Expect:");  // nothing: the body, at once
     for (const std::string& header : one.request.headers) {
       curl_slist* const longer = ::curl_slist_append(one.headers.get(), header.c_str());
       if (longer == nullptr) throw std::bad_alloc();

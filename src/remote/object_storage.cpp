@@ -1,5 +1,7 @@
 #include "rota/object_storage.hpp"
 
+#include <fmt/format.h>
+
 #include "rota/error.hpp"
 #include "values/option.hpp"
 
@@ -37,6 +39,23 @@ const Storages& storages_from_environment() {
   static const Storages all{
       {"s3", s3_storage()}, {"https", http_storage("https")}, {"http", http_storage("http")}};
   return all;
+}
+
+StoredPath stored_path(const std::string& path, const Storages& storages) {
+  constexpr std::string_view kBehindScheme = "://";
+  const std::size_t end = path.find(kBehindScheme);
+  if (end == std::string::npos) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("find a storage for \"{}\": name a scheme, as in s3://bucket/run", path));
+  }
+  for (const Storages* const known : {&storages, &storages_from_environment()}) {
+    const auto found = known->find(path.substr(0, end));
+    if (found != known->end()) return {found->second, path.substr(end + kBehindScheme.size()), path};
+  }
+  throw Error(
+      ErrorCode::not_found,
+      fmt::format("open {}: there is no storage for {}://; in C++, give one in CatalogOptions::storages",
+                  path, path.substr(0, end)));
 }
 
 }  // namespace rota

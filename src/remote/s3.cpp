@@ -2,30 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <ctime>
-#include <map>
-#include <mutex>
 #include <pugixml.hpp>
 #include <utility>
 
 #include "remote/credentials.hpp"
-#include "remote/server.hpp"
-#include "remote/signature.hpp"
+#include "remote/s3_server.hpp"
+#include "remote/s3_upload.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
 
 namespace rota::internal {
 namespace {
-
-/// "bucket/key" in two. An empty key: the bucket itself.
-struct ObjectName {
-  explicit ObjectName(std::string_view name)
-      : bucket(name.substr(0, name.find('/'))),
-        key(bucket.size() < name.size() ? name.substr(bucket.size() + 1) : std::string_view()) {}
-  std::string_view bucket;
-  std::string_view key;
-};
 
 bool is_yes(const std::string& text) { return text == "yes" || text == "true" || text == "1"; }
 
@@ -47,100 +34,6 @@ S3Options completed(S3Options options) {
   }
   return options;
 }
-
-class S3Server final : public Server {
- public:
-  S3Server(const S3Options& options, const HttpClient& client)
-      : options_(options), credentials_(options, client) {}
-
-  [[nodiscard]] std::string path(std::string_view name) const override {
-    return fmt::format("s3://{}", name);
-  }
-
-  [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,
-                                    std::string_view range) const override {
-    SignedRequest made{.method = std::string(method)};
-    if (!range.empty()) made.headers.emplace_back("range", range);
-    return sign(ObjectName(name), std::move(made));
-  }
-
-  /// A page of the list of keys that begin with the name's key.
-  [[nodiscard]] HttpRequest list(std::string_view name, const std::string& token) const {
-    const ObjectName at(name);
-    SignedRequest made{
-        .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", std::string(at.key)}}};
-    if (!token.empty()) made.query.emplace_back("continuation-token", token);
-    return sign(ObjectName(at.bucket), std::move(made));
-  }
-
-  [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view name,
-                           const std::string& what) const override {
-    const std::string bucket(ObjectName(name).bucket);
-    const std::string_view region = answer.header("x-amz-bucket-region");
-    if (!region.empty() && answer.status != 403 && region != region_of(bucket)) {
-      const MutexLock lock(mutex_);
-      regions_[bucket] = region;
-      return true;
-    }
-    pugi::xml_document document;
-    document.load_buffer(answer.body.data(), answer.body.size());
-    const pugi::xml_node error = document.child("Error");
-    const std::string_view code = error.child_value("Code");
-    const bool may_be_over = (answer.status == 400 && code.empty()) || code == "ExpiredToken" ||
-                             code == "TokenRefreshRequired" || code == "InvalidToken";
-    if (may_be_over && credentials_.renew(credentials_.now())) return true;
-    const std::string said =
-        code.empty() ? fmt::format("status {}", answer.status)
-                     : fmt::format("status {}, {}: {}", answer.status, code, error.child_value("Message"));
-    if (answer.status == 404) throw Error(ErrorCode::not_found, fmt::format("{}: {}", what, said));
-    std::string_view advice;
-    if (answer.status == 401 || answer.status == 403) {
-      advice = code == "RequestTimeTooSkewed" ? "; set this machine's clock"
-                                              : "; check the credentials, and that they may read this bucket";
-    }
-    throw Error(ErrorCode::io, fmt::format("{}: {}{}", what, said, advice));
-  }
-
- private:
-  [[nodiscard]] std::string region_of(const std::string& bucket) const {
-    const MutexLock lock(mutex_);
-    const auto found = regions_.find(bucket);
-    return found == regions_.end() ? options_.region : found->second;
-  }
-
-  [[nodiscard]] HttpRequest sign(const ObjectName& at, SignedRequest made) const {
-    const std::string bucket(at.bucket);
-    const std::string region = region_of(bucket);
-    std::string server = options_.endpoint;
-    made.path = "/" + percent_encoded(at.key, true);
-    const bool is_host = server.empty() && bucket.find('.') == std::string::npos;
-    if (server.empty()) {
-      server =
-          fmt::format("https://{}{}s3.{}.amazonaws.com", is_host ? bucket : "", is_host ? "." : "", region);
-    }
-    if (!is_host) made.path = "/" + percent_encoded(bucket, false) + made.path;
-    const std::string query = query_text(made.query);
-    HttpRequest request{.method = made.method,
-                        .url = fmt::format("{}{}{}{}", server, made.path, query.empty() ? "" : "?", query)};
-    const S3Credentials keys = credentials_.now();
-    made.body_hash = sha256_text({});
-    made.headers.emplace_back("x-amz-content-sha256", made.body_hash);
-    made.headers.emplace_back("x-amz-date", amazon_time(std::time(nullptr)));
-    if (!keys.session_token.empty()) made.headers.emplace_back("x-amz-security-token", keys.session_token);
-    for (const auto& [header, value] : made.headers)
-      request.headers.push_back(fmt::format("{}: {}", header, value));
-    if (keys.access_key.empty()) return request;
-    made.headers.emplace_back("host", server.substr(server.find("://") + 3));
-    request.headers.push_back("Authorization: " + authorization(made, keys, region, "s3"));
-    return request;
-  }
-
-  const S3Options& options_;
-  Credentials credentials_;
-  mutable Mutex mutex_;
-  mutable std::map<std::string, std::string> regions_
-      ROTA_GUARDED_BY(mutex_);  // of buckets that are elsewhere
-};
 
 /// Pages of a list, one after the other.
 class ListPage final : public Transfer {
@@ -215,6 +108,11 @@ class S3Storage final : public Storage {
   }
 
   void read(std::span<StoredBytes> wanted) const override { read_ranges(client_, server_, wanted); }
+
+  void write(std::string_view name, std::uint64_t bytes, const Fill& fill) const override {
+    require_bucket(name);
+    upload(client_, server_, name, bytes, fill);
+  }
 
  private:
   static void require_bucket(std::string_view name) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -25,10 +26,12 @@ class MemoryStorage final : public Storage {
     std::uint64_t version = 1;
   };
 
-  std::map<std::string, Content> files;
+  mutable std::map<std::string, Content> files;
   /// Called with each range that is read; may throw, which fails that range.
   std::function<void(const StoredBytes&)> on_read = nullptr;
   std::function<void()> on_list = nullptr;
+  /// Called before a file is written; may throw.
+  std::function<void(std::string_view name)> on_write = nullptr;
   mutable std::atomic<std::int64_t> lists = 0;
   mutable std::atomic<std::int64_t> finds = 0;
   mutable std::atomic<std::int64_t> reads = 0;
@@ -47,6 +50,7 @@ class MemoryStorage final : public Storage {
   void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override {
     ++lists;
     if (on_list) on_list();
+    const std::scoped_lock lock(mutex_);
     for (auto file = files.lower_bound(std::string(prefix)); file != files.end(); ++file) {
       if (!file->first.starts_with(prefix)) break;
       visit({file->first, file->second.bytes.size(), file->second.version});
@@ -55,6 +59,7 @@ class MemoryStorage final : public Storage {
 
   [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override {
     ++finds;
+    const std::scoped_lock lock(mutex_);
     const auto file = files.find(std::string(name));
     if (file == files.end()) return std::nullopt;
     return StoredFile{file->first, file->second.bytes.size(), file->second.version};
@@ -75,6 +80,18 @@ class MemoryStorage final : public Storage {
       }
     }
   }
+
+  void write(std::string_view name, std::uint64_t bytes,
+             const std::function<void(std::uint64_t, std::span<std::byte>)>& fill) const override {
+    if (on_write) on_write(name);
+    Content made{.bytes = std::string(bytes, '\0')};
+    fill(0, std::as_writable_bytes(std::span(made.bytes)));
+    const std::scoped_lock lock(mutex_);
+    files[std::string(name)] = std::move(made);
+  }
+
+ private:
+  mutable std::mutex mutex_;  // of what a thread may write while another looks
 };
 
 }  // namespace rota::test

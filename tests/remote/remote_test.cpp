@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "remote/bytes.hpp"
 #include "remote/server_process.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
@@ -27,13 +28,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-std::string some_bytes(std::size_t count, unsigned seed = 1) {
-  std::minstd_rand random(seed);
-  std::string bytes(count, '\0');
-  for (char& c : bytes) c = static_cast<char>(random());
-  return bytes;
-}
 
 std::vector<StoredFile> list(const Storage& storage, const std::string& prefix) {
   std::vector<StoredFile> files;
@@ -77,11 +71,6 @@ Failure failure_of(const Action& action) {
   return failure;
 }
 
-std::ptrdiff_t requests_of(const S3Server& server, const std::string& kind) {
-  return std::ranges::count_if(server.requests(),
-                               [&](const std::string& line) { return line.starts_with(kind); });
-}
-
 TEST(S3, ListsPagesInOrderWithWhatHeadSays) {
   S3Server server({"--page", "7"});
   std::vector<std::string> names;
@@ -91,7 +80,7 @@ TEST(S3, ListsPagesInOrderWithWhatHeadSays) {
   const auto storage = s3_storage(server.options());
   const auto files = list(*storage, "b/d/");
   ASSERT_THAT(files, SizeIs(25));
-  EXPECT_EQ(requests_of(server, "list"), 4);
+  EXPECT_EQ(server.count("list"), 4);
   for (std::size_t i = 0; i < names.size(); ++i) {
     EXPECT_EQ(files[i].name, names[i]);
     EXPECT_EQ(files[i].bytes, names[i].size());
@@ -125,17 +114,17 @@ TEST(S3, ReadsAnyRangesInFewRequests) {
     wanted.read(*storage);
     wanted.expect(bytes);
   }
-  const auto before = requests_of(server, "range");
+  const auto before = server.count("range");
   Wanted whole;
   whole.add(*file, 0, bytes.size());
   whole.read(*storage);
   whole.expect(bytes);
-  EXPECT_EQ(requests_of(server, "range") - before, 5) << "parts of 8 MiB";
+  EXPECT_EQ(server.count("range") - before, 5) << "parts of 8 MiB";
   Wanted near;
   for (std::size_t i = 0; i < 10; ++i) near.add(*file, i << 20, 1000);
   near.read(*storage);
   near.expect(bytes);
-  EXPECT_EQ(requests_of(server, "range") - before, 6) << "gaps of less than 1 MiB";
+  EXPECT_EQ(server.count("range") - before, 6) << "gaps of less than 1 MiB";
   Wanted nothing;
   nothing.read(*storage);
   nothing.add(*file, 5, 0);

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import urllib.parse
+import xml.etree.ElementTree
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from xml.sax.saxutils import escape
 
@@ -21,7 +22,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("directory")
 parser.add_argument("--page", type=int, default=1000, help="keys of a page")
 parser.add_argument("--fault", default="", help="what each request of --kind suffers the first --times times")
-parser.add_argument("--kind", default="", help="list, head or range; all, if empty")
+parser.add_argument("--kind", default="", help="list, head, range, put, begin, part, complete or abort; all, if empty")
 parser.add_argument("--times", type=int, default=1)
 parser.add_argument("--delay", type=float, default=0, help="seconds before the first byte")
 parser.add_argument("--region", default="us-east-1")
@@ -35,6 +36,7 @@ options = parser.parse_args()
 
 counts = {}
 contents = {}  # by path: when it was written, bytes, ETag
+uploads = {}  # by ID: names, and the parts by number
 lock = threading.Lock()
 log = open(os.path.join(options.directory, "requests"), "a", buffering=1)
 
@@ -65,15 +67,15 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self):
         self.serve()
 
-    def do_GET(self):
-        self.serve()
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD
 
     def serve(self):
+        self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = urllib.parse.urlsplit(self.path)
         self.names = urllib.parse.unquote(parts.path).lstrip("/").split("/", 1)
         self.query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
         is_list = len(self.names) == 1 or not self.names[1]
-        self.kind = "list" if is_list else "head" if self.command == "HEAD" else "range"
+        self.kind = "list" if is_list else self.kind_of_object()
         if options.delay:
             time.sleep(options.delay)
         refusal = self.refusal(parts)
@@ -83,7 +85,14 @@ class Handler(BaseHTTPRequestHandler):
             return
         if is_list:
             return self.list()
-        self.send_object()
+        getattr(self, {"head": "send_object", "range": "send_object"}.get(self.kind, self.kind))()
+
+    def kind_of_object(self):
+        if self.command == "PUT":
+            return "part" if "uploadId" in self.query else "put"
+        if self.command == "POST":
+            return "begin" if "uploads" in self.query else "complete"
+        return {"HEAD": "head", "GET": "range", "DELETE": "abort"}[self.command]
 
     def refusal(self, parts):
         """What is wrong with who asks: status, code."""
@@ -99,6 +108,8 @@ class Handler(BaseHTTPRequestHandler):
         names = fields["SignedHeaders"].split(";")
         if not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             return 403, "AccessDenied"
+        if self.headers["x-amz-content-sha256"] != hashlib.sha256(self.body).hexdigest():
+            return 400, "XAmzContentSHA256Mismatch"
         if self.headers.get("Range") and "range" not in names:
             return 403, "AccessDenied"
         query = sorted(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
@@ -143,6 +154,7 @@ class Handler(BaseHTTPRequestHandler):
         elif name == "reset":
             self.reset()
         elif name == "hang":
+            self.note(0)
             time.sleep(30)
             self.close_connection = True
         else:
@@ -213,8 +225,70 @@ class Handler(BaseHTTPRequestHandler):
         headers["Content-Range"] = f"bytes {first + shift}-{last + shift}/{len(data)}"
         self.send(206, headers, data[first : last + 1])
 
+    def put(self):
+        path = os.path.join(options.directory, *self.names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        written = os.path.join(options.directory, f"new-{threading.get_ident()}")
+        with open(written, "wb") as file:
+            file.write(self.body)
+        os.rename(written, path)
+        self.send(200, {"ETag": f'"{hashlib.md5(self.body).hexdigest()}"'}, b"")
+
+    def begin(self):
+        with lock:
+            upload = f"upload-{len(uploads)} +&"
+            uploads[upload] = (self.names, {})
+        self.send_xml(f"<InitiateMultipartUploadResult><UploadId>{escape(upload)}</UploadId></InitiateMultipartUploadResult>")
+
+    def upload(self):
+        """The ID and the parts of the upload that is named; None after an answer that there is none."""
+        upload = self.query["uploadId"][0]
+        names, parts = uploads.get(upload, (None, None))
+        if names == self.names:
+            return upload, parts
+        self.answer(404, "NoSuchUpload")
+        return None
+
+    def part(self):
+        found = self.upload()
+        if found:
+            found[1][int(self.query["partNumber"][0])] = self.body
+            self.send(200, {"ETag": f'"{hashlib.md5(self.body).hexdigest()}"'}, b"")
+
+    def complete(self):
+        found = self.upload()
+        if not found:
+            return
+        upload, parts = found
+        named = [
+            (int(part.findtext("PartNumber")), part.findtext("ETag").strip('"'))
+            for part in xml.etree.ElementTree.fromstring(self.body)
+        ]
+        if named != [(number, hashlib.md5(parts[number]).hexdigest()) for number in sorted(parts)]:
+            return self.answer(400, "InvalidPart")
+        if any(len(parts[number]) < 5 << 20 for number, _ in named[:-1]):
+            return self.answer(400, "EntityTooSmall")
+        self.body = b"".join(parts[number] for number, _ in named)
+        del uploads[upload]
+        path = os.path.join(options.directory, *self.names)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(self.body)
+        self.send_xml("<CompleteMultipartUploadResult/>")
+
+    def abort(self):
+        found = self.upload()
+        if found:
+            del uploads[found[0]]
+            self.send(204, {}, b"")
+
+    def send_xml(self, text):
+        self.send(200, {"Content-Type": "application/xml"}, f"<?xml version='1.0'?>{text}".encode())
+
     def send(self, status, headers, body):
         fault = getattr(self, "fault", "")
+        if fault == "lost":  # what was asked for is done, and nobody hears of it
+            return self.reset()
         self.note(status)
         self.send_response(status)
         for name, value in headers.items():

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -56,6 +57,12 @@ class S3Server {
     std::vector<std::string> lines;
     for (std::string line; std::getline(file, line);) lines.push_back(line);
     return lines;
+  }
+
+  /// How many there were of a kind.
+  [[nodiscard]] std::ptrdiff_t count(const std::string& kind) const {
+    return std::ranges::count_if(requests(),
+                                 [&](const std::string& line) { return line.starts_with(kind + " "); });
   }
 
   void stop() {

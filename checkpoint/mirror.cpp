@@ -1,0 +1,121 @@
+#include "mirror.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <functional>
+#include <utility>
+
+#include "file_name.hpp"
+#include "rota/error.hpp"
+#include "temporary.hpp"
+#include "values/caught.hpp"
+#include "values/scarce.hpp"
+
+namespace rota::checkpoint {
+
+using internal::caught;
+
+Mirror::Mirror(StoredPath place) : place_(std::move(place)) {
+  if (!place_.name.ends_with('/')) place_.name += '/';
+  if (!place_.path.ends_with('/')) place_.path += '/';
+}
+
+std::string Mirror::name_of(std::int64_t serial) const { return place_.name + checkpoint_name(serial); }
+std::string Mirror::path_of(std::int64_t serial) const { return place_.path + checkpoint_name(serial); }
+
+std::vector<std::int64_t> Mirror::serials() const {
+  std::vector<std::int64_t> found;
+  try {
+    place_.storage->list(place_.name, [&](const StoredFile& file) {
+      const auto serial = serial_of(std::string_view(file.name).substr(place_.name.size()));
+      if (serial) found.push_back(*serial);
+    });
+  } catch (...) {
+    throw caught().as_error_of(place_.path, fmt::format("list checkpoints in {}", place_.path));
+  }
+  std::ranges::sort(found, std::greater());
+  return found;
+}
+
+void Mirror::fetch(std::int64_t serial, const FileSystem& system, const std::filesystem::path& temporary,
+                   const std::filesystem::path& to, const File& directory) const {
+  constexpr std::uint64_t kAtOnce = std::uint64_t{64} << 20;
+  const std::string path = path_of(serial);
+  Temporary made(system, temporary);
+  try {
+    const auto file = place_.storage->find(name_of(serial));
+    if (!file) throw Error(ErrorCode::io, fmt::format("read {}: it is gone", path));
+    if (file->bytes > 0) made.file().allocate(file->bytes);
+    std::vector<std::byte> bytes(std::min(file->bytes, kAtOnce));
+    for (std::uint64_t at = 0; at < file->bytes; at += bytes.size()) {
+      bytes.resize(std::min<std::uint64_t>(bytes.size(), file->bytes - at));
+      StoredBytes wanted{.file = &*file, .offset = at, .to = bytes};
+      place_.storage->read(std::span(&wanted, 1));
+      if (wanted.error != nullptr) std::rethrow_exception(wanted.error);
+      made.file().write(at, bytes);
+    }
+  } catch (...) {
+    throw caught().as_error_of(path, fmt::format("read {}", path));
+  }
+  made.replace(to, directory);
+}
+
+void Mirror::copy(std::int64_t serial, const std::filesystem::path& file) {
+  try {
+    File opened(posix_file_system(), file.string(), O_RDONLY);  // for another thread
+    const internal::MutexLock lock(mutex_);
+    next_ = Job{.serial = serial, .file = std::move(opened)};
+    if (is_sending_) return;
+    thread_ = internal::start_thread("copy a checkpoint", [this] { send_all(); });
+    is_sending_ = true;
+  } catch (...) {
+    note(serial);
+  }
+}
+
+void Mirror::wait() {
+  if (thread_.joinable()) thread_.join();
+}
+
+std::string Mirror::take_failures() {
+  const internal::MutexLock lock(mutex_);
+  return std::exchange(failures_, {});
+}
+
+void Mirror::send_all() {
+  for (;;) {
+    std::optional<Job> job;
+    {
+      const internal::MutexLock lock(mutex_);
+      job = std::exchange(next_, std::nullopt);
+      is_sending_ = job.has_value();
+    }
+    if (!job) return;
+    send(*job);
+  }
+}
+
+void Mirror::send(const Job& job) {
+  try {
+    place_.storage->write(name_of(job.serial), job.file.size(),
+                          [&](std::uint64_t offset, std::span<std::byte> to) { job.file.read(offset, to); });
+  } catch (...) {
+    note(job.serial);
+  }
+}
+
+// The exception at hand.
+void Mirror::note(std::int64_t serial) {
+  const std::string path = path_of(serial);
+  const std::string text = caught().as_error_of(path, fmt::format("copy {}", path)).what();
+  fmt::print(stderr, "rota: a checkpoint is saved, but not copied: {}\n", text);
+  const internal::MutexLock lock(mutex_);
+  if (!failures_.empty()) failures_ += "; ";
+  failures_ += text;
+}
+
+}  // namespace rota::checkpoint

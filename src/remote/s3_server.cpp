@@ -1,0 +1,97 @@
+#include "remote/s3_server.hpp"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <pugixml.hpp>
+#include <utility>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+
+std::string S3Server::path(std::string_view name) const { return fmt::format("s3://{}", name); }
+
+HttpRequest S3Server::request(std::string_view method, std::string_view name, std::string_view range) const {
+  SignedRequest made{.method = std::string(method)};
+  if (!range.empty()) made.headers.emplace_back("range", range);
+  return sign(ObjectName(name), std::move(made));
+}
+
+HttpRequest S3Server::list(std::string_view name, const std::string& token) const {
+  const ObjectName at(name);
+  SignedRequest made{
+      .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", std::string(at.key)}}};
+  if (!token.empty()) made.query.emplace_back("continuation-token", token);
+  return sign(ObjectName(at.bucket), std::move(made));
+}
+
+HttpRequest S3Server::send(std::string_view method, std::string_view name,
+                           std::vector<std::pair<std::string, std::string>> query, std::string body) const {
+  SignedRequest made{.method = std::string(method), .query = std::move(query)};
+  return sign(ObjectName(name), std::move(made), std::move(body));
+}
+
+bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std::string& what) const {
+  const std::string bucket(ObjectName(name).bucket);
+  const std::string_view region = answer.header("x-amz-bucket-region");
+  if (!region.empty() && answer.status != 403 && region != region_of(bucket)) {
+    const MutexLock lock(mutex_);
+    regions_[bucket] = region;
+    return true;
+  }
+  pugi::xml_document document;
+  document.load_buffer(answer.body.data(), answer.body.size());
+  const pugi::xml_node error = document.child("Error");
+  const std::string_view code = error.child_value("Code");
+  const bool may_be_over = (answer.status == 400 && code.empty()) || code == "ExpiredToken" ||
+                           code == "TokenRefreshRequired" || code == "InvalidToken";
+  if (may_be_over && credentials_.renew(credentials_.now())) return true;
+  const std::string said =
+      code.empty() ? fmt::format("status {}", answer.status)
+                   : fmt::format("status {}, {}: {}", answer.status, code, error.child_value("Message"));
+  if (answer.status == 404) throw Error(ErrorCode::not_found, fmt::format("{}: {}", what, said));
+  std::string_view advice;
+  if (answer.status == 401 || answer.status == 403) {
+    advice = code == "RequestTimeTooSkewed" ? "; set this machine's clock"
+                                            : "; check the credentials, and that they are for this bucket";
+  }
+  throw Error(ErrorCode::io, fmt::format("{}: {}{}", what, said, advice));
+}
+
+std::string S3Server::region_of(const std::string& bucket) const {
+  const MutexLock lock(mutex_);
+  const auto found = regions_.find(bucket);
+  return found == regions_.end() ? options_.region : found->second;
+}
+
+HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string body) const {
+  const std::string bucket(at.bucket);
+  const std::string region = region_of(bucket);
+  std::string server = options_.endpoint;
+  made.path = "/" + percent_encoded(at.key, true);
+  const bool is_host = server.empty() && bucket.find('.') == std::string::npos;
+  if (server.empty()) {
+    server =
+        fmt::format("https://{}{}s3.{}.amazonaws.com", is_host ? bucket : "", is_host ? "." : "", region);
+  }
+  if (!is_host) made.path = "/" + percent_encoded(bucket, false) + made.path;
+  const std::string query = query_text(made.query);
+  HttpRequest request{.method = made.method,
+                      .url = fmt::format("{}{}{}{}", server, made.path, query.empty() ? "" : "?", query)};
+  if (!body.empty()) request.headers.emplace_back("Content-Type: application/octet-stream");
+  const S3Credentials keys = credentials_.now();
+  made.body_hash = sha256_text(body);
+  made.headers.emplace_back("x-amz-content-sha256", made.body_hash);
+  made.headers.emplace_back("x-amz-date", amazon_time(std::time(nullptr)));
+  if (!keys.session_token.empty()) made.headers.emplace_back("x-amz-security-token", keys.session_token);
+  request.body = std::move(body);
+  for (const auto& [header, value] : made.headers)
+    request.headers.push_back(fmt::format("{}: {}", header, value));
+  if (keys.access_key.empty()) return request;
+  made.headers.emplace_back("host", server.substr(server.find("://") + 3));
+  request.headers.push_back("Authorization: " + authorization(made, keys, region, "s3"));
+  return request;
+}
+
+}  // namespace rota::internal

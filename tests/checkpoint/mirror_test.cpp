@@ -1,0 +1,193 @@
+// Copies of checkpoints in a storage: the newest good one is found there, and what fails there costs no save.
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <filesystem>
+#include <latch>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "formats/memory_storage.hpp"
+#include "mpi_fixture.hpp"
+#include "rota/object_storage.hpp"
+
+namespace rota::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr std::int64_t kRows = 1000;
+
+std::string name_of(int serial) { return fmt::format("b/run/checkpoint-{:012}.h5", serial); }
+
+/// Each rank has a storage, and only rank 0's is used.
+class Mirrored : public MpiCheckpointTest {
+ protected:
+  CheckpointDirectory open_in(const std::string& below, std::int64_t keep_last = 2) {
+    return {comm(), path_ / below, {.keep_last = keep_last, .writer = writer(), .mirror = mirror_}};
+  }
+  Snapshot snapshot(int step) {
+    values_.assign(static_cast<std::size_t>(even_share(kRows, comm().world()).count), step);
+    Snapshot made;
+    made.tensor("x", {}, std::ssize(values_), values_);
+    return made;
+  }
+  // Whether all rows of the newest checkpoint are `step`.
+  static void expect_latest(CheckpointDirectory& directory, int step) {
+    const auto latest = directory.latest();
+    ASSERT_TRUE(latest);
+    EXPECT_EQ(latest->info().step, step);
+    EXPECT_EQ(latest->read<double>("x"), std::vector<double>(kRows, step));
+  }
+  static void damage(std::string& bytes) { bytes[bytes.size() / 2] ^= 1; }
+
+  std::vector<double> values_;
+  std::shared_ptr<MemoryStorage> storage_ = std::make_shared<MemoryStorage>();
+  StoredPath mirror_ = stored_path("memory://b/run", {{"memory", storage_}});
+};
+
+TEST_F(Mirrored, EachIsCopiedAndAnEmptyDirectoryGoesOnFromThere) {
+  {
+    auto directory = open_in("a");
+    for (const int step : {1, 2, 3}) {
+      const SaveReport report = directory.save(step, snapshot(step));
+      EXPECT_EQ(report.mirror_error, "");
+      directory.wait_for_mirror();
+    }
+    directory.save(4, snapshot(4));
+  }  // waits for copies
+  if (rank() == 0) {
+    for (const int serial : {2, 3}) {  // earlier ones are no longer in the directory
+      EXPECT_EQ(storage_->files.at(name_of(serial)).bytes,
+                read_file(path_ / "a" / fs::path(name_of(serial)).filename()));
+    }
+    EXPECT_TRUE(storage_->files.contains(name_of(0)));
+  } else {
+    EXPECT_THAT(storage_->files, IsEmpty());
+  }
+  auto directory = open_in("b");
+  expect_latest(directory, 4);
+  EXPECT_EQ(directory.save(5, snapshot(5)).info.serial, 4);
+  directory.wait_for_mirror();
+  expect_latest(directory, 5);
+}
+
+TEST_F(Mirrored, ASerialIsUsedOnceThoughNobodyRestored) {
+  open_in("a").save(1, snapshot(1));
+  auto directory = open_in("b");
+  EXPECT_EQ(directory.save(2, snapshot(2)).info.serial, 1);
+}
+
+TEST_F(Mirrored, WhatIsInTheBackgroundIsCopiedToo) {
+  auto directory = open_in("a");
+  directory.save_async(1, snapshot(1));
+  ASSERT_TRUE(directory.wait());
+  directory.wait_for_mirror();
+  EXPECT_EQ(storage_->files.contains(name_of(0)), rank() == 0);
+}
+
+TEST_F(Mirrored, TheNewestGoodOneOfBothIsTaken) {
+  {
+    auto stale = open_in("a", 9);
+    stale.save(1, snapshot(1));
+    stale.wait_for_mirror();
+  }
+  {
+    auto other = open_in("b", 9);
+    for (const int step : {2, 3}) {
+      other.save(step, snapshot(step));
+      other.wait_for_mirror();
+    }
+  }
+  auto directory = open_in("a", 9);
+  expect_latest(directory, 3);
+  if (rank() == 0) damage(storage_->files.at(name_of(2)).bytes);
+  auto third = open_in("c", 9);
+  expect_latest(third, 2);
+  EXPECT_THAT(third.rejected(), SizeIs(1));
+}
+
+TEST_F(Mirrored, ADamagedFileIsReplacedByItsCopy) {
+  auto directory = open_in("a");
+  directory.save(1, snapshot(1));
+  directory.wait_for_mirror();
+  const fs::path file = path_ / "a" / "checkpoint-000000000000.h5";
+  if (rank() == 0) {
+    std::string bytes = read_file(file);
+    damage(bytes);
+    write_file(file, bytes);
+  }
+  expect_latest(directory, 1);
+  EXPECT_THAT(directory.rejected(), SizeIs(1));
+  if (rank() != 0) return;
+  EXPECT_EQ(read_file(file), storage_->files.at(name_of(0)).bytes);
+}
+
+TEST_F(Mirrored, WhatFailsThereCostsNoSave) {
+  auto directory = open_in("a");
+  storage_->on_write = [](std::string_view) { throw Error(ErrorCode::io, "the bucket is full"); };
+  directory.save(1, snapshot(1));
+  EXPECT_THAT(same_error_of([&] { directory.wait_for_mirror(); }),
+              IsError(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the bucket is full"));
+  directory.wait_for_mirror();  // told once
+  expect_latest(directory, 1);
+}
+
+TEST_F(Mirrored, WhatFailedThereIsInTheNextReport) {
+  auto directory = open_in("a");
+  storage_->on_write = [&](std::string_view) { throw Error(ErrorCode::io, "the bucket is full"); };
+  std::string told;
+  for (int step = 0; step < 1000; ++step) {  // the copy may fail during any of them
+    told = rota::mpi::broadcast(comm(), directory.save(step, snapshot(step)).mirror_error);
+    if (!told.empty()) break;
+  }
+  EXPECT_THAT(told, HasSubstr("the bucket is full"));
+}
+
+TEST_F(Mirrored, ASlowOneHoldsNoSaveBack) {
+  std::latch saved(1);
+  std::atomic<int> writes = 0;
+  auto directory = open_in("a");
+  storage_->on_write = [&](std::string_view) {
+    if (writes++ == 0) saved.wait();
+  };
+  for (const int step : {1, 2, 3, 4}) directory.save(step, snapshot(step));
+  saved.count_down();
+  directory.wait_for_mirror();
+  if (rank() != 0) return;
+  EXPECT_EQ(writes, 2);  // of those that waited, the newest
+  EXPECT_TRUE(storage_->files.contains(name_of(0)));
+  EXPECT_TRUE(storage_->files.contains(name_of(3)));
+}
+
+TEST_F(Mirrored, ThatCannotBeReadIsAnErrorOnAllRanks) {
+  {
+    auto directory = open_in("a");
+    directory.save(1, snapshot(1));
+    directory.wait_for_mirror();
+  }
+  auto directory = open_in("b");
+  storage_->on_read = [](const StoredBytes&) { throw Error(ErrorCode::io, "the wire is cut"); };
+  EXPECT_THAT(same_error_of([&] { directory.latest(); }),
+              IsError(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the wire is cut"));
+  EXPECT_THAT(names_in(path_ / "b"), IsEmpty());
+  storage_->on_read = nullptr;
+  storage_->on_list = [] { throw Error(ErrorCode::io, "nobody is there"); };
+  EXPECT_THAT(same_error_of([&] { directory.latest(); }), IsError(ErrorCode::io, "nobody is there"));
+  EXPECT_THAT(same_error_of([&] { open_in("c"); }), IsError(ErrorCode::io, "memory://b/run/"));
+  storage_->on_list = nullptr;
+  expect_latest(directory, 1);
+}
+
+TEST_F(Mirrored, IsTheSameOnAllRanks) {
+  if (size() == 1) return;
+  if (rank() == 1) mirror_ = {};
+  EXPECT_THAT(same_error_of([&] { open_in("a"); }), IsError(ErrorCode::mismatch, "mirror"));
+}
+
+}  // namespace
+}  // namespace rota::test
