@@ -11,7 +11,7 @@ endif()
 # The layers, lowest first: folders of src/, and checkpoint/. Each may include itself and those before it. A public
 # header belongs to the lowest one that is named as it is, or has a source named as it is; to the lowest of all, where
 # there is none. rota.hpp includes everything.
-set(layers values mpi hdf5 storage remote checkpoint order catalog source formats loader stream resume trace cli)
+set(layers values mpi hdf5 storage remote checkpoint order catalog source formats loader shards stream resume trace cli)
 
 set(public include)
 

@@ -69,6 +69,8 @@ class Storage {
   /// packed into; others throw Error{unsupported}.
   virtual void write(std::string_view name, std::uint64_t bytes,
                      const std::function<void(std::uint64_t offset, std::span<std::byte> to)>& fill) const;
+  /// Removes the file of that name, if there is one. The same is true of it.
+  virtual void remove(std::string_view name) const;
 };
 
 /// A place in a storage. stored_path() makes one of "s3://bucket/run".
@@ -86,6 +88,10 @@ using Storages = std::map<std::string, std::shared_ptr<const Storage>>;
 inline void Storage::write(std::string_view name, std::uint64_t /*bytes*/,
                            const std::function<void(std::uint64_t, std::span<std::byte>)>& /*fill*/) const {
   throw Error(ErrorCode::unsupported, "write " + std::string(name) + ": this storage is only read");
+}
+
+inline void Storage::remove(std::string_view name) const {
+  throw Error(ErrorCode::unsupported, "remove " + std::string(name) + ": this storage is only read");
 }
 
 }  // namespace rota

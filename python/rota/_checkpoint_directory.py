@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
 
 class SaveReport(NamedTuple):
-    """What a save did."""
+    """What a save did.
+
+    `mirror_error`: on rank 0, what could not be copied to the mirror since the last report; empty: nothing.
+    """
 
     info: CheckpointInfo
     seconds: float
+    mirror_error: str = ""
 
 
 class RejectedCheckpoint(NamedTuple):
@@ -164,6 +168,8 @@ class CheckpointDirectory:
     - `keep_last` checkpoints stay, and for ever each one with a serial that `keep_every` divides (0: none).
     - `deadline`: seconds that the other ranks wait for one; 0: for ever. After TimeoutError, end the job.
     - `writer`: "direct", or "collective" for file systems that want MPI-IO. Both leave the same bytes.
+    - `mirror`: "s3://bucket/run", where rank 0 copies each checkpoint to, in the background. Of those that wait for an
+      earlier one, only the newest is copied; nothing is deleted there. `latest` and `restore` look there, too.
 
     >>> import rota, tempfile
     >>> sampler = rota.ElasticBatchSampler(100, 8)
@@ -184,6 +190,7 @@ class CheckpointDirectory:
         keep_every: int = 0,
         deadline: float = 600.0,
         writer: str = "direct",
+        mirror: str | None = None,
     ) -> None:
         what = "open a checkpoint directory"
         mpi = _rota.mpi_world() if comm is None else None
@@ -200,7 +207,11 @@ class CheckpointDirectory:
                 raise InvalidArgumentError(f"{what}: deadline is {deadline} seconds; it must be 0 to 10^12")
             keep = as_number(what, "keep_last", keep_last), as_number(what, "keep_every", keep_every)
             path = os.fsdecode(path)
-        self._raw = _rota.CheckpointDirectory(ranks, path, *keep, math.ceil(deadline * 1000), writer == "collective")
+            if mirror is not None:
+                _rota.require_storage(mirror)
+        self._raw = _rota.CheckpointDirectory(
+            ranks, path, *keep, math.ceil(deadline * 1000), writer == "collective", mirror or ""
+        )
         self._path = path
         self._world = World(ranks.rank, ranks.size)
         self._process = os.getpid()
@@ -254,6 +265,14 @@ class CheckpointDirectory:
         """Waits for the background save, and raises its error; None without one."""
         _saving.discard(self)
         return self._raw.wait()
+
+    def wait_for_mirror(self) -> None:
+        """Waits until all checkpoints are copied to the mirror, and raises what could not be since the last report.
+
+        `close` waits, too, and raises nothing.
+        """
+        _saving.discard(self)
+        self._raw.wait_for_mirror()
 
     def restore(self, *states: Any) -> Checkpoint | None:
         """Restores loaders, named as in `save`, from the newest checkpoint that verifies; None in an empty directory.

@@ -16,6 +16,7 @@
 #include "one_thread.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
+#include "rota/object_storage.hpp"
 #include "rota/verify.hpp"
 
 namespace rota::python {
@@ -36,7 +37,9 @@ py::object made(const BlobInfo& info) {
                              info.bytes);
 }
 
-py::object made(const SaveReport& report) { return package("SaveReport")(made(report.info), report.seconds); }
+py::object made(const SaveReport& report) {
+  return package("SaveReport")(made(report.info), report.seconds, report.mirror_error);
+}
 
 py::object made(const RejectedCheckpoint& rejected) {
   return package("RejectedCheckpoint")(rejected.path, to_text(rejected.reason));
@@ -211,11 +214,13 @@ class PyDirectory {
 
 std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const std::filesystem::path& path,
                                             std::int64_t keep_last, std::int64_t keep_every,
-                                            std::int64_t deadline, bool is_collective) {
+                                            std::int64_t deadline, bool is_collective,
+                                            const std::string& mirror) {
   const CheckpointPolicy policy{.keep_last = keep_last,
                                 .keep_every = keep_every,
                                 .deadline = std::chrono::milliseconds(deadline),
-                                .writer = is_collective ? Writer::collective : Writer::direct};
+                                .writer = is_collective ? Writer::collective : Writer::direct,
+                                .mirror = mirror.empty() ? StoredPath() : stored_path(mirror)};
   const auto ranks = comm.get();
   std::shared_ptr<CheckpointDirectory> directory;
   {
@@ -232,6 +237,7 @@ py::list rejected(PyDirectory& self) {
 }
 
 void define_directory(py::module_& module) {
+  module.def("require_storage", [](const std::string& path) { (void)stored_path(path); });
   using Directory = CheckpointDirectory;
   py::class_<PyDirectory>(module, "CheckpointDirectory")
       .def(py::init(&make_directory))
@@ -247,6 +253,7 @@ void define_directory(py::module_& module) {
            })
       .def("poll", [](PyDirectory& self) { return self.use([](Directory& d) { return d.poll(); }); })
       .def("wait", [](PyDirectory& self) { return made(self.use([](Directory& d) { return d.wait(); })); })
+      .def("wait_for_mirror", [](PyDirectory& self) { self.use([](Directory& d) { d.wait_for_mirror(); }); })
       .def("restore",
            [](PyDirectory& self, const py::function& restore) {
              return self.use([&](Directory& d) {

@@ -46,8 +46,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("rota ") + ROTA_VERSION);
   app.require_subcommand(1);
   std::vector<cli::Verb> verbs;
-  for (const auto add : {cli::add_ls, cli::add_head, cli::add_index, cli::add_speed, cli::add_audit,
-                         cli::add_inspect, cli::add_verify}) {
+  for (const auto add : {cli::add_ls, cli::add_head, cli::add_index, cli::add_speed, cli::add_pack,
+                         cli::add_audit, cli::add_inspect, cli::add_verify}) {
     verbs.push_back(add(app));
   }
   try {

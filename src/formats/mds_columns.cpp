@@ -1,6 +1,7 @@
 #include "formats/mds_columns.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -74,6 +75,23 @@ MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<
   throw Error(ErrorCode::corrupt,
               fmt::format("{}: column \"{}\" of encoding {} is said to take {} bytes", where, column.name,
                           column.encoding, size ? std::to_string(*size) : "any"));
+}
+
+std::string mds_encoding(const Field& field) {
+  const std::string_view type = to_string(field.dtype);
+  if (field.ragged && field.shape.empty() && field.dtype == DType::uint8) return "bytes";
+  if (!is_among(kNumbers, type)) return {};
+  if (field.ragged) return field.shape.empty() ? fmt::format("ndarray:{}", type) : std::string();
+  if (field.shape.empty()) return std::string(type);
+  const std::string shape = fmt::format("{}", fmt::join(field.shape, ","));
+  return parse_shape(shape) ? fmt::format("ndarray:{}:{}", type, shape) : std::string();
+}
+
+void append_mds_shape(std::string& to, std::size_t elements) {
+  unsigned width = 0;  // its logarithm
+  while (width < 3 && elements >> (8U << width) != 0) ++width;
+  to += static_cast<char>(1U << 2U | width);
+  for (unsigned byte = 0; byte < 1U << width; ++byte) to += static_cast<char>(elements >> (8 * byte));
 }
 
 ByteRange skip_mds_shape(const File& file, const MdsColumn& column, ByteRange range, Scan& scan) {

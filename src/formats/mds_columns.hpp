@@ -29,6 +29,12 @@ struct MdsColumn {
 MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<std::uint32_t> size,
                           const std::string& where);
 
+/// The encoding of a column that is read as this field; empty without one.
+std::string mds_encoding(const Field& field);
+
+/// Puts the shape of an array of one dimension, which stands before its values.
+void append_mds_shape(std::string& to, std::size_t elements);
+
 /// The values of an array whose shape stands before them, in `range` of `file`. Throws Error{corrupt}, and
 /// Error{unsupported} for more than one dimension.
 ByteRange skip_mds_shape(const File& file, const MdsColumn& column, ByteRange range, Scan& scan);

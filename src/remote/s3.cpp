@@ -114,6 +114,11 @@ class S3Storage final : public Storage {
     upload(client_, server_, name, bytes, fill);
   }
 
+  void remove(std::string_view name) const override {
+    require_bucket(name);
+    remove_object(client_, server_, name);
+  }
+
  private:
   static void require_bucket(std::string_view name) {
     if (!ObjectName(name).bucket.empty()) return;

@@ -25,7 +25,7 @@ using Query = std::vector<std::pair<std::string, std::string>>;
 class Change : public Transfer {
  public:
   Change(const S3Server& server, std::string_view name) : server_(server), name_(name) {}
-  [[nodiscard]] std::string what() const final { return "write " + server_.path(name_); }
+  [[nodiscard]] std::string what() const override { return "write " + server_.path(name_); }
 
  protected:
   [[nodiscard]] const S3Server& server() const noexcept { return server_; }
@@ -124,6 +124,16 @@ class Abort final : public Change {
   std::string id_;
 };
 
+class Remove final : public Change {
+ public:
+  using Change::Change;
+  [[nodiscard]] std::string what() const override { return "remove " + server().path(name()); }
+  HttpRequest request() override { return server().send("DELETE", name(), {}, {}); }
+  bool finish(const HttpAnswer& answer) override {
+    return answer.is_success() || answer.status == 404 || refused(answer);
+  }
+};
+
 // Returns what completes the upload: the ETags of its parts.
 std::string put_parts(const HttpClient& client, const S3Server& server, std::string_view name,
                       const std::string& id, std::uint64_t bytes, const Fill& fill) {
@@ -176,6 +186,11 @@ void upload(const HttpClient& client, const S3Server& server, std::string_view n
     }
     throw;
   }
+}
+
+void remove_object(const HttpClient& client, const S3Server& server, std::string_view name) {
+  Remove remove(server, name);
+  client.run(remove);
 }
 
 }  // namespace rota::internal

@@ -19,4 +19,7 @@ using Fill = std::function<void(std::uint64_t offset, std::span<std::byte> to)>;
 void upload(const HttpClient& client, const S3Server& server, std::string_view name, std::uint64_t bytes,
             const Fill& fill);
 
+/// As Storage::remove.
+void remove_object(const HttpClient& client, const S3Server& server, std::string_view name);
+
 }  // namespace rota::internal

@@ -21,13 +21,37 @@ else:
 """
 
 
-def test_that_a_program_reads_what_its_environment_names(tmp_path):
-    corpus = tmp_path / "b" / "corpus"
-    corpus.mkdir(parents=True)
-    for i in range(5):
-        (corpus / f"{i}.txt").write_text("".join(f"{i} {k}\n" for k in range(9)))
+MIRRORED = """
+import sys, tempfile
+import rota
+
+def sampler():
+    return rota.ElasticBatchSampler(100, 8)
+
+with rota.CheckpointDirectory(None, tempfile.mkdtemp(), mirror="s3://b/run") as directory:
+    assert directory.latest() is None
+    saved = sampler()
+    for step in range(3):
+        saved.advance()
+        assert directory.save(step, saved).mirror_error == ""
+    directory.wait_for_mirror()
+with rota.CheckpointDirectory(None, tempfile.mkdtemp(), mirror="s3://b/run") as directory:
+    restored = sampler()
+    assert directory.restore(restored).info.serial == 2
+    assert restored.position == saved.position
+for path, error in ("b/run", rota.InvalidArgumentError), ("gs://b/run", rota.NotFoundError), ("s3://none/run", rota.NotFoundError):
+    try:
+        rota.CheckpointDirectory(None, tempfile.mkdtemp(), mirror=path)
+    except error:
+        continue
+    raise AssertionError(path)
+"""
+
+
+def run_with_server(directory, program):
+    """Runs it where the environment names a server of `directory`."""
     server = subprocess.Popen(
-        [sys.executable, SERVER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, SERVER, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         environment = {
@@ -38,10 +62,24 @@ def test_that_a_program_reads_what_its_environment_names(tmp_path):
             "AWS_REGION": "us-east-1",
         }
         ended = subprocess.run(
-            [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert ended.returncode == 0, ended.stderr
         assert "test-secret" not in ended.stderr
     finally:
         server.stdin.close()
         server.wait(timeout=20)
+
+
+def test_that_a_program_reads_what_its_environment_names(tmp_path):
+    corpus = tmp_path / "b" / "corpus"
+    corpus.mkdir(parents=True)
+    for i in range(5):
+        (corpus / f"{i}.txt").write_text("".join(f"{i} {k}\n" for k in range(9)))
+    run_with_server(tmp_path, PROGRAM)
+
+
+def test_that_checkpoints_are_mirrored(tmp_path):
+    (tmp_path / "b").mkdir()
+    run_with_server(tmp_path, MIRRORED)
+    assert (tmp_path / "b" / "run" / "checkpoint-000000000002.h5").exists()

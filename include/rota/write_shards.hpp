@@ -1,0 +1,71 @@
+#pragma once
+
+// Datasets written as shards: many small files, or rows, as few large files. Next: open.hpp, which reads
+// them.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "rota/catalog.hpp"
+#include "rota/source.hpp"
+#include "rota/storage.hpp"
+#include "rota/world.hpp"
+
+namespace rota {
+
+/// What shards are written as.
+enum class ShardFormat {
+  /// A member for each field of a sample, 000000000007.jpg, as WebDataset has them. For fields that are
+  /// bytes: uint8 [*]. Their names become extensions.
+  tar,
+  /// MosaicML's, with its index.json. For fields of any numbers, and ragged ones of one number a row; of each
+  /// shard less than 4 GiB.
+  mds,
+};
+
+std::string_view to_string(ShardFormat format) noexcept;
+
+struct ShardOptions {
+  ShardFormat format = ShardFormat::tar;
+  /// About so large is a shard. All have as many samples, but for the last; how many is found from the sizes
+  /// of up to 4,096 samples.
+  std::int64_t shard_bytes = std::int64_t{64} << 20;
+  /// The process that calls this. Those of a world write their part each, and need not know of one another.
+  World world = {};
+  int workers = 2;  ///< reading threads
+  ProgressFunction progress = {};
+  Storages storages = {};  ///< for a destination by one of their schemes
+
+  /// Throws Error{invalid_argument} naming the option, its value and what it may be.
+  void validate() const;
+};
+
+/// What of a dataset is written.
+struct ShardReport {
+  std::int64_t samples = 0;  ///< of the dataset
+  std::int64_t shards = 0;   ///< of the dataset
+  std::int64_t there = 0;    ///< of them at the destination now
+  std::int64_t written = 0;  ///< of them by this call
+  std::int64_t bytes = 0;    ///< of those there
+  /// All is there. Otherwise other processes of the world have not ended, or have failed.
+  bool is_complete = false;
+};
+
+/// Writes all samples of `source`, in order, as shards to `destination`: a directory, which is made, or
+/// "s3://bucket/prefix". They are read back equal, with open_tar or open_mds.
+///
+///     rota::write_shards(rota::open("photos", "files"), "shards", {.world =
+///     rota::world_from_environment()});
+///
+/// A shard is there whole, or not at all. After a kill, the same call, by a world of any size, writes those
+/// that lack. Until all are there, so is a file "unfinished", by which `open` refuses the directory.
+///
+/// Throws Error{invalid_argument} for a source without samples, and a destination with other files;
+/// Error{mismatch} for one with shards of another dataset, or of other options; Error{unsupported} for fields
+/// that the format does not have; what reading and writing throws.
+ShardReport write_shards(const std::shared_ptr<const Source>& source, const std::string& destination,
+                         const ShardOptions& options = {});
+
+}  // namespace rota

@@ -1,0 +1,98 @@
+#include "shards/destination.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <system_error>
+
+#include "catalog/place.hpp"
+#include "checkpoint/temporary.hpp"
+#include "rota/error.hpp"
+#include "values/caught.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::string_view kTemporaryEnding = ".tmp";
+
+const checkpoint::FileSystem& files() { return checkpoint::posix_file_system(); }
+
+}  // namespace
+
+Destination::Destination(const std::string& path, const Storages& storages)
+    : path_(path), stored_(parse_stored(path, storages)) {
+  if (path_.empty()) throw Error(ErrorCode::invalid_argument, "write shards: name a directory for them");
+  if (!path_.ends_with('/')) path_ += '/';
+  if (stored_.storage == nullptr) {
+    checkpoint::make_directory(files(), path_);
+  } else if (!stored_.name.empty() && !stored_.name.ends_with('/')) {
+    stored_.name += '/';
+  }
+}
+
+std::map<std::string, std::uint64_t> Destination::list() const {
+  std::map<std::string, std::uint64_t> found;
+  const auto add = [&](const std::string& name, std::uint64_t bytes) {
+    if (!name.empty() && !name.starts_with('.')) found[name] = bytes;
+  };
+  if (stored_.storage == nullptr) {
+    for (const std::string& name : checkpoint::list_names(files(), path_)) {
+      std::error_code is_none;
+      const auto bytes = std::filesystem::file_size(path_ + name, is_none);
+      add(name, is_none ? 0 : bytes);
+    }
+    return found;
+  }
+  try {
+    stored_.storage->list(stored_.name, [&](const StoredFile& file) {
+      const std::string name = file.name.substr(stored_.name.size());
+      add(name.substr(0, name.find('/')), file.bytes);
+    });
+  } catch (...) {
+    throw caught().as_error_of(path_, fmt::format("list {}", path_));
+  }
+  return found;
+}
+
+void Destination::put(const std::string& name, std::span<const std::byte> bytes) const {
+  try {
+    if (stored_.storage != nullptr) {
+      return stored_.storage->write(stored_.name + name, bytes.size(),
+                                    [&](std::uint64_t offset, std::span<std::byte> to) {
+                                      std::memcpy(to.data(), bytes.data() + offset, to.size());
+                                    });
+    }
+    const checkpoint::File directory(files(), path_, O_RDONLY | O_DIRECTORY);
+    checkpoint::Temporary file(
+        files(), fmt::format("{}.{}.{:08x}{}", path_, name, std::random_device()(), kTemporaryEnding));
+    file.file().write(0, bytes);
+    file.replace(path_ + name, directory);
+  } catch (...) {
+    throw caught().as_error_of(path_ + name, fmt::format("write {}", path_ + name));
+  }
+}
+
+void Destination::remove(const std::string& name) const {
+  try {
+    if (stored_.storage != nullptr) return stored_.storage->remove(stored_.name + name);
+    if (::unlink((path_ + name).c_str()) != 0 && errno != ENOENT) {
+      checkpoint::fail_io(fmt::format("remove {}", path_ + name), errno);
+    }
+  } catch (...) {
+    throw caught().as_error_of(path_ + name, fmt::format("remove {}", path_ + name));
+  }
+}
+
+void Destination::sweep(const std::string& stem) const {
+  if (stored_.storage != nullptr) return;
+  for (const std::string& name : checkpoint::list_names(files(), path_)) {
+    if (name.starts_with('.' + stem) && name.ends_with(kTemporaryEnding)) remove(name);
+  }
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,219 @@
+#include "rota/write_shards.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "catalog/progress_reporter.hpp"
+#include "rota/error.hpp"
+#include "rota/loader.hpp"
+#include "shards/destination.hpp"
+#include "shards/shard_encoding.hpp"
+#include "values/option.hpp"
+
+namespace rota {
+namespace internal {
+namespace {
+
+constexpr std::string_view kTask = "write shards";
+constexpr std::array<std::string_view, 2> kFormatNames{"tar", "mds"};
+const std::string kUnfinished = "unfinished";
+const std::string kIndex = "index.json";
+const std::string kStem = "shard-";
+
+/// Which samples are in which shard.
+class ShardPlan {
+ public:
+  ShardPlan(const Source& source, const ShardEncoding& encoding, const ShardOptions& options)
+      : samples_(source.size()), ending_(encoding.ending()) {
+    if (samples_ == 0) {
+      throw Error(ErrorCode::invalid_argument, fmt::format("{}: the dataset has no samples", kTask));
+    }
+    const double mean = mean_bytes(source, encoding);
+    per_shard_ =
+        static_cast<std::int64_t>(std::clamp(static_cast<double>(options.shard_bytes) / std::max(mean, 1.0),
+                                             1.0, static_cast<double>(std::min(samples_, kMaxBatchSize))));
+    const Fingerprint own = FingerprintBuilder()
+                                .add(to_string(source.fingerprint()))
+                                .add(to_string(options.format))
+                                .add(per_shard_)
+                                .finish();
+    stem_ = fmt::format("{}{:08x}-", kStem, own.low >> 32U);
+  }
+
+  [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
+  [[nodiscard]] std::int64_t per_shard() const noexcept { return per_shard_; }
+  [[nodiscard]] std::int64_t shards() const noexcept { return (samples_ + per_shard_ - 1) / per_shard_; }
+  [[nodiscard]] const std::string& stem() const noexcept { return stem_; }
+  /// Their order is that of the shards.
+  [[nodiscard]] std::string name(std::int64_t shard) const {
+    return fmt::format("{}{:0{}}{}", stem_, shard,
+                       std::max<std::size_t>(6, fmt::formatted_size("{}", shards() - 1)), ending_);
+  }
+  [[nodiscard]] std::int64_t samples_of(std::int64_t shard) const noexcept {
+    return std::min(per_shard_, samples_ - shard * per_shard_);
+  }
+
+ private:
+  static double mean_bytes(const Source& source, const ShardEncoding& encoding) {
+    const std::int64_t count = std::min<std::int64_t>(source.size(), 4096);
+    std::vector<SampleId> ids;
+    for (std::int64_t i = 0; i < count; ++i) ids.push_back({share(source.size(), i, count)});
+    const auto& fields = source.fields();
+    std::vector<std::vector<std::int64_t>> rows(fields.size(), std::vector<std::int64_t>(ids.size(), 1));
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (fields[f].ragged) source.rows(ids, f, rows[f]);
+    }
+    double bytes = 0;
+    std::vector<std::uint64_t> sizes(fields.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      for (std::size_t f = 0; f < fields.size(); ++f) {
+        sizes[f] = static_cast<std::uint64_t>(rows[f][i]) * fields[f].row_bytes();
+      }
+      bytes += static_cast<double>(encoding.sample_bytes(sizes));
+    }
+    return bytes / static_cast<double>(count);
+  }
+
+  std::int64_t samples_;
+  std::string ending_;
+  std::int64_t per_shard_ = 1;
+  std::string stem_;
+};
+
+/// The destination, as it was when it was listed.
+class Found {
+ public:
+  Found(const Destination& to, const ShardPlan& plan, bool has_index) : has_index_(has_index) {
+    const auto names = to.list();
+    for (std::int64_t shard = 0; shard < plan.shards(); ++shard) {
+      const auto name = names.find(plan.name(shard));
+      if (name == names.end()) continue;
+      shards_.push_back({.name = name->first, .bytes = name->second, .samples = plan.samples_of(shard)});
+      numbers_.push_back(shard);
+    }
+    is_whole_ = std::ssize(shards_) == plan.shards();
+    is_marked_ = names.contains(kUnfinished);
+    is_indexed_ = names.contains(kIndex);
+    require_own(to, plan, names);
+  }
+
+  [[nodiscard]] bool has(std::int64_t shard) const {
+    return std::binary_search(numbers_.begin(), numbers_.end(), shard);
+  }
+  [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
+  [[nodiscard]] bool is_complete() const noexcept {
+    return is_whole_ && !is_marked_ && (!has_index_ || is_indexed_);
+  }
+  [[nodiscard]] const std::vector<WrittenShard>& shards() const noexcept { return shards_; }
+
+ private:
+  void require_own(const Destination& to, const ShardPlan& plan,
+                   const std::map<std::string, std::uint64_t>& names) const {
+    for (const auto& [name, bytes] : names) {
+      if (name == kUnfinished || (has_index_ && name == kIndex)) continue;
+      if (std::ranges::any_of(shards_, [&](const auto& shard) { return shard.name == name; })) continue;
+      if (name.starts_with(kStem)) {
+        throw Error(
+            ErrorCode::mismatch,
+            fmt::format("{} to {}: it has {}, of another dataset or of other options; those of this one "
+                        "are called {}...; name another directory",
+                        kTask, to.path(), name, plan.stem()));
+      }
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} to {}: it has {}, which is no shard; name an empty directory", kTask,
+                              to.path(), name));
+    }
+  }
+
+  bool has_index_;
+  std::vector<WrittenShard> shards_;
+  std::vector<std::int64_t> numbers_;
+  bool is_whole_ = false;
+  bool is_marked_ = false;
+  bool is_indexed_ = false;
+};
+
+// Writes those of `missing`, ascending. A batch is a shard.
+void write_missing(const std::shared_ptr<const Source>& source, const ShardEncoding& encoding,
+                   const ShardPlan& plan, const Destination& to, const std::vector<std::int64_t>& missing,
+                   const ShardOptions& options) {
+  Loader loader(source, {.global_batch_size = plan.per_shard(),
+                         .shards = 1,
+                         .shuffle = Shuffle::none,
+                         .workers = options.workers,
+                         .read_ahead_batches = 2});
+  ProgressReporter progress(options.progress, kTask, std::ssize(missing));
+  for (const std::int64_t shard : missing) {
+    const Position at{.epoch = 0, .consumed = shard * plan.per_shard(), .step = shard};
+    if (loader.position() != at) loader.seek(at);
+    const Batch batch = loader.next().value();
+    const std::string bytes = encoding.encode(batch);
+    to.put(plan.name(shard), std::as_bytes(std::span(bytes)));
+    progress.add(1);
+    progress.look();
+  }
+  progress.end();
+}
+
+// All shards are there. Any process may do it, also at the same time as others.
+void finish(const ShardEncoding& encoding, const ShardPlan& plan, const Destination& to, const Found& found) {
+  const std::string index = encoding.index(found.shards());
+  if (!index.empty()) to.put(kIndex, std::as_bytes(std::span(index)));
+  to.sweep(plan.stem());
+  to.remove(kUnfinished);
+}
+
+}  // namespace
+
+std::unique_ptr<const ShardEncoding> make_encoding(ShardFormat format, const std::vector<Field>& fields) {
+  return format == ShardFormat::tar ? make_tar_encoding(fields) : make_mds_encoding(fields);
+}
+
+}  // namespace internal
+
+std::string_view to_string(ShardFormat format) noexcept {
+  return internal::kFormatNames[static_cast<std::size_t>(format)];
+}
+
+void ShardOptions::validate() const {
+  const internal::OptionCheck check(internal::kTask);
+  check.one_of("format", format, internal::kFormatNames);
+  check.in_range("shard_bytes", shard_bytes, 1);
+  check.in_range("workers", workers, 0, 4096);
+  world.validate();
+}
+
+ShardReport write_shards(const std::shared_ptr<const Source>& source, const std::string& destination,
+                         const ShardOptions& options) {
+  options.validate();
+  const auto encoding = internal::make_encoding(options.format, source->fields());
+  const internal::ShardPlan plan(*source, *encoding, options);
+  const internal::Destination to(destination, options.storages);
+  const bool has_index = options.format == ShardFormat::mds;
+  internal::Found found(to, plan, has_index);
+  std::vector<std::int64_t> missing;
+  for (std::int64_t shard = share(plan.shards(), options.world.rank, options.world.size);
+       shard < share(plan.shards(), options.world.rank + 1, options.world.size); ++shard) {
+    if (!found.has(shard)) missing.push_back(shard);
+  }
+  if (!missing.empty()) {
+    const std::string text = "Some shards are not written yet. Run rota pack again, with the same options.\n";
+    to.put(internal::kUnfinished, std::as_bytes(std::span(text)));
+    internal::write_missing(source, *encoding, plan, to, missing, options);
+    found = internal::Found(to, plan, has_index);
+  }
+  if (found.is_whole() && !found.is_complete()) internal::finish(*encoding, plan, to, found);
+  ShardReport report{.samples = plan.samples(),
+                     .shards = plan.shards(),
+                     .there = std::ssize(found.shards()),
+                     .written = std::ssize(missing),
+                     .is_complete = found.is_whole()};
+  for (const internal::WrittenShard& shard : found.shards())
+    report.bytes += static_cast<std::int64_t>(shard.bytes);
+  return report;
+}
+
+}  // namespace rota
