@@ -69,8 +69,9 @@ bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
 
 // Of the formats that are found, that of files with such names; "" for others.
 std::string_view format_by_name(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kSuffixes = {
-      {{".tar", "tar"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kSuffixes = {
+      {{".mds", "mds"},
+       {".tar", "tar"},
        {".tgz", "tar"},
        {".h5", "hdf5"},
        {".hdf5", "hdf5"},
@@ -126,6 +127,12 @@ void refuse_mixed(const FileList& files) {
     const std::string name = (*names)[i];
     const std::string_view format = format_by_name(name);
     if (format.empty()) continue;
+    if (format == "mds") {
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("open {}: {} is a shard, and there is no index.json: the shards are not all "
+                              "written, or are not all here; {}",
+                              files.directory(), name, kWhatToDo));
+    }
     std::size_t other = 0;
     while (other + 1 < files.size() && is_of(format, files, other, (*names)[other])) ++other;
     const std::string other_name = (*names)[other];

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "formats/mds_columns.hpp"
 #include "rota/error.hpp"
@@ -28,15 +29,17 @@ class MdsEncoding final : public ShardEncoding {
     json sizes = json::array();
     for (const Field& field : fields) {
       const std::string encoding = mds_encoding(field);
-      if (encoding.empty()) {
+      const bool fits = field.row_bytes() <= std::numeric_limits<std::uint32_t>::max();
+      if (encoding.empty() || !fits) {
         throw Error(ErrorCode::unsupported,
                     fmt::format("write MDS shards: they have no field such as {}", describe({field})));
       }
-      const auto size = field.ragged ? json() : json(field.row_bytes());
-      columns_.push_back(make_mds_column(field.name, encoding, {}, {}));
+      std::optional<std::uint32_t> size;
+      if (!field.ragged) size = static_cast<std::uint32_t>(field.row_bytes());
+      columns_.push_back(make_mds_column(field.name, encoding, size, {}));
       names.push_back(field.name);
       encodings.push_back(encoding);
-      sizes.push_back(size);
+      sizes.push_back(size ? json(*size) : json());
     }
     shard_ = {{"column_encodings", encodings}, {"column_names", names}, {"column_sizes", sizes},
               {"compression", nullptr},        {"format", "mds"},       {"hashes", json::array()},

@@ -19,7 +19,6 @@ namespace {
 
 constexpr std::string_view kTask = "write shards";
 constexpr std::array<std::string_view, 2> kFormatNames{"tar", "mds"};
-const std::string kUnfinished = "unfinished";
 const std::string kIndex = "index.json";
 const std::string kStem = "shard-";
 
@@ -47,6 +46,8 @@ class ShardPlan {
   [[nodiscard]] std::int64_t per_shard() const noexcept { return per_shard_; }
   [[nodiscard]] std::int64_t shards() const noexcept { return (samples_ + per_shard_ - 1) / per_shard_; }
   [[nodiscard]] const std::string& stem() const noexcept { return stem_; }
+  /// A file that says that some lack. It is named as a shard, and is none, so that nobody opens the others.
+  [[nodiscard]] std::string unfinished() const { return "unfinished" + ending_; }
   /// Their order is that of the shards.
   [[nodiscard]] std::string name(std::int64_t shard) const {
     return fmt::format("{}{:0{}}{}", stem_, shard,
@@ -95,7 +96,7 @@ class Found {
       numbers_.push_back(shard);
     }
     is_whole_ = std::ssize(shards_) == plan.shards();
-    is_marked_ = names.contains(kUnfinished);
+    is_marked_ = names.contains(plan.unfinished());
     is_indexed_ = names.contains(kIndex);
     require_own(to, plan, names);
   }
@@ -113,7 +114,7 @@ class Found {
   void require_own(const Destination& to, const ShardPlan& plan,
                    const std::map<std::string, std::uint64_t>& names) const {
     for (const auto& [name, bytes] : names) {
-      if (name == kUnfinished || (has_index_ && name == kIndex)) continue;
+      if (name == plan.unfinished() || (has_index_ && name == kIndex)) continue;
       if (std::ranges::any_of(shards_, [&](const auto& shard) { return shard.name == name; })) continue;
       if (name.starts_with(kStem)) {
         throw Error(
@@ -163,7 +164,7 @@ void finish(const ShardEncoding& encoding, const ShardPlan& plan, const Destinat
   const std::string index = encoding.index(found.shards());
   if (!index.empty()) to.put(kIndex, std::as_bytes(std::span(index)));
   to.sweep(plan.stem());
-  to.remove(kUnfinished);
+  to.remove(plan.unfinished());
 }
 
 }  // namespace
@@ -201,7 +202,7 @@ ShardReport write_shards(const std::shared_ptr<const Source>& source, const std:
   }
   if (!missing.empty()) {
     const std::string text = "Some shards are not written yet. Run rota pack again, with the same options.\n";
-    to.put(internal::kUnfinished, std::as_bytes(std::span(text)));
+    to.put(plan.unfinished(), std::as_bytes(std::span(text)));
     internal::write_missing(source, *encoding, plan, to, missing, options);
     found = internal::Found(to, plan, has_index);
   }

@@ -90,6 +90,11 @@ class MemoryStorage final : public Storage {
     files[std::string(name)] = std::move(made);
   }
 
+  void remove(std::string_view name) const override {
+    const std::scoped_lock lock(mutex_);
+    files.erase(std::string(name));
+  }
+
  private:
   mutable std::mutex mutex_;  // of what a thread may write while another looks
 };
