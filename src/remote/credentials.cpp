@@ -19,6 +19,7 @@ namespace rota::internal {
 namespace {
 
 constexpr std::time_t kBeforeEnd = 300;
+constexpr std::time_t kBetween = 10;  // two questions, while there are some
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -138,20 +139,30 @@ EndingCredentials parse_identity(std::string_view xml, const std::string& what) 
 Credentials::Credentials(const S3Options& options, const HttpClient& client)
     : options_(options), client_(client) {}
 
+std::string signer_of(const S3Credentials& keys) { return keys.access_key + '\n' + keys.session_token; }
+
 S3Credentials Credentials::now() const {
   if (options_.is_anonymous) return {};
   const MutexLock lock(mutex_);
-  if (!kept_ || (kept_->end && std::time(nullptr) + kBeforeEnd > *kept_->end)) kept_ = find();
+  const std::time_t time = std::time(nullptr);
+  if (kept_ && (!kept_->end || time + kBeforeEnd <= *kept_->end || time < asked_ + kBetween)) {
+    return kept_->keys;
+  }
+  asked_ = time;
+  try {
+    kept_ = find();
+  } catch (const Error&) {
+    if (!kept_ || time >= *kept_->end) throw;
+  }
   return kept_->keys;
 }
 
-bool Credentials::renew(const S3Credentials& used) const {
+bool Credentials::renew(std::string_view used) const {
   const MutexLock lock(mutex_);
   if (options_.is_anonymous || !kept_) return false;
-  if (kept_->keys.access_key != used.access_key || kept_->keys.session_token != used.session_token)
-    return true;
+  if (signer_of(kept_->keys) != used) return true;
   kept_ = find();
-  return kept_->keys.access_key != used.access_key || kept_->keys.session_token != used.session_token;
+  return signer_of(kept_->keys) != used;
 }
 
 EndingCredentials Credentials::find() const {
@@ -166,11 +177,11 @@ EndingCredentials Credentials::find() const {
        {&Credentials::from_web_identity, &Credentials::from_container, &Credentials::from_machine}) {
     if (auto found = (this->*from)()) return *std::move(found);
   }
-  throw Error(ErrorCode::invalid_argument,
-              "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
-              "does this "
-              "machine tell any; give some, or set S3Options::is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
-              "public data");
+  throw Error(
+      ErrorCode::invalid_argument,
+      "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
+      "does this machine tell any; give some, or set S3Options::is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
+      "public data");
 }
 
 std::optional<EndingCredentials> Credentials::from_web_identity() const {

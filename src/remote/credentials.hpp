@@ -33,6 +33,9 @@ struct EndingCredentials {
   std::optional<std::time_t> end = {};
 };
 
+/// What tells keys from others; a secret.
+std::string signer_of(const S3Credentials& keys);
+
 /// Those that a server told as JSON. Throws Error{io} for an answer that is none.
 EndingCredentials parse_credentials(std::string_view json, const std::string& what);
 /// Those of an answer of STS, which is XML.
@@ -43,11 +46,12 @@ class Credentials {
  public:
   Credentials(const S3Options& options, const HttpClient& client);
 
-  /// The ones to use now; renewed where they end in less than 5 minutes. Empty access key: requests are not
+  /// The ones to use now; renewed where they end in less than 5 minutes, and kept to their end where
+  /// that fails. Empty access key: requests are not
   /// signed. Throws Error{io} naming a source that fails, and Error{invalid_argument} where there are none.
   [[nodiscard]] S3Credentials now() const;
-  /// `used` were refused as over. Whether there may be others now.
-  [[nodiscard]] bool renew(const S3Credentials& used) const;
+  /// Those of `used`, as signer_of tells them, were refused as over. Whether there may be others now.
+  [[nodiscard]] bool renew(std::string_view used) const;
 
  private:
   [[nodiscard]] EndingCredentials find() const;
@@ -59,6 +63,7 @@ class Credentials {
   const HttpClient& client_;
   mutable Mutex mutex_;
   mutable std::optional<EndingCredentials> kept_ ROTA_GUARDED_BY(mutex_);
+  mutable std::time_t asked_ ROTA_GUARDED_BY(mutex_) = 0;  // when they were last asked for
 };
 
 }  // namespace rota::internal

@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "values/interrupt.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 
@@ -140,11 +139,24 @@ std::size_t on_body(char* data, std::size_t size, std::size_t count, void* user)
   return is_taken ? bytes : 0;
 }
 
+// "SlowDown", of an answer as S3 gives them; empty without. Nothing else of a body is told, for there may be
+// secrets in it.
+std::string_view code_in(std::string_view body) {
+  constexpr std::string_view kBegin = "<Code>";
+  const auto begin = body.find(kBegin);
+  if (begin == std::string_view::npos) return {};
+  const auto code = body.substr(begin + kBegin.size(), body.find('<', begin + 1) - begin - kBegin.size());
+  const bool is_word = std::ranges::all_of(code, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  });
+  return is_word && code.size() <= 64 ? code : std::string_view();
+}
+
 std::string failure_of(const Try& one, CURLcode code) {
   if (code == CURLE_OK) {
     if (!one.job.transfer->trouble.empty()) return one.job.transfer->trouble;
-    const auto text = trimmed(std::string_view(one.answer.body).substr(0, 200));
-    return fmt::format("status {}{}{}", one.answer.status, text.empty() ? "" : ": ", text);
+    const auto said = code_in(one.answer.body);
+    return fmt::format("status {}{}{}", one.answer.status, said.empty() ? "" : ": ", said);
   }
   return one.text[0] != '\0' ? one.text.data() : ::curl_easy_strerror(code);
 }
@@ -266,6 +278,7 @@ class HttpClient::Session {
   void set_up(Try& one) {
     one.job.transfer->trouble.clear();
     one.request = one.job.transfer->request();
+    one.answer.request = &one.request;
     if (unused_.empty()) {
       one.easy.reset(::curl_easy_init());
     } else {
@@ -314,7 +327,7 @@ class HttpClient::Session {
     set(CURLOPT_CONNECTTIMEOUT_MS,
         static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 10'000)));
     set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
-    set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count()));
+    set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
   }
 
   // Whether any was over.
@@ -345,6 +358,7 @@ class HttpClient::Session {
         })) {
       has_answered_ = true;
     }
+    if (code != CURLE_OK && one.thrown == nullptr && one.is_taken) is_done = job.transfer->has_all();
     if (is_done) return;
     ++job.tries;
     job.failure = failure_of(one, code);

@@ -26,12 +26,15 @@ struct HttpRequest {
   std::vector<std::string> headers = {};  ///< "Name: value"
   std::string body = {};
   bool may_redirect = false;
+  bool may_stall = false;      ///< three times as long as others
+  std::string signed_as = {};  ///< for whoever made it, when the answer comes; a secret
 };
 
 struct HttpAnswer {
   int status = 0;
   std::map<std::string, std::string, std::less<>> headers = {};  ///< names in lower case
   std::string body = {};                                         ///< but for what a Transfer took
+  const HttpRequest* request = nullptr;                          ///< that it answers
 
   /// Empty without.
   [[nodiscard]] std::string_view header(std::string_view name) const;
@@ -53,6 +56,8 @@ class Transfer {
   /// Whether the body of this answer goes to `take`. Throws what trying again does not mend.
   virtual bool accepts(const HttpAnswer& /*head*/) { return false; }
   virtual void take(std::span<const std::byte> /*bytes*/) {}
+  /// Whether all that is wanted has come, though the end of the answer has not.
+  [[nodiscard]] virtual bool has_all() const { return false; }
   /// An answer has come. False: to be tried again. Throws as `accepts`.
   virtual bool finish(const HttpAnswer& answer) = 0;
 

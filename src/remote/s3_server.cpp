@@ -9,7 +9,6 @@
 #include "rota/error.hpp"
 
 namespace rota::internal {
-
 std::string S3Server::path(std::string_view name) const { return fmt::format("s3://{}", name); }
 
 HttpRequest S3Server::request(std::string_view method, std::string_view name, std::string_view range) const {
@@ -35,7 +34,10 @@ HttpRequest S3Server::send(std::string_view method, std::string_view name,
 bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std::string& what) const {
   const std::string bucket(ObjectName(name).bucket);
   const std::string_view region = answer.header("x-amz-bucket-region");
-  if (!region.empty() && answer.status != 403 && region != region_of(bucket)) {
+  // What it was signed as, for another request may have learned better meanwhile.
+  const std::string_view signed_as = answer.request->signed_as;
+  const auto end_of_region = signed_as.find('\n');
+  if (!region.empty() && answer.status != 403 && region != signed_as.substr(0, end_of_region)) {
     const MutexLock lock(mutex_);
     regions_[bucket] = region;
     return true;
@@ -46,7 +48,7 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
   const std::string_view code = error.child_value("Code");
   const bool may_be_over = (answer.status == 400 && code.empty()) || code == "ExpiredToken" ||
                            code == "TokenRefreshRequired" || code == "InvalidToken";
-  if (may_be_over && credentials_.renew(credentials_.now())) return true;
+  if (may_be_over && credentials_.renew(signed_as.substr(end_of_region + 1))) return true;
   const std::string said =
       code.empty() ? fmt::format("status {}", answer.status)
                    : fmt::format("status {}, {}: {}", answer.status, code, error.child_value("Message"));
@@ -81,6 +83,7 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
                       .url = fmt::format("{}{}{}{}", server, made.path, query.empty() ? "" : "?", query)};
   if (!body.empty()) request.headers.emplace_back("Content-Type: application/octet-stream");
   const S3Credentials keys = credentials_.now();
+  request.signed_as = region + '\n' + signer_of(keys);
   made.body_hash = sha256_text(body);
   made.headers.emplace_back("x-amz-content-sha256", made.body_hash);
   made.headers.emplace_back("x-amz-date", amazon_time(std::time(nullptr)));

@@ -92,7 +92,11 @@ class Complete final : public Change {
  public:
   Complete(const S3Server& server, std::string_view name, std::string id, std::string parts)
       : Change(server, name), id_(std::move(id)), parts_(std::move(parts)) {}
-  HttpRequest request() override { return server().send("POST", name(), {{"uploadId", id_}}, parts_); }
+  HttpRequest request() override {
+    HttpRequest made = server().send("POST", name(), {{"uploadId", id_}}, parts_);
+    made.may_stall = true;  // the store copies all parts first
+    return made;
+  }
   bool finish(const HttpAnswer& answer) override {
     is_gone_ = answer.status == 404;
     if (is_gone_) return true;

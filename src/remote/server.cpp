@@ -29,7 +29,7 @@ class Find final : public Transfer {
     if (!bytes) {
       throw Error(ErrorCode::unsupported, what() + ": the server does not say how many bytes it has");
     }
-    found_ = StoredFile{.name = name_, .bytes = *bytes, .version = version_of(answer.header("etag"))};
+    found_ = StoredFile{.name = name_, .bytes = *bytes, .version = version_of(answer)};
     return true;
   }
   [[nodiscard]] const std::optional<StoredFile>& found() const noexcept { return found_; }
@@ -48,15 +48,18 @@ class Range final : public Transfer {
 
   [[nodiscard]] std::string what() const override { return "read " + server_.path(file().name); }
 
-  // What has come of a try that failed is not asked for again.
+  // What has come of a try that failed is not asked for again, unless nobody can tell whether the rest
+  // belongs to it.
   HttpRequest request() override {
+    if (file().version == 0) begin_anew();
     return server_.request("GET", file().name, fmt::format("bytes={}-{}", at_, end_ - 1));
   }
 
   bool accepts(const HttpAnswer& head) override {
     if (!head.is_success()) return false;
-    const std::uint64_t version = version_of(head.header("etag"));
-    if (version != 0 && file().version != 0 && version != file().version) {
+    const std::uint64_t version = version_of(head);
+    if (version == 0 && file().version != 0) return doubt("it has no ETag, and had one when it was listed");
+    if (file().version != 0 && version != file().version) {
       throw changed(fmt::format("its ETag is {} now", head.header("etag")));
     }
     const auto length = number_in(head.header("content-length"));
@@ -84,8 +87,10 @@ class Range final : public Transfer {
     at_ = until;
   }
 
+  [[nodiscard]] bool has_all() const override { return at_ == end_; }
+
   bool finish(const HttpAnswer& answer) override {
-    if (answer.is_success()) return at_ == end_ || doubt("it ends early");
+    if (answer.is_success()) return has_all() || doubt("it ends early");
     if (answer.status == 404) throw Error(ErrorCode::not_found, what() + ": it is gone");
     if (answer.status == 412 || answer.status == 416) throw changed("the server no longer has these bytes");
     return !server_.judge(answer, file().name, what());
@@ -101,6 +106,10 @@ class Range final : public Transfer {
   [[nodiscard]] bool doubt(std::string why) {
     if (trouble.empty()) trouble = std::move(why);
     return false;
+  }
+  void begin_anew() noexcept {
+    at_ = begin_;
+    wanted_ = all_;
   }
   [[nodiscard]] Error changed(std::string_view how) const {
     return {ErrorCode::corrupt, fmt::format("{}: it has changed since it was listed: {}; list it again, as a "
@@ -125,8 +134,7 @@ class Range final : public Transfer {
   [[nodiscard]] bool accepts_all(std::optional<std::uint64_t> length) {
     if (length && *length != file().bytes) return doubt("status 200 with something else than the file");
     if (begin_ == 0 && end_ == file().bytes) {
-      at_ = 0;
-      wanted_ = all_;
+      begin_anew();
       return true;
     }
     throw Error(
@@ -197,6 +205,11 @@ class Ranges {
 };
 
 }  // namespace
+
+std::uint64_t version_of(const HttpAnswer& answer) {
+  const std::uint64_t version = version_of(answer.header("etag"));
+  return version != 0 ? version : version_of(answer.header("last-modified"));
+}
 
 std::uint64_t version_of(std::string_view etag) {
   if (etag.starts_with("W/")) etag.remove_prefix(2);

@@ -34,6 +34,8 @@ class Server {
 
 /// The version of what has this ETag; 0 without one. Quotes do not count.
 std::uint64_t version_of(std::string_view etag);
+/// The same of an answer: by its ETag, or by when it was last modified.
+std::uint64_t version_of(const HttpAnswer& answer);
 
 /// The number of bytes that a header says; nothing where it says none.
 std::optional<std::uint64_t> number_in(std::string_view text);

@@ -169,8 +169,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"503", "range"}, Fault{"429", "range"}, Fault{"408", "range"},
                     Fault{"error200", "range"}, Fault{"reset", "range"}, Fault{"cut", "range"},
                     Fault{"torn_reset", "range"}, Fault{"trickle", "range"}, Fault{"wrong_range", "range"},
-                    Fault{"hang", "range"}),
+                    Fault{"hang", "range"}, Fault{"unended", "list"}, Fault{"unended", "range"}),
     [](const auto& of) { return fmt::format("{}_{}", of.param.kind, of.param.name); });
+
+// The answers of requests that were under way when another one learned it.
+TEST(S3, ManyMayLearnTheRegionAtOnce) {
+  S3Server server({"--region", "eu-west-9", "--delay", "0.2"});
+  const std::string bytes = some_bytes(100'000);
+  const auto storage = s3_storage(server.options());
+  std::vector<StoredFile> files;
+  for (int i = 0; i < 16; ++i) {
+    server.put(fmt::format("b/{:02}", i), bytes);
+    files.push_back({.name = fmt::format("b/{:02}", i), .bytes = bytes.size()});
+  }
+  Wanted wanted;
+  for (const StoredFile& file : files) wanted.add(file, 0, bytes.size());
+  wanted.read(*storage);
+  wanted.expect(bytes);
+}
 
 TEST(S3, WhatHasChangedIsRefusedByName) {
   S3Server server;
