@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -283,6 +284,31 @@ TEST_F(DatasetVerb, SpeedRefusesADatasetWithoutSamples) {
   const Ended ended = rota("speed data --format lines");
   EXPECT_EQ(ended.code, 1);
   EXPECT_THAT(ended.output, HasSubstr("data: it has no samples"));
+}
+
+// ---- pack ----
+
+TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
+  make_lines(20);
+  const std::string pack = "pack data --format lines -o shards --shard-bytes 20000";
+  ::setenv("WORLD_SIZE", "2", 1);
+  for (const std::string rank : {"1", "0"}) {
+    ::setenv("RANK", rank.c_str(), 1);
+    const Ended ended = rota(pack);
+    EXPECT_EQ(ended.code, 0) << ended.output;
+    const bool is_last = rank == "0";
+    EXPECT_EQ(ended.output.find("not complete") == std::string::npos, is_last) << ended.output;
+    const Ended opened = rota("head shards -n 1");
+    EXPECT_EQ(opened.code, is_last ? 0 : 1) << opened.output;
+    EXPECT_THAT(opened.output, HasSubstr(is_last ? "shards: 190 samples" : "unfinished.tar"));
+  }
+  ::unsetenv("WORLD_SIZE");
+  ::unsetenv("RANK");
+  const Ended again = rota(pack);
+  EXPECT_THAT(again.output, HasSubstr("written  0"));
+  const Ended other = rota("pack data -o shards --to mds");
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.output, HasSubstr("of other options"));
 }
 
 }  // namespace

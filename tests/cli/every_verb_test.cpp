@@ -56,13 +56,14 @@ class EveryVerb : public ::testing::Test {
                                  "head data -n 2",
                                  "index data -o saved",
                                  "speed data --seconds 1 --workers 1",
+                                 "pack data -o packed --format lines",
                                  "audit traces --samples 100",
                                  "inspect checkpoints/checkpoint-000000000000.h5",
                                  "verify checkpoints",
                                  "verify checkpoints/checkpoint-000000000000.h5",
                                  "--help",
                                  "--version"};
-    for (const char* verb : {"ls", "head", "index", "speed", "audit", "inspect", "verify"}) {
+    for (const char* verb : {"ls", "head", "index", "speed", "pack", "audit", "inspect", "verify"}) {
       all.push_back(std::string(verb) + " --help");
     }
     return all;
@@ -159,7 +160,7 @@ TEST_F(EveryVerb, ThatThereIsNotIsNamed) {
   const Ended ended = run(rota("list data --limit 3"));
   EXPECT_EQ(ended.code, 2);
   EXPECT_THAT(ended.output,
-              HasSubstr("list: there is no such verb; there are ls, head, index, speed, audit, "));
+              HasSubstr("list: there is no such verb; there are ls, head, index, speed, pack, audit, "));
   const Ended option = run(rota("--list"));
   EXPECT_EQ(option.code, 2);
   EXPECT_THAT(option.output, HasSubstr("--list: there is no such option"));
