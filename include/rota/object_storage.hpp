@@ -21,7 +21,7 @@ struct HttpOptions {
   /// Before the second try. It doubles for each further one, up to 15 s, and is cut at random to a half at
   /// least.
   std::chrono::milliseconds retry_wait{100};
-  std::string ca_file = {};  ///< certificates to trust; empty: the system's
+  std::string ca_file = {};  ///< certificates to trust; empty: SSL_CERT_FILE for web servers, or the system's
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;

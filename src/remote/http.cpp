@@ -321,6 +321,8 @@ class HttpClient::Session {
     set(CURLOPT_MAXREDIRS, 5L);
     set(CURLOPT_BUFFERSIZE, 256L << 10);
     set(CURLOPT_USERAGENT, "rota");
+    // Whoever tells this machine its keys is not to be asked by way of others.
+    if (one.request.url.starts_with("http://169.254.")) set(CURLOPT_NOPROXY, "*");
     if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(one.job.latest - Clock::now());
     set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <pugixml.hpp>
 #include <utility>
 
@@ -14,7 +16,10 @@
 namespace rota::internal {
 namespace {
 
-bool is_yes(const std::string& text) { return text == "yes" || text == "true" || text == "1"; }
+bool is_yes(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text == "yes" || text == "true" || text == "1";
+}
 
 // What the options leave open, from the environment.
 S3Options completed(S3Options options) {

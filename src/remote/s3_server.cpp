@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <pugixml.hpp>
 #include <utility>
@@ -78,6 +79,11 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
         fmt::format("https://{}{}s3.{}.amazonaws.com", is_host ? bucket : "", is_host ? "." : "", region);
   }
   if (!is_host) made.path = "/" + percent_encoded(bucket, false) + made.path;
+  const std::size_t authority = server.find("://") + 3;
+  const std::size_t below = std::min(server.find('/', authority), server.size());  // of a gateway
+  made.path = server.substr(below) + made.path;
+  server.resize(below);
+  const std::string host = server.substr(authority);
   const std::string query = query_text(made.query);
   HttpRequest request{.method = made.method,
                       .url = fmt::format("{}{}{}{}", server, made.path, query.empty() ? "" : "?", query)};
@@ -92,7 +98,8 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
   for (const auto& [header, value] : made.headers)
     request.headers.push_back(fmt::format("{}: {}", header, value));
   if (keys.access_key.empty()) return request;
-  made.headers.emplace_back("host", server.substr(server.find("://") + 3));
+  request.headers.push_back("Host: " + host);  // libcurl would leave out a port that is the scheme's own
+  made.headers.emplace_back("host", host);
   request.headers.push_back("Authorization: " + authorization(made, keys, region, "s3"));
   return request;
 }

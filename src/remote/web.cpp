@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "remote/credentials.hpp"
 #include "remote/server.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
@@ -62,6 +63,7 @@ namespace rota {
 
 std::shared_ptr<const Storage> http_storage(std::string scheme, HttpOptions options) {
   options.validate();
+  if (options.ca_file.empty()) options.ca_file = internal::environment("SSL_CERT_FILE");
   if (scheme != "http" && scheme != "https")
     internal::OptionCheck("make a storage").refuse("scheme", scheme, "http or https");
   return std::make_shared<const internal::WebStorage>(std::move(scheme), std::move(options));

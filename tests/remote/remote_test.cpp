@@ -302,6 +302,15 @@ TEST(S3, FindsTheRegionOfABucket) {
   EXPECT_TRUE(s3_storage(server.options())->find("b/x"));
 }
 
+TEST(S3, SignsTheHostThatItAsks) {
+  S3Server server;
+  server.put("b/x", "x");
+  S3Options options = server.options();
+  options.endpoint = fmt::format("http://127.0.0.1:{}/gateway", server.port());
+  // The server takes the gateway for a bucket: what matters is that it finds the signature right.
+  EXPECT_THAT(failure_of([&] { list(*s3_storage(options), "b/"); }).text, Not(HasSubstr("Signature")));
+}
+
 TEST(S3, OptionsAreChecked) {
   const auto message = [](const S3Options& options) {
     return failure_of([&] { (void)s3_storage(options); }).text;

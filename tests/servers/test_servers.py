@@ -1,0 +1,196 @@
+"""What rota reads from, and writes to, servers that others have made, and what others make of rota's own test server."""
+
+import contextlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+from servers import ROOT, faulty_s3, missing, nginx, swift
+
+boto3 = pytest.importorskip("boto3")
+rota = pytest.importorskip("rota")
+
+PROGRAMS = pathlib.Path(os.environ["ROTA_PROGRAMS"])
+FORMATS = ["files", "hdf5", "lines", "mds", "megatron", "npy", "npz", "tar", "tfrecord"]
+NAMES = [f"names/{name}" for name in ("a b", "a+b", "a%20b", "é", "a&b=c;d", "a'b\"c", "x/y/z", "(1)!*~", "a#b?c")]
+PAGE = 50  # keys of a list at a time
+
+# Prints a digest of all samples, in order, and their number.
+DIGEST = """
+import hashlib, sys
+import rota
+source = rota.open(sys.argv[1], sys.argv[2])
+digest = hashlib.sha256()
+for batch in rota.Loader(source, 16, shuffle="none", shards=1):
+    for name in sorted(batch.fields if hasattr(batch, "fields") else batch):
+        value = batch[name]
+        for row in value:
+            digest.update(bytes(row))
+print(len(source), digest.hexdigest())
+"""
+
+needs_swift = pytest.mark.skipif(
+    bool(missing("swift-proxy-server", "swift-object-server", "memcached")), reason="Swift is not installed"
+)
+needs_nginx = pytest.mark.skipif(bool(missing("nginx", "openssl")), reason="nginx is not installed")
+
+
+def run(command, environment, *, fails=False):
+    """What it prints."""
+    ended = subprocess.run(
+        list(map(str, command)), env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert (ended.returncode != 0) == fails, ended.stdout + ended.stderr
+    assert "testing" not in ended.stderr and "test-secret" not in ended.stderr, "a secret"
+    return ended.stdout + ended.stderr
+
+
+def write_format(directory, kind):
+    directory.mkdir(parents=True)
+    subprocess.run(
+        [sys.executable, ROOT / "tests" / "formats" / "write.py", kind], cwd=directory, check=True, timeout=60
+    )
+
+
+def upload(client, bucket, directory, prefix):
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            key = f"{prefix}/{path.relative_to(directory)}"
+            with contextlib.suppress(UnicodeEncodeError):  # S3's names are UTF-8
+                client.put_object(Bucket=bucket, Key=key, Body=path.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Swift, with a bucket "data"."""
+    with swift(tmp_path_factory.mktemp("swift"), PAGE) as server:
+        server.client().create_bucket(Bucket="data")
+        yield server
+
+
+@needs_swift
+@pytest.mark.parametrize("kind", FORMATS)
+def test_that_datasets_in_swift_are_those_on_the_disk(store, tmp_path, kind):
+    write_format(tmp_path / "data", kind)
+    for path in list((tmp_path / "data").rglob("*")):
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            shutil.rmtree(path) if path.is_dir() else path.exists() and path.unlink()
+    upload(store.client(), "data", tmp_path / "data", kind)
+    here = run([sys.executable, "-c", DIGEST, tmp_path / "data", kind], os.environ)
+    assert run([sys.executable, "-c", DIGEST, f"s3://data/{kind}", kind], store.environment()) == here
+
+
+@needs_swift
+def test_that_lists_of_many_pages_and_odd_names_are_whole(store):
+    client = store.client()
+    names = NAMES + [f"names/{i:04}" for i in range(3 * PAGE)]
+    for name in names:
+        client.put_object(Bucket="data", Key=name, Body=name.encode())
+    listed = run([PROGRAMS / "rota", "ls", "s3://data/names", "--limit", "0"], store.environment())
+    assert f"{len(names)} files" in listed
+    program = (
+        "import rota; s = rota.open('s3://data/names', 'files');"
+        "print(*sorted(bytes(x).decode() for b in rota.Loader(s, 50) for x in b['data']), sep='\\n')"
+    )
+    assert run([sys.executable, "-c", program], store.environment()).splitlines() == sorted(names)
+
+
+@needs_swift
+def test_that_refusals_are_told_at_once(store):
+    ls = [PROGRAMS / "rota", "ls"]
+    assert "check the credentials" in run([*ls, "s3://data/names"], store.environment("wrong"), fails=True)
+    assert "NoSuchBucket" in run([*ls, "s3://none/names"], store.environment(), fails=True)
+
+
+@needs_swift
+def test_that_what_is_packed_into_swift_is_read_back(store, tmp_path):
+    (tmp_path / "data").mkdir()
+    for i in range(40):
+        (tmp_path / "data" / f"{i:02}").write_bytes(os.urandom(1_000_000 if i % 2 else 10))
+    here = run([sys.executable, "-c", DIGEST, tmp_path / "data", "files"], os.environ)
+    for to, size in (("tar", 25_000_000), ("mds", 3_000_000)):  # the first in parts
+        run(
+            [PROGRAMS / "rota", "pack", tmp_path / "data", "-o", f"s3://data/{to}s", "--to", to, "--shard-bytes", size],
+            store.environment(),
+        )
+        assert run([sys.executable, "-c", DIGEST, f"s3://data/{to}s", to], store.environment()) == here
+
+
+@needs_swift
+def test_that_checkpoints_are_mirrored_in_swift(store, tmp_path):
+    program = """
+import sys, rota, numpy
+weights = numpy.arange(3_000_000.0)
+for directory in ("a", "b"):
+    with rota.CheckpointDirectory(None, sys.argv[1] + directory, mirror="s3://data/run") as checkpoints:
+        if directory == "a":
+            checkpoints.save(1, {"weights": weights})
+            checkpoints.wait_for_mirror()
+        assert (checkpoints.latest()["weights"] == weights).all()
+"""
+    run([sys.executable, "-c", program, f"{tmp_path}/"], store.environment())
+
+
+@pytest.mark.parametrize("worlds", ["8x1:6,7x0:6,13x0:6,1x1"])
+def test_that_a_run_over_s3_moves_between_worlds(tmp_path, worlds):
+    (tmp_path / "b").mkdir()
+    for i in range(12):
+        (tmp_path / "b" / f"{i:02}.txt").write_text("".join(f"{i} {k}\n" for k in range(90)))
+    before = set(os.listdir("/dev/shm"))
+    with faulty_s3(tmp_path) as server:
+        printed = run(
+            [PROGRAMS / "rescale_demo", "--data", "s3://b", "--format", "lines", "--batch", "40", "--epochs", "2",
+             "--worlds", worlds, "--work", tmp_path / "work"],
+            server.environment(),
+        )  # fmt: skip
+    assert "PASS" in printed.upper() or "exactly once" in printed, printed
+    assert set(os.listdir("/dev/shm")) <= before
+
+
+@needs_nginx
+def test_that_nginx_serves_by_tls_what_is_on_the_disk(tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    for i in range(20):
+        (files / f"{i:03}.txt").write_text("".join(f"{i} {k}\n" for k in range(i)))
+    with nginx(tmp_path, files) as address:
+        right = {**os.environ, "SSL_CERT_FILE": str(tmp_path / "ca.crt")}
+        here = run([sys.executable, "-c", DIGEST, files, "lines"], os.environ)
+        there = [sys.executable, "-c", DIGEST, address + "/{000..019}.txt", "lines"]
+        assert run(there, right) == here
+        wrong = {**os.environ, "SSL_CERT_FILE": "/etc/ssl/certs/ca-certificates.crt"}
+        assert "certificate" in run(there, wrong, fails=True)
+        missing_one = [sys.executable, "-c", DIGEST, address + "/{000..020}.txt", "lines"]
+        assert "020.txt" in run(missing_one, right, fails=True)
+
+
+def test_that_others_find_our_own_server_right(tmp_path):
+    (tmp_path / "b").mkdir()
+    with faulty_s3(tmp_path, "--page", "7") as server:
+        client = server.client()
+        for name in NAMES + [f"many/{i:02}" for i in range(20)]:
+            client.put_object(Bucket="b", Key=name, Body=name.encode())
+        listed = client.get_paginator("list_objects_v2").paginate(Bucket="b", Prefix="many/")
+        assert [item["Key"] for page in listed for item in page["Contents"]] == [f"many/{i:02}" for i in range(20)]
+        for name in NAMES:
+            assert client.get_object(Bucket="b", Key=name)["Body"].read() == name.encode()
+            assert client.head_object(Bucket="b", Key=name)["ContentLength"] == len(name.encode())
+        assert client.get_object(Bucket="b", Key="many/03", Range="bytes=2-4")["Body"].read() == b"ny/"
+        begun = client.create_multipart_upload(Bucket="b", Key="large")["UploadId"]
+        parts = []
+        for number, body in ((1, b"x" * (5 << 20)), (2, b"y")):
+            part = client.upload_part(Bucket="b", Key="large", UploadId=begun, PartNumber=number, Body=body)
+            parts.append({"PartNumber": number, "ETag": part["ETag"]})
+        client.complete_multipart_upload(Bucket="b", Key="large", UploadId=begun, MultipartUpload={"Parts": parts})
+        assert client.head_object(Bucket="b", Key="large")["ContentLength"] == (5 << 20) + 1
+        from botocore.exceptions import ClientError
+
+        with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
+            server.client("wrong").get_object(Bucket="b", Key="many/00")
+        with pytest.raises(ClientError, match="NoSuchKey"):
+            client.get_object(Bucket="b", Key="none")
