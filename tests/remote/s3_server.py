@@ -261,7 +261,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         upload, parts = found
         named = [
-            (int(part.findtext("PartNumber")), part.findtext("ETag").strip('"'))
+            (int(part.findtext("{*}PartNumber")), part.findtext("{*}ETag").strip('"'))
             for part in xml.etree.ElementTree.fromstring(self.body)
         ]
         if named != [(number, hashlib.md5(parts[number]).hexdigest()) for number in sorted(parts)]:
