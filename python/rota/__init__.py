@@ -6,6 +6,7 @@
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
   (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of these.
+- `write_shards` writes a dataset as tar or MDS shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
   `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what exists
   once. A `StreamBatch` has a `StreamId` for each sample; a `StreamPosition` is a place.
@@ -50,7 +51,20 @@ from rota._errors import (
 from rota._loader import Batch, Loader, Mixture
 from rota._loader import close_all as _close_loaders
 from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
-from rota._sources import PythonSource, Source, cast, find_format, formats, join, open, pack, split, windows
+from rota._sources import (
+    PythonSource,
+    ShardReport,
+    Source,
+    cast,
+    find_format,
+    formats,
+    join,
+    open,
+    pack,
+    split,
+    windows,
+    write_shards,
+)
 from rota._streams import (
     Dispatch,
     Stream,
@@ -111,6 +125,7 @@ __all__ = [
     "Rows",
     "Sample",
     "SaveReport",
+    "ShardReport",
     "SkippedSample",
     "Source",
     "TensorInfo",
@@ -139,6 +154,7 @@ __all__ = [
     "split",
     "verify",
     "windows",
+    "write_shards",
 ]
 
 _atexit.register(_close_loaders)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 import functools
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
 from rota._options import as_index, as_number, as_option, as_seed
-from rota._values import DTypeLike, Field, FieldsLike, as_fields, document
+from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, document
 
 Source = _rota.Source
 
@@ -192,6 +193,46 @@ def join(sources: Iterable[Source]) -> Source:
 @_picklable
 def _join(sources: list[Source]) -> Source:
     return _rota.join(sources)
+
+
+class ShardReport(NamedTuple):
+    """What of a dataset is written: `there` of `shards`, `written` of them by this call."""
+
+    samples: int
+    shards: int
+    there: int
+    written: int
+    bytes: int
+    is_complete: bool
+
+
+def write_shards(
+    source: Source,
+    destination: str | os.PathLike,
+    *,
+    format: str = "tar",
+    shard_bytes: int = 64 << 20,
+    world: World = World(),
+    workers: int = 2,
+) -> ShardReport:
+    """Writes all samples, in order, as shards of about `shard_bytes`, to an empty directory or "s3://bucket/prefix".
+
+    - `format`: "tar", for fields that are bytes, or "mds", for numbers and fixed shapes, too.
+    - `world`: the process that calls this, as `rota.World(rank, size)`. Each writes its part, and need not know of the
+      others.
+
+    A shard is there whole, or not at all. After a kill, the same call writes those that lack. Until all are there, so
+    is a file "unfinished.tar" (or ".mds"), by which `rota.open` refuses the directory.
+    """
+    what = "write shards"
+    if format not in ("tar", "mds"):
+        raise InvalidArgumentError(f'{what}: format is "{format}"; it must be tar or mds')
+    numbers = [as_number(what, name, value) for name, value in (("shard_bytes", shard_bytes), ("workers", workers))]
+    return ShardReport(
+        *_rota.write_shards(
+            _as_source(what, source), os.fspath(destination), format == "mds", *numbers, world.rank, world.size
+        )
+    )
 
 
 def split(source: Source, fractions: Sequence[float], seed: int = 0) -> list[Source]:

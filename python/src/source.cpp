@@ -13,6 +13,7 @@
 #include "rota/error.hpp"
 #include "rota/packing.hpp"
 #include "rota/windows.hpp"
+#include "rota/write_shards.hpp"
 
 namespace rota::python {
 namespace {
@@ -129,6 +130,20 @@ void define_adaptors(py::module_& module) {
     std::vector<PySource> parts;
     for (auto& part : split(source.source, fractions, seed)) parts.push_back(made(std::move(part)));
     return parts;
+  });
+  module.def("write_shards", [](const PySource& source, const std::string& destination, bool is_mds,
+                                std::int64_t shard_bytes, int workers, std::int64_t rank, std::int64_t size) {
+    ShardReport report;
+    {
+      const py::gil_scoped_release released;
+      report = write_shards(source.source, destination,
+                            {.format = is_mds ? ShardFormat::mds : ShardFormat::tar,
+                             .shard_bytes = shard_bytes,
+                             .world = {.rank = static_cast<int>(rank), .size = static_cast<int>(size)},
+                             .workers = workers});
+    }
+    return py::make_tuple(report.samples, report.shards, report.there, report.written, report.bytes,
+                          report.is_complete);
   });
   module.def(
       "windows",

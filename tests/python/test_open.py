@@ -212,3 +212,22 @@ def test_files_are_opened_by_names_of_any_bytes(tmp_path):
     source = rota.open(directory)
     assert [bytes(source[i]["data"]) for i in range(2)] == [b"one", b"two"]
     assert rota.Catalog(directory)[1].encode("utf-8", "surrogateescape") == name
+
+
+@pytest.mark.parametrize("kind", ["tar", "mds"])
+def test_that_shards_are_read_back(tmp_path, kind):
+    texts = [b"x" * (i * 37 % 500) for i in range(100)]
+    for i, text in enumerate(texts):
+        (tmp_path / f"{i:03}.txt").write_bytes(text)
+    source = rota.open(tmp_path, "files")
+    shards = tmp_path / "shards"
+    options = {"format": kind, "shard_bytes": 10_000}
+    first = rota.write_shards(source, shards, world=rota.World(0, 2), **options)
+    assert not first.is_complete and 0 < first.written < first.shards
+    second = rota.write_shards(source, shards, world=rota.World(1, 2), **options)
+    assert second.is_complete and first.written + second.written == second.shards == second.there
+    assert [bytes(sample["data"]) for sample in rota.open(shards)] == texts
+    with pytest.raises(rota.InvalidArgumentError, match="format"):
+        rota.write_shards(source, shards, format="zip")
+    with pytest.raises(rota.MismatchError, match="other options"):
+        rota.write_shards(source, shards, format=kind)
