@@ -97,16 +97,51 @@ ProfileFile parse_profiles(std::string_view text) {
   return file;
 }
 
-std::string profile_value(const std::string& name) {
-  const std::string profile =
-      either(either(environment("AWS_PROFILE"), environment("AWS_DEFAULT_PROFILE")), "default");
+namespace {
+
+std::string named_profile() { return either(environment("AWS_PROFILE"), environment("AWS_DEFAULT_PROFILE")); }
+
+// The sections of the profile that the environment names, of both files.
+std::vector<std::map<std::string, std::string>> profile_sections() {
+  const std::string profile = either(named_profile(), "default");
+  std::vector<std::map<std::string, std::string>> sections;
   for (const auto& [variable, file] :
        {std::pair{"AWS_SHARED_CREDENTIALS_FILE", "credentials"}, {"AWS_CONFIG_FILE", "config"}}) {
     const ProfileFile profiles = parse_profiles(read_file(home_file(variable, file)));
     const auto section = profiles.find(profile);
-    if (section == profiles.end()) continue;
-    const auto value = section->second.find(name);
-    if (value != section->second.end()) return value->second;
+    if (section != profiles.end()) sections.push_back(section->second);
+  }
+  return sections;
+}
+
+// Nobody is to be somebody else by a mistake in a name.
+void require_profile() {
+  if (named_profile().empty()) return;
+  const auto sections = profile_sections();
+  if (sections.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("find credentials for S3: there is no profile \"{}\" (AWS_PROFILE) in "
+                            "~/.aws/credentials or ~/.aws/config",
+                            named_profile()));
+  }
+  for (const auto& section : sections) {
+    for (const char* const how : {"role_arn", "credential_process", "sso_session", "sso_start_url"}) {
+      if (!section.contains(how) || section.contains("aws_access_key_id")) continue;
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("find credentials for S3: the profile gets them by {}, which rota does not; put "
+                      "keys into the environment, as `aws configure export-credentials` prints them",
+                      how));
+    }
+  }
+}
+
+}  // namespace
+
+std::string profile_value(const std::string& name) {
+  for (const auto& section : profile_sections()) {
+    const auto value = section.find(name);
+    if (value != section.end()) return value->second;
   }
   return {};
 }
@@ -170,6 +205,7 @@ EndingCredentials Credentials::find() const {
   S3Credentials keys{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
                      environment("AWS_SESSION_TOKEN")};
   if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};
+  require_profile();
   keys = {profile_value("aws_access_key_id"), profile_value("aws_secret_access_key"),
           profile_value("aws_session_token")};
   if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};

@@ -31,7 +31,10 @@ void start_curl() {
   if (started != CURLE_OK) throw Error(ErrorCode::io, "start libcurl: it does not");
 }
 
-bool may_pass(int status) noexcept { return status == 408 || status == 429 || status >= 500; }
+bool may_pass(int status) noexcept {
+  const bool is_never = status == 501 || status == 505;  // not implemented, not this version of HTTP
+  return status == 408 || status == 429 || (status >= 500 && !is_never);
+}
 
 // What no other try mends.
 bool is_final(CURLcode code) noexcept {
@@ -206,7 +209,8 @@ std::string percent_decoded(std::string_view text) {
 /// One thread's connections.
 class HttpClient::Session {
  public:
-  explicit Session(const HttpOptions& options) : options_(options), multi_(::curl_multi_init()) {
+  Session(const HttpOptions& options, std::atomic<bool>& has_answered)
+      : options_(options), has_answered_(has_answered), multi_(::curl_multi_init()) {
     if (multi_ == nullptr) throw std::bad_alloc();
     ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
   }
@@ -400,12 +404,12 @@ class HttpClient::Session {
   }
 
   const HttpOptions& options_;
+  std::atomic<bool>& has_answered_;
   CURLM* multi_;
   pid_t process_ = ::getpid();
   std::deque<Job> jobs_;  // not under way
   std::list<Try> tries_;
   std::vector<std::unique_ptr<CURL, EndEasy>> unused_;
-  bool has_answered_ = false;
   std::minstd_rand random_{std::random_device()()};
 };
 
@@ -424,7 +428,7 @@ void HttpClient::run(std::span<Transfer* const> transfers) const {
       if (!session->is_own()) (void)session.release();
     }
   }
-  if (session == nullptr) session = std::make_unique<Session>(options_);
+  if (session == nullptr) session = std::make_unique<Session>(options_, has_answered_);
   session->run(transfers);
   const MutexLock lock(mutex_);
   free_.push_back(std::move(session));

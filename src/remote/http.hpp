@@ -2,6 +2,7 @@
 
 // Many HTTP requests at once, each tried until it is answered.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -84,6 +85,7 @@ class HttpClient {
  private:
   class Session;
   HttpOptions options_;
+  mutable std::atomic<bool> has_answered_ = false;  // anybody, ever
   mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Session>> free_ ROTA_GUARDED_BY(mutex_);
 };

@@ -50,6 +50,7 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
   const bool may_be_over = (answer.status == 400 && code.empty()) || code == "ExpiredToken" ||
                            code == "TokenRefreshRequired" || code == "InvalidToken";
   if (may_be_over && credentials_.renew(signed_as.substr(end_of_region + 1))) return true;
+  if (code == "RequestTimeout" || code == "OperationAborted") return true;
   const std::string said =
       code.empty() ? fmt::format("status {}", answer.status)
                    : fmt::format("status {}, {}: {}", answer.status, code, error.child_value("Message"));

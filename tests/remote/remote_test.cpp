@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <random>
 #include <string>
@@ -309,6 +311,28 @@ TEST(S3, SignsTheHostThatItAsks) {
   options.endpoint = fmt::format("http://127.0.0.1:{}/gateway", server.port());
   // The server takes the gateway for a bucket: what matters is that it finds the signature right.
   EXPECT_THAT(failure_of([&] { list(*s3_storage(options), "b/"); }).text, Not(HasSubstr("Signature")));
+}
+
+TEST(S3, NobodyIsSomebodyElseByAMistakeInAProfile) {
+  S3Server server;
+  server.put("b/x", "x");
+  std::ofstream(server.directory() / "config")
+      << "[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = test-secret\n"
+         "[profile role]\nrole_arn = arn\n";
+  ::setenv("AWS_CONFIG_FILE", (server.directory() / "config").c_str(), 1);
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", "/none", 1);
+  S3Options options = server.options();
+  options.credentials = {};
+  EXPECT_TRUE(s3_storage(options)->find("b/x"));
+  const auto refusal_of = [&](const char* profile) {
+    ::setenv("AWS_PROFILE", profile, 1);
+    return failure_of([&] { (void)s3_storage(options)->find("b/x"); }).text;
+  };
+  EXPECT_THAT(refusal_of("defualt"), HasSubstr("no profile \"defualt\""));
+  EXPECT_THAT(refusal_of("role"), HasSubstr("role_arn"));
+  for (const char* const name : {"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE"}) {
+    ::unsetenv(name);
+  }
 }
 
 TEST(S3, OptionsAreChecked) {
