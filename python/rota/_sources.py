@@ -227,10 +227,10 @@ def write_shards(
     what = "write shards"
     if format not in ("tar", "mds"):
         raise InvalidArgumentError(f'{what}: format is "{format}"; it must be tar or mds')
-    numbers = [as_number(what, name, value) for name, value in (("shard_bytes", shard_bytes), ("workers", workers))]
+    size, threads = as_number(what, "shard_bytes", shard_bytes), as_number(what, "workers", workers)
     return ShardReport(
         *_rota.write_shards(
-            _as_source(what, source), os.fspath(destination), format == "mds", *numbers, world.rank, world.size
+            _as_source(what, source), os.fspath(destination), format == "mds", size, threads, world.rank, world.size
         )
     )
 
