@@ -82,9 +82,14 @@ struct CatalogOptions {
   /// files. Files compressed as a whole are always decompressed into it. A Loader over such a dataset needs
   /// LoaderOptions::interleave. For formats with many samples in a file.
   bool share_files = false;
-  /// Memory of a node for shared files that no loader needs now, or one such file if it is larger. Files in
-  /// use come on top. Files that all ranks have passed are dropped anyway.
+  /// Memory of a node for shared files that no loader needs now, or one such file if it is larger; for 256 of
+  /// them at most. Files in use come on top. Where files that all ranks have passed fit in, they are there in
+  /// the next epoch.
   std::int64_t shared_memory_limit = std::int64_t{1} << 30;
+  /// Where shared files are, in place of memory: a directory on a local disk, such as an NVMe drive. The
+  /// files have no names there (O_TMPFILE), and are gone with the job, however it ends; so any jobs may use
+  /// one. They are mapped: a disk that fails ends the process by SIGBUS. Ranks may name different ones.
+  std::filesystem::path shared_directory = {};
   /// Called on each rank with the progress of its part of listing and indexing; may be null. The catalog
   /// keeps it, for when it is opened.
   ProgressFunction progress = {};
@@ -158,7 +163,8 @@ class Catalog {
 
   /// The files that `manifest` lists, in its order. A line is a path, or a JSON object with a string `path`
   /// and perhaps a number `samples`, which the file must have. Paths are absolute, or relative to the
-  /// manifest's directory. They go into the fingerprint as written. Empty lines are ignored. **Collective**
+  /// manifest's directory; or all are URLs of one scheme ("s3://bucket/x"). They go into the fingerprint as
+  /// written, but for the scheme. Empty lines are ignored. **Collective**
   /// as above. Throws as above. Throws Error{invalid_argument} for a wrong line, a path listed twice, and a
   /// manifest that is no regular file (a pipe cannot be read again). Under ChangeDetection::by_size, throws
   /// Error{io} for a path that is no regular file.
@@ -206,13 +212,14 @@ class Catalog {
   /// Of names; under ChangeDetection::by_size also of sizes.
   [[nodiscard]] Fingerprint fingerprint() const;
 
-  /// Writes the catalog to `file`, replacing what is there, with all that sources have found so far. It names
-  /// files relative to `origin`. `format` is the one that `open` will take. "auto" is the one that was saved
-  /// or recognised before; without one, `open` looks. The order in which sources opened it does not matter.
-  /// Rank 0 writes. **Collective.** Throws Error{io}; the former file is then untouched, unless only the last
-  /// fsync failed. Throws Error{invalid_argument} for a place among the dataset's files, for a symbolic link,
-  /// directory or device, and for an unknown format. Throws Error{unsupported} for a generated catalog,
-  /// Error{mismatch} for a file or a format that differs between ranks.
+  /// Writes the catalog to `file`, replacing what is there, with all that sources have found so far. `file`
+  /// may be an object whose name ends in ".rota": "s3://bucket/data.rota". Files are named relative to
+  /// `origin`. `format` is the one that `open` will take. "auto" is the one that was saved or recognised
+  /// before; without one, `open` looks. The order in which sources opened it does not matter. Rank 0 writes.
+  /// **Collective.** Throws Error{io}; the former file is then untouched, unless only the last fsync failed.
+  /// Throws Error{invalid_argument} for a place among the dataset's files, for a symbolic link, directory or
+  /// device, and for an unknown format. Throws Error{unsupported} for a generated catalog, Error{mismatch}
+  /// for a file or a format that differs between ranks.
   void save(const std::filesystem::path& file, const std::string& format = "auto") const;
 
   /// The catalog as bytes for another process, with all that sources have found so far: rank 0 lists, and

@@ -60,7 +60,8 @@ struct ShardReport {
 ///     rota::world_from_environment()});
 ///
 /// A shard is there whole, or not at all. After a kill, the same call, by a world of any size, writes those
-/// that lack. Until all are there, so is a file "unfinished.tar" (or ".mds"), by which `open` refuses the directory.
+/// that lack. Until all are there, so is a file "unfinished.tar" (or ".mds"), by which `open` refuses the
+/// directory.
 ///
 /// Throws Error{invalid_argument} for a source without samples, and a destination with other files;
 /// Error{mismatch} for one with shards of another dataset, or of other options; Error{unsupported} for fields

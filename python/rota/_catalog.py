@@ -79,7 +79,7 @@ class Catalog(_rota.Catalog):
       files that nobody truncates, which is the fastest for small samples that are cached. "automatic" chooses one of the
       first two, by sizes and by what is cached.
     - `share_files` copies each file once into memory of the node, up to `shared_memory_limit` bytes more than are in
-      use: for distant files.
+      use: for distant files. `shared_directory`, on a local disk, takes the place of that memory.
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
 
     With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks make the catalog together, and later open it together:
@@ -106,6 +106,7 @@ class Catalog(_rota.Catalog):
         access: str = "cached",
         share_files: bool = False,
         shared_memory_limit: int = 1 << 30,
+        shared_directory: PathLike = "",
         progress: Callable[[Progress], Any] | None = None,
         comm: Any = None,
     ) -> None:

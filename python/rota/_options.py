@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -38,6 +39,8 @@ def as_option(task: str, name: str, value: Any, like: Any) -> Any:
     """`value` in the type of option `name`, whose default is `like`."""
     if name == "seed":
         return as_seed(task, value)
+    if name == "shared_directory":
+        return os.fspath(value)
     if isinstance(like, bool):
         if not isinstance(value, (bool, int)) and type(value).__name__ != "bool_" or value not in (0, 1):  # numpy's
             raise TypeError(f"{task}: {name} is {value!r}; it must be True or False")

@@ -4,8 +4,10 @@
 
 #include <fmt/format.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <limits>
@@ -76,6 +78,7 @@ CatalogOptions to_catalog_options(const py::dict& given) {
       enum_option(given, "access", {Access::cached, Access::direct, Access::mapped, Access::automatic});
   options.share_files = file_option<bool>(given, "share_files");
   options.shared_memory_limit = file_option<std::int64_t>(given, "shared_memory_limit");
+  options.shared_directory = file_option<std::filesystem::path>(given, "shared_directory");
   options.progress = to_progress(given["progress"]);
   return options;
 }
@@ -106,7 +109,7 @@ class PyCatalog {
  public:
   template <typename Make>
   PyCatalog(const mpi::Communicator& ranks, const Make& make) : needs_mpi_(ranks.get() != MPI_COMM_NULL) {
-    const py::gil_scoped_release released;
+    const Unlocked unlocked;
     // NOLINTNEXTLINE(cppcoreguidelines-prefer-member-initializer): without the lock
     catalog_ = dies_without_gil(std::make_shared<const Catalog>(make()));
   }
@@ -185,14 +188,14 @@ Opener to_opener(const std::string& format, const py::dict& given) {
 
 PySource open_catalog(const PyCatalog& catalog, const std::string& format, const py::dict& options) {
   const auto opener = to_opener(format, options);
-  const py::gil_scoped_release released;
+  const Unlocked unlocked;
   return {dies_without_gil(opener(catalog.together()))};
 }
 
 }  // namespace
 
 void define_catalogs(py::module_& module) {
-  using Released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<Unlocked>;
   py::class_<PyCatalog>(module, "Catalog")
       .def(py::init(&make_catalog))
       .def("__len__", [](const PyCatalog& self) { return self.get().size(); })
@@ -214,7 +217,7 @@ void define_catalogs(py::module_& module) {
       .def("to_bytes", [](const PyCatalog& self) {
         std::string bytes;
         {
-          const py::gil_scoped_release unlocked;
+          const Unlocked unlocked;
           bytes = self.together().serialize();
         }
         return py::bytes(bytes);

@@ -142,7 +142,7 @@ py::array read(const PyCheckpoint& self, const std::string& name, std::optional<
   py::array array(to_numpy(info.dtype), std::move(shape));
   const std::span bytes(static_cast<std::byte*>(array.mutable_data()),
                         static_cast<std::size_t>(array.nbytes()));
-  const py::gil_scoped_release released;
+  const Unlocked unlocked;
   self.checkpoint->read(name, *rows, bytes);
   return array;
 }
@@ -167,18 +167,18 @@ void define_file(py::module_& module) {
       .def("blob", [](const PyCheckpoint& self, const std::string& name) {
         std::string bytes;
         {
-          const py::gil_scoped_release released;
+          const Unlocked unlocked;
           bytes = self.checkpoint->blob(name);
         }
         return py::bytes(bytes);
       });
   module.def(
       "open_checkpoint", [](const std::filesystem::path& file) { return wrap(open_checkpoint(file)); },
-      py::call_guard<py::gil_scoped_release>());
+      py::call_guard<Unlocked>());
   module.def("verify", [](const std::filesystem::path& file) {
     Verification found;
     {
-      const py::gil_scoped_release released;
+      const Unlocked unlocked;
       found = verify_checkpoint(file);
     }
     return package("Verification")(made(found.info), list_of(found.tensors), list_of(found.blobs),
@@ -224,7 +224,7 @@ std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const st
   const auto ranks = comm.get();
   std::shared_ptr<CheckpointDirectory> directory;
   {
-    const py::gil_scoped_release released;
+    const Unlocked unlocked;
     directory = std::make_shared<CheckpointDirectory>(*ranks, path, policy);
   }
   return std::make_unique<PyDirectory>(std::move(directory), ranks->get() != MPI_COMM_NULL);

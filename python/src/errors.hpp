@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "values/interrupt.hpp"
 
 namespace rota::python {
 
@@ -77,6 +78,11 @@ auto call_python(const Work& work) {
 /// What an InterruptScope asks of Python: raises what a signal's handler raises (KeyboardInterrupt), and
 /// Error{busy} once Python ends.
 void check_signals();
+/// While it lives, this thread has no GIL, and Ctrl-C ends what it waits for.
+class Unlocked {
+  py::gil_scoped_release released_;
+  internal::InterruptScope interruptible_{&check_signals};
+};
 /// Python ends: no wait goes on.
 void end_waits();
 

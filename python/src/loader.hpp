@@ -22,7 +22,6 @@
 #include "rota/loader_options.hpp"
 #include "rota/resume.hpp"
 #include "rota/stream_loader.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::python {
 
@@ -49,8 +48,7 @@ py::object object_of(const StreamPosition& at);
 /// Makes a loader of `arguments`, without the GIL.
 template <typename T, typename... Arguments>
 std::unique_ptr<OneThread<T>> make_loader(bool needs_mpi, const Arguments&... arguments) {
-  const py::gil_scoped_release released;
-  const internal::InterruptScope interruptible(&check_signals);
+  const Unlocked unlocked;
   return std::make_unique<OneThread<T>>("a loader", std::make_shared<T>(arguments...), needs_mpi);
 }
 

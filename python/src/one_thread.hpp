@@ -13,7 +13,6 @@
 #include "errors.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::python {
 
@@ -32,9 +31,8 @@ class OneThread {
     const Use use(*this);
     if (!object_) throw Error(ErrorCode::invalid_argument, fmt::format("use {}: it was closed", name_));
     if (needs_mpi_) require_no_end(fmt::format("use {}", name_));
-    const py::gil_scoped_release released;
+    const Unlocked unlocked;
     bury_the_dead();
-    const internal::InterruptScope interruptible(&check_signals);
     return work(*object_);
   }
 

@@ -96,7 +96,7 @@ py::dict read(const PySource& self, const std::vector<std::int64_t>& numbers) {
   for (const std::int64_t number : numbers) ids.push_back({number});
   std::optional<Arrays> arrays;
   {
-    const py::gil_scoped_release released;
+    const Unlocked unlocked;
     check_ids(*self.source, ids);
     arrays.emplace(*self.source, ids);
   }
@@ -113,12 +113,12 @@ std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource
 PySource cast_source(const PySource& source, const py::dict& given) {
   std::map<std::string, DType> types;
   for (const auto& [name, dtype] : given) types.emplace(name.cast<std::string>(), to_dtype(dtype));
-  const py::gil_scoped_release released;
+  const Unlocked unlocked;
   return made(cast(source.source, types));
 }
 
 void define_adaptors(py::module_& module) {
-  using Released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<Unlocked>;
   module.def("numbers", [](std::int64_t size, const std::optional<std::string>& fingerprint) {
     std::optional<Fingerprint> own;
     if (fingerprint) own = to_fingerprint(*fingerprint, size);
@@ -135,7 +135,7 @@ void define_adaptors(py::module_& module) {
                                 std::int64_t shard_bytes, int workers, std::int64_t rank, std::int64_t size) {
     ShardReport report;
     {
-      const py::gil_scoped_release released;
+      const Unlocked unlocked;
       report = write_shards(source.source, destination,
                             {.format = is_mds ? ShardFormat::mds : ShardFormat::tar,
                              .shard_bytes = shard_bytes,
@@ -156,7 +156,7 @@ void define_adaptors(py::module_& module) {
                 std::optional<std::int64_t> eos, std::int64_t pad, std::uint64_t seed, bool shuffle_documents,
                 const std::string& field, int threads, const PyCommunicator* comm) {
                const auto ranks = ranks_of(comm);
-               const py::gil_scoped_release released;
+               const Unlocked unlocked;
                return made(pack(*ranks, documents.source,
                                 {.length = length,
                                  .bos = bos,
@@ -179,7 +179,7 @@ Fingerprint to_fingerprint(const std::string& text, std::int64_t size) {
 }
 
 void define_sources(py::module_& module) {
-  using Released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<Unlocked>;
   py::class_<PySource>(module, "Source")
       .def_property(
           "_recipe", [](const PySource& self) { return self.recipe ? self.recipe : py::none(); },

@@ -48,8 +48,9 @@ FileList list_origin(const std::shared_ptr<const OpenContext>& context, const Or
                      ChangeDetection change_detection, const std::string& shown) {
   if (origin.kind == Origin::Kind::path) return FileList::list(context, change_detection, shown);
   std::vector<std::int64_t> samples;  // on rank 0
-  FileList files(context, change_detection,
-                 [&](const NameVisitor& visit) { return Listed{list_manifest(shown, visit, samples)}; });
+  FileList files(context, change_detection, [&](const NameVisitor& visit) {
+    return Listed{list_manifest(shown, visit, context->options.storages, samples)};
+  });
   files.expect(samples);
   return files;
 }
@@ -79,8 +80,9 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
 
 Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
                  const CatalogOptions& options) {
-  const auto context = internal::begin_to_open(comm, path.native(), options);
-  if (const auto saved = internal::load_catalog(*context, path.native())) {
+  const std::string local = internal::local_path(path.native());
+  const auto context = internal::begin_to_open(comm, local, options);
+  if (const auto saved = internal::load_catalog(*context, local)) {
     auto files = internal::list_origin(context, saved->origin, saved->change_detection, saved->origin.path);
     auto changes = internal::made_on_first_rank(
         *context, "load a catalog", [&] { return internal::compare(*saved->files, files.listing()); });
@@ -90,11 +92,11 @@ Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& pat
         Contents{.files = std::move(files), .origin = saved->origin, .changes = std::move(changes)});
     return;
   }
-  const auto origin = internal::origin_at(*context, internal::Origin::Kind::path, path);
-  contents_ = std::make_shared<const Contents>(Contents{
-      .files = internal::list_origin(context, origin, context->options.change_detection, path.native()),
-      .origin = origin,
-      .changes = {}});
+  const auto origin = internal::origin_at(*context, internal::Origin::Kind::path, local);
+  contents_ = std::make_shared<const Contents>(
+      Contents{.files = internal::list_origin(context, origin, context->options.change_detection, local),
+               .origin = origin,
+               .changes = {}});
 }
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
@@ -164,16 +166,22 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
                   attempt + ": it was made of a pattern, and is as quickly made of it again");
     }
     if (all.rank() > 0) return;
-    internal::refuse_irregular(file);
-    if (!files.place().is_stored()) {
-      internal::refuse_inside(file, contents_->origin);
-      internal::refuse_in_place_of(file, files);
+    const Storages& storages = files.context().options.storages;
+    const bool is_local = internal::parse_stored(file.native(), storages).storage == nullptr;
+    if (is_local) internal::refuse_irregular(file);
+    if (!is_local && !file.native().ends_with(internal::kStoredCatalogEnding)) {
+      throw Error(ErrorCode::invalid_argument, fmt::format("{}: in a storage, names of catalogs end in {}",
+                                                           attempt, internal::kStoredCatalogEnding));
     }
-    internal::write_catalog(file, {.origin = contents_->origin,
-                                   .change_detection = files.change_detection(),
-                                   .files = files.shared_listing(),
-                                   .indices = files.kept().all(),
-                                   .format = format == "auto" ? files.kept().format() : format});
+    if (is_local != files.place().is_stored()) internal::refuse_inside(file, contents_->origin);
+    if (is_local && !files.place().is_stored()) internal::refuse_in_place_of(file, files);
+    internal::write_catalog(file,
+                            {.origin = contents_->origin,
+                             .change_detection = files.change_detection(),
+                             .files = files.shared_listing(),
+                             .indices = files.kept().all(),
+                             .format = format == "auto" ? files.kept().format() : format},
+                            storages);
   });
 }
 

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "catalog/place.hpp"
 #include "storage/descriptor.hpp"
+#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
@@ -24,11 +26,50 @@ struct DirectorySample {
   bool is_whole = true;  ///< there are no more
 };
 
-// Of the directory that file has which `pattern` names with these numbers.
+// The same of a storage, of names that begin with `path` + `beginning`.
+DirectorySample sample_of_stored(const StoredPath& directory, std::string_view beginning) {
+  struct Enough {};
+  DirectorySample sample{.path = directory.path, .names = {}};
+  try {
+    directory.storage->list(directory.name + std::string(beginning), [&](const StoredFile& file) {
+      std::string name = file.name.substr(directory.name.size());
+      name.resize(std::min(name.find('/'), name.size()));
+      if (name.empty() || name.starts_with('.') || (!sample.names.empty() && name == sample.names.back()))
+        return;
+      sample.is_whole = sample.names.size() < kMostNames;
+      if (!sample.is_whole) throw Enough();
+      sample.names.push_back(std::move(name));
+    });
+  } catch (const Enough&) {
+    return sample;
+  } catch (...) {
+    throw caught().as_error_of(directory.path, fmt::format("list {}", directory.path));
+  }
+  return sample;
+}
+
+// What names of the last component begin with, up to {total}.
+std::string beginning_of(const NamePattern& pattern, const NameNumbers& numbers) {
+  std::vector<NamePattern::Part> parts;
+  for (const NamePattern::Part& part : pattern.parts()) {
+    parts.push_back(part);
+    if (part.field != NameField::total) continue;
+    parts.back().field = NameField::none;
+    break;
+  }
+  const std::string name = NamePattern(std::move(parts)).name(numbers);
+  return name.substr(name.rfind('/') + 1);
+}
+
+// Of the directory that file has which `pattern` names with these numbers; in a storage, of names that begin
+// with `beginning`.
 DirectorySample sample_of(const std::string& directory, const NamePattern& pattern,
-                          const NameNumbers& numbers) {
+                          const NameNumbers& numbers, const Storages& storages,
+                          std::string_view beginning = {}) {
   const std::string file = directory + pattern.name(numbers);
   DirectorySample sample{.path = file.substr(0, file.rfind('/') + 1), .names = {}};
+  if (const StoredPath stored = parse_stored(sample.path, storages); stored.storage != nullptr)
+    return sample_of_stored(stored, beginning);
   if (sample.path.empty()) sample.path = "./";
   std::error_code error;
   std::filesystem::directory_iterator entry(sample.path, error);
@@ -65,14 +106,16 @@ std::regex matcher(const NamePattern& pattern) {
 
 }  // namespace
 
-std::map<std::int64_t, std::string> totals_in(const NamePattern& pattern, const NameNumbers& numbers) {
+std::map<std::int64_t, std::string> totals_in(const NamePattern& pattern, const NameNumbers& numbers,
+                                              const Storages& storages) {
   const std::regex wanted = matcher(pattern);
   int width = 1;
   for (const NamePattern::Part& part : pattern.parts()) {
     if (part.field == NameField::total) width = part.width;
   }
   std::map<std::int64_t, std::string> totals;
-  for (const std::string& name : sample_of("", pattern, numbers).names) {
+  for (const std::string& name :
+       sample_of("", pattern, numbers, storages, beginning_of(pattern, numbers)).names) {
     std::smatch match;
     if (!std::regex_match(name, match, wanted) || match.length(1) > NamePattern::kMostWidth) continue;
     const std::int64_t total = std::stoll(match.str(1));
@@ -82,8 +125,8 @@ std::map<std::int64_t, std::string> totals_in(const NamePattern& pattern, const 
 }
 
 std::string describe_names(const std::string& directory, const NamePattern& pattern,
-                           const NameNumbers& numbers) {
-  DirectorySample sample = sample_of(directory, pattern, numbers);
+                           const NameNumbers& numbers, const Storages& storages) {
+  DirectorySample sample = sample_of(directory, pattern, numbers, storages);
   if (sample.names.empty()) return sample.path + " is empty";
   std::vector<std::string>& names = sample.names;
   std::ranges::sort(names, {}, [](const std::string& name) {  // shorter ones first

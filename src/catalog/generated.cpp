@@ -33,13 +33,14 @@ constexpr std::string_view kTask = "make a catalog of a pattern";
   throw Error(code, fmt::format("make a catalog of the pattern {}: {}", written, what));
 }
 
-void require_folders(const std::string& written, const NamePattern& path, const PatternOptions& options) {
+void require_folders(const std::string& written, const NamePattern& path, const PatternOptions& options,
+                     const Storages& storages) {
   if (path.has(NameField::folder)) {
     if (options.folders > 0) return;
     const NamePattern folder = path.through(NameField::folder);
     fail(ErrorCode::invalid_argument, written,
          fmt::format("it has a {{folder}}; say how many there are in PatternOptions::folders: {}",
-                     describe_names("", folder, {.index = options.first_index})));
+                     describe_names("", folder, {.index = options.first_index}, storages)));
   }
   if (options.folders == 0 && options.first_folder == 0 && options.layout == PatternOptions().layout) return;
   fail(ErrorCode::invalid_argument, written,
@@ -47,7 +48,8 @@ void require_folders(const std::string& written, const NamePattern& path, const 
 }
 
 // The names of some files say how many there are: those in the directory of the first one.
-std::int64_t find_total(const std::string& written, const NamePattern& path, const PatternOptions& options) {
+std::int64_t find_total(const std::string& written, const NamePattern& path, const PatternOptions& options,
+                        const Storages& storages) {
   if (!path.has(NameField::total)) {
     const std::string directory = path.directory();
     fail(ErrorCode::invalid_argument, written,
@@ -58,12 +60,12 @@ std::int64_t find_total(const std::string& written, const NamePattern& path, con
   }
   const NamePattern told = path.through(NameField::total);
   const NameNumbers first{.index = options.first_index, .folder = options.first_folder};
-  const auto totals = totals_in(told, first);
+  const auto totals = totals_in(told, first, storages);
   if (totals.empty()) {
     fail(ErrorCode::not_found, written,
          fmt::format("no name tells how many files there are, in as many digits as {{total}} has in the "
                      "pattern; mend it, or set PatternOptions::files: {}",
-                     describe_names("", told, first)));
+                     describe_names("", told, first, storages)));
   }
   if (totals.size() > 1) {
     fail(ErrorCode::invalid_argument, written,
@@ -75,11 +77,11 @@ std::int64_t find_total(const std::string& written, const NamePattern& path, con
 }
 
 // What the pattern and the options say together: all numbers of the series.
-PatternOptions complete(const std::string& written, PatternOptions options) {
+PatternOptions complete(const std::string& written, PatternOptions options, const Storages& storages) {
   const NamePattern path = NamePattern::parse(written);
   path.require_names();
-  require_folders(written, path, options);
-  if (options.files == 0) options.files = find_total(written, path, options);
+  require_folders(written, path, options, storages);
+  if (options.files == 0) options.files = find_total(written, path, options, storages);
   options.folders = std::max<std::int64_t>(options.folders, 1);
   if (options.layout == FolderLayout::restart && options.files % options.folders != 0) {
     fail(ErrorCode::invalid_argument, written,
@@ -105,13 +107,10 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
   mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
   mpi::require_same(context->nodes.all(), kTask, list_options(options));
   bool is_stored = false;
-  mpi::together(context->nodes.all(), kTask, [&] {
-    is_stored = parse_stored(pattern, context->options.storages).storage != nullptr;
-    if (!is_stored || options.files > 0) return;
-    fail(ErrorCode::unsupported, pattern,
-         "its files are in a storage, which is not looked through for {total}; set PatternOptions::files");
-  });
-  const PatternOptions told = made_on_first_rank(*context, kTask, [&] { return complete(pattern, options); });
+  mpi::together(context->nodes.all(), kTask,
+                [&] { is_stored = parse_stored(pattern, context->options.storages).storage != nullptr; });
+  const PatternOptions told = made_on_first_rank(
+      *context, kTask, [&] { return complete(pattern, options, context->options.storages); });
   const NamePattern path = NamePattern::parse(pattern);
   const NameSeries series{.pattern = path.below_directory(),
                           .files = told.files,

@@ -7,9 +7,12 @@
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
+#include "catalog/place.hpp"
 #include "storage/descriptor.hpp"
 
 namespace rota::internal {
@@ -59,9 +62,19 @@ ManifestEntry parse(const std::string& text, const Line& line) {
   return entry;
 }
 
+// "s3://" of a URL that a storage has; empty for a path of a file system.
+std::string scheme_of(const std::string& path, const Storages& storages, const Line& line) {
+  try {
+    const StoredPath stored = parse_stored(path, storages);
+    return stored.storage == nullptr ? std::string() : path.substr(0, path.size() - stored.name.size());
+  } catch (const Error& error) {
+    throw line.wrong(error.what());
+  }
+}
+
 }  // namespace
 
-std::string list_manifest(const std::string& path, const NameVisitor& visit,
+std::string list_manifest(const std::string& path, const NameVisitor& visit, const Storages& storages,
                           std::vector<std::int64_t>& samples) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw system_error("open the manifest", path, errno);
@@ -75,15 +88,22 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit,
   std::ifstream file(path);
   if (!file) throw system_error("open the manifest", path, errno == 0 ? EIO : errno);
   std::unordered_map<std::string, std::int64_t> lines;  // of each path
+  std::optional<std::string> scheme;                    // of all of them: "s3://", or empty
   std::string text;
   for (std::int64_t number = 1; std::getline(file, text); ++number) {
     if (text.ends_with('\r')) text.pop_back();
     if (text.empty()) continue;
     const Line line{.manifest = path, .number = number};
-    const ManifestEntry entry = parse(text, line);
+    ManifestEntry entry = parse(text, line);
+    entry.path = local_path(std::move(entry.path));
+    const std::string own = scheme_of(entry.path, storages, line);
+    if (scheme.value_or(own) != own)
+      throw line.wrong("it is in another place than the files before; list those of one place");
+    if (entry.path.size() == own.size()) throw line.wrong("it names no file");
+    scheme = own;
     const auto [known, is_new] = lines.emplace(entry.path, number);
     if (!is_new) throw line.wrong(fmt::format("{} is listed on line {} already", entry.path, known->second));
-    visit("", entry.path);
+    visit("", std::string_view(entry.path).substr(own.size()));
     samples.push_back(entry.samples);
   }
   if (file.bad()) throw Error(ErrorCode::io, system_error("read", path, EIO).what());
@@ -91,7 +111,7 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit,
     throw Error(ErrorCode::not_found, fmt::format("read the manifest {}: it lists no files", path));
   if (std::all_of(samples.begin(), samples.end(), [](std::int64_t n) { return n == kNotSaid; }))
     samples.clear();
-  return path.substr(0, path.rfind('/') + 1);
+  return scheme->empty() ? path.substr(0, path.rfind('/') + 1) : *scheme;
 }
 
 }  // namespace rota::internal

@@ -46,6 +46,12 @@ StoredFile find_stored(const StoredPath& at, const std::string& path) {
 
 }  // namespace
 
+std::string local_path(std::string path) {
+  constexpr std::string_view kLocal = "file:///";
+  if (path.starts_with(kLocal)) path.erase(0, kLocal.size() - 1);
+  return path;
+}
+
 StoredPath parse_stored(const std::string& path, const Storages& storages) {
   const std::size_t end = path.find("://");
   if (end == std::string::npos) return {};

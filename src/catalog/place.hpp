@@ -23,6 +23,9 @@ struct FileStat {
   friend bool operator==(const FileStat&, const FileStat&) = default;
 };
 
+/// "/data/x" of "file:///data/x"; any other path as it is.
+std::string local_path(std::string path);
+
 /// Without a storage where `path` is of a file system. Throws Error{not_found} where nothing has that path,
 /// but its scheme might.
 StoredPath parse_stored(const std::string& path, const Storages& storages);

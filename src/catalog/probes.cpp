@@ -239,13 +239,14 @@ std::string names_of(const Failures& failures, const Probes& probes, const std::
 }
 
 // What is where the first of the failures is, or in the nearest directory above it that is there.
-std::string look_near(const Failures& failures, const Probes& probes, const std::string& shown) {
+std::string look_near(const Failures& failures, const Probes& probes, const std::string& shown,
+                      const Storages& storages) {
   const Probe probe = probes[failures.first[0].place];
   NamePattern pattern = probes.series().pattern;
   if (probe.kind == NameKind::directory) pattern = pattern.through(NameField::folder);
   for (;;) {
     try {
-      return describe_names(shown, pattern, probe.numbers);
+      return describe_names(shown, pattern, probe.numbers, storages);
     } catch (const Error& error) {
       pattern = pattern.parent();
       if (error.code() != ErrorCode::not_found || pattern.parts().empty()) return error.what();
@@ -299,9 +300,8 @@ void validate_files(const OpenContext& context, const Probes& probes, const Look
   });
   failures = gather_failures(all, failures);
   if (failures.total() == 0) return;
-  const std::string seen = context.on_first_rank("look for files", [&] {
-    return is_stored ? std::string("its storage has others, or none") : look_near(failures, probes, shown);
-  });
+  const std::string seen = context.on_first_rank(
+      "look for files", [&] { return look_near(failures, probes, shown, context.options.storages); });
   throw failed(failures, probes, shown, seen);
 }
 

@@ -11,13 +11,17 @@
 #include <cerrno>
 #include <random>
 #include <string_view>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
+#include "catalog/place.hpp"
 #include "catalog/serialize.hpp"
 #include "checkpoint/temporary.hpp"
 #include "storage/descriptor.hpp"
+#include "storage/file.hpp"
 #include "values/bytes.hpp"
+#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
@@ -80,7 +84,24 @@ Sizes append(std::vector<std::byte>& to, const Listing& files) {
               fmt::format("load the catalog {}: it is damaged or cut short; make it anew", path));
 }
 
-NodeBuffer read_whole(const std::string& path) {
+/// A file of a storage, if it is there.
+std::optional<File> open_stored(const StoredPath& at) {
+  try {
+    auto file = at.storage->find(at.name);
+    return file ? std::optional<File>(std::in_place, at.path, 0, at.storage, *std::move(file)) : std::nullopt;
+  } catch (...) {
+    throw caught().as_error_of(at.path, fmt::format("ask for {}", at.path));
+  }
+}
+
+NodeBuffer read_whole(const std::string& path, const Storages& storages) {
+  if (const StoredPath stored = parse_stored(path, storages); stored.storage != nullptr) {
+    const auto file = open_stored(stored);
+    if (!file) throw Error(ErrorCode::not_found, fmt::format("load the catalog {}: it is gone", path));
+    auto bytes = std::make_shared<std::vector<std::byte>>(file->bytes());
+    file->read(0, *bytes);
+    return {.bytes = *bytes, .owner = bytes};
+  }
   const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
   const std::int64_t size = file.is_open() ? size_of_open(file.get()) : -1;
   if (size < 0) throw system_error("open", path, errno);
@@ -163,17 +184,32 @@ SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
   return catalog;
 }
 
-bool is_saved_catalog(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-  const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
-  if (!file.is_open()) return false;  // whoever lists it says why
-  // Of any version.
-  std::array<char, kMagic.size()> found{};
-  const std::int64_t got = read_at(file.get(), std::as_writable_bytes(std::span(found)), 0);
-  return got == std::ssize(found) &&
-         std::string_view(found.data(), found.size()).substr(0, kMagic.size() - 1) ==
-             kMagic.substr(0, kMagic.size() - 1);
+bool is_saved_catalog(const std::string& path, const Storages& storages) {
+  std::array<char, kMagic.size()> head{};
+  const std::span<std::byte> into = std::as_writable_bytes(std::span(head));
+  if (const StoredPath stored = parse_stored(path, storages); stored.storage != nullptr) {
+    const auto file = path.ends_with(kStoredCatalogEnding) ? open_stored(stored) : std::nullopt;
+    if (file) static_cast<void>(file->read_up_to_end(0, into));
+  } else {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
+    if (!file.is_open()) return false;  // whoever lists it says why
+    static_cast<void>(read_at(file.get(), into, 0));
+  }
+  const std::string_view of_any_version(head.data(), head.size() - 1);
+  return of_any_version == kMagic.substr(0, kMagic.size() - 1);
+}
+
+std::optional<std::uint64_t> bytes_of_saved(const std::string& path, const Storages& storages) {
+  if (const StoredPath stored = parse_stored(path, storages); stored.storage != nullptr) {
+    const auto file = open_stored(stored);
+    return file ? std::optional(file->bytes()) : std::nullopt;
+  }
+  std::error_code failure;
+  const bool is_there = std::filesystem::exists(path, failure);
+  if (failure) throw write_error("index to", path, failure.value());
+  return is_there ? std::optional(std::filesystem::file_size(path, failure)) : std::nullopt;
 }
 
 namespace {
@@ -206,6 +242,12 @@ void refuse_irregular(const std::filesystem::path& file) {
 }
 
 void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
+  if (file.native().find("://") != std::string::npos) {  // as a URL stands for a prefix, too
+    const bool is_glob = ::fnmatch(origin.path.c_str(), file.c_str(), FNM_PATHNAME) == 0;
+    const std::string below = origin.path.ends_with('/') ? origin.path : origin.path + '/';
+    if (is_glob || file.native().starts_with(below)) refuse(file);
+    return;
+  }
   std::error_code ignored;
   const auto absolute = std::filesystem::absolute(file, ignored);
   const auto from = std::filesystem::weakly_canonical(origin.path, ignored);
@@ -229,8 +271,18 @@ void refuse_in_place_of(const std::filesystem::path& file, const FileList& files
   }
 }
 
-void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog) {
+void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog, const Storages& storages) {
   const std::vector<std::byte> bytes = pack_catalog(catalog);
+  if (const StoredPath stored = parse_stored(path.native(), storages); stored.storage != nullptr) {
+    try {
+      return stored.storage->write(
+          stored.name, bytes.size(), [&](std::uint64_t offset, std::span<std::byte> to) {
+            std::ranges::copy(std::span(bytes).subspan(offset, to.size()), to.begin());
+          });
+    } catch (...) {
+      throw caught().as_error(fmt::format("save a catalog to {}", path.native()));
+    }
+  }
   const checkpoint::FileSystem& system = checkpoint::posix_file_system();
   const std::string beside = fmt::format("{}.{:08x}.tmp", path.native(), std::random_device()());
   const auto above = path.has_parent_path() ? path.parent_path() : ".";
@@ -244,7 +296,9 @@ void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalo
   }
 }
 
-SavedCatalog read_catalog(const std::string& path) { return parse_catalog(path, read_whole(path)); }
+SavedCatalog read_catalog(const std::string& path, const Storages& storages) {
+  return parse_catalog(path, read_whole(path, storages));
+}
 
 CatalogChanges compare(const Listing& before, const Listing& now) {
   CatalogChanges changes;
@@ -272,10 +326,11 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
 }
 
 std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::string& path) {
+  const Storages& storages = context.options.storages;
   if (context.nodes.all().size() == 1)  // which needs no copy
-    return is_saved_catalog(path) ? std::optional(read_catalog(path)) : std::nullopt;
+    return is_saved_catalog(path, storages) ? std::optional(read_catalog(path, storages)) : std::nullopt;
   const NodeBuffer whole = broadcast_to_nodes(context.nodes, "open a dataset", [&](const ByteSink& sink) {
-    if (is_saved_catalog(path)) sink(read_whole(path).bytes);
+    if (is_saved_catalog(path, storages)) sink(read_whole(path, storages).bytes);
   });
   if (whole.bytes.empty()) return std::nullopt;
   return made_together(context, "load a catalog", [&] { return parse_catalog(path, whole); });

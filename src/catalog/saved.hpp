@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catalog/files.hpp"
@@ -41,8 +42,15 @@ std::vector<std::byte> pack_catalog(const SavedCatalog& catalog);
 /// The other way round; `path` is the file in messages. Throws as read_catalog does.
 SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole);
 
-/// Whether `path` is a file that begins as a saved catalog does.
-bool is_saved_catalog(const std::string& path);
+/// Of catalogs in storages.
+inline constexpr std::string_view kStoredCatalogEnding = ".rota";
+
+/// Whether `path` is a file that begins as a saved catalog does; in a storage, one whose name ends in
+/// ".rota", for others are not asked for. Throws as a storage does.
+bool is_saved_catalog(const std::string& path, const Storages& storages);
+
+/// How many bytes the file `path` has; nothing where there is none. Throws as a storage does.
+std::optional<std::uint64_t> bytes_of_saved(const std::string& path, const Storages& storages);
 
 /// Throws Error{invalid_argument} where `file` is there, and a link, a directory, a device or the like.
 void refuse_irregular(const std::filesystem::path& file);
@@ -56,11 +64,11 @@ void refuse_in_place_of(const std::filesystem::path& file, const FileList& files
 
 /// Writes `catalog` to `path`, in the place of what is there. Throws Error{io}; what was there is then
 /// untouched.
-void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog);
+void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog, const Storages& storages);
 
 /// Throws Error{corrupt} for a file that is damaged or cut short, Error{unsupported} for one of a later
 /// version, Error{io}.
-SavedCatalog read_catalog(const std::string& path);
+SavedCatalog read_catalog(const std::string& path, const Storages& storages);
 
 /// **Collective** over `context`. The catalog at `path` as rank 0 reads it, once for each node; nothing where
 /// no saved catalog is there. Throws on all ranks what read_catalog throws on rank 0.

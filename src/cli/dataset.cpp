@@ -18,7 +18,7 @@ CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
 }
 
 bool is_saved(const DatasetOptions& dataset) {
-  return !dataset.is_manifest && internal::is_saved_catalog(dataset.path.native());
+  return !dataset.is_manifest && internal::is_saved_catalog(dataset.path.native(), {});
 }
 
 Catalog make_catalog(const DatasetOptions& dataset, const CatalogOptions& options) {

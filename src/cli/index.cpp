@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include "catalog/place.hpp"
 #include "catalog/saved.hpp"
@@ -50,7 +49,7 @@ Path plain(const Path& path) {
 // What a catalog of the dataset says that it was made of.
 internal::Origin origin_of(const DatasetOptions& dataset) {
   if (dataset.is_manifest) return {.kind = internal::Origin::Kind::manifest, .path = plain(dataset.path)};
-  if (is_saved(dataset)) return internal::read_catalog(dataset.path.native()).origin;
+  if (is_saved(dataset)) return internal::read_catalog(dataset.path.native(), {}).origin;
   return {.kind = internal::Origin::Kind::path, .path = plain(dataset.path)};
 }
 
@@ -64,14 +63,11 @@ Error refusal(const Path& file, std::string_view why) {
 
 // Whether the file is to be brought up to date.
 bool is_update(const IndexOptions& options, const internal::Origin& origin) {
-  std::error_code failure;
-  const bool is_there = std::filesystem::exists(options.file, failure);
-  if (failure) throw internal::write_error("index to", options.file.native(), failure.value());
-  if (!is_there) return false;
+  if (!internal::bytes_of_saved(options.file.native(), {})) return false;
   std::string why = "it is there, and no saved catalog";
-  if (internal::is_saved_catalog(options.file.native())) {
+  if (internal::is_saved_catalog(options.file.native(), {})) {
     try {
-      const internal::Origin other = internal::read_catalog(options.file.native()).origin;
+      const internal::Origin other = internal::read_catalog(options.file.native(), {}).origin;
       if (is_same(other, origin)) return true;
       why = fmt::format("it is the catalog of {}, and not of {}", other.path, origin.path);
     } catch (const Error& error) {
@@ -116,18 +112,20 @@ void index(const IndexOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const internal::Origin origin = origin_of(options.dataset);
   refuse_inside(options.file, origin);
-  internal::refuse_irregular(options.file);
+  const bool is_local = internal::parse_stored(options.file.native(), {}).storage == nullptr;
+  if (is_local) internal::refuse_irregular(options.file);
   const Indexed made = make_index(options, is_update(options, origin));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  std::error_code ignored;
-  const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(options.file, ignored));
+  const auto bytes =
+      static_cast<std::int64_t>(internal::bytes_of_saved(options.file.native(), {}).value_or(0));
   std::string text = fmt::format("{}: the catalog of {}\n", shown(options.file.native()), shown(origin.path));
   text += fmt::format("  format       {}\n", made.format);
   text += fmt::format("  files        {}\n", grouped(made.files));
   text += fmt::format("  samples      {}\n", grouped(made.samples));
   if (made.changes) text += fmt::format("  since then   {}\n", changes_text(*made.changes));
   text += fmt::format("  looked into  {} of {}\n", grouped(made.looked_into), counted(made.files, "file"));
-  text += fmt::format("  took         {:.2f} s, {} on disk\n", took.count(), counted(bytes, "byte"));
+  text += fmt::format("  took         {:.2f} s, {} {}\n", took.count(), counted(bytes, "byte"),
+                      is_local ? "on disk" : "there");
   fmt::print("{}", text);
 }
 

@@ -145,7 +145,7 @@ auto in_memory(const File& file, const auto& work) {
     throw Error(
         error.code(),
         fmt::format(
-            "fetch {} into memory: {}; where memory or descriptors are short, have fewer shards there "
+            "fetch {} into memory: {}; where memory, space or descriptors are short, have fewer shards there "
             "at a time (LoaderOptions::interleave), or less kept (CatalogOptions::shared_memory_limit)",
             file.path(), error.what()));
   }
@@ -205,7 +205,7 @@ std::vector<FileEncoding> as_they_are(const FileList& files) {
 std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as) {
   const File file = files.open_unchanged(i);
   check_possible(file, as);
-  auto memory = in_memory(file, [] { return MemoryFile("rota-file"); });
+  auto memory = in_memory(file, [&] { return MemoryFile::in(files.context().options.shared_directory); });
   const std::size_t piece_bytes = file.storage() == nullptr ? kBlockBytes : kStoredBytes;
   decompress_by(piece_bytes, file, as.compression, [&](std::span<const std::byte> raw) {
     check_size(file, as, memory.bytes() + raw.size(), false);

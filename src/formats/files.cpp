@@ -6,15 +6,42 @@
 #include <cerrno>
 #include <deque>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
+#include "catalog/place.hpp"
 #include "formats/formats.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "storage/reads.hpp"
+#include "values/mutex.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
+
+/// What `rows` has asked a storage for files that are soon read. Any thread.
+class Asked {
+ public:
+  void keep(SampleId id, const FileStat& stat) {
+    constexpr std::size_t kMost = 1 << 16;  // where nobody reads what was asked for
+    const MutexLock lock(mutex_);
+    if (stats_.size() >= kMost) stats_.clear();
+    stats_[id.value] = stat;
+  }
+  std::optional<FileStat> take(SampleId id) {
+    const MutexLock lock(mutex_);
+    const auto found = stats_.find(id.value);
+    if (found == stats_.end()) return std::nullopt;
+    const FileStat stat = found->second;
+    stats_.erase(found);
+    return stat;
+  }
+
+ private:
+  Mutex mutex_;
+  std::unordered_map<std::int64_t, FileStat> stats_ ROTA_GUARDED_BY(mutex_);
+};
 
 class FilesSource final : public Source {
  public:
@@ -35,9 +62,17 @@ class FilesSource final : public Source {
                      [this](SampleId id) { return files_.bytes(index(id)); });
       return;
     }
-    const auto names = files_.read_names();
-    std::transform(ids.begin(), ids.end(), out.begin(),
-                   [&](SampleId id) { return files_.place().ask((*names)[index(id)]).bytes; });
+    // A storage's answer is long on its way.
+    const bool is_stored = files_.place().is_stored();
+    parallel_for("ask for sizes", std::ssize(ids), is_stored ? 1 : 256, is_stored ? kStoredAtOnce : 1,
+                 [&](const LoopPart& part) {
+                   const auto names = files_.read_names();
+                   for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
+                     const FileStat stat = files_.place().ask((*names)[index(ids[i])]);
+                     if (is_stored) asked_.keep(ids[i], stat);
+                     out[i] = stat.bytes;
+                   }
+                 });
   }
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
@@ -58,12 +93,20 @@ class FilesSource final : public Source {
     std::vector<WantedBytes> wanted;
     files.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      files.push_back(files_.open(index(ids[i])));
-      if (files[i].bytes() != out.bytes(0, i).size())
-        throw changed(files[i].path(), files[i].bytes(), out.bytes(0, i).size());
+      files.push_back(open_stored(ids[i], out.bytes(0, i).size()));
       wanted.push_back({.file = &files.back(), .offset = 0, .to = out.bytes(0, i)});
     }
     read_at_once(wanted);
+  }
+
+  // Of as many bytes as `rows` has told.
+  [[nodiscard]] File open_stored(SampleId id, std::size_t bytes) const {
+    const std::optional<FileStat> asked = asked_.take(id);
+    File file =
+        asked ? files_.place().open((*files_.read_names())[index(id)], index(id), Access::cached, &*asked)
+              : files_.open(index(id));
+    if (file.bytes() != bytes) throw changed(file.path(), file.bytes(), bytes);
+    return file;
   }
 
   // What is not in the page cache is begun for many files before the first is waited for.
@@ -133,6 +176,7 @@ class FilesSource final : public Source {
   }
 
   FileList files_;
+  mutable Asked asked_;
   Fingerprint fingerprint_;
   std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };

@@ -6,7 +6,10 @@
 #include <exception>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
+#include "storage/memory_file.hpp"
+#include "values/interrupt.hpp"
 #include "values/mutex.hpp"
 #include "values/scarce.hpp"
 
@@ -17,6 +20,8 @@ std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vecto
   const bool is_any_packed =
       std::ranges::any_of(packed, [](const FileEncoding& as) { return as.compression != Compression::none; });
   if (!is_any_packed && !files.context().options.share_files) return nullptr;
+  mpi::together(files.context().nodes.all(), "share files",
+                [&] { static_cast<void>(MemoryFile::in(files.context().options.shared_directory)); });
   return std::make_shared<SharedFiles>(files, std::move(packed), patience);
 }
 
@@ -58,6 +63,7 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
     if (std::exchange(waited_at, seen) != seen) start = std::chrono::steady_clock::now();
     if (std::chrono::steady_clock::now() - start > table_.patience()) throw not_fetched(file);
     table_.wait(seen);
+    if (InterruptScope::is_due()) InterruptScope::ask();
   }
 }
 
@@ -202,6 +208,7 @@ void SharedFiles::start() {
 
 // A thread.
 void SharedFiles::work(const std::stop_token& stop) {
+  const StopScope scope(stop);
   for (;;) {
     const std::uint32_t seen = table_.changes();
     if (stop.stop_requested()) return;

@@ -34,7 +34,7 @@ struct SharedTable::Head {
 
 struct SharedTable::Entry {
   State state;
-  bool is_passed;  // all ranks had it while it was coming
+  bool is_passed;  // all ranks have used all of it, and none has begun to again
   std::atomic<std::uint32_t> version;
   std::uint32_t round;  // of uses: changes when all ranks have had it
   std::int32_t users;   // ranks that use it
@@ -43,6 +43,11 @@ struct SharedTable::Entry {
   Address address;
   std::atomic<std::uint64_t> read_at;  // by the head's clock
 };
+
+bool SharedTable::is_needed_later(const Entry& a, const Entry& b) noexcept {
+  if (a.is_passed != b.is_passed) return a.is_passed;
+  return a.is_passed ? a.read_at > b.read_at : a.read_at < b.read_at;
+}
 
 /// Holds the table's lock. Throws Error{timeout} where that cannot be had.
 class SharedTable::Lock {
@@ -109,8 +114,7 @@ void SharedTable::publish(std::size_t file, const Address& address, std::uint32_
   entry.state = State::ready;
   if (entry.users == 0) count_idle(entry, 1);
   touch(file);
-  if (entry.is_passed && entry.users == 0) drop(entry);
-  drop_surplus(&entry, 0);
+  drop_surplus(entry.is_passed ? nullptr : &entry, 0);  // nobody may want it any more
   wake();
 }
 
@@ -123,6 +127,7 @@ void SharedTable::begin_use(std::size_t file, std::uint32_t round) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
   if (entry.state == State::ready && entry.users == 0) count_idle(entry, -1);
+  entry.is_passed = false;
   ++entry.users;
   if (round == entry.round) --entry.done;
 }
@@ -139,7 +144,6 @@ std::uint32_t SharedTable::end_use(std::size_t file, bool was_all) {
     entry.done = 0;
     ++entry.round;
     entry.is_passed = was_all;
-    if (was_all && entry.state == State::ready) drop(entry);
   }
   drop_surplus(nullptr, 0);
   return round;
@@ -163,13 +167,13 @@ void SharedTable::count_idle(const Entry& entry, int files) noexcept {
 // So that `more` bytes can be idle, too.
 void SharedTable::drop_surplus(const Entry* kept, std::int64_t more) noexcept {
   while (head_->idle > 0 && (head_->idle_bytes + more > most_bytes_ || head_->idle > kMostIdle)) {
-    Entry* oldest = nullptr;
+    Entry* last = nullptr;  // to be needed
     for (Entry& entry : entries_) {
       if (entry.state != State::ready || entry.users > 0 || &entry == kept) continue;
-      if (oldest == nullptr || entry.read_at < oldest->read_at) oldest = &entry;
+      if (last == nullptr || is_needed_later(entry, *last)) last = &entry;
     }
-    if (oldest == nullptr) return;
-    drop(*oldest);
+    if (last == nullptr) return;
+    drop(*last);
   }
 }
 

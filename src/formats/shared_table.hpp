@@ -20,9 +20,10 @@ namespace rota::internal {
 /// was killed at its work on the table, the others throw Error{timeout} instead of waiting for ever.
 ///
 /// A file is absent, coming (one process makes it), or ready (that process has it open for the others to
-/// open). Ranks begin and end to use it; when none uses it, and all ranks of the node have, since it
-/// was dropped last, it is dropped, unless they used a part of it. Files that nobody uses, of which that is
-/// not so, stay while they have no more than `most_bytes`; the one that was read longest ago goes first.
+/// open). Ranks begin and end to use it. Files that nobody uses stay while they have no more than
+/// `most_bytes`. Those go first that are needed last: of which all ranks have used all, for they come again
+/// in the next epoch, the latest of them first, lest each epoch drops what it needs next; then the one that
+/// was read longest ago.
 class SharedTable {
  public:
   using Address = MemoryFile::Address;
@@ -77,6 +78,7 @@ class SharedTable {
   struct Entry;
   class Lock;
 
+  static bool is_needed_later(const Entry& a, const Entry& b) noexcept;
   void drop(Entry& entry) noexcept;
   void count_idle(const Entry& entry, int files) noexcept;
   void drop_surplus(const Entry* kept, std::int64_t more) noexcept;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "values/interrupt.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -131,6 +132,7 @@ void Ring::add_stats(LoaderStats& stats) const {
 // ---- the workers' side ----
 
 void Ring::work(const std::stop_token& stop, int worker) {
+  std::optional<StopScope> scope(stop);
   const MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const std::int64_t run = runs_;
@@ -161,6 +163,7 @@ void Ring::work(const std::stop_token& stop, int worker) {
     worker_wakes_.wait(mutex_, stop, [&]() ROTA_REQUIRES(mutex_) { return runs_ != run; });
   }
   const MutexUnlock unlocked(mutex_);
+  scope.reset();                                           // what ends a source may wait
   scratch_[static_cast<std::size_t>(worker)].own.reset();  // in the thread that it was made for
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <functional>
 #include <string>
 
@@ -74,7 +75,7 @@ int Session::run(const std::function<int()>& body) {
   try {
     return body();
   } catch (...) {
-    error = internal::caught();
+    error = internal::caught(std::current_exception());
   }
   const std::string& message = error.message;
   const Outcome outcome = meet(guard_, message);

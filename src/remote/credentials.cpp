@@ -178,26 +178,40 @@ std::string signer_of(const S3Credentials& keys) { return keys.access_key + '\n'
 
 S3Credentials Credentials::now() const {
   if (options_.is_anonymous) return {};
-  const MutexLock lock(mutex_);
   const std::time_t time = std::time(nullptr);
-  if (kept_ && (!kept_->end || time + kBeforeEnd <= *kept_->end || time < asked_ + kBetween)) {
-    return kept_->keys;
+  std::optional<EndingCredentials> kept;
+  {
+    const MutexLock lock(mutex_);
+    kept = kept_;
+    if (kept && (!kept->end || time + kBeforeEnd <= *kept->end || time < asked_ + kBetween)) {
+      return kept->keys;
+    }
+    asked_ = time;
   }
-  asked_ = time;
   try {
-    kept_ = find();
+    return ask();
   } catch (const Error&) {
-    if (!kept_ || time >= *kept_->end) throw;
+    if (!kept || time >= *kept->end) throw;
+    return kept->keys;
   }
-  return kept_->keys;
 }
 
 bool Credentials::renew(std::string_view used) const {
+  if (options_.is_anonymous) return false;
+  {
+    const MutexLock lock(mutex_);
+    if (!kept_) return false;
+    if (signer_of(kept_->keys) != used) return true;
+  }
+  return signer_of(ask()) != used;
+}
+
+// Unlocked: who forks meanwhile has a child that can ask, too.
+S3Credentials Credentials::ask() const {
+  EndingCredentials found = find();
   const MutexLock lock(mutex_);
-  if (options_.is_anonymous || !kept_) return false;
-  if (signer_of(kept_->keys) != used) return true;
-  kept_ = find();
-  return signer_of(kept_->keys) != used;
+  kept_ = std::move(found);
+  return kept_->keys;
 }
 
 EndingCredentials Credentials::find() const {

@@ -46,14 +46,15 @@ class Credentials {
  public:
   Credentials(const S3Options& options, const HttpClient& client);
 
-  /// The ones to use now; renewed where they end in less than 5 minutes, and kept to their end where
-  /// that fails. Empty access key: requests are not
-  /// signed. Throws Error{io} naming a source that fails, and Error{invalid_argument} where there are none.
+  /// The ones to use now; renewed where they end in less than 5 minutes, and kept to their end where that
+  /// fails. Empty access key: requests are not signed. Throws Error{io} naming a source that fails, and
+  /// Error{invalid_argument} where there are none.
   [[nodiscard]] S3Credentials now() const;
   /// Those of `used`, as signer_of tells them, were refused as over. Whether there may be others now.
   [[nodiscard]] bool renew(std::string_view used) const;
 
  private:
+  S3Credentials ask() const;
   [[nodiscard]] EndingCredentials find() const;
   [[nodiscard]] std::optional<EndingCredentials> from_web_identity() const;
   [[nodiscard]] std::optional<EndingCredentials> from_container() const;

@@ -66,6 +66,8 @@ class Transfer {
   std::string trouble = {};       ///< why it is tried again, where the status does not say
 };
 
+class HttpSession;
+
 /// Runs transfers. What may pass is tried again, after a wait that doubles: a lost connection, an answer that
 /// stalls, 408, 429, 5xx. Any thread; each runs its own transfers, by libcurl, over connections that are kept
 /// for the next.
@@ -83,11 +85,10 @@ class HttpClient {
   void run(Transfer& transfer) const;
 
  private:
-  class Session;
   HttpOptions options_;
   mutable std::atomic<bool> has_answered_ = false;  // anybody, ever
   mutable Mutex mutex_;
-  mutable std::vector<std::unique_ptr<Session>> free_ ROTA_GUARDED_BY(mutex_);
+  mutable std::vector<std::unique_ptr<HttpSession>> free_ ROTA_GUARDED_BY(mutex_);
 };
 
 /// Without white space at both ends.

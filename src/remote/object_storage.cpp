@@ -24,6 +24,7 @@ void HttpOptions::validate() const {
   kCheck.in_range("connections", connections, 1, 1024);
   kCheck.in_range("deadline", deadline.count(), 1, 86'400'000, "milliseconds");
   kCheck.in_range("stall", stall.count(), 1, 3600, "seconds");
+  kCheck.in_range("hedge_after", hedge_after.count(), 0, 86'400'000, "milliseconds");
   kCheck.in_range("retry_wait", retry_wait.count(), 0, 15'000, "milliseconds");
 }
 
@@ -47,6 +48,13 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
   if (end == std::string::npos) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("find a storage for \"{}\": name a scheme, as in s3://bucket/run", path));
+  }
+  const std::string_view authority = std::string_view(path).substr(end + kBehindScheme.size());
+  if (path.starts_with("http") && authority.substr(0, authority.find('/')).find('@') != authority.npos) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "open a URL with a password in it: paths are told in messages, and saved; have the server ask "
+        "for none, or read by a Storage of your own");
   }
   for (const Storages* const known : {&storages, &storages_from_environment()}) {
     const auto found = known->find(path.substr(0, end));

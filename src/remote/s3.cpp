@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <pugixml.hpp>
 #include <utility>
 
 #include "remote/credentials.hpp"
+#include "remote/s3_page.hpp"
 #include "remote/s3_server.hpp"
 #include "remote/s3_upload.hpp"
 #include "rota/error.hpp"
@@ -46,50 +46,23 @@ class ListPage final : public Transfer {
   ListPage(const S3Server& server, std::string_view prefix) : server_(server), prefix_(prefix) {}
 
   [[nodiscard]] std::string what() const override { return "list " + server_.path(prefix_); }
-  HttpRequest request() override { return server_.list(prefix_, token_); }
+  HttpRequest request() override { return server_.list(prefix_, page_.next); }
 
   bool finish(const HttpAnswer& answer) override {
     if (!answer.is_success()) return !server_.judge(answer, prefix_, what());
-    pugi::xml_document document;
-    const bool is_whole =
-        document.load_buffer(answer.body.data(), answer.body.size()).status == pugi::status_ok;
-    const pugi::xml_node list = document.child("ListBucketResult");
-    if (!is_whole || !list) {
-      trouble = fmt::format("the answer is no list{}{}", document.child("Error") ? ": " : "",
-                            document.child("Error").child_value("Code"));
-      return false;
-    }
-    std::vector<StoredFile> files;
-    const bool is_encoded = std::string_view(list.child_value("EncodingType")) == "url";
-    const std::string bucket(ObjectName(prefix_).bucket);
-    for (const pugi::xml_node item : list.children("Contents")) {
-      const std::string_view key = item.child_value("Key");
-      const auto bytes = number_in(item.child_value("Size"));
-      if (!bytes) return trouble = "the list has an object without a size", false;
-      files.push_back(
-          {.name = fmt::format("{}/{}", bucket, is_encoded ? percent_decoded(key) : std::string(key)),
-           .bytes = *bytes,
-           .version = version_of(item.child_value("ETag"))});
-    }
-    std::string next;
-    if (std::string_view(list.child_value("IsTruncated")) == "true") {
-      next = list.child_value("NextContinuationToken");
-      if (next.empty() || next == token_)
-        return trouble = "the list says that it goes on, and not where", false;
-    }
-    page_ = std::move(files);
-    token_ = std::move(next);
+    S3Page page = parse_page(answer.body, ObjectName(prefix_).bucket, page_.next, trouble);
+    if (!trouble.empty()) return false;
+    page_ = std::move(page);
     return true;
   }
 
-  [[nodiscard]] bool is_last() const noexcept { return token_.empty(); }
-  [[nodiscard]] const std::vector<StoredFile>& page() const noexcept { return page_; }
+  [[nodiscard]] bool is_last() const noexcept { return page_.next.empty(); }
+  [[nodiscard]] const std::vector<StoredFile>& page() const noexcept { return page_.files; }
 
  private:
   const S3Server& server_;
   std::string prefix_;
-  std::string token_ = {};
-  std::vector<StoredFile> page_ = {};
+  S3Page page_ = {};
 };
 
 class S3Storage final : public Storage {
@@ -126,8 +99,15 @@ class S3Storage final : public Storage {
 
  private:
   static void require_bucket(std::string_view name) {
-    if (!ObjectName(name).bucket.empty()) return;
-    throw Error(ErrorCode::invalid_argument, "read s3://: name a bucket: s3://bucket/prefix");
+    const std::string_view bucket = ObjectName(name).bucket;
+    const bool is_one = std::ranges::all_of(bucket, [](unsigned char c) {
+      return (std::isalnum(c) != 0 && c < 0x80) || c == '.' || c == '-' || c == '_';
+    });
+    if (is_one && !bucket.empty() && bucket != "." && bucket != "..") return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("read s3://{}: name a bucket, in letters, digits, \".\", \"-\" and \"_\": "
+                            "s3://bucket/prefix",
+                            name));
   }
 
   S3Options options_;

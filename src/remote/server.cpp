@@ -13,7 +13,7 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::uint64_t kMostGap = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostSkipped = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMostMerged = std::uint64_t{16} << 20;
 constexpr std::uint64_t kPart = std::uint64_t{8} << 20;
 
@@ -64,9 +64,10 @@ class Range final : public Transfer {
     }
     const auto length = number_in(head.header("content-length"));
     if (head.status == 200) return accepts_all(length);
-    const auto range = parse(head.header("content-range"));
+    const auto range = parse_content_range(head.header("content-range"));
     if (!range) return doubt("it does not say which bytes come");
-    if (range->bytes != file().bytes) throw changed(fmt::format("it has {} bytes now", range->bytes));
+    if (range->bytes.value_or(file().bytes) != file().bytes)
+      throw changed(fmt::format("it has {} bytes now", *range->bytes));
     if (range->begin != at_ || range->end != end_) {
       return doubt(fmt::format("bytes [{}, {}) come, and [{}, {}) were asked for", range->begin, range->end,
                                at_, end_));
@@ -97,11 +98,6 @@ class Range final : public Transfer {
   }
 
  private:
-  struct Said {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    std::uint64_t bytes = 0;
-  };
   [[nodiscard]] const StoredFile& file() const noexcept { return *file_; }
   [[nodiscard]] bool doubt(std::string why) {
     if (trouble.empty()) trouble = std::move(why);
@@ -115,20 +111,6 @@ class Range final : public Transfer {
     return {ErrorCode::corrupt, fmt::format("{}: it has changed since it was listed: {}; list it again, as a "
                                             "dataset of its own",
                                             what(), how)};
-  }
-  // "bytes 0-9/100"
-  [[nodiscard]] std::optional<Said> parse(std::string_view text) const {
-    if (!text.starts_with("bytes ")) return std::nullopt;
-    text.remove_prefix(6);
-    const auto dash = text.find('-');
-    const auto slash = text.find('/');
-    if (dash == std::string_view::npos || slash == std::string_view::npos || slash < dash)
-      return std::nullopt;
-    const auto begin = number_in(text.substr(0, dash));
-    const auto last = number_in(text.substr(dash + 1, slash - dash - 1));
-    const auto bytes = text.substr(slash + 1) == "*" ? file().bytes : number_in(text.substr(slash + 1));
-    if (!begin || !last || !bytes) return std::nullopt;
-    return Said{*begin, *last + 1, *bytes};
   }
   // All of it, where a range was asked for.
   [[nodiscard]] bool accepts_all(std::optional<std::uint64_t> length) {
@@ -162,7 +144,7 @@ class Ranges {
       for (; last < wanted.size() && wanted[last].file == begin.file; ++last) {
         const StoredBytes& next = wanted[last];
         const std::uint64_t longer = std::max(end, next.offset + next.to.size());
-        if (next.offset > end + kMostGap || longer - begin.offset > kMostMerged) break;
+        if (next.offset > end + kMostSkipped || longer - begin.offset > kMostMerged) break;
         end = longer;
       }
       add(wanted.subspan(first, last - first), begin.offset, end);
@@ -226,6 +208,21 @@ std::optional<std::uint64_t> number_in(std::string_view text) {
   const auto [last, error] = std::from_chars(text.data(), end, number);
   if (text.empty() || error != std::errc() || last != end) return std::nullopt;
   return number;
+}
+
+std::optional<ContentRange> parse_content_range(std::string_view text) {
+  constexpr std::string_view kUnit = "bytes ";
+  if (!text.starts_with(kUnit)) return std::nullopt;
+  text.remove_prefix(kUnit.size());
+  const auto dash = text.find('-');
+  const auto slash = text.find('/');
+  if (dash == std::string_view::npos || slash == std::string_view::npos || slash < dash) return std::nullopt;
+  const auto begin = number_in(text.substr(0, dash));
+  const auto last = number_in(text.substr(dash + 1, slash - dash - 1));
+  const auto bytes = number_in(text.substr(slash + 1));
+  if (!begin || !last || *last < *begin || *last + 1 == 0 || (!bytes && text.substr(slash + 1) != "*"))
+    return std::nullopt;
+  return ContentRange{.begin = *begin, .end = *last + 1, .bytes = bytes};
 }
 
 std::optional<StoredFile> find_file(const HttpClient& client, const Server& server, std::string_view name) {

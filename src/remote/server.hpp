@@ -40,6 +40,14 @@ std::uint64_t version_of(const HttpAnswer& answer);
 /// The number of bytes that a header says; nothing where it says none.
 std::optional<std::uint64_t> number_in(std::string_view text);
 
+/// What a header "Content-Range" says: "bytes 0-9/100".
+struct ContentRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::optional<std::uint64_t> bytes = {};  ///< of the whole file, where it is said
+};
+std::optional<ContentRange> parse_content_range(std::string_view text);
+
 /// As Storage::find.
 std::optional<StoredFile> find_file(const HttpClient& client, const Server& server, std::string_view name);
 

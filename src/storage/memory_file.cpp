@@ -41,6 +41,16 @@ MemoryFile::MemoryFile(const Address& address, Access access)
   }
 }
 
+MemoryFile MemoryFile::in(const std::filesystem::path& directory) {
+  if (directory.empty()) return MemoryFile("rota-file");
+  constexpr mode_t kOwn = 0600;
+  Descriptor fd(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, kOwn));
+  if (!fd.is_open())
+    throw Error(ErrorCode::io,
+                system_error("make a file without a name in", directory.native(), errno).what());
+  return MemoryFile(std::move(fd));
+}
+
 void MemoryFile::append(std::span<const std::byte> piece) {
   while (!piece.empty()) {
     const ssize_t put = ::write(get(), piece.data(), piece.size());
@@ -57,6 +67,7 @@ void MemoryFile::resize(std::size_t bytes) {
 }
 
 void MemoryFile::seal() const {
+  if (!is_in_memory_) return;
   constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
   if (::fcntl(get(), F_ADD_SEALS, kSeals) != 0) throw sharing_failed("seal", errno);
 }
@@ -73,7 +84,7 @@ MemoryFile::Address MemoryFile::address() const {
 
 std::shared_ptr<const std::byte> MemoryFile::map(bool is_ready) const {
   // Private, but never written: sealed files can be mapped in no other way, and pages stay common.
-  return map_bytes(get(), bytes_, PROT_READ, MAP_PRIVATE | (is_ready ? MAP_POPULATE : 0));
+  return map_bytes(get(), bytes_, PROT_READ, MAP_PRIVATE | (is_ready && is_in_memory_ ? MAP_POPULATE : 0));
 }
 
 std::shared_ptr<std::byte> MemoryFile::map_to_write() const {

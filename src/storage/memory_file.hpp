@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "rota/error.hpp"
 #include "storage/descriptor.hpp"
@@ -17,8 +19,8 @@ namespace rota::internal {
 /// Error{io}: sharing memory has met the system's error number `error` at `what`.
 Error sharing_failed(std::string_view what, int error);
 
-/// A file in memory (memfd_create) that no file system knows. It is gone with the last process that has it
-/// open or mapped, however that ends. Move-only. All throws Error{io}.
+/// A file without a name, in memory (memfd_create) or in a directory (O_TMPFILE). It is gone with the last
+/// process that has it open or mapped, however that ends. Move-only. All throws Error{io}.
 class MemoryFile {
  public:
   /// What another process needs to find it.
@@ -33,6 +35,8 @@ class MemoryFile {
 
   /// `name` is what /proc/<pid>/maps calls it.
   explicit MemoryFile(const char* name = "rota");
+  /// One in `directory`; in memory, if that is empty.
+  static MemoryFile in(const std::filesystem::path& directory);
   /// Another process's. Throws where it cannot be opened, or is another file.
   explicit MemoryFile(const Address& address, Access access = Access::read);
 
@@ -41,19 +45,23 @@ class MemoryFile {
   void append(std::span<const std::byte> piece);
   /// Makes it `bytes` bytes, zeros where nothing was.
   void resize(std::size_t bytes);
-  /// From here on nobody can change it.
+  /// From here on nobody can change it, if it is in memory.
   void seal() const;
 
   [[nodiscard]] int get() const noexcept { return fd_.get(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] Address address() const;
-  /// All of it, to be read; null for none. It lives on without the file. `is_ready`: with its pages.
+  /// All of it, to be read; null for none. It lives on without the file. `is_ready`: with its pages, if it is
+  /// in memory.
   [[nodiscard]] std::shared_ptr<const std::byte> map(bool is_ready = false) const;
   /// All of one that is not sealed, for all who have it to write to.
   [[nodiscard]] std::shared_ptr<std::byte> map_to_write() const;
 
  private:
+  explicit MemoryFile(Descriptor fd) noexcept : fd_(std::move(fd)), is_in_memory_(false) {}
+
   Descriptor fd_;
+  bool is_in_memory_ = true;
   std::size_t bytes_ = 0;
 };
 static_assert(std::is_nothrow_move_constructible_v<MemoryFile> &&

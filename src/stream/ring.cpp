@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "source/field_check.hpp"
+#include "values/interrupt.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -228,11 +229,13 @@ std::unique_ptr<StreamRing::Ticket> StreamRing::unused_ticket() {
 // ---- the workers' side ----
 
 void StreamRing::work(const std::stop_token& stop, std::size_t worker) {
+  std::optional<StopScope> scope(stop);
   const MutexLock lock(mutex_);
   const auto has_some = [&]() ROTA_REQUIRES(mutex_) { return has_work(worker); };
   while (worker_wakes_.wait(mutex_, stop, has_some) && !stop.stop_requested()) {
     make(worker);
   }
+  scope.reset();  // what ends streams may wait
   release(worker);
 }
 

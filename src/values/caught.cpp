@@ -4,6 +4,8 @@
 
 #include <new>
 
+#include "values/interrupt.hpp"
+
 namespace rota::internal {
 
 Error Caught::as_error(std::string_view task) const { return {code, fmt::format("{}: {}", task, message)}; }
@@ -12,7 +14,10 @@ Error Caught::as_error_of(std::string_view path, std::string_view task) const {
   return message.find(path) == std::string::npos ? as_error(task) : Error(code, message);
 }
 
-Caught caught() { return caught(std::current_exception()); }
+Caught caught() {
+  if (InterruptScope::has_thrown(std::current_exception())) throw;
+  return caught(std::current_exception());
+}
 
 Caught caught(const std::exception_ptr& error) {
   try {

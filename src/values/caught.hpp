@@ -22,7 +22,8 @@ struct Caught {
   [[nodiscard]] Error as_error_of(std::string_view path, std::string_view task) const;
 };
 
-/// The exception at hand: only inside a `catch`.
+/// The exception at hand: only inside a `catch`. Throws on what ends a wait (InterruptScope), which is
+/// nobody's error.
 [[nodiscard]] Caught caught();
 /// `error`, which is not null.
 [[nodiscard]] Caught caught(const std::exception_ptr& error);

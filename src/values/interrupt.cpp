@@ -1,5 +1,7 @@
 #include "values/interrupt.hpp"
 
+#include <utility>
+
 namespace rota::internal {
 namespace {
 
@@ -7,8 +9,8 @@ thread_local InterruptScope* innermost = nullptr;
 
 }  // namespace
 
-InterruptScope::InterruptScope(Check check) noexcept
-    : check_(check), outer_(innermost), due_(std::chrono::steady_clock::now() + kInterval) {
+InterruptScope::InterruptScope(Check check)
+    : check_(std::move(check)), outer_(innermost), due_(std::chrono::steady_clock::now() + kInterval) {
   innermost = this;
 }
 
@@ -22,7 +24,29 @@ bool InterruptScope::is_due() noexcept {
 
 void InterruptScope::ask() {
   innermost->due_ = std::chrono::steady_clock::now() + kInterval;
-  innermost->check_();
+  innermost->ask_own();
 }
+
+void InterruptScope::ask_outer() {
+  if (innermost->outer_ != nullptr) innermost->outer_->ask_own();
+}
+
+void InterruptScope::ask_own() try { check_(); } catch (...) {
+  thrown_ = std::current_exception();
+  throw;
+}
+
+bool InterruptScope::has_thrown(const std::exception_ptr& error) noexcept {
+  for (const InterruptScope* scope = innermost; scope != nullptr; scope = scope->outer_) {
+    if (error != nullptr && scope->thrown_ == error) return true;
+  }
+  return false;
+}
+
+StopScope::StopScope(std::stop_token stop)
+    : scope_([stop = std::move(stop)] {
+        struct Stopped {};
+        if (stop.stop_requested()) throw Stopped();
+      }) {}
 
 }  // namespace rota::internal

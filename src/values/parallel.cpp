@@ -5,9 +5,11 @@
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
+#include "values/interrupt.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -19,18 +21,38 @@ void parallel_for(std::string_view task, std::int64_t count, std::int64_t part_s
   std::mutex mutex;  // of the two that follow
   std::int64_t first_failed = std::numeric_limits<std::int64_t>::max();
   std::exception_ptr error;
+  // Where the caller's wait may be ended, so may those of the others.
+  const bool is_interruptible = InterruptScope::is_open();
+  std::atomic<bool> is_interrupted = false;
+  struct Interrupted {};
+  const auto check = [&](bool is_callers) {
+    if (!is_callers && is_interrupted) throw Interrupted();
+    if (!is_callers) return;
+    try {
+      InterruptScope::ask_outer();
+    } catch (...) {
+      is_interrupted = true;
+      throw;
+    }
+  };
   const auto take = [&](bool is_callers) noexcept {
+    std::optional<InterruptScope> scope;
+    if (is_interruptible) scope.emplace([&check, is_callers] { check(is_callers); });
     for (std::int64_t part = 0; (part = next++) < parts;) {
       const std::int64_t begin = part * part_size;
       try {
         work({.begin = begin, .end = std::min(begin + part_size, count), .is_callers = is_callers});
+      } catch (const Interrupted&) {
+        return;
       } catch (...) {
         next = parts;  // all parts before this one were begun
         const std::scoped_lock lock(mutex);
+        if (is_callers && is_interrupted) part = -1;
         if (part < first_failed) {
           first_failed = part;
           error = std::current_exception();
         }
+        if (part < 0) return;
       }
     }
   };

@@ -135,8 +135,8 @@ TEST_F(SharedFilesTest, WhatIsHeldAndNotReadIsNotFetched) {
   EXPECT_EQ(files->fetched().files, 1);
 }
 
-TEST_F(SharedFilesTest, WhatAllHaveLetGoIsDroppedHoweverMuchMayStay) {
-  const auto files = share(4 * kRawBytes);
+TEST_F(SharedFilesTest, WhatAllHaveLetGoIsDroppedWhereNothingMayStay) {
+  const auto files = share(0);
   auto one = files->pin({.first = 0, .last = 2}, true);
   auto other = files->pin({.first = 1, .last = 2}, true);
   (void)files->open(0);

@@ -28,6 +28,12 @@ class SharedTableTest : public testing::Test {
     ASSERT_EQ(found.state, State::absent);
     table_.publish(i, {}, found.version);
   }
+  // All ranks, which are one, use it; `was_all`: all of it.
+  void use(std::size_t i, bool was_all) {
+    table_.begin_use(i, SharedTable::kNoRound);
+    make(i);
+    (void)table_.end_use(i, was_all);
+  }
   [[nodiscard]] State state(std::size_t i) {
     const auto found = claim(i);
     if (found.state == State::absent) table_.forget(i, found.version);
@@ -91,35 +97,44 @@ TEST_F(SharedTableTest, WhatNobodyUsesGoesWhenThereIsTooMuch) {
   EXPECT_EQ(state(2), State::absent);
 }
 
-TEST_F(SharedTableTest, WhatAllHaveUsedIsDropped) {
-  make(0);
-  table_.begin_use(0, SharedTable::kNoRound);
-  table_.begin_use(0, SharedTable::kNoRound);
-  (void)table_.end_use(0, true);
-  EXPECT_EQ(state(0), State::ready);
-  (void)table_.end_use(0, true);
-  EXPECT_EQ(state(0), State::absent);
+TEST_F(SharedTableTest, WhatAllHaveUsedStaysForTheNextEpochWhereThereIsRoom) {
+  for (const std::size_t i : {0U, 1U, 2U}) use(i, true);
+  for (const std::size_t i : {0U, 1U, 2U}) EXPECT_EQ(state(i), State::ready) << i;
+  EXPECT_EQ(table_.usage().bytes, 3 * kBytes);
+  SharedTable none(mpi::Nodes(), 1, 0);
+  none.publish(0, {}, none.claim(0, kBytes).version);
+  none.begin_use(0, SharedTable::kNoRound);
+  (void)none.end_use(0, true);
+  EXPECT_EQ(none.usage().bytes, 0);
 }
 
-TEST_F(SharedTableTest, WhatAllHaveUsedInPartStaysForTheRest) {
-  make(0);
-  for (const bool was_all : {false, false, true}) {
-    EXPECT_EQ(state(0), State::ready);
-    table_.begin_use(0, SharedTable::kNoRound);
-    (void)table_.end_use(0, was_all);
-  }
-  EXPECT_EQ(state(0), State::absent);
+// In each epoch the same ones are found, whatever its order: not those of its end, which the next one drops
+// before it comes to them.
+TEST_F(SharedTableTest, WhatIsNeededLastGoesFirst) {
+  use(0, false);  // the rest of it is still needed in this epoch
+  for (std::size_t i = 1; i < 10; ++i) use(i, true);
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(state(i), i < 3 ? State::ready : State::absent) << i;
+  table_.begin_use(1, SharedTable::kNoRound);  // the next epoch begins to use it
+  (void)table_.end_use(1, false);
+  make(5);
+  EXPECT_EQ(state(1), State::ready);
+  EXPECT_EQ(state(2), State::absent);
 }
 
-TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItIsDroppedAtOnce) {
+TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItGoesFirst) {
   const std::uint32_t version = claim(0).version;
   table_.begin_use(0, SharedTable::kNoRound);
   (void)table_.end_use(0, true);
   table_.publish(0, {}, version);
-  EXPECT_NE(table_.version(0), version);
-  EXPECT_EQ(state(0), State::absent);
-  make(0);
   EXPECT_EQ(state(0), State::ready);
+  for (const std::size_t i : {1U, 2U, 3U}) make(i);
+  EXPECT_EQ(state(0), State::absent);
+  SharedTable none(mpi::Nodes(), 1, 0);
+  const std::uint32_t late = none.claim(0, kBytes).version;
+  none.begin_use(0, SharedTable::kNoRound);
+  (void)none.end_use(0, true);
+  none.publish(0, {}, late);
+  EXPECT_EQ(none.usage().bytes, 0);
 }
 
 TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItStaysForWhoUsesItAgain) {

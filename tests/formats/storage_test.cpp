@@ -133,7 +133,7 @@ TEST_F(StorageTest, OptionsAreChecked) {
               is_error(ErrorCode::invalid_argument, {"storages", "memory"}));
   EXPECT_THAT(
       error_of([&] { (void)Catalog::from_pattern("memory://b/train/{index:02}.txt", {}, options()); }),
-      is_error(ErrorCode::unsupported, {"memory://b/train", "storage"}));
+      is_error(ErrorCode::invalid_argument, {"memory://b/train", "PatternOptions::files"}));
 }
 
 /// Lists what it is given, as it is.
@@ -314,6 +314,23 @@ TEST_F(StorageTest, HDF5TellsWhyItCannotRead) {
   };
   EXPECT_THAT(error_of([&] { (void)open_hdf5(Catalog("memory://h", options())); }),
               is_error(ErrorCode::io, {"memory://h/", "the wire is cut"}));
+}
+
+TEST_F(StorageTest, ChunksThatHdf5HasCompressedAreAskedForTogether) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(run_command("cd " + directory.path().string() +
+                        " && timeout 60 " ROTA_TEST_PYTHON
+                        " -c \"import h5py, numpy; h5py.File('x.h5', 'w').create_dataset('x', "
+                        "data=numpy.arange(40000).reshape(400, 100), chunks=(4, 100), compression='gzip')\"")
+                .code,
+            0);
+  storage_->copy(directory.path(), "h");
+  const auto there = open_hdf5(Catalog("memory://h", options()));
+  storage_->reads = storage_->ranges = 0;
+  const Samples samples(*there, all_ids(*there), false);
+  EXPECT_EQ(storage_->reads, 1);
+  EXPECT_EQ(storage_->ranges, 100);
+  EXPECT_EQ(contents(*there), contents(*open_hdf5(Catalog(directory.path() / "x.h5"))));
 }
 
 // Libraries take some reads that fail for things that are not there.

@@ -4,7 +4,8 @@
 #include "format_target.hpp"
 
 std::vector<std::string> rota::test::seeds() {
-  return {"a\nb/c.txt\r\n\n/d", "{\"path\": \"a\", \"samples\": 3}\n{\"path\": \"b\", \"x\": [1, {}]}\n"};
+  return {"a\nb/c.txt\r\n\n/d", "{\"path\": \"a\", \"samples\": 3}\n{\"path\": \"b\", \"x\": [1, {}]}\n",
+          "s3://bucket/a\ns3://bucket/b\n"};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -18,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           ROTA_FUZZ_EXPECT(directory.empty() && !name.empty() && name.find('\0') == name.npos);
           ++names;
         },
-        samples);
+        {}, samples);
     ROTA_FUZZ_EXPECT(samples.empty() || samples.size() == names);
   } catch (const rota::Error& error) {
     const auto code = error.code();

@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::memcpy(bytes.data() + kDigestAt, words.data(), sizeof(words));
   const auto path = rota::test::write_file("fuzzed", bytes);
   try {
-    const rota::internal::SavedCatalog catalog = rota::internal::read_catalog(path.native());
+    const rota::internal::SavedCatalog catalog = rota::internal::read_catalog(path.native(), {});
     ROTA_FUZZ_EXPECT(!rota::internal::compare(*catalog.files, *catalog.files).any());
     for (const auto& [signature, index] : catalog.indices) {
       for (std::size_t i = 0; i < index->files().size(); ++i) (void)(*index)[i];

@@ -48,10 +48,34 @@ for path, error in ("b/run", rota.InvalidArgumentError), ("gs://b/run", rota.Not
 """
 
 
-def run_with_server(directory, program):
+INTERRUPTED = """
+import os, signal, threading, time
+import rota
+
+def interrupted(work):
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    try:
+        work()
+    except KeyboardInterrupt:
+        assert time.monotonic() - start < 8
+    else:
+        raise AssertionError("it was not interrupted")
+
+"""
+WHILE_OPENING = 'interrupted(lambda: rota.open("s3://b/there"))'
+WHILE_READING = """
+source = rota.open("s3://b/there", "files")
+interrupted(lambda: source[0])
+for workers in 0, 2:
+    interrupted(lambda: rota.Loader(source, 4, workers=workers).next())
+"""
+
+
+def run_with_server(directory, program, *faults):
     """Runs it where the environment names a server of `directory`."""
     server = subprocess.Popen(
-        [sys.executable, SERVER, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, SERVER, str(directory), *faults], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
         environment = {
@@ -83,3 +107,11 @@ def test_that_checkpoints_are_mirrored(tmp_path):
     (tmp_path / "b").mkdir()
     run_with_server(tmp_path, MIRRORED)
     assert (tmp_path / "b" / "run" / "checkpoint-000000000002.h5").exists()
+
+
+def test_a_signal_ends_a_wait_for_a_store(tmp_path):
+    (tmp_path / "b" / "there").mkdir(parents=True)
+    for i in range(4):
+        (tmp_path / "b" / "there" / f"{i}").write_text("text")
+    for kind, program in ("list", WHILE_OPENING), ("range", WHILE_READING):  # whose answers do not come
+        run_with_server(tmp_path, INTERRUPTED + program, "--fault", "hang", "--kind", kind, "--times", "100")

@@ -24,6 +24,8 @@ parser.add_argument("--page", type=int, default=1000, help="keys of a page")
 parser.add_argument("--fault", default="", help="what each request of --kind suffers the first --times times")
 parser.add_argument("--kind", default="", help="list, head, range, put, begin, part, complete or abort; all, if empty")
 parser.add_argument("--times", type=int, default=1)
+parser.add_argument("--when", default="", help="nothing suffers before this file is there")
+parser.add_argument("--name", default="", help="bucket/key of the only object that suffers")
 parser.add_argument("--delay", type=float, default=0, help="seconds before the first byte")
 parser.add_argument("--region", default="us-east-1")
 parser.add_argument("--key", default="AKIDEXAMPLE")
@@ -140,6 +142,8 @@ class Handler(BaseHTTPRequestHandler):
         """Whether the request has failed as it is to."""
         if not options.fault or options.kind not in ("", self.kind):
             return False
+        if options.name not in ("", "/".join(self.names)) or options.when and not os.path.exists(options.when):
+            return False
         self.fault = ""
         which = (self.kind, self.path)
         with lock:
@@ -199,9 +203,10 @@ class Handler(BaseHTTPRequestHandler):
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         if fault == "no_token":
             token, more = "", True
+        goes_on = "" if fault == "no_truncated" else f"<IsTruncated>{str(more).lower()}</IsTruncated>"
         body = (
             "<?xml version='1.0'?><ListBucketResult><EncodingType>url</EncodingType>"
-            f"<IsTruncated>{str(more).lower()}</IsTruncated>{token}{items}</ListBucketResult>"
+            f"{goes_on}{token}{items}</ListBucketResult>"
         ).encode()
         if fault == "torn":
             body = body[: len(body) // 2]

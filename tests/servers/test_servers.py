@@ -1,14 +1,16 @@
 """What rota reads from, and writes to, servers that others have made, and what others make of rota's own test server."""
 
 import contextlib
+import gzip
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
 import pytest
-from servers import ROOT, faulty_s3, missing, nginx, swift
+from servers import ROOT, faulty_s3, missing, nginx, swift, wait_for
 
 boto3 = pytest.importorskip("boto3")
 rota = pytest.importorskip("rota")
@@ -148,6 +150,61 @@ def test_that_a_run_over_s3_moves_between_worlds(tmp_path, worlds):
             server.environment(),
         )  # fmt: skip
     assert set(os.listdir("/dev/shm")) <= before
+
+
+def processes_of(session):
+    """Whatever their parents are."""
+    found = []
+    for entry in os.listdir("/proc"):
+        with contextlib.suppress(OSError, ValueError):
+            fields = pathlib.Path("/proc", entry, "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] != "Z":
+                found.append(int(entry))
+    return found
+
+
+def kill(process):
+    """All that it has started, at once."""
+    for number in processes_of(process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+    process.wait(60)
+    wait_for(lambda: not processes_of(process.pid))
+
+
+def test_that_killed_runs_go_on_and_others_beside_them_too(tmp_path):
+    (tmp_path / "b").mkdir()
+    for i in range(12):  # compressed, so that ranks share them in memory
+        (tmp_path / "b" / f"{i:02}.txt.gz").write_bytes(gzip.compress(b"".join(b"%d %d\n" % (i, k) for k in range(3000))))
+    what = ["--data", "s3://b", "--format", "lines", "--batch", "40", "--epochs", "2", "--shards", "12",
+            "--interleave", "4", "--shuffle", "within"]  # fmt: skip
+    before = set(os.listdir("/dev/shm"))
+    with faulty_s3(tmp_path) as server, contextlib.ExitStack() as ending:
+        beside = subprocess.Popen(
+            list(map(str, [PROGRAMS / "rescale_demo", *what, "--worlds", "3x1:200,2x1", "--work", tmp_path / "beside"])),
+            env=server.environment(), stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        ending.callback(beside.kill)
+        saved = set()
+        for ranks, workers in ((8, 1), (7, 0), (13, 0), (1, 1)):
+            command = ["mpirun", "-n", ranks, PROGRAMS / "rescale_demo", "--phase", "--resume", *what, "--workers", workers,
+                       "--checkpoint", tmp_path / "saved", "--save-every", "10", "--trace", tmp_path / "traces"]  # fmt: skip
+            with open(tmp_path / f"log-{ranks}", "wb") as log:
+                process = subprocess.Popen(
+                    list(map(str, command)), env=server.environment(), start_new_session=True, stdout=log, stderr=log
+                )
+            ending.callback(kill, process)
+            if ranks > 1:
+                wait_for(lambda: set((tmp_path / "saved").glob("*.h5")) - saved, seconds=120)
+                assert process.poll() is None, "it is to be killed on its way"
+                kill(process)
+                saved = set((tmp_path / "saved").glob("*.h5"))
+            else:
+                assert process.wait(300) == 0, (tmp_path / f"log-{ranks}").read_text()
+        run([PROGRAMS / "rota", "audit", tmp_path / "traces", "--samples", "36000", "--epochs", "2"], os.environ)
+        assert beside.wait(300) == 0
+    left = {name for name in set(os.listdir("/dev/shm")) - before if "vader" not in name}  # Open MPI's own
+    assert not left
 
 
 @needs_nginx

@@ -66,8 +66,8 @@ struct Hdf5Dataset {
 struct Hdf5Subject {
   hdf5::AddressFile& file;
   const std::string& path;
-  std::uint64_t bytes;     ///< of the whole file
-  bool is_stored = false;  ///< in a Storage
+  std::uint64_t bytes = 0;  ///< of the whole file
+  bool is_stored = false;   ///< in a Storage
 
   /// "open PATH: dataset "NAME"", for messages.
   [[nodiscard]] std::string what(const std::string& name) const;

@@ -165,23 +165,29 @@ bool is_plain(const Hdf5Dataset& dataset, const StoredChunk& chunk) noexcept {
 /// Decodes chunks, and gives out their rows. Keeps its buffers from one to the next.
 class ChunkDecoder {
  public:
+  /// Reads it from its file.
   void read(const EncodedChunk& wanted, std::span<const RowPiece> pieces) {
+    stored_.resize(wanted.chunk->bytes);
+    wanted.file->read(wanted.chunk->address, stored_);
+    decode(wanted, stored_, pieces);
+  }
+  /// `stored` is what its file has.
+  void decode(const EncodedChunk& wanted, std::span<const std::byte> stored,
+              std::span<const RowPiece> pieces) {
     const Hdf5Dataset& dataset = *wanted.dataset;
     if (wanted.has_whole_rows && pieces.size() == 1 && pieces[0].count == dataset.chunk[0]) {
-      decode(wanted, {pieces[0].to, dataset.chunk_bytes()});
+      decode(wanted, stored, std::span(pieces[0].to, dataset.chunk_bytes()));
     } else {
       decoded_.resize(dataset.chunk_bytes());
-      decode(wanted, decoded_);
+      decode(wanted, stored, std::span(decoded_));
       for (const RowPiece& piece : pieces) copy(wanted, piece);
     }
   }
 
  private:
-  void decode(const EncodedChunk& wanted, std::span<std::byte> to) {
+  void decode(const EncodedChunk& wanted, std::span<const std::byte> stored, std::span<std::byte> to) {
     const StoredChunk& chunk = *wanted.chunk;
-    stored_.resize(chunk.bytes);
-    wanted.file->read(chunk.address, stored_);
-    if (unfilter_.run(*wanted.dataset, chunk.filter_mask, stored_, to)) return;
+    if (unfilter_.run(*wanted.dataset, chunk.filter_mask, stored, to)) return;
     throw wanted.file->damage(
         chunk.address,
         fmt::format("dataset \"{}\": the chunk of {} bytes cannot be decoded; fetch or write the file again",
@@ -276,6 +282,44 @@ void RowReader::read(const OpenFiles& files) {
     return a.file != b.file ? std::less<>()(a.file, b.file) : a.offset < b.offset;
   });
   files.read(plain_);
+  if (!encoded_.empty() && encoded_[0].file->storage() != nullptr) {
+    read_stored_chunks();
+  } else {
+    read_chunks();
+  }
+  plain_.clear();
+  encoded_.clear();
+  pieces_.clear();
+}
+
+// As many at once as memory is given for.
+void RowReader::read_stored_chunks() {
+  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+  std::ranges::sort(encoded_, [](const EncodedChunk& a, const EncodedChunk& b) {
+    return a.file != b.file ? std::less<>()(a.file, b.file) : a.chunk->address < b.chunk->address;
+  });
+  ChunkDecoder decoder;
+  std::vector<std::byte> stored;
+  std::vector<WantedBytes> wanted;
+  for (std::span<const EncodedChunk> rest = encoded_; !rest.empty();) {
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    for (; count < rest.size() && (count == 0 || bytes + rest[count].chunk->bytes <= kMostBytes); ++count)
+      bytes += rest[count].chunk->bytes;
+    stored.resize(bytes);
+    wanted.clear();
+    std::span<std::byte> left = stored;
+    for (const EncodedChunk& one : rest.first(count)) {
+      wanted.push_back({.file = one.file, .offset = one.chunk->address, .to = left.first(one.chunk->bytes)});
+      left = left.subspan(one.chunk->bytes);
+    }
+    read_from_storage(wanted);
+    for (std::size_t i = 0; i < count; ++i) decoder.decode(rest[i], wanted[i].to, pieces_of(rest[i]));
+    rest = rest.subspan(count);
+  }
+}
+
+void RowReader::read_chunks() {
   ChunkDecoder decoder;
   auto next = encoded_.begin();
   auto oldest = encoded_.begin();
@@ -287,11 +331,8 @@ void RowReader::read(const OpenFiles& files) {
   };
   read_ahead(begin, [&] {
     const EncodedChunk& wanted = *oldest++;
-    decoder.read(wanted, std::span(pieces_).subspan(wanted.first_piece, wanted.pieces));
+    decoder.read(wanted, pieces_of(wanted));
   });
-  plain_.clear();
-  encoded_.clear();
-  pieces_.clear();
 }
 
 }  // namespace rota::internal

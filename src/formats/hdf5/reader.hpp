@@ -51,6 +51,11 @@ class RowReader {
 
  private:
   void add_chunks(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  void read_chunks();
+  void read_stored_chunks();
+  [[nodiscard]] std::span<const RowPiece> pieces_of(const EncodedChunk& chunk) const {
+    return std::span(pieces_).subspan(chunk.first_piece, chunk.pieces);
+  }
   void add_slab(const File& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
 
   std::vector<WantedBytes> plain_;

@@ -1,0 +1,426 @@
+#include "remote/http_session.hpp"
+
+#include <curl/curl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <exception>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "rota/error.hpp"
+#include "values/interrupt.hpp"
+
+namespace rota::internal {
+namespace {
+
+using Long = long;  // NOLINT(google-runtime-int): what libcurl takes
+
+constexpr std::size_t kMostBody = std::size_t{64} << 20;  // that is kept of an answer
+constexpr auto kLongestWait = std::chrono::seconds(15);
+constexpr int kConnectTries = 3;  // where nobody has ever answered
+
+// When a request is made once more.
+constexpr std::int64_t kKnownAnswers = 16;
+constexpr int kUsualTimes = 4;
+constexpr std::int64_t kAnswersPerHedge = 20;
+
+bool may_pass(int status) noexcept {
+  const bool is_never = status == 501 || status == 505;  // not implemented, not this version of HTTP
+  return status == 408 || status == 429 || (status >= 500 && !is_never);
+}
+
+// What no other try mends.
+bool is_final(CURLcode code) noexcept {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_TOO_MANY_REDIRECTS:
+    case CURLE_OUT_OF_MEMORY:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_nobody_there(CURLcode code) noexcept {
+  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
+         code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR;
+}
+
+std::string lower(std::string_view text) {
+  std::string made(text);
+  for (char& c : made) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return made;
+}
+
+struct EndEasy {
+  void operator()(CURL* easy) const noexcept { ::curl_easy_cleanup(easy); }
+};
+struct EndHeaders {
+  void operator()(curl_slist* headers) const noexcept { ::curl_slist_free_all(headers); }
+};
+
+}  // namespace
+
+/// One of curl.
+struct HttpSession::Handle {
+  std::unique_ptr<CURL, EndEasy> easy;
+};
+
+/// A transfer, and how often it was tried.
+struct HttpSession::Job {
+  Transfer* transfer = nullptr;
+  Clock::time_point due;          // of the next try
+  Clock::time_point latest = {};  // once it was tried
+  int tries = 0;
+  std::string failure = {};  // of the last
+};
+
+/// A try that is under way.
+struct HttpSession::Try {
+  Job job;
+  std::unique_ptr<CURL, EndEasy> easy = nullptr;
+  std::unique_ptr<curl_slist, EndHeaders> headers = nullptr;
+  HttpRequest request = {};
+  HttpAnswer answer = {};
+  Clock::time_point begun = Clock::now();
+  Clock::duration waited = {};  // until the answer began
+  Try* twin = nullptr;          // of the same transfer; the first that is answered counts
+  bool is_lost = false;         // the twin was answered
+  bool is_head_seen = false;
+  bool is_taken = false;
+  std::exception_ptr thrown = {};
+  std::array<char, CURL_ERROR_SIZE> text{};
+
+  [[nodiscard]] bool only_reads() const noexcept {
+    return request.method == "GET" || request.method == "HEAD";
+  }
+  // Calls the transfer for curl, which must not see what it throws.
+  template <typename Work>
+  bool guarded(Work work) noexcept {
+    try {
+      work();
+      return true;
+    } catch (...) {
+      thrown = std::current_exception();
+      return false;
+    }
+  }
+  void see_head() {
+    if (std::exchange(is_head_seen, true)) return;
+    waited = Clock::now() - begun;
+    Long status = 0;
+    ::curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
+    answer.status = static_cast<int>(status);
+    if (may_pass(answer.status)) return;
+    if (twin != nullptr) {
+      twin->is_lost = true;
+      part();
+    }
+    is_taken = job.transfer->accepts(answer);
+  }
+  // From here on, there is no other.
+  void part() noexcept {
+    twin->twin = nullptr;
+    twin = nullptr;
+  }
+
+  static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* user) noexcept {
+    Try& one = *static_cast<Try*>(user);
+    const std::string_view line = trimmed({data, size * count});
+    const bool is_kept = one.guarded([&] {
+      if (line.starts_with("HTTP/")) one.answer.headers.clear();  // of the answer before a redirect
+      const auto colon = line.find(':');
+      if (colon == std::string_view::npos) return;
+      one.answer.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
+    });
+    return is_kept && !one.is_lost ? size * count : 0;
+  }
+  static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* user) noexcept {
+    Try& one = *static_cast<Try*>(user);
+    if (one.is_lost) return 0;
+    const std::size_t bytes = size * count;
+    const bool is_kept = one.guarded([&] {
+      one.see_head();
+      if (one.is_taken) return one.job.transfer->take(std::as_bytes(std::span(data, bytes)));
+      if (one.answer.body.size() + bytes <= kMostBody) one.answer.body.append(data, bytes);
+    });
+    return is_kept ? bytes : 0;
+  }
+};
+
+namespace {
+
+// "SlowDown", of an answer as S3 gives them; empty without. Nothing else of a body is told, for there may be
+// secrets in it.
+std::string_view code_in(std::string_view body) {
+  constexpr std::string_view kBegin = "<Code>";
+  const auto begin = body.find(kBegin);
+  if (begin == std::string_view::npos) return {};
+  const auto code = body.substr(begin + kBegin.size(), body.find('<', begin + 1) - begin - kBegin.size());
+  const bool is_word = std::ranges::all_of(code, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  });
+  return is_word && code.size() <= 64 ? code : std::string_view();
+}
+
+std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
+                       CURLcode code) {
+  if (code != CURLE_OK) return *said != '\0' ? said : ::curl_easy_strerror(code);
+  if (!trouble.empty()) return trouble;
+  const auto name = code_in(answer.body);
+  return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);
+}
+
+}  // namespace
+
+HttpSession::HttpSession(const HttpOptions& options, std::atomic<bool>& has_answered)
+    : options_(options), has_answered_(has_answered), multi_(::curl_multi_init()), process_(::getpid()) {
+  if (multi_ == nullptr) throw std::bad_alloc();
+  ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
+}
+
+HttpSession::~HttpSession() {
+  if (!is_own()) return;  // the connections are the parent's
+  ::curl_multi_cleanup(multi_);
+}
+
+bool HttpSession::is_own() const noexcept { return ::getpid() == process_; }
+
+void HttpSession::run(std::span<Transfer* const> transfers) {
+  const auto now = Clock::now();
+  for (Transfer* const transfer : transfers) jobs_.push_back({.transfer = transfer, .due = now});
+  try {
+    while (!jobs_.empty() || !tries_.empty()) step();
+  } catch (...) {
+    drop();
+    throw;
+  }
+}
+
+void HttpSession::step() {
+  const auto now = Clock::now();
+  const auto next = std::min(begin_due(now), hedge(now));
+  int running = 0;
+  ::curl_multi_perform(multi_, &running);
+  if (!collect()) {
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
+    const auto most = InterruptScope::is_open() ? InterruptScope::kInterval : std::chrono::milliseconds(1000);
+    ::curl_multi_poll(multi_, nullptr, 0,
+                      static_cast<int>(std::clamp(wait, std::chrono::milliseconds(0), most).count()),
+                      nullptr);
+  }
+  if (InterruptScope::is_due()) InterruptScope::ask();
+}
+
+// Returns when the next is due. Those that wait are in no order.
+HttpSession::Clock::time_point HttpSession::begin_due(Clock::time_point now) {
+  auto next = Clock::time_point::max();
+  for (auto job = jobs_.begin(); job != jobs_.end() && std::ssize(tries_) < options_.connections;) {
+    if (job->due > now) {
+      next = std::min(next, job->due);
+      ++job;
+      continue;
+    }
+    if (job->tries == 0) job->latest = now + options_.deadline;
+    Transfer& transfer = *job->transfer;
+    try {
+      begin(std::move(*job));
+    } catch (...) {
+      transfer.error = std::current_exception();
+    }
+    job = jobs_.erase(job);
+  }
+  return next;
+}
+
+// Makes requests once more whose answers are late. Returns when the next may be.
+HttpSession::Clock::time_point HttpSession::hedge(Clock::time_point now) {
+  auto next = Clock::time_point::max();
+  if (answers_ < kKnownAnswers || options_.hedge_after.count() == 0) return next;
+  const auto patience = std::max<Clock::duration>(kUsualTimes * usual_, options_.hedge_after);
+  for (Try& one : tries_) {
+    if (one.is_head_seen || one.twin != nullptr || one.is_lost || !one.only_reads()) continue;
+    if (hedges_ >= answers_ / kAnswersPerHedge || std::ssize(tries_) >= options_.connections) break;
+    if (one.begun + patience > now) {
+      next = std::min(next, one.begun + patience);
+      continue;
+    }
+    ++hedges_;
+    try {
+      Try& twin = begin(one.job);
+      twin.twin = &one;
+      one.twin = &twin;
+    } catch (const std::bad_alloc&) {
+      break;  // the first may still be answered
+    }
+  }
+  return next;
+}
+
+HttpSession::Try& HttpSession::begin(Job job) {
+  Try& one = tries_.emplace_back();
+  one.job = std::move(job);
+  try {
+    set_up(one);
+  } catch (...) {
+    tries_.pop_back();
+    throw;
+  }
+  ::curl_multi_add_handle(multi_, one.easy.get());
+  return one;
+}
+
+void HttpSession::set_up(Try& one) {
+  one.job.transfer->trouble.clear();
+  one.request = one.job.transfer->request();
+  one.answer.request = &one.request;
+  if (unused_.empty()) {
+    one.easy.reset(::curl_easy_init());
+  } else {
+    one.easy = std::move(unused_.back().easy);
+    unused_.pop_back();
+    ::curl_easy_reset(one.easy.get());
+  }
+  CURL* const easy = one.easy.get();
+  if (easy == nullptr) throw std::bad_alloc();
+  const auto set = [easy](CURLoption option, auto value) { ::curl_easy_setopt(easy, option, value); };
+  if (!one.request.body.empty()) one.request.headers.emplace_back("Expect:");  // nothing: the body, at once
+  for (const std::string& header : one.request.headers) {
+    curl_slist* const longer = ::curl_slist_append(one.headers.get(), header.c_str());
+    if (longer == nullptr) throw std::bad_alloc();
+    (void)one.headers.release();
+    one.headers.reset(longer);
+  }
+  set(CURLOPT_URL, one.request.url.c_str());
+  set(CURLOPT_PATH_AS_IS, 1L);
+  set(CURLOPT_HTTPHEADER, one.headers.get());
+  if (one.request.method == "HEAD") {
+    set(CURLOPT_NOBODY, 1L);
+  } else if (one.request.method != "GET") {
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(one.request.body.size()));
+    set(CURLOPT_POSTFIELDS, one.request.body.c_str());
+    set(CURLOPT_CUSTOMREQUEST, one.request.method.c_str());
+  }
+  set(CURLOPT_WRITEFUNCTION, &Try::on_body);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(&one));
+  set(CURLOPT_HEADERFUNCTION, &Try::on_header);
+  set(CURLOPT_HEADERDATA, static_cast<void*>(&one));
+  set(CURLOPT_ERRORBUFFER, one.text.data());
+  set(CURLOPT_PRIVATE, static_cast<void*>(&one));
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_QUICK_EXIT, 1L);  // else a name server that does not answer is waited for after the timeout
+  set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_FOLLOWLOCATION, one.request.may_redirect ? 1L : 0L);
+  set(CURLOPT_REDIR_PROTOCOLS_STR, one.request.url.starts_with("https:") ? "https" : "http,https");
+  set(CURLOPT_MAXREDIRS, 5L);
+  set(CURLOPT_BUFFERSIZE, 256L << 10);
+  set(CURLOPT_USERAGENT, "rota");
+  // Whoever tells this machine its keys is not to be asked by way of others.
+  if (one.request.url.starts_with("http://169.254.")) set(CURLOPT_NOPROXY, "*");
+  if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(one.job.latest - Clock::now());
+  set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
+  set(CURLOPT_CONNECTTIMEOUT_MS,
+      static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 10'000)));
+  set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
+  set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
+}
+
+// Whether any was over.
+bool HttpSession::collect() {
+  bool is_any = false;
+  int left = 0;
+  while (CURLMsg* const message = ::curl_multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    const CURLcode code = message->data.result;
+    void* user = nullptr;
+    ::curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
+    is_any = true;
+    const auto found = std::ranges::find_if(tries_, [user](const Try& one) { return &one == user; });
+    end(*found, code);
+    forget(found);
+  }
+  for (auto one = tries_.begin(); one != tries_.end();) {
+    const auto next = std::next(one);
+    if (one->is_lost) forget(one);
+    one = next;
+  }
+  return is_any;
+}
+
+void HttpSession::forget(std::list<Try>::iterator one) {
+  ::curl_multi_remove_handle(multi_, one->easy.get());
+  unused_.push_back({std::move(one->easy)});
+  tries_.erase(one);
+}
+
+void HttpSession::end(Try& one, int code) {
+  if (one.is_lost) return;
+  const auto result = static_cast<CURLcode>(code);
+  if (result == CURLE_OK) one.guarded([&] { one.see_head(); });
+  if (one.twin != nullptr) return one.part();  // which goes on
+  Job& job = one.job;
+  bool is_done = false;
+  if (result == CURLE_OK && one.thrown == nullptr &&
+      one.guarded([&] { is_done = !may_pass(one.answer.status) && job.transfer->finish(one.answer); })) {
+    has_answered_ = true;
+  }
+  if (result != CURLE_OK && one.thrown == nullptr && one.is_taken) is_done = job.transfer->has_all();
+  if (is_done) return learn(one);
+  ++job.tries;
+  job.failure = failure_of(job.transfer->trouble, one.answer, one.text.data(), result);
+  if (one.thrown != nullptr) {
+    job.transfer->error = one.thrown;
+  } else if (is_final(result) || (is_nobody_there(result) && !has_answered_ && job.tries >= kConnectTries)) {
+    job.transfer->error = std::make_exception_ptr(
+        Error(ErrorCode::io, fmt::format("{}: {}", job.transfer->what(), job.failure)));
+  } else {
+    again(std::move(job), one.answer);
+  }
+}
+
+void HttpSession::learn(const Try& one) {
+  if (!one.only_reads()) return;
+  usual_ += (one.waited - usual_) / std::min<std::int64_t>(++answers_, kKnownAnswers);
+}
+
+void HttpSession::again(Job job, const HttpAnswer& answer) {
+  auto longest = std::min<std::chrono::milliseconds>(options_.retry_wait * (1 << std::min(job.tries - 1, 10)),
+                                                     kLongestWait);
+  const std::string_view asked = answer.header("retry-after");
+  if (int seconds = 0;
+      std::from_chars(asked.data(), asked.data() + asked.size(), seconds).ec == std::errc()) {
+    longest = std::clamp<std::chrono::milliseconds>(std::chrono::seconds(seconds), longest, kLongestWait);
+  }
+  const double part = std::uniform_real_distribution<double>(0.5, 1)(random_);
+  job.due = Clock::now() + std::chrono::duration_cast<Clock::duration>(longest * part);
+  if (job.due < job.latest) return jobs_.push_back(std::move(job));
+  job.transfer->error = std::make_exception_ptr(
+      Error(ErrorCode::timeout,
+            fmt::format("{}: given up after {} tries in {} s; the last failed with: {}", job.transfer->what(),
+                        job.tries, std::chrono::duration<double>(options_.deadline).count(), job.failure)));
+}
+
+void HttpSession::drop() noexcept {
+  for (const Try& one : tries_) {
+    if (one.easy != nullptr) ::curl_multi_remove_handle(multi_, one.easy.get());
+  }
+  tries_.clear();
+  jobs_.clear();
+}
+
+}  // namespace rota::internal
