@@ -142,14 +142,15 @@ std::string list_stored(const std::string& path, const StoredPath& stored, const
   const std::string prefix = is_glob                               ? fixed_directory(name)
                              : name.empty() || name.ends_with('/') ? name
                                                                    : name + '/';
+  const std::string beginning = is_glob ? name.substr(0, name.find_first_of("*?[\\")) : prefix;
   std::optional<std::string> before;
   bool is_any = false;
   const auto take = [&](const StoredFile& file) {
-    if (!file.name.starts_with(prefix) || (before && file.name <= *before)) {
+    if (!file.name.starts_with(beginning) || (before && file.name <= *before)) {
       throw Error(ErrorCode::corrupt,
                   fmt::format("list {}: its storage lists \"{}\" after \"{}\"; it must list names that begin "
                               "with \"{}\", in order, each once",
-                              path, file.name, before.value_or(""), prefix));
+                              path, file.name, before.value_or(""), beginning));
     }
     if (file.name.find('\0') != std::string::npos) {
       throw Error(ErrorCode::unsupported,
@@ -164,7 +165,7 @@ std::string list_stored(const std::string& path, const StoredPath& stored, const
   };
   std::exception_ptr not_taken;  // is no error of the storage
   try {
-    storage.list(prefix, [&](const StoredFile& file) {
+    storage.list(beginning, [&](const StoredFile& file) {
       try {
         take(file);
       } catch (...) {

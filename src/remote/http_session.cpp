@@ -65,18 +65,14 @@ std::string lower(std::string_view text) {
   return made;
 }
 
-struct EndEasy {
-  void operator()(CURL* easy) const noexcept { ::curl_easy_cleanup(easy); }
-};
-struct EndHeaders {
-  void operator()(curl_slist* headers) const noexcept { ::curl_slist_free_all(headers); }
-};
-
 }  // namespace
 
 /// One of curl.
 struct HttpSession::Handle {
-  std::unique_ptr<CURL, EndEasy> easy;
+  struct End {
+    void operator()(CURL* easy) const noexcept { ::curl_easy_cleanup(easy); }
+  };
+  std::unique_ptr<CURL, End> easy;
 };
 
 /// A transfer, and how often it was tried.
@@ -90,8 +86,11 @@ struct HttpSession::Job {
 
 /// A try that is under way.
 struct HttpSession::Try {
+  struct EndHeaders {
+    void operator()(curl_slist* headers) const noexcept { ::curl_slist_free_all(headers); }
+  };
   Job job;
-  std::unique_ptr<CURL, EndEasy> easy = nullptr;
+  std::unique_ptr<CURL, Handle::End> easy = nullptr;
   std::unique_ptr<curl_slist, EndHeaders> headers = nullptr;
   HttpRequest request = {};
   HttpAnswer answer = {};

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "remote/credentials.hpp"
-#include "remote/s3_page.hpp"
+#include "remote/s3_list.hpp"
 #include "remote/s3_server.hpp"
 #include "remote/s3_upload.hpp"
 #include "rota/error.hpp"
@@ -40,31 +40,6 @@ S3Options completed(S3Options options) {
   return options;
 }
 
-/// Pages of a list, one after the other.
-class ListPage final : public Transfer {
- public:
-  ListPage(const S3Server& server, std::string_view prefix) : server_(server), prefix_(prefix) {}
-
-  [[nodiscard]] std::string what() const override { return "list " + server_.path(prefix_); }
-  HttpRequest request() override { return server_.list(prefix_, page_.next); }
-
-  bool finish(const HttpAnswer& answer) override {
-    if (!answer.is_success()) return !server_.judge(answer, prefix_, what());
-    S3Page page = parse_page(answer.body, ObjectName(prefix_).bucket, page_.next, trouble);
-    if (!trouble.empty()) return false;
-    page_ = std::move(page);
-    return true;
-  }
-
-  [[nodiscard]] bool is_last() const noexcept { return page_.next.empty(); }
-  [[nodiscard]] const std::vector<StoredFile>& page() const noexcept { return page_.files; }
-
- private:
-  const S3Server& server_;
-  std::string prefix_;
-  S3Page page_ = {};
-};
-
 class S3Storage final : public Storage {
  public:
   explicit S3Storage(S3Options options)
@@ -72,11 +47,7 @@ class S3Storage final : public Storage {
 
   void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override {
     require_bucket(prefix);
-    ListPage list(server_, prefix);
-    do {
-      client_.run(list);
-      for (const StoredFile& file : list.page()) visit(file);
-    } while (!list.is_last());
+    list_objects(client_, server_, prefix, static_cast<std::size_t>(options_.http.connections), visit);
   }
 
   [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override {

@@ -24,14 +24,18 @@ S3Page parse_page(std::string_view xml, std::string_view bucket, std::string_vie
   }
   S3Page page;
   const bool is_encoded = std::string_view(list.child_value("EncodingType")) == "url";
+  const auto name = [&](std::string_view key) {
+    return fmt::format("{}/{}", bucket, is_encoded ? percent_decoded(key) : std::string(key));
+  };
   for (const pugi::xml_node item : list.children("Contents")) {
-    const std::string_view key = item.child_value("Key");
     const auto bytes = number_in(item.child_value("Size"));
     if (!bytes) return fail("the list has an object without a size");
-    page.files.push_back(
-        {.name = fmt::format("{}/{}", bucket, is_encoded ? percent_decoded(key) : std::string(key)),
-         .bytes = *bytes,
-         .version = version_of(item.child_value("ETag"))});
+    page.files.push_back({.name = name(item.child_value("Key")),
+                          .bytes = *bytes,
+                          .version = version_of(item.child_value("ETag"))});
+  }
+  for (const pugi::xml_node item : list.children("CommonPrefixes")) {
+    page.directories.push_back(name(item.child_value("Prefix")));
   }
   const std::string_view goes_on = list.child_value("IsTruncated");
   if (goes_on == "true") {

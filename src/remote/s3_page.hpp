@@ -13,6 +13,7 @@ namespace rota::internal {
 /// A page of a list of objects.
 struct S3Page {
   std::vector<StoredFile> files = {};
+  std::vector<std::string> directories = {};  ///< "bucket/a/", where files in them are left out
   std::string next = {};  ///< what asks for the next page; empty: there is none
 };
 

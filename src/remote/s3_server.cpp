@@ -18,10 +18,11 @@ HttpRequest S3Server::request(std::string_view method, std::string_view name, st
   return sign(ObjectName(name), std::move(made));
 }
 
-HttpRequest S3Server::list(std::string_view name, const std::string& token) const {
+HttpRequest S3Server::list(std::string_view name, bool by_directory, const std::string& token) const {
   const ObjectName at(name);
   SignedRequest made{
       .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", std::string(at.key)}}};
+  if (by_directory) made.query.emplace_back("delimiter", "/");
   if (!token.empty()) made.query.emplace_back("continuation-token", token);
   return sign(ObjectName(at.bucket), std::move(made));
 }

@@ -33,8 +33,9 @@ class S3Server final : public Server {
   [[nodiscard]] std::string path(std::string_view name) const override;
   [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,
                                     std::string_view range) const override;
-  /// A page of the list of keys that begin with the name's key.
-  [[nodiscard]] HttpRequest list(std::string_view name, const std::string& token) const;
+  /// A page of the list of keys that begin with the name's key; what lies in directories below it is left out
+  /// where they are to be told in its place.
+  [[nodiscard]] HttpRequest list(std::string_view name, bool by_directory, const std::string& token) const;
   /// One that sends something. `query` is plain names and values.
   [[nodiscard]] HttpRequest send(std::string_view method, std::string_view name,
                                  std::vector<std::pair<std::string, std::string>> query,

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,30 @@ TEST(S3, ListsPagesInOrderWithWhatHeadSays) {
   EXPECT_FALSE(storage->find("b/d/none"));
   EXPECT_FALSE(storage->find("b/"));
   EXPECT_THAT(list(*storage, "b/none"), SizeIs(0));
+}
+
+TEST(S3, DirectoriesOfManyNamesAreListedBesideEachOther) {
+  std::minstd_rand random(5);
+  for (int run = 0; run < 10; ++run) {
+    const auto below = [&](unsigned n) { return static_cast<unsigned>(random() % n); };
+    S3Server server({"--page", fmt::format("{}", 50 + below(100))});
+    std::set<std::string> names;
+    for (unsigned directory = below(8) + 1; directory > 0; --directory) {
+      std::string path = "b/d";
+      for (unsigned depth = below(4); depth > 0; --depth) path += fmt::format("/{}", "a!0"[below(3)]);
+      for (unsigned file = below(300); file > 0; --file)
+        names.insert(fmt::format("{}/x{}.bin", path, below(1000)));
+    }
+    names.insert("b/d/" + std::string(run % 2 == 0 ? "!!" : "zz"));
+    for (const std::string& name : names) server.put(name, name);
+    server.put("b/e", "x");
+    S3Options options = server.options();
+    options.http.connections = static_cast<int>(1 + below(5));
+    std::vector<std::string> listed;
+    for (const StoredFile& file : list(*s3_storage(options), run % 3 == 0 ? "b/d/" : "b/d"))
+      listed.push_back(file.name);
+    EXPECT_THAT(listed, ::testing::ElementsAreArray(names)) << run;
+  }
 }
 
 TEST(S3, ReadsAnyRangesInFewRequests) {

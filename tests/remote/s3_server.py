@@ -191,11 +191,17 @@ class Handler(BaseHTTPRequestHandler):
         keys = []
         for parent, _, files in os.walk(bucket):
             keys += [os.path.relpath(os.path.join(parent, file), bucket) for file in files]
-        keys = sorted(key for key in keys if key.startswith(prefix) and key > after)
+        keys = [key for key in keys if key.startswith(prefix)]
+        if "delimiter" in self.query:  # a directory stands for what is in it
+            keys = {prefix + "".join(key[len(prefix) :].partition("/")[:2]) for key in keys}
+        keys = sorted(key for key in keys if key > after)
         fault = getattr(self, "fault", "")
         page = keys[: options.page]
         items = ""
         for key in page[::-1] if fault == "disorder" else page:
+            if key.endswith("/"):
+                items += f"<CommonPrefixes><Prefix>{encoded(key, '/')}</Prefix></CommonPrefixes>"
+                continue
             data, etag = content(os.path.join(bucket, key))
             size = "" if fault == "no_size" else f"<Size>{len(data)}</Size>"
             items += f"<Contents><Key>{encoded(key, '/')}</Key>{size}<ETag>&quot;{etag}&quot;</ETag></Contents>"

@@ -1,0 +1,173 @@
+#include "remote/s3_list.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "remote/s3_page.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::size_t kNamesOfDirectory = 50;            // at least, where it is listed by itself
+constexpr std::size_t kMostHeld = std::size_t{1} << 20;  // names that wait for others before them
+
+/// Pages of the names that begin alike, one after the other.
+class Pages final : public Transfer {
+ public:
+  Pages(const S3Server& server, std::string prefix, bool by_directory)
+      : server_(server), prefix_(std::move(prefix)), by_directory_(by_directory) {}
+
+  [[nodiscard]] std::string what() const override { return "list " + server_.path(prefix_); }
+  HttpRequest request() override { return server_.list(prefix_, by_directory_, page_.next); }
+
+  bool finish(const HttpAnswer& answer) override {
+    if (!answer.is_success()) return !server_.judge(answer, prefix_, what());
+    S3Page page = parse_page(answer.body, ObjectName(prefix_).bucket, page_.next, trouble);
+    const bool is_below = std::ranges::all_of(page.directories, [&](const std::string& directory) {
+      return directory.starts_with(prefix_) && directory.size() > prefix_.size();
+    });
+    if (trouble.empty() && !is_below) trouble = "the list has directories that were not asked for";
+    if (!trouble.empty()) return false;
+    page_ = std::move(page);
+    return true;
+  }
+
+  [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
+  [[nodiscard]] bool by_directory() const noexcept { return by_directory_; }
+  [[nodiscard]] S3Page& page() noexcept { return page_; }
+
+ private:
+  const S3Server& server_;
+  std::string prefix_;
+  bool by_directory_;
+  S3Page page_ = {};
+};
+
+class List {
+ public:
+  List(const HttpClient& client, const S3Server& server, std::string_view prefix, std::size_t at_once)
+      : client_(client), server_(server), at_once_(at_once) {
+    pieces_.push_back({.pages = pages_of(std::string(prefix), false)});
+  }
+
+  void run(const std::function<void(const StoredFile&)>& visit) {
+    while (!pieces_.empty()) {
+      ask();
+      while (!pieces_.empty()) {
+        Piece& first = pieces_.front();
+        for (const StoredFile& file : first.files) visit(file);
+        held_ -= first.files.size();
+        first.files.clear();
+        if (first.pages != nullptr) break;
+        pieces_.pop_front();
+      }
+    }
+  }
+
+ private:
+  // Names that have come, and the pages that follow them, if any: all but those up to `known`.
+  struct Piece {
+    std::vector<StoredFile> files = {};
+    std::unique_ptr<Pages> pages = {};
+    std::string known = {};
+    bool is_begun = false;
+  };
+  using At = std::list<Piece>::iterator;
+
+  [[nodiscard]] std::unique_ptr<Pages> pages_of(std::string prefix, bool by_directory) const {
+    return std::make_unique<Pages>(server_, std::move(prefix), by_directory);
+  }
+
+  // The next page of each of the first pieces.
+  void ask() {
+    std::vector<At> asked;
+    std::vector<Transfer*> transfers;
+    for (At at = pieces_.begin(); at != pieces_.end() && asked.size() < at_once_; ++at) {
+      if (at->pages == nullptr) continue;
+      if (!asked.empty() && held_ >= kMostHeld) break;
+      asked.push_back(at);
+      transfers.push_back(at->pages.get());
+    }
+    client_.run(transfers);
+    for (const At at : asked) {
+      if (at->pages->error != nullptr) std::rethrow_exception(at->pages->error);
+      take(at);
+    }
+  }
+
+  void take(At at) {
+    S3Page& page = at->pages->page();
+    const bool is_first = !std::exchange(at->is_begun, true);
+    const bool is_last = page.next.empty();
+    const bool pays = is_first && !is_last && !at->pages->by_directory() && lies_in_few(*at->pages);
+    std::string last = pays ? page.files.back().name : std::string();
+    std::erase_if(page.files, [&](const StoredFile& file) { return file.name <= at->known; });
+    held_ += page.files.size();
+    std::ranges::move(page.files, std::back_inserter(at->files));
+    page.files.clear();
+    if (at->pages->by_directory()) part(at, std::exchange(page.directories, {}));
+    if (is_last) {
+      at->pages.reset();
+    } else if (pays) {
+      pieces_.insert(at, {.files = std::exchange(at->files, {})});
+      at->pages = pages_of(at->pages->prefix(), true);
+      at->known = std::max(at->known, std::move(last));
+    }
+  }
+
+  // Whether a page of names is of few directories, which are then likely to have many more.
+  static bool lies_in_few(Pages& pages) {
+    const std::size_t begin = pages.prefix().size();
+    std::size_t entries = 0;
+    std::string_view before;
+    for (const StoredFile& file : pages.page().files) {
+      std::string_view entry = file.name;
+      entry.remove_prefix(std::min(begin, entry.size()));
+      entry = entry.substr(0, entry.find('/'));
+      if (entries == 0 || entry != before) ++entries;
+      before = entry;
+    }
+    return entries > 0 && entries * kNamesOfDirectory <= pages.page().files.size();
+  }
+
+  // Puts the directories of a page, with the files that have come before each, in front of the rest.
+  void part(At at, std::vector<std::string> directories) {
+    auto file = at->files.begin();
+    for (std::string& directory : directories) {
+      const auto end =
+          std::find_if(file, at->files.end(), [&](const StoredFile& one) { return one.name > directory; });
+      Piece made{.files = {std::make_move_iterator(file), std::make_move_iterator(end)}};
+      file = end;
+      const bool is_partly_known = at->known.starts_with(directory);
+      if (directory > at->known || is_partly_known) {
+        if (is_partly_known) made.known = at->known;
+        made.pages = pages_of(std::move(directory), false);
+      }
+      pieces_.insert(at, std::move(made));
+    }
+    at->files.erase(at->files.begin(), file);
+  }
+
+  const HttpClient& client_;
+  const S3Server& server_;
+  std::size_t at_once_;
+  std::list<Piece> pieces_;  // in the order of their names
+  std::size_t held_ = 0;
+};
+
+}  // namespace
+
+void list_objects(const HttpClient& client, const S3Server& server, std::string_view prefix,
+                  std::size_t at_once, const std::function<void(const StoredFile&)>& visit) {
+  List(client, server, prefix, at_once).run(visit);
+}
+
+}  // namespace rota::internal
