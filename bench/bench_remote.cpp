@@ -1,5 +1,7 @@
 // How fast do objects come over HTTP? Ranges and whole objects from an S3 server on loopback that waits
-// before each first byte, and, in the same run, the same bytes by plain threads with one connection each.
+// before each first byte, and, in the same run, the same bytes by plain threads with one connection each. And
+// how fast are names listed, and proved by a sample? Beside it, what the server's waits alone take, one
+// after the other.
 
 #include <benchmark/benchmark.h>
 #include <curl/curl.h>
@@ -13,14 +15,17 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "remote/server_process.hpp"
+#include "rota/catalog.hpp"
 #include "rota/object_storage.hpp"
 
 namespace {
 
 constexpr int kConnections = 32;
+constexpr double kDelay = 0.05;  // seconds before a first byte
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -39,7 +44,7 @@ struct Objects {
     storage->list("b/", [this](const rota::StoredFile& file) { files.push_back(file); });
     memory.resize(bytes * files.size());
   }
-  rota::test::S3Server server{{"--open", "--delay", "0.05"}};
+  rota::test::S3Server server{{"--open", "--delay", fmt::format("{}", kDelay)}};
   std::shared_ptr<const rota::Storage> storage;
   std::vector<rota::StoredFile> files;
   std::vector<std::byte> memory;
@@ -111,6 +116,40 @@ void read(benchmark::State& state, std::int64_t count, std::size_t bytes) {
   state.counters["of_plain"] = plain / rota;
 }
 
+// `work` with the storages of a server that has `count` names.
+void ask(benchmark::State& state, std::int64_t count,
+         const std::function<void(const rota::CatalogOptions&)>& work) {
+  rota::test::S3Server server(
+      {"--open", "--delay", fmt::format("{}", kDelay), "--many", fmt::format("{}", count)});
+  rota::CatalogOptions catalog;
+  rota::S3Options options = server.options();
+  options.http.connections = kConnections;
+  catalog.storages["s3"] = rota::s3_storage(options);
+  double seconds = 0;
+  for (auto _ : state) {
+    seconds = seconds_of([&] { work(catalog); });
+    state.SetIterationTime(seconds);
+  }
+  const auto requests = static_cast<double>(server.requests().size());
+  state.counters["requests"] = requests;
+  state.counters["times_serial"] = requests * kDelay / seconds;
+}
+
+void list_names(benchmark::State& state) {
+  ask(state, 100'000, [](const rota::CatalogOptions& options) {
+    if (rota::Catalog("s3://many", options).size() != 100'000) throw std::runtime_error("list all names");
+  });
+}
+
+void prove_a_pattern(benchmark::State& state) {
+  constexpr std::int64_t kFiles = 50'000'000;
+  ask(state, kFiles, [](const rota::CatalogOptions& options) {
+    (void)rota::Catalog::from_pattern("s3://many/{folder:03}/{index:08}",
+                                      {.files = kFiles, .folders = 100, .layout = rota::FolderLayout::blocks},
+                                      options);
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -123,6 +162,10 @@ int main(int argc, char** argv) {
   };
   add("objects of 64 MiB", 8, std::size_t{64} << 20);
   add("objects of 100 KB", 1000, 100'000);
+  for (const auto& [name, work] : {std::pair("list 10^5 names", &list_names),
+                                   std::pair("prove a pattern of 5*10^7 names", &prove_a_pattern)}) {
+    benchmark::RegisterBenchmark(name, work)->UseManualTime()->Iterations(1)->Unit(benchmark::kMillisecond);
+  }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -16,6 +16,7 @@
 #include "formats/open_files.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -29,14 +30,28 @@ template <typename Take>
 void for_each_piece(const File& file, std::size_t piece_bytes, Take take) {
   constexpr std::uint64_t kAhead = 8 << 20;
   static_assert(kAhead % kBlockBytes == 0);
-  std::vector<std::byte> block(std::min<std::uint64_t>(piece_bytes, file.bytes()));
-  for (std::uint64_t at = 0; at < file.bytes();) {
+  std::vector<std::byte> block;
+  std::vector<std::byte> next;  // of a storage: it comes while the one before it is taken
+  const auto read = [&](std::uint64_t at, std::vector<std::byte>& to) {
+    to.resize(std::min<std::uint64_t>(piece_bytes, file.bytes() - at));
+    file.read(at, to);
+  };
+  bool is_more = true;
+  for (std::uint64_t at = 0; is_more && at < file.bytes(); at += block.size()) {
     if (at == kBlockBytes) file.will_read(at, kAhead);  // not where a look at the head is enough
     if (at % kAhead == kBlockBytes) file.will_read(at + kAhead, kAhead);
-    const auto piece = std::span(block).first(std::min<std::uint64_t>(block.size(), file.bytes() - at));
-    file.read(at, piece);
-    if (!take(piece, at)) return;
-    at += piece.size();
+    if (at == 0 || piece_bytes == kBlockBytes) {
+      read(at, block);
+    } else {
+      std::swap(block, next);
+    }
+    const std::uint64_t end = at + block.size();
+    const bool is_read_ahead = piece_bytes > kBlockBytes && end < file.bytes();
+    parallel_for(fmt::format("fetch {}", file.path()), is_read_ahead ? 2 : 1, 1, 2,
+                 [&](const LoopPart& part) {
+                   if (part.begin == 0) is_more = take(std::span<const std::byte>(block), at);
+                   if (part.begin == 1) read(end, next);
+                 });
   }
 }
 

@@ -70,7 +70,7 @@ std::string lower(std::string_view text) {
 /// One of curl.
 struct HttpSession::Handle {
   struct End {
-    void operator()(CURL* easy) const noexcept { ::curl_easy_cleanup(easy); }
+    void operator()(CURL* handle) const noexcept { ::curl_easy_cleanup(handle); }
   };
   std::unique_ptr<CURL, End> easy;
 };
@@ -87,7 +87,7 @@ struct HttpSession::Job {
 /// A try that is under way.
 struct HttpSession::Try {
   struct EndHeaders {
-    void operator()(curl_slist* headers) const noexcept { ::curl_slist_free_all(headers); }
+    void operator()(curl_slist* list) const noexcept { ::curl_slist_free_all(list); }
   };
   Job job;
   std::unique_ptr<CURL, Handle::End> easy = nullptr;

@@ -90,7 +90,7 @@ class List {
   void ask() {
     std::vector<At> asked;
     std::vector<Transfer*> transfers;
-    for (At at = pieces_.begin(); at != pieces_.end() && asked.size() < at_once_; ++at) {
+    for (auto at = pieces_.begin(); at != pieces_.end() && asked.size() < at_once_; ++at) {
       if (at->pages == nullptr) continue;
       if (!asked.empty() && held_ >= kMostHeld) break;
       asked.push_back(at);
@@ -119,7 +119,7 @@ class List {
     } else if (pays) {
       pieces_.insert(at, {.files = std::exchange(at->files, {})});
       at->pages = pages_of(at->pages->prefix(), true);
-      at->known = std::max(at->known, std::move(last));
+      if (last > at->known) at->known = std::move(last);
     }
   }
 

@@ -149,13 +149,19 @@ TEST_F(Mirrored, WhatFailedThereIsInTheNextReport) {
 }
 
 TEST_F(Mirrored, ASlowOneHoldsNoSaveBack) {
+  std::latch begun(1);
   std::latch saved(1);
   std::atomic<int> writes = 0;
   auto directory = open_in("a");
   storage_->on_write = [&](std::string_view) {
-    if (writes++ == 0) saved.wait();
+    if (writes++ > 0) return;
+    begun.count_down();
+    saved.wait();
   };
-  for (const int step : {1, 2, 3, 4}) directory.save(step, snapshot(step));
+  for (const int step : {1, 2, 3, 4}) {
+    directory.save(step, snapshot(step));
+    if (step == 1 && rank() == 0) begun.wait();
+  }
   saved.count_down();
   directory.wait_for_mirror();
   if (rank() != 0) return;

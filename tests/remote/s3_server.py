@@ -5,6 +5,7 @@ Version 4) are verified. Each request is a line of DIRECTORY/requests: kind, pat
 """
 
 import argparse
+import bisect
 import hashlib
 import hmac
 import os
@@ -33,6 +34,7 @@ parser.add_argument("--secret", default="test-secret")
 parser.add_argument("--expired", default="", help="a session token that is over")
 parser.add_argument("--open", action="store_true", help="requests need no signature")
 parser.add_argument("--no-ranges", action="store_true")
+parser.add_argument("--many", type=int, default=0, help='objects "many/FOLDER/INDEX" of a byte each, in 100 folders')
 parser.add_argument("--certificate", default="", help="TLS by this file of certificate and key")
 options = parser.parse_args()
 
@@ -51,7 +53,32 @@ def sign(key, text):
     return hmac.new(key, text.encode(), hashlib.sha256).digest()
 
 
+class Many:
+    """The keys of bucket "many", in order."""
+
+    def __len__(self):
+        return options.many
+
+    def __getitem__(self, i):
+        return f"{i * 100 // options.many:03}/{i:08}"
+
+
+def keys_of(bucket):
+    if bucket == "many":
+        return Many()
+    bucket = os.path.join(options.directory, bucket)
+    keys = []
+    for parent, _, files in os.walk(bucket):
+        keys += [os.path.relpath(os.path.join(parent, file), bucket) for file in files]
+    return sorted(keys)
+
+
 def content(path):
+    if path.startswith(os.path.join(options.directory, "many/")):
+        i = int(path[-8:])
+        if i >= options.many or not path.endswith("/" + Many()[i]):
+            raise FileNotFoundError(path)
+        return b"x", "e"
     written = os.stat(path).st_mtime_ns
     if contents.get(path, (None,))[0] != written:
         data = open(path, "rb").read()
@@ -184,19 +211,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def list(self):
         bucket = os.path.join(options.directory, self.names[0])
-        if not os.path.isdir(bucket):
+        if not os.path.isdir(bucket) and self.names[0] != "many":
             return self.answer(404, "NoSuchBucket")
         prefix = self.query.get("prefix", [""])[0]
-        after = self.query.get("continuation-token", [""])[0]
-        keys = []
-        for parent, _, files in os.walk(bucket):
-            keys += [os.path.relpath(os.path.join(parent, file), bucket) for file in files]
-        keys = [key for key in keys if key.startswith(prefix)]
-        if "delimiter" in self.query:  # a directory stands for what is in it
-            keys = {prefix + "".join(key[len(prefix) :].partition("/")[:2]) for key in keys}
-        keys = sorted(key for key in keys if key > after)
+        page, more = self.page(keys_of(self.names[0]), prefix, self.query.get("continuation-token", [""])[0])
         fault = getattr(self, "fault", "")
-        page = keys[: options.page]
         items = ""
         for key in page[::-1] if fault == "disorder" else page:
             if key.endswith("/"):
@@ -205,7 +224,6 @@ class Handler(BaseHTTPRequestHandler):
             data, etag = content(os.path.join(bucket, key))
             size = "" if fault == "no_size" else f"<Size>{len(data)}</Size>"
             items += f"<Contents><Key>{encoded(key, '/')}</Key>{size}<ETag>&quot;{etag}&quot;</ETag></Contents>"
-        more = len(keys) > len(page)
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         if fault == "no_token":
             token, more = "", True
@@ -217,6 +235,20 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "torn":
             body = body[: len(body) // 2]
         self.send(200, {"Content-Type": "application/xml"}, body)
+
+    def page(self, keys, prefix, after):
+        """The next names that begin with `prefix`, directories in place of what is in them, and whether more follow."""
+        last = chr(0x10FFFF)  # no name has it
+        by_directory = "delimiter" in self.query
+        i = bisect.bisect_left(keys, prefix)
+        if after:
+            i = bisect.bisect_right(keys, after + (last if by_directory and after.endswith("/") else ""))
+        page = []
+        while i < len(keys) and keys[i].startswith(prefix) and len(page) < options.page:
+            entry = prefix + "".join(keys[i][len(prefix) :].partition("/")[:2]) if by_directory else keys[i]
+            page.append(entry)
+            i = bisect.bisect_right(keys, entry + last) if entry.endswith("/") else i + 1
+        return page, i < len(keys) and keys[i].startswith(prefix)
 
     def send_object(self):
         try:
