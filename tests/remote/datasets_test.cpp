@@ -247,6 +247,27 @@ std::int64_t fetched_in_three_epochs(int files, int kept, const std::filesystem:
   return loader.stats().fetched.files;
 }
 
+TEST(S3, FilesOfManyPiecesComeWhole) {
+  S3Server server({"--fault", "cut", "--kind", "range"});
+  std::string lines;
+  for (int i = 0; i < 700; ++i) lines += fmt::format("{:099999}\n", i);  // of 32 MiB is a piece
+  for (const char* const name : {"b/0.txt", "b/1.txt"}) server.put(name, lines);
+  CatalogOptions options = options_for(server.options());
+  options.share_files = true;
+  Loader loader(open_lines(Catalog("s3://b/", options)), {.interleave = 2, .shuffle = Shuffle::none});
+  std::vector<int> seen(700);
+  while (const auto batch = loader.next()) {
+    for (std::int64_t i = 0; i < batch->size(); ++i) {
+      const auto bytes = batch->bytes(0, i);
+      const std::string line(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      const int number = std::stoi(line);
+      ASSERT_EQ(line, fmt::format("{:099999}", number));
+      ++seen.at(static_cast<std::size_t>(number));
+    }
+  }
+  EXPECT_THAT(seen, ::testing::Each(2));
+}
+
 TEST(S3, FilesThatFitInStayForTheNextEpoch) {
   EXPECT_EQ(fetched_in_three_epochs(20, 20, {}), 20);
   EXPECT_EQ(fetched_in_three_epochs(20, 0, {}), 60);
