@@ -14,7 +14,7 @@ namespace rota::internal {
 struct S3Page {
   std::vector<StoredFile> files = {};
   std::vector<std::string> directories = {};  ///< "bucket/a/", where files in them are left out
-  std::string next = {};  ///< what asks for the next page; empty: there is none
+  std::string next = {};                      ///< what asks for the next page; empty: there is none
 };
 
 /// The page in an answer to ListObjectsV2 for `bucket`. What is wrong with it is put into `trouble`, and
