@@ -50,7 +50,8 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
                 fmt::format("find a storage for \"{}\": name a scheme, as in s3://bucket/run", path));
   }
   const std::string_view authority = std::string_view(path).substr(end + kBehindScheme.size());
-  if (path.starts_with("http") && authority.substr(0, authority.find('/')).find('@') != authority.npos) {
+  if (path.starts_with("http") &&
+      authority.substr(0, authority.find('/')).find('@') != std::string_view::npos) {
     throw Error(
         ErrorCode::invalid_argument,
         "open a URL with a password in it: paths are told in messages, and saved; have the server ask "
