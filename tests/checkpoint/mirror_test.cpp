@@ -128,9 +128,14 @@ TEST_F(Mirrored, ADamagedFileIsReplacedByItsCopy) {
 }
 
 TEST_F(Mirrored, WhatFailsThereCostsNoSave) {
+  std::latch saved(1);
   auto directory = open_in("a");
-  storage_->on_write = [](std::string_view) { throw Error(ErrorCode::io, "the bucket is full"); };
-  directory.save(1, snapshot(1));
+  storage_->on_write = [&](std::string_view) {
+    saved.wait();  // or the report of the save would tell it
+    throw Error(ErrorCode::io, "the bucket is full");
+  };
+  EXPECT_EQ(directory.save(1, snapshot(1)).mirror_error, "");
+  saved.count_down();
   EXPECT_THAT(same_error_of([&] { directory.wait_for_mirror(); }),
               IsError(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the bucket is full"));
   directory.wait_for_mirror();  // told once
