@@ -224,6 +224,8 @@ class Handler(BaseHTTPRequestHandler):
             data, etag = content(os.path.join(bucket, key))
             size = "" if fault == "no_size" else f"<Size>{len(data)}</Size>"
             items += f"<Contents><Key>{encoded(key, '/')}</Key>{size}<ETag>&quot;{etag}&quot;</ETag></Contents>"
+        if fault == "stray":
+            items += "<CommonPrefixes><Prefix>another/</Prefix></CommonPrefixes>"
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         if fault == "no_token":
             token, more = "", True

@@ -1,0 +1,137 @@
+// Who may read from S3, and by which name, region and keys: what is refused is refused at once, and says why.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "remote/bytes.hpp"
+#include "remote/reading.hpp"
+#include "remote/server_process.hpp"
+#include "rota/error.hpp"
+#include "rota/object_storage.hpp"
+
+namespace rota::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+TEST(S3, BucketsHaveNamesOfBuckets) {
+  S3Server server;
+  const auto storage = s3_storage(server.options());
+  for (const char* const name : {"b?x=1/k", "../k", "a b/k", "%62/k", "b#/k", "/k"}) {
+    EXPECT_EQ(failure_of([&] { (void)storage->find(name); }).code, ErrorCode::invalid_argument) << name;
+  }
+}
+
+// The answers of requests that were under way when another one learned it.
+TEST(S3, ManyMayLearnTheRegionAtOnce) {
+  S3Server server({"--region", "eu-west-9", "--delay", "0.2"});
+  const std::string bytes = some_bytes(100'000);
+  const auto storage = s3_storage(server.options());
+  std::vector<StoredFile> files;
+  for (int i = 0; i < 16; ++i) {
+    server.put(fmt::format("b/{:02}", i), bytes);
+    files.push_back({.name = fmt::format("b/{:02}", i), .bytes = bytes.size()});
+  }
+  Wanted wanted;
+  for (const StoredFile& file : files) wanted.add(file, 0, bytes.size());
+  wanted.read(*storage);
+  wanted.expect(bytes);
+}
+
+TEST(S3, RefusalsAreToldAtOnceAndWithoutSecrets) {
+  S3Server server({"--expired", "old-token"});
+  server.put("b/x", "x");
+  const auto expect = [&](S3Options options, const std::string& name, ErrorCode code,
+                          const std::string& text) {
+    const auto storage = s3_storage(std::move(options));
+    const Failure failure = failure_of([&] { (void)list(*storage, name); });
+    EXPECT_EQ(failure.code, code) << failure.text;
+    EXPECT_THAT(failure.text,
+                AllOf(HasSubstr(text), Not(HasSubstr("test-secret")), Not(HasSubstr("old-token"))));
+    EXPECT_LT(failure.seconds, 8);
+  };
+  expect(server.options(), "none/", ErrorCode::not_found, "NoSuchBucket");
+  S3Options options = server.options();
+  options.credentials.secret_key = "wrong";
+  expect(options, "b/", ErrorCode::io, "check the credentials");
+  options = server.options();
+  options.credentials.session_token = "old-token";
+  expect(options, "b/", ErrorCode::io, "ExpiredToken");
+  options = server.options();
+  options.credentials = {};
+  options.is_anonymous = true;
+  expect(options, "b/", ErrorCode::io, "AccessDenied");
+  options = server.options();
+  options.endpoint = "http://127.0.0.1:1";
+  expect(options, "b/", ErrorCode::io, "list s3://b/");
+  options.endpoint = "http://nobody.invalid";
+  expect(options, "b/", ErrorCode::io, "nobody.invalid");
+  options = server.options();
+  options.endpoint.replace(0, 4, "https");
+  expect(options, "b/", ErrorCode::io, "list s3://b/");
+  expect(server.options(), "", ErrorCode::invalid_argument, "name a bucket");
+}
+
+TEST(S3, FindsTheRegionOfABucket) {
+  S3Server server({"--region", "eu-west-9"});
+  server.put("b/x", "x");
+  const auto storage = s3_storage(server.options());
+  EXPECT_THAT(list(*storage, "b/"), SizeIs(1));
+  EXPECT_TRUE(s3_storage(server.options())->find("b/x"));
+}
+
+TEST(S3, SignsTheHostThatItAsks) {
+  S3Server server;
+  server.put("b/x", "x");
+  S3Options options = server.options();
+  options.endpoint = fmt::format("http://127.0.0.1:{}/gateway", server.port());
+  // The server takes the gateway for a bucket: what matters is that it finds the signature right.
+  EXPECT_THAT(failure_of([&] { list(*s3_storage(options), "b/"); }).text, Not(HasSubstr("Signature")));
+}
+
+TEST(S3, NobodyIsSomebodyElseByAMistakeInAProfile) {
+  S3Server server;
+  server.put("b/x", "x");
+  std::ofstream(server.directory() / "config")
+      << "[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = test-secret\n"
+         "[profile role]\nrole_arn = arn\n";
+  ::setenv("AWS_CONFIG_FILE", (server.directory() / "config").c_str(), 1);
+  ::setenv("AWS_SHARED_CREDENTIALS_FILE", "/none", 1);
+  S3Options options = server.options();
+  options.credentials = {};
+  EXPECT_TRUE(s3_storage(options)->find("b/x"));
+  const auto refusal_of = [&](const char* profile) {
+    ::setenv("AWS_PROFILE", profile, 1);
+    return failure_of([&] { (void)s3_storage(options)->find("b/x"); }).text;
+  };
+  EXPECT_THAT(refusal_of("defualt"), HasSubstr("no profile \"defualt\""));
+  EXPECT_THAT(refusal_of("role"), HasSubstr("role_arn"));
+  for (const char* const name : {"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE"}) {
+    ::unsetenv(name);
+  }
+}
+
+TEST(S3, OptionsAreChecked) {
+  const auto message = [](const S3Options& options) {
+    return failure_of([&] { (void)s3_storage(options); }).text;
+  };
+  EXPECT_THAT(message({.endpoint = "store.local"}), HasSubstr("endpoint is store.local"));
+  EXPECT_THAT(message({.credentials = {.access_key = "a"}}), HasSubstr("both"));
+  S3Options options;
+  options.http.connections = 0;
+  EXPECT_THAT(message(options), HasSubstr("connections is 0"));
+  EXPECT_EQ(failure_of([] { (void)http_storage("ftp"); }).code, ErrorCode::invalid_argument);
+}
+
+}  // namespace
+}  // namespace rota::test
