@@ -52,7 +52,7 @@ struct Hdf5File {
 
 /// Asks `file` for `datasets`; where that is empty, it becomes the names of all datasets of numbers in the
 /// file, by name. External links are followed where it `may_leave` the file. Throws as open_hdf5 does. Blocks
-/// on storage, under HDF5's lock.
+/// on a file system under HDF5's lock, on a Storage without it.
 Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may_leave);
 
 }  // namespace rota::internal
