@@ -397,6 +397,8 @@ int main(int argc, char** argv) {
     add(fmt::format("order/{}/16KiB", order.name),
         [&](benchmark::State& state) { read_in_order(state, order, kSizes[1]); });
   }
+  add("order/block of one shard/1KiB",
+      [](benchmark::State& state) { read_in_order(state, orders[2], kSizes[0]); });
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

@@ -158,6 +158,12 @@ class Source {
   /// lengths.
   [[nodiscard]] virtual std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;
 
+  /// Begins to bring samples [first, first + count) near, without waiting for them. A Loader says so of the
+  /// blocks of Shuffle::block, which lie side by side and are read in pieces soon after. Returns how many
+  /// bytes these are, so that no more than `read_ahead_bytes` are brought; 0 (the default): it cannot. Any
+  /// thread. What it throws is dropped, for `read` will tell.
+  [[nodiscard]] virtual std::int64_t will_read(SampleId first, std::int64_t count) const;
+
   /// For rota's own sources: the files that a node's ranks share in memory; null without any.
   [[nodiscard]] virtual const internal::NodeFiles* node_files() const { return nullptr; }
 };
@@ -167,8 +173,8 @@ class Source {
 /// not mixed up.
 ///
 /// Two things are not forwarded. `read_rows` calls `read`, and copies: otherwise it would miss your changes.
-/// An adaptor of another size does not forward `part_sizes` and `shard_lengths`; like `split`, it cannot be
-/// read where files are in shared memory. Other adaptors can.
+/// An adaptor of another size does not forward `part_sizes`, `shard_lengths` and `will_read`; like `split`,
+/// it cannot be read where files are in shared memory. Other adaptors can.
 class SourceAdaptor : public Source {
  public:
   /// Throws Error{invalid_argument} for a null source.
@@ -185,6 +191,7 @@ class SourceAdaptor : public Source {
   [[nodiscard]] std::string where(SampleId id) const override { return inner_->where(id); }
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override;
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override;
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
   [[nodiscard]] const internal::NodeFiles* node_files() const override;
 
  protected:

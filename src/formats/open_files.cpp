@@ -66,6 +66,13 @@ void OpenFiles::read(std::span<const WantedBytes> wanted) const {
   direct_->read(wanted);
 }
 
+std::int64_t OpenFiles::will_read(std::size_t i, std::uint64_t begin, std::uint64_t end) const {
+  const bool is_through_cache = access_ == Access::cached && !is_shared() && !files_.place().is_stored();
+  if (!is_through_cache || begin >= end) return 0;
+  open(i)->will_read(begin, end - begin);
+  return static_cast<std::int64_t>(end - begin);
+}
+
 OpenFiles::SharedFile OpenFiles::open_one_of_many(std::size_t i) const {
   SharedFile own;  // this and the next close files, after the lock is given back
   Kept surplus;

@@ -46,6 +46,9 @@ class OpenFiles {
   [[nodiscard]] SharedFile open(std::size_t i) const;
   /// Reads of those that are open, as read_at_once does; past the page cache, where CatalogOptions says so.
   void read(std::span<const WantedBytes> wanted) const;
+  /// Begins to bring bytes [begin, end) of file `i` into the page cache; returns how many, or 0 where they
+  /// are not read through it. Throws as `open`.
+  [[nodiscard]] std::int64_t will_read(std::size_t i, std::uint64_t begin, std::uint64_t end) const;
   /// How many a thread should read together: each takes a descriptor, or its memory; of a storage neither.
   [[nodiscard]] std::size_t most_together() const noexcept {
     if (is_shared()) return 1;

@@ -137,6 +137,20 @@ class RecordSource final : public Source {
 
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
 
+  // From the first record to the last, with what lies between.
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    std::int64_t bytes = 0;
+    while (count > 0) {
+      const FileSamples::SamplePlace place = samples_.find(first.value);
+      const std::int64_t here = std::min(count, samples_.count(place.file) - place.sample);
+      const ByteRange last = range({place.file, place.sample + here - 1}, format_->fields().size() - 1);
+      bytes += files_.will_read(place.file, range(place, 0).offset, last.offset + last.bytes);
+      first.value += here;
+      count -= here;
+    }
+    return bytes;
+  }
+
  private:
   [[nodiscard]] bool is_key(std::size_t field) const noexcept { return field == format_->fields().size(); }
   [[nodiscard]] std::string key(const FileSamples::SamplePlace& place) const {

@@ -40,6 +40,12 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
       source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
       planner_(run_order, options, world) {
   if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order, options, world);
+  look_ahead();
+}
+
+void BatchMaker::look_ahead() {
+  ahead_.reset();
+  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world_);
 }
 
 void BatchMaker::plan_anew(World world) {
@@ -49,6 +55,7 @@ void BatchMaker::plan_anew(World world) {
     if (pins_) pins_->rescale(world);
   }
   planner_ = Planner(run_order_, options_, world);
+  look_ahead();
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
@@ -82,6 +89,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     return false;
   }
   if (pins_) pins_->pin(out.global, out.pins);
+  if (ahead_) ahead_->look(planner_);
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/batch_memory.hpp"
+#include "loader/blocks_ahead.hpp"
 #include "loader/group_pins.hpp"
 #include "loader/planner.hpp"
 #include "rota/loader.hpp"
@@ -77,6 +78,7 @@ class BatchMaker {
   void finish(std::unique_ptr<BatchMemory>& batch) const;
 
  private:
+  void look_ahead();
   [[nodiscard]] const Source& source(Scratch& scratch) const;
   template <typename Work>
   void by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work,
@@ -111,8 +113,9 @@ class BatchMaker {
   std::stop_source retries_stop_;
   mutable std::atomic<std::int64_t> retries_ = 0;
   std::shared_ptr<const std::vector<Field>> source_fields_;
-  Planner planner_;                // used by plan alone, as is the next
-  std::optional<GroupPins> pins_;  // of a source whose files are shared
+  Planner planner_;                   // used by plan alone, as is the next
+  std::optional<GroupPins> pins_;     // of a source whose files are shared
+  std::optional<BlocksAhead> ahead_;  // of Shuffle::block
 };
 
 }  // namespace rota::internal

@@ -43,6 +43,12 @@ class Planner {
   bool plan(const Position& at, Slots& out);
   /// Where sample `id` is read in `epoch` by a run that is at `at`: as Loader::when.
   std::optional<BatchSlot> when(const Position& at, SampleId id, std::int64_t epoch);
+  /// The positions that the last batch planned reads.
+  [[nodiscard]] const std::vector<ShardSpan>& spans() const noexcept { return spans_; }
+  /// The order of the epoch of `dataset` that was last planned.
+  [[nodiscard]] const EpochOrder& order(std::int32_t dataset) const {
+    return epochs_[static_cast<std::size_t>(dataset)].value();
+  }
   /// What worker `worker` is told. Any thread, while nothing changes.
   [[nodiscard]] WorkerInfo describe(int worker) const noexcept;
 

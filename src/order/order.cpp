@@ -123,6 +123,16 @@ void EpochOrder::block_samples(std::int64_t index, std::int64_t count, SampleId*
   }
 }
 
+std::vector<SampleRange> EpochOrder::blocks_of(std::int64_t window) const {
+  std::vector<SampleRange> blocks;
+  const std::int64_t end = std::min((window + 1) * shape_.blocks, blocks_);
+  for (std::int64_t slot = window * shape_.blocks; slot < end; ++slot) {
+    const std::int64_t begin = whole_(slot) * shape_.samples;
+    blocks.push_back({.begin = begin, .end = begin + slot_begin(slot + 1) - slot_begin(slot)});
+  }
+  return blocks;
+}
+
 std::int64_t EpochOrder::block_index(SampleId id) const noexcept {
   const std::int64_t slot = whole_.inverse(id.value / shape_.samples);
   const std::int64_t w = slot / shape_.blocks;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "order/permutation.hpp"
 #include "order/shard_plan.hpp"
@@ -14,6 +15,13 @@ namespace rota::internal {
 
 /// The version of the arithmetic behind every order. A checkpoint of another version is refused.
 inline constexpr std::int64_t kOrderVersion = 1;
+
+/// Samples [begin, end).
+struct SampleRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  friend bool operator==(const SampleRange&, const SampleRange&) = default;
+};
 
 /// Consecutive positions of one shard in one epoch.
 struct ShardSpan {
@@ -44,6 +52,13 @@ class EpochOrder {
   [[nodiscard]] ShardPosition locate(SampleId id) const noexcept;
 
   [[nodiscard]] std::int64_t epoch() const noexcept { return epoch_; }
+
+  /// Shuffle::block: the window at `position` of `shard`, of those of the dataset, in the order of the epoch.
+  [[nodiscard]] std::int64_t window_at(ShardId shard, std::int64_t position) const noexcept {
+    return slot_at(plan_.begin(shard.value) + position) / shape_.blocks;
+  }
+  /// The blocks of that window: samples side by side.
+  [[nodiscard]] std::vector<SampleRange> blocks_of(std::int64_t window) const;
 
  private:
   friend class Order;

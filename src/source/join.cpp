@@ -82,6 +82,16 @@ class Joined final : public Source, private NodeFiles {
     const auto has_any = [](const auto& source) { return source->node_files() != nullptr; };
     return std::ranges::any_of(sources_, has_any) ? this : nullptr;
   }
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    std::int64_t bytes = 0;
+    for (std::int64_t end = first.value + count; first.value < end;) {
+      const std::size_t s = source_of(first);
+      const std::int64_t own = std::min(end, begins_[s + 1]) - first.value;
+      bytes += sources_[s]->will_read({first.value - begins_[s]}, own);
+      first.value += own;
+    }
+    return bytes;
+  }
   [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
     check_range(samples, size());
     auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();

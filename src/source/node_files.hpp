@@ -5,16 +5,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "order/order.hpp"
 #include "rota/source.hpp"
 
 namespace rota::internal {
 
-/// Samples [begin, end).
-struct SampleRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-  friend bool operator==(const SampleRange&, const SampleRange&) = default;
-};
 /// Throws Error{out_of_range} unless it is a range of `size` samples.
 void check_range(SampleRange samples, std::int64_t size);
 

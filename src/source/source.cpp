@@ -91,6 +91,8 @@ std::vector<std::int64_t> Source::part_sizes() const { return {}; }
 
 std::vector<std::int64_t> Source::shard_lengths(std::int64_t /*shards*/) const { return {}; }
 
+std::int64_t Source::will_read(SampleId /*first*/, std::int64_t /*count*/) const { return 0; }
+
 void check_ids(const Source& source, std::span<const SampleId> ids) {
   const std::int64_t size = source.size();
   for (const SampleId id : ids) {

@@ -82,11 +82,12 @@ class Windows final : public Source, private NodeFiles {
   }
   [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
     check_range(samples, size());
-    const NodeFiles& files = *rows_->node_files();
-    if (samples.begin == samples.end) return files.pin({}, reads);
-    const std::int64_t last = first_row(window_parts_.find(samples.end - 1));
-    return files.pin({.begin = first_row(window_parts_.find(samples.begin)), .end = last + options_.length},
-                     reads);
+    return rows_->node_files()->pin(samples.begin == samples.end ? SampleRange() : rows_under(samples),
+                                    reads);
+  }
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    const SampleRange rows = rows_under({.begin = first.value, .end = first.value + count});
+    return rows_->will_read({rows.begin}, rows.end - rows.begin);
   }
   [[nodiscard]] Fetched fetched() const override { return fetched_by(*rows_); }
 
@@ -168,6 +169,12 @@ class Windows final : public Source, private NodeFiles {
 
   [[nodiscard]] std::int64_t first_row(const FileSamples::SamplePlace& place) const noexcept {
     return row_parts_.first(place.file) + place.sample * options_.stride;
+  }
+
+  // From the first row of these windows, of which there are some, to their last.
+  [[nodiscard]] SampleRange rows_under(SampleRange windows) const noexcept {
+    return {.begin = first_row(window_parts_.find(windows.begin)),
+            .end = first_row(window_parts_.find(windows.end - 1)) + options_.length};
   }
 
   // The rows of windows, one window after the other; what a window shares with the one before is there once.

@@ -61,6 +61,14 @@ TEST_P(EachFormat, IsReadFromAStorageAsFromADirectory) {
   EXPECT_EQ(there->fingerprint(), here->fingerprint());
   EXPECT_EQ(contents(*there), contents(*here));
   EXPECT_EQ(there->where({0}).substr(0, 21), "memory://bucket/data/");
+  // What Linux can be asked to bring into the page cache.
+  std::int64_t bytes = 0;
+  for (std::int64_t i = 0; i < catalog.size(); ++i) bytes += catalog.bytes(i);
+  const bool has_ranges = format != "files";
+  const std::int64_t near = here->will_read({0}, here->size());
+  EXPECT_EQ(near > bytes / 10, has_ranges) << near << " of " << bytes;
+  EXPECT_LE(near, bytes);
+  EXPECT_EQ(there->will_read({0}, there->size()), 0);
 
   for (const Access access : {Access::direct, Access::mapped, Access::automatic}) {
     CatalogOptions options = options_of(storage);

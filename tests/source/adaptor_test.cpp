@@ -50,6 +50,9 @@ class Letters final : public Source, private NodeFiles {
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
     return shards == 2 ? std::vector<std::int64_t>{5, 15} : std::vector<std::int64_t>();
   }
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    return 100 * first.value + count;
+  }
   [[nodiscard]] const NodeFiles* node_files() const override { return this; }
   [[nodiscard]] Fetched fetched() const override { return {.files = 2, .bytes = 20}; }
   [[nodiscard]] std::shared_ptr<const void> pin(SampleRange /*samples*/, bool /*reads*/) const override {
@@ -130,6 +133,7 @@ TEST(SourceAdaptor, ForwardsEverything) {
   EXPECT_THAT(same.part_sizes(), ElementsAre(5, 15));
   EXPECT_THAT(same.shard_lengths(kShards), ElementsAre(5, 15));
   EXPECT_EQ(same.node_files(), letters->node_files());
+  EXPECT_EQ(same.will_read({3}, 2), 302);
   const Samples samples(same, {{4}, {3}, {5}});
   EXPECT_EQ(samples.sample(0, 0), "a");
   EXPECT_EQ(samples.sample(0, 1), "");
@@ -178,6 +182,12 @@ TEST(SourceAdaptor, OfAnotherSizeHasNoPartsAndCannotPin) {
   EXPECT_THAT(error_of([&] { Loader(half, in_groups(1)); }),
               is_error(ErrorCode::unsupported, {"unpack the files"}));
   EXPECT_EQ(letters->pins, 0);
+}
+
+TEST(SourceAdaptor, JoinedSourcesAreToldOfTheirOwnSamples) {
+  const auto letters = std::make_shared<Letters>();
+  EXPECT_EQ(join({letters, letters})->will_read({18}, 3), 1802 + 1);
+  EXPECT_EQ(join({letters, letters})->will_read({20}, 20), 20);
 }
 
 TEST(SourceAdaptor, NeedsASource) {

@@ -74,6 +74,12 @@ Numbers seen(const Numbers& parts, bool across) {
   return across ? Numbers{std::accumulate(parts.begin(), parts.end(), std::int64_t{0})} : parts;
 }
 
+TEST(Windows, TheRowsUnderThemAreToldOf) {
+  const auto source = over({5, 7}, {.length = 3, .stride = 2});  // rows 0, 2, then 5, 7, 9
+  EXPECT_EQ(source->will_read({1}, 1), 200 + 3);
+  EXPECT_EQ(source->will_read({1}, 3), 200 + 8);
+}
+
 TEST(Windows, AreThoseOfANaiveListOverAnyPartsLengthsAndStrides) {
   std::mt19937_64 random(1);
   for_each_layout([&](const Numbers& parts, const WindowOptions& options) {

@@ -108,7 +108,45 @@ class Hdf5Source final : public Source {
   }
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
 
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    std::int64_t bytes = 0;
+    while (count > 0) {
+      const FileSamples::SamplePlace place = samples_.find(first.value);
+      const std::int64_t here = std::min(count, samples_.count(place.file) - place.sample);
+      for (std::size_t field = 0; field < fields_.size(); ++field) {
+        const PlacedRows last = rows_of({place.file, place.sample + here - 1}, field, nullptr);
+        bytes += will_read(place.file, contents_[place.file].fields[field],
+                           rows_of(place, field, nullptr).first, last.first + last.count);
+      }
+      first.value += here;
+      count -= here;
+    }
+    return bytes;
+  }
+
  private:
+  // Of rows [begin, end), as they lie in the file or in its chunks; other files, which links lead to, are not
+  // looked into.
+  [[nodiscard]] std::int64_t will_read(std::size_t file, const Hdf5Field& field, std::int64_t begin,
+                                       std::int64_t end) const {
+    const Hdf5Dataset& values = field.values;
+    if (field.target || begin >= end) return 0;
+    if (values.storage == Hdf5Storage::contiguous) {
+      const std::size_t row_bytes = values.row_bytes();
+      return files_.will_read(file, values.address + static_cast<std::uint64_t>(begin) * row_bytes,
+                              values.address + static_cast<std::uint64_t>(end) * row_bytes);
+    }
+    if (values.storage != Hdf5Storage::chunked) return 0;
+    std::int64_t bytes = 0;
+    const std::int64_t first_chunk = begin / values.chunk[0] * values.chunks_per_slab;
+    const std::int64_t end_chunk = ((end - 1) / values.chunk[0] + 1) * values.chunks_per_slab;
+    for (std::int64_t number = first_chunk; number < end_chunk; ++number) {
+      const StoredChunk* const chunk = values.find(number);
+      if (chunk != nullptr) bytes += files_.will_read(file, chunk->address, chunk->address + chunk->bytes);
+    }
+    return bytes;
+  }
+
   // Those of a sample's field, which belong at `to`.
   [[nodiscard]] PlacedRows rows_of(const FileSamples::SamplePlace& place, std::size_t field,
                                    std::byte* to) const noexcept {

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "loader/planner.hpp"
+#include "loader/run_order.hpp"
+#include "rota/loader.hpp"
+
+namespace rota::internal {
+
+/// Has a source bring the blocks of Shuffle::block near before they are read. A batch reads a few samples
+/// of each block of a window, all over the block; the window's blocks are read as wholes meanwhile, and those
+/// of the next window, too. *One thread* at a time.
+class BlocksAhead {
+ public:
+  /// Both must outlive it.
+  BlocksAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options, World world);
+
+  /// Of the batch that `planner` has planned. Does nothing more once the source cannot, or where windows take
+  /// more than LoaderOptions::read_ahead_bytes.
+  void look(const Planner& planner) noexcept;
+
+ private:
+  struct Dataset {
+    std::int64_t epoch = -1;
+    std::map<std::int64_t, std::int64_t> next = {};  // by shard that is being read: the window to be brought
+  };
+  void look(const EpochOrder& order, const ShardSpan& span);
+  void bring(const EpochOrder& order, std::int64_t window, std::int64_t first_id);
+
+  const Source& source_;
+  const RunOrder& run_order_;
+  double most_bytes_;  // of a sample on average, so that all that is ahead is no more than it may be
+  bool is_on_ = true;
+  double bytes_ = 0;    // that were brought
+  double samples_ = 0;  // of so many
+  std::vector<Dataset> datasets_;
+};
+
+}  // namespace rota::internal
