@@ -189,6 +189,23 @@ struct CheckpointDirectory::Impl {
     }
   }
 
+  // Collective: from the mirror. Ranks meet after each piece, so that none waits past the deadline.
+  void fetch(std::int64_t serial) {
+    std::optional<checkpoint::Mirror::Fetch> fetch;
+    bool is_more = true;
+    while (is_more) {
+      ranks.at_root("bring a checkpoint from the mirror", [&] {
+        if (!fetch) {
+          fetch.emplace(*mirror, serial, system,
+                        path / checkpoint::temporary_name(serial, checkpoint::to_hex(run_id)));
+        }
+        is_more = fetch->go_on();
+        if (!is_more) fetch->publish(file_path(serial), directory_file);
+      });
+      ranks.broadcast(is_more);
+    }
+  }
+
   std::optional<Checkpoint> latest() {
     wait();
     rejected.clear();
@@ -201,10 +218,7 @@ struct CheckpointDirectory::Impl {
         if (auto good = open_if_good(serial)) return good;
       }
       if (std::ranges::binary_search(copied, serial, std::greater())) {
-        ranks.at_root("bring a checkpoint from the mirror", [&] {
-          mirror->fetch(serial, system, path / checkpoint::temporary_name(serial, checkpoint::to_hex(run_id)),
-                        file_path(serial), directory_file);
-        });
+        fetch(serial);
         if (auto good = open_if_good(serial)) return good;
       }
     }

@@ -41,27 +41,37 @@ std::vector<std::int64_t> Mirror::serials() const {
   return found;
 }
 
-void Mirror::fetch(std::int64_t serial, const FileSystem& system, const std::filesystem::path& temporary,
-                   const std::filesystem::path& to, const File& directory) const {
-  constexpr std::uint64_t kAtOnce = std::uint64_t{64} << 20;
-  const std::string path = path_of(serial);
-  Temporary made(system, temporary);
+Mirror::Fetch::Fetch(const Mirror& mirror, std::int64_t serial, const FileSystem& system,
+                     const std::filesystem::path& temporary)
+    : mirror_(mirror), path_(mirror.path_of(serial)), made_(system, temporary) {
   try {
-    const auto file = place_.storage->find(name_of(serial));
-    if (!file) throw Error(ErrorCode::io, fmt::format("read {}: it is gone", path));
-    if (file->bytes > 0) made.file().allocate(file->bytes);
-    std::vector<std::byte> bytes(std::min(file->bytes, kAtOnce));
-    for (std::uint64_t at = 0; at < file->bytes; at += bytes.size()) {
-      bytes.resize(std::min<std::uint64_t>(bytes.size(), file->bytes - at));
-      StoredBytes wanted{.file = &*file, .offset = at, .to = bytes};
-      place_.storage->read(std::span(&wanted, 1));
+    const auto file = mirror.place_.storage->find(mirror.name_of(serial));
+    if (!file) throw Error(ErrorCode::io, fmt::format("read {}: it is gone", path_));
+    file_ = *file;
+  } catch (...) {
+    throw caught().as_error_of(path_, fmt::format("read {}", path_));
+  }
+  if (file_.bytes > 0) made_.file().allocate(file_.bytes);
+}
+
+bool Mirror::Fetch::go_on() {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 30;
+  constexpr std::uint64_t kAtOnce = std::uint64_t{64} << 20;
+  const std::uint64_t end = std::min(file_.bytes, at_ + kPiece);
+  std::vector<std::byte> bytes;
+  try {
+    while (at_ < end) {
+      bytes.resize(std::min(kAtOnce, end - at_));
+      StoredBytes wanted{.file = &file_, .offset = at_, .to = bytes};
+      mirror_.place_.storage->read(std::span(&wanted, 1));
       if (wanted.error != nullptr) std::rethrow_exception(wanted.error);
-      made.file().write(at, bytes);
+      made_.file().write(at_, bytes);
+      at_ += bytes.size();
     }
   } catch (...) {
-    throw caught().as_error_of(path, fmt::format("read {}", path));
+    throw caught().as_error_of(path_, fmt::format("read {}", path_));
   }
-  made.replace(to, directory);
+  return at_ < file_.bytes;
 }
 
 void Mirror::copy(std::int64_t serial, const std::filesystem::path& file) {

@@ -11,6 +11,7 @@
 
 #include "file_system.hpp"
 #include "rota/storage.hpp"
+#include "temporary.hpp"
 #include "values/mutex.hpp"
 
 namespace rota::checkpoint {
@@ -28,10 +29,26 @@ class Mirror {
 
   /// Of the checkpoints that are there, newest first. Throws Error{io} and what else the storage does.
   [[nodiscard]] std::vector<std::int64_t> serials() const;
-  /// Brings one to `to`, in the place of what may be there, by way of the name `temporary` in the same
-  /// `directory`. Throws as `serials`, and Error{io} for the disk. Nobody has looked whether it is good.
-  void fetch(std::int64_t serial, const FileSystem& system, const std::filesystem::path& temporary,
-             const std::filesystem::path& to, const File& directory) const;
+  /// Brings one here, piece by piece.
+  class Fetch {
+   public:
+    /// To a file of the name `temporary`. Throws as `go_on`.
+    Fetch(const Mirror& mirror, std::int64_t serial, const FileSystem& system,
+          const std::filesystem::path& temporary);
+    /// Brings the next piece, of a GiB. False: there is none. Throws as `serials`, and Error{io} for the
+    /// disk.
+    bool go_on();
+    /// Once all has come: it takes the place of what may be at `to`, in the same `directory`. Nobody has
+    /// looked whether it is good.
+    void publish(const std::filesystem::path& to, const File& directory) { made_.replace(to, directory); }
+
+   private:
+    const Mirror& mirror_;
+    std::string path_;
+    StoredFile file_;
+    Temporary made_;
+    std::uint64_t at_ = 0;  // all before it has come
+  };
 
   /// Has the file copied. It may be deleted meanwhile. Of those that wait for others, only the newest is
   /// copied. Throws nothing but std::bad_alloc: what fails is noted.

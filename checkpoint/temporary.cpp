@@ -9,9 +9,8 @@
 #include "rota/error.hpp"
 
 namespace rota::checkpoint {
-namespace {
+namespace {}  // namespace
 
-// Whether nobody writes `path` any more. Where there are no locks, nobody can tell.
 bool is_dead(const FileSystem& system, const std::string& path) {
   try {
     return File(system, path, O_RDWR).try_lock() == Lock::taken;
@@ -19,8 +18,6 @@ bool is_dead(const FileSystem& system, const std::string& path) {
     return false;  // gone already, or not ours to open
   }
 }
-
-}  // namespace
 
 Temporary::Temporary(const FileSystem& system, const std::filesystem::path& path)
     : system_(&system), file_(system, path.string(), O_RDWR | O_CREAT | O_EXCL), name_(path.string()) {

@@ -36,6 +36,9 @@ class Temporary {
   std::string name_;  // that the file has now; empty once it is published
 };
 
+/// Whether nobody writes the temporary `path` any more. Where there are no locks, nobody can tell: false.
+bool is_dead(const FileSystem& system, const std::string& path);
+
 /// Deletes what saves that died have left in `directory`: what nobody has locked, and what bears `own_run`,
 /// which has no save under way. What is no regular file was made by no save, and stays. Throws Error{io}
 /// where the directory cannot be listed.

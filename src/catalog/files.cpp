@@ -16,6 +16,7 @@
 #include "rota/types.hpp"
 #include "values/bytes.hpp"
 #include "values/enumerators.hpp"
+#include "values/interrupt.hpp"
 #include "values/parallel.hpp"
 
 namespace rota::internal {
@@ -63,7 +64,15 @@ Listed list_stored_path(const std::string& path, const StoredPath& stored, const
 Listed list_ranges(const std::string& path, const NameVisitor& visit) {
   const std::size_t below = path.rfind('/', find_range(path)) + 1;
   std::unordered_set<std::string> seen;
+  constexpr double kMostOfRanges = 1e7;
+  if (count_names(path) > kMostOfRanges) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: its ranges name more than {} files; name them by a pattern "
+                            "(Catalog::from_pattern)",
+                            path, kMostOfRanges));
+  }
   expand_ranges(path.substr(below), [&](const std::string& name) {
+    if (InterruptScope::is_due()) InterruptScope::ask();
     if (!seen.insert(name).second) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("open {}: its ranges name {} twice; put something between them", path, name));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <optional>
@@ -48,6 +49,15 @@ std::optional<NameRange> next_range(std::string_view text) {
 std::size_t find_range(std::string_view text) {
   const auto range = next_range(text);
   return range ? range->begin : std::string_view::npos;
+}
+
+double count_names(std::string_view text) {
+  double count = 1;
+  while (const auto range = next_range(text)) {
+    count *= std::max(static_cast<double>(range->last) - static_cast<double>(range->first) + 1, 0.0);
+    text.remove_prefix(range->end);
+  }
+  return count;
 }
 
 void expand_ranges(const std::string& text, const std::function<void(const std::string& name)>& visit) {

@@ -56,9 +56,10 @@ StoredPath parse_stored(const std::string& path, const Storages& storages) {
   const std::size_t end = path.find("://");
   if (end == std::string::npos) return {};
   const std::string scheme = path.substr(0, end);
+  if (path.find('/') < end) return {};
   const bool is_known = storages.contains(scheme) || storages_from_environment().contains(scheme);
-  const bool is_file = path.find('/') < end || ::access(path.c_str(), F_OK) == 0;
-  return is_known || !is_file ? stored_path(path, storages) : StoredPath();
+  const bool is_file = !is_known && ::access(path.c_str(), F_OK) == 0;
+  return is_file ? StoredPath() : stored_path(path, storages);
 }
 
 Place::Place(std::string directory, const Storages& storages)

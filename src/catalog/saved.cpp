@@ -187,13 +187,14 @@ SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
 bool is_saved_catalog(const std::string& path, const Storages& storages) {
   std::array<char, kMagic.size()> head{};
   const std::span<std::byte> into = std::as_writable_bytes(std::span(head));
-  if (const StoredPath stored = parse_stored(path, storages); stored.storage != nullptr) {
+  if (const StoredPath stored = parse_stored(local_path(path), storages); stored.storage != nullptr) {
     const auto file = path.ends_with(kStoredCatalogEnding) ? open_stored(stored) : std::nullopt;
     if (file) static_cast<void>(file->read_up_to_end(0, into));
   } else {
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-    const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
+    const std::string local = local_path(path);
+    if (::stat(local.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    const Descriptor file = open_for_reading(AT_FDCWD, local.c_str());
     if (!file.is_open()) return false;  // whoever lists it says why
     static_cast<void>(read_at(file.get(), into, 0));
   }

@@ -217,7 +217,8 @@ std::vector<FileEncoding> as_they_are(const FileList& files) {
   return result;
 }
 
-std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as) {
+std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as,
+                                             const std::function<void()>& on_piece) {
   const File file = files.open_unchanged(i);
   check_possible(file, as);
   auto memory = in_memory(file, [&] { return MemoryFile::in(files.context().options.shared_directory); });
@@ -225,6 +226,7 @@ std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t 
   decompress_by(piece_bytes, file, as.compression, [&](std::span<const std::byte> raw) {
     check_size(file, as, memory.bytes() + raw.size(), false);
     in_memory(file, [&] { memory.append(raw); });
+    on_piece();
     return true;
   });
   check_size(file, as, memory.bytes(), true);

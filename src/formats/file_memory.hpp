@@ -69,6 +69,9 @@ class FileMemory {
 /// File `i`, unpacked or copied. Blocks on storage. Memory is taken as data come. Throws Error{corrupt}
 /// naming the file and a byte of it where it cannot be unpacked, unpacks to other than `as.raw_bytes`, or has
 /// changed its size since it was listed; Error{io}, Error{not_found}.
-std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as);
+/// `on_piece` is called now and then, while pieces of it come.
+std::shared_ptr<const FileMemory> fetch_file(
+    const FileList& files, std::size_t i, const FileEncoding& as,
+    const std::function<void()>& on_piece = [] {});
 
 }  // namespace rota::internal

@@ -88,7 +88,14 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version) 
   SharedTable::Address address;
   try {
     free_what_was_let_go();
-    memory = fetch_file(files_, file, packed_[file]);
+    // A minute's sign of life for those who wait for it.
+    auto told = std::chrono::steady_clock::now();
+    memory = fetch_file(files_, file, packed_[file], [&] {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - told < table_.patience() / 10) return;
+      told = now;
+      table_.wake();
+    });
     address = memory->address();
   } catch (...) {
     table_.forget(file, version);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -20,6 +22,7 @@ namespace {
 
 constexpr std::time_t kBeforeEnd = 300;
 constexpr std::time_t kBetween = 10;  // two questions, while there are some
+constexpr std::time_t kAfterFailure = 2;
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -61,13 +64,33 @@ class Question final : public Transfer {
   std::string body_ = {};
 };
 
-std::string ask_for(const HttpClient& client, std::string what, HttpRequest request) {
-  Question question(std::move(what), std::move(request));
-  client.run(question);
-  return question.body();
-}
+/// Servers that tell credentials. Transfers that are under way wait meanwhile, so not for long.
+class Tellers {
+ public:
+  Tellers(HttpOptions options, std::chrono::seconds deadline)
+      : client_(quick(std::move(options), deadline)) {}
+  [[nodiscard]] std::string ask(std::string what, HttpRequest request) const {
+    Question question(std::move(what), std::move(request));
+    client_.run(question);
+    return question.body();
+  }
+
+ private:
+  static HttpOptions quick(HttpOptions options, std::chrono::seconds deadline) {
+    options.deadline = std::min<std::chrono::milliseconds>(options.deadline, deadline);
+    options.stall = std::min(options.stall, (deadline + std::chrono::seconds(1)) / 2);
+    return options;
+  }
+  HttpClient client_;
+};
+constexpr std::chrono::seconds kForKeys{10};
+constexpr std::chrono::seconds kForMachine{3};  // nobody answers on those that are not Amazon's
 
 }  // namespace
+
+std::string_view domain_of(std::string_view region) {
+  return region.starts_with("cn-") ? "amazonaws.com.cn" : "amazonaws.com";
+}
 
 std::string environment(const char* name) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
@@ -116,9 +139,8 @@ std::vector<std::map<std::string, std::string>> profile_sections() {
 
 // Nobody is to be somebody else by a mistake in a name.
 void require_profile() {
-  if (named_profile().empty()) return;
   const auto sections = profile_sections();
-  if (sections.empty()) {
+  if (sections.empty() && !named_profile().empty()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("find credentials for S3: there is no profile \"{}\" (AWS_PROFILE) in "
                             "~/.aws/credentials or ~/.aws/config",
@@ -171,9 +193,6 @@ EndingCredentials parse_identity(std::string_view xml, const std::string& what) 
   throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
 }
 
-Credentials::Credentials(const S3Options& options, const HttpClient& client)
-    : options_(options), client_(client) {}
-
 std::string signer_of(const S3Credentials& keys) { return keys.access_key + '\n' + keys.session_token; }
 
 S3Credentials Credentials::now() const {
@@ -186,13 +205,17 @@ S3Credentials Credentials::now() const {
     if (kept && (!kept->end || time + kBeforeEnd <= *kept->end || time < asked_ + kBetween)) {
       return kept->keys;
     }
+    if (!kept && failure_ != nullptr && time < failed_ + kAfterFailure) std::rethrow_exception(failure_);
     asked_ = time;
   }
   try {
     return ask();
   } catch (const Error&) {
-    if (!kept || time >= *kept->end) throw;
-    return kept->keys;
+    if (kept && time < *kept->end) return kept->keys;
+    const MutexLock lock(mutex_);
+    failure_ = std::current_exception();
+    failed_ = std::time(nullptr);
+    throw;
   }
 }
 
@@ -220,9 +243,11 @@ EndingCredentials Credentials::find() const {
                      environment("AWS_SESSION_TOKEN")};
   if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};
   require_profile();
-  keys = {profile_value("aws_access_key_id"), profile_value("aws_secret_access_key"),
-          profile_value("aws_session_token")};
-  if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};
+  for (auto& section : profile_sections()) {  // a key of the one with a token of the other would be neither
+    if (!section.contains("aws_access_key_id") || !section.contains("aws_secret_access_key")) continue;
+    return {.keys = {section["aws_access_key_id"], section["aws_secret_access_key"],
+                     section["aws_session_token"]}};
+  }
   for (const auto from :
        {&Credentials::from_web_identity, &Credentials::from_container, &Credentials::from_machine}) {
     if (auto found = (this->*from)()) return *std::move(found);
@@ -239,9 +264,10 @@ std::optional<EndingCredentials> Credentials::from_web_identity() const {
   const std::string role = environment("AWS_ROLE_ARN");
   if (path.empty() || role.empty()) return std::nullopt;
   const std::string region = either(environment("AWS_REGION"), environment("AWS_DEFAULT_REGION"));
-  const std::string endpoint = either(
-      environment("AWS_ENDPOINT_URL_STS"),
-      region.empty() ? "https://sts.amazonaws.com" : fmt::format("https://sts.{}.amazonaws.com", region));
+  const std::string endpoint =
+      either(environment("AWS_ENDPOINT_URL_STS"),
+             region.empty() ? "https://sts.amazonaws.com"
+                            : fmt::format("https://sts.{}.{}", region, domain_of(region)));
   const std::string what = "ask STS for credentials";
   HttpRequest request{.method = "POST", .url = endpoint + "/"};
   request.headers = {"Content-Type: application/x-www-form-urlencoded"};
@@ -250,7 +276,7 @@ std::optional<EndingCredentials> Credentials::from_web_identity() const {
                              {"RoleArn", role},
                              {"RoleSessionName", either(environment("AWS_ROLE_SESSION_NAME"), "rota")},
                              {"WebIdentityToken", std::string(trimmed(read_file(path)))}});
-  return parse_identity(ask_for(client_, what, std::move(request)), what);
+  return parse_identity(Tellers(options_.http, kForKeys).ask(what, std::move(request)), what);
 }
 
 std::optional<EndingCredentials> Credentials::from_container() const {
@@ -258,39 +284,37 @@ std::optional<EndingCredentials> Credentials::from_container() const {
   const std::string url = relative.empty() ? environment("AWS_CONTAINER_CREDENTIALS_FULL_URI")
                                            : "http://169.254.170.2" + relative;
   if (url.empty()) return std::nullopt;
-  HttpRequest request{.url = url};
+  HttpRequest request{.url = url, .is_direct = true};
   const std::string file = environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
   const std::string token =
       file.empty() ? environment("AWS_CONTAINER_AUTHORIZATION_TOKEN") : std::string(trimmed(read_file(file)));
   if (!token.empty()) request.headers = {"Authorization: " + token};
   const std::string what = "ask the container for credentials";
-  return parse_credentials(ask_for(client_, what, std::move(request)), what);
+  return parse_credentials(Tellers(options_.http, kForKeys).ask(what, std::move(request)), what);
 }
 
-// Of EC2. Nobody answers elsewhere.
+// Of EC2.
 std::optional<EndingCredentials> Credentials::from_machine() const {
   if (environment("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
   const std::string endpoint =
       either(environment("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254");
   const std::string what = "ask this machine for credentials";
-  HttpOptions quick = options_.http;
-  quick.deadline = std::chrono::seconds(3);
-  quick.stall = std::chrono::seconds(1);
-  const HttpClient client(quick);
+  const Tellers machine(options_.http, kForMachine);
   std::string token;
   try {
-    token = ask_for(client, what,
-                    {.method = "PUT",
-                     .url = endpoint + "/latest/api/token",
-                     .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"}});
+    token = machine.ask(what, {.method = "PUT",
+                               .url = endpoint + "/latest/api/token",
+                               .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"},
+                               .is_direct = true});
   } catch (const Error&) {
     return std::nullopt;
   }
   const std::string roles = endpoint + "/latest/meta-data/iam/security-credentials/";
   const std::vector<std::string> headers{"X-aws-ec2-metadata-token: " + token};
-  const std::string role = ask_for(client, what, {.url = roles, .headers = headers});
+  const std::string role = machine.ask(what, {.url = roles, .headers = headers, .is_direct = true});
   const std::string name = role.substr(0, role.find('\n'));
-  return parse_credentials(ask_for(client, what, {.url = roles + name, .headers = headers}), what);
+  return parse_credentials(machine.ask(what, {.url = roles + name, .headers = headers, .is_direct = true}),
+                           what);
 }
 
 }  // namespace rota::internal

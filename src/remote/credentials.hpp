@@ -3,6 +3,7 @@
 // Who asks S3.
 
 #include <ctime>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -27,6 +28,9 @@ ProfileFile parse_profiles(std::string_view text);
 /// A value of the profile that the environment names, of either file; empty without.
 std::string profile_value(const std::string& name);
 
+/// Of Amazon's servers in a region.
+std::string_view domain_of(std::string_view region);
+
 /// Credentials that may end.
 struct EndingCredentials {
   S3Credentials keys = {};
@@ -44,11 +48,13 @@ EndingCredentials parse_identity(std::string_view xml, const std::string& what);
 /// Where credentials come from: the options, or the environment. Any thread.
 class Credentials {
  public:
-  Credentials(const S3Options& options, const HttpClient& client);
+  /// `options` must outlive it.
+  explicit Credentials(const S3Options& options) : options_(options) {}
 
   /// The ones to use now; renewed where they end in less than 5 minutes, and kept to their end where that
-  /// fails. Empty access key: requests are not signed. Throws Error{io} naming a source that fails, and
-  /// Error{invalid_argument} where there are none.
+  /// fails. Empty access key: requests are not signed. Blocks, for 10 seconds at most for each server asked.
+  /// Throws Error{io} or Error{timeout} naming a source that fails, and Error{invalid_argument} where there
+  /// are none; the same at once, where it has just failed.
   [[nodiscard]] S3Credentials now() const;
   /// Those of `used`, as signer_of tells them, were refused as over. Whether there may be others now.
   [[nodiscard]] bool renew(std::string_view used) const;
@@ -61,10 +67,11 @@ class Credentials {
   [[nodiscard]] std::optional<EndingCredentials> from_machine() const;
 
   const S3Options& options_;
-  const HttpClient& client_;
   mutable Mutex mutex_;
   mutable std::optional<EndingCredentials> kept_ ROTA_GUARDED_BY(mutex_);
   mutable std::time_t asked_ ROTA_GUARDED_BY(mutex_) = 0;  // when they were last asked for
+  mutable std::exception_ptr failure_ ROTA_GUARDED_BY(mutex_) = {};
+  mutable std::time_t failed_ ROTA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace rota::internal

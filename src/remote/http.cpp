@@ -58,6 +58,26 @@ std::string percent_decoded(std::string_view text) {
   return made;
 }
 
+namespace {
+
+// "https://host:port"
+std::string_view server_of(std::string_view url) {
+  const auto authority = url.find("://");
+  return authority == std::string_view::npos ? url : url.substr(0, url.find_first_of("/?#", authority + 3));
+}
+
+}  // namespace
+
+void KnownServers::add(std::string_view url) {
+  const MutexLock lock(mutex_);
+  if (!known_.contains(server_of(url))) known_.emplace(server_of(url));
+}
+
+bool KnownServers::has(std::string_view url) const {
+  const MutexLock lock(mutex_);
+  return known_.contains(server_of(url));
+}
+
 HttpClient::HttpClient(HttpOptions options) : options_(std::move(options)) { start_curl(); }
 
 HttpClient::~HttpClient() = default;
@@ -73,10 +93,11 @@ void HttpClient::run(std::span<Transfer* const> transfers) const {
       if (!session->is_own()) (void)session.release();
     }
   }
-  if (session == nullptr) session = std::make_unique<HttpSession>(options_, has_answered_);
+  if (session == nullptr) session = std::make_unique<HttpSession>(options_, known_);
   session->run(transfers);
+  constexpr std::size_t kMostFree = 16;  // each keeps its connections
   const MutexLock lock(mutex_);
-  free_.push_back(std::move(session));
+  if (free_.size() < kMostFree) free_.push_back(std::move(session));
 }
 
 void HttpClient::run(Transfer& transfer) const {

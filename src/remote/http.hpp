@@ -2,7 +2,6 @@
 
 // Many HTTP requests at once, each tried until it is answered.
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +28,7 @@ struct HttpRequest {
   std::string body = {};
   bool may_redirect = false;
   bool may_stall = false;      ///< three times as long as others
+  bool is_direct = false;      ///< never by way of a proxy
   std::string signed_as = {};  ///< for whoever made it, when the answer comes; a secret
 };
 
@@ -68,6 +69,17 @@ class Transfer {
 
 class HttpSession;
 
+/// Servers that have answered. Any thread.
+class KnownServers {
+ public:
+  void add(std::string_view url);
+  [[nodiscard]] bool has(std::string_view url) const;
+
+ private:
+  mutable Mutex mutex_;
+  std::set<std::string, std::less<>> known_ ROTA_GUARDED_BY(mutex_);  // "https://host:port"
+};
+
 /// Runs transfers. What may pass is tried again, after a wait that doubles: a lost connection, an answer that
 /// stalls, 408, 429, 5xx. Any thread; each runs its own transfers, by libcurl, over connections that are kept
 /// for the next.
@@ -79,14 +91,14 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   /// Returns when each of them is finished or has its error: Error{timeout} where the deadline is over,
-  /// Error{io} where nobody is there, or is who he says.
+  /// Error{io} where nobody is there, or is who he says. What ends a wait (InterruptScope) is thrown.
   void run(std::span<Transfer* const> transfers) const;
   /// The same of one, whose error it throws.
   void run(Transfer& transfer) const;
 
  private:
   HttpOptions options_;
-  mutable std::atomic<bool> has_answered_ = false;  // anybody, ever
+  mutable KnownServers known_;
   mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<HttpSession>> free_ ROTA_GUARDED_BY(mutex_);
 };

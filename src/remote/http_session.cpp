@@ -23,7 +23,7 @@ using Long = long;  // NOLINT(google-runtime-int): what libcurl takes
 
 constexpr std::size_t kMostBody = std::size_t{64} << 20;  // that is kept of an answer
 constexpr auto kLongestWait = std::chrono::seconds(15);
-constexpr int kConnectTries = 3;  // where nobody has ever answered
+constexpr int kConnectTries = 3;  // where that server has never answered
 
 // When a request is made once more.
 constexpr std::int64_t kKnownAnswers = 16;
@@ -52,9 +52,22 @@ bool is_final(CURLcode code) noexcept {
   }
 }
 
-bool is_nobody_there(CURLcode code) noexcept {
-  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
-         code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CONNECT_ERROR;
+// Whether there was no connection.
+bool is_nobody_there(CURL* easy, CURLcode code) noexcept {
+  curl_off_t connected = 0;
+  ::curl_easy_getinfo(easy, CURLINFO_CONNECT_TIME_T, &connected);
+  return (code == CURLE_OPERATION_TIMEDOUT && connected == 0) || code == CURLE_COULDNT_RESOLVE_HOST ||
+         code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
+         code == CURLE_SSL_CONNECT_ERROR;
+}
+
+void check(CURLMcode code) {
+  if (code != CURLM_OK) throw std::bad_alloc();  // else it is ours to call as we do
+}
+
+// What ends this thread's wait is no error of a transfer.
+void rethrow_interrupt(const std::exception_ptr& error) {
+  if (InterruptScope::has_thrown(error)) std::rethrow_exception(error);
 }
 
 std::string lower(std::string_view text) {
@@ -185,8 +198,8 @@ std::string failure_of(const std::string& trouble, const HttpAnswer& answer, con
 
 }  // namespace
 
-HttpSession::HttpSession(const HttpOptions& options, std::atomic<bool>& has_answered)
-    : options_(options), has_answered_(has_answered), multi_(::curl_multi_init()), process_(::getpid()) {
+HttpSession::HttpSession(const HttpOptions& options, KnownServers& known)
+    : options_(options), known_(known), multi_(::curl_multi_init()), process_(::getpid()) {
   if (multi_ == nullptr) throw std::bad_alloc();
   ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
 }
@@ -213,7 +226,7 @@ void HttpSession::step() {
   const auto now = Clock::now();
   const auto next = std::min(begin_due(now), hedge(now));
   int running = 0;
-  ::curl_multi_perform(multi_, &running);
+  check(::curl_multi_perform(multi_, &running));
   if (!collect()) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
     const auto most = InterruptScope::is_open() ? InterruptScope::kInterval : std::chrono::milliseconds(1000);
@@ -239,6 +252,7 @@ HttpSession::Clock::time_point HttpSession::begin_due(Clock::time_point now) {
       begin(std::move(*job));
     } catch (...) {
       transfer.error = std::current_exception();
+      rethrow_interrupt(transfer.error);
     }
     job = jobs_.erase(job);
   }
@@ -262,7 +276,8 @@ HttpSession::Clock::time_point HttpSession::hedge(Clock::time_point now) {
       Try& twin = begin(one.job);
       twin.twin = &one;
       one.twin = &twin;
-    } catch (const std::bad_alloc&) {
+    } catch (...) {
+      rethrow_interrupt(std::current_exception());
       break;  // the first may still be answered
     }
   }
@@ -274,11 +289,11 @@ HttpSession::Try& HttpSession::begin(Job job) {
   one.job = std::move(job);
   try {
     set_up(one);
+    check(::curl_multi_add_handle(multi_, one.easy.get()));
   } catch (...) {
     tries_.pop_back();
     throw;
   }
-  ::curl_multi_add_handle(multi_, one.easy.get());
   return one;
 }
 
@@ -328,13 +343,12 @@ void HttpSession::set_up(Try& one) {
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_BUFFERSIZE, 256L << 10);
   set(CURLOPT_USERAGENT, "rota");
-  // Whoever tells this machine its keys is not to be asked by way of others.
-  if (one.request.url.starts_with("http://169.254.")) set(CURLOPT_NOPROXY, "*");
+  if (one.request.is_direct) set(CURLOPT_NOPROXY, "*");
   if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(one.job.latest - Clock::now());
   set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
   set(CURLOPT_CONNECTTIMEOUT_MS,
-      static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 10'000)));
+      static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 5'000)));
   set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
   set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
 }
@@ -376,15 +390,17 @@ void HttpSession::end(Try& one, int code) {
   bool is_done = false;
   if (result == CURLE_OK && one.thrown == nullptr &&
       one.guarded([&] { is_done = !may_pass(one.answer.status) && job.transfer->finish(one.answer); })) {
-    has_answered_ = true;
+    known_.add(one.request.url);
   }
   if (result != CURLE_OK && one.thrown == nullptr && one.is_taken) is_done = job.transfer->has_all();
   if (is_done) return learn(one);
   ++job.tries;
   job.failure = failure_of(job.transfer->trouble, one.answer, one.text.data(), result);
+  const bool is_alone = is_nobody_there(one.easy.get(), result) && !known_.has(one.request.url);
   if (one.thrown != nullptr) {
     job.transfer->error = one.thrown;
-  } else if (is_final(result) || (is_nobody_there(result) && !has_answered_ && job.tries >= kConnectTries)) {
+    rethrow_interrupt(one.thrown);
+  } else if (is_final(result) || (is_alone && job.tries >= kConnectTries)) {
     job.transfer->error = std::make_exception_ptr(
         Error(ErrorCode::io, fmt::format("{}: {}", job.transfer->what(), job.failure)));
   } else {
@@ -407,7 +423,8 @@ void HttpSession::again(Job job, const HttpAnswer& answer) {
   }
   const double part = std::uniform_real_distribution<double>(0.5, 1)(random_);
   job.due = Clock::now() + std::chrono::duration_cast<Clock::duration>(longest * part);
-  if (job.due < job.latest) return jobs_.push_back(std::move(job));
+  // Before those that have all their time.
+  if (job.due < job.latest) return jobs_.push_front(std::move(job));
   job.transfer->error = std::make_exception_ptr(
       Error(ErrorCode::timeout,
             fmt::format("{}: given up after {} tries in {} s; the last failed with: {}", job.transfer->what(),

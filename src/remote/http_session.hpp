@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -22,8 +21,8 @@ namespace rota::internal {
 /// the first to be answered counts ("hedged requests": Dean, Barroso: The Tail at Scale, CACM 56 (2), 2013).
 class HttpSession {
  public:
-  /// Both must outlive it. `has_answered`: whether anybody ever has.
-  HttpSession(const HttpOptions& options, std::atomic<bool>& has_answered);
+  /// Both must outlive it.
+  HttpSession(const HttpOptions& options, KnownServers& known);
   ~HttpSession();
   HttpSession(const HttpSession&) = delete;
   HttpSession& operator=(const HttpSession&) = delete;
@@ -52,7 +51,7 @@ class HttpSession {
   void drop() noexcept;
 
   const HttpOptions& options_;
-  std::atomic<bool>& has_answered_;
+  KnownServers& known_;
   void* multi_;
   pid_t process_;
   std::list<Job> jobs_;  // not under way

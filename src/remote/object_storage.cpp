@@ -57,14 +57,14 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
         "open a URL with a password in it: paths are told in messages, and saved; have the server ask "
         "for none, or read by a Storage of your own");
   }
-  for (const Storages* const known : {&storages, &storages_from_environment()}) {
-    const auto found = known->find(path.substr(0, end));
-    if (found != known->end()) return {found->second, path.substr(end + kBehindScheme.size()), path};
-  }
+  const std::string scheme = path.substr(0, end);
+  const Storages& known = storages.contains(scheme) ? storages : storages_from_environment();
+  const auto found = known.find(scheme);
+  if (found != known.end()) return {found->second, path.substr(end + kBehindScheme.size()), path};
   throw Error(
       ErrorCode::not_found,
       fmt::format("open {}: there is no storage for {}://; in C++, give one in CatalogOptions::storages",
-                  path, path.substr(0, end)));
+                  path, scheme));
 }
 
 }  // namespace rota

@@ -43,7 +43,7 @@ S3Options completed(S3Options options) {
 class S3Storage final : public Storage {
  public:
   explicit S3Storage(S3Options options)
-      : options_(std::move(options)), client_(options_.http), server_(options_, client_) {}
+      : options_(std::move(options)), client_(options_.http), server_(options_) {}
 
   void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override {
     require_bucket(prefix);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "remote/s3_page.hpp"
+#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -54,7 +55,7 @@ class Pages final : public Transfer {
 class List {
  public:
   List(const HttpClient& client, const S3Server& server, std::string_view prefix, std::size_t at_once)
-      : client_(client), server_(server), at_once_(at_once) {
+      : client_(client), server_(server), prefix_(prefix), at_once_(at_once) {
     pieces_.push_back({.pages = pages_of(std::string(prefix), false)});
   }
 
@@ -63,7 +64,11 @@ class List {
       ask();
       while (!pieces_.empty()) {
         Piece& first = pieces_.front();
-        for (const StoredFile& file : first.files) visit(file);
+        for (const StoredFile& file : first.files) {
+          if (!last_.empty() && file.name <= last_) throw disordered(file.name);
+          last_ = file.name;
+          visit(file);
+        }
         held_ -= first.files.size();
         first.files.clear();
         if (first.pages != nullptr) break;
@@ -84,6 +89,13 @@ class List {
 
   [[nodiscard]] std::unique_ptr<Pages> pages_of(std::string prefix, bool by_directory) const {
     return std::make_unique<Pages>(server_, std::move(prefix), by_directory);
+  }
+
+  [[nodiscard]] Error disordered(const std::string& name) const {
+    return {
+        ErrorCode::corrupt,
+        fmt::format("list {}: the store lists \"{}\" after \"{}\", and S3 lists names in order, each once",
+                    server_.path(prefix_), name, last_)};
   }
 
   // The next page of each of the first pieces.
@@ -158,7 +170,9 @@ class List {
 
   const HttpClient& client_;
   const S3Server& server_;
+  std::string prefix_;
   std::size_t at_once_;
+  std::string last_ = {};    // that was visited
   std::list<Piece> pieces_;  // in the order of their names
   std::size_t held_ = 0;
 };

@@ -58,8 +58,10 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
   if (answer.status == 404) throw Error(ErrorCode::not_found, fmt::format("{}: {}", what, said));
   std::string_view advice;
   if (answer.status == 401 || answer.status == 403) {
-    advice = code == "RequestTimeTooSkewed" ? "; set this machine's clock"
-                                            : "; check the credentials, and that they are for this bucket";
+    advice = code == "RequestTimeTooSkewed"
+                 ? "; set this machine's clock"
+                 : "; check the credentials, and that they are for this bucket (S3 "
+                   "says the same of what is not there to who may not list it)";
   }
   throw Error(ErrorCode::io, fmt::format("{}: {}{}", what, said, advice));
 }
@@ -77,8 +79,8 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
   made.path = "/" + percent_encoded(at.key, true);
   const bool is_host = server.empty() && bucket.find('.') == std::string::npos;
   if (server.empty()) {
-    server =
-        fmt::format("https://{}{}s3.{}.amazonaws.com", is_host ? bucket : "", is_host ? "." : "", region);
+    server = fmt::format("https://{}{}s3.{}.{}", is_host ? bucket : "", is_host ? "." : "", region,
+                         domain_of(region));
   }
   if (!is_host) made.path = "/" + percent_encoded(bucket, false) + made.path;
   const std::size_t authority = server.find("://") + 3;

@@ -26,9 +26,8 @@ struct ObjectName {
 /// Any thread.
 class S3Server final : public Server {
  public:
-  /// Both must outlive it.
-  S3Server(const S3Options& options, const HttpClient& client)
-      : options_(options), credentials_(options, client) {}
+  /// `options` must outlive it.
+  explicit S3Server(const S3Options& options) : options_(options), credentials_(options) {}
 
   [[nodiscard]] std::string path(std::string_view name) const override;
   [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,

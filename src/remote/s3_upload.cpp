@@ -138,6 +138,18 @@ class Remove final : public Change {
   }
 };
 
+// Of what has the name now; 0 where nothing has. Who may write need not be allowed to ask, and hears then
+// that he may not, also of what is not there.
+std::uint64_t present_version(const HttpClient& client, const S3Server& server, std::string_view name) {
+  try {
+    const auto found = find_file(client, server, name);
+    return found ? found->version : 0;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) throw;
+    return 0;
+  }
+}
+
 // Returns what completes the upload: the ETags of its parts.
 std::string put_parts(const HttpClient& client, const S3Server& server, std::string_view name,
                       const std::string& id, std::uint64_t bytes, const Fill& fill) {
@@ -171,7 +183,7 @@ void upload(const HttpClient& client, const S3Server& server, std::string_view n
     Put whole(server, name, {}, 0, bytes, fill);
     return client.run(whole);
   }
-  const auto before = find_file(client, server, name);
+  const std::uint64_t before = present_version(client, server, name);
   Begin begin(server, name);
   client.run(begin);
   try {
@@ -179,7 +191,7 @@ void upload(const HttpClient& client, const S3Server& server, std::string_view n
     client.run(complete);
     if (!complete.is_gone()) return;
     const auto found = find_file(client, server, name);
-    const bool is_new = found && (!before || found->version != before->version);
+    const bool is_new = found && found->version != before;
     if (is_new && found->bytes == bytes) return;
     throw Error(ErrorCode::io, complete.what() + ": the store has lost its parts");
   } catch (...) {

@@ -60,7 +60,9 @@ class Range final : public Transfer {
     const std::uint64_t version = version_of(head);
     if (version == 0 && file().version != 0) return doubt("it has no ETag, and had one when it was listed");
     if (file().version != 0 && version != file().version) {
-      throw changed(fmt::format("its ETag is {} now", head.header("etag")));
+      const std::string_view etag = head.header("etag");
+      throw changed(etag.empty() ? fmt::format("it is of {} now", head.header("last-modified"))
+                                 : fmt::format("its ETag is {} now", etag));
     }
     const auto length = number_in(head.header("content-length"));
     if (head.status == 200) return accepts_all(length);
@@ -93,7 +95,7 @@ class Range final : public Transfer {
   bool finish(const HttpAnswer& answer) override {
     if (answer.is_success()) return has_all() || doubt("it ends early");
     if (answer.status == 404) throw Error(ErrorCode::not_found, what() + ": it is gone");
-    if (answer.status == 412 || answer.status == 416) throw changed("the server no longer has these bytes");
+    if (answer.status == 416) throw changed("the server no longer has these bytes");
     return !server_.judge(answer, file().name, what());
   }
 

@@ -22,6 +22,10 @@ class WebServer final : public Server {
   }
   [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,
                                     std::string_view range) const override {
+    if (name.find('#') != std::string_view::npos) {  // servers are never told of what follows it
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("read {}: write %23 for the \"#\" in its name", path(name)));
+    }
     HttpRequest made{.method = std::string(method), .url = path(name), .may_redirect = true};
     if (!range.empty()) made.headers.push_back(fmt::format("Range: {}", range));
     return made;

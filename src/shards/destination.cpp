@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -25,7 +26,7 @@ const checkpoint::FileSystem& files() { return checkpoint::posix_file_system(); 
 }  // namespace
 
 Destination::Destination(const std::string& path, const Storages& storages)
-    : path_(path), stored_(parse_stored(path, storages)) {
+    : path_(local_path(path)), stored_(parse_stored(path_, storages)) {
   if (path_.empty()) throw Error(ErrorCode::invalid_argument, "write shards: name a directory for them");
   if (!path_.ends_with('/')) path_ += '/';
   if (stored_.storage == nullptr) {
@@ -88,10 +89,14 @@ void Destination::remove(const std::string& name) const {
   }
 }
 
-void Destination::sweep(const std::string& stem) const {
+void Destination::sweep(std::initializer_list<std::string_view> stems) const {
   if (stored_.storage != nullptr) return;
   for (const std::string& name : checkpoint::list_names(files(), path_)) {
-    if (name.starts_with('.' + stem) && name.ends_with(kTemporaryEnding)) remove(name);
+    const bool is_ours = std::ranges::any_of(stems, [&](std::string_view stem) {
+      return name.starts_with('.') && std::string_view(name).substr(1).starts_with(stem);
+    });
+    const bool is_temporary = is_ours && name.ends_with(kTemporaryEnding);
+    if (is_temporary && checkpoint::is_dead(files(), path_ + name)) remove(name);
   }
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "rota/storage.hpp"
 
@@ -27,8 +29,8 @@ class Destination {
   void put(const std::string& name, std::span<const std::byte> bytes) const;
   /// It may be gone already.
   void remove(const std::string& name) const;
-  /// Removes what processes that were killed have left of files that begin with `stem`.
-  void sweep(const std::string& stem) const;
+  /// Removes what processes that were killed have left of files that begin so.
+  void sweep(std::initializer_list<std::string_view> stems) const;
 
  private:
   std::string path_;

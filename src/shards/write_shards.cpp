@@ -163,7 +163,7 @@ void write_missing(const std::shared_ptr<const Source>& source, const ShardEncod
 void finish(const ShardEncoding& encoding, const ShardPlan& plan, const Destination& to, const Found& found) {
   const std::string index = encoding.index(found.shards());
   if (!index.empty()) to.put(kIndex, std::as_bytes(std::span(index)));
-  to.sweep(plan.stem());
+  to.sweep({plan.stem(), kIndex, plan.unfinished()});
   to.remove(plan.unfinished());
 }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,26 +98,19 @@ TEST(S3, SignsTheHostThatItAsks) {
   EXPECT_THAT(failure_of([&] { list(*s3_storage(options), "b/"); }).text, Not(HasSubstr("Signature")));
 }
 
-TEST(S3, NobodyIsSomebodyElseByAMistakeInAProfile) {
+TEST(S3, IsAskedByWayOfAProxy) {
   S3Server server;
   server.put("b/x", "x");
-  std::ofstream(server.directory() / "config")
-      << "[default]\naws_access_key_id = AKIDEXAMPLE\naws_secret_access_key = test-secret\n"
-         "[profile role]\nrole_arn = arn\n";
-  ::setenv("AWS_CONFIG_FILE", (server.directory() / "config").c_str(), 1);
-  ::setenv("AWS_SHARED_CREDENTIALS_FILE", "/none", 1);
   S3Options options = server.options();
-  options.credentials = {};
+  options.endpoint = "http://store.invalid";
+  ::setenv("http_proxy", fmt::format("http://127.0.0.1:{}", server.port()).c_str(), 1);
   EXPECT_TRUE(s3_storage(options)->find("b/x"));
-  const auto refusal_of = [&](const char* profile) {
-    ::setenv("AWS_PROFILE", profile, 1);
-    return failure_of([&] { (void)s3_storage(options)->find("b/x"); }).text;
-  };
-  EXPECT_THAT(refusal_of("defualt"), HasSubstr("no profile \"defualt\""));
-  EXPECT_THAT(refusal_of("role"), HasSubstr("role_arn"));
-  for (const char* const name : {"AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_PROFILE"}) {
-    ::unsetenv(name);
-  }
+  ::unsetenv("http_proxy");
+}
+
+TEST(S3, AWebServerIsNeverToldOfAFragment) {
+  EXPECT_EQ(failure_of([] { (void)http_storage("http")->find("127.0.0.1/x#1"); }).code,
+            ErrorCode::invalid_argument);
 }
 
 TEST(S3, OptionsAreChecked) {

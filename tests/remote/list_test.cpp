@@ -44,6 +44,14 @@ TEST(S3, ListsPagesInOrderWithWhatHeadSays) {
   EXPECT_THAT(list(*storage, "b/none"), SizeIs(0));
 }
 
+TEST(S3, NamesOutOfOrderAreRefused) {
+  S3Server server({"--fault", "disorder", "--kind", "list"});
+  for (const char* const name : {"b/x", "b/y", "b/z"}) server.put(name, name);
+  const Failure failure = failure_of([&] { (void)list(*s3_storage(server.options()), "b/"); });
+  EXPECT_EQ(failure.code, ErrorCode::corrupt);
+  EXPECT_THAT(failure.text, ::testing::HasSubstr("\"b/y\" after \"b/z\""));
+}
+
 TEST(S3, DirectoriesOfManyNamesAreListedBesideEachOther) {
   std::minstd_rand random(5);
   for (int run = 0; run < 10; ++run) {

@@ -106,8 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"reset", "head"}, Fault{"hang", "head"}, Fault{"503", "range"},
                     Fault{"429", "range"}, Fault{"408", "range"}, Fault{"error200", "range"},
                     Fault{"reset", "range"}, Fault{"cut", "range"}, Fault{"torn_reset", "range"},
-                    Fault{"trickle", "range"}, Fault{"wrong_range", "range"}, Fault{"hang", "range"},
-                    Fault{"unended", "list"}, Fault{"unended", "range"}),
+                    Fault{"trickle", "range"}, Fault{"no_etag", "range"}, Fault{"wrong_range", "range"},
+                    Fault{"hang", "range"}, Fault{"unended", "list"}, Fault{"unended", "range"}),
     [](const auto& of) { return fmt::format("{}_{}", of.param.kind, of.param.name); });
 
 // One in twenty that only read may be asked for once more.
@@ -172,6 +172,41 @@ TEST(S3, WhatHasChangedIsRefusedByName) {
   wanted.add(*file, 0, 6);
   wanted.read(*storage);
   EXPECT_EQ(failure_of([&] { std::rethrow_exception(wanted.ranges[0].error); }).code, ErrorCode::not_found);
+}
+
+// Nobody can tell then whether two answers belong together.
+TEST(S3, WithoutETagsEachAnswerIsWhole) {
+  S3Server server({"--no-etags", "--fault", "cut", "--kind", "range", "--times", "2"});
+  const std::string bytes = some_bytes(300'000);
+  server.put("b/x", bytes);
+  const auto storage = s3_storage(server.options());
+  const auto files = list(*storage, "b/");
+  ASSERT_THAT(files, SizeIs(1));
+  EXPECT_EQ(files[0].version, 0U);
+  Wanted wanted;
+  wanted.add(files[0], 0, bytes.size());
+  wanted.read(*storage);
+  wanted.expect(bytes);
+  for (const std::string& line : server.requests()) {
+    EXPECT_TRUE(!line.starts_with("range") || line.find("bytes=0-299999") != std::string::npos) << line;
+  }
+}
+
+// One that failed comes before those that have not begun, which have all their time.
+TEST(S3, WhatIsTriedAgainDoesNotWaitForAllOthers) {
+  S3Server server({"--delay", "0.02", "--fault", "503", "--kind", "range", "--name", "b/000"});
+  std::vector<StoredFile> files;
+  for (int i = 0; i < 150; ++i) {
+    files.push_back({.name = fmt::format("b/{:03}", i), .bytes = 1});
+    server.put(files.back().name, "x");
+  }
+  S3Options options = server.options();
+  options.http.connections = 1;
+  options.http.deadline = std::chrono::seconds(1);
+  Wanted wanted;
+  for (const StoredFile& file : files) wanted.add(file, 0, 1);
+  wanted.read(*s3_storage(options));
+  wanted.expect("x");
 }
 
 TEST(S3, ChangesInTheMidstOfARead) {

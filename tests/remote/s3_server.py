@@ -8,6 +8,7 @@ import argparse
 import bisect
 import hashlib
 import hmac
+import json
 import os
 import socket
 import struct
@@ -32,6 +33,8 @@ parser.add_argument("--region", default="us-east-1")
 parser.add_argument("--key", default="AKIDEXAMPLE")
 parser.add_argument("--secret", default="test-secret")
 parser.add_argument("--expired", default="", help="a session token that is over")
+parser.add_argument("--rotate", type=float, default=0, help="seconds after which GET /keys tells other keys; the last two are valid")
+parser.add_argument("--no-etags", action="store_true")
 parser.add_argument("--open", action="store_true", help="requests need no signature")
 parser.add_argument("--no-ranges", action="store_true")
 parser.add_argument("--many", type=int, default=0, help='objects "many/FOLDER/INDEX" of a byte each, in 100 folders')
@@ -61,6 +64,10 @@ class Many:
 
     def __getitem__(self, i):
         return f"{i * 100 // options.many:03}/{i:08}"
+
+
+def generation():
+    return int(time.time() / options.rotate)
 
 
 def keys_of(bucket):
@@ -103,6 +110,9 @@ class Handler(BaseHTTPRequestHandler):
         parts = urllib.parse.urlsplit(self.path)
         self.names = urllib.parse.unquote(parts.path).lstrip("/").split("/", 1)
         self.query = urllib.parse.parse_qs(parts.query, keep_blank_values=True)
+        if self.names[0] == "keys":
+            self.kind = "keys"
+            return self.fail() or self.tell_keys()
         is_list = len(self.names) == 1 or not self.names[1]
         self.kind = "list" if is_list else self.kind_of_object()
         if options.delay:
@@ -115,6 +125,12 @@ class Handler(BaseHTTPRequestHandler):
         if is_list:
             return self.list()
         getattr(self, {"head": "send_object", "range": "send_object"}.get(self.kind, self.kind))()
+
+    def tell_keys(self):
+        """As a container's server does."""
+        end = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + options.rotate))
+        keys = {"AccessKeyId": options.key, "SecretAccessKey": options.secret, "Token": f"token-{generation()}"}
+        self.send(200, {"Content-Type": "application/json"}, json.dumps(keys | {"Expiration": end}).encode())
 
     def kind_of_object(self):
         if self.command == "PUT":
@@ -163,6 +179,9 @@ class Handler(BaseHTTPRequestHandler):
             return 403, "SignatureDoesNotMatch"
         if options.expired and self.headers.get("x-amz-security-token") == options.expired:
             return 400, "ExpiredToken"
+        if options.rotate:
+            valid = [f"token-{generation()}", f"token-{generation() - 1}"]
+            return None if self.headers.get("x-amz-security-token") in valid else (400, "ExpiredToken")
         return None
 
     def fail(self):
@@ -223,7 +242,8 @@ class Handler(BaseHTTPRequestHandler):
                 continue
             data, etag = content(os.path.join(bucket, key))
             size = "" if fault == "no_size" else f"<Size>{len(data)}</Size>"
-            items += f"<Contents><Key>{encoded(key, '/')}</Key>{size}<ETag>&quot;{etag}&quot;</ETag></Contents>"
+            etag = "" if options.no_etags else f"<ETag>&quot;{etag}&quot;</ETag>"
+            items += f"<Contents><Key>{encoded(key, '/')}</Key>{size}{etag}</Contents>"
         if fault == "stray":
             items += "<CommonPrefixes><Prefix>another/</Prefix></CommonPrefixes>"
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
@@ -259,6 +279,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(404, "NoSuchKey")
         fault = getattr(self, "fault", "")
         headers = {"ETag": f'"{etag}{"-2" if fault == "etag" else ""}"'}
+        if options.no_etags or fault == "no_etag":
+            headers = {}
         wanted = None if options.no_ranges else self.headers.get("Range")
         if wanted is None:
             return self.send(200, headers, data)

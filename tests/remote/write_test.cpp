@@ -97,6 +97,14 @@ TEST(S3Write, AnUploadThatIsGoneIsLookedFor) {
               is_error(ErrorCode::io, {"write s3://b/x", "lost its parts"}));
 }
 
+// S3 says so of what is not there to those who may not list the bucket.
+TEST(S3Write, WhoMayNotAskMayWrite) {
+  S3Server server({"--fault", "403", "--kind", "head"});
+  const std::string bytes = some_bytes(kLarge);
+  write(*s3_storage(server.options()), "b/x", bytes);
+  EXPECT_TRUE(content(server, "b/x") == bytes);
+}
+
 TEST(S3Write, WhatFillThrowsEndsIt) {
   S3Server server;
   const auto storage = s3_storage(server.options());

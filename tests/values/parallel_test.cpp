@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "internal_names.hpp"
+#include "values/interrupt.hpp"
 
 namespace rota::test {
 namespace {
@@ -49,6 +51,28 @@ TEST(ParallelFor, ThrowsTheFirstErrorThatThereIs) {
       EXPECT_EQ(std::string(error.what()), std::to_string((30 + round) / 3 * 3));
     }
   }
+}
+
+// Also when it has done its own part.
+TEST(ParallelFor, ACallerThatIsCalledAwayWaitsForNobody) {
+  struct CalledAway {};
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_over = [&](int milliseconds) {
+    return std::chrono::steady_clock::now() - start > std::chrono::milliseconds(milliseconds);
+  };
+  std::atomic<bool> has_helper = false;
+  const InterruptScope scope([&] {
+    if (has_helper && is_over(100)) throw CalledAway();
+  });
+  EXPECT_THROW(parallel_for("test", 2, 1, 2,
+                            [&](const LoopPart& part) {
+                              if (!part.is_callers) has_helper = true;
+                              while (!is_over(20'000) && !(part.is_callers && has_helper)) {
+                                if (!part.is_callers && InterruptScope::is_due()) InterruptScope::ask();
+                              }
+                            }),
+               CalledAway);
+  EXPECT_FALSE(is_over(10'000));
 }
 
 TEST(ParallelFor, BeginsNothingBehindAnError) {
