@@ -217,18 +217,37 @@ std::vector<FileEncoding> as_they_are(const FileList& files) {
   return result;
 }
 
+// Of a storage, which has many parts of it under way, straight to their places.
+void copy_stored(const File& file, MemoryFile& memory, const std::function<void()>& on_piece) {
+  constexpr std::uint64_t kPiece = std::uint64_t{256} << 20;
+  const std::size_t bytes = file.bytes();
+  const auto to = in_memory(file, [&] {
+    memory.allocate(bytes);
+    return memory.map_to_write();
+  });
+  for (std::uint64_t at = 0; at < bytes; at += kPiece) {
+    file.read(at, {to.get() + at, std::min(kPiece, bytes - at)});
+    on_piece();
+  }
+}
+
 std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as,
                                              const std::function<void()>& on_piece) {
   const File file = files.open_unchanged(i);
   check_possible(file, as);
   auto memory = in_memory(file, [&] { return MemoryFile::in(files.context().options.shared_directory); });
-  const std::size_t piece_bytes = file.storage() == nullptr ? kBlockBytes : kStoredBytes;
-  decompress_by(piece_bytes, file, as.compression, [&](std::span<const std::byte> raw) {
-    check_size(file, as, memory.bytes() + raw.size(), false);
-    in_memory(file, [&] { memory.append(raw); });
-    on_piece();
-    return true;
-  });
+  const bool is_stored = file.storage() != nullptr;
+  if (is_stored && as.compression == Compression::none) {
+    copy_stored(file, memory, on_piece);
+  } else {
+    const std::size_t piece_bytes = is_stored ? kStoredBytes : kBlockBytes;
+    decompress_by(piece_bytes, file, as.compression, [&](std::span<const std::byte> raw) {
+      check_size(file, as, memory.bytes() + raw.size(), false);
+      in_memory(file, [&] { memory.append(raw); });
+      on_piece();
+      return true;
+    });
+  }
   check_size(file, as, memory.bytes(), true);
   return in_memory(file, [&] {
     memory.seal();

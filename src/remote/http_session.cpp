@@ -2,7 +2,6 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -59,10 +58,6 @@ bool is_nobody_there(CURL* easy, CURLcode code) noexcept {
   return (code == CURLE_OPERATION_TIMEDOUT && connected == 0) || code == CURLE_COULDNT_RESOLVE_HOST ||
          code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
          code == CURLE_SSL_CONNECT_ERROR;
-}
-
-void check(CURLMcode code) {
-  if (code != CURLM_OK) throw std::bad_alloc();  // else it is ours to call as we do
 }
 
 // What ends this thread's wait is no error of a transfer.
@@ -199,17 +194,9 @@ std::string failure_of(const std::string& trouble, const HttpAnswer& answer, con
 }  // namespace
 
 HttpSession::HttpSession(const HttpOptions& options, KnownServers& known)
-    : options_(options), known_(known), multi_(::curl_multi_init()), process_(::getpid()) {
-  if (multi_ == nullptr) throw std::bad_alloc();
-  ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
-}
+    : options_(options), known_(known), multi_(options.connections) {}
 
-HttpSession::~HttpSession() {
-  if (!is_own()) return;  // the connections are the parent's
-  ::curl_multi_cleanup(multi_);
-}
-
-bool HttpSession::is_own() const noexcept { return ::getpid() == process_; }
+HttpSession::~HttpSession() = default;
 
 void HttpSession::run(std::span<Transfer* const> transfers) {
   const auto now = Clock::now();
@@ -224,16 +211,9 @@ void HttpSession::run(std::span<Transfer* const> transfers) {
 
 void HttpSession::step() {
   const auto now = Clock::now();
-  const auto next = std::min(begin_due(now), hedge(now));
-  int running = 0;
-  check(::curl_multi_perform(multi_, &running));
-  if (!collect()) {
-    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
-    const auto most = InterruptScope::is_open() ? InterruptScope::kInterval : std::chrono::milliseconds(1000);
-    ::curl_multi_poll(multi_, nullptr, 0,
-                      static_cast<int>(std::clamp(wait, std::chrono::milliseconds(0), most).count()),
-                      nullptr);
-  }
+  const auto most = InterruptScope::is_open() ? InterruptScope::kInterval : std::chrono::milliseconds(1000);
+  multi_.run(std::min({begin_due(now), hedge(now), now + most}));
+  collect();
   if (InterruptScope::is_due()) InterruptScope::ask();
 }
 
@@ -289,7 +269,7 @@ HttpSession::Try& HttpSession::begin(Job job) {
   one.job = std::move(job);
   try {
     set_up(one);
-    check(::curl_multi_add_handle(multi_, one.easy.get()));
+    multi_.add(one.easy.get());
   } catch (...) {
     tries_.pop_back();
     throw;
@@ -353,18 +333,12 @@ void HttpSession::set_up(Try& one) {
   set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
 }
 
-// Whether any was over.
-bool HttpSession::collect() {
-  bool is_any = false;
-  int left = 0;
-  while (CURLMsg* const message = ::curl_multi_info_read(multi_, &left)) {
-    if (message->msg != CURLMSG_DONE) continue;
-    const CURLcode code = message->data.result;
+void HttpSession::collect() {
+  while (const auto ended = multi_.take_ended()) {
     void* user = nullptr;
-    ::curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
-    is_any = true;
+    ::curl_easy_getinfo(ended->easy, CURLINFO_PRIVATE, &user);
     const auto found = std::ranges::find_if(tries_, [user](const Try& one) { return &one == user; });
-    end(*found, code);
+    end(*found, ended->code);
     forget(found);
   }
   for (auto one = tries_.begin(); one != tries_.end();) {
@@ -372,11 +346,10 @@ bool HttpSession::collect() {
     if (one->is_lost) forget(one);
     one = next;
   }
-  return is_any;
 }
 
 void HttpSession::forget(std::list<Try>::iterator one) {
-  ::curl_multi_remove_handle(multi_, one->easy.get());
+  multi_.remove(one->easy.get());
   unused_.push_back({std::move(one->easy)});
   tries_.erase(one);
 }
@@ -433,7 +406,7 @@ void HttpSession::again(Job job, const HttpAnswer& answer) {
 
 void HttpSession::drop() noexcept {
   for (const Try& one : tries_) {
-    if (one.easy != nullptr) ::curl_multi_remove_handle(multi_, one.easy.get());
+    if (one.easy != nullptr) multi_.remove(one.easy.get());
   }
   tries_.clear();
   jobs_.clear();

@@ -2,8 +2,6 @@
 
 // One thread's HTTP connections, by libcurl.
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <list>
@@ -12,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "remote/curl_multi.hpp"
 #include "remote/http.hpp"
 #include "rota/object_storage.hpp"
 
@@ -28,7 +27,7 @@ class HttpSession {
   HttpSession& operator=(const HttpSession&) = delete;
 
   /// Whether it was made by this process, and not by the one that this was forked of.
-  [[nodiscard]] bool is_own() const noexcept;
+  [[nodiscard]] bool is_own() const noexcept { return multi_.is_own(); }
   /// As HttpClient::run.
   void run(std::span<Transfer* const> transfers);
 
@@ -43,7 +42,7 @@ class HttpSession {
   Clock::time_point hedge(Clock::time_point now);
   Try& begin(Job job);
   void set_up(Try& one);
-  bool collect();
+  void collect();
   void end(Try& one, int code);
   void learn(const Try& one);
   void again(Job job, const HttpAnswer& answer);
@@ -52,8 +51,7 @@ class HttpSession {
 
   const HttpOptions& options_;
   KnownServers& known_;
-  void* multi_;
-  pid_t process_;
+  CurlMulti multi_;
   std::list<Job> jobs_;  // not under way
   std::list<Try> tries_;
   std::vector<Handle> unused_;

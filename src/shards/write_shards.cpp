@@ -141,11 +141,13 @@ class Found {
 void write_missing(const std::shared_ptr<const Source>& source, const ShardEncoding& encoding,
                    const ShardPlan& plan, const Destination& to, const std::vector<std::int64_t>& missing,
                    const ShardOptions& options) {
-  Loader loader(source, {.global_batch_size = plan.per_shard(),
-                         .shards = 1,
-                         .shuffle = Shuffle::none,
-                         .workers = options.workers,
-                         .read_ahead_batches = 2});
+  Loader loader(source,
+                {.global_batch_size = plan.per_shard(),
+                 .shards = 1,
+                 .shuffle = Shuffle::none,
+                 .workers = options.workers,
+                 .read_ahead_batches = 2},
+                World{});  // each process seeks its own shards
   ProgressReporter progress(options.progress, kTask, std::ssize(missing));
   for (const std::int64_t shard : missing) {
     const Position at{.epoch = 0, .consumed = shard * plan.per_shard(), .step = shard};

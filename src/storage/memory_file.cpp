@@ -66,6 +66,13 @@ void MemoryFile::resize(std::size_t bytes) {
   bytes_ = bytes;
 }
 
+void MemoryFile::allocate(std::size_t bytes) {
+  int error = EINTR;
+  while (bytes > 0 && error == EINTR) error = ::posix_fallocate(get(), 0, static_cast<off_t>(bytes));
+  if (bytes > 0 && error != 0) throw sharing_failed(fmt::format("allot {} bytes", bytes), error);
+  bytes_ = bytes;
+}
+
 void MemoryFile::seal() const {
   if (!is_in_memory_) return;
   constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;

@@ -45,6 +45,8 @@ class MemoryFile {
   void append(std::span<const std::byte> piece);
   /// Makes it `bytes` bytes, zeros where nothing was.
   void resize(std::size_t bytes);
+  /// The same, with the room for them: what is mapped can then be written to.
+  void allocate(std::size_t bytes);
   /// From here on nobody can change it, if it is in memory.
   void seal() const;
 

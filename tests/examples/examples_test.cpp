@@ -120,6 +120,16 @@ TEST_F(Examples, OwnStorageIsReadOnce) {
               HasSubstr("the lines of 100 files, table://corpus/000.txt and so on, add up to 49500"));
 }
 
+TEST_F(Examples, ShardsHaveAllOfManyFiles) {
+  for (std::size_t i = 0; i < 300; ++i) {
+    directory_.write("photos/" + std::to_string(i) + ".jpg", std::string(i * 50, 'x'));
+  }
+  EXPECT_THAT(run(3, "shards photos packed"), ::testing::AllOf(HasSubstr("300 files are in 3 shards"),
+                                                               HasSubstr("rank 2 of 3: 103 samples")));
+  const std::string again = run(1, "shards photos packed");
+  EXPECT_THAT(again, HasSubstr("rank 0 of 1: 0 samples"));  // the epoch was over
+}
+
 TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
   const std::string whole = run(1, "train_mpi --epochs 1 --losses ref.txt");
   run(3, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
