@@ -62,6 +62,10 @@ OpenFiles::SharedFile OpenFiles::open(std::size_t i) const {
 }
 
 void OpenFiles::read(std::span<const WantedBytes> wanted) const {
+  if (are_mapped()) {
+    for (const WantedBytes& one : wanted) one.file->read(one.offset, one.to);
+    return;
+  }
   if (direct_ == nullptr) return read_at_once(wanted);
   direct_->read(wanted);
 }

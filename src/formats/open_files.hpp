@@ -55,6 +55,9 @@ class OpenFiles {
     return files_.place().is_stored() ? std::numeric_limits<std::size_t>::max() : 64;
   }
 
+  /// All are in memory, where reads need be in no order.
+  [[nodiscard]] bool are_mapped() const noexcept { return access_ == Access::mapped; }
+
   /// For the virtuals of Source that have these names.
   [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }
   [[nodiscard]] std::shared_ptr<const void> pin(const FileSamples& samples, SampleRange range,

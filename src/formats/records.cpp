@@ -187,7 +187,7 @@ class RecordSource final : public Source {
   // In the order in which they lie on disk. All are looked up before: looking up one waits for memory, and
   // the processor looks up several meanwhile.
   void read_parts(std::vector<Part>& parts) const {
-    std::sort(parts.begin(), parts.end());
+    if (!files_.are_mapped()) std::sort(parts.begin(), parts.end());
     std::vector<OpenFiles::SharedFile> files;
     for (std::span<Part> rest = parts; !rest.empty();) {
       files.clear();
