@@ -14,6 +14,7 @@
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "storage/reads.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -168,6 +169,10 @@ class RecordSource final : public Source {
 
     [[nodiscard]] std::uint64_t offset() const noexcept { return record.offset + skipped; }
     [[nodiscard]] bool is_whole() const noexcept { return to.size() == record.bytes; }
+    [[nodiscard]] bool is_of_record(const Part& other) const noexcept {
+      return file == other.file && field == other.field && record.offset == other.record.offset &&
+             record.bytes == other.record.bytes;
+    }
     friend bool operator<(const Part& a, const Part& b) noexcept {
       return a.file != b.file ? a.file < b.file : a.offset() < b.offset();
     }
@@ -249,6 +254,7 @@ class RecordSource final : public Source {
   };
 
   void read_encoded(std::span<const Part> parts) const {
+    if (!parts.empty() && parts[0].opened->storage() != nullptr) return read_stored(parts);
     LastRecord record;
     auto next = parts.begin();
     auto oldest = parts.begin();
@@ -259,6 +265,20 @@ class RecordSource final : public Source {
       return part.record.bytes;
     };
     read_ahead(begin, [&] { read_part(*oldest++, record); });
+  }
+
+  // Records of a storage, whose answers are long on their way, beside each other.
+  void read_stored(std::span<const Part> parts) const {
+    std::vector<std::size_t> begins;  // of the parts of each record
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (i == 0 || !parts[i].is_of_record(parts[i - 1])) begins.push_back(i);
+    }
+    begins.push_back(parts.size());
+    parallel_for("read records", std::ssize(begins) - 1, 1, kStoredAtOnce, [&](const LoopPart& part) {
+      LastRecord record;
+      const auto r = static_cast<std::size_t>(part.begin);
+      for (std::size_t i = begins[r]; i < begins[r + 1]; ++i) read_part(parts[i], record);
+    });
   }
 
   void read_whole(const Part& part) const {

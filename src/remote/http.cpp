@@ -90,14 +90,17 @@ void HttpClient::run(std::span<Transfer* const> transfers) const {
     while (!free_.empty() && session == nullptr) {
       session = std::move(free_.back());
       free_.pop_back();
+      kept_ -= session->connections();
       if (!session->is_own()) (void)session.release();
     }
   }
   if (session == nullptr) session = std::make_unique<HttpSession>(options_, known_);
   session->run(transfers);
-  constexpr std::size_t kMostFree = 16;  // each keeps its connections
+  constexpr std::size_t kMostKept = 256;
   const MutexLock lock(mutex_);
-  if (free_.size() < kMostFree) free_.push_back(std::move(session));
+  if (kept_ + session->connections() > kMostKept) return;  // descriptors are scarcer than new connections
+  kept_ += session->connections();
+  free_.push_back(std::move(session));
 }
 
 void HttpClient::run(Transfer& transfer) const {

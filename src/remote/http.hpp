@@ -101,6 +101,7 @@ class HttpClient {
   mutable KnownServers known_;
   mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<HttpSession>> free_ ROTA_GUARDED_BY(mutex_);
+  mutable std::size_t kept_ ROTA_GUARDED_BY(mutex_) = 0;  // connections of those
 };
 
 /// Without white space at both ends.

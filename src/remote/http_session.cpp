@@ -266,6 +266,7 @@ HttpSession::Clock::time_point HttpSession::hedge(Clock::time_point now) {
 
 HttpSession::Try& HttpSession::begin(Job job) {
   Try& one = tries_.emplace_back();
+  most_tries_ = std::max(most_tries_, tries_.size());
   one.job = std::move(job);
   try {
     set_up(one);

@@ -28,6 +28,8 @@ class HttpSession {
 
   /// Whether it was made by this process, and not by the one that this was forked of.
   [[nodiscard]] bool is_own() const noexcept { return multi_.is_own(); }
+  /// How many connections it has had at a time, and may have kept.
+  [[nodiscard]] std::size_t connections() const noexcept { return most_tries_; }
   /// As HttpClient::run.
   void run(std::span<Transfer* const> transfers);
 
@@ -54,6 +56,7 @@ class HttpSession {
   CurlMulti multi_;
   std::list<Job> jobs_;  // not under way
   std::list<Try> tries_;
+  std::size_t most_tries_ = 0;
   std::vector<Handle> unused_;
   std::minstd_rand random_{std::random_device()()};
   std::int64_t answers_ = 0;    // to requests that only read

@@ -81,6 +81,25 @@ INSTANTIATE_TEST_SUITE_P(Formats, EachFormat,
                                          "tfrecord", "tokens"),
                          [](const auto& one) { return std::string(one.param); });
 
+/// Has no read of a storage end before so many have begun.
+class Together {
+ public:
+  Together(MemoryStorage& storage, int count) {
+    storage.on_read = [this, count](const StoredBytes&) {
+      std::unique_lock lock(mutex_);
+      ++reads;
+      arrived_.notify_all();
+      if (!arrived_.wait_for(lock, std::chrono::seconds(30), [&] { return reads >= count; }))
+        throw Error(ErrorCode::io, "nothing else is read meanwhile");
+    };
+  }
+  int reads = 0;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+};
+
 /// Small files of text, in memory.
 class StorageTest : public testing::Test {
  protected:
@@ -336,19 +355,27 @@ TEST_F(StorageTest, HDF5FilesAreLookedIntoBesideEachOther) {
                 .code,
             0);
   storage_->copy(directory.path(), "h");
-  std::mutex mutex;
-  std::condition_variable arrived;
-  int under_way = 0;
-  storage_->on_read = [&](const StoredBytes&) {
-    std::unique_lock lock(mutex);
-    ++under_way;
-    arrived.notify_all();
-    if (!arrived.wait_for(lock, std::chrono::seconds(30), [&] { return under_way >= 6; }))
-      throw Error(ErrorCode::io, "no other file is looked into meanwhile");
-  };
+  const Together together(*storage_, 6);
   const auto source = open_hdf5(Catalog("memory://h", options()), {.datasets = {"x"}});
   EXPECT_EQ(source->size(), 6000);
-  EXPECT_LE(under_way, 12);  // a piece or two of each
+  EXPECT_LE(together.reads, 12);  // the signature and a piece of each
+}
+
+// A record that has to be unpacked takes several reads, one after the other.
+TEST_F(StorageTest, RecordsThatAreUnpackedAreReadBesideEachOther) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(
+      run_command("cd " + directory.path().string() +
+                  " && timeout 60 " ROTA_TEST_PYTHON " -c \"import numpy; [numpy.savez_compressed(f'{i}', "
+                  "x=numpy.arange(1000)) for i in range(6)]\"")
+          .code,
+      0);
+  storage_->copy(directory.path(), "h");
+  const auto source = open_npz(Catalog("memory://h", options()));
+  const Together together(*storage_, 6);
+  const Samples samples(*source, all_ids(*source), false);
+  storage_->on_read = nullptr;
+  EXPECT_EQ(contents(*source), contents(*open_npz(Catalog(directory.path()))));
 }
 
 TEST_F(StorageTest, ChunksThatHdf5HasCompressedAreAskedForTogether) {
