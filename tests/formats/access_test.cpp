@@ -17,6 +17,7 @@
 
 #include "formats/file_memory.hpp"
 #include "formats/read_seam.hpp"
+#include "resident_memory.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
 #include "source/reading.hpp"
@@ -358,27 +359,16 @@ TEST_F(AccessTest, HoldsAsManyDescriptorsAsItSays) {
   }
 }
 
-// In KiB, by a line of /proc/self/status.
-std::int64_t resident(const std::string& name) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(name + ":")) return std::stoll(line.substr(name.size() + 1));
-  }
-  return 0;
-}
-
 TEST_F(AccessTest, TakesNoMoreMemoryThanItSaysWithHundredsOfReadsUnderWay) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer takes memory of its own";
-#endif
+  if (kIsSanitized) GTEST_SKIP() << "the sanitizer takes memory of its own";
   constexpr std::int64_t kReadAhead = 16 << 20;
   constexpr std::int64_t kWorkers = 2;
   for (const auto& [access, of_worker] :
        {std::pair{Access::cached, std::int64_t{1} << 20}, {Access::direct, std::int64_t{17} << 20}}) {
     const auto source = open(access);
     const std::int64_t before = resident("VmRSS");
-    std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
-    std::int64_t batch_bytes = 0;                 // of the largest
+    forget_peak();
+    std::int64_t batch_bytes = 0;  // of the largest
     {
       Loader loader(source, {.global_batch_size = 300,
                              .epochs = kEndless,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "remote/bytes.hpp"
 #include "remote/reading.hpp"
 #include "remote/server_process.hpp"
+#include "resident_memory.hpp"
 #include "rota/catalog.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
@@ -204,7 +206,7 @@ TEST(S3, WhatIsFetchedAheadIsLeftWhenALoaderEnds) {
   const TemporaryDirectory sign;
   S3Server server(
       {"--fault", "hang", "--times", "1000", "--kind", "range", "--when", (sign.path() / "now").native()});
-  for (int i = 0; i < 8; ++i) server.put(fmt::format("b/{}.txt", i), std::string(100, 'x') + "\n");
+  for (int i = 0; i < 8; ++i) server.put(fmt::format("b/{}.txt", i), fmt::format("{:100}\n", i));
   S3Options hanging = server.options();
   hanging.http.stall = std::chrono::seconds(20);
   CatalogOptions options = options_for(hanging);
@@ -247,11 +249,29 @@ std::int64_t fetched_in_three_epochs(int files, int kept, const std::filesystem:
   return loader.stats().fetched.files;
 }
 
+// As gzip has it that packs nothing.
+std::string stored_gzip(const std::string& bytes) {
+  z_stream stream{};
+  constexpr int kGzip = 16 + MAX_WBITS;
+  if (::deflateInit2(&stream, Z_NO_COMPRESSION, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY) != Z_OK) return {};
+  std::string packed(::deflateBound(&stream, bytes.size()), '\0');
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads it
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+  stream.avail_in = static_cast<uInt>(bytes.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  ::deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return packed;
+}
+
 TEST(S3, FilesOfManyPiecesComeWhole) {
   S3Server server({"--fault", "cut", "--kind", "range"});
   std::string lines;
-  for (int i = 0; i < 700; ++i) lines += fmt::format("{:099999}\n", i);  // of 32 MiB is a piece
-  for (const char* const name : {"b/0.txt", "b/1.txt"}) server.put(name, lines);
+  for (int i = 0; i < 700; ++i) lines += fmt::format("{:099999}\n", i);
+  server.put("b/0.txt", lines);
+  server.put("b/1.txt", stored_gzip(lines));  // comes by pieces of 32 MiB
   CatalogOptions options = options_for(server.options());
   options.share_files = true;
   Loader loader(open_lines(Catalog("s3://b/", options)), {.interleave = 2, .shuffle = Shuffle::none});
@@ -266,6 +286,33 @@ TEST(S3, FilesOfManyPiecesComeWhole) {
     }
   }
   EXPECT_THAT(seen, ::testing::Each(2));
+}
+
+// Two groups of a file, what may stay, and what is on its way: not the files of an epoch.
+TEST(S3, AnEpochTakesTheMemoryOfItsGroups) {
+  if (kIsSanitized) GTEST_SKIP() << "the sanitizer takes memory of its own";
+  constexpr std::int64_t kMiB = 1 << 20;
+  S3Server server;
+  const std::string line(kMiB - 1, 'x');
+  std::string lines;
+  for (int i = 0; i < 8; ++i) lines += line + '\n';
+  for (int i = 0; i < 30; ++i) server.put(fmt::format("b/{:02}.txt", i), lines);
+  CatalogOptions options = options_for(server.options());
+  options.share_files = true;
+  options.shared_memory_limit = 16 * kMiB;
+  const auto source = open_lines(Catalog("s3://b/", options));
+  const std::int64_t before = resident("VmRSS");
+  forget_peak();
+  Loader loader(source, {.global_batch_size = 4,
+                         .shards = 30,
+                         .interleave = 1,
+                         .shuffle = Shuffle::within,
+                         .epochs = 2,
+                         .read_ahead_bytes = 16 * kMiB});
+  std::int64_t samples = 0;
+  while (const auto batch = loader.next()) samples += batch->size();
+  EXPECT_EQ(samples, 2 * 30 * 8);
+  EXPECT_LE((resident("VmHWM") - before) >> 10, 2 * 8 + 16 + 2 * 8 + 5 * 4 * 5 / 4 + 16);
 }
 
 TEST(S3, FilesThatFitInStayForTheNextEpoch) {
