@@ -10,6 +10,21 @@
 #include "rota/error.hpp"
 
 namespace rota::internal {
+namespace {
+
+// "eu-west-1", of "https://bucket.s3.eu-west-1.amazonaws.com/key"; empty for another server.
+std::string_view region_in(std::string_view location) {
+  const auto end = location.find(".amazonaws.com");
+  if (end == std::string_view::npos) return {};
+  std::string_view label = location.substr(0, end);
+  label.remove_prefix(label.find_last_of("./") + 1);
+  if (label == "s3") return "us-east-1";
+  if (label.starts_with("s3-")) label.remove_prefix(3);
+  return label;
+}
+
+}  // namespace
+
 std::string S3Server::path(std::string_view name) const { return fmt::format("s3://{}", name); }
 
 HttpRequest S3Server::request(std::string_view method, std::string_view name, std::string_view range) const {
@@ -35,7 +50,8 @@ HttpRequest S3Server::send(std::string_view method, std::string_view name,
 
 bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std::string& what) const {
   const std::string bucket(ObjectName(name).bucket);
-  const std::string_view region = answer.header("x-amz-bucket-region");
+  std::string_view region = answer.header("x-amz-bucket-region");
+  if (region.empty()) region = region_in(answer.header("location"));
   // What it was signed as, for another request may have learned better meanwhile.
   const std::string_view signed_as = answer.request->signed_as;
   const auto end_of_region = signed_as.find('\n');

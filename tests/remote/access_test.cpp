@@ -82,11 +82,15 @@ TEST(S3, RefusalsAreToldAtOnceAndWithoutSecrets) {
 }
 
 TEST(S3, FindsTheRegionOfABucket) {
-  S3Server server({"--region", "eu-west-9"});
-  server.put("b/x", "x");
-  const auto storage = s3_storage(server.options());
-  EXPECT_THAT(list(*storage, "b/"), SizeIs(1));
-  EXPECT_TRUE(s3_storage(server.options())->find("b/x"));
+  for (const bool redirects : {false, true}) {
+    std::vector<std::string> arguments{"--region", "eu-west-9"};
+    if (redirects) arguments.emplace_back("--redirect");
+    S3Server server(arguments);
+    server.put("b/x", "x");
+    const auto storage = s3_storage(server.options());
+    EXPECT_THAT(list(*storage, "b/"), SizeIs(1));
+    EXPECT_TRUE(s3_storage(server.options())->find("b/x"));
+  }
 }
 
 TEST(S3, SignsTheHostThatItAsks) {

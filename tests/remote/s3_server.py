@@ -30,6 +30,7 @@ parser.add_argument("--when", default="", help="nothing suffers before this file
 parser.add_argument("--name", default="", help="bucket/key of the only object that suffers")
 parser.add_argument("--delay", type=float, default=0, help="seconds before the first byte")
 parser.add_argument("--region", default="us-east-1")
+parser.add_argument("--redirect", action="store_true", help="whoever names another region is told another server")
 parser.add_argument("--key", default="AKIDEXAMPLE")
 parser.add_argument("--secret", default="test-secret")
 parser.add_argument("--expired", default="", help="a session token that is over")
@@ -149,7 +150,7 @@ class Handler(BaseHTTPRequestHandler):
         fields = dict(part.strip().split("=", 1) for part in given[17:].split(","))
         key, day, region, service, _ = fields["Credential"].split("/")
         if region != options.region:
-            return 400, "AuthorizationHeaderMalformed"
+            return (307, "TemporaryRedirect") if options.redirect else (400, "AuthorizationHeaderMalformed")
         names = fields["SignedHeaders"].split(";")
         if not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             return 403, "AccessDenied"
@@ -226,6 +227,8 @@ class Handler(BaseHTTPRequestHandler):
         headers = {"Content-Type": "application/xml"}
         if code == "AuthorizationHeaderMalformed":
             headers["x-amz-bucket-region"] = options.region
+        if code == "TemporaryRedirect":
+            headers["Location"] = f"https://{self.names[0]}.s3.{options.region}.amazonaws.com/"
         self.send(status, headers, body)
 
     def list(self):
