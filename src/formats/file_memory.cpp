@@ -220,13 +220,14 @@ std::vector<FileEncoding> as_they_are(const FileList& files) {
 // Of a storage, which has many parts of it under way, straight to their places.
 void copy_stored(const File& file, MemoryFile& memory, const std::function<void()>& on_piece) {
   constexpr std::uint64_t kPiece = std::uint64_t{256} << 20;
-  const std::size_t bytes = file.bytes();
   const auto to = in_memory(file, [&] {
-    memory.allocate(bytes);
+    memory.resize(file.bytes());
     return memory.map_to_write();
   });
-  for (std::uint64_t at = 0; at < bytes; at += kPiece) {
-    file.read(at, {to.get() + at, std::min(kPiece, bytes - at)});
+  for (std::uint64_t at = 0; at < file.bytes(); at += kPiece) {
+    const std::size_t count = std::min(kPiece, file.bytes() - at);
+    in_memory(file, [&] { memory.allot(at, count); });
+    file.read(at, {to.get() + at, count});
     on_piece();
   }
 }

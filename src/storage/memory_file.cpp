@@ -66,11 +66,12 @@ void MemoryFile::resize(std::size_t bytes) {
   bytes_ = bytes;
 }
 
-void MemoryFile::allocate(std::size_t bytes) {
+void MemoryFile::allot(std::size_t offset, std::size_t count) const {
   int error = EINTR;
-  while (bytes > 0 && error == EINTR) error = ::posix_fallocate(get(), 0, static_cast<off_t>(bytes));
-  if (bytes > 0 && error != 0) throw sharing_failed(fmt::format("allot {} bytes", bytes), error);
-  bytes_ = bytes;
+  while (count > 0 && error == EINTR) {
+    error = ::posix_fallocate(get(), static_cast<off_t>(offset), static_cast<off_t>(count));
+  }
+  if (count > 0 && error != 0) throw sharing_failed(fmt::format("allot {} bytes", count), error);
 }
 
 void MemoryFile::seal() const {
