@@ -45,8 +45,8 @@ class MemoryFile {
   void append(std::span<const std::byte> piece);
   /// Makes it `bytes` bytes, zeros where nothing was.
   void resize(std::size_t bytes);
-  /// Takes the memory, or the room, for bytes [offset, offset + count) of it: what is mapped can then be written
-  /// to.
+  /// Takes the memory, or the room, for bytes [offset, offset + count) of it: what is mapped can then be
+  /// written to.
   void allot(std::size_t offset, std::size_t count) const;
   /// From here on nobody can change it, if it is in memory.
   void seal() const;

@@ -70,8 +70,8 @@ herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* na
 }
 
 /// Lets HDF5 read files, and keeps what is thrown meanwhile, which it would only tell as damage. A storage is
-/// not waited for under HDF5's lock: there, a read of bytes that have not come fails, `fetch` brings them, and
-/// HDF5 is asked anew.
+/// not waited for under HDF5's lock: there, a read of bytes that have not come fails, `fetch` brings them,
+/// and HDF5 is asked anew.
 class Hdf5Reads {
  public:
   /// Both must outlive what is returned. At most one file may be in a storage.
