@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
-#include <ranges>
 #include <utility>
 
 #include "mpi/collectives.hpp"
@@ -34,7 +33,7 @@ std::shared_ptr<Bytes> MessageMemory::take(std::size_t size) {
   {
     const internal::MutexLock lock(unused_->mutex);
     auto& messages = unused_->messages;
-    const auto found = std::ranges::find_if(std::views::reverse(messages), fits);  // the last is in the cache
+    const auto found = std::find_if(messages.rbegin(), messages.rend(), fits);  // the last is in the cache
     if (found != messages.rend()) {
       message = std::move(*found);
       messages.erase(std::prev(found.base()));

@@ -23,8 +23,7 @@ void check(CURLMcode code) {
 
 }  // namespace
 
-CurlMulti::CurlMulti(int connections)
-    : events_(::epoll_create1(EPOLL_CLOEXEC)), multi_(nullptr), process_(::getpid()) {
+CurlMulti::CurlMulti(int connections) : events_(::epoll_create1(EPOLL_CLOEXEC)), process_(::getpid()) {
   if (!events_.is_open())
     throw Error(ErrorCode::io, system_error("wait for", "answers of servers", errno).what());
   multi_ = ::curl_multi_init();

@@ -44,7 +44,7 @@ class CurlMulti {
   int on_socket(int socket, int wanted, bool is_known) noexcept;
 
   Descriptor events_;  // epoll's
-  void* multi_;
+  void* multi_ = nullptr;
   pid_t process_;
   Clock::time_point due_ = Clock::time_point::max();  // when libcurl wants to be called without an event
 };
