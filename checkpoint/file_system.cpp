@@ -289,10 +289,10 @@ void make_directory(const FileSystem& system, const std::filesystem::path& path)
   if (system.make_directories(path) != 0) {
     const int error = errno;
     if (const auto what = what_is(system, path.string()); !what.empty() && what != "a directory") {
-      throw Error(ErrorCode::io, fmt::format("make checkpoint directory {}: it is {}; name another directory",
+      throw Error(ErrorCode::io, fmt::format("make directory {}: it is {}; name another directory",
                                              path.string(), what));
     }
-    fail_io(fmt::format("make checkpoint directory {}", path.string()), error);
+    fail_io(fmt::format("make directory {}", path.string()), error);
   }
   for (const auto& above : parents) sync_directory(system, above);
   if (parents.empty()) sync_parent(system, path);

@@ -37,7 +37,6 @@ bool may_pass(int status) noexcept {
 // What no other try mends.
 bool is_final(CURLcode code) noexcept {
   switch (code) {
-    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CERTPROBLEM:
@@ -106,6 +105,7 @@ struct HttpSession::Try {
   Clock::duration waited = {};  // until the answer began
   Try* twin = nullptr;          // of the same transfer; the first that is answered counts
   bool is_lost = false;         // the twin was answered
+  bool is_head_whole = false;  // up to the empty line behind it: libcurl takes what ends before for an answer
   bool is_head_seen = false;
   bool is_taken = false;
   std::exception_ptr thrown = {};
@@ -148,6 +148,7 @@ struct HttpSession::Try {
     Try& one = *static_cast<Try*>(user);
     const std::string_view line = trimmed({data, size * count});
     const bool is_kept = one.guarded([&] {
+      one.is_head_whole = line.empty();
       if (line.starts_with("HTTP/")) one.answer.headers.clear();  // of the answer before a redirect
       const auto colon = line.find(':');
       if (colon == std::string_view::npos) return;
@@ -357,7 +358,8 @@ void HttpSession::forget(std::list<Try>::iterator one) {
 
 void HttpSession::end(Try& one, int code) {
   if (one.is_lost) return;
-  const auto result = static_cast<CURLcode>(code);
+  const auto result =
+      static_cast<CURLcode>(code == CURLE_OK && !one.is_head_whole ? CURLE_GOT_NOTHING : code);
   if (result == CURLE_OK) one.guarded([&] { one.see_head(); });
   if (one.twin != nullptr) return one.part();  // which goes on
   Job& job = one.job;

@@ -68,11 +68,19 @@ void Destination::put(const std::string& name, std::span<const std::byte> bytes)
                                       std::memcpy(to.data(), bytes.data() + offset, to.size());
                                     });
     }
+    // Another process that ends now may take the file for one that a kill has left, and sweep it away.
+    constexpr int kMostTries = 4;
     const checkpoint::File directory(files(), path_, O_RDONLY | O_DIRECTORY);
-    checkpoint::Temporary file(
-        files(), fmt::format("{}.{}.{:08x}{}", path_, name, std::random_device()(), kTemporaryEnding));
-    file.file().write(0, bytes);
-    file.replace(path_ + name, directory);
+    for (int tries = 1;; ++tries) {
+      checkpoint::Temporary file(
+          files(), fmt::format("{}.{}.{:08x}{}", path_, name, std::random_device()(), kTemporaryEnding));
+      file.file().write(0, bytes);
+      try {
+        return file.replace(path_ + name, directory);
+      } catch (const Error&) {
+        if (tries == kMostTries) throw;
+      }
+    }
   } catch (...) {
     throw caught().as_error_of(path_ + name, fmt::format("write {}", path_ + name));
   }

@@ -18,9 +18,11 @@ namespace {
 /// A tar file in memory, by libarchive.
 class TarWriter {
  public:
-  TarWriter() : archive_(::archive_write_new()), entry_(::archive_entry_new()) {
+  explicit TarWriter(bool has_odd_names) : archive_(::archive_write_new()), entry_(::archive_entry_new()) {
     if (archive_ == nullptr || entry_ == nullptr) throw std::bad_alloc();
     require(::archive_write_set_format_pax_restricted(archive_.get()));
+    // Else libarchive asks the locale what they mean. It costs a block a member.
+    if (has_odd_names) require(::archive_write_set_options(archive_.get(), "hdrcharset=BINARY"));
     require(::archive_write_set_bytes_per_block(archive_.get(), 0));
     require(::archive_write_open(archive_.get(), this, nullptr, write, nullptr));
   }
@@ -86,6 +88,8 @@ class TarEncoding final : public ShardEncoding {
                                 "slash, and not {}; write MDS shards",
                                 field.name, kKeyField));
       }
+      const bool is_ascii = std::ranges::none_of(field.name, [](char c) { return (c & 0x80) != 0; });
+      has_odd_names_ = has_odd_names_ || !is_ascii;
     }
   }
 
@@ -99,7 +103,7 @@ class TarEncoding final : public ShardEncoding {
   }
 
   [[nodiscard]] std::string encode(const Batch& samples) const override {
-    TarWriter tar;
+    TarWriter tar(has_odd_names_);
     const auto ids = samples.ids();
     for (std::int64_t i = 0; i < samples.size(); ++i) {
       for (std::size_t f = 0; f < samples.fields().size(); ++f) {
@@ -111,6 +115,9 @@ class TarEncoding final : public ShardEncoding {
   }
 
   [[nodiscard]] std::string index(std::span<const WrittenShard> /*shards*/) const override { return {}; }
+
+ private:
+  bool has_odd_names_ = false;
 };
 
 }  // namespace

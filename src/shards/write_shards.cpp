@@ -88,10 +88,14 @@ class ShardPlan {
 class Found {
  public:
   Found(const Destination& to, const ShardPlan& plan, bool has_index) : has_index_(has_index) {
-    const auto names = to.list();
+    auto names = to.list();
     for (std::int64_t shard = 0; shard < plan.shards(); ++shard) {
       const auto name = names.find(plan.name(shard));
       if (name == names.end()) continue;
+      if (name->second == 0) {  // no shard is empty: another tool has not copied it yet
+        names.erase(name);
+        continue;
+      }
       shards_.push_back({.name = name->first, .bytes = name->second, .samples = plan.samples_of(shard)});
       numbers_.push_back(shard);
     }
@@ -113,7 +117,8 @@ class Found {
  private:
   void require_own(const Destination& to, const ShardPlan& plan,
                    const std::map<std::string, std::uint64_t>& names) const {
-    for (const auto& [name, bytes] : names) {
+    for (const auto& entry : names) {
+      const std::string& name = entry.first;
       if (name == plan.unfinished() || (has_index_ && name == kIndex)) continue;
       if (std::ranges::any_of(shards_, [&](const auto& shard) { return shard.name == name; })) continue;
       if (name.starts_with(kStem)) {

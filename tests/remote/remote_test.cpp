@@ -88,6 +88,7 @@ TEST_P(S3Faults, ThatPassDeliverWhatIsThere) {
     const auto found = storage->find(file.name);
     ASSERT_TRUE(found);
     EXPECT_EQ(found->bytes, bytes.size());
+    EXPECT_EQ(found->version, file.version);
     wanted.add(file, 7, 1000);
     wanted.add(file, 2'000'000, 900'000);
   }
@@ -102,12 +103,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{"reset", "list"}, Fault{"cut", "list"}, Fault{"torn_reset", "list"},
                     Fault{"trickle", "list"}, Fault{"torn", "list"}, Fault{"no_token", "list"},
                     Fault{"no_size", "list"}, Fault{"stray", "list"}, Fault{"no_truncated", "list"},
-                    Fault{"hang", "list"}, Fault{"503", "head"}, Fault{"429", "head"}, Fault{"500", "head"},
-                    Fault{"reset", "head"}, Fault{"hang", "head"}, Fault{"503", "range"},
-                    Fault{"429", "range"}, Fault{"408", "range"}, Fault{"error200", "range"},
-                    Fault{"reset", "range"}, Fault{"cut", "range"}, Fault{"torn_reset", "range"},
-                    Fault{"trickle", "range"}, Fault{"no_etag", "range"}, Fault{"wrong_range", "range"},
-                    Fault{"hang", "range"}, Fault{"unended", "list"}, Fault{"unended", "range"}),
+                    Fault{"hang", "list"}, Fault{"torn_head", "head"}, Fault{"torn_head", "range"},
+                    Fault{"torn_head", "list"}, Fault{"garbage", "list"}, Fault{"garbage", "head"},
+                    Fault{"garbage", "range"}, Fault{"503", "head"}, Fault{"429", "head"},
+                    Fault{"500", "head"}, Fault{"reset", "head"}, Fault{"hang", "head"},
+                    Fault{"503", "range"}, Fault{"429", "range"}, Fault{"408", "range"},
+                    Fault{"error200", "range"}, Fault{"reset", "range"}, Fault{"cut", "range"},
+                    Fault{"torn_reset", "range"}, Fault{"trickle", "range"}, Fault{"no_etag", "range"},
+                    Fault{"wrong_range", "range"}, Fault{"hang", "range"}, Fault{"unended", "list"},
+                    Fault{"unended", "range"}),
     [](const auto& of) { return fmt::format("{}_{}", of.param.kind, of.param.name); });
 
 // One in twenty that only read may be asked for once more.

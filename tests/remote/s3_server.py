@@ -347,6 +347,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_xml("<CompleteMultipartUploadResult/>")
 
     def abort(self):
+        if "uploadId" not in self.query:
+            path = os.path.join(options.directory, *self.names)
+            if os.path.exists(path):
+                os.remove(path)
+            return self.send(204, {}, b"")
         found = self.upload()
         if found:
             del uploads[found[0]]
@@ -360,6 +365,13 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "lost":  # what was asked for is done, and nobody hears of it
             return self.reset()
         self.note(status)
+        if fault in ("torn_head", "garbage"):
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % len(body)
+            self.wfile.write(head if fault == "torn_head" else b"no HTTP at all\r\n")
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)

@@ -1,5 +1,6 @@
 // Objects that are written to an S3 that fails: whole, or not at all.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +15,10 @@
 #include "remote/server_process.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
+#include "rota/open.hpp"
+#include "rota/write_shards.hpp"
 #include "source/reading.hpp"
+#include "temporary_directory.hpp"
 
 namespace rota::test {
 namespace {
@@ -103,6 +107,27 @@ TEST(S3Write, WhoMayNotAskMayWrite) {
   const std::string bytes = some_bytes(kLarge);
   write(*s3_storage(server.options()), "b/x", bytes);
   EXPECT_TRUE(content(server, "b/x") == bytes);
+}
+
+TEST(S3Write, DatasetsArePackedIntoABucket) {
+  const TemporaryDirectory directory;
+  for (int i = 0; i < 50; ++i) directory.write(fmt::format("{:02}.txt", i), fmt::format("{}", i));
+  S3Server server;
+  server.put("b/other", "");  // a bucket
+  const Storages storages{{"s3", s3_storage(server.options())}};
+  const auto files = open_files(directory.path());
+  for (const ShardFormat format : {ShardFormat::tar, ShardFormat::mds}) {
+    const std::string place = fmt::format("s3://b/{}", to_string(format));
+    const ShardReport report =
+        write_shards(files, place, {.format = format, .shard_bytes = 300, .storages = storages});
+    EXPECT_TRUE(report.is_complete);
+    EXPECT_GT(report.shards, 1);
+    const auto packed = open(Catalog(place, {.storages = storages}));
+    ASSERT_EQ(packed->size(), files->size());
+    const Samples there(*packed, all_ids(*packed));
+    const Samples here(*files, all_ids(*files));
+    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(there.sample(0, i), here.sample(0, i));
+  }
 }
 
 TEST(S3Write, WhatFillThrowsEndsIt) {

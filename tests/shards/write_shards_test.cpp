@@ -10,6 +10,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "formats/memory_storage.hpp"
@@ -126,6 +127,46 @@ TEST(WriteShards, AreReadBackEqual) {
               report.shards + (format == ShardFormat::mds ? 1 : 0));
     options.world = {};
     EXPECT_EQ(write_shards(source, directory.path() / "out", options).written, 0);
+  }
+}
+
+TEST(WriteShards, NamesOfFieldsMayBeInAnyScript) {
+  const TemporaryDirectory directory;
+  const std::vector<Field> fields{{.name = "\u00FCber", .dtype = DType::uint8, .shape = {}, .ragged = true}};
+  const auto source = std::make_shared<Random>(fields, 20, 1);
+  EXPECT_TRUE(write_shards(source, directory.path(), {}).is_complete);
+  expect_equal(*source, *open(directory.path()));
+}
+
+// As a tool leaves it that copies them, and is interrupted.
+TEST(WriteShards, AnEmptyFileIsNoShard) {
+  const TemporaryDirectory directory;
+  const auto source = std::make_shared<Random>(kBytes, 100, 1);
+  const ShardReport report = write_shards(source, directory.path(), {.shard_bytes = 20'000});
+  ASSERT_GT(report.shards, 2);
+  fs::resize_file(directory.path() / names_in(directory.path())[0], 0);
+  EXPECT_EQ(write_shards(source, directory.path(), {.shard_bytes = 20'000}).written, 1);
+  expect_equal(*source, *open(directory.path()));
+}
+
+// Whoever ends sweeps away what others that were killed have left, and nothing of those that still write.
+TEST(WriteShards, ThoseThatEndTogetherDoNotDisturbEachOther) {
+  const auto source = std::make_shared<Random>(kNumbers, 200, 1);
+  for (int round = 0; round < 30; ++round) {
+    const TemporaryDirectory directory;
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 6; ++rank) {
+      threads.emplace_back([&, rank] {
+        EXPECT_NO_THROW(
+            write_shards(source, directory.path(),
+                         {.format = ShardFormat::mds,
+                          .shard_bytes = 5000,
+                          .world = {.rank = round % 2 == 0 ? rank : 0, .size = round % 2 == 0 ? 6 : 1},
+                          .workers = 0}));
+      });
+    }
+    threads.clear();
+    expect_equal(*source, *open(directory.path()));
   }
 }
 
