@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <set>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "formats/records.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -34,12 +36,18 @@ bool is_mds(const FileList& files) {
   return has_index && has_shard;
 }
 
+// Those of a storage, whose answers are long on their way, are looked at beside each other, unless the first
+// one tells.
 template <typename Test>
 bool all_of(const FileList& files, Test&& test) {
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!test(files, i)) return false;
-  }
-  return true;
+  if (files.size() == 0 || !test(files, 0)) return files.size() == 0;
+  std::atomic<bool> are_all = true;
+  parallel_for("look into files", std::ssize(files) - 1, 1, files.place().is_stored() ? kStoredAtOnce : 1,
+               [&](const LoopPart& part) {
+                 const auto i = static_cast<std::size_t>(part.end);
+                 if (are_all && !test(files, i)) are_all = false;
+               });
+  return are_all;
 }
 
 // Behind which there may be another suffix.

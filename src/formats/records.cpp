@@ -366,7 +366,11 @@ File file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const 
 std::shared_ptr<const FileIndex> index_open_files(
     const FileList& files, const std::string& signature,
     const std::function<std::vector<std::byte>(const File&)>& look) {
-  return index_files(files, signature, [&](std::size_t i) { return look(files.open_unchanged(i)); });
+  return index_files(files, signature, [&](std::size_t i) {
+    File file = files.open_unchanged(i);
+    file.read_on();
+    return look(file);
+  });
 }
 
 void refuse_compressed(const File& file) {

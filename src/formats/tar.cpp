@@ -268,6 +268,7 @@ class TarFormat final : public RecordFormat {
 // Of the first file, in order.
 std::vector<std::string> extensions_of(const FileList& files, const TarOptions& options) {
   File file = files.open(std::size_t{0});
+  file.read_on();
   const FileEncoding as{.compression = compression_of(file)};
   if (as.compression != Compression::none) file = file_in_memory(files, 0, fetch_file(files, 0, as), true);
   refuse_compressed(file);
@@ -295,7 +296,8 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
 bool is_tar(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "ustar";
   constexpr std::size_t kMagicAt = 257;
-  const File file = files.open(i);
+  File file = files.open(i);
+  file.read_on();
   try {
     const std::string head = decompress_head(file, compression_of(file), kMagicAt + kMagic.size());
     return head.size() > kMagicAt && head.substr(kMagicAt) == kMagic;

@@ -78,12 +78,46 @@ std::size_t File::read_up_to_end(std::uint64_t offset, std::span<std::byte> to) 
   if (storage_ != nullptr) {
     const std::uint64_t begin = std::min(offset, bytes_);
     const std::size_t count = std::min<std::uint64_t>(to.size(), bytes_ - begin);
-    read_from_storage(std::array{WantedBytes{this, begin, to.first(count)}});
+    read_stored(begin, to.first(count));
     return count;
   }
   const std::int64_t got = read_at(descriptor_.get(), to, offset);
   if (got < 0) throw not_read(path_);
   return static_cast<std::size_t>(got);
+}
+
+void File::read_on() {
+  if (storage_ != nullptr) piece_ = std::make_unique<Piece>();
+}
+
+void File::read_stored(std::uint64_t offset, std::span<std::byte> to) const {
+  while (piece_ != nullptr && !to.empty()) {
+    const std::uint64_t end = piece_->begin + piece_->bytes.size();
+    if (offset < piece_->begin || offset >= end) {
+      read_piece(offset, to.size());
+      continue;
+    }
+    const std::size_t count = std::min<std::uint64_t>(to.size(), end - offset);
+    std::copy_n(piece_->bytes.begin() + static_cast<std::ptrdiff_t>(offset - piece_->begin), count,
+                to.begin());
+    offset += count;
+    to = to.subspan(count);
+  }
+  if (!to.empty()) read_from_storage(std::array{WantedBytes{this, offset, to}});
+}
+
+// The one that begins at `offset`, which is in the file.
+void File::read_piece(std::uint64_t offset, std::uint64_t least) const {
+  constexpr std::uint64_t kLeast = std::uint64_t{64} << 10;
+  constexpr std::uint64_t kMost = std::uint64_t{8} << 20;
+  const std::uint64_t end = piece_->begin + piece_->bytes.size();
+  const bool goes_on = offset >= end && offset - end <= piece_->wanted;
+  piece_->wanted = std::clamp(goes_on ? 4 * piece_->wanted : 0, kLeast, kMost);
+  piece_->begin = offset;
+  std::vector<std::byte> bytes(std::min(std::max(piece_->wanted, least), bytes_ - offset));
+  piece_->bytes.clear();
+  read_from_storage(std::array{WantedBytes{this, offset, bytes}});
+  piece_->bytes = std::move(bytes);
 }
 
 void File::will_read(std::uint64_t offset, std::uint64_t count) const noexcept {

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rota/error.hpp"
 #include "rota/storage.hpp"
@@ -44,6 +45,10 @@ class File {
   /// The one that reads whole pages past the page cache; negative without.
   [[nodiscard]] int direct_descriptor() const noexcept { return direct_.get(); }
 
+  /// Its reader goes through it, from its beginning to its end or here and there. What follows comes with
+  /// what is asked for, the more the longer that goes on, if it is in a storage. *One thread* from here on.
+  void read_on();
+
   /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before; what a
   /// storage throws, with its code, or Error{callback}.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
@@ -55,6 +60,14 @@ class File {
   [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
 
  private:
+  struct Piece {
+    std::uint64_t begin = 0;
+    std::vector<std::byte> bytes = {};
+    std::uint64_t wanted = 0;
+  };
+  void read_stored(std::uint64_t offset, std::span<std::byte> to) const;
+  void read_piece(std::uint64_t offset, std::uint64_t least) const;
+
   std::string path_;
   std::size_t number_;
   Descriptor descriptor_;
@@ -62,6 +75,7 @@ class File {
   std::shared_ptr<const Storage> storage_;
   StoredFile stored_;
   std::shared_ptr<const std::byte> memory_;
+  std::unique_ptr<Piece> piece_;  // of a storage, that came last; null: nobody reads on
   std::uint64_t bytes_;
   bool is_unpacked_ = false;
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -12,6 +13,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "formats/memory_storage.hpp"
@@ -359,6 +361,34 @@ TEST_F(StorageTest, HDF5FilesAreLookedIntoBesideEachOther) {
   const auto source = open_hdf5(Catalog("memory://h", options()), {.datasets = {"x"}});
   EXPECT_EQ(source->size(), 6000);
   EXPECT_LE(together.reads, 12);  // the signature and a piece of each
+}
+
+TEST_F(StorageTest, ALookIntoAFileTakesFewReads) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(run_command("cd " + directory.path().string() +
+                        " && timeout 60 " ROTA_TEST_PYTHON " -c \""
+                        "import io, tarfile\n"
+                        "for i in range(12):\n"
+                        "    with tarfile.open(f'{i:02}.tar', 'w', format=tarfile.USTAR_FORMAT) as tar:\n"
+                        "        for k in range(400):\n"
+                        "            info = tarfile.TarInfo(f'{i}-{k}.bin')\n"
+                        "            info.size = 2000\n"
+                        "            tar.addfile(info, io.BytesIO(bytes(2000)))\"")
+                .code,
+            0);
+  storage_->copy(directory.path(), "h");
+  std::atomic<int> under_way = 0;
+  std::atomic<int> most = 0;
+  storage_->on_read = [&](const StoredBytes&) {
+    most = std::max(most.load(), ++under_way);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    --under_way;
+  };
+  const auto source = open(Catalog("memory://h", options()));
+  EXPECT_GE(most, 6);
+  EXPECT_LE(storage_->reads, 12 * 7);  // what it is: three formats; then 64 KiB, 256 KiB, 1 MiB, and its end
+  storage_->on_read = nullptr;
+  EXPECT_EQ(contents(*source), contents(*open(Catalog(directory.path()))));
 }
 
 // A record that has to be unpacked takes several reads, one after the other.
