@@ -148,8 +148,11 @@ struct HttpSession::Try {
     Try& one = *static_cast<Try*>(user);
     const std::string_view line = trimmed({data, size * count});
     const bool is_kept = one.guarded([&] {
-      one.is_head_whole = line.empty();
-      if (line.starts_with("HTTP/")) one.answer.headers.clear();  // of the answer before a redirect
+      if (line.starts_with("HTTP/")) {
+        one.answer.headers.clear();  // of the answer before a redirect
+        one.is_head_whole = false;
+      }
+      if (line.empty()) one.is_head_whole = true;  // headers behind the body have no such line
       const auto colon = line.find(':');
       if (colon == std::string_view::npos) return;
       one.answer.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));

@@ -107,6 +107,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD
 
     def serve(self):
+        self.fault = ""
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = urllib.parse.urlsplit(self.path)
         self.names = urllib.parse.unquote(parts.path).lstrip("/").split("/", 1)
@@ -191,7 +192,6 @@ class Handler(BaseHTTPRequestHandler):
             return False
         if options.name not in ("", "/".join(self.names)) or options.when and not os.path.exists(options.when):
             return False
-        self.fault = ""
         which = (self.kind, self.path)
         with lock:
             counts[which] = counts.get(which, 0) + 1
@@ -237,7 +237,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(404, "NoSuchBucket")
         prefix = self.query.get("prefix", [""])[0]
         page, more = self.page(keys_of(self.names[0]), prefix, self.query.get("continuation-token", [""])[0])
-        fault = getattr(self, "fault", "")
+        fault = self.fault
         items = ""
         for key in page[::-1] if fault == "disorder" else page:
             if key.endswith("/"):
@@ -280,7 +280,7 @@ class Handler(BaseHTTPRequestHandler):
             data, etag = content(os.path.join(options.directory, *self.names))
         except OSError:
             return self.answer(404, "NoSuchKey")
-        fault = getattr(self, "fault", "")
+        fault = self.fault
         headers = {"ETag": f'"{etag}{"-2" if fault == "etag" else ""}"'}
         if options.no_etags or fault == "no_etag":
             headers = {}
@@ -361,7 +361,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send(200, {"Content-Type": "application/xml"}, f"<?xml version='1.0'?>{text}".encode())
 
     def send(self, status, headers, body):
-        fault = getattr(self, "fault", "")
+        fault = self.fault
         if fault == "lost":  # what was asked for is done, and nobody hears of it
             return self.reset()
         self.note(status)
@@ -375,14 +375,16 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if fault == "unended":  # all but the end of the answer comes
+        if fault in ("unended", "trailer"):  # all but the end of the answer comes; headers behind it
             self.send_header("Transfer-Encoding", "chunked")
         else:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command == "HEAD":
             return
-        if fault == "unended":
+        if fault == "trailer":
+            self.wfile.write(b"%x\r\n%s\r\n0\r\nX-Later: 1\r\n\r\n" % (len(body), body))
+        elif fault == "unended":
             self.wfile.write(b"%x\r\n%s\r\n" % (len(body), body))
             self.wfile.flush()
             self.connection.shutdown(socket.SHUT_RDWR)
