@@ -59,9 +59,9 @@ struct CheckpointDirectory::Impl {
     Snapshot snapshot;
   };
 
-  Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
+  Impl(const mpi::Communicator& comm, std::filesystem::path directory, CheckpointPolicy rules,
        const FileSystem& files)
-      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
+      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(std::move(rules)) {
     if (comm.get() == MPI_COMM_NULL) policy.writer = Writer::direct;
     const std::string mine = text_of(policy);
     std::string of_root = mine;
@@ -362,7 +362,7 @@ struct CheckpointDirectory::Impl {
 
 CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
                                          CheckpointPolicy policy)
-    : impl_(new Impl(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
+    : impl_(new Impl(comm, std::move(path), std::move(policy), checkpoint::posix_file_system())) {}
 CheckpointDirectory::CheckpointDirectory(Impl* impl) noexcept : impl_(impl) {}
 CheckpointDirectory::~CheckpointDirectory() = default;
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&&) noexcept = default;
