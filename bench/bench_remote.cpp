@@ -55,9 +55,10 @@ class Nginx {
     address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof(address);
     const int free = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ::bind(free, reinterpret_cast<sockaddr*>(&address), size);
-    ::getsockname(free, reinterpret_cast<sockaddr*>(&address), &size);
+    const bool is_bound = ::bind(free, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                          ::getsockname(free, reinterpret_cast<sockaddr*>(&address), &size) == 0;
     ::close(free);
+    if (!is_bound) throw std::runtime_error("find a port");
     port_ = ::ntohs(address.sin_port);
     const std::string here = directory_.path();
     std::ofstream(directory_.path() / "nginx.conf") << fmt::format(
@@ -67,7 +68,7 @@ class Nginx {
         "fastcgi_temp_path {0}; uwsgi_temp_path {0}; scgi_temp_path {0};\n"
         "server {{ listen 127.0.0.1:{1}; root {2}; }} }}\n",
         here, port_, files.string());
-    process_ = ::fork();
+    process_ = ::fork();  // NOLINT(cppcoreguidelines-prefer-member-initializer): its files come first
     if (process_ == 0) {
       ::execl("/usr/sbin/nginx", "nginx", "-p", here.c_str(), "-c", (here + "/nginx.conf").c_str(), "-e",
               "stderr", nullptr);

@@ -30,7 +30,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::SizeIs;
 
 TEST(S3, ReadsAnyRangesInFewRequests) {
