@@ -67,7 +67,7 @@ struct CheckpointDirectory::Impl {
     std::string of_root = mine;
     ranks.broadcast(of_root);
     ranks.together("open a checkpoint directory", [&] {
-      rules.validate();
+      policy.validate();
       if (mine != of_root) {
         throw Error(ErrorCode::mismatch,
                     fmt::format("open checkpoint directory {}: it is for {} on this rank, for {} on rank 0",
