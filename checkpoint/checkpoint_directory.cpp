@@ -59,15 +59,15 @@ struct CheckpointDirectory::Impl {
     Snapshot snapshot;
   };
 
-  Impl(const mpi::Communicator& comm, std::filesystem::path directory, CheckpointPolicy rules,
+  Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
-      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(std::move(rules)) {
+      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
     if (comm.get() == MPI_COMM_NULL) policy.writer = Writer::direct;
     const std::string mine = text_of(policy);
     std::string of_root = mine;
     ranks.broadcast(of_root);
     ranks.together("open a checkpoint directory", [&] {
-      policy.validate();
+      rules.validate();
       if (mine != of_root) {
         throw Error(ErrorCode::mismatch,
                     fmt::format("open checkpoint directory {}: it is for {} on this rank, for {} on rank 0",
@@ -361,8 +361,8 @@ struct CheckpointDirectory::Impl {
 };
 
 CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
-                                         CheckpointPolicy policy)
-    : impl_(new Impl(comm, std::move(path), std::move(policy), checkpoint::posix_file_system())) {}
+                                         const CheckpointPolicy& policy)
+    : impl_(new Impl(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
 CheckpointDirectory::CheckpointDirectory(Impl* impl) noexcept : impl_(impl) {}
 CheckpointDirectory::~CheckpointDirectory() = default;
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&&) noexcept = default;

@@ -78,7 +78,7 @@ class CheckpointDirectory {
   /// Error{busy} where another job has the lock, Error{io} where it cannot be made or written, and what the
   /// mirror throws when it is listed.
   CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
-                      CheckpointPolicy policy = {});
+                      const CheckpointPolicy& policy = {});
   /// Waits for copies to the mirror.
   ~CheckpointDirectory();
   CheckpointDirectory(CheckpointDirectory&&) noexcept;
