@@ -242,6 +242,12 @@ EndingCredentials Credentials::find() const {
   S3Credentials keys{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
                      environment("AWS_SESSION_TOKEN")};
   if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};
+  if (keys.access_key.empty() != keys.secret_key.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("find credentials for S3: {} is set, and {} is not; set both, or neither",
+                            keys.access_key.empty() ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID",
+                            keys.access_key.empty() ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY"));
+  }
   require_profile();
   for (auto& section : profile_sections()) {  // a key of the one with a token of the other would be neither
     if (!section.contains("aws_access_key_id") || !section.contains("aws_secret_access_key")) continue;

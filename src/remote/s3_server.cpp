@@ -71,7 +71,12 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
   const std::string said =
       code.empty() ? fmt::format("status {}", answer.status)
                    : fmt::format("status {}, {}: {}", answer.status, code, error.child_value("Message"));
-  if (answer.status == 404) throw Error(ErrorCode::not_found, fmt::format("{}: {}", what, said));
+  if (answer.status == 404) {
+    throw Error(
+        ErrorCode::not_found,
+        fmt::format("{}: {}{}", what, said,
+                    code == "NoSuchBucket" ? "; check its name, and the endpoint (AWS_ENDPOINT_URL)" : ""));
+  }
   std::string_view advice;
   if (answer.status == 401 || answer.status == 403) {
     advice = code == "RequestTimeTooSkewed"

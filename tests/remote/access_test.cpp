@@ -60,6 +60,7 @@ TEST(S3, RefusalsAreToldAtOnceAndWithoutSecrets) {
     EXPECT_LT(failure.seconds, 8);
   };
   expect(server.options(), "none/", ErrorCode::not_found, "NoSuchBucket");
+  expect(server.options(), "none/", ErrorCode::not_found, "AWS_ENDPOINT_URL");
   S3Options options = server.options();
   options.credentials.secret_key = "wrong";
   expect(options, "b/", ErrorCode::io, "check the credentials");

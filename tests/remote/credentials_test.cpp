@@ -150,6 +150,13 @@ TEST_F(S3Credentials, NobodyIsSomebodyElseByAMistakeInAProfile) {
   EXPECT_THAT(refusal_of("role"), HasSubstr("role_arn"));
 }
 
+TEST_F(S3Credentials, HalfOfAKeyIsAMistake) {
+  S3Server server;
+  set("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
+  EXPECT_THAT(failure_of([&] { (void)s3_storage(options_by_environment(server))->find("b/x"); }).text,
+              HasSubstr("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not"));
+}
+
 TEST_F(S3Credentials, ADefaultProfileOfARoleIsRefused) {
   S3Server server;
   set_profiles(server, "", "[default]\nrole_arn = arn\n");
