@@ -289,8 +289,8 @@ void make_directory(const FileSystem& system, const std::filesystem::path& path)
   if (system.make_directories(path) != 0) {
     const int error = errno;
     if (const auto what = what_is(system, path.string()); !what.empty() && what != "a directory") {
-      throw Error(ErrorCode::io, fmt::format("make directory {}: it is {}; name another directory",
-                                             path.string(), what));
+      throw Error(ErrorCode::io,
+                  fmt::format("make directory {}: it is {}; name another directory", path.string(), what));
     }
     fail_io(fmt::format("make directory {}", path.string()), error);
   }
