@@ -9,7 +9,6 @@
 #include "rota/error.hpp"
 
 namespace rota::checkpoint {
-namespace {}  // namespace
 
 bool is_dead(const FileSystem& system, const std::string& path) {
   try {
