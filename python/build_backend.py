@@ -1,4 +1,7 @@
-"""Builds rota's wheel by CMake, for `pip install .`: a build backend as in PEP 517, which needs no package."""
+"""Builds rota's wheel by CMake, for `pip install .`: a build backend as in PEP 517.
+
+`pip install . --config-settings build-dir=DIR` keeps CMake's build in DIR, where the next one begins.
+"""
 
 import base64
 import hashlib
@@ -14,10 +17,28 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+OLDEST = 3, 10
 
 
 def _version():
     return re.search(r"^project\(rota VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M).group(1)
+
+
+def _check_interpreter():
+    version = ".".join(map(str, sys.version_info[:3]))
+    if sys.version_info < OLDEST:
+        raise SystemExit(f"rota needs Python {OLDEST[0]}.{OLDEST[1]} or newer; this is {version}, {sys.executable}")
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        raise SystemExit(f"rota needs a Python with the GIL; {version}, {sys.executable}, is a free-threaded build")
+
+
+def _pybind11():
+    """Where the environment's pybind11 is, for CMake. Where it has none, CMake takes the system's."""
+    try:
+        import pybind11
+    except ImportError:
+        return []
+    return [f"-Dpybind11_DIR={pybind11.get_cmake_dir()}"]
 
 
 def _cmake(*arguments):
@@ -27,7 +48,8 @@ def _cmake(*arguments):
 def _install(build, prefix):
     _cmake("-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DROTA_BUILD_PYTHON=ON",
            "-DROTA_UNITY_BUILD=ON", "-DROTA_BUILD_TESTS=OFF", "-DROTA_BUILD_EXAMPLES=OFF", "-DROTA_BUILD_BENCHES=OFF",
-           "-DROTA_BUILD_CLI=OFF", f"-DPython_EXECUTABLE={sys.executable}", "-DROTA_PYTHON_DIR=.")  # fmt: skip
+           "-DROTA_BUILD_CLI=OFF", "-U*Python_*", "-Upybind11_DIR", f"-DPython_EXECUTABLE={sys.executable}",
+           "-DROTA_PYTHON_DIR=.", *_pybind11())  # fmt: skip
     _cmake("--build", build, "--target", "rota_python", "--parallel", os.cpu_count())
     _cmake("--install", build, "--component", "python", "--prefix", prefix)
 
@@ -36,7 +58,7 @@ def _metadata(version):
     return (
         f"Metadata-Version: 2.1\nName: rota\nVersion: {version}\n"
         "Summary: Elastic, exactly-once data loading for training loops on many ranks\n"
-        "License: Apache-2.0\nRequires-Python: >=3.9\nRequires-Dist: numpy\n"
+        f"License: Apache-2.0\nRequires-Python: >={OLDEST[0]}.{OLDEST[1]}\nRequires-Dist: numpy>=1.24\n"
     )
 
 
@@ -45,6 +67,7 @@ def _digest(data):
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    _check_interpreter()
     version = _version()
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     tag = f"{tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
@@ -53,7 +76,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     wheel = f"Wheel-Version: 1.0\nGenerator: rota\nRoot-Is-Purelib: false\nTag: {tag}\n"
     with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as out:
         prefix = Path(work, "prefix")
-        _install(Path(work, "build"), prefix)
+        _install(Path((config_settings or {}).get("build-dir", Path(work, "build"))), prefix)
         files = {path.relative_to(prefix).as_posix(): path.read_bytes() for path in sorted(prefix.rglob("*")) if path.is_file()}
         files[f"{info}/METADATA"] = _metadata(version).encode()
         files[f"{info}/WHEEL"] = wheel.encode()
@@ -78,4 +101,5 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 def get_requires_for_build_wheel(config_settings=None):
+    _check_interpreter()  # before anything is built
     return []

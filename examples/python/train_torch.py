@@ -2,8 +2,6 @@
 
     torchrun --nproc_per_node=4 train_torch.py --checkpoint run.pt
     torchrun --nproc_per_node=3 train_torch.py --checkpoint run.pt     # goes on, with the same losses
-
-(torchrun of Debian 12 also wants `-r 0:1 -t 0:1`, which name each rank's output.)
 """
 
 import argparse
@@ -39,7 +37,7 @@ def parse():
     parser.add_argument("--workers", type=int, default=0, help="torch's worker processes of each rank")
     parser.add_argument("--stop-after", type=int, help="stops in order after this step")
     parser.add_argument("--kill", type=int, nargs=2, metavar=("RANK", "STEP"), help="this rank dies in this step")
-    parser.add_argument("--log", help="a file for each rank: the loss of each step, and the samples that it read")
+    parser.add_argument("--history", help="a file for each rank: the loss of each step, and the samples that it read")
     return parser.parse_args()
 
 
@@ -75,7 +73,7 @@ def train(options, total):
                 loader=loader.state_dict(),
             )
 
-    log = open(f"{options.log}.{rank}", "a") if options.log else None
+    history = open(f"{options.history}.{rank}", "a") if options.history else None
     for x, y in loader:
         info = loader.info
         if options.kill == [rank, info.step]:
@@ -90,9 +88,9 @@ def train(options, total):
         dist.all_reduce(total)
         if rank == 0 and info.step % 10 == 0:
             print(f"step {info.step}, epoch {info.start.epoch}: loss {total.item():.6f} with {ranks} ranks", flush=True)
-        if log:
+        if history:
             seen = [[int(e), int(i)] for e, i, counts in zip(info.epochs, info.ids, info.mask) if counts]
-            print(json.dumps({"step": info.step, "loss": total.item(), "seen": seen}), file=log, flush=True)
+            print(json.dumps({"step": info.step, "loss": total.item(), "seen": seen}), file=history, flush=True)
         if loader.position.step % options.every == 0:
             checkpoint()
         if loader.position.step == options.stop_after:
@@ -103,7 +101,7 @@ def train(options, total):
 def main():
     options = parse()
     dist.init_process_group("gloo")
-    # What the last collective has in hand outlives the group: torch 1.13 may hang where gloo's thread drops it last.
+    # What the last collective has in hand outlives the group: gloo's thread would want Python's lock to drop it last.
     total = torch.zeros((), dtype=torch.float64)
     train(options, total)
     dist.destroy_process_group()

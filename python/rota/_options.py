@@ -42,7 +42,8 @@ def as_option(task: str, name: str, value: Any, like: Any) -> Any:
     if name == "shared_directory":
         return os.fspath(value)
     if isinstance(like, bool):
-        if not isinstance(value, (bool, int)) and type(value).__name__ != "bool_" or value not in (0, 1):  # numpy's
+        is_numpys = getattr(value, "shape", None) == () and value.dtype == "bool"
+        if not (isinstance(value, (bool, int)) or is_numpys) or value not in (0, 1):
             raise TypeError(f"{task}: {name} is {value!r}; it must be True or False")
         return bool(value)
     if isinstance(like, int):

@@ -9,7 +9,7 @@ from typing import Any, Union
 from rota import _rota
 from rota._errors import InvalidArgumentError, UnsupportedError
 from rota._loader import Loader, Mixture, find_world, state_text
-from rota._options import as_number
+from rota._options import as_number, as_seed
 from rota._values import BatchSlot, Index, Position, World
 
 DatasetOrLength = Union[int, Any]
@@ -80,16 +80,18 @@ class ElasticBatchSampler:
             data = Mixture([_rota.numbers(n, None) for n in self._lengths], weights, end, steps)
             if epochs is None:
                 epochs = 1  # of a dataset: until one is exhausted
+        what = "make a sampler"
+        epochs = None if epochs is None else as_number(what, "epochs", epochs)  # Python's int: of numpy's, sums overflow
         self._is_mixture = weights is not None
         self._data = data
         self._epochs = epochs
         self._options: dict[str, Any] = dict(
-            global_batch_size=global_batch_size,
+            global_batch_size=as_number(what, "global_batch_size", global_batch_size),
             shards=shards,
             interleave=interleave,
             shuffle=shuffle,
             block=block,
-            seed=seed,
+            seed=as_seed(what, seed),
             tail=tail,
             epochs=epochs,
             rank_split=rank_split,
@@ -180,7 +182,7 @@ class ElasticBatchSampler:
 
         With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs.
         """
-        at = self.position
+        at, epoch = self.position, as_number("go to an epoch", "epoch", epoch)
         is_passed = self._options["tail"] == "carry" and at.epoch > epoch >= 0
         if self._is_mixture or at.epoch == epoch or is_passed:
             return
@@ -196,7 +198,7 @@ class ElasticBatchSampler:
     def set_global_batch_size(self, size: int) -> None:
         """Goes on with other batches. All ranks do it at the same step."""
         self._loader.set_global_batch_size(size)
-        self._options["global_batch_size"] = size
+        self._options["global_batch_size"] = int(size)
         self._changes += 1
         self._first_step = self.position.step
 
@@ -213,6 +215,7 @@ class ElasticBatchSampler:
         """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
         if self._is_mixture:
             raise UnsupportedError("compute the batch of a step: not of a mixture, whose datasets have epochs of their own")
+        step = as_number("compute the batch of a step", "step", step)
         if 0 <= step < self._first_step:
             raise UnsupportedError(f"compute the batch of step {step}: before step {self._first_step} the run was another")
         start = self._position_of(step)

@@ -300,8 +300,8 @@ def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint:
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": 1.5}, {"x": 2.5}])
-    >>> source.fields, source[1]
-    ((Field(name='x', dtype='float64', shape=(), ragged=False),), {'x': 2.5})
+    >>> source.fields, float(source[1]["x"])
+    ((Field(name='x', dtype='float64', shape=(), ragged=False),), 2.5)
     """
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")

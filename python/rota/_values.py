@@ -108,10 +108,13 @@ class Ragged(Sequence["np.ndarray"]):
 
     @classmethod
     def from_list(cls, samples: Iterable[Any], dtype: DTypeLike = None) -> Ragged:
-        """Of an array, or of what numpy makes one of, for each sample."""
+        """Of an array, or of what numpy makes one of, for each sample. TypeError where `dtype` would lose values."""
         import numpy as np
 
-        arrays = [np.asarray(sample, dtype=dtype) for sample in samples]
+        if dtype is None:
+            arrays = [np.asarray(sample) for sample in samples]
+        else:
+            arrays = [as_array(sample, np.dtype(dtype)) for sample in samples]
         offsets = np.zeros(len(arrays) + 1, dtype=np.int64)
         np.cumsum([len(array) for array in arrays], out=offsets[1:])
         values = np.concatenate(arrays) if arrays else np.empty(0, dtype=dtype)

@@ -18,14 +18,33 @@ std::vector<std::int64_t> shape_of(const py::array& array) {
 
 }  // namespace
 
+// pybind11 before 2.12 knows the memory of numpy 1's dtypes alone; of numpy 2's it reads an itemsize of 0.
+void require_known_numpy() {
+#if PYBIND11_VERSION_MAJOR == 2 && PYBIND11_VERSION_MINOR < 12
+  static bool is_known = false;
+  if (is_known) return;
+  const auto version = py::module_::import("numpy").attr("__version__").cast<std::string>();
+  if (!version.starts_with("1.")) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("use numpy {}: this build of rota knows numpy 1 alone, as it was made with pybind11 {}.{}; "
+                            "install it anew in this environment (pip install . brings a newer pybind11), or take an "
+                            "older numpy (pip install \"numpy<2\")",
+                            version, PYBIND11_VERSION_MAJOR, PYBIND11_VERSION_MINOR));
+  }
+  is_known = true;
+#endif
+}
+
 py::object package(const char* name) { return py::module_::import("rota").attr(name); }
 
 py::dtype to_numpy(DType dtype) {
+  require_known_numpy();
   if (dtype == DType::bfloat16) return py::dtype("uint16");
   return py::dtype(dtype == DType::boolean ? "bool" : std::string(to_string(dtype)));
 }
 
 DType to_dtype(py::handle dtype) {
+  require_known_numpy();
   if (py::isinstance<py::str>(dtype) && dtype.cast<std::string>() == "bfloat16") return DType::bfloat16;
   py::dtype numpy;
   try {

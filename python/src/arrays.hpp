@@ -18,6 +18,10 @@ namespace rota::python {
 
 namespace py = pybind11;
 
+/// Throws Error{unsupported} where numpy is of a version whose arrays this build would misread: before the first one
+/// is made or taken. Needs the GIL.
+void require_known_numpy();
+
 /// What the package exports by that name.
 py::object package(const char* name);
 
@@ -38,6 +42,7 @@ py::array view(const Field& field, std::int64_t rows, std::span<std::byte> bytes
 /// The same of numbers, [size] or [size, columns].
 template <typename T>
 py::array view(std::span<const T> numbers, py::handle owner, std::int64_t columns = 1) {
+  require_known_numpy();
   const auto rows = static_cast<py::ssize_t>(numbers.size()) / columns;
   const std::vector<py::ssize_t> shape =
       columns == 1 ? std::vector<py::ssize_t>{rows} : std::vector<py::ssize_t>{rows, columns};

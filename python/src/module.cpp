@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include "arrays.hpp"
 #include "checkpoint.hpp"
 #include "communicator.hpp"
 #include "errors.hpp"
@@ -10,6 +11,7 @@
 
 PYBIND11_MODULE(_rota, module) {
   namespace python = rota::python;
+  if (pybind11::module_::import("sys").attr("modules").contains("numpy")) python::require_known_numpy();
   python::register_errors();
   python::define_sources(module);
   python::define_python_source(module);

@@ -25,7 +25,7 @@ py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): the array is made read-only
     const std::span memory(const_cast<std::byte*>(bytes.data()), bytes.size());
     const py::array array = sample_view(fields[f], sample.rows(f), memory, guard.owner());
-    py::detail::array_proxy(array.ptr())->flags &= ~py::detail::npy_api::NPY_ARRAY_WRITEABLE_;
+    array.attr("flags").attr("writeable") = false;
     arrays[py::str(fields[f].name)] = array;
   }
   const StreamId& id = sample.id();
@@ -90,14 +90,14 @@ PyStreamSource made(std::shared_ptr<const StreamSource> source) {
 }  // namespace
 
 void define_streams(py::module_& module) {
-  using Released = py::call_guard<py::gil_scoped_release>;
+  using Released = py::call_guard<Unlocked>;
   py::class_<PyStreamSource>(module, "StreamSource")
       .def_property_readonly("fields",
                              [](const PyStreamSource& self) { return to_python(self.source->fields()); })
       .def_property_readonly("shards", [](const PyStreamSource& self) { return self.source->shards(); })
       .def_property_readonly(
-          "fingerprint", [](const PyStreamSource& self) { return to_string(self.source->fingerprint()); },
-          Released());
+          "fingerprint",
+          py::cpp_function([](const PyStreamSource& self) { return to_string(self.source->fingerprint()); }, Released()));
   module.def("as_stream", [](const PySource& source, std::int64_t shards) {
     return made(as_stream(source.source, shards));
   });

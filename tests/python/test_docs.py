@@ -57,7 +57,7 @@ def blocks():
             yield pytest.param(code, id=f"{page}-{number}")
 
 
-@pytest.mark.parametrize("code", blocks())
+@pytest.mark.parametrize("code", list(blocks()))
 def test_programs_of_the_pages_name_what_there_is(code):
     compile(code, "page", "exec")
     if "rota.torch" in code:

@@ -65,6 +65,21 @@ def test_a_wheel_is_one_that_pip_takes(tmp_path, backend):
     assert use(tmp_path / "to") == tmp_path / "to"
 
 
+@pytest.mark.parametrize(
+    "replaced, words",
+    [
+        (("version_info", (3, 9, 18)), "rota needs Python 3.10 or newer; this is 3.9.18"),
+        (("get_config_var", lambda name: name == "Py_GIL_DISABLED"), "rota needs a Python with the GIL; .* is a free-threaded build"),
+    ],
+)
+def test_an_interpreter_that_is_not_supported_is_refused_before_anything_is_built(replaced, words, backend, monkeypatch, tmp_path):
+    monkeypatch.setattr(backend.sys if replaced[0] == "version_info" else backend.sysconfig, *replaced)
+    for build in (backend.get_requires_for_build_wheel, lambda: backend.build_wheel(str(tmp_path))):
+        with pytest.raises(SystemExit, match=words):
+            build()
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_source_archive_has_what_builds_a_wheel(tmp_path, backend):
     if not Path(os.environ["ROTA_ROOT"], ".git").exists():
         pytest.skip("this is no clone")

@@ -27,6 +27,11 @@ class Noisy(torch.utils.data.Dataset):
         return int(i), random.random() + np.random.rand() + torch.rand(()).item()
 
 
+class Endless(torch.utils.data.IterableDataset):
+    def __iter__(self):
+        return iter(int, 1)
+
+
 def loader(rank=0, size=1, workers=0, options=None, **sampler):
     made = rota.ElasticBatchSampler(SAMPLES, 8, **{"world": (rank, size), "seed": 7, **sampler})
     return rota.torch.DataLoader(rota.torch.seeded(Noisy()), made, num_workers=workers, **(options or {}))
@@ -275,7 +280,7 @@ def test_what_is_no_batch_sampler_of_rota_is_refused():
         (lambda: rota.torch.DataLoader(Noisy(), sampler, shuffle=True), TypeError, "shuffle= is the sampler's"),
         (lambda: rota.torch.DataLoader(Noisy(), sampler, in_order=False), ValueError, "another order at every run"),
         (lambda: rota.torch.DataLoader(range(60), sampler), ValueError, "has 60 samples, the sampler orders 61"),
-        (lambda: rota.torch.DataLoader(torch.utils.data.IterableDataset(), sampler), TypeError, "an order of its own"),
+        (lambda: rota.torch.DataLoader(Endless(), sampler), TypeError, "an order of its own"),
         (lambda: rota.torch.DataLoader(Noisy(), sampler).info, ValueError, "none was delivered"),
     ]:
         with pytest.raises(error, match=message):
@@ -295,6 +300,7 @@ try:
     print(len(source), source.fingerprint, source[2]["tokens"].tolist())
 except (rota.Error, ZeroDivisionError) as error:
     print(type(error).__name__, error)
+dist.destroy_process_group()
 """
 
 

@@ -23,8 +23,8 @@ def train(ranks, directory, *options):
         (directory / "meet").unlink()
     streams = ",".join(f"{rank}:1" for rank in range(ranks))
     command = [sys.executable, "-m", "torch.distributed.run", *meet, f"--nproc_per_node={ranks}"]
-    command += ["-r", streams, "-t", streams, "--log_dir", str(directory / "out"), EXAMPLE]
-    command += ["--checkpoint", str(directory / "run.pt"), "--log", str(directory / "log"), *map(str, options)]
+    command += ["-r", streams, "-t", streams, "--log-dir", str(directory / "out"), EXAMPLE]
+    command += ["--checkpoint", str(directory / "run.pt"), "--history", str(directory / "log"), *map(str, options)]
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI"))}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
     with open(directory / "output", "w+") as output:

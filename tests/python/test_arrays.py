@@ -1,0 +1,166 @@
+"""Each kind of array that rota hands out is what numpy itself makes of the same bytes; and the numpy that it is made for."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import rota
+import rota.mpi
+
+DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+FIELDS = {
+    **{f"{dtype} {list(shape)}": (dtype, shape) for dtype in DTYPES for shape in ((), (3,), (2, 3), (0,))},
+    "bits": ("bfloat16", (2,)),
+    "rows": ("uint16", (), True),
+    "pairs": ("float32", (2,), True),
+}
+ROWS = [2, 0, 3, 1, 0, 5]
+
+
+def made(name, i):
+    """What field `name` of sample `i` is, by numpy alone."""
+    dtype, shape, *is_ragged = FIELDS[name]
+    shape = (ROWS[i], *shape) if is_ragged else shape
+    numbers = np.arange(np.prod(shape, dtype=int)).reshape(shape) + 7 * i
+    return numbers.astype("uint16" if dtype == "bfloat16" else dtype)
+
+
+class Dataset:
+    def __len__(self):
+        return len(ROWS)
+
+    def __getitem__(self, i):
+        return {name: made(name, i) for name in FIELDS}
+
+
+class Samples(rota.Stream):
+    fields = FIELDS
+    shards = 1
+
+    def open(self, shard, epoch, cursor):
+        for i in range(cursor or 0, len(ROWS)):
+            yield Dataset()[i], i + 1
+
+
+def facts(array):
+    flags = array.flags
+    assert type(array) is np.ndarray and array.base is not None or flags.owndata
+    return dict(
+        bytes=array.tobytes(), values=array.tolist(), strides=array.strides if array.size else None, shape=array.shape, ndim=array.ndim,
+        dtype=array.dtype, itemsize=array.itemsize, nbytes=array.nbytes, size=array.size,
+        flags=(flags.c_contiguous, flags.f_contiguous, flags.aligned, flags.writeable),
+    )  # fmt: skip
+
+
+def check(array, values, dtype, is_writeable=True):
+    """`array` is that of numpy of the same bytes, and takes part in numpy's arithmetic as it does."""
+    expected = np.ndarray(np.shape(values), dtype, bytearray(np.asarray(values, dtype).tobytes()) or None)
+    expected.flags.writeable = is_writeable
+    assert facts(array) == facts(expected)
+    for change in (np.copy, np.logical_not, np.transpose):
+        assert facts(change(array)) == facts(change(expected))
+
+
+def check_sample(sample, i, is_writeable=True):
+    assert list(sample) == list(FIELDS)
+    for name, array in sample.items():
+        check(array, made(name, i), made(name, i).dtype, is_writeable)
+
+
+def check_batch(batch, ids):
+    for name, (_, _, *is_ragged) in FIELDS.items():
+        values = [made(name, i) for i in ids]
+        if not is_ragged:
+            check(batch[name], values, values[0].dtype)
+            continue
+        check(batch[name].offsets, np.cumsum([0, *map(len, values)]), "int64")
+        check(batch[name].values, np.concatenate(values), values[0].dtype)
+        for i, rows in enumerate(values):
+            check(batch[name][i], rows, rows.dtype)
+
+
+def source():
+    return rota.PythonSource(Dataset(), FIELDS)
+
+
+def test_those_of_a_sample():
+    for i in range(len(ROWS)):
+        sample = source()[i]
+        assert all(isinstance(value, np.generic) == (FIELDS[name][1:] == ((),)) for name, value in sample.items())
+        check_sample({name: np.array(value) if isinstance(value, np.generic) else value for name, value in sample.items()}, i)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_those_of_a_batch_and_of_functions(workers):
+    def transform(sample):
+        check_sample(sample, sample.id)
+
+    def collate(batch):
+        check_batch(batch, range(3 * collate.calls, 3 * collate.calls + 3))
+        collate.calls += 1
+        return batch
+
+    for functions in ({}, {"transform": transform}, {"collate": collate, "collate_fields": FIELDS}):
+        collate.calls = 0
+        run = rota.Loader(source(), 3, shuffle="none", shards=1, world=(0, 1), workers=workers, read_ahead_batches=1, **functions)
+        for step, batch in enumerate(run):
+            check_batch(batch, range(3 * step, 3 * step + 3))
+
+
+def test_those_of_a_stream_cannot_be_written():
+    def keep(sample):
+        check_sample(sample, sample.id.input, is_writeable=False)
+        return True
+
+    for batch in rota.StreamLoader(rota.filter(Samples(), keep), 3, workers=0, comm=rota.mpi.Communicator()):
+        check_batch(batch, range(3 * batch.start.step, 3 * batch.start.step + 3))
+
+
+def test_those_that_tell_of_a_batch():
+    sampler = rota.ElasticBatchSampler(10, 4, shuffle="none", shards=1, world=(0, 1))
+    for step, ids in enumerate([[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]):
+        kinds = [0, 0, 0, 0] if step < 2 else [0, 0, 1, 1]
+        for info in (sampler.batch(step), sampler.advance()):
+            check(info.ids, ids, "int64")
+            check(info.kinds, kinds, "uint8")
+            check(info.mask, np.equal(kinds, 0), "bool")
+            check(info.epochs, [0] * 4, "int64")
+            check(info.datasets, [0] * 4, info.datasets.dtype)
+            check(info.slots, [0, 1, 2, 3], "int64")
+
+
+def test_those_of_a_checkpoint(tmp_path):
+    tensors = {dtype: np.arange(6).reshape(3, 2).astype(dtype) for dtype in DTYPES}
+    with rota.CheckpointDirectory(None, tmp_path) as directory:
+        directory.save(1, tensors)
+        checkpoint = directory.latest()
+        for dtype, array in tensors.items():
+            check(checkpoint[dtype], array, dtype)
+            check(checkpoint.rows(dtype, 1, 2), array[1:], dtype)
+
+
+# ---- a module whose pybind11 knows numpy 1 alone ----
+
+
+def run(code, *folders):
+    """What `code` ends with, in a Python that finds packages in `folders` first."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
+    return done.stderr.strip().split("\n")[-1]
+
+
+
+
+@pytest.mark.parametrize("order", ["numpy, rota", "rota, numpy"])
+def test_a_module_for_numpy_1_refuses_2_whatever_is_imported_first(order, tmp_path):
+    module = os.environ.get("ROTA_NUMPY_1")
+    if not module:
+        pytest.skip("no module was built with a pybind11 that knows numpy 1 alone")
+    if np.__version__.startswith("1."):
+        (tmp_path / "numpy").mkdir()
+        (tmp_path / "numpy" / "__init__.py").write_text("__version__ = '2.1.0'")
+    for use in ("rota.ElasticBatchSampler(8, 4, world=(0, 1)).batch(0).ids", "rota.PythonSource([1.5], ['x'])"):
+        told = run(f"import {order}; {use}", tmp_path, module)
+        assert "knows numpy 1 alone" in told and "pip install ." in told and 'pip install "numpy<2"' in told, told
