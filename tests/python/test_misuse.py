@@ -210,3 +210,25 @@ def test_errors_name_files_whose_names_are_no_text(tmp_path):
     for use in (lambda: rota.open(file, "npy"), lambda: rota.open_checkpoint(os.fsdecode(file))):
         with pytest.raises(rota.CorruptError, match=r"\\xff"):
             use()
+
+
+@pytest.mark.parametrize("number", [np.int8, np.uint8, np.int32, np.uint64])
+@pytest.mark.parametrize("tail", ["pad", "drop", "carry"])
+def test_numbers_of_numpy_count_as_pythons_do(number, tail, tmp_path):
+    def run(number):
+        sampler = rota.ElasticBatchSampler(10**10, number(100), seed=number(7), epochs=number(2), tail=tail, world=(number(0), number(2)))
+        sampler.set_epoch(number(1))
+        sampler.set_global_batch_size(number(120))
+        sampler.advance()
+        return len(sampler), sampler.position, sampler.batch(number(99)).ids.tolist(), sampler.when(number(3), number(1)), sampler.state_dict()
+
+    assert run(number) == run(int)
+    (tmp_path / "file").write_bytes(b"x")
+    assert len(rota.Catalog(tmp_path, share_files=np.bool_(False))) == 1
+
+
+@pytest.mark.parametrize("value, dtype", [([300], np.uint8), ([0.5], "int64"), (np.array([1.5]), "int32"), ([-1], np.dtype("uint16"))])
+def test_ragged_rows_lose_no_value(value, dtype):
+    with pytest.raises(TypeError, match="without loss"):
+        rota.Ragged.from_list([[1, 2], value], dtype)
+    assert rota.Ragged.from_list([[1, 2], [], (3,)], dtype).to_list() == [[1, 2], [], [3]]
