@@ -1,10 +1,7 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "mpi/collectives.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -3,17 +3,9 @@
 // All that may stand where a file is expected and is none.
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
 
-#include <cstring>
-#include <filesystem>
-#include <functional>
-#include <ostream>
-#include <string>
-#include <tuple>
-#include <vector>
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,10 +2,7 @@
 
 // What memory is mapped from.
 
-#include <cstdint>
-#include <fstream>
-#include <sstream>
-#include <string>
+#include "test.hpp"
 
 namespace rota::test {
 

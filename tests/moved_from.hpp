@@ -2,15 +2,7 @@
 
 // What is asked of objects that are empty, or were moved from.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstddef>
-#include <functional>
-#include <string>
-#include <vector>
-
-#include "rota/error.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,11 +1,8 @@
 // main of the tests that mpirun starts: every rank runs every test, and the program fails where any rank
 // failed.
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-
 #include "mpi_main.hpp"
+#include "test.hpp"
 
 namespace {
 rota::mpi::Session* current = nullptr;

@@ -2,11 +2,7 @@
 
 // What the tests that mpirun starts share: one MPI session, and failures that name their rank.
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
-
-#include "rota/mpi.hpp"
+#include "test.hpp"
 
 /// The session of this process.
 rota::mpi::Session& mpi_session();

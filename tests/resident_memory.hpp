@@ -2,9 +2,7 @@
 
 // How much memory this process has, and had at most.
 
-#include <cstdint>
-#include <fstream>
-#include <string>
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,14 +2,7 @@
 
 // Runs a program as a user does, from a test that looks at how it ends.
 
-#include <sys/wait.h>
-
-#include <chrono>
-#include <cstdio>
-#include <stdexcept>
-#include <string>
-
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

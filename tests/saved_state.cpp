@@ -1,10 +1,5 @@
 #include "saved_state.hpp"
-
-#include <array>
-#include <span>
-#include <string_view>
-#include <utility>
-#include <vector>
+#include "test.hpp"
 
 namespace rota::test {
 namespace {

@@ -3,12 +3,7 @@
 // A state that programs save: every byte, and how many rows there are, depends on the step alone, and
 // not on the world that saves it.
 
-#include <cstddef>
-#include <cstdint>
-#include <string>
-
-#include "rota/checkpoint_directory.hpp"
-#include "rota/world.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

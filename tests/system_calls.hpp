@@ -2,10 +2,7 @@
 
 // How many system calls that read a thread has made, as Linux counts them.
 
-#include <cstdint>
-#include <fstream>
-#include <stdexcept>
-#include <string>
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,14 +2,8 @@
 
 // What a user meets who may not do everything, in tests that root runs, too.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <array>
-#include <functional>
-#include <string>
-
 #include "source/reading.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,30 +1,13 @@
 // Catalogs that ranks make together are those that one process makes.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/resource.h>
-
-#include <filesystem>
-#include <optional>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "catalog/files.hpp"
 #include "formats/memory_storage.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/error.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using ::testing::HasSubstr;
+namespace rota::test::catalog_ranks_test {
 
 /// A directory of rank 0's, known to all.
 class Together : public ::testing::Test {
@@ -240,5 +223,4 @@ TEST_F(Together, ThrowOnAllRanksWhatOneCannotOpen) {
   EXPECT_EQ(open(catalog, "lines")->size(), open(data_, "lines")->size());
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::catalog_ranks_test

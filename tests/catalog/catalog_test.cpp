@@ -1,31 +1,7 @@
-#include "rota/catalog.hpp"
-
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <random>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "rota/open.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+namespace rota::test::catalog_test {
 
 std::vector<std::string> names_of(const Catalog& catalog, const fs::path& directory) {
   std::vector<std::string> names;
@@ -440,5 +416,4 @@ TEST_F(Catalogs, EndWhereProgressThrows) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::catalog_test

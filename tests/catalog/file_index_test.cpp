@@ -1,17 +1,8 @@
 #include "catalog/file_index.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::file_index_test {
 
 using Bytes = std::vector<std::byte>;
 
@@ -61,5 +52,4 @@ TEST(FileIndices, ThatAreCutShortAreCorrupt) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::file_index_test

@@ -1,24 +1,10 @@
 // Ranks that are killed leave nothing in shared memory, nor among temporary files.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <set>
-#include <string>
-#include <thread>
-
 #include "run_command.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::killed_test {
 
-namespace fs = std::filesystem;
 using Names = std::set<std::string>;
 
 Names entries_of(const fs::path& directory) {
@@ -60,7 +46,7 @@ class Killed : public ::testing::TestWithParam<const char*> {
     const Names before = entries_of("/dev/shm");
     const Ended ended =
         run_command(fmt::format("TMPDIR={} timeout 60 {} 4 {} {} {} {}", temporary_.string(), ROTA_MPIEXEC,
-                                ROTA_VICTIM, GetParam(), data_.path().string(), milliseconds));
+                                ROTA_PROGRAMS "/test_helper victim", GetParam(), data_.path().string(), milliseconds));
     EXPECT_THAT(ended.output, ::testing::HasSubstr("signal 9")) << ended.code;
     EXPECT_THAT(left_since(before), ::testing::IsEmpty());
     EXPECT_THAT(entries_of(temporary_), ::testing::IsEmpty());
@@ -78,5 +64,4 @@ TEST_P(Killed, RanksLeaveNothingBehind) {
 
 INSTANTIATE_TEST_SUITE_P(While, Killed, ::testing::Values("list", "index", "read"));
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::killed_test

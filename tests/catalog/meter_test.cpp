@@ -1,14 +1,7 @@
 #include "catalog/progress_reporter.hpp"
-#include "internal_names.hpp"
+#include "test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <stdexcept>
-#include <vector>
-
-namespace rota::test {
-namespace {
+namespace rota::test::meter_test {
 
 TEST(Meters, TellNowAndThenAndNotAtEachLook) {
   std::vector<Progress> told;
@@ -51,5 +44,4 @@ TEST(Meters, TellNobodyWhereThereIsNobody) {
   EXPECT_NO_THROW(reporter.end());
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::meter_test

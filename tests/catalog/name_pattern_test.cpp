@@ -1,16 +1,9 @@
-#include "catalog/name_pattern.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "catalog/listing.hpp"
-#include "internal_names.hpp"
+#include "catalog/name_pattern.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::name_pattern_test {
 
 TEST(NamePattern, NamesAreAsThePatternSays) {
   const auto name = [](std::string_view pattern) {
@@ -80,5 +73,4 @@ TEST(Listing, NamesOfVeryManyFilesTakeNoMemory) {
   EXPECT_EQ((*names)[kFiles / 2 - 1], "499/499999999999999999_of_1000000000000000000");
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::name_pattern_test

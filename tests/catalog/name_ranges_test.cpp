@@ -1,22 +1,7 @@
 #include "catalog/name_ranges.hpp"
+#include "test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "rota/catalog.hpp"
-#include "rota/error.hpp"
-#include "temporary_directory.hpp"
-
-namespace rota::internal {
-namespace {
-
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
+namespace rota::test::name_ranges_test {
 
 std::vector<std::string> expanded(const std::string& text) {
   std::vector<std::string> names;
@@ -64,5 +49,4 @@ TEST(NameRanges, NameTheFilesOfACatalog) {
   EXPECT_EQ(code_of("{1..11}{1..12}"), ErrorCode::invalid_argument);
 }
 
-}  // namespace
-}  // namespace rota::internal
+}  // namespace rota::test::name_ranges_test

@@ -1,20 +1,7 @@
 #include "catalog/name_table.hpp"
+#include "test.hpp"
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <numeric>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "internal_names.hpp"
-#include "rota/error.hpp"
-
-namespace rota::test {
-namespace {
+namespace rota::test::name_table_test {
 
 using Names = std::vector<std::string>;
 
@@ -122,5 +109,4 @@ TEST(NameTable, DoesNoHarmWhereItIsDamaged) {
   EXPECT_GT(refused, 20);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::name_table_test

@@ -1,21 +1,11 @@
 // Generated names on several ranks.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <optional>
-#include <string>
-
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/catalog.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::pattern_ranks_test {
 
 constexpr int kFiles = 300;
 const PatternOptions kTold{.files = kFiles, .folders = 3};
@@ -123,5 +113,4 @@ TEST_F(PatternRanks, ProgressThatThrowsOnOneRankIsAnErrorOnAll) {
       is_error(ErrorCode::callback, {"enough"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::pattern_ranks_test

@@ -1,25 +1,11 @@
 // Catalogs whose names are computed, against files that were made the naive way.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "catalog/files.hpp"
 #include "catalog/probes.hpp"
-#include "internal_names.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::pattern_test {
 
 std::vector<std::string> names_of(const Catalog& catalog) {
   const auto reader = files_of(catalog).read_names();
@@ -308,5 +294,4 @@ TEST_F(Pattern, NumbersThatContradictThePatternAreRefused) {
               is_error(ErrorCode::not_found, {at("img_4.x"), "1 are missing"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::pattern_test

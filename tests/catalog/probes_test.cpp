@@ -2,26 +2,10 @@
 // it may hold very many files.
 
 #include "catalog/probes.hpp"
-
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::probes_test {
 
 constexpr PatternOptions kDefaults;
 constexpr PatternOptions kFewest{.confidence = 0};
@@ -328,5 +312,4 @@ TEST(Probes, GapEndsNothing) {
               is_error(ErrorCode::not_found, {"x_4096", "1 are missing"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::probes_test

@@ -1,21 +1,9 @@
 // Saves of which one system call fails: the library's calls come by here.
 
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "rota/catalog.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace {
 
@@ -50,11 +38,7 @@ extern "C" int rename(const char* from, const char* to) noexcept {
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using ::testing::ElementsAre;
+namespace rota::test::saved_faults_test {
 
 class SavedFaults : public ::testing::Test {
  protected:
@@ -103,5 +87,4 @@ TEST_F(SavedFaults, SayThatTheDirectoryMayNotBeOnDisk) {
   EXPECT_EQ(files_saved(), 2);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::saved_faults_test

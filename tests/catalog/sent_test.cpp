@@ -1,23 +1,9 @@
 // Catalogs as bytes, for processes that do not list.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "rota/catalog.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::sent_test {
 
 class SentCatalogs : public ::testing::Test {
  protected:
@@ -152,5 +138,4 @@ TEST_F(SentCatalogs, AreRefusedWhereBytesAreMissingOrMore) {
   EXPECT_THAT(error_of([] { Catalog::deserialize("data"); }), is_error(ErrorCode::corrupt, {"do not begin"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::sent_test

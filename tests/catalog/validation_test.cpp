@@ -1,21 +1,10 @@
 // Generated files that are looked for on a disk.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-
-#include "rota/catalog.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "unprivileged.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::validation_test {
 
 class Validation : public testing::Test {
  public:
@@ -106,5 +95,4 @@ TEST_F(Validation, TellsHowFarItIs) {
   EXPECT_EQ(last.failed, 1);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::validation_test

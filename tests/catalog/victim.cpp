@@ -2,30 +2,21 @@
 // after a number of milliseconds.
 //   victim list|index|read DATA MILLISECONDS
 
-#include <unistd.h>
-#include <chrono>
-#include <csignal>
-#include <cstdlib>
-#include <string>
-#include <thread>
-
+#include "helper.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/loader.hpp"
-#include "rota/open.hpp"
 
+namespace rota::test {
 namespace {
 
-using rota::mpi::Communicator;
-
-[[noreturn]] void list(const std::string& data, const Communicator& comm) {
+[[noreturn]] void list(const std::string& data, const mpi::Communicator& comm) {
   for (;;) rota::Catalog(comm, data);
 }
 
-[[noreturn]] void index(const std::string& data, const Communicator& comm) {
+[[noreturn]] void index(const std::string& data, const mpi::Communicator& comm) {
   for (;;) rota::open(rota::Catalog(comm, data), "lines");
 }
 
-[[noreturn]] void read(const std::string& data, const Communicator& comm) {
+[[noreturn]] void read(const std::string& data, const mpi::Communicator& comm) {
   const rota::Catalog catalog(comm, data);
   rota::Loader loader(rota::open(catalog, "files"),
                       {.global_batch_size = 64, .epochs = rota::kEndless, .workers = 2}, comm.world());
@@ -34,7 +25,7 @@ using rota::mpi::Communicator;
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int victim(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] {
     const std::string what = argv[1];
@@ -51,3 +42,5 @@ int main(int argc, char** argv) {
     return 0;
   });
 }
+
+}  // namespace rota::test

@@ -1,24 +1,9 @@
 #include "catalog/walk.hpp"
-
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <random>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "storage/descriptor.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::walk_test {
 
-namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
 class Walks : public testing::Test {
@@ -90,5 +75,4 @@ TEST_F(Walks, EndWhenTheVisitorThrows) {
   EXPECT_EQ(visited, 3);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::walk_test

@@ -1,17 +1,12 @@
 // A save in the background, whatever the loop does meanwhile.
 
-#include <chrono>
-#include <stdexcept>
-#include <thread>
-#include <utility>
-
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
 #include "mpi_fixture.hpp"
 #include "no_threads.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::async_test {
 
 using rota::CheckpointDirectory;
 using rota::CheckpointDirectoryAccess;
@@ -19,10 +14,6 @@ using rota::ErrorCode;
 using rota::Snapshot;
 using rota::test::even_share;
 using rota::test::IsError;
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
 
 constexpr std::int64_t kRows = 50'000;
 
@@ -211,5 +202,4 @@ TEST_F(Async, StatesAreRestoredTogetherOrFailTogether) {
               IsError(ErrorCode::callback, "the weights do not fit"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::async_test

@@ -1,18 +1,14 @@
 // Blobs of anything: what is damaged, or made to harm, takes no more memory than it could hold.
 
-#include <algorithm>
 #include <cereal/types/map.hpp>
 #include <cereal/types/memory.hpp>
 #include <cereal/types/optional.hpp>
-#include <iostream>
-#include <random>
 
 #include "checkpoint_fixture.hpp"
-#include "counting_memory.hpp"
-#include "rota/cereal.hpp"
+#include "allocations.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::cereal_test {
 
 using rota::ErrorCode;
 using rota::from_blob;
@@ -134,5 +130,4 @@ TEST(FromBlob, OfFlippedBitsTakesNoMoreMemoryThanAMultipleOfTheBlob) {
   EXPECT_GT(refused, 1000U);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::cereal_test

@@ -3,26 +3,11 @@
 // What the tests of checkpoints share: a directory that is removed again, and tensors whose every byte
 // depends on their name and row.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <string>
-#include <vector>
-
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 
 using Bytes = std::vector<std::byte>;
-namespace fs = std::filesystem;
 
 /// A new directory under the system's temporary one.
 inline fs::path make_directory() {

@@ -1,13 +1,10 @@
 // Whatever happens to the bytes of a checkpoint is found, by the reader and by what lists all damage.
 
-#include <iostream>
-#include <random>
-
 #include "checkpoint_fixture.hpp"
 #include "memory_file.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::damage_campaign_test {
 
 using rota::Damage;
 using rota::DType;
@@ -177,5 +174,4 @@ TEST(DamageCampaign, AnyMixOfDamageIsFoundInSmallFiles) { run_campaign(500, 20'0
 TEST(DamageCampaign, AnyMixOfDamageIsFoundInFilesOfSeveralExtents) { run_campaign(40'000, 2000, 2); }
 TEST(DamageCampaign, AnyMixOfDamageIsFoundInLargeFiles) { run_campaign(155'000, 500, 3); }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::damage_campaign_test

@@ -5,11 +5,10 @@
 #include "digest.hpp"
 #include "file_system.hpp"
 #include "reader.hpp"
-#include "rota/verify.hpp"
+#include "test.hpp"
 #include "values/bytes.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::damage_test {
 
 using rota::DType;
 using rota::ErrorCode;
@@ -20,8 +19,6 @@ using rota::test::read_file;
 using rota::test::thrown_error;
 using rota::test::write_file;
 using rota::test::fs::path;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 Snapshot small_snapshot(std::int64_t step) {
   Snapshot snapshot;
@@ -243,5 +240,4 @@ TEST(RowDigest, TellsSwappedRowsApartAndDoesNotMindTheSplit) {
             whole);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::damage_test

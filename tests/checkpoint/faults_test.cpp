@@ -1,23 +1,13 @@
 // Whatever call fails, the old checkpoints are as they were, and nothing is left of the new one.
 
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
-#include <optional>
-#include <random>
-#include <thread>
 
 #include "checkpoint_fixture.hpp"
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::faults_test {
 
 using rota::CheckpointDirectory;
 using rota::CheckpointDirectoryAccess;
@@ -29,8 +19,6 @@ using rota::test::make_rows;
 using rota::test::names_in;
 using rota::test::read_rows;
 using rota::test::thrown_error;
-using ::testing::ElementsAre;
-using ::testing::SizeIs;
 
 Snapshot snapshot_of(std::int64_t step) {
   Snapshot snapshot;
@@ -301,5 +289,4 @@ TEST_F(Faults, ADirectoryIsFreeOnceItsOwnerEndsWhateverChildrenLive) {
   ::close(pipe[1]);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::faults_test

@@ -2,12 +2,8 @@
 
 // A file system whose calls fail when a test says so.
 
-#include <cerrno>
-#include <map>
-#include <new>
-#include <string>
-
 #include "file_system.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,16 +1,12 @@
 // Other tools read the file: it is plain HDF5, with little-endian types and names to read by.
 
-#include <array>
-#include <cstdio>
-
 #include "checkpoint_fixture.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::foreign_tools_test {
 
 using rota::DType;
 using rota::Snapshot;
-using ::testing::HasSubstr;
 
 // What `command` prints. Fails the test where it fails.
 std::string output_of(const std::string& command) {
@@ -81,5 +77,4 @@ TEST_F(ForeignTools, FindEachTensorAtItsNameAndOnlyTensorsOutsideOfTheFilesOwnGr
   EXPECT_THAT(found, ::testing::AllOf(HasSubstr("/rota/blobs/bytes\n"), HasSubstr("/rota/blobs/index\n")));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::foreign_tools_test

@@ -1,11 +1,6 @@
-#include "forge.hpp"
-
-#include <algorithm>
-#include <cstdint>
-#include <optional>
-
 #include "digest.hpp"
-#include "rota/error.hpp"
+#include "forge.hpp"
+#include "test.hpp"
 #include "values/bytes.hpp"
 
 namespace rota::test {

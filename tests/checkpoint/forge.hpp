@@ -2,13 +2,10 @@
 
 // Checkpoints whose every checksum is right, whatever they say.
 
-#include <cstddef>
-#include <span>
-#include <vector>
-
 #include "commit_page.hpp"
 #include "contents.hpp"
 #include "extents.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

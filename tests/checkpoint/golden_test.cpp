@@ -1,17 +1,12 @@
 // A file of each released format version loads for ever.
 
-#include <numeric>
-
 #include "checkpoint_fixture.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::golden_test {
 
 using rota::DType;
 using rota::test::Bytes;
-using ::testing::ElementsAre;
-using ::testing::Optional;
-using ::testing::SizeIs;
 
 // `count` elements that begin at `first` and go up by `step`.
 template <typename T>
@@ -31,7 +26,7 @@ Bytes bytes_of(const std::vector<T>& values) {
 // 5), "model/scattered" in round-robin ranges.
 class GoldenV1 : public ::testing::Test {
  protected:
-  rota::Checkpoint checkpoint_ = rota::open_checkpoint(ROTA_GOLDEN_DIRECTORY "/checkpoint-v1.h5");
+  rota::Checkpoint checkpoint_ = rota::open_checkpoint(ROTA_TESTS "/checkpoint/golden" "/checkpoint-v1.h5");
 };
 
 TEST_F(GoldenV1, SaysWhatItIs) {
@@ -84,5 +79,4 @@ TEST_F(GoldenV1, HasBlobsOfTheJobAndOfEachRank) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::golden_test

@@ -2,20 +2,14 @@
 
 #include <zstd.h>
 
-#include <chrono>
-#include <iostream>
-#include <limits>
-#include <map>
-#include <random>
-
 #include "checkpoint_fixture.hpp"
-#include "counting_memory.hpp"
+#include "allocations.hpp"
 #include "digest.hpp"
 #include "forge.hpp"
 #include "memory_file.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::hostile_test {
 
 using rota::DType;
 using rota::ErrorCode;
@@ -386,5 +380,4 @@ TEST(Hostile, FilesWithRightChecksumsDoNoHarm) {
   EXPECT_GT(outcomes["good"], kMutants / 20);  // those that lie where no reader looks, or tell a truth
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::hostile_test

@@ -5,11 +5,10 @@
 #include "directory_access.hpp"
 #include "file_system.hpp"
 #include "irregular_file.hpp"
-#include "rota/verify.hpp"
+#include "test.hpp"
 #include "unprivileged.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::irregular_test {
 
 using rota::CheckpointDirectory;
 using rota::ErrorCode;
@@ -18,9 +17,6 @@ using rota::test::IsError;
 using rota::test::names_in;
 using rota::test::thrown_error;
 using rota::test::fs::path;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 class Irregular : public rota::test::CheckpointTest, public ::testing::WithParamInterface<IrregularKind> {
  protected:
@@ -144,5 +140,4 @@ TEST_F(Regular, LinksToACheckpointAreAsGoodAsItCheckpointAreAsGoodAsIt) {
   EXPECT_EQ(open().latest()->info().step, 1);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::irregular_test

@@ -2,18 +2,9 @@
 
 // A checkpoint as bytes in memory, and all that reading it touches.
 
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "file_system.hpp"
 #include "reader.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

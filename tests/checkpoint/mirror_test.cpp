@@ -1,24 +1,12 @@
 // Copies of checkpoints in a storage: the newest good one is found there, and what fails there costs no save.
 
-#include <fmt/format.h>
-
-#include <atomic>
-#include <filesystem>
 #include <latch>
-#include <memory>
-#include <string>
-#include <string_view>
 
 #include "formats/memory_storage.hpp"
 #include "mpi_fixture.hpp"
-#include "rota/object_storage.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
+namespace rota::test::mirror_test {
 
 constexpr std::int64_t kRows = 1000;
 
@@ -200,5 +188,4 @@ TEST_F(Mirrored, IsTheSameOnAllRanks) {
   EXPECT_THAT(same_error_of([&] { open_in("a"); }), IsError(ErrorCode::mismatch, "mirror"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::mirror_test

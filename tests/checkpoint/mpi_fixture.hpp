@@ -2,13 +2,10 @@
 
 // What the tests of checkpoints under mpirun share.
 
-#include <cstdlib>
-#include <optional>
-#include <string>
-
 #include "checkpoint_fixture.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include <cstddef>
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,15 +1,13 @@
 // Which checkpoints a directory keeps.
 
-#include "retention.hpp"
 #include "checkpoint_fixture.hpp"
+#include "retention.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::retention_test {
 
 using rota::checkpoint::Present;
 using rota::checkpoint::to_drop;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 class Retention : public rota::test::CheckpointTest {
  protected:
@@ -82,5 +80,4 @@ TEST(ToDrop, NeverNamesTheLastThatWasVerified) {
   EXPECT_THAT(to_drop(present, {.keep_last = 2}, -1), ElementsAre(2, 1));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::retention_test

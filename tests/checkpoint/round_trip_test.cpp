@@ -1,14 +1,9 @@
 // What goes into a checkpoint comes out of it, in one process without MPI.
 
-#include <array>
-#include <cmath>
-#include <limits>
-
 #include "checkpoint_fixture.hpp"
-#include "rota/cereal.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::round_trip_test {
 
 using rota::DType;
 using rota::ErrorCode;
@@ -19,9 +14,6 @@ using rota::test::IsError;
 using rota::test::make_rows;
 using rota::test::read_rows;
 using rota::test::thrown_error;
-using ::testing::ElementsAre;
-using ::testing::Optional;
-using ::testing::SizeIs;
 
 class RoundTrip : public rota::test::CheckpointTest {
  protected:
@@ -286,5 +278,4 @@ TEST(SnapshotData, MustFitItsShape) {
   EXPECT_THAT(add(std::vector<std::int64_t>(32, 1), 2), IsError(ErrorCode::invalid_argument, "31"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::round_trip_test

@@ -1,16 +1,12 @@
 // Row digests do not depend on the pieces in which a file is read, nor on who reads which.
 
-#include <fcntl.h>
-
-#include <random>
-
 #include "checkpoint_fixture.hpp"
 #include "digest.hpp"
 #include "extents.hpp"
 #include "row_sums.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::row_sums_test {
 
 using rota::checkpoint::Contents;
 using rota::checkpoint::kPageBytes;
@@ -90,5 +86,4 @@ TEST_F(RowSumsOfAFile, AreThoseOfItsRowsForAnyPiecesAndAnyReaders) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::row_sums_test

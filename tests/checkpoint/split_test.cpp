@@ -1,13 +1,10 @@
 // However rows were divided among ranks that save, any other division reads the same.
 
-#include <algorithm>
-#include <string>
-
 #include "mpi/collectives.hpp"
 #include "mpi_fixture.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::split_test {
 
 using rota::DType;
 using rota::ErrorCode;
@@ -183,5 +180,4 @@ TEST_F(Split, WhatAnyWorldSavedAnyOtherWorldReads) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::split_test

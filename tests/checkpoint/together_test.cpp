@@ -1,16 +1,12 @@
 // All ranks return, or all throw the same: whatever goes wrong on one of them.
 
-#include <chrono>
-#include <stdexcept>
-#include <thread>
-
 #include "directory_access.hpp"
 #include "faulty_file_system.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_fixture.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::together_test {
 
 using rota::CheckpointDirectoryAccess;
 using rota::DType;
@@ -21,9 +17,6 @@ using rota::test::even_share;
 using rota::test::IsError;
 using rota::test::make_rows;
 using rota::test::read_rows;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 constexpr std::int64_t kRows = 100'000;
 
@@ -208,5 +201,4 @@ TEST_F(Together, TheLongestDeadlineThereIsDoesNotEndAtOnce) {
   EXPECT_EQ(directory.save(1, {}).info.serial, 0);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::together_test

@@ -1,18 +1,13 @@
 // Both writers leave the same bytes, and the collective one runs only where it can be trusted.
 
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <thread>
-
 #include "commit_page.hpp"
 #include "file_system.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_fixture.hpp"
 #include "no_threads.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::writers_test {
 
 using rota::DType;
 using rota::ErrorCode;
@@ -150,5 +145,4 @@ TEST_F(Writers, RefuseWhereTheyCannotBeTrusted) {
   EXPECT_EQ(rota::CheckpointDirectory(comm(), path_ / "direct").save(1, snapshot()).info.serial, 0);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::writers_test

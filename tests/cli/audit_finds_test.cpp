@@ -1,24 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-#include <utility>
-
 #include "cli/audit_fixture.hpp"
-#include "rota/error.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::audit_finds_test {
 
 using rota::cli::audit;
 using rota::cli::AuditReport;
 using rota::cli::ProblemKind;
 using rota::test::TemporaryDirectory;
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(Audit, NamesASampleThatIsMissingAndOneThatCameTwice) {
   FakeRun run = three_worlds();
@@ -338,5 +326,4 @@ TEST(Audit, ComparesNothingWithATraceThatWasNotAudited) {
   EXPECT_THAT(kinds(turned), ElementsAre(ProblemKind::start));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::audit_finds_test

@@ -2,12 +2,9 @@
 
 // Audits of runs that never happened.
 
-#include <string>
-#include <vector>
-
 #include "cli/audit.hpp"
 #include "cli/fake_run.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 inline std::vector<rota::cli::ProblemKind> kinds(const rota::cli::AuditReport& report) {
   std::vector<rota::cli::ProblemKind> kinds;

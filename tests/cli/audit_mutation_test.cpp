@@ -1,23 +1,13 @@
 // Every value of every line of a trace, changed: the audit finds each.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "cli/audit.hpp"
 #include "cli/fake_stream.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "trace/traced_run.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::audit_mutation_test {
 
 using nlohmann::json;
 using rota::cli::audit;
@@ -155,5 +145,4 @@ INSTANTIATE_TEST_SUITE_P(
         Traced{"Stream", [](const auto& dir) { FakeStream().write(dir); }, {.samples = {10}, .epochs = 2}}),
     [](const auto& test) { return test.param.name; });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::audit_mutation_test

@@ -1,25 +1,11 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <filesystem>
-#include <memory>
-#include <string_view>
-#include <tuple>
-
 #include "cli/audit_fixture.hpp"
 #include "loader/faulty_source.hpp"
-#include "rota/loader.hpp"
-#include "rota/trace.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::audit_passes_test {
 
 using rota::cli::AuditReport;
 using rota::cli::ProblemKind;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class AuditOfARightRun
     : public ::testing::TestWithParam<std::tuple<const char*, std::int64_t, std::int64_t>> {};
@@ -192,5 +178,4 @@ TEST(Audit, CountsWhatALoaderSkipsInAnyWorld) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::audit_passes_test

@@ -1,26 +1,13 @@
 // `rota ls`, `rota index` and `rota head`, as a user calls them.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <string>
-
 #include "irregular_file.hpp"
 #include "run_command.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::dataset_verbs_test {
 
 using rota::test::Ended;
 using rota::test::run_command;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class DatasetVerb : public ::testing::Test {
  protected:
@@ -38,7 +25,7 @@ class DatasetVerb : public ::testing::Test {
   [[nodiscard]] std::string path(const std::string& name) const { return (dir_ / name).string(); }
   /// Runs the tool in the directory.
   [[nodiscard]] Ended rota(const std::string& arguments) const {
-    return run_command("cd " + dir_.path().string() + " && timeout 60 " ROTA_CLI " " + arguments);
+    return run_command("cd " + dir_.path().string() + " && timeout 60 " ROTA_PROGRAMS "/rota" " " + arguments);
   }
 
   rota::test::TemporaryDirectory dir_;
@@ -311,5 +298,4 @@ TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
   EXPECT_THAT(other.output, HasSubstr("of other options"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::dataset_verbs_test

@@ -2,23 +2,10 @@
 
 // Runs the built programs as a user does, on small datasets.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <future>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "run_command.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 
@@ -45,13 +32,13 @@ class DemoTest : public ::testing::Test {
 
   /// rescale_demo alone, that is, the whole demo.
   Ended demo(const std::string& arguments) {
-    return run_command("timeout -k 5 150 " ROTA_DEMO " " + arguments);
+    return run_command("timeout -k 5 150 " ROTA_PROGRAMS "/rescale_demo" " " + arguments);
   }
 
   /// One phase under mpirun. Each rank's process id is in pid.<rank>, its exit code in code.<rank>.
   Ended phase(int ranks, const std::string& arguments) {
     std::string body = "echo $$ > ";
-    body += path("pid").string() + ".${OMPI_COMM_WORLD_RANK}; exec " ROTA_DEMO " --phase --data ";
+    body += path("pid").string() + ".${OMPI_COMM_WORLD_RANK}; exec " ROTA_PROGRAMS "/rescale_demo" " --phase --data ";
     body += path("data").string() + " --checkpoint " + path("checkpoints").string();
     body += " --trace " + path("trace").string() + " " + arguments;
     return run_command("timeout -k 5 150 mpirun -n " + std::to_string(ranks) + " sh -c '" + body + "'");
@@ -62,7 +49,7 @@ class DemoTest : public ::testing::Test {
 
   /// The audit of the phases' trace.
   Ended audit(const std::string& arguments) {
-    return run_command("timeout 60 " ROTA_CLI " audit " + path("trace").string() + " " + arguments);
+    return run_command("timeout 60 " ROTA_PROGRAMS "/rota" " audit " + path("trace").string() + " " + arguments);
   }
 
   /// Waits until the trace file of phase 0 and `rank` has `lines` lines.

@@ -1,20 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <tuple>
-
 #include "cli/demo_fixture.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::demo_test {
 
 using rota::test::DemoTest;
 using rota::test::Ended;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 // ---- the whole demo ----
 
@@ -160,5 +150,4 @@ TEST_F(DemoTest, StopsInOrderWhenARankIsAskedTo) {
   EXPECT_THAT(audited.output, Not(HasSubstr("FAILED")));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::demo_test

@@ -1,34 +1,15 @@
 // Each verb of the tool, met with each of a kind of trouble: output that is lost, numbers that are none,
 // paths that lead to something else.
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "cli/fake_run.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
 #include "run_command.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "unprivileged.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::every_verb_test {
 
 using rota::test::Ended;
 using rota::test::run_command;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class EveryVerb : public ::testing::Test {
  protected:
@@ -45,7 +26,7 @@ class EveryVerb : public ::testing::Test {
   [[nodiscard]] std::string in_directory(const std::string& command) const {
     return "cd " + dir_.path().string() + " && { " + command + "; }";
   }
-  static std::string rota(const std::string& arguments) { return "timeout 20 " ROTA_CLI " " + arguments; }
+  static std::string rota(const std::string& arguments) { return "timeout 20 " ROTA_PROGRAMS "/rota" " " + arguments; }
   [[nodiscard]] Ended run(const std::string& command) const { return run_command(in_directory(command)); }
 
   /// A right command line of each verb, and of its help.
@@ -126,7 +107,7 @@ TEST_F(EveryVerb, EndsWithoutAWordWhereNobodyReads) {
   const PipeOfNobody pipe;
   for (const std::string& line : right()) {
     for (const std::string handler : {"", "trap '' PIPE; "}) {
-      const Ended ended = run(fmt::format("{}{} {} >&9", handler, ROTA_CLI, line));
+      const Ended ended = run(fmt::format("{}{} {} >&9", handler, ROTA_PROGRAMS "/rota", line));
       EXPECT_EQ(ended.code, 128 + SIGPIPE) << handler << line;
       EXPECT_THAT(ended.output, Not(HasSubstr("error"))) << handler << line;
     }
@@ -143,16 +124,14 @@ TEST_F(EveryVerb, EndsWithoutAWordWhereTheReaderHasEnough) {
   }
 }
 
-#ifdef ROTA_DEMO
 TEST_F(EveryVerb, AndTheDemoProvesNothingToAFullDisk) {
-  const std::string demo = "timeout 100 " ROTA_DEMO " --data data --batch 2 --epochs 1 --worlds 1x0";
+  const std::string demo = "timeout 100 " ROTA_PROGRAMS "/rescale_demo" " --data data --batch 2 --epochs 1 --worlds 1x0";
   EXPECT_EQ(run(demo).code, 0);
-  for (const std::string& line : {demo, std::string(ROTA_DEMO " --help")}) {
+  for (const std::string& line : {demo, std::string(ROTA_PROGRAMS "/rescale_demo" " --help")}) {
     EXPECT_EQ(run(line + " > /dev/full").code, 1) << line;
     EXPECT_EQ(run(line + " >&-").code, 1) << line;
   }
 }
-#endif
 
 // ---- words and numbers ----
 
@@ -310,5 +289,4 @@ TEST_F(EveryVerb, SaysThatTheWorkingDirectoryIsGone) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::every_verb_test

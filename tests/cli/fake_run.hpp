@@ -3,16 +3,7 @@
 // A run that never happened: correct traces, made by counting, for tests to break. It shares no code with
 // what writes traces or audits them.
 
-#include <algorithm>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <numeric>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
+#include "test.hpp"
 
 /// One line of a trace, to be changed at will.
 struct FakeRecord {

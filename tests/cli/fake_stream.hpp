@@ -3,14 +3,7 @@
 // A run over streams that never happened: correct traces for tests to break. It shares no code with what
 // writes traces or audits them.
 
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
+#include "test.hpp"
 
 /// One line of a trace, to be changed at will.
 struct FakeStreamBatch {

@@ -2,20 +2,14 @@
 // is not ours reads it (formats/read.py) in a dataset that a writer that is not ours made
 // (formats/write.py).
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "cli/demo_fixture.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::formats_test {
 
 using rota::test::DemoTest;
 using rota::test::Ended;
 using rota::test::run_command;
-using ::testing::HasSubstr;
 
 constexpr const char* kWorlds = " --worlds 4x2:3,3x1@9:5,1x0:4,2x2";
 
@@ -32,7 +26,7 @@ class FormatTest : public DemoTest {
  protected:
   void write(const std::string& format) {
     std::filesystem::create_directory(data());
-    const Ended ended = run_command("cd '" + data() + "' && timeout 60 " ROTA_PYTHON "/write.py " + format);
+    const Ended ended = run_command("cd '" + data() + "' && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats"  "/write.py " + format);
     ASSERT_EQ(ended.code, 0) << ended.output;
   }
   Ended run(const std::string& format, const std::string& options) {
@@ -40,7 +34,7 @@ class FormatTest : public DemoTest {
                 " --epochs 2 --batch 8" + options);
   }
   Ended compare(const std::string& format) {
-    return run_command("timeout 60 " ROTA_PYTHON "/read.py " + format + " '" + data() + "' " +
+    return run_command("timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats"  "/read.py " + format + " '" + data() + "' " +
                        path("work/trace").string());
   }
   [[nodiscard]] std::string data() const { return path("data of\n\xFF format").string(); }
@@ -87,5 +81,4 @@ TEST_F(FormatTest, TheOtherReaderTellsOneBitFromAnother) {
   EXPECT_THAT(compared.output, HasSubstr("sample 0 is "));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::formats_test

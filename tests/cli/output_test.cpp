@@ -1,18 +1,7 @@
 #include "cli/output.hpp"
+#include "test.hpp"
 
-#include <fcntl.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdio>
-#include <filesystem>
-#include <functional>
-
-#include "temporary_directory.hpp"
-
-namespace rota::test {
-namespace {
+namespace rota::test::output_test {
 
 // In a process of its own, whose standard streams are closed.
 int code_without_streams(const std::function<int()>& program) {
@@ -46,5 +35,4 @@ TEST(Output, ThatIsNoneCannotBeLost) {
   EXPECT_EQ(code_without_streams([] { return 7; }), 7);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::output_test

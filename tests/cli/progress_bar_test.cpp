@@ -1,32 +1,16 @@
-#include "cli/progress_bar.hpp"
-
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <stdexcept>
-#include <string>
+#include "cli/progress_bar.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::progress_bar_test {
 
 using rota::Progress;
 using rota::cli::bar_line;
 using rota::cli::clock_text;
 using rota::cli::progress_line;
 using rota::cli::ProgressBar;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
 
 constexpr Progress kHalf{.task = "index files", .done = 500, .total = 1000, .seconds = 5};
 
@@ -197,5 +181,4 @@ TEST_F(ProgressBarOnATerminal, IsNotDrawnForWhatIsSoonOver) {
               IsEmpty());
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::progress_bar_test

@@ -1,23 +1,16 @@
 // Whatever is wrong, the job ends: every rank with a non-zero code, and one message that says what to do.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <xxhash.h>
 
-#include <cstdint>
-#include <string>
-
 #include "cli/demo_fixture.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::refusal_test {
 
 using rota::test::DemoTest;
 using rota::test::Ended;
 using rota::test::read_text;
 using rota::test::run_command;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 
 constexpr const char* kGood = "--batch 8 --seed 7 --shards 10 --resume --stop-after 1";
 
@@ -27,7 +20,7 @@ class Refusal : public DemoTest {
   std::string refused(const std::string& arguments) {
     const std::string code = path("code").string();
     // The shell ends well whatever the program does, so that mpirun lets each rank end by itself.
-    const Ended ended = run_command("timeout -k 5 150 mpirun -n 2 sh -c '" ROTA_DEMO " --phase " + arguments +
+    const Ended ended = run_command("timeout -k 5 150 mpirun -n 2 sh -c '" ROTA_PROGRAMS "/rescale_demo" " --phase " + arguments +
                                     "; echo $? > " + code + ".${OMPI_COMM_WORLD_RANK}'");
     EXPECT_EQ(ended.code, 0) << ended.output;
     for (int rank = 0; rank < 2; ++rank) {
@@ -157,5 +150,4 @@ TEST_F(Refusal, OfTheWholeDemoSaysWhatItTakes) {
   EXPECT_THAT(error_of(demo("--stop-after 3")), HasSubstr("--phase"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::refusal_test

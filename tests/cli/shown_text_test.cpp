@@ -1,16 +1,8 @@
-#include "cli/shown_text.hpp"
-
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "cli/preview.hpp"
+#include "cli/shown_text.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::shown_text_test {
 
 using rota::DType;
 using rota::cli::human_bytes;
@@ -87,5 +79,4 @@ TEST(Preview, CutsTextBetweenCharacters) {
   EXPECT_TRUE(text(umlauts.substr(0, 100)).starts_with("61 c3 bc"));  // it ends in half of one
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::shown_text_test

@@ -1,29 +1,12 @@
 // Audits of streams that were never read: the sound run passes, and each thing that can go wrong is found.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cli/audit.hpp"
 #include "cli/fake_stream.hpp"
-#include "rota/error.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::cli {
-namespace {
+namespace rota::test::stream_audit_test {
 
-using ::testing::AllOf;
-using ::testing::Contains;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
+using namespace cli;  // NOLINT(google-build-using-namespace)
 
 AuditReport audit_of(const FakeStream& run, const AuditOptions& options = {}) {
   const test::TemporaryDirectory dir;
@@ -199,5 +182,4 @@ TEST(StreamAudit, OfNothingThrows) {
   EXPECT_THROW(audit(dir / "none", {}), Error);
 }
 
-}  // namespace
-}  // namespace rota::cli
+}  // namespace rota::test::stream_audit_test

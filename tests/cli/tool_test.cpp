@@ -1,27 +1,19 @@
 // The `rota` tool, as a user calls it.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "cli/demo_fixture.hpp"
 #include "cli/fake_run.hpp"
 #include "cli/fake_stream.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::tool_test {
 
 using rota::test::DemoTest;
 using rota::test::Ended;
 using rota::test::run_command;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class Tool : public DemoTest {
  protected:
-  Ended rota(const std::string& arguments) { return run_command("timeout 60 " ROTA_CLI " " + arguments); }
+  Ended rota(const std::string& arguments) { return run_command("timeout 60 " ROTA_PROGRAMS "/rota" " " + arguments); }
   std::string write(const FakeRun& fake, const std::string& name) {
     fake.write(path(name));
     return path(name).string();
@@ -123,5 +115,4 @@ TEST_F(Tool, TellsItsUsage) {
   EXPECT_EQ(rota("audit /nowhere --samples 3").code, 1);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::tool_test

@@ -1,37 +1,19 @@
 // `rota verify`, as a user calls it.
 
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/file.h>
-#include <unistd.h>
-
-#include <cstdint>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
 
 #include "cli/verbs.hpp"
 #include "irregular_file.hpp"
 #include "loader/counting_source.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
-#include "rota/stream_loader.hpp"
 #include "run_command.hpp"
 #include "stream/numbered_stream.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "unprivileged.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::verify_test {
 
 using rota::test::Ended;
 using rota::test::run_command;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
 
 class Verify : public ::testing::Test {
  protected:
@@ -55,7 +37,7 @@ class Verify : public ::testing::Test {
     stream.seekp(at).put(value);
   }
   static Ended verify(const std::string& path) {
-    return run_command("timeout 60 " ROTA_CLI " verify " + path);
+    return run_command("timeout 60 " ROTA_PROGRAMS "/rota" " verify " + path);
   }
   [[nodiscard]] Ended verify() const { return verify(dir_.path().string()); }
 
@@ -183,7 +165,7 @@ TEST_F(Verify, PassesOverWhatIsNoRegularFileAndSaysWhatItIs) {
                 AllOf(HasSubstr("000000000002.h5: DAMAGED, 1 problem\n    it is " + kind.called),
                       HasSubstr("a restore would take checkpoint-000000000000.h5\n"),
                       HasSubstr(".aa.tmp: it is " + kind.called)));
-    const Ended inspected = run_command("timeout 60 " ROTA_CLI " inspect " + file(2));
+    const Ended inspected = run_command("timeout 60 " ROTA_PROGRAMS "/rota" " inspect " + file(2));
     EXPECT_EQ(inspected.code, 1) << kind.name;
     EXPECT_THAT(inspected.output, HasSubstr("it is " + kind.called));
     EXPECT_EQ(verify(file(2)).code, 1) << kind.name;
@@ -204,7 +186,7 @@ TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
   rota::save(rota::StreamLoader(rota::Dispatch{.source = stream(60), .shards = 3}, {}), snapshot, "a/pipe");
   snapshot.blob("loader/mine/state", "somebody else's");
   rota::CheckpointDirectory({}, dir_.path()).save(1, snapshot);
-  const Ended ended = run_command("timeout 60 " ROTA_CLI " inspect " + file(0));
+  const Ended ended = run_command("timeout 60 " ROTA_PROGRAMS "/rota" " inspect " + file(0));
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(
       ended.output,
@@ -222,5 +204,4 @@ TEST_F(Verify, FailsWhereNothingIsThere) {
   EXPECT_EQ(verify("").code, 2);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::verify_test

@@ -1,27 +1,8 @@
-#include <array>
-#include <cstdint>
-#include <filesystem>
-#include <limits>
-#include <memory>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "edges/edge.hpp"
-#include "rota/cereal.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/verify.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::checkpoint_edges_test {
 
-using rota::CheckpointPolicy;
-using rota::DType;
-using rota::ErrorCode;
-using rota::RowRange;
-using rota::Snapshot;
 using std::chrono::milliseconds;
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
@@ -332,11 +313,9 @@ std::vector<Edge> directories() {
   };
 }
 
-}  // namespace
-
 ROTA_EDGES(Snapshot, snapshots);
 ROTA_EDGES(CheckpointPolicy, policies);
 ROTA_EDGES(Checkpoint, checkpoints);
 ROTA_EDGES(CheckpointDirectory, directories);
 
-}  // namespace rota::test
+}  // namespace rota::test::checkpoint_edges_test

@@ -1,31 +1,10 @@
-#include <sys/stat.h>
-
-#include <array>
-#include <cstdint>
-#include <filesystem>
-#include <limits>
-#include <memory>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "edges/edge.hpp"
-#include "rota/open.hpp"
-#include "rota/packing.hpp"
-#include "rota/windows.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::dataset_edges_test {
 
-using rota::Catalog;
-using rota::ErrorCode;
-using rota::Source;
-using rota::test::NumberedRows;
-using rota::test::TemporaryDirectory;
 using SourcePtr = std::shared_ptr<const Source>;
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
@@ -330,10 +309,8 @@ std::vector<Edge> adaptors() {
   };
 }
 
-}  // namespace
-
 ROTA_EDGES(Catalog, catalogs);
 ROTA_EDGES(Format, formats);
 ROTA_EDGES(Adaptor, adaptors);
 
-}  // namespace rota::test
+}  // namespace rota::test::dataset_edges_test

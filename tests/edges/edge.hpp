@@ -3,15 +3,7 @@
 // A tour of the edges: tables of calls at the rim of what functions and options take, each with the answer or
 // the error that it must give. A table is a function that returns rows; ROTA_EDGES makes a test of each.
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <optional>
-#include <ostream>
-#include <string>
-#include <vector>
-
-#include "rota/error.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

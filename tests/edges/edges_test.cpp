@@ -1,7 +1,8 @@
 #include "edges/edge.hpp"
+#include "test.hpp"
 
-namespace rota::test {
+namespace rota::test::edges_test {
 
 TEST_P(Edges, GiveWhatIsDue) { expect_what_it_must(); }
 
-}  // namespace rota::test
+}  // namespace rota::test::edges_test

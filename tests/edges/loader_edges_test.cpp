@@ -1,24 +1,9 @@
-#include <array>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "edges/edge.hpp"
 #include "loader/counting_source.hpp"
-#include "rota/loader.hpp"
-#include "rota/mpi.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::loader_edges_test {
 
-using rota::CountingSource;
-using rota::ErrorCode;
-using rota::Loader;
-using rota::LoaderOptions;
-using rota::Shuffle;
 using std::chrono::milliseconds;
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
@@ -294,9 +279,7 @@ std::vector<Edge> calls() {
   };
 }
 
-}  // namespace
-
 ROTA_EDGES(LoaderOptions, options);
 ROTA_EDGES(Loader, calls);
 
-}  // namespace rota::test
+}  // namespace rota::test::loader_edges_test

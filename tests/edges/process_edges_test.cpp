@@ -1,28 +1,13 @@
 // What threads and locks do not survive: a fork, a move.
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "edges/edge.hpp"
 #include "loader/counting_source.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
 #include "stream/numbered_stream.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "unprivileged.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::process_edges_test {
 
-using rota::CheckpointDirectory;
-using rota::ErrorCode;
-using rota::Loader;
-using rota::Snapshot;
-using rota::StreamLoader;
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
 
@@ -198,10 +183,8 @@ std::vector<Edge> states() {
   };
 }
 
-}  // namespace
-
 ROTA_EDGES(Fork, forks);
 ROTA_EDGES(Moved, moves);
 ROTA_EDGES(StateText, states);
 
-}  // namespace rota::test
+}  // namespace rota::test::process_edges_test

@@ -1,27 +1,10 @@
-#include <array>
-#include <cstdint>
-#include <limits>
-#include <memory>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "edges/edge.hpp"
 #include "loader/counting_source.hpp"
-#include "rota/mpi.hpp"
-#include "rota/stream_loader.hpp"
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::stream_edges_test {
 
-using rota::Dispatch;
-using rota::ErrorCode;
-using rota::StreamLoader;
-using rota::StreamLoaderOptions;
-using rota::StreamSample;
-using rota::test::NumberedStream;
 using std::chrono::milliseconds;
 using Lengths = std::vector<std::int64_t>;
 using SourcePtr = std::shared_ptr<const rota::StreamSource>;
@@ -260,11 +243,9 @@ std::vector<Edge> calls() {
   };
 }
 
-}  // namespace
-
 ROTA_EDGES(StreamOptions, options);
 ROTA_EDGES(StreamSource, sources);
 ROTA_EDGES(StreamSample, samples_and_ids);
 ROTA_EDGES(StreamLoader, calls);
 
-}  // namespace rota::test
+}  // namespace rota::test::stream_edges_test

@@ -1,17 +1,9 @@
-#include <array>
-#include <limits>
-#include <vector>
-
 #include "edges/edge.hpp"
 #include "order/weighted_turns.hpp"
-#include "rota/dtype.hpp"
-#include "rota/types.hpp"
-#include "rota/world.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::values_edges_test {
 
-using rota::ErrorCode;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -71,8 +63,6 @@ std::vector<Edge> values() {
   };
 }
 
-}  // namespace
-
 ROTA_EDGES(Values, values);
 
-}  // namespace rota::test
+}  // namespace rota::test::values_edges_test

@@ -1,31 +1,16 @@
 // Every combination of damaged ones among four checkpoints.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <optional>
-#include <ostream>
-#include <string>
-#include <vector>
-
-#include "checkpoint_fixture.hpp"
+#include "checkpoint/checkpoint_fixture.hpp"
 #include "saved_state.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::damaged_newest_test {
 
 using rota::CheckpointDirectory;
 using rota::ErrorCode;
 using rota::test::IsError;
 using rota::test::thrown_error;
-using ::testing::ElementsAreArray;
-using ::testing::IsEmpty;
 
-namespace fs = std::filesystem;
 constexpr int kCount = 4;
 constexpr std::int64_t kBytes = 4000;
 
@@ -143,5 +128,4 @@ INSTANTIATE_TEST_SUITE_P(EachOfFour, DamagedNewest,
                                            Damage{"emptied", empty}),
                          [](const auto& test) { return test.param.name; });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::damaged_newest_test

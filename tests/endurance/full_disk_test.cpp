@@ -1,24 +1,12 @@
 // A disk that is really full.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <string>
-#include <tuple>
-
-#include "checkpoint_fixture.hpp"
+#include "checkpoint/checkpoint_fixture.hpp"
 #include "launch.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
+namespace rota::test::full_disk_test {
 
 // A small file system in memory, for as long as a test lasts.
 class SmallDisk : public ::testing::Test {
@@ -94,5 +82,4 @@ TEST_F(DiskOfFewFiles, IsToldAsOneThatIsFullAndTheNextSaveSucceedsOnceAFileIsGon
   EXPECT_EQ(directory.latest()->info().step, 4);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::full_disk_test

@@ -1,23 +1,13 @@
 // A job that is killed again and again, at any moment, and goes on in another world each time.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <iostream>
-#include <random>
-#include <sstream>
-#include <string>
-
 #include "endurance.hpp"
 #include "launch.hpp"
 #include "saved_state.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::kill_cycles_test {
 
 using rota::test::Launched;
-namespace fs = std::filesystem;
 
 class KillCycles : public ::testing::Test {
  protected:
@@ -108,5 +98,4 @@ TEST_F(KillCycles, LoseNoSaveThatAnyRankHadAcknowledged) {
             << " ranks restored every value, " << lost_ << " saves lost\n";
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::kill_cycles_test

@@ -1,20 +1,9 @@
 // More elements, and more bytes, than a signed integer of 32 bits can count.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <iostream>
-#include <string>
-#include <tuple>
-
 #include "launch.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::Each;
-using ::testing::ElementsAre;
+namespace rota::test::large_tensor_test {
 
 class LargeTensor : public ::testing::TestWithParam<std::tuple<std::string, std::string>> {
  protected:
@@ -51,5 +40,4 @@ INSTANTIATE_TEST_SUITE_P(Each, LargeTensor,
                            return std::get<0>(test.param) + "_" + std::get<1>(test.param) + "_rows";
                          });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::large_tensor_test

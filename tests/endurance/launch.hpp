@@ -41,7 +41,7 @@ inline Launched launch(int ranks, const std::string& command, const std::filesys
       "env " + environment +
       " OMPI_MCA_odls_base_sigkill_timeout=0 OMPI_MCA_orte_tmpdir_base=" + report.string() +
       " timeout -k 5 " + std::to_string(seconds) + " " ROTA_MPIEXEC " " + std::to_string(ranks) +
-      " " ROTA_ENDURANCE_DRIVER " " + command + " " + report.string() + " " + arguments);
+      " " ROTA_PROGRAMS "/endurance_driver" " " + command + " " + report.string() + " " + arguments);
   for (int rank = 0; rank < ranks; ++rank) launched.reports.push_back(read_report(report, rank));
   return launched;
 }

@@ -1,17 +1,9 @@
 // Very many saves by the collective writer, where nobody has chosen an MPI-IO for it.
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <chrono>
-#include <iostream>
-#include <sstream>
-#include <string>
-
 #include "launch.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::many_saves_test {
 
 struct Count {
   std::int64_t saves = 0;
@@ -65,5 +57,4 @@ TEST_F(ManySaves, ByTheCollectiveWriterHoldEveryByteOnAnyCommunicator) {
             << " bytes compared on every rank; " << took.count() << " s\n";
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::many_saves_test

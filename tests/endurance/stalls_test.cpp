@@ -1,33 +1,17 @@
 // One rank stops, is slow, or throws, in each phase of a save and of a restore.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <csignal>
-#include <filesystem>
 #include <future>
-#include <iostream>
-#include <string>
-#include <vector>
 
 #include "saved_state.hpp"
 #include "stall_cases.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::stalls_test {
 
-namespace fs = std::filesystem;
 using rota::test::Launched;
 using rota::test::Said;
 using rota::test::Stall;
 using rota::test::Stalled;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 constexpr const char* kFirst = "checkpoint-000000000000.h5 ";
 constexpr const char* kSecond = "checkpoint-000000000001.h5 ";
@@ -174,5 +158,4 @@ TEST_P(Stalls, ARankThatThrowsThrowsOnAllAndTheOldStateStays) {
 INSTANTIATE_TEST_SUITE_P(Ranks, Stalls, ::testing::Values(2, 4),
                          [](const auto& test) { return std::to_string(test.param); });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::stalls_test

@@ -1,15 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "run_command.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::HasSubstr;
+namespace rota::test::examples_test {
 
 class Examples : public ::testing::Test {
  protected:
@@ -17,7 +9,7 @@ class Examples : public ::testing::Test {
   std::string run(int ranks, const std::string& command) {
     const auto ended =
         rota::test::run_command("cd " + directory_.path().string() + " && timeout 100 " ROTA_MPIEXEC " " +
-                                std::to_string(ranks) + " " ROTA_EXAMPLES "/" + command);
+                                std::to_string(ranks) + " " ROTA_PROGRAMS "/" + command);
     EXPECT_EQ(ended.code, 0) << command << "\n" << ended.output;
     return ended.output;
   }
@@ -49,7 +41,7 @@ TEST_F(Examples, CatalogReadsListedAndComputedNames) {
 
 TEST_F(Examples, CatalogSaysWhichWordWasToBeANumber) {
   const auto ended = rota::test::run_command("cd " + directory_.path().string() +
-                                             " && timeout 100 " ROTA_MPIEXEC " 1 " ROTA_EXAMPLES
+                                             " && timeout 100 " ROTA_MPIEXEC " 1 " ROTA_PROGRAMS
                                              "/catalog 'c/{index}.txt' many");
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.output, HasSubstr("the number of files is \"many\"; it must be a whole number"));
@@ -89,7 +81,7 @@ TEST_F(Examples, DispatchSqliteSeesEveryRowOnceAtAnyWorldSizes) {
 
 // The shell holds the pipe; each program reads on where the one before ended.
 TEST_F(Examples, DispatchStdinLosesNothingOfAPipeThatTwoProgramsRead) {
-  const std::string program = ROTA_EXAMPLES "/dispatch_stdin --checkpoint c";
+  const std::string program = ROTA_PROGRAMS "/dispatch_stdin --checkpoint c";
   const auto ended =
       rota::test::run_command("cd " + directory_.path().string() + " && seq 1 20000 | { timeout 60 " +
                               program + " --stop-after 50; timeout 60 " + program + "; }");
@@ -101,7 +93,7 @@ TEST_F(Examples, DispatchStdinLosesNothingOfAPipeThatTwoProgramsRead) {
 TEST_F(Examples, DispatchStdinLosesNothingOfANamedPipeAtAnyWorldSizes) {
   const auto start = [](int ranks, const std::string& options) {
     return "timeout 60 " ROTA_MPIEXEC " " + std::to_string(ranks) +
-           " " ROTA_EXAMPLES "/dispatch_stdin --input lines --checkpoint c " + options;
+           " " ROTA_PROGRAMS "/dispatch_stdin --input lines --checkpoint c " + options;
   };
   const auto ended = rota::test::run_command("cd " + directory_.path().string() +
                                              " && mkfifo lines && { timeout 100 seq 1 60000 > lines & } && " +
@@ -143,10 +135,9 @@ TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
 TEST_F(Examples, TrainingOnOtherDataIsSeenAsAnotherCurve) {
   run(1, "train_mpi --epochs 1 --stop-after 5 --losses ref.txt");
   const auto other = rota::test::run_command("cd " + directory_.path().string() +
-                                             " && timeout 60 " ROTA_EXAMPLES
+                                             " && timeout 60 " ROTA_PROGRAMS
                                              "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
   EXPECT_EQ(other.code, 1) << other.output;
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::examples_test

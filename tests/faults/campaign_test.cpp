@@ -1,19 +1,10 @@
 // Whatever call of whatever rank fails, is cut short, is lost, comes late or is the last of its process: all
 // ranks hear the same, nothing hangs, and the state that was there before is there still, or the new one is.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <iostream>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "campaign.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::campaign_test {
 
 using rota::test::Case;
 using rota::test::Kind;
@@ -53,5 +44,4 @@ INSTANTIATE_TEST_SUITE_P(Each, Faults,
                            return std::get<0>(test.param) + std::to_string(std::get<1>(test.param));
                          });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::campaign_test

@@ -61,7 +61,7 @@ rota::test::Ended Launcher::run(int ranks, const std::string& arguments,
   return rota::test::run_command("OMPI_MCA_odls_base_sigkill_timeout=0 timeout -k 5 90 " ROTA_MPIEXEC " " +
                                  std::to_string(ranks) + " env LD_PRELOAD=" ROTA_FAULTS_LIBRARY +
                                  " ROTA_FAULTS_UNDER=" + under_.string() + " " + environment +
-                                 " " ROTA_FAULTS_DRIVER " " + arguments);
+                                 " " ROTA_PROGRAMS "/faults_driver" " " + arguments);
 }
 
 std::vector<CaseReport> Launcher::run_all(int ranks, const std::string& command,

@@ -1,29 +1,14 @@
 // Wherever in a run the power goes, and whatever of what was not yet on disk is lost: a fresh process finds a
 // step that was saved, and none that is older than the last of which a rank was told that it was.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <iostream>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "launch.hpp"
 #include "power_loss.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
 #include "saved_state.hpp"
 #include "steps.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::power_loss_test {
 
-namespace fs = std::filesystem;
 using rota::test::PowerLoss;
 using rota::test::Trace;
 
@@ -139,5 +124,4 @@ INSTANTIATE_TEST_SUITE_P(
     Each, PowerLosses, ::testing::Combine(::testing::Values("direct", "collective"), ::testing::Values(1, 3)),
     [](const auto& test) { return std::get<0>(test.param) + std::to_string(std::get<1>(test.param)); });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::power_loss_test

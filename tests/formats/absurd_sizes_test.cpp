@@ -1,19 +1,13 @@
 // Files whose numbers are not to be believed: they are refused by name and place, and take no memory.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <initializer_list>
-#include <string>
-#include <string_view>
 
-#include "checkpoint/counting_memory.hpp"
+#include "allocations.hpp"
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::absurd_sizes_test {
 
 constexpr std::size_t kMostBytes = 4 << 20;
 
@@ -232,5 +226,4 @@ TEST_F(AbsurdSizes, AreNoneInAnHdf5DatasetThatWasNeverWritten) {
   EXPECT_EQ(Samples(*source, ids({source->size() - 1})).values<std::int64_t>(0, 0)[0], 7);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::absurd_sizes_test

@@ -1,32 +1,12 @@
 // However the bytes of files are read, and whatever fails meanwhile, the samples are the same.
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "formats/file_memory.hpp"
 #include "formats/read_seam.hpp"
 #include "resident_memory.hpp"
-#include "rota/loader.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::access_test {
 
 constexpr Access kAccesses[] = {Access::cached, Access::direct, Access::mapped, Access::automatic};
 
@@ -388,5 +368,4 @@ TEST_F(AccessTest, TakesNoMoreMemoryThanItSaysWithHundredsOfReadsUnderWay) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::access_test

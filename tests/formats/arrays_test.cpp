@@ -1,24 +1,10 @@
 // NPY files and files of tokens, made by NumPy.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
+namespace rota::test::arrays_test {
 
 class Arrays : public testing::Test {
  protected:
@@ -204,5 +190,4 @@ TEST_F(Tokens, NeedOptionsThatMakeSense) {
   EXPECT_THAT(refused({.stride = -1}), is_error(ErrorCode::invalid_argument, {"stride is -1"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::arrays_test

@@ -1,27 +1,11 @@
 // What is wrong with a dataset is said with the name of the file and the place in it, in every format alike.
 // The datasets are those of formats/write.py, whose files have odd names.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "rota/open.hpp"
 #include "run_command.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::bad_input_test {
 
 // What a format can tell of its files.
 enum class Tells {
@@ -73,7 +57,7 @@ class BadInput : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const Ended ended = run_command("cd " + directory_.path().string() +
-                                    " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py " +
+                                    " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats" "/write.py " +
                                     GetParam().format);
     ASSERT_EQ(ended.code, 0) << ended.output;
     for (const auto& entry : fs::recursive_directory_iterator(directory_.path())) {
@@ -261,5 +245,4 @@ INSTANTIATE_TEST_SUITE_P(Files, BadInputInAList, cases([](const Case& one) {
 INSTANTIATE_TEST_SUITE_P(Files, BadInputUnderChecksums,
                          cases([](const Case& one) { return one.has_checksums; }), name_of);
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::bad_input_test

@@ -1,25 +1,11 @@
 // Plain files that are copied into shared memory once, and read from there.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <filesystem>
-#include <map>
-#include <numeric>
-#include <string>
-#include <vector>
-
 #include "formats/python.hpp"
-#include "rota/loader.hpp"
-#include "rota/open.hpp"
-#include "rota/windows.hpp"
 #include "source/node_files.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::copied_files_test {
 
 constexpr std::int64_t kFiles = 6;
 
@@ -139,5 +125,4 @@ TEST(CopiedFilesOfOneSample, AreRefused) {
               is_error(ErrorCode::unsupported, {"share_files", "leave it false"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::copied_files_test

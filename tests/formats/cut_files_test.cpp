@@ -1,27 +1,13 @@
 // A file that was cut short, by a copy that was broken off or a full disk, is damage, whatever its format and
 // wherever the cut is. Where a format cannot tell, the samples before the cut are left, and no others.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "formats/mds_writer.hpp"
 #include "formats/megatron_writer.hpp"
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::cut_files_test {
 
 // Of each sample, its fields.
 using Contents = std::vector<std::vector<std::string>>;
@@ -242,5 +228,4 @@ INSTANTIATE_TEST_SUITE_P(Arrays, CutFiles, testing::ValuesIn(array_cases()),
 INSTANTIATE_TEST_SUITE_P(Tokens, CutFiles, testing::ValuesIn(token_cases()),
                          [](const auto& one) { return one.param.name; });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::cut_files_test

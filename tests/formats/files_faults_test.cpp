@@ -1,19 +1,8 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/stat.h>
-
-#include <filesystem>
-#include <functional>
-
-#include "rota/open.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "unprivileged.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::files_faults_test {
 
 class FilesFaults : public testing::Test {
  public:
@@ -154,5 +143,4 @@ TEST_F(FilesFaults, NoListingThreadsIsRefused) {
               is_error(ErrorCode::invalid_argument, {"listing_threads is 0"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::files_faults_test

@@ -1,23 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <random>
-#include <thread>
-
-#include "rota/open.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
+namespace rota::test::files_test {
 
 std::vector<std::string> paths(const Source& source) {
   std::vector<std::string> result;
@@ -217,5 +204,4 @@ TEST_F(Files, AreReadByManyThreadsAtOnce) {
   EXPECT_THAT(wrong, testing::Each(0));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::files_test

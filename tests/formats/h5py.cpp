@@ -1,10 +1,6 @@
 #include "formats/h5py.hpp"
-
-#include <fmt/format.h>
-
-#include <iterator>
-
 #include "formats/python.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 namespace {

@@ -2,11 +2,7 @@
 
 // HDF5 files made by h5py, a writer that is not ours.
 
-#include <filesystem>
-#include <string>
-#include <string_view>
-
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

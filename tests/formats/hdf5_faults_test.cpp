@@ -1,18 +1,8 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
-
 #include "formats/h5py.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::hdf5_faults_test {
 
 class Hdf5Faults : public testing::Test {
  public:
@@ -224,5 +214,4 @@ TEST_F(Hdf5Faults, IdsPastTheEndAreOutOfRange) {
   EXPECT_EQ(source->where({5}), "");
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::hdf5_faults_test

@@ -1,23 +1,10 @@
 // Links inside of HDF5 files and from one into another, made by h5py.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "formats/h5py.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
+namespace rota::test::hdf5_links_test {
 
 class Hdf5Links : public testing::Test {
  protected:
@@ -215,5 +202,4 @@ TEST_F(Hdf5Links, ATargetThatIsCutShortIsNamed) {
   EXPECT_THAT(opening(), is_error(ErrorCode::corrupt, {at("other.hdf")}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::hdf5_links_test

@@ -1,16 +1,8 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <random>
-#include <string>
-
 #include "formats/h5py.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::hdf5_property_test {
 
 // Writes 40 datasets of 97 rows, of types, shapes, chunks, filters and fill values drawn at random, some
 // ragged, some written in part, and the bytes that h5py reads back from them.
@@ -114,5 +106,4 @@ TEST_P(Hdf5Property, AnyLayoutReadsAsH5pyReadsIt) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Hdf5Property, testing::Range(0, 12));
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::hdf5_property_test

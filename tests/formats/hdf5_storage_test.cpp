@@ -1,23 +1,10 @@
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <fstream>
-#include <random>
-#include <string>
-
 #include "formats/h5py.hpp"
 #include "hdf5/address_file.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
 #include "storage/file.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using testing::ElementsAre;
+namespace rota::test::hdf5_storage_test {
 
 class Hdf5Storage : public testing::Test {
  public:
@@ -210,5 +197,4 @@ TEST_F(Hdf5Storage, AddressesCountTheUserBlockAndAreNothingWhereNothingWasWritte
   EXPECT_EQ(found, "ABCD");
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::hdf5_storage_test

@@ -1,20 +1,8 @@
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <iterator>
-#include <random>
-#include <thread>
-
 #include "formats/h5py.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using testing::ElementsAre;
+namespace rota::test::hdf5_test {
 
 class Hdf5 : public testing::Test {
  public:
@@ -184,5 +172,4 @@ TEST_F(Hdf5, MayHaveNoSamplesAndRowsOfNothing) {
   EXPECT_EQ(Samples(*hollow, ids({2, 0})).sample(0, 1), "");
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::hdf5_test

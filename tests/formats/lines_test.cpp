@@ -1,16 +1,8 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::lines_test {
 
 class Lines : public testing::Test {
  protected:
@@ -94,5 +86,4 @@ TEST_F(Lines, OfFilesCompressedInOtherWaysAreRefused) {
               is_error(ErrorCode::unsupported, {"a.txt", "bzip2"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::lines_test

@@ -1,24 +1,11 @@
 // Shards as MosaicML's MDSWriter lays them out.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/mds_writer.hpp"
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
+namespace rota::test::mds_test {
 
 class Mds : public testing::Test {
  protected:
@@ -152,5 +139,4 @@ TEST_F(Mds, AShardThatIsNotTheOneInTheIndexIsNamed) {
   EXPECT_THAT(opening(), is_error(ErrorCode::io, {at("shard.00000.mds")}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::mds_test

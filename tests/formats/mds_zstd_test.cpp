@@ -1,26 +1,11 @@
 // MosaicML's shards, compressed by the tool zstd.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "formats/mds_writer.hpp"
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::mds_zstd_test {
 
 // Shards of about 40 KB, half of it zeros.
 constexpr const char* kShards = R"(
@@ -257,5 +242,4 @@ TEST_F(MdsZstd, ManySmallShardsDoNotUseUpTheDescriptors) {
   EXPECT_LE(std::distance(fs::directory_iterator("/proc/self/fd"), {}), 256 + 64);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::mds_zstd_test

@@ -1,24 +1,11 @@
 // Pairs of files as Megatron-LM writes them.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/megatron_writer.hpp"
 #include "formats/python.hpp"
-#include "rota/open.hpp"
-#include "rota/packing.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using testing::ElementsAre;
-using testing::SizeIs;
+namespace rota::test::megatron_test {
 
 constexpr MegatronOptions kSequences{.sequence_is_sample = true};
 
@@ -184,5 +171,4 @@ TEST_F(Megatron, AnIndexThatIsDamagedIsNamed) {
               is_error(ErrorCode::io, {at("a.bin")}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::megatron_test

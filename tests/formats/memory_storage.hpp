@@ -2,20 +2,7 @@
 
 // A Storage in memory, which counts what it is asked for, and fails where it is told to.
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <mutex>
-#include <string>
-#include <string_view>
-
-#include "rota/error.hpp"
-#include "rota/storage.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

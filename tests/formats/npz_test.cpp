@@ -1,24 +1,10 @@
 // NPZ files, made by NumPy.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
+namespace rota::test::npz_test {
 
 class Npz : public testing::Test {
  protected:
@@ -164,5 +150,4 @@ for i in range(12):
   expect_samples(*source, arrays);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::npz_test

@@ -1,27 +1,12 @@
 // How many descriptors the files of a dataset take.
 
-#include "formats/open_files.hpp"
-
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <barrier>
-#include <filesystem>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
-#include "internal_names.hpp"
-#include "rota/open.hpp"
+#include "formats/open_files.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::open_files_test {
 
 constexpr int kFiles = 40;
 
@@ -138,5 +123,4 @@ TEST_F(OpenFilesTest, NoFilesAtAllAndLessAreRefused) {
               is_error(ErrorCode::invalid_argument, {"shared_memory_limit is -1"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::open_files_test

@@ -1,26 +1,13 @@
 // Ranks that open files together: replicas get what one process does, and ranks that ask for different things
 // are told so, where they would wait for one another.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/open.hpp"
-#include "rota/packing.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::open_ranks_test {
 
 constexpr int kFiles = 30;
 
@@ -188,5 +175,4 @@ TEST_F(OpenRanks, OptionsThatOneRankHasWrongAreAnErrorOnAll) {
               is_error(ErrorCode::invalid_argument, {"\"txt\" is named twice"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::open_ranks_test

@@ -1,17 +1,9 @@
-#include "rota/open.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <filesystem>
-
 #include "formats/h5py.hpp"
 #include "formats/python.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::open_test {
 
 std::string first_field(const Source& source) { return source.fields()[0].name; }
 
@@ -137,5 +129,4 @@ TEST(Open, SaysWhichPathIsMissing) {
   EXPECT_THAT(error_of([] { open("/no/where"); }), is_error(ErrorCode::not_found, {"open /no/where"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::open_test

@@ -1,25 +1,11 @@
 // Tar files and lines that are compressed as a whole, by Python and the tool zstd.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <iterator>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/node_files.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::packed_files_test {
 
 // Three files as both formats, plain; `pack` compresses them in one way or another.
 constexpr const char* kWriter = R"(
@@ -192,5 +178,4 @@ TEST_P(PackedFiles, OtherCompressionsAreRefused) {
 INSTANTIATE_TEST_SUITE_P(TarAndLines, PackedFiles, testing::Values(kTars, kLines),
                          [](const auto& made) { return made.index == 0 ? "tar" : "lines"; });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::packed_files_test

@@ -1,11 +1,5 @@
 #include "formats/python.hpp"
-
-#include <fmt/format.h>
-
-#include <cstdint>
-#include <cstdlib>
-#include <fstream>
-#include <stdexcept>
+#include "test.hpp"
 
 namespace rota::test {
 namespace {

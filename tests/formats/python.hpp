@@ -2,12 +2,7 @@
 
 // Files made by Python's libraries, writers and readers that are not ours.
 
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,17 +1,10 @@
-#include "formats/read_seam.hpp"
-
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <libaio.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <random>
+#include "formats/read_seam.hpp"
+#include "test.hpp"
 
 namespace {
 

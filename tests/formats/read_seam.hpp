@@ -3,8 +3,7 @@
 // Stands before the calls by which this program reads files, as read_seam.cpp replaces them: notes those of
 // a thread, and lets one of them fail.
 
-#include <cstdint>
-#include <vector>
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,30 +1,12 @@
 // What touches on disk is read in one call; whatever is read together, the bytes are the same.
 
-#include "storage/reads.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "catalog/files.hpp"
-#include "internal_names.hpp"
-#include "rota/loader.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "storage/reads.hpp"
 #include "system_calls.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::reads_test {
 
 std::string random_bytes(std::size_t size, std::mt19937_64& random) {
   std::string bytes(size, '\0');
@@ -202,5 +184,4 @@ TEST_F(MergedSource, NamesTheRecordThatIsDamaged) {
               is_error(ErrorCode::corrupt, {"b.txt", "byte 1000"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::reads_test

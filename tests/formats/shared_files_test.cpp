@@ -1,34 +1,14 @@
 // Files that the ranks of a node hold in memory together: here, one process and its threads.
 
-#include "formats/shared_files.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <zstd.h>
-
-#include <array>
-#include <atomic>
 #include <barrier>
-#include <chrono>
-#include <csignal>
-#include <filesystem>
-#include <optional>
-#include <random>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "catalog/files.hpp"
-#include "internal_names.hpp"
+#include "formats/shared_files.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::shared_files_test {
 
 constexpr std::int64_t kRawBytes = 1 << 20;
 constexpr int kThreads = 8;
@@ -267,5 +247,4 @@ TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
   EXPECT_LE(files->usage().bytes, kRawBytes);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::shared_files_test

@@ -1,19 +1,9 @@
 // What processes of a node know of one another's files, and what becomes of that when one is killed.
 
 #include "formats/shared_table.hpp"
-#include "internal_names.hpp"
+#include "test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <csignal>
-#include <thread>
-
-namespace rota::test {
-namespace {
+namespace rota::test::shared_table_test {
 
 using State = SharedTable::State;
 
@@ -159,5 +149,4 @@ TEST_F(SharedTableTest, WaitingEndsWhenSomethingChanges) {
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::shared_table_test

@@ -1,29 +1,12 @@
 // Datasets in a Storage are those of a file system, in every format, and what fails there is named.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "formats/memory_storage.hpp"
-#include "rota/loader.hpp"
-#include "rota/open.hpp"
 #include "run_command.hpp"
 #include "source/reading.hpp"
 #include "storage/reads.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::storage_test {
 
 using namespace std::string_literals;
 
@@ -48,7 +31,7 @@ TEST_P(EachFormat, IsReadFromAStorageAsFromADirectory) {
   const TemporaryDirectory directory;
   const Ended ended =
       run_command("cd " + directory.path().string() +
-                  " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py " + format);
+                  " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats" "/write.py " + format);
   ASSERT_EQ(ended.code, 0) << ended.output;
   const auto storage = std::make_shared<MemoryStorage>();
   storage->copy(directory.path(), "bucket/data");
@@ -337,7 +320,7 @@ TEST_F(StorageTest, FilesAreBroughtToTheNodesMemory) {
 TEST_F(StorageTest, HDF5TellsWhyItCannotRead) {
   const TemporaryDirectory directory;
   ASSERT_EQ(run_command("cd " + directory.path().string() +
-                        " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py hdf5")
+                        " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats" "/write.py hdf5")
                 .code,
             0);
   storage_->copy(directory.path(), "h");
@@ -422,7 +405,7 @@ TEST_F(StorageTest, NothingIsOpenedWhereAnyReadHasFailed) {
   for (const std::string format : {"hdf5", "npz", "tar"}) {
     const TemporaryDirectory directory;
     ASSERT_EQ(run_command("cd " + directory.path().string() +
-                          " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TEST_FORMATS "/write.py " + format)
+                          " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats" "/write.py " + format)
                   .code,
               0);
     storage_->copy(directory.path(), format);
@@ -445,5 +428,4 @@ TEST_F(StorageTest, NothingIsOpenedWhereAnyReadHasFailed) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::storage_test

@@ -1,23 +1,8 @@
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <map>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using testing::ElementsAre;
+namespace rota::test::tar_test {
 
 constexpr std::string_view kWriter = R"(
 import tarfile
@@ -303,5 +288,4 @@ TEST_F(Tar, OfNoSamplesIsNotFound) {
   EXPECT_THAT(error_of([&] { open_tar(directory_.path()); }), is_error(ErrorCode::not_found, {at("a.tar")}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::tar_test

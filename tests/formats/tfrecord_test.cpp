@@ -1,20 +1,9 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/reading.hpp"
 #include "system_calls.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
+namespace rota::test::tfrecord_test {
 
 // CRC32C bit by bit, by its definition.
 constexpr std::string_view kWriter = R"(
@@ -175,5 +164,4 @@ TEST_F(TfRecords, NeedAThread) {
               is_error(ErrorCode::invalid_argument, {"indexing_threads is 0"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::tfrecord_test

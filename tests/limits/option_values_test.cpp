@@ -1,22 +1,8 @@
-#include <chrono>
-#include <cmath>
-#include <filesystem>
-#include <memory>
-#include <new>
-
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
-#include "rota/catalog.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/loader.hpp"
-#include "rota/open.hpp"
-#include "rota/packing.hpp"
-#include "rota/stream_loader.hpp"
-#include "rota/windows.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::option_values_test {
 
 using std::chrono::milliseconds;
 using test::expect_refused;
@@ -287,5 +273,4 @@ TEST(OptionValues, AtTheirLargestAreTaken) {
       .next();
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::option_values_test

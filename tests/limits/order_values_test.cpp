@@ -1,17 +1,11 @@
-#include <cmath>
-#include <limits>
-
-#include "internal_names.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
 #include "order/order.hpp"
 #include "order/schedule.hpp"
 #include "order/weighted_turns.hpp"
-#include "rota/loader.hpp"
-#include "rota/types.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::order_values_test {
 
 using test::expect_refused;
 using test::kLeast;
@@ -155,5 +149,4 @@ TEST(OrderValues, WeightsThatAreNoneAreRefused) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::order_values_test

@@ -2,17 +2,7 @@
 
 // Tables of calls that must be refused, each with the error that it must give.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <exception>
-#include <functional>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "rota/error.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,24 +1,11 @@
 // What an allocator gives, and what the system has no more of.
 
-#include <sys/resource.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <fstream>
-#include <iostream>
-#include <new>
-
-#include "internal_names.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
-#include "rota/catalog.hpp"
-#include "rota/loader.hpp"
-#include "rota/packing.hpp"
-#include "rota/stream_loader.hpp"
+#include "test.hpp"
 #include "values/parallel.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::scarce_test {
 
 using test::expect_refused;
 using test::told;
@@ -167,5 +154,4 @@ TEST(Scarce, MemoryIsAnErrorThatNamesWhatItWasFor) {
   expect_scarce([&] { StreamSample sample(large->fields()); }, "^io: take .* bytes for a field of a sample");
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::scarce_test

@@ -1,17 +1,9 @@
-#include <memory>
-
-#include "internal_names.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
 #include "loader/access.hpp"
-#include "rota/loader.hpp"
-#include "rota/packing.hpp"
-#include "rota/stream.hpp"
-#include "rota/stream_loader.hpp"
-#include "rota/windows.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::source_values_test {
 
 using test::expect_refused;
 using test::kLeast;
@@ -211,5 +203,4 @@ TEST(SourceValues, ManyDocumentsAreNoAllocationBeyondAllMemory) {
                   .words = {"4611686018427387904", "not so much memory"}});
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::source_values_test

@@ -1,11 +1,8 @@
-#include <memory>
-
 #include "limits/refusals.hpp"
 #include "limits/told_source.hpp"
-#include "rota/stream_loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::stream_values_test {
 
 using test::expect_refused;
 using test::kLeast;
@@ -154,5 +151,4 @@ TEST(StreamValues, NoStreamIsRefusedUnderTransformsToo) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::stream_values_test

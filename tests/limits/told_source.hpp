@@ -2,16 +2,7 @@
 
 // Sources that say of themselves what a test has them say.
 
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "rota/source.hpp"
-#include "rota/stream.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

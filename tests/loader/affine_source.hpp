@@ -2,15 +2,8 @@
 
 // A source that makes an instance for each worker, and what is seen of them.
 
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "loader/counting_source.hpp"
-#include "rota/worker.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,34 +1,13 @@
 // Bad samples on many ranks: all stop at the same step, nobody is left waiting, and the list outlives the
 // world.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <memory>
-#include <optional>
-#include <random>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "loader/faulty_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
 #include "source/node_files.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::Each;
-using ::testing::HasSubstr;
+namespace rota::test::bad_samples_mpi_test {
 
 const mpi::Communicator& everybody() { return mpi_session().comm(); }
 
@@ -419,5 +398,4 @@ TEST_P(BadSamplesOnRanks, OfReplicasCountOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, BadSamplesOnRanks, ::testing::Values(0, 2));
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::bad_samples_mpi_test

@@ -1,31 +1,9 @@
 // Samples that are corrupt, or that a transform refuses: their places stay, and nothing else is passed over.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <random>
-#include <set>
-#include <stdexcept>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "loader/faulty_source.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::Combine;
-using ::testing::Each;
-using ::testing::SizeIs;
-using ::testing::Values;
+namespace rota::test::bad_samples_test {
 
 enum class Kind { none, in_place, makes_fields };
 
@@ -199,5 +177,4 @@ INSTANTIATE_TEST_SUITE_P(Loaders, BadSamplesOf,
                                  Values(Kind::none, Kind::in_place, Kind::makes_fields)),
                          name_of);
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::bad_samples_test

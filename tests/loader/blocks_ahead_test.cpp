@@ -1,22 +1,10 @@
 // Under Shuffle::block a source is told of the blocks that will be read, before they are, and of no more than
 // it may bring.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <vector>
-
 #include "loader/counting_source.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::blocks_ahead_test {
 
 /// Notes what it is told of, and what was read without.
 class ToldSource final : public CountingSource {
@@ -137,5 +125,4 @@ TEST(BlocksAhead, WhatASourceThrowsThereIsDropped) {
   EXPECT_EQ(source->calls, 1);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::blocks_ahead_test

@@ -1,24 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <functional>
-#include <new>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "loader/counting_source.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::HasSubstr;
+namespace rota::test::collate_test {
 
 std::int64_t rows_of(const Tensor& tensor, std::size_t i) {
   return tensor.offsets[i + 1] - tensor.offsets[i];
@@ -248,5 +231,4 @@ TEST(Collate, NeedsFieldsAndAFunction) {
   EXPECT_THAT(refusal({.fields = pad().fields}), HasSubstr("collate.apply"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::collate_test

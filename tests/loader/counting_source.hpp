@@ -1,14 +1,6 @@
 #pragma once
 
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "rota/error.hpp"
-#include "rota/source.hpp"
+#include "test.hpp"
 
 namespace rota {
 

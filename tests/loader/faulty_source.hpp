@@ -1,14 +1,6 @@
 #pragma once
 
-#include <cstring>
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "rota/error.hpp"
-#include "rota/source.hpp"
+#include "test.hpp"
 
 namespace rota {
 

@@ -2,15 +2,10 @@
 
 // The loaders of the golden checkpoint, as those who wrote it made them and those who go on with it do.
 
-#include <memory>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "loader/faulty_source.hpp"
-#include "rota/loader.hpp"
-#include "rota/mpi.hpp"
-#include "rota/stream_loader.hpp"
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,21 +1,10 @@
 // States of loaders of all kinds, saved by two ranks of the first version of the code, are gone on with for
 // ever.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <vector>
-
 #include "loader/golden_run.hpp"
-#include "rota/resume.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::ElementsAreArray;
-using ::testing::SizeIs;
+namespace rota::test::golden_test {
 
 class Golden : public ::testing::Test {
  protected:
@@ -44,7 +33,7 @@ class Golden : public ::testing::Test {
     return ids;
   }
 
-  Checkpoint checkpoint_ = open_checkpoint(ROTA_GOLDEN_DIRECTORY "/states-v1.h5");
+  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS "/loader/golden" "/states-v1.h5");
 };
 
 TEST_F(Golden, LoadersGoOnAndSeeEverySampleOnce) {
@@ -94,5 +83,4 @@ TEST_F(Golden, DispatchesGoOnWithWhatWasReadAhead) {
   EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenItems, 2)));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::golden_test

@@ -1,19 +1,11 @@
 // A wait ends early where the language that called has a signal to attend to.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <latch>
-#include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
 
-#include "rota/loader.hpp"
+#include "test.hpp"
 #include "values/interrupt.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::interrupt_test {
 
 struct Interrupted {};
 
@@ -103,5 +95,4 @@ TEST(Interrupt, IsOfTheInnermostScopeAndOfItsThreadAlone) {
   EXPECT_FALSE(is_open_elsewhere);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::interrupt_test

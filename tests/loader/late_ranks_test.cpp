@@ -1,22 +1,12 @@
 // A rank that does not come to a step is named on all others; nobody waits for ever, nor does one that comes
 // after all.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
 #include "loader/faulty_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
+namespace rota::test::late_ranks_test {
 
 const mpi::Communicator& everybody() { return mpi_session().comm(); }
 
@@ -92,5 +82,4 @@ TEST(Deadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::late_ranks_test

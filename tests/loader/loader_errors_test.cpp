@@ -1,15 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-
 #include "loader/counting_source.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::HasSubstr;
+namespace rota::test::loader_errors_test {
 
 template <typename Work>
 std::string message_of(Work work, ErrorCode code) {
@@ -172,5 +164,4 @@ TEST(Loader, RefusesToSeekOutsideTheRun) {
               HasSubstr("\"x\", \"text\""));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::loader_errors_test

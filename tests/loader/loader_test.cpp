@@ -1,22 +1,7 @@
-#include "rota/loader.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <random>
-#include <thread>
-
 #include "loader/counting_source.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::Each;
-using ::testing::ElementsAre;
+namespace rota::test::loader_test {
 
 struct Step {
   Position start;
@@ -287,5 +272,4 @@ TEST(Loader, GoesOnWithoutEnd) {
   EXPECT_EQ(loader.position().epoch, 50);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::loader_test

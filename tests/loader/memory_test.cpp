@@ -1,25 +1,11 @@
 // A loader holds no more memory than it was told to: the bytes that it may read ahead, and a few batches.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <ostream>
-#include <string>
-#include <vector>
-
-#include "held_memory.hpp"
+#include "allocations.hpp"
 #include "mpi/pushed_messages.hpp"
-#include "rota/loader.hpp"
-#include "rota/packing.hpp"
-#include "rota/stream_loader.hpp"
-#include "rota/windows.hpp"
 #include "source/documents.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::memory_test {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kAhead = 8 * kMiB;
@@ -153,5 +139,4 @@ TEST(MessageMemory, KeepsNoMoreThanItMayAndIsOutlivedByMessages) {
   EXPECT_LT(test::held_memory(), kMiB);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::memory_test

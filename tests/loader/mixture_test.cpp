@@ -1,25 +1,10 @@
 // Several datasets in one loader: their shares, their epochs, and that a run of them goes on anywhere.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <random>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
-#include "rota/resume.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+namespace rota::test::mixture_test {
 
 struct Seen {
   std::int32_t dataset;
@@ -276,5 +261,4 @@ TEST(Mixture, ThatWasSavedWithOtherWeightsGoesOnWithThose) {
   EXPECT_EQ(*other.mixture(), *saved.mixture());
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::mixture_test

@@ -1,20 +1,8 @@
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <utility>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "loader/counting_source.hpp"
 #include "moved_from.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/loader.hpp"
-#include "rota/resume.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::moved_from_test {
 
 using test::expect_refused;
 
@@ -155,5 +143,4 @@ TEST(MovedFrom, CheckpointRefusesEveryCall) {
 
 // NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::moved_from_test

@@ -1,23 +1,10 @@
 // The promise over packed documents: whatever worlds take turns, with checkpoints between them, every token
 // of every document is seen once an epoch, in the batches of a run that never stopped.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <random>
-#include <utility>
-#include <vector>
-
-#include "rota/checkpoint_directory.hpp"
-#include "rota/packing.hpp"
-#include "rota/resume.hpp"
 #include "source/documents.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::packing_rescale_test {
 
 using test::Documents;
 
@@ -199,5 +186,4 @@ TEST(PackingRescale, FourRanksOrWorkersGoOnAsAnyOthersWithDocumentsThatSequences
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::packing_rescale_test

@@ -1,31 +1,10 @@
 // What is not a bad sample: I/O errors are tried again, all else fails, and there is a limit to bad samples.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <iterator>
-#include <memory>
-#include <new>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-
 #include "loader/counting_source.hpp"
 #include "loader/faulty_source.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
+namespace rota::test::read_again_test {
 
 /// What `next()` throws; empty where it does not.
 std::pair<std::string, ErrorCode> error_of(Loader& loader) {
@@ -188,5 +167,4 @@ TEST(BadSamples, HaveTheirOptionsChecked) {
   EXPECT_THAT(message({.retry_wait = std::chrono::hours(25)}), HasSubstr("retry_wait is 90000000"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::read_again_test

@@ -1,24 +1,10 @@
 // What tensors take while batches are read ahead whose size is known only when they are made.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <new>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "loader/buffer_pool.hpp"
 #include "loader/counting_source.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::read_ahead_test {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kBatch = 16;
@@ -193,5 +179,4 @@ TEST(BufferPool, KeepsNoMoreAfterMemoryWasRefused) {
   EXPECT_LE(memory.held, 5 * kMiB);  // four of them
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::read_ahead_test

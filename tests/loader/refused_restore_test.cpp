@@ -1,23 +1,15 @@
 // A restore that is refused has moved nothing: what was read ahead is delivered, and nothing is read twice.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "loader/saved_loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::refused_restore_test {
 
 using nlohmann::json;
 using test::cursors_of;
 using test::made_checkpoint;
 using test::saved_state;
-using ::testing::HasSubstr;
 
 constexpr std::int64_t kSamples = 100;
 
@@ -181,5 +173,4 @@ TEST(RefusedRestoreOfAMixture, MovesNothing) {
   });
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::refused_restore_test

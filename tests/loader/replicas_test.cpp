@@ -1,22 +1,11 @@
 // Processes that share a place see the same data, one of them writes, and how many they are may change.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <random>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
-#include "rota/resume.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::replicas_test {
 
 constexpr std::int64_t kBatch = 24;
 const LoaderOptions kOptions{
@@ -120,5 +109,4 @@ TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
   EXPECT_EQ((*Loader(mixture, {}, World{}).next()).size(), 10);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::replicas_test

@@ -1,26 +1,14 @@
 // The promise through the real thing: worlds of every size that mpirun's ranks can form take turns, with a
 // checkpoint on disk between them.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <optional>
-#include <random>
-#include <utility>
-#include <vector>
-
 #include "all_of_ranks.hpp"
 #include "loader/counting_source.hpp"
 #include "moved_from.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::rescale_mpi_test {
 
 struct Sample {
   std::int64_t epoch;
@@ -244,5 +232,4 @@ TEST(Resume, LoadersOfWhichOneWasMovedFromAreNotRescaledOnAnyRank) {
   expect_refused("a loader", {[&] { loader.rescale(comm); }});
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::rescale_mpi_test

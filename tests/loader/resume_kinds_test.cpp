@@ -1,28 +1,12 @@
 // Loaders of all kinds in one checkpoint: under one root, told apart by kind and name.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <functional>
-#include <memory>
-#include <string>
-
 #include "loader/counting_source.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
-#include "rota/stream_loader.hpp"
 #include "stream/numbered_stream.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::resume_kinds_test {
 
 using test::NumberedStream;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 std::shared_ptr<NumberedStream> numbered(std::int64_t length) {
   return std::make_shared<NumberedStream>(std::vector<std::int64_t>{length});
@@ -143,5 +127,4 @@ TEST_F(ResumeKinds, AreAllDescribed) {
               AllOf(HasSubstr("3 shards"), HasSubstr("5 items of the epoch")));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::resume_kinds_test

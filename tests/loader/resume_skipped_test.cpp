@@ -1,28 +1,9 @@
 // What was skipped, in a checkpoint: there again at any world size, and not believed blindly.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <limits>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "loader/faulty_source.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::Not;
-using ::testing::SizeIs;
+namespace rota::test::resume_skipped_test {
 
 class ResumeSkipped : public ::testing::Test {
  protected:
@@ -193,5 +174,4 @@ TEST_F(HostileSkips, OfAnotherTypeOrShapeOrMissingAreRefused) {
   EXPECT_THAT(message([&](Snapshot& s) { s.tensor(name, {}, 3, numbers); }), HasSubstr("is missing"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::resume_skipped_test

@@ -1,19 +1,7 @@
-#include "rota/resume.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <vector>
-
 #include "loader/counting_source.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
+namespace rota::test::resume_test {
 
 class Resume : public ::testing::Test {
  protected:
@@ -173,5 +161,4 @@ TEST_F(Resume, RefusesAnotherBlockShape) {
               HasSubstr("block.blocks differs: the checkpoint has 16, this loader has 8"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::resume_test

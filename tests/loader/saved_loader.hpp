@@ -3,15 +3,8 @@
 // States of loaders that are made by hand, and how a loader takes them.
 
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "internal_names.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,23 +1,10 @@
 // Worlds and datasets on which other loaders repeat samples, lose them, hang or refuse.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/resume.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::Each;
-using ::testing::Pair;
-using ::testing::SizeIs;
+namespace rota::test::scenarios_test {
 
 struct Stop {
   int ranks;
@@ -140,5 +127,4 @@ TEST(Scenario, TwoDatasetsMixedThreeToFiveGoFromTwoRanksToFour) {
   EXPECT_THAT(times, Each(Pair(::testing::_, 1)));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::scenarios_test

@@ -2,26 +2,13 @@
 
 // A dataset of compressed lines that say which they are, opened as if ranks were on several nodes.
 
-#include <fmt/format.h>
 #include <zstd.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <limits>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "catalog/files.hpp"
 #include "formats/formats.hpp"
-#include "internal_names.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/batch.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,26 +1,12 @@
 // Loaders over files that the ranks of a node share: once fetched, as long as needed, and no longer.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <optional>
-#include <random>
-#include <thread>
-#include <vector>
-
 #include "loader/shared_dataset.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
-#include "rota/packing.hpp"
 #include "source/node_files.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::shared_test {
 
 constexpr int kFiles = 24;
 
@@ -290,5 +276,4 @@ TEST_F(Shared, AFileThatIsDamagedIsAnErrorOfItsBatchAndOfNoOther) {
   EXPECT_EQ(sum(loader.stats().skipped), 20 + 5 * 17 % 40);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::shared_test

@@ -2,14 +2,7 @@
 
 // The loaders of all ranks of a world, in one process.
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <optional>
-#include <utility>
-#include <vector>
-
-#include "rota/loader.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,24 +1,11 @@
 // Reads that do not end: the loader says what they are of.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
 #include <future>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "loader/faulty_source.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
+namespace rota::test::slow_read_test {
 
 /// Hangs in all reads of a sample, until it is let go.
 class HangingSource : public FaultySource {
@@ -96,5 +83,4 @@ TEST(SlowRead, IsNotNamedWhereItIsNotToBe) {
   EXPECT_THAT(read_all(loader), SizeIs(40));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::slow_read_test

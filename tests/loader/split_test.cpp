@@ -1,25 +1,10 @@
 // How a batch is shared out to ranks and workers. Whatever the split, all slots together are the same batch.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <map>
-#include <mutex>
-#include <random>
-#include <set>
-#include <thread>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::Each;
-using ::testing::Lt;
+namespace rota::test::split_test {
 
 constexpr std::array kSplits = {Split::by_sample, Split::by_shard, Split::interleaved};
 
@@ -205,5 +190,4 @@ TEST(Split, BySampleLetsSeveralWorkersReadOneShard) {
   EXPECT_EQ(all.size(), 3U);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::split_test

@@ -1,24 +1,13 @@
 // The state as a text: a run goes on from it in any world, and it is small, readable and not believed.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "loader/faulty_source.hpp"
 #include "loader/saved_loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::state_test {
 
 using nlohmann::json;
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr std::int64_t kSamples = 61;
 
@@ -309,5 +298,4 @@ TEST_F(HostileText, OfANewerVersionIsUnsupportedWhateverElseIsInIt) {
   EXPECT_THAT(refused->why, AllOf(HasSubstr("is of version 2"), HasSubstr("reads up to 1")));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::state_test

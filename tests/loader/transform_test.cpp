@@ -1,22 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <functional>
-#include <map>
-#include <mutex>
-#include <set>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "loader/counting_source.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::HasSubstr;
+namespace rota::test::transform_test {
 
 TEST(Transform, ChangesTheSourcesFieldsInPlace) {
   const auto source = std::make_shared<CountingSource>(50);
@@ -274,5 +259,4 @@ TEST(ReadAhead, IsBoundByTheLargestBatchThatATransformMade) {
   EXPECT_EQ(loader.stats().ready_batches, 4);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::transform_test

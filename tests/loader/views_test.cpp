@@ -1,26 +1,9 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
 #include <concepts>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "loader/counting_source.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
-#include "rota/stream_loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
+namespace rota::test::views_test {
 
 // ---- what compiles ----
 
@@ -184,5 +167,4 @@ TEST(Views, OfFieldsAndSamplesThatThereAreNotAreRefused) {
   EXPECT_THAT(refusal([] { static_cast<void>(SampleView{}.as<float>(0)); }), HasSubstr("there are 0"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::views_test

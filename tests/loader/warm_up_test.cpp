@@ -1,18 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <mutex>
-#include <random>
-#include <set>
-#include <thread>
-
 #include "loader/counting_source.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::warm_up_test {
 
 TEST(WarmUp, ReturnsWhenAllThatMayBeReadAheadIsReady) {
   std::mt19937 random(1);
@@ -83,5 +72,4 @@ TEST(Workers, LiveAsLongAsTheLoaderWhateverItIsTold) {
   EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::warm_up_test

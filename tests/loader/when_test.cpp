@@ -1,20 +1,10 @@
 // Loader::when is held against what the loaders of all ranks hand out.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <numeric>
-#include <random>
-#include <vector>
-
 #include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::when_test {
 
 using Turns = std::map<std::pair<std::int64_t, std::int64_t>, BatchSlot>;  // by epoch and id
 
@@ -218,5 +208,4 @@ TEST(When, RefusesThePastOfAMixtureWhoseWeightsHaveChanged) {
               ::testing::HasSubstr("these weights, set at sample 4"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::when_test

@@ -1,24 +1,10 @@
 // The promise of rota over windows: whatever worlds take turns, with a checkpoint between them, every window
 // of an epoch is seen once, with the rows that it is made of.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <random>
-#include <vector>
-
-#include "rota/checkpoint_directory.hpp"
-#include "rota/loader.hpp"
-#include "rota/resume.hpp"
-#include "rota/windows.hpp"
 #include "source/numbered_rows.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::windows_rescale_test {
 
 using Numbers = std::vector<std::int64_t>;
 
@@ -198,5 +184,4 @@ TEST(WindowsRescale, AnyChainOfWorldsSeesEveryWindowOnceInTheSameBatches) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::windows_rescale_test

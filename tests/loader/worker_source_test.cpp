@@ -1,31 +1,17 @@
 // Sources that make an instance for each worker.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <random>
-#include <set>
-#include <vector>
-
 #include "loader/affine_source.hpp"
 #include "loader/side_by_side.hpp"
-#include "rota/loader.hpp"
-#include "rota/packing.hpp"
-#include "rota/windows.hpp"
 #include "source/documents.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::worker_source_test {
 
 using test::AffineSource;
 using test::error_of;
 using test::is_error;
-using ::testing::Each;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 constexpr std::array kSplits = {Split::by_sample, Split::by_shard, Split::interleaved};
 
@@ -257,5 +243,4 @@ TEST(WorkerSource, IsMadeThroughPacking) {
   expect_forwarded(packed, std::make_shared<test::Documents>(lengths), true);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::worker_source_test

@@ -1,31 +1,15 @@
 // Windows, packed documents, mixtures, and all of it at once, through worlds of 8, 7, 13, 1, 32 and 5 real
 // ranks, with checkpoints between them: the same global batches as one process that nobody stops.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <functional>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
-
 #include "all_of_ranks.hpp"
 #include "loader/counting_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/packing.hpp"
-#include "rota/resume.hpp"
-#include "rota/windows.hpp"
 #include "source/documents.hpp"
 #include "source/numbered_rows.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::worlds_mpi_test {
 
 constexpr std::array kWorlds = {8, 7, 13, 1, 32, 5};
 constexpr std::array<std::int64_t, 3> kBatches = {40, 13, 29};
@@ -186,7 +170,7 @@ class Chain {
 class Worlds : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Worlds, OfRealRanksSeeTheBatchesOfAnUnbrokenRun) {
-  const Kind kind = rota::test::kind(GetParam());
+  const Kind kind = worlds_mpi_test::kind(GetParam());
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const std::vector<Step> steps = Chain(kind, seed).run();
     if (mpi_session().comm().rank() != 0) continue;
@@ -199,5 +183,4 @@ TEST_P(Worlds, OfRealRanksSeeTheBatchesOfAnUnbrokenRun) {
 INSTANTIATE_TEST_SUITE_P(Of, Worlds, ::testing::Values("Windows", "Packing", "Mixture", "Everything"),
                          [](const auto& kind) { return kind.param; });
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::worlds_mpi_test

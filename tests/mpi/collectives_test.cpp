@@ -1,34 +1,17 @@
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <climits>
-#include <csignal>
-#include <functional>
-#include <numeric>
-#include <optional>
-#include <stdexcept>
-#include <utility>
 
 #include "moved_from.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/deferred_reduction.hpp"
 #include "mpi/nodes.hpp"
 #include "mpi_main.hpp"
-#include "rota/catalog.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
-#include "rota/stream_loader.hpp"
+#include "test.hpp"
 #include "unprivileged.hpp"
 #include "values/interrupt.hpp"
 
-namespace rota::mpi {
-namespace {
+namespace rota::test::collectives_test {
 
-using ::testing::Each;
-using ::testing::HasSubstr;
+using namespace mpi;  // NOLINT(google-build-using-namespace)
 
 /// What `work` throws on this rank.
 template <typename Work>
@@ -259,5 +242,4 @@ TEST(DataParallel, IsRefusedWhereRanksAreNotSharedEqually) {
   }
 }
 
-}  // namespace
-}  // namespace rota::mpi
+}  // namespace rota::test::collectives_test

@@ -1,12 +1,10 @@
 // A program whose body ends as its argument says.
 
-#include <iostream>
-#include <string>
+#include "helper.hpp"
 
-#include "rota/error.hpp"
-#include "rota/mpi.hpp"
+namespace rota::test {
 
-int main(int argc, char** argv) {
+int guarded(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   const std::string how = argc > 1 ? argv[1] : "";
   return session.run([&]() -> int {
@@ -24,3 +22,5 @@ int main(int argc, char** argv) {
     return 0;
   });
 }
+
+}  // namespace rota::test

@@ -1,20 +1,12 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "run_command.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::HasSubstr;
-using ::testing::Not;
+namespace rota::test::session_test {
 
 using rota::test::Ended;
 
 Ended guarded(const std::string& how) {
-  return rota::test::run_command("timeout 60 " ROTA_MPIEXEC " 3 " ROTA_GUARDED " " + how);
+  return rota::test::run_command("timeout 60 " ROTA_MPIEXEC " 3 " ROTA_PROGRAMS "/test_helper guarded" " " + how);
 }
 
 std::size_t count(const std::string& text, const std::string& part) {
@@ -59,10 +51,9 @@ TEST(Session, GivesTheBodysExitCodeAndSaysNothingWhereAllIsWell) {
 }
 
 TEST(Session, WorksWithoutMpirun) {
-  const Ended ended = rota::test::run_command("timeout 60 " ROTA_GUARDED " all");
+  const Ended ended = rota::test::run_command("timeout 60 " ROTA_PROGRAMS "/test_helper guarded" " all");
   EXPECT_EQ(ended.code, 1);
   EXPECT_EQ(ended.output, "error: rank 0: the same on every rank\n");
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::session_test

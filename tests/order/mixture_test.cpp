@@ -1,30 +1,13 @@
-#include "order/weighted_turns.hpp"
-#include "rota/types.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <map>
-#include <numeric>
-#include <random>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "order/mixture_schedule.hpp"
 #include "order/naive_epoch.hpp"
-#include "rota/error.hpp"
+#include "order/weighted_turns.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::mixture_test {
 
 using internal::MixtureRules;
 using internal::MixtureSchedule;
 using internal::WeightedTurns;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
@@ -352,5 +335,4 @@ TEST(MixtureSchedule, RefusesPlacesBeforeTheWeightsWereSet) {
   EXPECT_TRUE(schedule.batch({.consumed = 5}, 3, batch));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::mixture_test

@@ -3,12 +3,8 @@
 // The schedule as the documentation tells it, with lists instead of arithmetic: what the real one is held
 // against.
 
-#include <algorithm>
-#include <cstdint>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "order/order.hpp"
+#include "test.hpp"
 
 namespace rota::test::naive {
 

@@ -1,18 +1,10 @@
 // Do samples that are neighbours on disk meet in a global batch as often as by chance?
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <ostream>
-#include <utility>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "order/order.hpp"
 #include "order/schedule.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::neighbours_test {
 
 struct Setting {
   Shuffle shuffle;
@@ -99,5 +91,4 @@ INSTANTIATE_TEST_SUITE_P(
                       Setting{Shuffle::within, 1 << 22, 255, 64}, Setting{Shuffle::within, 1 << 24, 250, 256},
                       Setting{Shuffle::block, 1 << 20, 256, 16}, Setting{Shuffle::block, 1 << 24, 256, 16}));
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::neighbours_test

@@ -1,19 +1,7 @@
 #include "order/order.hpp"
+#include "test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <random>
-#include <set>
-#include <vector>
-
-#include "internal_names.hpp"
-#include "rota/error.hpp"
-
-namespace rota::test {
-namespace {
+namespace rota::test::order_test {
 
 constexpr Shuffle kShuffles[] = {Shuffle::none, Shuffle::within, Shuffle::global, Shuffle::block};
 
@@ -142,5 +130,4 @@ TEST(ShardPlan, RefusesWhatCannotBeASplit) {
   EXPECT_THROW(ShardPlan::ragged(std::vector<std::int64_t>{}), Error);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::order_test

@@ -1,20 +1,7 @@
 #include "order/permutation.hpp"
-#include "internal_names.hpp"
+#include "test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <functional>
-#include <numeric>
-#include <vector>
-
-namespace rota::test {
-namespace {
-
-using ::testing::ElementsAre;
+namespace rota::test::permutation_test {
 
 Permutation permutation(std::int64_t n, std::int64_t key) {
   return {n, derive_key(1, key, Purpose::global, 0)};
@@ -252,5 +239,4 @@ INSTANTIATE_TEST_SUITE_P(AllSamplesShardsBlocksAndWindows, PermutationDistance,
                          ::testing::Values(1'000'000, 1 << 20, 1 << 22, 1 << 24, 4000, 3906, 4096, 4113, 4080,
                                            16'384, 16'448, 65'536, 65'281));
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::permutation_test

@@ -1,19 +1,10 @@
 // The promise of rota, in one process: whatever worlds take turns, every sample of an epoch is seen exactly
 // once, and the global batches are those of a run that never stopped.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <random>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "order/schedule.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::rescale_test {
 
 std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
@@ -183,5 +174,4 @@ TEST(Rescale, MoreWorkersThanShardsAndMoreRanksThanSamplesInABatch) {
   for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(ids[i], static_cast<std::int64_t>(i));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::rescale_test

@@ -1,17 +1,8 @@
-#include "order/schedule.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <random>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "order/naive_epoch.hpp"
-#include "rota/error.hpp"
+#include "order/schedule.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::schedule_test {
 
 std::vector<std::int64_t> ids_of(const Order& order, const std::vector<ShardSpan>& spans) {
   std::vector<std::int64_t> ids;
@@ -241,5 +232,4 @@ TEST(Schedule, HoldsAtMost24BytesAShard) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::schedule_test

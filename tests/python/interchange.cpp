@@ -5,15 +5,9 @@
 //   interchange save DATA DIRECTORY STEPS
 //   interchange restore DATA DIRECTORY
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include "helper.hpp"
 
-#include <numeric>
-#include <string>
-#include <vector>
-
-#include "rota/rota.hpp"
-
+namespace rota::test {
 namespace {
 
 const rota::LoaderOptions kOptions{
@@ -47,7 +41,7 @@ void restore(rota::Loader& loader, rota::CheckpointDirectory& directory) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int interchange(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] {
     const std::string verb = argv[1];
@@ -65,3 +59,5 @@ int main(int argc, char** argv) {
     return 0;
   });
 }
+
+}  // namespace rota::test

@@ -20,7 +20,7 @@ WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
 
 
 def cpp(*arguments):
-    done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([PROGRAM, "interchange", *map(str, arguments)], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
@@ -87,7 +87,7 @@ def test_another_dataset_is_refused_both_ways(data, tmp_path):
             directory.restore(make("loader", "another dataset"))
     with rota.CheckpointDirectory(None, tmp_path / "python") as directory:
         directory.save(0, make("loader", "another dataset"), {"model/w": WEIGHTS, "note": ""})
-    done = subprocess.run([PROGRAM, "restore", data, tmp_path / "python"], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([PROGRAM, "interchange", "restore", data, tmp_path / "python"], capture_output=True, text=True, timeout=100)
     assert done.returncode != 0 and "fingerprint" in done.stderr
 
 

@@ -50,9 +50,8 @@ def environment(python, folder):
     return folder / "bin" / "python"
 
 
-def install(python):
-    """By pip, whose build goes on from that of the last interpreter."""
-    return run(python, "-m", "pip", "install", ROOT, "--config-settings", f"build-dir={os.environ['ROTA_WHEEL_BUILD']}")
+# pip's build goes on from that of the last interpreter.
+BUILD = "--config-settings", f"build-dir={os.environ['ROTA_WHEEL_BUILD']}"
 
 
 @pytest.mark.parametrize("version", [version for version in interpreters() if version in NUMPY])
@@ -61,17 +60,16 @@ def test_a_fresh_environment_is_exact(version, tmp_path):
     for numpy in NUMPY[version]:
         succeed(python, "-m", "pip", "install", f"numpy=={numpy}")
         if numpy == NUMPY[version][0]:
-            code, output = install(python)
-            assert code == 0, output[-4000:]
+            succeed(python, "-m", "pip", "install", ROOT, *BUILD)
         succeed(python, "-c", EXACT.format(numpy=numpy))
     data = tmp_path / "data"
     data.mkdir()
     (data / "file").write_bytes(b"x" * 100)
     quickstart = os.path.join(os.environ["ROTA_EXAMPLES"], "quickstart.py")
-    assert "read 100 bytes" in succeed(python, quickstart, data, tmp_path / "checkpoints")
+    assert "read 100 bytes" in succeed(python, quickstart, data, tmp_path / "checkpoints", "--steps", 1)
 
 
-@pytest.mark.parametrize("version", [version for version in interpreters() if int(version[2:]) < 10])
+@pytest.mark.parametrize("version", [version for version in interpreters() if 8 <= int(version[2:]) < 10])
 def test_an_older_python_is_refused_in_words(version, tmp_path):
-    code, output = install(environment(interpreters()[version], tmp_path / "environment"))
+    code, output = run(environment(interpreters()[version], tmp_path / "environment"), "-m", "pip", "install", ROOT)
     assert code != 0 and f"rota needs Python 3.10 or newer; this is {version}" in output, output[-4000:]

@@ -74,10 +74,8 @@ for workers in 0, 2:
 
 def run_with_server(directory, program, *faults):
     """Runs it where the environment names a server of `directory`."""
-    server = subprocess.Popen(
-        [sys.executable, SERVER, str(directory), *faults], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
+    command = [sys.executable, SERVER, str(directory), *faults]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:  # ends with its input
         environment = {
             **os.environ,
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{int(server.stdout.readline())}",
@@ -90,9 +88,6 @@ def run_with_server(directory, program, *faults):
         )
         assert ended.returncode == 0, ended.stderr
         assert "test-secret" not in ended.stderr
-    finally:
-        server.stdin.close()
-        server.wait(timeout=20)
 
 
 def test_that_a_program_reads_what_its_environment_names(tmp_path):

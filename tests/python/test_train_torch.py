@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +43,7 @@ def logged(directory):
     """The loss of each step, and what was read in it: by those that did it last."""
     steps = {}
     for path in sorted(glob.glob(str(directory / "log.*"))):
-        for line in open(path):
+        for line in Path(path).read_text().splitlines():
             step = json.loads(line)
             steps.setdefault(step["step"], []).append(step)
     return steps
@@ -57,8 +58,8 @@ def test_a_killed_run_goes_on_with_fewer_processes_and_the_same_losses(tmp_path)
     code, output = train(4, moved, "--kill", 2, 8)
     assert code != 0, output
     for path in glob.glob(str(moved / "log.*")):  # steps past the last checkpoint are done again
-        lines = [line for line in open(path) if json.loads(line)["step"] < 5]
-        open(path, "w").writelines(lines)
+        lines = Path(path).read_text().splitlines(keepends=True)
+        Path(path).write_text("".join(line for line in lines if json.loads(line)["step"] < 5))
     for ranks, options in [(3, ("--stop-after", 13, "--workers", 1)), (2, ())]:
         code, output = train(ranks, moved, *options)
         assert code == 0, output

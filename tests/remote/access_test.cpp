@@ -1,27 +1,11 @@
 // Who may read from S3, and by which name, region and keys: what is refused is refused at once, and says why.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "remote/bytes.hpp"
 #include "remote/reading.hpp"
 #include "remote/server_process.hpp"
-#include "rota/error.hpp"
-#include "rota/object_storage.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
+namespace rota::test::access_test {
 
 TEST(S3, BucketsHaveNamesOfBuckets) {
   S3Server server;
@@ -130,5 +114,4 @@ TEST(S3, OptionsAreChecked) {
   EXPECT_EQ(failure_of([] { (void)http_storage("ftp"); }).code, ErrorCode::invalid_argument);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::access_test

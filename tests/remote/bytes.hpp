@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstddef>
-#include <random>
-#include <string>
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,29 +1,12 @@
 // Where the keys of S3 come from, and what becomes of reads while they change.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "remote/reading.hpp"
 #include "remote/server_process.hpp"
-#include "rota/error.hpp"
-#include "rota/object_storage.hpp"
+#include "test.hpp"
 #include "values/interrupt.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::credentials_test {
 
-using ::testing::HasSubstr;
-using ::testing::Not;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
@@ -176,5 +159,4 @@ TEST_F(S3Credentials, AreOfOneProfileFile) {
   EXPECT_TRUE(s3_storage(options_by_environment(strict))->find("b/x"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::credentials_test

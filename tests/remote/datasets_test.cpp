@@ -1,39 +1,15 @@
 // Datasets in an S3 store.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <zlib.h>
-
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "remote/bytes.hpp"
 #include "remote/reading.hpp"
 #include "remote/server_process.hpp"
 #include "resident_memory.hpp"
-#include "rota/catalog.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
-#include "rota/object_storage.hpp"
-#include "rota/open.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "values/interrupt.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::SizeIs;
+namespace rota::test::datasets_test {
 
 CatalogOptions options_for(const S3Options& s3) {
   CatalogOptions options;
@@ -346,5 +322,4 @@ TEST(S3, SharedFilesMayBeOnADiskWithoutNames) {
   EXPECT_EQ(failure_of([&] { (void)open_lines(Catalog("s3://b/", options)); }).code, ErrorCode::io);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::datasets_test

@@ -1,24 +1,10 @@
 // Lists of what is in S3: whole, in order, and in as few requests as they need.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <random>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "remote/reading.hpp"
 #include "remote/server_process.hpp"
-#include "rota/catalog.hpp"
-#include "rota/object_storage.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::SizeIs;
+namespace rota::test::list_test {
 
 TEST(S3, ListsPagesInOrderWithWhatHeadSays) {
   S3Server server({"--page", "7"});
@@ -96,5 +82,4 @@ TEST(S3, APatternAsksForNamesThatBeginAsItDoes) {
   EXPECT_EQ(server.count("list"), 2);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::list_test

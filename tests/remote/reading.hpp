@@ -2,18 +2,7 @@
 
 // Reads of storages, and how they fail.
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "rota/error.hpp"
-#include "rota/storage.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

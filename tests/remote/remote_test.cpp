@@ -1,36 +1,12 @@
 // Files from S3 and from web servers, from one that fails: what comes is right, or is an error that says why.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdlib>
-#include <fstream>
-#include <memory>
-#include <random>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "remote/bytes.hpp"
 #include "remote/reading.hpp"
 #include "remote/server_process.hpp"
-#include "rota/error.hpp"
-#include "rota/object_storage.hpp"
-#include "rota/open.hpp"
 #include "run_command.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::SizeIs;
+namespace rota::test::remote_test {
 
 TEST(S3, ReadsAnyRangesInFewRequests) {
   S3Server server;
@@ -337,5 +313,4 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::remote_test

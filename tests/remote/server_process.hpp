@@ -2,22 +2,7 @@
 
 // An S3 server in a process of its own, for one test.
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <csignal>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
-#include "rota/object_storage.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 
@@ -85,7 +70,7 @@ class S3Server {
     if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) {
       throw std::runtime_error("make pipes");
     }
-    std::vector<std::string> words{ROTA_TEST_PYTHON, ROTA_TEST_S3_SERVER, directory().string()};
+    std::vector<std::string> words{ROTA_TEST_PYTHON, ROTA_TESTS "/remote/s3_server.py", directory().string()};
     words.insert(words.end(), arguments_.begin(), arguments_.end());
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);

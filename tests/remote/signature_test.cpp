@@ -1,15 +1,13 @@
 // Signatures against those that Amazon has published:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 
-#include <gtest/gtest.h>
-
 #include "remote/credentials.hpp"
 #include "remote/http.hpp"
 #include "remote/server.hpp"
 #include "remote/signature.hpp"
+#include "test.hpp"
 
-namespace rota::internal {
-namespace {
+namespace rota::test::signature_test {
 
 const S3Credentials kExample{"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""};
 
@@ -87,5 +85,4 @@ TEST(CredentialAnswers, AreReadOrRefused) {
             "t");
 }
 
-}  // namespace
-}  // namespace rota::internal
+}  // namespace rota::test::signature_test

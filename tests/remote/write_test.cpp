@@ -1,27 +1,11 @@
 // Objects that are written to an S3 that fails: whole, or not at all.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <stdexcept>
-#include <string>
-#include <tuple>
-
 #include "remote/bytes.hpp"
 #include "remote/server_process.hpp"
-#include "rota/error.hpp"
-#include "rota/object_storage.hpp"
-#include "rota/open.hpp"
-#include "rota/write_shards.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::write_test {
 
 constexpr std::size_t kLarge = (20 << 20) + 12'345;  // in three parts
 
@@ -156,5 +140,4 @@ TEST(S3Write, NobodyElseMayWrite) {
               is_error(ErrorCode::unsupported, {"127.0.0.1/x", "only read"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::write_test

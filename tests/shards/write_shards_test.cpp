@@ -1,30 +1,11 @@
 // Shards are read back equal, whoever wrote them, and however often that was interrupted.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <random>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "formats/memory_storage.hpp"
-#include "rota/open.hpp"
-#include "rota/write_shards.hpp"
 #include "run_command.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-namespace fs = std::filesystem;
-using testing::Contains;
+namespace rota::test::write_shards_test {
 
 const std::vector<Field> kBytes{{.name = "jpg", .ragged = true}, {.name = "seg.png", .ragged = true}};
 const std::vector<Field> kNumbers{
@@ -282,5 +263,4 @@ TEST(WriteShards, WhatCannotBeIsRefused) {
   EXPECT_THAT(refused(source, {}), is_error(ErrorCode::invalid_argument, {"mine", "empty directory"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::write_shards_test

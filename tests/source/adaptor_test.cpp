@@ -1,29 +1,10 @@
 // Sources that a user makes of others.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "internal_names.hpp"
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
-#include "rota/packing.hpp"
 #include "source/node_files.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+namespace rota::test::adaptor_test {
 
 /// Sample i is i % 3 letters "a", in a file that ranks share. It counts what is pinned, and what is made for
 /// workers.
@@ -194,5 +175,4 @@ TEST(SourceAdaptor, NeedsASource) {
   EXPECT_THAT(error_of([] { Same{nullptr}; }), is_error(ErrorCode::invalid_argument, {"null pointer"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::adaptor_test

@@ -1,27 +1,10 @@
 // Fields with other element types.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <array>
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <memory>
-#include <random>
-#include <string>
-#include <vector>
-
-#include "rota/error.hpp"
-#include "rota/loader.hpp"
-#include "rota/packing.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::cast_test {
 
 constexpr std::array kTypes = {DType::boolean,  DType::int8,    DType::int16,  DType::int32,  DType::int64,
                                DType::uint8,    DType::uint16,  DType::uint32, DType::uint64, DType::float16,
@@ -274,5 +257,4 @@ TEST(Cast, NeedsASourceThatHasTheFields) {
               is_error(ErrorCode::not_found, {"no field \"labels\"", "\"fixed\" int8[3]"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::cast_test

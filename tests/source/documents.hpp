@@ -2,15 +2,7 @@
 
 // Documents whose tokens say where they stand, of all lengths.
 
-#include <atomic>
-#include <cstdint>
-#include <cstring>
-#include <random>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "rota/source.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,19 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <memory>
-#include <vector>
-
 #include "loader/counting_source.hpp"
-#include "rota/error.hpp"
-#include "rota/source.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
+namespace rota::test::join_test {
 
 std::vector<SampleId> ids_of(std::initializer_list<std::int64_t> values) {
   std::vector<SampleId> ids;
@@ -81,5 +69,4 @@ TEST(Join, RefusesIdsThatThereAreNot) {
   EXPECT_THROW(source->rows(ids, 1, rows), Error);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::join_test

@@ -2,14 +2,7 @@
 
 // Rows whose content says which they are, in parts, and the windows over them, listed the naive way.
 
-#include <cstdint>
-#include <cstring>
-#include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "rota/source.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

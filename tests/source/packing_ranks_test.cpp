@@ -1,29 +1,14 @@
 // Ranks that pack together get what one process alone would, and keep it once on each node.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <optional>
-#include <random>
-#include <string>
-
-#include "internal_names.hpp"
 #include "mapped_file.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/loader.hpp"
-#include "rota/open.hpp"
-#include "rota/packing.hpp"
 #include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::packing_ranks_test {
 
 const mpi::Communicator& comm() { return mpi_session().comm(); }
 
@@ -102,5 +87,4 @@ TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {
               is_error(ErrorCode::mismatch, {"documents and options with fingerprint"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::packing_ranks_test

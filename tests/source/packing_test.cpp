@@ -1,26 +1,11 @@
-#include "rota/packing.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <limits>
-#include <map>
-#include <memory>
-#include <random>
-#include <set>
-#include <string>
-
-#include "internal_names.hpp"
 #include "order/permutation.hpp"
 #include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::packing_test {
 
-using testing::ElementsAre;
 using Lengths = std::vector<std::int64_t>;
 using Packed = std::shared_ptr<const Source>;
 
@@ -268,5 +253,4 @@ TEST(Packing, RefusesWhatCannotBe) {
   EXPECT_THAT(error_of([] { pack(nullptr, {}); }), is_refusal({"null"}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::packing_test

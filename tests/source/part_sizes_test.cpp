@@ -1,22 +1,11 @@
 // What each format says of the parts of a dataset.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "formats/h5py.hpp"
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/numbered_rows.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
+namespace rota::test::part_sizes_test {
 
 // Three files of 5, 0 and 3 rows, of each format.
 constexpr std::string_view kThreeFiles = R"(
@@ -51,5 +40,4 @@ TEST(PartSizes, AreNotKnownWhereSamplesAreAtRandom) {
   EXPECT_THAT(split(rows, std::vector<double>{0.5, 0.5}, 1)[0]->part_sizes(), IsEmpty());
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::part_sizes_test

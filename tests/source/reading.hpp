@@ -2,19 +2,9 @@
 
 // What the tests of sources do: read samples into memory, and look at errors.
 
-#include <gmock/gmock.h>
-
-#include <cstdint>
-#include <cstring>
 #include <initializer_list>
-#include <numeric>
-#include <optional>
-#include <random>
-#include <string>
-#include <vector>
 
-#include "rota/error.hpp"
-#include "rota/source.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,18 +1,9 @@
-#include "rota/source.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <xxhash.h>
 
-#include <algorithm>
-#include <limits>
-#include <string>
-#include <utility>
-
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::source_test {
 
 // The least that a user writes.
 class Plain final : public Source {
@@ -144,5 +135,4 @@ TEST(Fingerprint, NeverChangesFromOneReleaseToTheNext) {
   EXPECT_EQ(to_string(Fingerprint{1, 0xABC}), "00000000000000010000000000000abc");
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::source_test

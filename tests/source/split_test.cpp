@@ -1,16 +1,7 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <limits>
-#include <memory>
-#include <string>
-
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::split_test {
 
 using Sources = std::vector<std::shared_ptr<const Source>>;
 
@@ -119,5 +110,4 @@ TEST(Split, RefusesFractionsThatAreNone) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::split_test

@@ -1,24 +1,9 @@
-#include "rota/windows.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <limits>
-#include <memory>
-#include <random>
-#include <utility>
-
 #include "formats/python.hpp"
-#include "rota/open.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
-
-using testing::ElementsAre;
-using testing::IsEmpty;
+namespace rota::test::windows_test {
 
 using Numbers = std::vector<std::int64_t>;
 
@@ -308,5 +293,4 @@ for f, n in enumerate([5, 0, 3]):
               testing::AllOf(testing::HasSubstr("0.npz, record 3"), testing::HasSubstr("2.npz, record 0")));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::windows_test

@@ -1,25 +1,13 @@
 // What is handed out when memory is lacking or bytes change on their way. The library's calls of MPI come
 // by here; files in memory fail by the limit of file sizes.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <mpi.h>
-#include <sys/resource.h>
 
-#include <algorithm>
-#include <csignal>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
-
-#include "internal_names.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/error.hpp"
 #include "storage/node_buffer.hpp"
-#include "storage/scarce_memory.hpp"
+#include "allocations.hpp"
+#include "test.hpp"
 
 namespace {
 
@@ -38,11 +26,9 @@ extern "C" int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI
 
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
-namespace rota::test {
-namespace {
+namespace rota::test::node_buffer_faults_test {
 
 constexpr std::size_t kBytes = 3'000'000;
-using ::testing::HasSubstr;
 using Bytes = std::vector<std::byte>;
 
 Bytes counted(std::size_t size) {
@@ -174,5 +160,4 @@ TEST_F(NodeBufferFaults, NothingIsLeftOfBytesThatNobodyKeeps) {
   EXPECT_THAT(maps(), ::testing::Not(HasSubstr("/memfd:rota")));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::node_buffer_faults_test

@@ -1,21 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <fstream>
-#include <numeric>
-#include <random>
-#include <string>
-
-#include "internal_names.hpp"
 #include "mapped_file.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/error.hpp"
 #include "storage/node_buffer.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::node_buffer_test {
 
 using Bytes = std::vector<std::byte>;
 
@@ -137,5 +126,4 @@ TEST(Digests, OfRanksThatHaveOtherBytesAreAnErrorOnAll) {
   EXPECT_THAT(error, ::testing::HasSubstr(comm.size() == 1 ? "nothing" : "did not get the same 1000 bytes"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::node_buffer_test

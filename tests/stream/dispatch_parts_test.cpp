@@ -1,15 +1,10 @@
 // What a dispatch is made of, in one process: the arithmetic of who gets what, items as bytes, and messages.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include "stream/dispatched.hpp"
 #include "stream/step_builder.hpp"
+#include "test.hpp"
 
-namespace rota::internal {
-namespace {
-
-using ::testing::HasSubstr;
+namespace rota::test::dispatch_parts_test {
 
 std::vector<test::Items> slots_by_rank(const DispatchPlan& plan, std::int64_t first, std::int64_t count) {
   std::vector<test::Items> all(static_cast<std::size_t>(plan.ranks));
@@ -132,5 +127,4 @@ TEST(StepBuilder, BeginsHeld) {
   EXPECT_GE(read, 4);
 }
 
-}  // namespace
-}  // namespace rota::internal
+}  // namespace rota::test::dispatch_parts_test

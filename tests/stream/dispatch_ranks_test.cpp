@@ -1,23 +1,16 @@
 // One rank reads, and all get what is theirs: the same batches at every world size, errors on all ranks at
 // the same step, and no more read ahead than is allowed.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <thread>
-
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "stream/dispatched.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::dispatch_ranks_test {
 
 using test::Items;
 using test::NumberedStream;
 using test::take_step;
-using ::testing::HasSubstr;
 
 const mpi::Communicator& everyone() { return mpi_session().comm(); }
 bool is_root() { return everyone().rank() == 0; }
@@ -354,5 +347,4 @@ TEST(Dispatch, IsLeftInTheMidstOfAnEpochWithoutWaiting) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::dispatch_ranks_test

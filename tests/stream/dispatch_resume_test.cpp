@@ -1,30 +1,17 @@
 // A dispatch in a checkpoint: what was read and not delivered is in it, so that worlds of every size take
 // turns, over what can be opened again and over a pipe that cannot.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <random>
-
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/checkpoint_directory.hpp"
 #include "stream/dispatched.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::dispatch_resume_test {
 
 using test::Items;
 using test::NumberedStream;
 using test::Pipe;
 using test::take_step;
-using ::testing::HasSubstr;
 
 constexpr std::int64_t kShards = 5;
 
@@ -377,5 +364,4 @@ TEST(DispatchResume, RefusesAnotherSourceAndNamesBoth) {
   EXPECT_THROW(checkpoints.restore_all(stream), Error);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::dispatch_resume_test

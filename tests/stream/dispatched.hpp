@@ -2,20 +2,9 @@
 
 // Dispatches whose items say who they are, and what all ranks together got of them.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "mpi/collectives.hpp"
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,21 +2,17 @@
 
 // What all ranks together have seen.
 
-#include <map>
-#include <tuple>
-#include <vector>
-
 #include "all_of_ranks.hpp"
-#include "rota/mpi.hpp"
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 
 /// How often each sample was seen: (epoch, shard, position, input, output).
-using Samples = std::map<std::array<std::int64_t, 5>, int>;
+using SampleCounts = std::map<std::array<std::int64_t, 5>, int>;
 
 /// **Collective.** Adds the samples of all ranks' batches, on every rank.
-inline void gather(const mpi::Communicator& comm, const StreamBatch& batch, Samples& all) {
+inline void gather(const mpi::Communicator& comm, const StreamBatch& batch, SampleCounts& all) {
   std::vector<std::int64_t> mine;
   for (std::size_t i = 0; i < batch.ids().size(); ++i) {
     const StreamId& id = batch.ids()[i];
@@ -31,8 +27,8 @@ inline void gather(const mpi::Communicator& comm, const StreamBatch& batch, Samp
 }
 
 /// What `epochs` epochs are to give: each once.
-inline Samples samples_of(const StreamSource& source, std::int64_t epochs) {
-  Samples all;
+inline SampleCounts samples_of(const StreamSource& source, std::int64_t epochs) {
+  SampleCounts all;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     for (std::int64_t s = 0; s < source.shards(); ++s) {
       std::int64_t position = 0;

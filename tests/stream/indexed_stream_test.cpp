@@ -1,19 +1,9 @@
 // Indexed sources as streams: small samples are read a few at a time, which nobody is to notice.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <numeric>
-#include <random>
-#include <vector>
-
-#include "rota/error.hpp"
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::indexed_stream_test {
 
 /// "x" is the id; "text" is ragged, of given sizes, all of it the id's low byte.
 class TextSource : public Source {
@@ -123,5 +113,4 @@ TEST(IndexedStream, ABadSampleIsAnErrorOfNoOther) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::indexed_stream_test

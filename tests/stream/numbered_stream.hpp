@@ -2,17 +2,7 @@
 
 // A stream whose samples say who they are, and what can be told of samples that were read.
 
-#include <array>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "rota/error.hpp"
-#include "rota/stream.hpp"
-#include "rota/stream_loader.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

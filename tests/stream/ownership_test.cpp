@@ -1,16 +1,7 @@
 #include "stream/ownership.hpp"
+#include "test.hpp"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <numeric>
-#include <random>
-
-namespace rota::internal {
-namespace {
-
-using ::testing::ElementsAre;
+namespace rota::test::ownership_test {
 
 std::vector<std::int64_t> loads(const std::vector<std::int64_t>& weights, int ranks) {
   std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks));
@@ -48,5 +39,4 @@ TEST(Ownership, LoadsNoRankMuchMoreThanItsShare) {
   }
 }
 
-}  // namespace
-}  // namespace rota::internal
+}  // namespace rota::test::ownership_test

@@ -1,19 +1,13 @@
 // A stream loader's state in a checkpoint: in the same world a run goes on with the very batches.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "rota/checkpoint_directory.hpp"
 #include "stream/numbered_stream.hpp"
 #include "stream/stream_run.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::resume_test {
 
 using test::NumberedStream;
 using test::Seen;
-using ::testing::HasSubstr;
 
 std::shared_ptr<const StreamSource> numbered() {
   return std::make_shared<NumberedStream>(std::vector<std::int64_t>{5, 0, 30, 2, 11});
@@ -191,5 +185,4 @@ TEST_F(StreamResume, TellsOfDataThatHasBecomeShorter) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::resume_test

@@ -1,22 +1,16 @@
 // A stream loader's state as a text: a run goes on from it, and it is not believed.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "resume/json.hpp"
 #include "stream/dispatched.hpp"
 #include "stream/stream_run.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::state_test {
 
 using nlohmann::json;
 using test::NumberedStream;
-using ::testing::HasSubstr;
 
 std::shared_ptr<NumberedStream> numbered() {
   return std::make_shared<NumberedStream>(std::vector<std::int64_t>{5, 0, 30, 2, 11});
@@ -257,5 +251,4 @@ TEST_F(RefusedDispatch, IsAsItWas) {
   EXPECT_EQ(reads_, 42) << "nothing was read again";
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::state_test

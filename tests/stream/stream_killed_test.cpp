@@ -1,19 +1,12 @@
 // A run over a stream whose ranks are killed again and again, and which goes on with other numbers of ranks,
 // delivers what an unbroken run delivers: the audit of both traces says so.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-
 #include "cli/audit.hpp"
 #include "run_command.hpp"
 #include "stream/streamed.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::stream_killed_test {
 
 class StreamKilled : public ::testing::Test {
  protected:
@@ -22,7 +15,7 @@ class StreamKilled : public ::testing::Test {
     TemporaryDirectory checkpoints;
   };
   Ended start(const Run& run, int ranks, int batch, const std::string& victim = "") const {
-    return run_command(fmt::format("timeout 100 {} {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_STREAMER,
+    return run_command(fmt::format("timeout 100 {} {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_PROGRAMS "/test_helper streamer",
                                    mode_, run.traces.path().string(), run.checkpoints.path().string(), batch,
                                    victim));
   }
@@ -89,5 +82,4 @@ TEST_F(DispatchKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
   EXPECT_EQ(report.samples, count_samples(*dispatched(), 0) + count_samples(*dispatched(), 1));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::stream_killed_test

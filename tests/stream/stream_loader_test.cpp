@@ -1,26 +1,15 @@
 // One rank's loader: everything of each epoch once, in the same batches however many threads read it.
 
-#include "rota/stream_loader.hpp"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <mutex>
-#include <utility>
-
 #include "loader/counting_source.hpp"
 #include "moved_from.hpp"
-#include "rota/snapshot.hpp"
 #include "stream/stream_run.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::stream_loader_test {
 
 using test::ByShard;
 using test::expect_refused;
 using test::NumberedStream;
-using ::testing::HasSubstr;
 
 const std::vector<std::vector<std::int64_t>> kLengths{{17},
                                                       {5, 5, 5, 5},
@@ -275,5 +264,4 @@ TEST(StreamLoader, RefusesEveryCallWhereItWasMovedFrom) {
 
 // NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::stream_loader_test

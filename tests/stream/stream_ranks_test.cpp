@@ -1,28 +1,15 @@
 // Streams through the real thing: all ranks take the same steps, whatever is in their shards, and worlds of
 // every size take turns with a checkpoint on disk between them.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <random>
-
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
 #include "stream/gathered.hpp"
 #include "stream/stream_run.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::stream_ranks_test {
 
 using test::NumberedStream;
-using ::testing::HasSubstr;
 
 const mpi::Communicator& everyone() { return mpi_session().comm(); }
 
@@ -40,7 +27,7 @@ struct Step {
   std::vector<std::int64_t> sizes;
 };
 
-std::optional<Step> take_step(StreamLoader& loader, test::Samples& all) {
+std::optional<Step> take_step(StreamLoader& loader, test::SampleCounts& all) {
   const auto batch = loader.next();
   const auto has = mpi::gather(everyone(), batch ? 1 : 0);
   EXPECT_THAT(has, ::testing::Each(has[0]));
@@ -55,7 +42,7 @@ TEST(StreamRanks, TakeTheSameStepsAndSeeEverySampleOnce) {
       for (const bool knows : {true, false}) {
         const auto source = numbered(lengths);
         source->knows_lengths = knows;
-        test::Samples all;
+        test::SampleCounts all;
         StreamLoader loader(everyone(), source,
                             {.global_batch_size = batch, .epochs = 2, .workers = everyone().rank() % 3});
         std::int64_t steps = 0;
@@ -73,7 +60,7 @@ TEST(StreamRanks, TakeTheSameStepsAndSeeEverySampleOnce) {
 TEST(StreamRanks, WithNothingLeftGetEmptyBatchesUntilTheLongestShardEnds) {
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   StreamLoader loader(everyone(), numbered({1, 100, 0, 1}), {.global_batch_size = 4 * everyone().size()});
-  test::Samples all;
+  test::SampleCounts all;
   std::int64_t steps = 0;
   while (const auto step = take_step(loader, all)) {
     ++steps;
@@ -91,7 +78,7 @@ TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsAndTryAgain) {
     if (is_broken && id == StreamId{{0}, 4, 0}) throw Error(ErrorCode::io, "the disk is gone");
   };
   StreamLoader loader(everyone(), source, {.global_batch_size = 2 * everyone().size()});
-  test::Samples all;
+  test::SampleCounts all;
   for (int attempt = 0; attempt < 2; ++attempt) {
     std::string message;
     try {
@@ -181,7 +168,7 @@ class Chain {
 
   /// Some steps in a world of the first `size` ranks, from the newest checkpoint on; what they saw is added
   /// on rank 0, which is in every world. True at the end of the run.
-  bool leg(int size, test::Samples& all) {
+  bool leg(int size, test::SampleCounts& all) {
     const int steps = draw(0, 6);
     StreamLoaderOptions options{.global_batch_size = draw(1, 12),
                                 .epochs = 2,
@@ -202,7 +189,7 @@ class Chain {
 
  private:
   bool run(const mpi::Communicator& comm, StreamLoaderOptions options, int steps, bool goes_on,
-           test::Samples& all) {
+           test::SampleCounts& all) {
     std::optional<CheckpointDirectory> checkpoints;
     if (!directory_.empty()) checkpoints.emplace(comm, directory_);
     StreamLoader loader(comm, source_, options);
@@ -245,7 +232,7 @@ void expect_each_sample_once(bool has_checkpoints) {
     std::unique_ptr<test::TemporaryDirectory> owner;
     if (has_checkpoints && everyone().rank() == 0) owner = std::make_unique<test::TemporaryDirectory>();
     Chain chain(seed, source_of(seed), mpi::broadcast(everyone(), owner ? owner->path().string() : ""));
-    test::Samples all;
+    test::SampleCounts all;
     bool is_over = false;
     for (int legs = 0; !is_over && legs < 400; ++legs)
       is_over = chain.leg(chain.draw(1, everyone().size()), all);
@@ -335,5 +322,4 @@ TEST(StreamRanks, ReadEverythingEachWithADefaultMadeCommunicator) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::stream_ranks_test

@@ -2,15 +2,8 @@
 
 // Runs over streams, and what they are held to.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,10 +2,8 @@
 
 // The streams that the launched runs read.
 
-#include <memory>
-#include <vector>
-
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,18 +2,10 @@
 // killed by itself, as by kill -9, or the run ends.
 //   streamer [--dispatch] TRACES CHECKPOINTS BATCH [VICTIM STEPS]
 
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdlib>
-#include <string>
-#include <vector>
-
-#include "rota/checkpoint_directory.hpp"
-#include "rota/mpi.hpp"
-#include "rota/trace.hpp"
+#include "helper.hpp"
 #include "stream/streamed.hpp"
 
+namespace rota::test {
 namespace {
 
 constexpr std::int64_t kStepsPerSave = 5;
@@ -49,7 +41,9 @@ int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int streamer(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] { return run(session, {argv + 1, argv + argc}); });
 }
+
+}  // namespace rota::test

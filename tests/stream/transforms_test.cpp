@@ -1,17 +1,11 @@
 // Streams and what is made of them: saved behind any sample, they go on with the very samples that they would
 // have gone on with.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-
 #include "loader/counting_source.hpp"
 #include "stream/numbered_stream.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::transforms_test {
 
 using test::NumberedStream;
 using test::read_all;
@@ -243,5 +237,4 @@ TEST(StreamSample, TakesOnlyWhatItsFieldsHold) {
   EXPECT_EQ(sample.rows(1), 17);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::transforms_test

@@ -1,33 +1,18 @@
 // Streams that make an instance for each worker.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <memory>
-#include <set>
-#include <thread>
-#include <vector>
-
 #include "loader/affine_source.hpp"
-#include "rota/snapshot.hpp"
 #include "source/reading.hpp"
 #include "stream/numbered_stream.hpp"
 #include "stream/ring.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::worker_stream_test {
 
 using test::error_of;
 using test::InstanceOfOne;
 using test::Instances;
 using test::is_error;
 using test::NumberedStream;
-using ::testing::Each;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 /// A stream of an instance, read by its thread alone.
 class OwnShard : public ShardStream {
@@ -264,5 +249,4 @@ TEST(WorkerStream, ThatCannotBeMadeIsNotReplacedByTheOneInCommon) {
   EXPECT_THAT(source->instances->complaints(), IsEmpty());
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::worker_stream_test

@@ -1,29 +1,13 @@
 // Traces that all ranks write together.
 
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-
 #include "cli/audit.hpp"
 #include "loader/faulty_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "rota/error.hpp"
-#include "rota/stream_loader.hpp"
-#include "rota/trace.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::trace_mpi_test {
 
 const mpi::Communicator& comm() { return mpi_session().comm(); }
 
@@ -118,5 +102,4 @@ TEST(TraceWriterMpi, IsBegunByNoRankWhereALoaderWasMovedFrom) {
   expect_no_rank_begins(StreamLoader(comm(), source, {.global_batch_size = 8}));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::trace_mpi_test

@@ -1,26 +1,10 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <sys/resource.h>
-
-#include <csignal>
-#include <filesystem>
-#include <functional>
-#include <limits>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cli/audit.hpp"
-#include "rota/error.hpp"
-#include "rota/stream_loader.hpp"
 #include "source/reading.hpp"
-#include "temporary_directory.hpp"
+#include "test.hpp"
 #include "trace/traced_run.hpp"
 #include "unprivileged.hpp"
 
-namespace rota::test {
-namespace {
+namespace rota::test::trace_writer_test {
 
 using rota::ErrorCode;
 using rota::Loader;
@@ -33,8 +17,6 @@ using rota::test::run_in_three_worlds;
 using rota::test::run_phase;
 using rota::test::TemporaryDirectory;
 using rota::test::two_datasets;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::string text(const AuditReport& report) { return rota::cli::audit_text(report, "run", true); }
 
@@ -239,5 +221,4 @@ TEST(TraceWriter, ThatFailsInTheMidstOfALineWritesItWholeWhenTriedAgain) {
   EXPECT_THAT(report.problems, IsEmpty()) << text(report);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::trace_writer_test

@@ -2,14 +2,8 @@
 
 // Runs of real loaders, all ranks of a world in this process, traced.
 
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <memory>
-
 #include "loader/faulty_source.hpp"
-#include "rota/loader.hpp"
-#include "rota/trace.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

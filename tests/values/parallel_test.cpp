@@ -1,20 +1,8 @@
+#include "test.hpp"
+#include "values/interrupt.hpp"
 #include "values/parallel.hpp"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "internal_names.hpp"
-#include "values/interrupt.hpp"
-
-namespace rota::test {
-namespace {
+namespace rota::test::parallel_test {
 
 TEST(ParallelFor, TakesEachItemOnceAtAnyNumberOfItemsPartsAndThreads) {
   for (const std::int64_t count : {0, 1, 2, 7, 64, 1001}) {
@@ -86,5 +74,4 @@ TEST(ParallelFor, BeginsNothingBehindAnError) {
   EXPECT_LE(begun, 4);
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::parallel_test

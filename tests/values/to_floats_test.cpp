@@ -1,17 +1,6 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "test.hpp"
 
-#include <bit>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <vector>
-
-#include "rota/dtype.hpp"
-#include "rota/error.hpp"
-
-namespace rota::test {
-namespace {
+namespace rota::test::to_floats_test {
 
 /// A float of 16 bits, as IEEE 754 says what it is.
 struct Layout {
@@ -92,5 +81,4 @@ TEST(ToFloats, RefusesOtherTypesAndRoomForMoreOrFewer) {
   }
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::to_floats_test

@@ -1,19 +1,6 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+#include "test.hpp"
 
-#include <cstdlib>
-#include <string>
-
-#include "rota/dtype.hpp"
-#include "rota/error.hpp"
-#include "rota/types.hpp"
-#include "rota/world.hpp"
-
-namespace rota::test {
-namespace {
-
-using ::testing::AllOf;
-using ::testing::HasSubstr;
+namespace rota::test::values_test {
 
 template <typename Work>
 std::string message_of(Work work) {
@@ -89,5 +76,4 @@ TEST_F(WorldEnvironment, RefusesHalfAPlaceAndNoPlace) {
   EXPECT_THAT(message_of([] { world_from_environment(); }), HasSubstr("rank 1 of 1"));
 }
 
-}  // namespace
-}  // namespace rota::test
+}  // namespace rota::test::values_test

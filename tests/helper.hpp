@@ -1,0 +1,14 @@
+#pragma once
+
+// The programs in test_helper. Each takes the arguments of a main.
+
+#include "test.hpp"
+
+namespace rota::test {
+
+int guarded(int argc, char** argv);
+int interchange(int argc, char** argv);
+int streamer(int argc, char** argv);
+int victim(int argc, char** argv);
+
+}  // namespace rota::test

@@ -1,0 +1,71 @@
+#pragma once
+
+// What every test includes: GoogleTest, the standard library, all of rota, and what most tests do with it. One
+// precompiled header has it, so that it costs nothing.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <optional>
+#include <ostream>
+#include <random>
+#include <ranges>
+#include <set>
+#include <span>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rota/rota.hpp"
+
+namespace rota::internal {}
+
+namespace rota::test {
+namespace fs = std::filesystem;
+using namespace internal;    // NOLINT(google-build-using-namespace): tests look inside
+using namespace ::testing;   // NOLINT(google-build-using-namespace): its matchers are this language's verbs
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+}  // namespace rota::test
+
+#include "temporary_directory.hpp"
