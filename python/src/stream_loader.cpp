@@ -15,7 +15,7 @@
 namespace rota::python {
 namespace {
 
-StreamLoaderOptions to_options(const py::dict& given) {
+StreamLoaderOptions to_stream_options(const py::dict& given) {
   StreamLoaderOptions options{
       .global_batch_size = option<std::int64_t>(given, "global_batch_size"),
       .epochs = given["epochs"].is_none() ? kEndless : option<std::int64_t>(given, "epochs"),
@@ -48,13 +48,13 @@ void define_stream_loader(py::module_& module) {
       .def_property_readonly(
           "positions", [](Self self) { return view(self.cast<const StreamBatch&>().positions(), self); });
   module.def("check_stream_loader_options",
-             [](const py::dict& options) { static_cast<void>(to_options(options)); });
+             [](const py::dict& options) { static_cast<void>(to_stream_options(options)); });
   define_loader_class<StreamLoader>(module, "StreamLoader")
       .def(py::init([](const PyStreamSource& stream, const py::dict& options, const PyCommunicator& comm) {
-        return make_with<StreamLoader>(comm, stream.source, to_options(options));
+        return make_with<StreamLoader>(comm, stream.source, to_stream_options(options));
       }))
       .def(py::init([](const py::tuple& dispatch, const py::dict& options, const PyCommunicator& comm) {
-        return make_with<StreamLoader>(comm, to_dispatch(dispatch), to_options(options));
+        return make_with<StreamLoader>(comm, to_dispatch(dispatch), to_stream_options(options));
       }))
       .def("owner", [](OneThread<StreamLoader>& self, std::int64_t shard) {
         return self.use([&](StreamLoader& l) { return l.owner({shard}); });

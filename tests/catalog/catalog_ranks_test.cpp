@@ -10,13 +10,13 @@
 namespace rota::test::catalog_ranks_test {
 
 /// A directory of rank 0's, known to all.
-class Together : public ::testing::Test {
+class CatalogTogether : public ::testing::Test {
  protected:
-  Together() {
+  CatalogTogether() {
     if (comm().rank() == 0) directory_.emplace();
     data_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : std::string());
   }
-  ~Together() override { wait(); }
+  ~CatalogTogether() override { wait(); }
 
   static const mpi::Communicator& comm() { return mpi_session().comm(); }
   static void wait() { mpi::agree(comm(), "wait", nullptr); }
@@ -59,7 +59,7 @@ class Together : public ::testing::Test {
   std::string data_;
 };
 
-TEST_F(Together, KnowTheSameFilesAsOneProcess) {
+TEST_F(CatalogTogether, KnowTheSameFilesAsOneProcess) {
   write(2500, 7);
   for (const ChangeDetection change_detection : {ChangeDetection::by_size, ChangeDetection::by_name}) {
     const Catalog alone(data_, {.change_detection = change_detection});
@@ -73,7 +73,7 @@ TEST_F(Together, KnowTheSameFilesAsOneProcess) {
   }
 }
 
-TEST_F(Together, AreSentByOneRankToOthersThatListNothing) {
+TEST_F(CatalogTogether, AreSentByOneRankToOthersThatListNothing) {
   write(40, 3);
   const Catalog listed = together();
   (void)open(listed, "lines");
@@ -86,7 +86,7 @@ TEST_F(Together, AreSentByOneRankToOthersThatListNothing) {
   EXPECT_EQ(open(alone, "lines")->fingerprint(), open(listed, "lines")->fingerprint());
 }
 
-TEST_F(Together, ReadTheSameSamplesAsOneProcess) {
+TEST_F(CatalogTogether, ReadTheSameSamplesAsOneProcess) {
   write(300, 3);
   const auto alone = open(data_, "lines");
   const auto source = open(together(), "lines");
@@ -97,21 +97,21 @@ TEST_F(Together, ReadTheSameSamplesAsOneProcess) {
     EXPECT_EQ(here.sample(0, i), there.sample(0, i));
 }
 
-TEST_F(Together, ShareTheWorkOfLookingIntoFiles) {
+TEST_F(CatalogTogether, ShareTheWorkOfLookingIntoFiles) {
   write(200, 3);
   const auto done = looked_into_by_each();
   EXPECT_EQ(std::accumulate(done.begin(), done.end(), std::int64_t{0}), 200);
   EXPECT_LE(*std::max_element(done.begin(), done.end()), 2 * 200 / comm().size() + 1);
 }
 
-TEST_F(Together, ShareTheWorkByBytes) {
+TEST_F(CatalogTogether, ShareTheWorkByBytes) {
   write(200, 1);
   if (directory_) directory_->write("00/as_large_as_all_others.txt", std::string(20'000, 'x'));
   wait();
   EXPECT_EQ(looked_into_by_each()[0], comm().size() == 1 ? 201 : 1);
 }
 
-TEST_F(Together, SaveAndLoadWhatTheyFound) {
+TEST_F(CatalogTogether, SaveAndLoadWhatTheyFound) {
   write(100, 2);
   const std::string saved = data_ + ".rota";
   {
@@ -129,7 +129,7 @@ TEST_F(Together, SaveAndLoadWhatTheyFound) {
   if (directory_) fs::remove(saved);
 }
 
-TEST_F(Together, RefuseToSaveToDifferentFiles) {
+TEST_F(CatalogTogether, RefuseToSaveToDifferentFiles) {
   if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
   write(2, 1);
   const Catalog catalog = together();
@@ -144,7 +144,7 @@ TEST_F(Together, RefuseToSaveToDifferentFiles) {
   EXPECT_FALSE(fs::exists(saved) || fs::exists(other));
 }
 
-TEST_F(Together, KnowWhatHasChangedSinceTheySaved) {
+TEST_F(CatalogTogether, KnowWhatHasChangedSinceTheySaved) {
   write(100, 2);
   const std::string saved = data_ + ".rota";
   together().save(saved);
@@ -157,7 +157,7 @@ TEST_F(Together, KnowWhatHasChangedSinceTheySaved) {
   if (directory_) fs::remove(saved);
 }
 
-TEST_F(Together, HoldFilesToTheNumbersOfSamplesInAManifest) {
+TEST_F(CatalogTogether, HoldFilesToTheNumbersOfSamplesInAManifest) {
   write(2, 1);
   if (directory_) directory_->write("list", "{\"path\": \"00/file_000001.txt\", \"samples\": 3}\n");
   wait();
@@ -165,7 +165,7 @@ TEST_F(Together, HoldFilesToTheNumbersOfSamplesInAManifest) {
   EXPECT_THAT(error_of_all([&] { open(catalog, "lines"); }), HasSubstr("says 3"));
 }
 
-TEST_F(Together, ThrowTheSameOnAllRanks) {
+TEST_F(CatalogTogether, ThrowTheSameOnAllRanks) {
   EXPECT_THAT(error_of_all([&] { Catalog(comm(), "/no/such/place"); }), HasSubstr("/no/such/place"));
   write(100, 2);
   EXPECT_THAT(error_of_all([&] { open(together(), "tfrecord"); }), HasSubstr("00/file_000000.txt"));
@@ -175,7 +175,7 @@ TEST_F(Together, ThrowTheSameOnAllRanks) {
   EXPECT_THAT(error_of_all([&] { together().save("/no/such/place"); }), HasSubstr("save a catalog"));
 }
 
-TEST_F(Together, ReadAStorageThatRankZeroLists) {
+TEST_F(CatalogTogether, ReadAStorageThatRankZeroLists) {
   const auto storage = std::make_shared<MemoryStorage>();
   for (int i = 0; i < 100; ++i) storage->files[fmt::format("b/{:02}.txt", i)] = {std::to_string(i)};
   const CatalogOptions options{.storages = {{"memory", storage}}};
@@ -195,7 +195,7 @@ TEST_F(Together, ReadAStorageThatRankZeroLists) {
   }
 }
 
-TEST_F(Together, RefuseToOpenDifferentPaths) {
+TEST_F(CatalogTogether, RefuseToOpenDifferentPaths) {
   write(2, 1);
   if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
   const std::string mine = comm().rank() == 1 ? data_ + "/00" : data_;
@@ -208,7 +208,7 @@ TEST_F(Together, RefuseToOpenDifferentPaths) {
   }
 }
 
-TEST_F(Together, ThrowOnAllRanksWhatOneCannotOpen) {
+TEST_F(CatalogTogether, ThrowOnAllRanksWhatOneCannotOpen) {
   write(200, 2);
   const Catalog catalog = together();
   rlimit before{};
