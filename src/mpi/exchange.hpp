@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "mpi/collectives.hpp"
+#include "values/clock.hpp"
 
 namespace rota::mpi {
 
-using Clock = std::chrono::steady_clock;
+using internal::Clock;
 using Requests = std::vector<MPI_Request>;
 
 /// Non-blocking calls of one phase. Their memory lives as long as they may touch it: for ever, where they are

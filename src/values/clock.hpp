@@ -1,0 +1,18 @@
+#pragma once
+
+// The clock of deadlines: the system's steady one.
+
+#include <chrono>
+
+namespace rota::internal {
+
+struct Clock {
+  using duration = std::chrono::steady_clock::duration;
+  using time_point = std::chrono::steady_clock::time_point;
+  /// Any thread.
+  [[nodiscard]] static time_point now() noexcept;
+  /// Moves it ahead in this process: so a test passes a deadline without waiting for it.
+  static void advance(std::chrono::milliseconds by) noexcept;
+};
+
+}  // namespace rota::internal
