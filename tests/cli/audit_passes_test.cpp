@@ -1,5 +1,5 @@
 #include "cli/audit_fixture.hpp"
-#include "loader/faulty_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::audit_passes_test {
@@ -141,7 +141,7 @@ TEST(Audit, LetsDropLeaveOutLessThanABatch) {
 // What a loader skips, from `start` on, in a world of `size`; the place that it ends at.
 rota::Position trace_bad_samples(const std::filesystem::path& dir, rota::Tail tail, std::int64_t phase,
                                  int size, rota::Position start, int steps) {
-  const auto source = std::make_shared<rota::FaultySource>(50, true);
+  const auto source = faulty(50, true);
   source->corrupt = {0, 3, 4, 31, 49};
   source->corrupt_sizes = {7};
   rota::Position end;

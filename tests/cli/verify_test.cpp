@@ -4,8 +4,8 @@
 
 #include "cli/verbs.hpp"
 #include "irregular_file.hpp"
-#include "loader/counting_source.hpp"
 #include "run_command.hpp"
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 #include "unprivileged.hpp"
@@ -37,7 +37,10 @@ class Verify : public ::testing::Test {
     stream.seekp(at).put(value);
   }
   static Ended verify(const std::string& path) {
-    return run_command("timeout 60 " ROTA_PROGRAMS "/rota" " verify " + path);
+    return run_command("timeout 60 " ROTA_PROGRAMS
+                       "/rota"
+                       " verify " +
+                       path);
   }
   [[nodiscard]] Ended verify() const { return verify(dir_.path().string()); }
 
@@ -165,7 +168,10 @@ TEST_F(Verify, PassesOverWhatIsNoRegularFileAndSaysWhatItIs) {
                 AllOf(HasSubstr("000000000002.h5: DAMAGED, 1 problem\n    it is " + kind.called),
                       HasSubstr("a restore would take checkpoint-000000000000.h5\n"),
                       HasSubstr(".aa.tmp: it is " + kind.called)));
-    const Ended inspected = run_command("timeout 60 " ROTA_PROGRAMS "/rota" " inspect " + file(2));
+    const Ended inspected = run_command("timeout 60 " ROTA_PROGRAMS
+                                        "/rota"
+                                        " inspect " +
+                                        file(2));
     EXPECT_EQ(inspected.code, 1) << kind.name;
     EXPECT_THAT(inspected.output, HasSubstr("it is " + kind.called));
     EXPECT_EQ(verify(file(2)).code, 1) << kind.name;
@@ -181,12 +187,15 @@ TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
     return std::make_shared<rota::test::NumberedStream>(std::vector<std::int64_t>{length});
   };
   rota::Snapshot snapshot;
-  rota::save(rota::Loader(std::make_shared<rota::CountingSource>(100), {.shards = 4}), snapshot, "train");
+  rota::save(rota::Loader(counting(100), {.shards = 4}), snapshot, "train");
   rota::save(rota::StreamLoader(stream(50), {}), snapshot, "logs");
   rota::save(rota::StreamLoader(rota::Dispatch{.source = stream(60), .shards = 3}, {}), snapshot, "a/pipe");
   snapshot.blob("loader/mine/state", "somebody else's");
   rota::CheckpointDirectory({}, dir_.path()).save(1, snapshot);
-  const Ended ended = run_command("timeout 60 " ROTA_PROGRAMS "/rota" " inspect " + file(0));
+  const Ended ended = run_command("timeout 60 " ROTA_PROGRAMS
+                                  "/rota"
+                                  " inspect " +
+                                  file(0));
   EXPECT_EQ(ended.code, 0);
   EXPECT_THAT(
       ended.output,

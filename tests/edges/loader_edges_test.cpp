@@ -1,5 +1,5 @@
 #include "edges/edge.hpp"
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::loader_edges_test {
@@ -14,7 +14,7 @@ constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 Edge option(std::string test, LoaderOptions options, std::string says = {}, bool is_right = false) {
   const auto call = [options = std::move(options)] {
     options.validate();
-    Loader loader(std::make_shared<CountingSource>(20), options);
+    Loader loader(counting(20), options);
     std::int64_t seen = 0;
     for (const rota::Batch& batch : loader) seen += batch.real();
     EXPECT_EQ(seen, 20);
@@ -77,7 +77,7 @@ std::vector<Edge> options() {
 using OnLoader = std::function<void(Loader&)>;
 Edge on_loader(std::string test, OnLoader call, std::optional<ErrorCode> code = {}, std::string says = {}) {
   const auto make_and_call = [call = std::move(call)] {
-    Loader loader(std::make_shared<CountingSource>(20), {.global_batch_size = 8, .shards = 4, .epochs = 2});
+    Loader loader(counting(20), {.global_batch_size = 8, .shards = 4, .epochs = 2});
     call(loader);
   };
   return {std::move(test), make_and_call, code, std::move(says)};
@@ -220,31 +220,31 @@ std::vector<Edge> calls() {
       on_loader("BatchesThatOutliveTheLoader",
                 [](auto& loader) {
                   auto batch = loader.next();
-                  loader = Loader(std::make_shared<CountingSource>(1), {});
+                  loader = Loader(counting(1), {});
                   EXPECT_EQ(batch->size(), 8);
                 }),
       {"SourceNull", [] { Loader(nullptr, {}); }, kInvalid, "source"},
       {"SourceOfNothing",
        [] {
-         Loader loader(std::make_shared<CountingSource>(0), {});
+         Loader loader(counting(0), {});
          EXPECT_EQ(batches(loader), 0);
        }},
       {"NoEpochs",
        [] {
-         Loader loader(std::make_shared<CountingSource>(20), {.epochs = 0});
+         Loader loader(counting(20), {.epochs = 0});
          EXPECT_EQ(batches(loader), 0);
        }},
       {"LengthsThatDoNotAddUp",
        [] {
-         Loader(std::make_shared<CountingSource>(20, std::vector<std::int64_t>{7, 7}), {.shards = 2});
+         Loader(counting(20, std::vector<std::int64_t>{7, 7}), {.shards = 2});
        },
        ErrorCode::callback, "have 14"},
       {"LengthsOfAnotherNumberOfShards",
-       [] { Loader(std::make_shared<CountingSource>(20, std::vector<std::int64_t>{20}), {.shards = 2}); },
-       ErrorCode::callback, "asked for 2"},
+       [] { Loader(counting(20, std::vector<std::int64_t>{20}), {.shards = 2}); }, ErrorCode::callback,
+       "asked for 2"},
       {"LengthsNegative",
        [] {
-         Loader(std::make_shared<CountingSource>(20, std::vector<std::int64_t>{-1, 21}), {.shards = 2});
+         Loader(counting(20, std::vector<std::int64_t>{-1, 21}), {.shards = 2});
        },
        ErrorCode::callback, "one has -1"},
       {"MixtureOfNone", [] { Loader(rota::Mixture{}, {}); }, kInvalid, "1 to 4096"},
@@ -255,25 +255,23 @@ std::vector<Edge> calls() {
        kInvalid, "number 0 is none"},
       {"MixtureOfAnEmptyOne",
        [] {
-         Loader(rota::Mixture{.datasets = {{std::make_shared<CountingSource>(0), 1}}}, {});
+         Loader(rota::Mixture{.datasets = {{counting(0), 1}}}, {});
        },
        kInvalid, "no samples"},
       {"MixtureOfOneTwice",
        [] {
-         const auto source = std::make_shared<CountingSource>(3);
+         const auto source = counting(3);
          Loader loader(rota::Mixture{.datasets = {{source, 1}, {source, 1}}}, {});
          EXPECT_GT(batches(loader), 0);
        }},
       {"MixtureForNoSteps",
        [] {
-         Loader(rota::Mixture{.datasets = {{std::make_shared<CountingSource>(3), 1}},
-                              .end = rota::MixtureEnd::steps},
-                {});
+         Loader(rota::Mixture{.datasets = {{counting(3), 1}}, .end = rota::MixtureEnd::steps}, {});
        },
        kInvalid, "steps"},
       {"MixtureWithStepsThatItDoesNotEndBy",
        [] {
-         Loader(rota::Mixture{.datasets = {{std::make_shared<CountingSource>(3), 1}}, .steps = 5}, {});
+         Loader(rota::Mixture{.datasets = {{counting(3), 1}}, .steps = 5}, {});
        },
        kInvalid, "steps"},
   };

@@ -1,19 +1,16 @@
 // What threads and locks do not survive: a fork, a move.
 
 #include "edges/edge.hpp"
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::process_edges_test {
 
-
 constexpr auto kInvalid = ErrorCode::invalid_argument;
 
-Loader make_loader(int workers = 2) {
-  return {std::make_shared<rota::CountingSource>(20), {.global_batch_size = 4, .workers = workers}};
-}
+Loader make_loader(int workers = 2) { return {counting(20), {.global_batch_size = 4, .workers = workers}}; }
 StreamLoader make_stream() {
   return StreamLoader(std::make_shared<rota::test::NumberedStream>(std::vector<std::int64_t>{9, 9}),
                       {.global_batch_size = 4, .workers = 2});

@@ -1,5 +1,5 @@
 #include "edges/edge.hpp"
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
@@ -120,13 +120,10 @@ std::vector<Edge> sources() {
       loads(
           "BufferHuge", [] { return samples_of(rota::shuffle_buffer(numbers(), kHuge, 0)); }, 12),
       {"StreamOfNull", [] { rota::as_stream(nullptr, 1); }, kInvalid, "source"},
-      {"StreamOfNoShards", [] { rota::as_stream(std::make_shared<rota::CountingSource>(5), 0); }, kInvalid,
-       "shards"},
-      {"StreamOfHugeShards", [] { rota::as_stream(std::make_shared<rota::CountingSource>(5), kHuge); },
-       kInvalid, "shards"},
+      {"StreamOfNoShards", [] { rota::as_stream(counting(5), 0); }, kInvalid, "shards"},
+      {"StreamOfHugeShards", [] { rota::as_stream(counting(5), kHuge); }, kInvalid, "shards"},
       loads(
-          "StreamOfMoreShardsThanSamples",
-          [] { return samples_of(rota::as_stream(std::make_shared<rota::CountingSource>(5), 9)); }, 5),
+          "StreamOfMoreShardsThanSamples", [] { return samples_of(rota::as_stream(counting(5), 9)); }, 5),
       {"DispatchWithoutSource", [] { StreamLoader(Dispatch{}); }, kInvalid, "source"},
       {"DispatchOfSeveralShards", [] { StreamLoader(Dispatch{.source = numbers()}); }, kInvalid, "shard"},
       {"DispatchToNoShards", [] { StreamLoader(Dispatch{.source = numbers({5}), .shards = 0}); }, kInvalid,

@@ -2,18 +2,15 @@
 // and gives a state that is taken again.
 
 #include "format_target.hpp"
-#include "loader/counting_source.hpp"
 #include "rota/resume.hpp"
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 
 namespace {
 
-rota::Loader make_loader() {
-  return {std::make_shared<rota::CountingSource>(100), {.shards = 9, .workers = 0}};
-}
+rota::Loader make_loader() { return {rota::test::counting(100), {.shards = 9, .workers = 0}}; }
 rota::Loader make_mixture() {
-  return {{.datasets = {{std::make_shared<rota::CountingSource>(20), 1},
-                        {std::make_shared<rota::CountingSource>(30), 2}}},
+  return {{.datasets = {{rota::test::counting(20), 1}, {rota::test::counting(30), 2}}},
           {.shards = 3, .workers = 0}};
 }
 rota::StreamLoader make_stream() {

@@ -2,50 +2,11 @@
 
 // Sources that say of themselves what a test has them say.
 
+#include "source/told_source.hpp"
+#include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
 namespace rota::test {
-
-using Fields = std::vector<Field>;
-
-inline const Fields kOneNumber{{.name = "x", .dtype = DType::int64}};
-
-/// Its samples are bytes of 1, as many as they are to have.
-class ToldSource : public Source {
- public:
-  explicit ToldSource(std::int64_t size, Fields fields = kOneNumber)
-      : size_(size), fields_(std::move(fields)) {}
-
-  [[nodiscard]] std::int64_t size() const override { return on_size ? on_size(times_asked++) : size_; }
-  [[nodiscard]] const Fields& fields() const override { return fields_; }
-  void rows(std::span<const SampleId> /*ids*/, std::size_t /*field*/,
-            std::span<std::int64_t> out) const override {
-    std::fill(out.begin(), out.end(), row_count);
-  }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      for (std::size_t i = 0; i < ids.size(); ++i) std::ranges::fill(out.bytes(f, i), std::byte{1});
-    }
-  }
-  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return parts; }
-  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t /*shards*/) const override {
-    return lengths;
-  }
-
-  std::function<std::int64_t(int time)> on_size;
-  std::int64_t row_count = 1;
-  std::vector<std::int64_t> parts;
-  std::vector<std::int64_t> lengths;
-  mutable std::atomic<int> times_asked = 0;
-
- private:
-  std::int64_t size_;
-  Fields fields_;
-};
-
-inline std::shared_ptr<ToldSource> told(std::int64_t size, Fields fields = kOneNumber) {
-  return std::make_shared<ToldSource>(size, std::move(fields));
-}
 
 /// `shards` shards of three samples "x". Its cursor is the number of the next sample.
 class ToldStream : public StreamSource {
@@ -102,8 +63,20 @@ inline std::shared_ptr<ToldStream> told_stream(std::int64_t shards, Fields field
   return std::make_shared<ToldStream>(shards, std::move(fields), cursor_numbers);
 }
 
-/// Lists of fields that no source can have, and a word that says why.
-inline std::vector<std::pair<Fields, std::string>> impossible_fields() {
+/// How many samples `loader` still gives.
+inline std::int64_t count(StreamLoader& loader) {
+  std::int64_t samples = 0;
+  while (const auto batch = loader.next()) samples += batch->size();
+  return samples;
+}
+
+/// Fields that no source can have, and a word that says why.
+struct Impossible {
+  Fields fields;
+  std::string why;
+};
+
+inline std::vector<Impossible> impossible_fields() {
   constexpr std::int64_t kHalf = std::int64_t{1} << 49;
   const auto of = [](std::vector<std::int64_t> shape, DType dtype = DType::int64, bool ragged = false) {
     return Fields{{.name = "x", .dtype = dtype, .shape = std::move(shape), .ragged = ragged}};

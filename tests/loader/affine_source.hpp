@@ -2,7 +2,7 @@
 
 // A source that makes an instance for each worker, and what is seen of them.
 
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test {
@@ -80,7 +80,7 @@ class AffineSource : public Source {
   explicit AffineSource(std::shared_ptr<const Source> inner, ShardOf shard_of = {})
       : inner_(std::move(inner)), shard_of_(std::move(shard_of)) {}
   explicit AffineSource(std::int64_t size, ShardOf shard_of = {})
-      : AffineSource(std::make_shared<CountingSource>(size), std::move(shard_of)) {}
+      : AffineSource(counting(size), std::move(shard_of)) {}
 
   [[nodiscard]] std::int64_t size() const override { return inner_->size(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return inner_->fields(); }

@@ -1,10 +1,10 @@
 // Bad samples on many ranks: all stop at the same step, nobody is left waiting, and the list outlives the
 // world.
 
-#include "loader/faulty_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "source/node_files.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::bad_samples_mpi_test {
@@ -45,7 +45,7 @@ class BadSamplesOnRanks : public ::testing::TestWithParam<int> {
   /// All ranks must have had the same.
   static void expect_same(std::int64_t value) { EXPECT_THAT(mpi::gather(everybody(), value), Each(value)); }
 
-  std::shared_ptr<FaultySource> source_ = std::make_shared<FaultySource>(300, true);
+  std::shared_ptr<ToldSource> source_ = faulty(300, true);
   LoaderOptions options_{.global_batch_size = 10,
                          .shards = 1,
                          .shuffle = Shuffle::none,
@@ -53,26 +53,20 @@ class BadSamplesOnRanks : public ::testing::TestWithParam<int> {
                          .bad_samples = {.policy = OnBadSample::skip, .io_retries = 0, .retry_wait = {}}};
 };
 
-/// A source whose shared memory is gone on one rank, as a loader finds when it is made.
-class LostSource : public FaultySource, private internal::NodeFiles {
+/// Shared memory that is gone on the last rank, as a loader finds when it is made.
+class LostFiles : public NodeFiles {
  public:
-  explicit LostSource(bool is_lost) : FaultySource(300, true), is_lost_(is_lost) {}
-  [[nodiscard]] const internal::NodeFiles* node_files() const override { return this; }
-  [[nodiscard]] std::shared_ptr<const void> pin(internal::SampleRange, bool) const override {
-    return nullptr;
-  }
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange, bool) const override { return nullptr; }
   [[nodiscard]] Fetched fetched() const override {
-    if (is_lost_) throw Error(ErrorCode::io, "the memory is gone");
+    if (everybody().rank() == everybody().size() - 1) throw Error(ErrorCode::io, "the memory is gone");
     return {};
   }
-
- private:
-  bool is_lost_;
 };
 
 TEST_P(BadSamplesOnRanks, AreNotSkippedByLoadersOfWhichOneCannotBeMade) {
   options_.interleave = 1;  // as files that are shared need it
-  source_ = std::make_shared<LostSource>(everybody().rank() == everybody().size() - 1);
+  const LostFiles files;
+  source_->files = &files;
   try {
     make(everybody());
     ADD_FAILURE() << "nothing was thrown";
@@ -85,7 +79,7 @@ TEST_P(BadSamplesOnRanks, AreNotSkippedByLoadersOfWhichOneCannotBeMade) {
 TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
   std::mt19937 random(3);  // the same on all ranks
   for (int round = 0; round < 20; ++round) {
-    source_ = std::make_shared<FaultySource>(300, round % 2 == 0);
+    source_ = faulty(300, round % 2 == 0);
     std::vector<std::int64_t> bad;
     for (int i = 0; i < 12; ++i) bad.push_back(static_cast<std::int64_t>(random() % 300));
     source_->corrupt = {bad.begin(), bad.end()};
@@ -155,7 +149,7 @@ struct Stubborn {
 TEST_P(BadSamplesOnRanks, ComeWithWordOfAFailureToTheOtherRanksOneStepLater) {
   const World world = everybody().world();
   for (const std::int64_t broken : {0, 144, 295}) {
-    source_ = std::make_shared<FaultySource>(300, false);
+    source_ = faulty(300, false);
     source_->io_failures = {{broken, 2}};
     source_->corrupt = {7, 150, 299};
     int failing = 0;
@@ -223,7 +217,7 @@ TEST_P(BadSamplesOnRanks, EndInTheMiddleOfARunWithoutWaitingForEver) {
 class Chain {
  public:
   explicit Chain(std::uint64_t seed) : random_(seed) {
-    source_ = std::make_shared<FaultySource>(draw(1, 200), seed % 2 == 0);
+    source_ = faulty(draw(1, 200), seed % 2 == 0);
     for (std::int64_t i = draw(0, 30); i > 0; --i) {
       (draw(0, 1) == 0 ? source_->corrupt : source_->corrupt_sizes).insert(draw(0, source_->size() - 1));
     }
@@ -299,7 +293,7 @@ class Chain {
   }
 
   std::mt19937_64 random_;
-  std::shared_ptr<FaultySource> source_;
+  std::shared_ptr<ToldSource> source_;
   LoaderOptions options_;
   std::vector<std::int64_t> delivered_;
 };

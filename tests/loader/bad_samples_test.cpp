@@ -1,6 +1,6 @@
 // Samples that are corrupt, or that a transform refuses: their places stay, and nothing else is passed over.
 
-#include "loader/faulty_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::bad_samples_test {
@@ -27,7 +27,7 @@ class BadSamplesOf : public ::testing::TestWithParam<std::tuple<int, bool, Kind>
   static bool is_ragged() { return std::get<1>(GetParam()); }
   static Kind kind() { return std::get<2>(GetParam()); }
 
-  void make_source(std::int64_t size) { source_ = std::make_shared<FaultySource>(size, is_ragged()); }
+  void make_source(std::int64_t size) { source_ = faulty(size, is_ragged()); }
 
   [[nodiscard]] bool is_bad(SampleId id) const {
     return source_->is_corrupt(id.value) || (kind() != Kind::none && refused_.contains(id.value));
@@ -51,7 +51,7 @@ class BadSamplesOf : public ::testing::TestWithParam<std::tuple<int, bool, Kind>
     }
   }
 
-  std::shared_ptr<FaultySource> source_;
+  std::shared_ptr<ToldSource> source_;
   std::set<std::int64_t> refused_;
   LoaderOptions options_{
       .global_batch_size = 6, .shards = 3, .bad_samples = {.policy = OnBadSample::skip, .retry_wait = {}}};
@@ -62,14 +62,14 @@ class BadSamplesOf : public ::testing::TestWithParam<std::tuple<int, bool, Kind>
     if (is_bad(id)) {
       EXPECT_THAT(bytes, Each(std::byte{0})) << id.value;
     } else if (f == 0) {
-      const std::int64_t x = FaultySource::content(id);
+      const std::int64_t x = id.value + 1;
       std::int64_t found = 0;
       std::memcpy(&found, bytes.data(), sizeof(found));
       EXPECT_EQ(found, kind() == Kind::none ? x : -x);
     }
     if (!batch.fields()[f].ragged) return;
     const bool has_size = !source_->corrupt_sizes.contains(id.value);
-    EXPECT_EQ(std::ssize(bytes), has_size ? FaultySource::text_rows(id) : 0);
+    EXPECT_EQ(std::ssize(bytes), has_size ? 1 + id.value % 3 : 0);
   }
 };
 

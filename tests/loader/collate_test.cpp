@@ -1,4 +1,4 @@
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::collate_test {
@@ -57,7 +57,7 @@ class Collated : public ::testing::TestWithParam<int> {
   [[nodiscard]] LoaderOptions options(Collate collate) const {
     return {.global_batch_size = 13, .epochs = 2, .workers = GetParam(), .collate = std::move(collate)};
   }
-  std::shared_ptr<const CountingSource> source_ = std::make_shared<CountingSource>(100);
+  std::shared_ptr<const ToldSource> source_ = counting(100);
 };
 
 TEST_P(Collated, BatchesHaveTheirSamplesAndNewFields) {
@@ -218,7 +218,7 @@ TEST_P(Collated, KeepsAFieldAsItWasWhereOtherRowsAreRefused) {
 INSTANTIATE_TEST_SUITE_P(Workers, Collated, ::testing::Values(0, 1, 3));
 
 TEST(Collate, NeedsFieldsAndAFunction) {
-  const auto source = std::make_shared<CountingSource>(5);
+  const auto source = counting(5);
   const auto refusal = [&](Collate collate) {
     try {
       Loader(source, {.collate = std::move(collate)});

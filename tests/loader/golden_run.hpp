@@ -2,8 +2,7 @@
 
 // The loaders of the golden checkpoint, as those who wrote it made them and those who go on with it do.
 
-#include "loader/counting_source.hpp"
-#include "loader/faulty_source.hpp"
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
@@ -16,7 +15,7 @@ inline constexpr std::int64_t kGoldenShards = 5;  // of the dispatch
 
 /// Skips samples.
 inline Loader golden_loader(World world = {}) {
-  auto source = std::make_shared<FaultySource>(kGoldenSamples, true);
+  auto source = faulty(kGoldenSamples, true);
   for (std::int64_t id = 0; id < kGoldenSamples; id += kGoldenBad) source->corrupt.insert(id);
   return {source,
           {.global_batch_size = 8, .shards = 9, .seed = 3, .bad_samples = {.policy = OnBadSample::skip}},
@@ -25,8 +24,7 @@ inline Loader golden_loader(World world = {}) {
 
 /// Of two datasets.
 inline Loader golden_mixture(World world = {}) {
-  return {{.datasets = {{std::make_shared<CountingSource>(kGoldenSamples), 0.7},
-                        {std::make_shared<CountingSource>(kGoldenSamples), 0.3}}},
+  return {{.datasets = {{counting(kGoldenSamples), 0.7}, {counting(kGoldenSamples), 0.3}}},
           {.global_batch_size = 8, .shards = 5},
           world};
 }

@@ -33,7 +33,9 @@ class Golden : public ::testing::Test {
     return ids;
   }
 
-  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS "/loader/golden" "/states-v1.h5");
+  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS
+                                           "/loader/golden"
+                                           "/states-v1.h5");
 };
 
 TEST_F(Golden, LoadersGoOnAndSeeEverySampleOnce) {

@@ -1,9 +1,9 @@
 // A rank that does not come to a step is named on all others; nobody waits for ever, nor does one that comes
 // after all.
 
-#include "loader/faulty_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::late_ranks_test {
@@ -41,7 +41,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
   const bool comes_late = GetParam();
   if (everybody().size() == 1) GTEST_SKIP() << "one rank has no others";
   for (const int missing : {0, everybody().size() - 1}) {
-    const auto source = std::make_shared<FaultySource>(4000, true);
+    const auto source = faulty(4000, true);
     source->corrupt = {3, 900};
     Loader loader(everybody(), source, options(std::chrono::seconds(1)));
     for (int k = 0; k < 3; ++k) step_together(loader);
@@ -57,7 +57,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
 TEST_P(LateRanks, LeaveThePositionBehindTheLastBatch) {
   if (everybody().size() == 1) GTEST_SKIP() << "one rank has no others";
   const int missing = everybody().size() - 1;
-  Loader loader(everybody(), std::make_shared<FaultySource>(4000, false), options(std::chrono::seconds(1)));
+  Loader loader(everybody(), faulty(4000, false), options(std::chrono::seconds(1)));
   std::int64_t steps = 0;
   try {
     while ((everybody().rank() != missing || steps < 3) && loader.next()) ++steps;

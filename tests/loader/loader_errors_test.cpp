@@ -1,4 +1,4 @@
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::loader_errors_test {
@@ -16,7 +16,7 @@ std::string message_of(Work work, ErrorCode code) {
 
 class LoaderErrors : public ::testing::TestWithParam<int> {
  protected:
-  std::shared_ptr<CountingSource> source_ = std::make_shared<CountingSource>(100);
+  std::shared_ptr<ToldSource> source_ = counting(100);
   LoaderOptions options_{
       .global_batch_size = 10, .shards = 4, .shuffle = Shuffle::none, .workers = GetParam()};
 };
@@ -56,7 +56,7 @@ TEST_P(LoaderErrors, MayPassSoThatTheSameBatchIsTriedAgain) {
 }
 
 TEST_P(LoaderErrors, OfSizesNameTheSampleToo) {
-  source_->on_size = [](SampleId id) {
+  source_->on_rows = [](SampleId id) {
     if (id.value == 60) throw std::runtime_error("cannot ask");
   };
   const auto all = [](Loader& loader) {
@@ -89,7 +89,7 @@ TEST_P(LoaderErrors, DoNotKeepALoaderFromDying) {
 INSTANTIATE_TEST_SUITE_P(Workers, LoaderErrors, ::testing::Values(0, 1, 3));
 
 TEST(LoaderOptions, NameWhatIsWrongWithThem) {
-  const auto source = std::make_shared<CountingSource>(10);
+  const auto source = counting(10);
   const auto message = [&](const LoaderOptions& options) {
     return message_of([&] { Loader(source, options); }, ErrorCode::invalid_argument);
   };
@@ -106,37 +106,29 @@ TEST(LoaderOptions, NameWhatIsWrongWithThem) {
 }
 
 TEST(LoaderOptions, MustSuitTheSourceAndTheWorld) {
-  const auto split = std::make_shared<CountingSource>(10, std::vector<std::int64_t>{5, 4});
+  const auto split = counting(10, std::vector<std::int64_t>{5, 4});
   EXPECT_THAT(message_of([&] { Loader(split, {.shards = 2}); }, ErrorCode::callback),
               HasSubstr("its 10 samples are in 2 shards, of which all together have 9"));
-  const auto source = std::make_shared<CountingSource>(10);
+  const auto source = counting(10);
   EXPECT_THAT(message_of([&] { Loader(source, {}, {.rank = 2, .size = 2}); }, ErrorCode::invalid_argument),
               HasSubstr("rank 2 of 2"));
   EXPECT_THAT(message_of([&] { Loader(nullptr, {}); }, ErrorCode::invalid_argument), HasSubstr("no source"));
 }
 
-class HugeSource : public CountingSource {
- public:
-  explicit HugeSource(std::int64_t size, std::int64_t rows = std::numeric_limits<std::int64_t>::max() / 2)
-      : CountingSource(size), rows_(rows) {}
-  void rows(std::span<const SampleId> /*ids*/, std::size_t /*field*/,
-            std::span<std::int64_t> out) const override {
-    std::fill(out.begin(), out.end(), rows_);
-  }
-
- private:
-  std::int64_t rows_;
-};
+std::shared_ptr<const Source> of_rows(std::int64_t size, std::int64_t rows) {
+  const auto source = counting(size);
+  source->rows_of = [rows](SampleId, std::size_t) { return rows; };
+  return source;
+}
 
 TEST(Loader, RefusesABatchOfMoreThanATensorMayHave) {
-  Loader loader(std::make_shared<HugeSource>(40, std::int64_t{1} << 46),
-                {.global_batch_size = 40, .workers = 0});
+  Loader loader(of_rows(40, std::int64_t{1} << 46), {.global_batch_size = 40, .workers = 0});
   EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::invalid_argument),
               HasSubstr("lower global_batch_size"));
 }
 
 TEST(Loader, RefusesSizesBeyondAllMemory) {
-  Loader loader(std::make_shared<HugeSource>(10), {.workers = 0});
+  Loader loader(of_rows(10, std::numeric_limits<std::int64_t>::max() / 2), {.workers = 0});
   EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::callback), HasSubstr("that cannot be"));
 }
 
@@ -148,14 +140,14 @@ TEST(Batch, IsEmptyWhenMadeOfNothing) {
 }
 
 TEST(Loader, RefusesCursorsOfShardsThatThereAreNot) {
-  const Loader loader(std::make_shared<CountingSource>(10), {.shards = 4});
+  const Loader loader(counting(10), {.shards = 4});
   std::vector<std::int64_t> cursors(4);
   EXPECT_THAT(message_of([&] { loader.cursors(3, cursors); }, ErrorCode::out_of_range),
               HasSubstr("there are 4"));
 }
 
 TEST(Loader, RefusesToSeekOutsideTheRun) {
-  Loader loader(std::make_shared<CountingSource>(10), {});
+  Loader loader(counting(10), {});
   EXPECT_THAT(
       message_of([&] { loader.seek({.epoch = 0, .consumed = 11, .step = 0}); }, ErrorCode::out_of_range),
       HasSubstr("an epoch has 10 samples"));

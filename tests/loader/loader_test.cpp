@@ -1,4 +1,4 @@
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::loader_test {
@@ -68,7 +68,7 @@ TEST(Loader, DeliversTheSameGlobalBatchesAtAnyWorldAndNumberOfWorkers) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 12; ++round) {
     SCOPED_TRACE(round);
-    const auto source = std::make_shared<CountingSource>(static_cast<std::int64_t>(random() % 300));
+    const auto source = counting(static_cast<std::int64_t>(random() % 300));
     LoaderOptions options{.global_batch_size = 1 + static_cast<std::int64_t>(random() % 40),
                           .shards = 1 + static_cast<std::int64_t>(random() % 50),
                           .shuffle = static_cast<Shuffle>(random() % 4),
@@ -88,7 +88,7 @@ TEST(Loader, DeliversTheSameGlobalBatchesAtAnyWorldAndNumberOfWorkers) {
 }
 
 TEST(Loader, RescalesInMemoryBetweenAnyTwoSteps) {
-  const auto source = std::make_shared<CountingSource>(500, std::vector<std::int64_t>{100, 0, 250, 50, 100});
+  const auto source = counting(500, std::vector<std::int64_t>{100, 0, 250, 50, 100});
   LoaderOptions options{.global_batch_size = 16, .shards = 5, .tail = Tail::carry, .epochs = 3, .workers = 1};
   Collectives alone(source, options, 1);
   const auto expected = all_steps(alone);
@@ -114,8 +114,7 @@ TEST(Loader, RescalesInMemoryBetweenAnyTwoSteps) {
 }
 
 TEST(Loader, MovesItsPositionOnlyWhenABatchIsHandedOver) {
-  Loader loader(std::make_shared<CountingSource>(100),
-                {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 8});
+  Loader loader(counting(100), {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 8});
   EXPECT_EQ(loader.position(), Position{});
   auto batch = loader.next();
   EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 10, .step = 1}));
@@ -126,7 +125,7 @@ TEST(Loader, MovesItsPositionOnlyWhenABatchIsHandedOver) {
 }
 
 TEST(Loader, SeeksBackAndForthExactly) {
-  const auto source = std::make_shared<CountingSource>(120);
+  const auto source = counting(120);
   Loader loader(source, {.global_batch_size = 7, .epochs = 2, .workers = 2});
   std::vector<std::pair<Position, std::vector<std::int64_t>>> seen;
   const auto ids = [](const Batch& batch) {
@@ -143,8 +142,7 @@ TEST(Loader, SeeksBackAndForthExactly) {
 }
 
 TEST(Loader, ChangesTheBatchSizeBetweenSteps) {
-  Loader loader(std::make_shared<CountingSource>(100),
-                {.global_batch_size = 10, .shuffle = Shuffle::none, .workers = 1});
+  Loader loader(counting(100), {.global_batch_size = 10, .shuffle = Shuffle::none, .workers = 1});
   EXPECT_EQ((*loader.next()).size(), 10);
   loader.set_global_batch_size(33);
   EXPECT_EQ((*loader.next()).size(), 33);
@@ -153,14 +151,14 @@ TEST(Loader, ChangesTheBatchSizeBetweenSteps) {
 }
 
 TEST(Loader, ReadsInARangeFor) {
-  Loader loader(std::make_shared<CountingSource>(100), {.global_batch_size = 8});
+  Loader loader(counting(100), {.global_batch_size = 8});
   std::int64_t samples = 0;
   for (Batch& batch : loader) samples += batch.size();
   EXPECT_EQ(samples, 100);
 }
 
 TEST(Loader, MarksPaddingAndSaysHowManySamplesAreReal) {
-  Loader loader(std::make_shared<CountingSource>(10), {.global_batch_size = 8, .tail = Tail::pad});
+  Loader loader(counting(10), {.global_batch_size = 8, .tail = Tail::pad});
   const auto first = loader.next();
   EXPECT_THAT(first->kinds(), Each(SlotKind::sample));
   const auto last = loader.next();
@@ -170,8 +168,7 @@ TEST(Loader, MarksPaddingAndSaysHowManySamplesAreReal) {
 }
 
 TEST(Loader, GivesEverySlotItsEpochWhereABatchCarriesOver) {
-  Loader loader(std::make_shared<CountingSource>(5),
-                {.global_batch_size = 3, .tail = Tail::carry, .epochs = 2});
+  Loader loader(counting(5), {.global_batch_size = 3, .tail = Tail::carry, .epochs = 2});
   const auto first = loader.next();
   const auto second = loader.next();
   EXPECT_THAT(first->epochs(), ElementsAre(0, 0, 0));
@@ -179,7 +176,7 @@ TEST(Loader, GivesEverySlotItsEpochWhereABatchCarriesOver) {
 }
 
 TEST(Loader, ReadsAsFarAheadAsItIsToldAndNoFurther) {
-  const auto source = std::make_shared<CountingSource>(1000);
+  const auto source = counting(1000);
   Loader loader(source, {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 3});
   const auto wait_for = [&](std::int64_t reads) {
     const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -193,7 +190,7 @@ TEST(Loader, ReadsAsFarAheadAsItIsToldAndNoFurther) {
 }
 
 TEST(Loader, HoldsTheBoundOfBytesButAlwaysOneBatch) {
-  const auto source = std::make_shared<CountingSource>(1000);
+  const auto source = counting(1000);
   Loader loader(source,
                 {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 50, .read_ahead_bytes = 1});
   std::int64_t handed = 0;
@@ -221,7 +218,7 @@ TEST(Loader, UsesItsMemoryAgainAndReturnsAllOfIt) {
                                 ++returned;
                                 ::operator delete (memory, std::align_val_t{64});
                               }};
-      Loader loader(std::make_shared<CountingSource>(10'000),
+      Loader loader(counting(10'000),
                     {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 3, .allocator = allocator});
       while (auto batch = loader.next()) survivor = std::move(*batch);
       EXPECT_LE(asked,
@@ -234,7 +231,7 @@ TEST(Loader, UsesItsMemoryAgainAndReturnsAllOfIt) {
 
 TEST(Loader, CountsWhatItDid) {
   for (const int workers : {0, 2}) {
-    Loader loader(std::make_shared<CountingSource>(100), {.global_batch_size = 10, .workers = workers});
+    Loader loader(counting(100), {.global_batch_size = 10, .workers = workers});
     for (const Batch& batch : loader) static_cast<void>(batch);
     const LoaderStats stats = loader.stats();
     EXPECT_EQ(stats.batches, 10);
@@ -254,20 +251,20 @@ TEST(Loader, CountsWhatItDid) {
 
 TEST(Loader, EndsAtOnceWithoutSamples) {
   for (const int workers : {0, 2}) {
-    Loader loader(std::make_shared<CountingSource>(0), {.epochs = kEndless, .workers = workers});
+    Loader loader(counting(0), {.epochs = kEndless, .workers = workers});
     EXPECT_FALSE(loader.next());
     EXPECT_EQ(loader.position(), Position{});
   }
 }
 
 TEST(Loader, GivesEmptySlicesToRanksThatHaveNone) {
-  const auto source = std::make_shared<CountingSource>(5);
+  const auto source = counting(5);
   Collectives ranks(source, {.global_batch_size = 2, .workers = 3}, 4);
   EXPECT_EQ(all_steps(ranks).size(), 3U);
 }
 
 TEST(Loader, GoesOnWithoutEnd) {
-  Loader loader(std::make_shared<CountingSource>(3), {.global_batch_size = 2, .epochs = kEndless});
+  Loader loader(counting(3), {.global_batch_size = 2, .epochs = kEndless});
   for (int k = 0; k < 100; ++k) ASSERT_TRUE(loader.next());
   EXPECT_EQ(loader.position().epoch, 50);
 }

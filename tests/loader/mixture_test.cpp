@@ -1,7 +1,7 @@
 // Several datasets in one loader: their shares, their epochs, and that a run of them goes on anywhere.
 
-#include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::mixture_test {
@@ -45,7 +45,7 @@ std::optional<Step> step_of(test::SideBySide& ranks) {
 Mixture mixture_of(const std::vector<std::int64_t>& sizes, const std::vector<double>& weights) {
   Mixture mixture;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
-    mixture.datasets.push_back({.source = std::make_shared<CountingSource>(sizes[d]), .weight = weights[d]});
+    mixture.datasets.push_back({.source = counting(sizes[d]), .weight = weights[d]});
   }
   return mixture;
 }
@@ -213,22 +213,15 @@ TEST(Mixture, RefusesWhatCannotBeMixed) {
 }
 
 TEST(Mixture, RefusesDatasetsWithOtherFieldsAndNamesThem) {
-  class Other final : public CountingSource {
-   public:
-    using CountingSource::CountingSource;
-    [[nodiscard]] const std::vector<Field>& fields() const override { return other_; }
-
-   private:
-    std::vector<Field> other_{{.name = "y", .dtype = DType::float32, .shape = {3}, .ragged = true}};
-  };
   Mixture mixture = mixture_of({3}, {1});
-  mixture.datasets.push_back({.source = std::make_shared<Other>(3)});
+  mixture.datasets.push_back(
+      {.source = told(3, {{.name = "y", .dtype = DType::float32, .shape = {3}, .ragged = true}})});
   EXPECT_THAT(refusal([&] { Loader loader(mixture, {}); }),
               HasSubstr("number 0 has \"x\" int64[2], \"text\" uint8[*]; number 1 has \"y\" float32[*, 3]"));
 }
 
 TEST(Mixture, RefusesWeightsThatAreNotOfItsDatasets) {
-  Loader alone(std::make_shared<CountingSource>(9), {});
+  Loader alone(counting(9), {});
   EXPECT_EQ(alone.mixture(), nullptr);
   EXPECT_THAT(refusal([&] { alone.set_weights(std::vector<double>{1}); }), HasSubstr("mixes none"));
   Loader loader(mixture_of({50, 60}, {1, 2}), {});
@@ -244,7 +237,7 @@ TEST(Mixture, RefusesTheCheckpointOfAnotherOne) {
   checkpoints.save_all(0, saved);
   Loader swapped(mixture_of({60, 50}, {1, 2}), {});
   EXPECT_THAT(refusal([&] { restore(swapped, *checkpoints.latest()); }), HasSubstr("the dataset differs"));
-  Loader alone(std::make_shared<CountingSource>(110), {});
+  Loader alone(counting(110), {});
   EXPECT_THAT(refusal([&] { restore(alone, *checkpoints.latest()); }), HasSubstr("the dataset differs"));
   EXPECT_THAT(describe_loader(*checkpoints.latest()),
               HasSubstr("weights 1:2 since sample 0 (of each dataset 0, 0)"));

@@ -1,14 +1,12 @@
-#include "loader/counting_source.hpp"
 #include "moved_from.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::moved_from_test {
 
 using test::expect_refused;
 
-Loader make_loader() {
-  return {std::make_shared<CountingSource>(100), {.global_batch_size = 10, .shuffle = Shuffle::none}};
-}
+Loader make_loader() { return {counting(100), {.global_batch_size = 10, .shuffle = Shuffle::none}}; }
 
 void expect_empty(const Batch& batch) {
   EXPECT_EQ(batch.size() + batch.real(), 0);

@@ -1,7 +1,6 @@
 // What is not a bad sample: I/O errors are tried again, all else fails, and there is a limit to bad samples.
 
-#include "loader/counting_source.hpp"
-#include "loader/faulty_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::read_again_test {
@@ -36,7 +35,7 @@ class Skipping : public ::testing::TestWithParam<int> {
     expect_failure(code, "transform sample 7 (place-7)");
   }
 
-  std::shared_ptr<FaultySource> source_ = std::make_shared<FaultySource>(30, true);
+  std::shared_ptr<ToldSource> source_ = faulty(30, true);
   LoaderOptions options_{.global_batch_size = 10,
                          .shards = 1,
                          .shuffle = Shuffle::none,
@@ -56,7 +55,7 @@ TEST_P(Skipping, DoesNotPassOverWhatATransformDidNotRefuse) {
 }
 
 TEST_P(Skipping, DoesNotPassOverErrorsThatAreNotOfTheSample) {
-  const auto source = std::make_shared<CountingSource>(30);
+  const auto source = counting(30);
   const auto expect = [&](const std::function<void(SampleId)>& fail, ErrorCode code) {
     source->on_read = fail;
     Loader loader(source, options_);
@@ -76,7 +75,7 @@ TEST_P(Skipping, ReadsAgainWhatDoesNotAnswerAtFirst) {
   options_.bad_samples.io_retries = 3;
   for (const OnBadSample policy : {OnBadSample::fail, OnBadSample::skip}) {
     options_.bad_samples.policy = policy;
-    source_ = std::make_shared<FaultySource>(30, true);
+    source_ = faulty(30, true);
     source_->io_failures = {{7, 3}, {8, 1}, {25, 2}};
     Loader loader(source_, options_);
     std::int64_t real = 0;
@@ -90,7 +89,7 @@ TEST_P(Skipping, ReadsAgainWhatDoesNotAnswerAtFirst) {
 TEST_P(Skipping, GivesUpOnWhatNeverAnswersAndDoesNotSkipIt) {
   for (const int retries : {0, 1, 4}) {
     options_.bad_samples.io_retries = retries;
-    source_ = std::make_shared<FaultySource>(30, true);
+    source_ = faulty(30, true);
     source_->io_failures = {{7, 1000}};
     expect_failure(ErrorCode::io, "read sample 7 (place-7): no answer");
     // Once with others, and then alone: the first time to find out which of them it was.
@@ -138,7 +137,7 @@ TEST_P(Skipping, BeyondTheLimitInTheLastBatchIsNotMissed) {
 }
 
 TEST_P(Skipping, ListsAThousandAndCountsAll) {
-  source_ = std::make_shared<FaultySource>(1500, false);
+  source_ = faulty(1500, false);
   for (std::int64_t id = 0; id < 1500; ++id) source_->corrupt.insert(id);
   options_.bad_samples.max_skipped = 1500;
   Loader loader(source_, options_);
@@ -150,7 +149,7 @@ TEST_P(Skipping, ListsAThousandAndCountsAll) {
 INSTANTIATE_TEST_SUITE_P(Workers, Skipping, ::testing::Values(0, 1, 3));
 
 TEST(BadSamples, HaveTheirOptionsChecked) {
-  const auto source = std::make_shared<CountingSource>(10);
+  const auto source = counting(10);
   const auto message = [&](const BadSamples& bad) -> std::string {
     try {
       Loader(source, {.bad_samples = bad});

@@ -1,7 +1,7 @@
 // What tensors take while batches are read ahead whose size is known only when they are made.
 
 #include "loader/buffer_pool.hpp"
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::read_ahead_test {
@@ -77,7 +77,7 @@ class OfUnknownSize : public ::testing::TestWithParam<int> {
             .fields = {kBytes}};
   }
   void expect_bounded(const LoaderOptions& how) const {
-    Loader loader(std::make_shared<CountingSource>(2 * kManyBatches * kBatch), how);
+    Loader loader(counting(2 * kManyBatches * kBatch), how);
     loader.warm_up();
     EXPECT_GE(loader.stats().ready_batches, 2);
     for (int step = 0; step < 10; ++step) loader.next();
@@ -109,7 +109,7 @@ TEST_P(OfUnknownSize, LargerBatchesThanAnyBeforeAreNotReadAhead) {
   LoaderOptions how = options();
   how.global_batch_size = 1;
   how.transform = of_slow_start();
-  Loader loader(std::make_shared<CountingSource>(2 * kManyBatches * kBatch), how);
+  Loader loader(counting(2 * kManyBatches * kBatch), how);
   loader.warm_up();
   loader.set_global_batch_size(kBatch);
   loader.warm_up();
@@ -126,7 +126,7 @@ TEST(ReadAhead, TakesNoMoreForRowsOfATransformThanForOthers) {
   for (const int workers : {1, 3}) {
     for (const std::int64_t asked : {kSample, 2 * kSample}) {
       TensorMemory memory;
-      Loader loader(std::make_shared<CountingSource>(100 * kBatch),
+      Loader loader(counting(100 * kBatch),
                     {.global_batch_size = kBatch,
                      .workers = workers,
                      .read_ahead_batches = kManyBatches,
@@ -158,12 +158,11 @@ TEST(ReadAhead, AsksOnceForRowsThatAreRefused) {
   };
   for (const int workers : {0, 1, 2}) {
     TensorMemory memory(16 * kMiB);
-    Loader loader(std::make_shared<CountingSource>(4 * kBatch),
-                  {.global_batch_size = kBatch,
-                   .epochs = kEpochs,
-                   .workers = workers,
-                   .transform = {.apply = apply, .fields = {kBytes}},
-                   .allocator = memory.allocator()});
+    Loader loader(counting(4 * kBatch), {.global_batch_size = kBatch,
+                                         .epochs = kEpochs,
+                                         .workers = workers,
+                                         .transform = {.apply = apply, .fields = {kBytes}},
+                                         .allocator = memory.allocator()});
     while (const auto batch = loader.next()) EXPECT_EQ(std::ssize(batch->tensor(0).bytes), kBatch * 1000);
     EXPECT_EQ(memory.refused, kEpochs) << workers << " workers";
   }

@@ -1,7 +1,7 @@
 // A restore that is refused has moved nothing: what was read ahead is delivered, and nothing is read twice.
 
-#include "loader/counting_source.hpp"
 #include "loader/saved_loader.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::refused_restore_test {
@@ -15,10 +15,6 @@ constexpr std::int64_t kSamples = 100;
 
 LoaderOptions options() {
   return {.global_batch_size = 7, .shards = 9, .seed = 3, .workers = 2, .read_ahead_batches = 5};
-}
-
-std::shared_ptr<CountingSource> counting(std::int64_t size = kSamples) {
-  return std::make_shared<CountingSource>(size);
 }
 
 /// A loader in the midst of its epoch, with five batches read ahead.
@@ -56,7 +52,7 @@ class RefusedRestore : public ::testing::Test {
     for (const Batch& batch : loader_) {
       for (const SampleId id : batch.ids()) seen_.push_back(id.value);
     }
-    Loader whole(counting(), options());
+    Loader whole(counting(kSamples), options());
     std::vector<std::int64_t> all;
     for (const Batch& batch : whole) {
       for (const SampleId id : batch.ids()) all.push_back(id.value);
@@ -72,7 +68,7 @@ class RefusedRestore : public ::testing::Test {
     return state.dump();
   }
 
-  std::shared_ptr<CountingSource> source_ = counting();
+  std::shared_ptr<ToldSource> source_ = counting(kSamples);
   Loader loader_{source_, options()};
   std::vector<std::int64_t> seen_;
 };
@@ -81,7 +77,7 @@ TEST_F(RefusedRestore, OfAnotherOrderMovesNothing) {
   const auto with = [](auto change) {
     LoaderOptions other = options();
     change(other);
-    return Loader(counting(), other);
+    return Loader(counting(kSamples), other);
   };
   refuses(ErrorCode::mismatch, "the dataset differs", Loader(counting(kSamples + 1), options()));
   refuses(ErrorCode::mismatch, "the seed differs", with([](LoaderOptions& o) { o.seed = 4; }));

@@ -1,8 +1,8 @@
 // Processes that share a place see the same data, one of them writes, and how many they are may change.
 
-#include "loader/counting_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::replicas_test {
@@ -52,7 +52,7 @@ std::unique_ptr<test::TemporaryDirectory> directory_of_rank_0() {
 
 TEST(Replicas, SeeTheSameDataAndAnyReplicationGoesOnInTheSameOrder) {
   const mpi::Communicator& comm = mpi_session().comm();
-  const auto source = std::make_shared<CountingSource>(200);
+  const auto source = counting(200);
   std::vector<std::vector<std::int64_t>> expected;
   Loader alone(source, kOptions, World{});
   while (const auto batch = alone.next()) expected.push_back(ids_of(*batch));
@@ -84,13 +84,13 @@ TEST(Replicas, AreRefusedWhereTwoSayThatTheyWrite) {
   CheckpointDirectory checkpoints(comm, shared_directory(owner));
   World world = place(comm, comm.size(), true).world();
   world.replica = 0;
-  Loader loader(std::make_shared<CountingSource>(200), kOptions, world);
+  Loader loader(counting(200), kOptions, world);
   EXPECT_THROW(checkpoints.save_all(0, loader), Error);
 }
 
 TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
   const int ranks = mpi_session().comm().size();
-  const auto source = std::make_shared<CountingSource>(10);
+  const auto source = counting(10);
   const Mixture mixture{.datasets = {{.source = source}}};
   const std::vector<std::function<Loader()>> made{[&] { return Loader(source, {}); },
                                                   [&] { return Loader(mixture, {}); }};

@@ -2,10 +2,10 @@
 // checkpoint on disk between them.
 
 #include "all_of_ranks.hpp"
-#include "loader/counting_source.hpp"
 #include "moved_from.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::rescale_mpi_test {
@@ -39,7 +39,7 @@ class Chain {
     static const char* shuffles[] = {"global", "within", "none", "block"};
     std::vector<std::int64_t> lengths;
     if (seed % 2 == 1) lengths = {50, 0, 3, 100, 47, 100};
-    source_ = std::make_shared<CountingSource>(300, lengths);
+    source_ = counting(300, lengths);
     options_ = {.global_batch_size = draw(1, 50),
                 .shards = lengths.empty() ? draw(1, 40) : 6,
                 .interleave = draw(0, 3),
@@ -126,14 +126,14 @@ TEST(Resume, RanksThatShareAPlaceCannotBothSaveIt) {
   std::unique_ptr<test::TemporaryDirectory> owner;
   if (comm.rank() == 0) owner = std::make_unique<test::TemporaryDirectory>();
   CheckpointDirectory checkpoints(comm, mpi::broadcast(comm, owner ? owner->path().string() : ""));
-  const Loader alone(std::make_shared<CountingSource>(100), {.shards = 4}, World{.rank = 0, .size = 1});
+  const Loader alone(counting(100), {.shards = 4}, World{.rank = 0, .size = 1});
   EXPECT_THROW(checkpoints.save_all(0, alone), Error);
   EXPECT_FALSE(checkpoints.latest());
 }
 
 TEST(Resume, LoadersThatDifferBetweenRanksAreToldApart) {
   const mpi::Communicator& comm = mpi_session().comm();
-  const auto source = std::make_shared<CountingSource>(100);
+  const auto source = counting(100);
   const auto make = [&](std::uint64_t seed) {
     return Loader(comm, source,
                   {.seed = seed, .workers = comm.rank() % 2, .read_ahead_batches = 1 + comm.rank()});
@@ -172,37 +172,34 @@ std::vector<LoaderOptions> all_different() {
 TEST(Resume, LoadersOfRanksThatDifferInOneOptionAreNotMade) {
   const mpi::Communicator& comm = mpi_session().comm();
   if (comm.size() == 1) GTEST_SKIP() << "one rank has no others";
-  const auto source = std::make_shared<CountingSource>(100);
+  const auto source = counting(100);
   const auto options = all_different();
   for (std::size_t i = 0; i < options.size(); ++i) {
     const LoaderOptions plain = i == 9 ? options[8] : LoaderOptions{.global_batch_size = 10};
     EXPECT_THROW(Loader(comm, source, comm.rank() == 0 ? options[i] : plain), Error) << i;
   }
-  const auto other = std::make_shared<CountingSource>(comm.rank() == 0 ? 99 : 100);
+  const auto other = counting(comm.rank() == 0 ? 99 : 100);
   EXPECT_THROW(Loader(comm, other, {}), Error);
   const Mixture mixture{.datasets = {{source, comm.rank() == 0 ? 0.5 : 0.4}, {source, 0.6}}};
   EXPECT_THROW(Loader(comm, mixture, {}), Error);
 }
 
-/// A dataset that cannot say on one rank which it is.
-class UnnamedSource : public CountingSource {
- public:
-  explicit UnnamedSource(bool is_named) : CountingSource(100), is_named_(is_named) {}
-  [[nodiscard]] Fingerprint fingerprint() const override {
-    if (is_named_) return CountingSource::fingerprint();
-    throw Error(ErrorCode::io, "its list is gone");
+/// A dataset that cannot say on the last rank which it is.
+std::shared_ptr<const Source> unnamed() {
+  const auto source = counting(100);
+  if (mpi_session().comm().rank() == mpi_session().comm().size() - 1) {
+    source->on_fingerprint = [](Fingerprint) -> Fingerprint {
+      throw Error(ErrorCode::io, "its list is gone");
+    };
   }
-
- private:
-  bool is_named_;
-};
+  return source;
+}
 
 TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreRefusedOnAllRanks) {
   const mpi::Communicator& comm = mpi_session().comm();
   if (comm.size() == 1) GTEST_SKIP() << "one rank has no others";
-  const bool is_last = comm.rank() == comm.size() - 1;
   try {
-    const Loader loader(comm, std::make_shared<UnnamedSource>(!is_last), {});
+    const Loader loader(comm, unnamed(), {});
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::io);
@@ -212,8 +209,7 @@ TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreRefusedOnAllRanks) {
 
 TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreNotRescaledOnAnyRank) {
   const mpi::Communicator& comm = mpi_session().comm();
-  const bool is_last = comm.rank() == comm.size() - 1;
-  Loader loader(std::make_shared<UnnamedSource>(!is_last), {}, comm.world());
+  Loader loader(unnamed(), {}, comm.world());
   try {
     loader.rescale(comm);
     ADD_FAILURE() << "nothing was thrown";
@@ -225,7 +221,7 @@ TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreNotRescaledOnAnyRank) {
 
 TEST(Resume, LoadersOfWhichOneWasMovedFromAreNotRescaledOnAnyRank) {
   const mpi::Communicator& comm = mpi_session().comm();
-  Loader loader(std::make_shared<CountingSource>(100), {}, comm.world());
+  Loader loader(counting(100), {}, comm.world());
   std::optional<Loader> taken;
   if (comm.rank() == comm.size() - 1) taken.emplace(std::move(loader));
   // NOLINTNEXTLINE(bugprone-use-after-move): what is tested

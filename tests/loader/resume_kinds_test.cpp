@@ -1,6 +1,6 @@
 // Loaders of all kinds in one checkpoint: under one root, told apart by kind and name.
 
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
@@ -12,9 +12,7 @@ std::shared_ptr<NumberedStream> numbered(std::int64_t length) {
   return std::make_shared<NumberedStream>(std::vector<std::int64_t>{length});
 }
 
-Loader make_loader() {
-  return {std::make_shared<CountingSource>(100), {.global_batch_size = 7, .shards = 9}};
-}
+Loader make_loader() { return {counting(100), {.global_batch_size = 7, .shards = 9}}; }
 StreamLoader make_stream() { return StreamLoader(numbered(50), {.global_batch_size = 4}); }
 StreamLoader make_dispatch() {
   return StreamLoader(Dispatch{.source = numbered(60), .shards = 3}, {.global_batch_size = 5});

@@ -1,6 +1,6 @@
 // What was skipped, in a checkpoint: there again at any world size, and not believed blindly.
 
-#include "loader/faulty_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::resume_skipped_test {
@@ -28,7 +28,7 @@ class ResumeSkipped : public ::testing::Test {
 
   test::TemporaryDirectory directory_;
   CheckpointDirectory checkpoints_{mpi::Communicator(), directory_.path()};
-  std::shared_ptr<FaultySource> source_ = std::make_shared<FaultySource>(100, true);
+  std::shared_ptr<ToldSource> source_ = faulty(100, true);
 };
 
 TEST_F(ResumeSkipped, GoesOnWithTheListAndTheCount) {

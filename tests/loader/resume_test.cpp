@@ -1,4 +1,4 @@
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::resume_test {
@@ -41,7 +41,7 @@ class Resume : public ::testing::Test {
 
   test::TemporaryDirectory directory_;
   CheckpointDirectory checkpoints_{mpi::Communicator(), directory_.path()};
-  std::shared_ptr<const Source> source_ = std::make_shared<CountingSource>(kSamples);
+  std::shared_ptr<const Source> source_ = counting(kSamples);
   LoaderOptions options_{
       .global_batch_size = 7, .shards = 9, .seed = 3, .tail = Tail::partial, .epochs = 2, .workers = 1};
 };
@@ -128,7 +128,7 @@ TEST_F(Resume, KeepsSeveralLoadersApart) {
 }
 
 TEST_F(Resume, RefusesAnotherDataset) {
-  EXPECT_THAT(refusal(ErrorCode::mismatch, [&] { source_ = std::make_shared<CountingSource>(kSamples + 1); }),
+  EXPECT_THAT(refusal(ErrorCode::mismatch, [&] { source_ = counting(kSamples + 1); }),
               AllOf(HasSubstr("the dataset differs"), HasSubstr("100 samples"), HasSubstr("101 samples")));
 }
 TEST_F(Resume, RefusesOtherShards) {
@@ -136,12 +136,12 @@ TEST_F(Resume, RefusesOtherShards) {
               HasSubstr("the number of shards differs: the checkpoint has 9, this loader has 10"));
 }
 TEST_F(Resume, RefusesOtherShardLengths) {
-  EXPECT_THAT(refusal(ErrorCode::mismatch,
-                      [&] {
-                        source_ = std::make_shared<CountingSource>(
-                            kSamples, std::vector<std::int64_t>{12, 12, 11, 11, 11, 11, 11, 11, 10});
-                      }),
-              HasSubstr("the digest of the shards' lengths differs"));
+  EXPECT_THAT(
+      refusal(ErrorCode::mismatch,
+              [&] {
+                source_ = counting(kSamples, std::vector<std::int64_t>{12, 12, 11, 11, 11, 11, 11, 11, 10});
+              }),
+      HasSubstr("the digest of the shards' lengths differs"));
 }
 TEST_F(Resume, RefusesAnotherInterleave) {
   EXPECT_THAT(refusal(ErrorCode::mismatch, [&] { options_.interleave = 4; }),

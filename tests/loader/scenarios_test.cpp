@@ -1,7 +1,7 @@
 // Worlds and datasets on which other loaders repeat samples, lose them, hang or refuse.
 
-#include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::scenarios_test {
@@ -52,7 +52,7 @@ class Scenario {
   int steps_ = 0;
 };
 
-std::shared_ptr<const Source> samples(std::int64_t count) { return std::make_shared<CountingSource>(count); }
+std::shared_ptr<const Source> samples(std::int64_t count) { return counting(count); }
 
 TEST(Scenario, AHundredDocumentsIn12ShardsGoFromFourWorkersToAnyNumber) {
   for (const int workers : {1, 2, 3, 6, 12}) {
@@ -93,7 +93,7 @@ TEST(Scenario, ShardsThatAreNoMultipleOfWorkersStayWholeWhenWorkersChange) {
 
 TEST(Scenario, PartsOfZeroAHundredAnd37SamplesEndTogether) {
   for (const auto split : {Split::by_sample, Split::by_shard, Split::interleaved}) {
-    const auto source = std::make_shared<CountingSource>(137, std::vector<std::int64_t>{0, 100, 37});
+    const auto source = counting(137, std::vector<std::int64_t>{0, 100, 37});
     Scenario run(source, {.global_batch_size = 8, .shards = 3, .rank_split = split, .worker_split = split});
     run.then({.ranks = 3, .workers = 2, .steps = 5}).then({.ranks = 2, .workers = 3, .steps = kToTheEnd});
     run.expect_every_sample_once();

@@ -1,28 +1,27 @@
 // Reads that do not end: the loader says what they are of.
 
 #include <future>
+#include <latch>
 
-#include "loader/faulty_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::slow_read_test {
 
-/// Hangs in all reads of a sample, until it is let go.
-class HangingSource : public FaultySource {
+/// A source that hangs in all reads of a sample, until it is let go.
+class Hanging {
  public:
-  explicit HangingSource(std::int64_t hangs) : FaultySource(40, false), hangs_(hangs) {}
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    for (const SampleId id : ids) {
-      if (id.value == hangs_) let_go_.wait();
-    }
-    FaultySource::read(ids, out);
+  explicit Hanging(std::int64_t hangs) {
+    source->on_read = [this, hangs](SampleId id) {
+      if (id.value == hangs) let_go_.wait();
+    };
   }
-  void let_go() { gate_.set_value(); }
+  void let_go() { let_go_.count_down(); }
+
+  std::shared_ptr<ToldSource> source = faulty(40, false);
 
  private:
-  std::int64_t hangs_;
-  std::promise<void> gate_;
-  std::shared_future<void> let_go_ = gate_.get_future();
+  std::latch let_go_{1};
 };
 
 std::vector<std::int64_t> read_all(Loader& loader) {
@@ -38,15 +37,15 @@ LoaderOptions in_order(int workers) {
 }
 
 TEST(SlowRead, IsNamedAgainAndAgainAndLosesNothing) {
-  const auto source = std::make_shared<HangingSource>(17);
+  Hanging hanging(17);
   std::vector<std::string> told;
   LoaderOptions options = in_order(2);
   options.slow_after = std::chrono::milliseconds(5);
   options.on_slow = [&](const std::string& message) {
     told.push_back(message);
-    if (told.size() == 3) source->let_go();
+    if (told.size() == 3) hanging.let_go();
   };
-  Loader loader(source, options);
+  Loader loader(hanging.source, options);
   EXPECT_THAT(read_all(loader), SizeIs(40));
   ASSERT_GE(told.size(), 3U);
   EXPECT_THAT(told[2], AllOf(HasSubstr("worker 1 has been at 5 of the 10 samples of step 1 for "),
@@ -54,15 +53,15 @@ TEST(SlowRead, IsNamedAgainAndAgainAndLosesNothing) {
 }
 
 TEST(SlowRead, IsPrintedWhereNobodyIsToBeTold) {
-  const auto source = std::make_shared<HangingSource>(0);
+  Hanging hanging(0);
   LoaderOptions options = in_order(1);
   options.slow_after = std::chrono::milliseconds(5);
   ::testing::internal::CaptureStderr();
   {
-    Loader loader(source, options);
+    Loader loader(hanging.source, options);
     const auto later = std::async(std::launch::async, [&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      source->let_go();
+      hanging.let_go();
     });
     EXPECT_THAT(read_all(loader), SizeIs(40));
   }
@@ -71,14 +70,14 @@ TEST(SlowRead, IsPrintedWhereNobodyIsToBeTold) {
 }
 
 TEST(SlowRead, IsNotNamedWhereItIsNotToBe) {
-  const auto source = std::make_shared<HangingSource>(0);
+  Hanging hanging(0);
   LoaderOptions options = in_order(1);
   options.slow_after = {};
   options.on_slow = [](const std::string& message) { ADD_FAILURE() << message; };
-  Loader loader(source, options);
+  Loader loader(hanging.source, options);
   const auto later = std::async(std::launch::async, [&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    source->let_go();
+    hanging.let_go();
   });
   EXPECT_THAT(read_all(loader), SizeIs(40));
 }

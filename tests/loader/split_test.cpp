@@ -1,7 +1,7 @@
 // How a batch is shared out to ranks and workers. Whatever the split, all slots together are the same batch.
 
-#include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::split_test {
@@ -60,7 +60,7 @@ TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
   for (std::uint64_t seed = 0; seed < 25; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    const auto source = std::make_shared<CountingSource>(1 + static_cast<std::int64_t>(random() % 400));
+    const auto source = counting(1 + static_cast<std::int64_t>(random() % 400));
     LoaderOptions options = random_options(random);
     const auto expected = run(source, options, 1);
     for (const auto ranks : kSplits) {
@@ -78,7 +78,7 @@ TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
 }
 
 TEST(Split, ByShardGivesEachShardToOneRankAlone) {
-  const auto source = std::make_shared<CountingSource>(1000);
+  const auto source = counting(1000);
   LoaderOptions options{.global_batch_size = 37,
                         .shards = 20,
                         .shuffle = Shuffle::within,
@@ -93,7 +93,7 @@ TEST(Split, ByShardGivesEachShardToOneRankAlone) {
 }
 
 TEST(Split, BySampleGivesEachRankAsManyGiveOrTakeOne) {
-  const auto source = std::make_shared<CountingSource>(1000);
+  const auto source = counting(1000);
   for (int r = 0; r < 7; ++r) {
     Loader loader(source, {.global_batch_size = 37, .shards = 3}, {.rank = r, .size = 7});
     while (const auto batch = loader.next()) {
@@ -105,7 +105,7 @@ TEST(Split, BySampleGivesEachRankAsManyGiveOrTakeOne) {
 }
 
 TEST(Split, InterleavedDealsTheSlotsOutToRanksInTurn) {
-  const auto source = std::make_shared<CountingSource>(1000);
+  const auto source = counting(1000);
   for (int r = 0; r < 7; ++r) {
     Loader loader(source, {.global_batch_size = 37, .shards = 3, .rank_split = Split::interleaved},
                   {.rank = r, .size = 7});
@@ -119,7 +119,7 @@ TEST(Split, InterleavedDealsTheSlotsOutToRanksInTurn) {
 }
 
 TEST(Split, InterleavedDealsASliceOutToWorkersInTurn) {
-  auto source = std::make_shared<CountingSource>(1000);
+  auto source = counting(1000);
   std::mutex mutex;
   std::map<std::int64_t, std::thread::id> readers;
   source->on_read = [&](SampleId id) {
@@ -139,7 +139,7 @@ TEST(Split, InterleavedDealsASliceOutToWorkersInTurn) {
 
 // Which threads have read samples of each shard of 50.
 std::map<std::int64_t, std::set<std::thread::id>> readers(LoaderOptions options, World world) {
-  auto source = std::make_shared<CountingSource>(1000);
+  auto source = counting(1000);
   std::mutex mutex;
   std::map<std::int64_t, std::set<std::thread::id>> seen;
   source->on_read = [&](SampleId id) {

@@ -1,8 +1,7 @@
 // The state as a text: a run goes on from it in any world, and it is small, readable and not believed.
 
-#include "loader/counting_source.hpp"
-#include "loader/faulty_source.hpp"
 #include "loader/saved_loader.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::state_test {
@@ -10,10 +9,6 @@ namespace rota::test::state_test {
 using nlohmann::json;
 
 constexpr std::int64_t kSamples = 61;
-
-std::shared_ptr<CountingSource> counting(std::int64_t size, std::vector<std::int64_t> lengths = {}) {
-  return std::make_shared<CountingSource>(size, std::move(lengths));
-}
 
 /// What a run is made of, for each rank and each worker count anew.
 struct Scenario {
@@ -161,7 +156,7 @@ TEST(State, SaysWhatItIs) {
 }
 
 TEST(State, CountsWhatWasSkippedBeforeTheLastStepAndListsNothing) {
-  const auto source = std::make_shared<FaultySource>(100, true);
+  const auto source = faulty(100, true);
   source->corrupt = {0, 3, 11, 25};
   const auto make = [&](std::int64_t limit) {
     return Loader(source, {.global_batch_size = 10,

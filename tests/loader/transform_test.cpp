@@ -1,10 +1,10 @@
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::transform_test {
 
 TEST(Transform, ChangesTheSourcesFieldsInPlace) {
-  const auto source = std::make_shared<CountingSource>(50);
+  const auto source = counting(50);
   const Transform transform{
       .apply = [](const TransformContext& context, const SampleView& /*in*/, SampleOutput& out) {
         EXPECT_EQ(out.as<std::int64_t>(0)[0], context.id.value);
@@ -20,7 +20,7 @@ TEST(Transform, ChangesTheSourcesFieldsInPlace) {
 }
 
 TEST(Transform, MakesFieldsOfItsOwnFromRaggedOnes) {
-  const auto source = std::make_shared<CountingSource>(50);
+  const auto source = counting(50);
   const Transform transform{
       .apply = [](const TransformContext& /*context*/, const SampleView& in,
                   SampleOutput& out) { out.as<double>(0)[0] = static_cast<double>(in.bytes[1].size()); },
@@ -45,7 +45,7 @@ std::map<std::pair<std::int64_t, std::int64_t>, std::uint64_t> keys(int ranks, i
     keys[{context.epoch, context.id.value}] = context.key;
   }};
   for (int r = 0; r < ranks; ++r) {
-    Loader loader(std::make_shared<CountingSource>(40),
+    Loader loader(counting(40),
                   {.global_batch_size = 7,
                    .seed = seed,
                    .tail = Tail::carry,
@@ -73,11 +73,11 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
     if (context.id.value == 13) throw std::runtime_error("unlucky");
   }};
   for (const int workers : {0, 2}) {
-    Loader loader(std::make_shared<CountingSource>(50), {.global_batch_size = 5,
-                                                         .shards = 1,
-                                                         .shuffle = Shuffle::none,
-                                                         .workers = workers,
-                                                         .transform = transform});
+    Loader loader(counting(50), {.global_batch_size = 5,
+                                 .shards = 1,
+                                 .shuffle = Shuffle::none,
+                                 .workers = workers,
+                                 .transform = transform});
     EXPECT_TRUE(loader.next());
     EXPECT_TRUE(loader.next());
     try {
@@ -91,8 +91,7 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
 
 TEST(Transform, CannotMakeFieldsByNothing) {
   const Field fixed{.name = "tokens", .dtype = DType::int64, .shape = {4}};
-  EXPECT_THROW(Loader(std::make_shared<CountingSource>(5), {.transform = {.apply = {}, .fields = {fixed}}}),
-               Error);
+  EXPECT_THROW(Loader(counting(5), {.transform = {.apply = {}, .fields = {fixed}}}), Error);
 }
 
 // ---- ragged fields ----
@@ -155,7 +154,7 @@ class MadeRows : public ::testing::TestWithParam<std::tuple<int, Split>> {
             .workers = workers,
             .transform = make_words()};
   }
-  std::shared_ptr<const CountingSource> source_ = std::make_shared<CountingSource>(100);
+  std::shared_ptr<const ToldSource> source_ = counting(100);
 };
 
 TEST_P(MadeRows, AreThoseOfEachSampleWhoeverMadeThem) {
@@ -224,7 +223,7 @@ std::string thrown(std::vector<Field> fields, const std::function<void(SampleOut
   const Transform transform{
       .apply = [&](const TransformContext&, const SampleView&, SampleOutput& out) { work(out); },
       .fields = std::move(fields)};
-  Loader loader(std::make_shared<CountingSource>(1), {.workers = 0, .transform = transform});
+  Loader loader(counting(1), {.workers = 0, .transform = transform});
   try {
     loader.next();
   } catch (const Error& error) {
@@ -249,11 +248,11 @@ TEST(ReadAhead, IsBoundByTheLargestBatchThatATransformMade) {
   const Transform transform{
       .apply = [](const TransformContext&, const SampleView&, SampleOutput& out) { out.resize(0, 100'000); },
       .fields = {kLetters}};
-  Loader loader(std::make_shared<CountingSource>(64), {.global_batch_size = 1,
-                                                       .workers = 2,
-                                                       .read_ahead_batches = 32,
-                                                       .read_ahead_bytes = 450'000,
-                                                       .transform = transform});
+  Loader loader(counting(64), {.global_batch_size = 1,
+                               .workers = 2,
+                               .read_ahead_batches = 32,
+                               .read_ahead_bytes = 450'000,
+                               .transform = transform});
   for (int step = 0; step < 32; ++step) loader.next();  // by now the first ones are over
   loader.warm_up();
   EXPECT_EQ(loader.stats().ready_batches, 4);

@@ -1,6 +1,6 @@
 #include <concepts>
 
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::views_test {
@@ -58,9 +58,7 @@ concept IteratorsOutliveTheirBatch = requires(L& loader) {
 || requires(L& loader) { loader.begin()->ids(); };
 static_assert(!IteratorsOutliveTheirBatch<Loader>);
 
-Loader make_loader() {
-  return {std::make_shared<CountingSource>(100), {.global_batch_size = 10, .shuffle = Shuffle::none}};
-}
+Loader make_loader() { return {counting(100), {.global_batch_size = 10, .shuffle = Shuffle::none}}; }
 
 TEST(NextBatch, IsAnOptionalWhereItHasAName) {
   Loader loader = make_loader();
@@ -150,7 +148,7 @@ TEST(Views, OfAWrongTypeInATransformReachNext) {
     in.as<std::int64_t>(0)[0] = 1;
     in.as<float>(0)[0] = 1;
   }};
-  Loader loader(std::make_shared<CountingSource>(10), {.workers = 1, .transform = transform});
+  Loader loader(counting(10), {.workers = 1, .transform = transform});
   EXPECT_THAT(message_of([&] { loader.next(); }, ErrorCode::mismatch),
               AllOf(HasSubstr("transform sample"), HasSubstr("field \"x\" as float32"), HasSubstr("int64")));
 }

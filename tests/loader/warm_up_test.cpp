@@ -1,4 +1,4 @@
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::warm_up_test {
@@ -6,7 +6,7 @@ namespace rota::test::warm_up_test {
 TEST(WarmUp, ReturnsWhenAllThatMayBeReadAheadIsReady) {
   std::mt19937 random(1);
   for (int i = 0; i < 100; ++i) {
-    const auto source = std::make_shared<CountingSource>(1000);
+    const auto source = counting(1000);
     const auto ahead = static_cast<std::int64_t>(1 + random() % 10);
     Loader loader(source, {.global_batch_size = 10,
                            .workers = static_cast<int>(1 + random() % 4),
@@ -21,7 +21,7 @@ TEST(WarmUp, ReturnsWhenAllThatMayBeReadAheadIsReady) {
 }
 
 TEST(WarmUp, EndsWhereTheRunOrTheMemoryDoes) {
-  const auto source = std::make_shared<CountingSource>(25);
+  const auto source = counting(25);
   Loader whole(source, {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 8});
   whole.warm_up();
   EXPECT_EQ(whole.stats().ready_batches, 3);
@@ -35,7 +35,7 @@ TEST(WarmUp, EndsWhereTheRunOrTheMemoryDoes) {
 }
 
 TEST(WarmUp, LeavesWhatFailsToItsBatch) {
-  const auto source = std::make_shared<CountingSource>(100);
+  const auto source = counting(100);
   std::atomic<bool> is_broken = true;
   std::atomic<bool> is_read = false;
   source->on_read = [&](SampleId id) {
@@ -60,8 +60,7 @@ TEST(Workers, LiveAsLongAsTheLoaderWhateverItIsTold) {
     const std::scoped_lock lock(mutex);
     threads.insert(std::this_thread::get_id());
   }};
-  Loader loader(std::make_shared<CountingSource>(60),
-                {.global_batch_size = 6, .epochs = kEndless, .workers = 3, .transform = note});
+  Loader loader(counting(60), {.global_batch_size = 6, .epochs = kEndless, .workers = 3, .transform = note});
   for (int i = 0; i < 40; ++i) {
     for (int step = 0; step < 7; ++step) loader.next();  // over ends of epochs
     if (i % 4 == 0) loader.rescale({.rank = i % 3, .size = 3});

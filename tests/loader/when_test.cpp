@@ -1,7 +1,7 @@
 // Loader::when is held against what the loaders of all ranks hand out.
 
-#include "loader/counting_source.hpp"
 #include "loader/side_by_side.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::when_test {
@@ -13,12 +13,12 @@ std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) 
 }
 
 std::shared_ptr<const Source> random_source(std::mt19937_64& random, std::int64_t shards) {
-  if (draw(random, 0, 1) == 0) return std::make_shared<CountingSource>(draw(random, 1, 60));
+  if (draw(random, 0, 1) == 0) return counting(draw(random, 1, 60));
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
   for (auto& length : lengths) length = draw(random, 0, 7);
   lengths.front() += 1;
   const std::int64_t sum = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-  return std::make_shared<CountingSource>(sum, lengths);
+  return counting(sum, lengths);
 }
 
 LoaderOptions random_options(std::mt19937_64& random) {
@@ -169,7 +169,7 @@ std::string refusal(ErrorCode code, Work work) {
 }
 
 TEST(When, HasNoAnswerForWhatIsNeverRead) {
-  const auto source = std::make_shared<CountingSource>(10);
+  const auto source = counting(10);
   Loader loader(
       source,
       {.global_batch_size = 4, .shards = 1, .shuffle = Shuffle::none, .tail = Tail::drop, .epochs = 2});
@@ -183,7 +183,7 @@ TEST(When, HasNoAnswerForWhatIsNeverRead) {
 }
 
 TEST(When, RefusesSamplesThereAreNotAndAPastThatCannotBeKnown) {
-  Loader loader(std::make_shared<CountingSource>(10), {.global_batch_size = 4, .shuffle = Shuffle::none});
+  Loader loader(counting(10), {.global_batch_size = 4, .shuffle = Shuffle::none});
   for (const auto& [id, epoch] : {std::pair{-1, 0}, {10, 0}, {0, -1}}) {
     EXPECT_THAT(
         refusal(ErrorCode::out_of_range, [&, id = id, epoch = epoch] { (void)loader.when({id}, epoch); }),
@@ -197,7 +197,7 @@ TEST(When, RefusesSamplesThereAreNotAndAPastThatCannotBeKnown) {
 }
 
 TEST(When, RefusesThePastOfAMixtureWhoseWeightsHaveChanged) {
-  const auto source = std::make_shared<CountingSource>(50);
+  const auto source = counting(50);
   Loader loader({.datasets = {{source, 0.5}, {source, 0.5}}},
                 {.global_batch_size = 4, .shuffle = Shuffle::none});
   const auto first = loader.next();

@@ -146,7 +146,7 @@ TEST(WorkerSource, IsOneForTheCallersThreadWhereThereAreNoWorkers) {
 TEST(WorkerSource, OfOtherSamplesIsRefused) {
   for (const int workers : {0, 2}) {
     const auto source = std::make_shared<AffineSource>(100);
-    source->other = std::make_shared<CountingSource>(101);
+    source->other = counting(101);
     Loader loader(source, {.workers = workers});
     EXPECT_THAT(error_of([&] { loader.next(); }),
                 is_error(ErrorCode::callback, {"worker 0 of", "100 samples", "101", "for_worker()"}));
@@ -218,15 +218,15 @@ void expect_forwarded(const Make& make, const Shared& plain, bool may_be_sized =
 }
 
 TEST(WorkerSource, IsMadeThroughSplitsAndJoins) {
-  const auto plain = std::make_shared<CountingSource>(200);
+  const auto plain = counting(200);
   const std::array fractions = {0.5, 0.5};
   expect_forwarded([&](const Shared& source) { return split(source, fractions, 1)[1]; }, plain);
-  const auto first = std::make_shared<CountingSource>(30);
+  const auto first = counting(30);
   expect_forwarded([&](const Shared& source) { return join({first, source}); }, plain);
 }
 
 TEST(WorkerSource, IsMadeThroughMixtures) {
-  const auto plain = std::make_shared<CountingSource>(200);
+  const auto plain = counting(200);
   const auto mixture = [&](const Shared& source) { return Mixture{.datasets = {{source, 1}, {plain, 2}}}; };
   expect_forwarded(mixture, plain);
 }

@@ -2,11 +2,11 @@
 // ranks, with checkpoints between them: the same global batches as one process that nobody stops.
 
 #include "all_of_ranks.hpp"
-#include "loader/counting_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "source/documents.hpp"
 #include "source/numbered_rows.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::worlds_mpi_test {
@@ -50,7 +50,6 @@ Kind kind(const std::string& name) {
         name, windows(std::make_shared<test::NumberedRows>(parts), {.length = 5, .across_files = true}));
   }
   if (name == "Packing") return of_source(name, packed(3));
-  const auto counting = [](std::int64_t size) { return std::make_shared<CountingSource>(size); };
   if (name == "Mixture") {
     return of_mixture(name, {{.source = counting(150), .weight = 0.5},
                              {.source = counting(61), .weight = 0.3},

@@ -1,4 +1,4 @@
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::join_test {
@@ -11,8 +11,8 @@ std::vector<SampleId> ids_of(std::initializer_list<std::int64_t> values) {
 
 /// 10, none, and 20 samples.
 std::shared_ptr<const Source> joined() {
-  return join({std::make_shared<CountingSource>(10), std::make_shared<CountingSource>(0),
-               std::make_shared<CountingSource>(20, std::vector<std::int64_t>{5, 15})});
+  return join({counting(10), counting(0),
+               counting(20, std::vector<std::int64_t>{5, 15})});
 }
 
 TEST(Join, ReadsTheSamplesOfOneSourceAfterThoseOfTheOther) {
@@ -50,7 +50,7 @@ TEST(Join, KnowsWhereItsSamplesAreAndItsPartsBegin) {
 
 TEST(Join, IsAnotherDatasetWhereSourcesOrTheirOrderAre) {
   const auto of = [](std::int64_t a, std::int64_t b) {
-    return join({std::make_shared<CountingSource>(a), std::make_shared<CountingSource>(b)})->fingerprint();
+    return join({counting(a), counting(b)})->fingerprint();
   };
   EXPECT_EQ(of(10, 20), of(10, 20));
   EXPECT_NE(of(10, 20), of(20, 10));
@@ -59,7 +59,7 @@ TEST(Join, IsAnotherDatasetWhereSourcesOrTheirOrderAre) {
 
 TEST(Join, RefusesSourcesThatAreNone) {
   EXPECT_THROW((void)join({}), Error);
-  EXPECT_THROW((void)join({std::make_shared<CountingSource>(10), nullptr}), Error);
+  EXPECT_THROW((void)join({counting(10), nullptr}), Error);
 }
 
 TEST(Join, RefusesIdsThatThereAreNot) {

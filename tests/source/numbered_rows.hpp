@@ -2,45 +2,32 @@
 
 // Rows whose content says which they are, in parts, and the windows over them, listed the naive way.
 
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test {
 
 /// Row i is "x", the number i, and "y" [3, 2], bytes that follow from it.
-class NumberedRows : public Source {
+class NumberedRows : public ToldSource {
  public:
-  explicit NumberedRows(std::int64_t size, std::vector<std::int64_t> parts = {})
-      : size_(size), parts_(std::move(parts)) {}
+  explicit NumberedRows(std::int64_t size, std::vector<std::int64_t> sizes = {})
+      : ToldSource(size, {{"x", DType::int64, {}}, {"y", DType::uint8, {3, 2}}}) {
+    place = "row ";
+    parts = std::move(sizes);
+    on_will_read = [](SampleId first, std::int64_t count) { return 100 * first.value + count; };
+    fill = [](SampleId id, std::size_t field, std::int64_t, std::span<std::byte> to) {
+      if (field == 0) std::memcpy(to.data(), &id.value, sizeof(id.value));
+      for (std::size_t k = 0; field == 1 && k < to.size(); ++k) to[k] = y(id.value, k);
+    };
+  }
   /// In parts of these sizes.
-  explicit NumberedRows(const std::vector<std::int64_t>& parts)
-      : NumberedRows(std::accumulate(parts.begin(), parts.end(), std::int64_t{0}), parts) {}
-
-  [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return parts_; }
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
-    return 100 * first.value + count;
-  }
-  [[nodiscard]] std::string where(SampleId id) const override { return "row " + std::to_string(id.value); }
-
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    check_ids(*this, ids);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      std::memcpy(out.bytes(0, i).data(), &ids[i].value, sizeof(std::int64_t));
-      std::size_t k = 0;
-      for (std::byte& byte : out.bytes(1, i)) byte = y(ids[i].value, k++);
-    }
-  }
+  explicit NumberedRows(const std::vector<std::int64_t>& sizes)
+      : NumberedRows(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), sizes) {}
 
   /// Byte k of "y" in row i.
   static std::byte y(std::int64_t i, std::size_t k) {
     return static_cast<std::byte>(7 * i + 3 * static_cast<std::int64_t>(k) + 1);
   }
-
- private:
-  std::int64_t size_;
-  std::vector<std::int64_t> parts_;
-  std::vector<Field> fields_ = {{"x", DType::int64, {}}, {"y", DType::uint8, {3, 2}}};
 };
 
 /// The first rows of the windows over parts of these sizes.

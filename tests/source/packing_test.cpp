@@ -139,7 +139,7 @@ TEST(Packing, ReadsOfALongDocumentOnlyWhatASequenceHolds) {
   const auto long_ones = documents({10'000, 10'000});
   const Packed packed = pack(long_ones, {.length = 100});
   read(*packed, ids({3}));
-  EXPECT_EQ(long_ones->tokens_read, 100);
+  EXPECT_EQ(long_ones->rows_read, 100);
 }
 
 TEST(Packing, KeepsEveryTypeOfIntegers) {

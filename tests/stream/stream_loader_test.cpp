@@ -1,7 +1,7 @@
 // One rank's loader: everything of each epoch once, in the same batches however many threads read it.
 
-#include "loader/counting_source.hpp"
 #include "moved_from.hpp"
+#include "source/told_source.hpp"
 #include "stream/stream_run.hpp"
 #include "test.hpp"
 
@@ -200,7 +200,7 @@ TEST(StreamLoader, RefusesWhatCanNeverWork) {
 }
 
 TEST(StreamLoader, CountsWhatItDoes) {
-  const auto source = as_stream(std::make_shared<CountingSource>(100), 4);
+  const auto source = as_stream(counting(100), 4);
   for (const int workers : {0, 2}) {
     StreamLoader loader(source, {.global_batch_size = 8, .workers = workers});
     while (loader.next()) continue;

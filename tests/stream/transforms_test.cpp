@@ -1,7 +1,7 @@
 // Streams and what is made of them: saved behind any sample, they go on with the very samples that they would
 // have gone on with.
 
-#include "loader/counting_source.hpp"
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
@@ -19,7 +19,7 @@ Pipeline numbered() { return std::make_shared<NumberedStream>(std::vector<std::i
 std::map<std::string, Pipeline> pipelines() {
   return {
       {"plain", numbered()},
-      {"indexed", as_stream(std::make_shared<CountingSource>(64), 4)},
+      {"indexed", as_stream(counting(64), 4)},
       {"filter", test::two_of_three(numbered())},
       {"flat_map", test::up_to_three(numbered())},
       {"shuffle", shuffle_buffer(numbered(), 7, 5)},
@@ -150,7 +150,7 @@ TEST(ShuffleBuffer, KnowsWhatIsInIt) {
 }
 
 TEST(StreamOf, HandsOutTheSamplesOfItsSourceShardByShard) {
-  const auto source = as_stream(std::make_shared<CountingSource>(10), 3);
+  const auto source = as_stream(counting(10), 3);
   std::vector<std::int64_t> values;
   for (std::int64_t s = 0; s < 3; ++s) {
     for (const Seen& sample : read_all(*source, {s})) {

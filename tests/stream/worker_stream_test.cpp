@@ -161,7 +161,7 @@ TEST(WorkerStream, IsMadeThroughTransforms) {
 
 TEST(WorkerStream, IsMadeThroughIndexedSources) {
   const auto affine = std::make_shared<test::AffineSource>(100);
-  const auto plain = std::make_shared<CountingSource>(100);
+  const auto plain = counting(100);
   EXPECT_EQ(run(as_stream(affine, 7), 3), run(as_stream(plain, 7), 3));
   EXPECT_THAT(affine->instances->told(), SizeIs(3));
   EXPECT_THAT(affine->instances->complaints(), IsEmpty());

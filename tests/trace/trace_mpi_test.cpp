@@ -1,10 +1,10 @@
 // Traces that all ranks write together.
 
 #include "cli/audit.hpp"
-#include "loader/faulty_source.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "source/reading.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::trace_mpi_test {
@@ -24,9 +24,7 @@ class SharedDirectory {
   std::filesystem::path path_;
 };
 
-Loader make_loader() {
-  return {std::make_shared<FaultySource>(40, true), {.global_batch_size = 8, .shards = 5}, comm().world()};
-}
+Loader make_loader() { return {faulty(40, true), {.global_batch_size = 8, .shards = 5}, comm().world()}; }
 
 TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
   const SharedDirectory dir;
@@ -98,7 +96,7 @@ void expect_no_rank_begins(AnyLoader loader) {
 
 TEST(TraceWriterMpi, IsBegunByNoRankWhereALoaderWasMovedFrom) {
   expect_no_rank_begins(make_loader());
-  const auto source = as_stream(std::make_shared<FaultySource>(40, true), 4);
+  const auto source = as_stream(faulty(40, true), 4);
   expect_no_rank_begins(StreamLoader(comm(), source, {.global_batch_size = 8}));
 }
 

@@ -110,7 +110,7 @@ TEST(TraceWriter, WritesWhatAnAuditPassesOfAMixture) {
 
 TEST(TraceWriter, WritesWhatAnAuditPassesOfAStream) {
   const TemporaryDirectory dir;
-  const auto source = rota::as_stream(std::make_shared<rota::FaultySource>(30, true), 4);
+  const auto source = rota::as_stream(faulty(30, true), 4);
   rota::StreamLoader loader(source, {.global_batch_size = 4, .epochs = 2});
   TraceWriter trace(dir.path(), loader);
   while (const auto batch = loader.next()) trace.write(*batch);
@@ -175,7 +175,7 @@ TEST(TraceWriter, OfAReplicaWritesNothing) {
 TEST(TraceWriter, RefusesWhatComesBehindTheEndAndBatchesOfAnotherLoader) {
   const TemporaryDirectory dir;
   Loader loader = small_loader();
-  rota::StreamLoader other(rota::as_stream(std::make_shared<rota::FaultySource>(3, false), 1));
+  rota::StreamLoader other(rota::as_stream(faulty(3, false), 1));
   TraceWriter trace(dir.path(), loader);
   EXPECT_THAT([&] { trace.write(*other.next()); },
               ::testing::ThrowsMessage<rota::Error>(HasSubstr("it is of a Loader")));

@@ -2,7 +2,7 @@
 
 // Runs of real loaders, all ranks of a world in this process, traced.
 
-#include "loader/faulty_source.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test {
@@ -11,14 +11,14 @@ namespace rota::test {
 using MakeLoader = std::function<Loader(World)>;
 
 inline MakeLoader one_dataset(std::int64_t samples, const LoaderOptions& options) {
-  const auto source = std::make_shared<FaultySource>(samples, true);
+  const auto source = faulty(samples, true);
   return [=](World world) { return Loader(source, options, world); };
 }
 
 /// Of 40 and 24 samples, 2 : 1.
 inline MakeLoader two_datasets(const LoaderOptions& options, MixtureEnd end = MixtureEnd::first_exhausted) {
-  const auto first = std::make_shared<FaultySource>(40, true);
-  const auto second = std::make_shared<FaultySource>(24, true);
+  const auto first = faulty(40, true);
+  const auto second = faulty(24, true);
   return [=](World world) {
     return Loader({.datasets = {{first, 2}, {second, 1}}, .end = end}, options, world);
   };
