@@ -7,9 +7,6 @@
 
 namespace rota::test::scarce_test {
 
-using test::expect_refused;
-using test::told;
-
 /// Memory that is `shift` bytes off.
 struct Shifted {
   std::ptrdiff_t shift;
@@ -32,15 +29,9 @@ void expect_refused_by_loaders(const Allocator& allocator, const std::string& wh
   for (const int workers : {0, 2}) {
     Loader loader(source, {.workers = workers, .allocator = allocator});
     StreamLoader stream(as_stream(source, 2), {.workers = workers, .allocator = allocator});
-    const auto refused = [&](std::string what, std::function<void()> call) {
-      expect_refused({.what = std::move(what),
-                      .call = std::move(call),
-                      .code = ErrorCode::callback,
-                      .words = {"bytes for the tensors of a batch: Allocator::allocate", why}});
-    };
-    refused("Loader", [&] { loader.next(); });
-    refused("Loader, again", [&] { loader.next(); });
-    refused("StreamLoader", [&] { stream.next(); });
+    const Words words{"bytes for the tensors of a batch: Allocator::allocate", why};
+    for (int time = 0; time < 2; ++time) refused(kCallback, words, [&] { loader.next(); });
+    refused(kCallback, words, [&] { stream.next(); });
   }
 }
 
@@ -68,14 +59,10 @@ TEST(Allocators, ThatGiveNoneOrThrowAreRefusedByName) {
 
 TEST(Batches, OfMoreThan2To50BytesAreRefused) {
   const auto source = told(10, {{.name = "x", .shape = {std::int64_t{1} << 49}}});
-  const test::Refusal refusal{.what = "Loader",
-                              .call = [&] { Loader(source, {.global_batch_size = 3, .workers = 0}).next(); },
-                              .words = {"3 samples of 562949953421312 bytes", "global_batch_size"}};
-  expect_refused(refusal);
-  expect_refused(
-      {.what = "StreamLoader",
-       .call = [&] { StreamLoader(as_stream(source, 2), {.global_batch_size = 3, .workers = 0}).next(); },
-       .words = {"3 samples of 562949953421312 bytes"}});
+  const std::string each = "3 samples of 562949953421312 bytes";
+  refused({each, "global_batch_size"},
+          [&] { Loader(source, {.global_batch_size = 3, .workers = 0}).next(); });
+  refused({each}, [&] { StreamLoader(as_stream(source, 2), {.global_batch_size = 3, .workers = 0}).next(); });
 }
 
 // Sanitizers take all addresses that there are.
@@ -107,7 +94,7 @@ void run_scarce(const std::function<void()>& call) {
 void expect_scarce(const std::function<void()>& call, const std::string& words) {
   if (ROTA_HAS_LIMITS == 0) GTEST_SKIP() << "sanitizers need the memory that is to be scarce";
   GTEST_FLAG_SET(death_test_style, "fast");
-  EXPECT_EXIT(run_scarce(call), testing::ExitedWithCode(0), words);
+  EXPECT_EXIT(run_scarce(call), ExitedWithCode(0), words);
 }
 
 TEST(Scarce, ThreadsAreAnErrorThatNamesWhatTheyWereFor) {

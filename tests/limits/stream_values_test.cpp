@@ -4,113 +4,101 @@
 
 namespace rota::test::stream_values_test {
 
-using test::expect_refused;
-using test::kLeast;
-using test::kMost;
-using test::told;
-using test::told_stream;
-
 using Shared = std::shared_ptr<const StreamSource>;
 
 bool keep_all(std::int64_t /*epoch*/, const StreamSample& /*sample*/) { return true; }
+bool keep_none(std::int64_t /*epoch*/, const StreamSample& /*sample*/) { return false; }
 void twice(std::int64_t /*epoch*/, const StreamSample& sample, StreamOutputs& out) {
   out.add().copy(sample);
   out.add().copy(sample);
 }
 
-/// All that takes a user's source.
-struct Taker {
-  std::string name;
-  std::function<void(const Shared&)> take;
-};
+std::int64_t count_of(const Shared& source) {
+  StreamLoader loader(source, {.workers = 0});
+  return count(loader);
+}
+std::int64_t count_of(const Dispatch& dispatch) {
+  StreamLoader loader(dispatch, {.workers = 0});
+  return count(loader);
+}
 
-std::vector<Taker> takers() {
-  return {
+TEST(StreamValues, ThatCannotBeAreRefusedByAllThatTakesASource) {
+  const std::map<std::string, std::function<void(const Shared&)>> takers{
       {"StreamLoader", [](const Shared& source) { StreamLoader(source, {.workers = 0}); }},
       {"Dispatch", [](const Shared& source) { StreamLoader(Dispatch{.source = source}, {.workers = 0}); }},
       {"filter", [](const Shared& source) { filter(source, keep_all); }},
       {"flat_map", [](const Shared& source) { flat_map(source, twice); }},
       {"shuffle_buffer", [](const Shared& source) { shuffle_buffer(source, 4, 1); }}};
-}
-
-TEST(StreamValues, ShardsAndCursorsThatCannotBeAreRefusedByAllThatTakeASource) {
-  for (const Taker& taker : takers()) {
+  for (const auto& [name, taker] : takers) {
+    const auto& take = taker;  // clang 14 captures no binding
+    SCOPED_TRACE(name);
+    refused({"source"}, [&] { take(nullptr); });
     for (const std::int64_t number :
          {kLeast, std::int64_t{-1}, std::int64_t{0}, std::int64_t{1} << 40, kMost}) {
-      expect_refused({
-          {taker.name + ", shards",
-           [&] { taker.take(told_stream(number)); },
-           ErrorCode::callback,
-           {std::to_string(number) + " shards", "1 to 2^24"}},
-          {taker.name + ", cursor_numbers",
-           [&] { taker.take(told_stream(1, test::kOneNumber, number)); },
-           ErrorCode::callback,
-           {"cursors of " + std::to_string(number) + " numbers", "1 to 65536"}},
-      });
+      const std::string text = std::to_string(number);
+      refused(kCallback, {text + " shards", "1 to 2^24"}, [&] { take(told_stream(number)); });
+      refused(kCallback, {"cursors of " + text + " numbers", "1 to 65536"},
+              [&] { take(told_stream(1, kOneNumber, number)); });
     }
-  }
-}
-
-TEST(StreamValues, FieldsThatCannotBeAreRefusedByAllThatTakeASource) {
-  for (const Taker& taker : takers()) {
-    for (const auto& [fields, why] : test::impossible_fields()) {
-      expect_refused({.what = taker.name + ": " + why,
-                      .call = [&, &fields = fields] { taker.take(told_stream(1, fields)); },
-                      .code = ErrorCode::callback,
-                      .words = {"the source has", why}});
+    for (const auto& wrong : impossible_fields()) {
+      refused(kCallback, {"the source has", wrong.why}, [&] { take(told_stream(1, wrong.fields)); });
     }
   }
 }
 
 TEST(StreamValues, OfTransformsAreRefusedByName) {
-  for (const auto& [fields, why] : test::impossible_fields()) {
-    expect_refused({
-        {.what = "flat_map: " + why,
-         .call = [&, &fields = fields] { flat_map(told_stream(1), twice, {.fields = fields}); },
-         .words = {"flat_map a stream", why}},
-        {.what = "StreamSample: " + why,
-         .call = [&, &fields = fields] { StreamSample sample(fields); },
-         .words = {why}},
-    });
+  for (const auto& wrong : impossible_fields()) {
+    refused({"flat_map a stream", wrong.why},
+            [&] { flat_map(told_stream(1), twice, {.fields = wrong.fields}); });
+    refused({wrong.why}, [&] { StreamSample sample(wrong.fields); });
   }
   for (const std::int64_t number : {kLeast, std::int64_t{-1}, std::int64_t{0}}) {
     const std::string text = std::to_string(number);
-    expect_refused({
-        {.what = "most",
-         .call = [&] { flat_map(told_stream(1), twice, {.most = number}); },
-         .words = {"most is " + text}},
-        {.what = "size",
-         .call = [&] { shuffle_buffer(told_stream(1), number, 0); },
-         .words = {"size is " + text}},
-        {.what = "shards",
-         .call = [&] { as_stream(told(10), number); },
-         .words = {"shards is " + text, "1 to 2^24"}},
-    });
+    refused({"most is " + text}, [&] { flat_map(told_stream(1), twice, {.most = number}); });
+    refused({"size is " + text}, [&] { shuffle_buffer(told_stream(1), number, 0); });
+    refused({"shards is " + text, "1 to 2^24"}, [&] { as_stream(told(10), number); });
   }
-  expect_refused(
-      {.what = "too many shards", .call = [&] { as_stream(told(10), kMost); }, .words = {"1 to 2^24"}});
+  refused({"1 to 2^24"}, [] { as_stream(told(10), kMost); });
+  refused({"source"}, [] { as_stream(nullptr, 1); });
+  refused({"function"}, [] { filter(told_stream(1), nullptr); });
+  refused({"function"}, [] { flat_map(told_stream(1), nullptr); });
+  refused(kCallback, {"no more than 1 may be"},
+          [] { count_of(flat_map(told_stream(1), twice, {.most = 1})); });
+  refused({"shard"}, [] { StreamLoader(Dispatch{.source = told_stream(3)}); });
 }
 
-std::int64_t count(const Shared& source) {
-  StreamLoader loader(source, {.workers = 0});
-  std::int64_t samples = 0;
-  while (const auto batch = loader.next()) samples += batch->size();
-  return samples;
+TEST(StreamValues, OfTransformsAreTakenToTheirRim) {
+  EXPECT_EQ(count_of(filter(told_stream(2), keep_none)), 0);
+  EXPECT_EQ(count_of(filter(filter(told_stream(2), keep_all), keep_all)), 6);
+  EXPECT_EQ(count_of(flat_map(told_stream(2), twice)), 12);
+  EXPECT_EQ(count_of(flat_map(told_stream(2), twice, {.most = kMost})), 12);
+  for (const std::int64_t size : {std::int64_t{1}, std::int64_t{1000}, kMost}) {
+    EXPECT_EQ(count_of(shuffle_buffer(told_stream(2), size, 1)), 6) << size;
+  }
+  EXPECT_EQ(count_of(as_stream(told(5), 9)), 5);
 }
 
-TEST(StreamValues, OfTransformsAtTheirLargestAreTaken) {
-  EXPECT_EQ(count(shuffle_buffer(told_stream(2), kMost, 1)), 6);
-  EXPECT_EQ(count(flat_map(told_stream(2), twice, {.most = kMost})), 12);
+TEST(StreamValues, AreReadWhereShardsAreEmptyAndWhereASourceIsReadTwice) {
+  const auto numbers = [](std::vector<std::int64_t> lengths) {
+    return std::make_shared<NumberedStream>(std::move(lengths));
+  };
+  EXPECT_EQ(count_of(numbers({0, 0})), 0);
+  EXPECT_EQ(count_of(shuffle_buffer(numbers({7, 0, 5}), 2, 1)), 12);
+  EXPECT_EQ(count_of(Dispatch{.source = numbers({0})}), 0);
+  EXPECT_EQ(count_of(Dispatch{.source = numbers({1})}), 1);
+  const Shared source = numbers({7, 0, 5});
+  StreamLoader one(source, {.global_batch_size = 4});
+  one.next();
+  EXPECT_EQ(count_of(source), 12);
+  EXPECT_EQ(count(one), 8);
 }
 
 TEST(StreamValues, NumbersOfOutputsDoNotOverflow) {
   for (const std::int64_t output : {kLeast, std::int64_t{-1}, kMost}) {
     const auto source = told_stream(1);
     source->first_output = output;
-    expect_refused({.what = std::to_string(output),
-                    .call = [&] { count(flat_map(source, twice)); },
-                    .code = ErrorCode::callback,
-                    .words = {"flat_map 0:0:" + std::to_string(output)}});
+    refused(kCallback, {"flat_map 0:0:" + std::to_string(output)},
+            [&] { count_of(flat_map(source, twice)); });
   }
 }
 
@@ -118,25 +106,22 @@ TEST(StreamValues, WhatIsLeftOfShardsIsANumberWhateverTheySay) {
   for (const std::int64_t left : {kLeast, std::int64_t{-1}, std::int64_t{0}, kMost}) {
     const auto source = told_stream(5);
     source->left = left;
-    EXPECT_EQ(count(source), 15);
-    EXPECT_EQ(count(shuffle_buffer(source, 2, 1)), 15);
+    EXPECT_EQ(count_of(source), 15);
+    EXPECT_EQ(count_of(shuffle_buffer(source, 2, 1)), 15);
   }
 }
 
 TEST(StreamValues, FieldsThatChangeAreAskedOnce) {
-  const auto changing = [] {
-    auto source = told_stream(2);
+  const auto changing = [](std::int64_t shards) {
+    auto source = told_stream(shards);
     source->later_fields = {{.name = "x", .dtype = DType::int64, .shape = {1000}}};
     return source;
   };
-  EXPECT_EQ(count(changing()), 6);
-  EXPECT_EQ(count(filter(changing(), keep_all)), 6);
-  EXPECT_EQ(count(shuffle_buffer(changing(), 3, 1)), 6);
-  EXPECT_EQ(count(flat_map(changing(), twice)), 12);
-  auto source = std::make_shared<test::ToldStream>(1);
-  source->later_fields = {{.name = "x", .dtype = DType::int64, .shape = {1000}}};
-  StreamLoader loader(Dispatch{.source = source}, {.workers = 0});
-  EXPECT_EQ((*loader.next()).size(), 3);
+  EXPECT_EQ(count_of(changing(2)), 6);
+  EXPECT_EQ(count_of(filter(changing(2), keep_all)), 6);
+  EXPECT_EQ(count_of(shuffle_buffer(changing(2), 3, 1)), 6);
+  EXPECT_EQ(count_of(flat_map(changing(2), twice)), 12);
+  EXPECT_EQ(count_of(Dispatch{.source = changing(1)}), 3);
 }
 
 TEST(StreamValues, NoStreamIsRefusedUnderTransformsToo) {
@@ -144,11 +129,55 @@ TEST(StreamValues, NoStreamIsRefusedUnderTransformsToo) {
   source->gives_none = true;
   for (const Shared& one :
        {Shared(source), filter(source, keep_all), flat_map(source, twice), shuffle_buffer(source, 2, 1)}) {
-    expect_refused({.what = "open",
-                    .call = [&] { count(one); },
-                    .code = ErrorCode::callback,
-                    .words = {"null pointer"}});
+    refused(kCallback, {"null pointer"}, [&] { count_of(one); });
   }
+}
+
+TEST(StreamValues, OfIdsAreRefusedWhereTheyAreNotThreeNumbers) {
+  for (const std::string text : {"", "1:2", "1:2:3:4", "-1:0:0", "9223372036854775808:0:0", " 1:2:3"}) {
+    refused({"id \"" + text + "\""}, [&] { parse_stream_id(text); });
+  }
+  EXPECT_EQ(parse_stream_id("9223372036854775807:0:0").shard.value, kMost);
+}
+
+TEST(StreamValues, OfSamplesAreRefusedByTheNameOfTheField) {
+  const Fields fields{{"x", DType::int64, {2}}, {"text", DType::uint8, {3}, true}};
+  StreamSample sample(fields);
+  refused(kCallback, {"-1 rows"}, [&] { sample.resize(1, -1); });
+  refused(kCallback, {"9223372036854775807 rows"}, [&] { sample.resize(1, kMost); });
+  refused(kCallback, {"\"x\""}, [&] { sample.resize(0, 2); });
+  refused(kRange, {"field 2:"}, [&] { sample.bytes(2); });
+  refused(kRange, {"field 2:"}, [&] { sample.rows(2); });
+  refused(kRange, {"field 2:"}, [&] { sample.resize(2, 1); });
+  refused(kRange, {"field 2:"}, [&] { sample.set(2, {}); });
+  refused(kCallback, {"\"x\""}, [&] { sample.set(0, {}); });
+  refused(kCallback, {"text"}, [&] { sample.set(1, std::array<std::byte, 4>{}); });
+  refused(kRange, {"field 1:"}, [&] { sample.copy(StreamSample(std::span(fields).first(1))); });
+  EXPECT_TRUE(sample.resize(1, 0).empty());
+  EXPECT_EQ(StreamSample({}).size(), 0U);
+}
+
+StreamLoader make_loader() { return StreamLoader(told_stream(4), {.global_batch_size = 4}); }
+
+TEST(StreamValues, ThatALoaderIsAskedForAreRefusedByName) {
+  StreamLoader loader = make_loader();
+  refused(kRange, {"shard 4:"}, [&] { loader.owner({4}); });
+  refused(kRange, {"shard -1:"}, [&] { loader.owner({-1}); });
+  const auto batch = loader.next();
+  refused(kMissing, {"it has \"x\""}, [&] { batch->tensor("z"); });
+  refused(kRange, {"field 1:"}, [&] { batch->tensor(1); });
+  const StreamLoader dispatched(Dispatch{.source = told_stream(1)});
+  refused(ErrorCode::unsupported, {"dispatched by sample"}, [&] { dispatched.owner({0}); });
+}
+
+TEST(StreamValues, OfALoaderOutliveItsEndAndTheLoader) {
+  StreamLoader loader = make_loader();
+  const auto batch = loader.next();
+  EXPECT_EQ(count(loader), 8);
+  EXPECT_FALSE(loader.next().has_value());
+  EXPECT_EQ(loader.owner({0}), 0);
+  loader = make_loader();
+  EXPECT_EQ(batch->ids().size(), 4U);
 }
 
 }  // namespace rota::test::stream_values_test
