@@ -1,11 +1,15 @@
-"""Runs over batches that stop, and go on elsewhere; what they saw."""
+"""What several files need: sources, runs that stop and go on elsewhere, programs in processes of their own."""
 
 import random
+import subprocess
+import sys
+import textwrap
 from collections import Counter
 
 import numpy as np
 import rota
 
+DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 SHUFFLES = ("none", "within", "global", "block")
 TAILS = ("partial", "carry", "drop", "pad")
 
@@ -37,6 +41,10 @@ def samples_of(info):
     ]
 
 
+def ids(batches):
+    return [batch.ids.tolist() for batch in batches]
+
+
 def batches_of(make, worlds, stops, state=None):
     """The global batches of a run that moves through `worlds` ranks, for `stops` steps each; and its last state.
 
@@ -52,9 +60,10 @@ def batches_of(make, worlds, stops, state=None):
             infos = [sampler.advance() for sampler in samplers]
             if infos[0] is None:
                 assert infos == [None] * ranks
-                break
+                return batches, samplers[0].state_dict()
             batches.append(sorted(sum(map(samples_of, infos), [])))
-        state = samplers[0].state_dict()
+            state = samplers[0].state_dict()
+            assert {sampler.state_dict()["rota"] for sampler in samplers} == {state["rota"]}
     return batches, state
 
 
@@ -70,3 +79,16 @@ def rows(samples, columns=3):
 
 def source(samples):
     return rota.PythonSource(rows(samples))
+
+
+def loader(samples=40, size=8, **options):
+    return rota.Loader(source(samples), size, **{"world": (0, 1), **options})
+
+
+def python(code, *arguments, ranks=None, returns=0, **options):
+    """Runs `code` in a Python of its own, or in one for each rank of mpirun, that ends as `returns` says."""
+    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *map(str, arguments)]
+    mpirun = ["mpirun", "-n", str(ranks)] if ranks else []
+    done = subprocess.run([*mpirun, *command], capture_output=True, text=True, timeout=100, **options)
+    assert done.returncode == returns, (done.returncode, done.stdout, done.stderr)
+    return done

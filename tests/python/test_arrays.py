@@ -1,15 +1,13 @@
 """Each kind of array that rota hands out is what numpy itself makes of the same bytes; and the numpy that it is made for."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import rota
 import rota.mpi
+from runs import DTYPES, python
 
-DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 FIELDS = {
     **{f"{dtype} {list(shape)}": (dtype, shape) for dtype in DTYPES for shape in ((), (3,), (2, 3), (0,))},
     "bits": ("bfloat16", (2,)),
@@ -70,6 +68,7 @@ def check_sample(sample, i, is_writeable=True):
 
 
 def check_batch(batch, ids):
+    assert list(batch) == list(dict(batch.items())) == list(FIELDS) and batch.get("none") is None
     for name, (_, _, *is_ragged) in FIELDS.items():
         values = [made(name, i) for i in ids]
         if not is_ragged:
@@ -77,8 +76,10 @@ def check_batch(batch, ids):
             continue
         check(batch[name].offsets, np.cumsum([0, *map(len, values)]), "int64")
         check(batch[name].values, np.concatenate(values), values[0].dtype)
+        assert len(batch[name]) == len(ids)
         for i, rows in enumerate(values):
             check(batch[name][i], rows, rows.dtype)
+            check(batch[name][i - len(ids)], rows, rows.dtype)
 
 
 def source():
@@ -144,15 +145,6 @@ def test_those_of_a_checkpoint(tmp_path):
 # ---- a module whose pybind11 knows numpy 1 alone ----
 
 
-def run(code, *folders):
-    """What `code` ends with, in a Python that finds packages in `folders` first."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=environment)
-    return done.stderr.strip().split("\n")[-1]
-
-
-
-
 @pytest.mark.parametrize("order", ["numpy, rota", "rota, numpy"])
 def test_a_module_for_numpy_1_refuses_2_whatever_is_imported_first(order, tmp_path):
     module = os.environ.get("ROTA_NUMPY_1")
@@ -161,6 +153,7 @@ def test_a_module_for_numpy_1_refuses_2_whatever_is_imported_first(order, tmp_pa
     if np.__version__.startswith("1."):
         (tmp_path / "numpy").mkdir()
         (tmp_path / "numpy" / "__init__.py").write_text("__version__ = '2.1.0'")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{module}"}
     for use in ("rota.ElasticBatchSampler(8, 4, world=(0, 1)).batch(0).ids", "rota.PythonSource([1.5], ['x'])"):
-        told = run(f"import {order}; {use}", tmp_path, module)
+        told = python(f"import {order}; {use}", returns=1, env=environment).stderr.strip().split("\n")[-1]
         assert "knows numpy 1 alone" in told and "pip install ." in told and 'pip install "numpy<2"' in told, told

@@ -4,10 +4,8 @@ import pickle
 
 import numpy as np
 import pytest
-
 import rota
-
-NAMES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+from runs import DTYPES
 
 
 def is_allowed(a, b):
@@ -25,9 +23,9 @@ def ragged(dtype):
 
 
 def test_every_value_is_the_same_in_every_type_that_holds_it():
-    for a in NAMES:
+    for a in DTYPES:
         source, samples = ragged(a)
-        for b in NAMES:
+        for b in DTYPES:
             if not is_allowed(a, b):
                 continue
             cast = rota.cast(source, {"x": b, "rows": np.dtype(b)})
@@ -39,8 +37,8 @@ def test_every_value_is_the_same_in_every_type_that_holds_it():
 
 
 def test_what_may_lose_values_is_refused_with_what_to_do():
-    for a in NAMES:
-        for b in NAMES:
+    for a in DTYPES:
+        for b in DTYPES:
             if not is_allowed(a, b):
                 name = a.replace("bool", "boolean")
                 with pytest.raises(rota.InvalidArgumentError, match=f'"x" is {name}.*transform'):

@@ -4,45 +4,28 @@ import gc
 import os
 import pickle
 import random
-import subprocess
 import sys
-import textwrap
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import rota
+from runs import DTYPES, ids, loader, python, source
 
-DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-          "float16", "float32", "float64")  # fmt: skip
-
-
-def source(samples=40):
-    return rota.PythonSource([{"x": i} for i in range(samples)])
-
-
-def loader(samples=40, size=4, **options):
-    return rota.Loader(source(samples), size, **{"world": (0, 1), **options})
-
-
-def ids(batches):
-    return [batch.ids.tolist() for batch in batches]
+SAVE = """
+import sys, rota, numpy as np
+directory = rota.CheckpointDirectory(None, sys.argv[1])
+directory.save_async({step}, {{"w": np.arange(10**6)}})
+{end}
+"""
+FAILS = 'with directory: raise ValueError("mine")'
 
 
 @pytest.fixture
 def directory(tmp_path):
     with rota.CheckpointDirectory(None, tmp_path / "run") as opened:
         yield opened
-
-
-def python(code, *arguments, returns=0):
-    done = subprocess.run(
-        [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *map(str, arguments)],
-        capture_output=True, text=True, timeout=100,
-    )
-    assert done.returncode == returns, (done.returncode, done.stderr)
-    return done
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -104,7 +87,7 @@ def test_blobs_come_back(directory):
     [
         (3, "np.asarray"), (0.5, "np.asarray"), (True, "np.asarray"), ([1, 2], "np.asarray"), ({"lr": 1}, "json.dumps"),
         ({1, 2}, "pickle.dumps"), (None, "every rank"), (np.array([{}]), "dtype"), (np.zeros(2, ">i4"), "native"),
-        (np.zeros(2, complex), "dtype"), (rota.Rows(np.float32(1)), "rows"), (source(), "no loader"),
+        (np.zeros(2, complex), "dtype"), (rota.Rows(np.float32(1)), "rows"), (source(4), "no loader"),
     ],
 )  # fmt: skip
 def test_other_values_are_refused_with_advice(directory, value, advice):
@@ -143,41 +126,6 @@ def test_loaders_go_on_where_the_checkpoint_was(directory, kind):
     assert checkpoint.info.step == 3 and checkpoint.blob("note") == b"x"
     assert fresh[0].position.step == 3
     assert (ids(fresh[0]), ids(fresh[1])) == rest
-
-
-def test_a_sampler_and_a_loader_restore_each_other(directory):
-    options = dict(seed=5, tail="partial", epochs=2)
-    sampler = rota.ElasticBatchSampler(40, 4, fingerprint=source().fingerprint, world=(0, 1), **options)
-    for _ in range(4):
-        sampler.advance()
-    directory.save(4, sampler)
-    reader = loader(**options)
-    directory.restore(reader)
-    assert ids([reader.next(), reader.next()]) == ids([sampler.advance(), sampler.advance()])
-    directory.save(6, {"main": reader})
-    again = rota.ElasticBatchSampler(40, 4, fingerprint=source().fingerprint, world=(0, 1), **options)
-    directory.restore(again)
-    assert again.position == reader.position
-    assert [list(map(int, batch)) for batch in again] == ids(reader)
-
-
-def test_loaders_of_torch_are_saved_with_what_they_delivered(directory):
-    torch = pytest.importorskip("rota.torch")
-
-    def make():
-        return torch.DataLoader(range(40), rota.ElasticBatchSampler(40, 4, seed=3, world=(0, 1)), num_workers=0)
-
-    one, two = make(), make()
-    for number, batch in enumerate(one):
-        if number == 2:
-            directory.save(3, one)
-        if number == 3:
-            break
-    directory.restore(two)
-    assert two.position.step == 3 and next(iter(two)).tolist() == batch.tolist()
-    changes = two.batch_sampler.changes
-    directory.restore(two)
-    assert two.batch_sampler.changes == changes + 1  # a `for` that goes on would give batches drawn before
 
 
 def test_arrays_may_change_while_a_save_is_under_way(directory):
@@ -286,15 +234,12 @@ def test_files_that_are_none_raise(tmp_path):
 def test_a_checkpoint_is_read_by_many_threads(directory):
     directory.save(0, {f"w{i}": np.full(50_000, i) for i in range(8)})
     checkpoint = directory.latest()
-    wrong = []
 
-    def read():
-        wrong.extend(i for i in list(range(8)) * 5 if not (checkpoint[f"w{i}"] == i).all())
+    def reads(_):
+        return all((checkpoint[f"w{i}"] == i).all() for i in list(range(8)) * 5)
 
-    threads = [threading.Thread(target=read) for _ in range(4)]
-    [thread.start() for thread in threads]
-    [thread.join() for thread in threads]
-    assert not wrong
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(reads, range(4)))
 
 
 def test_one_job_at_a_time_has_a_directory(tmp_path):
@@ -341,46 +286,19 @@ def test_what_a_restore_raises_is_raised_itself(directory):
 
 
 @pytest.mark.parametrize(
-    "end", ["", "del directory", "directory.close()", "sys.exit(0)", "cycle = [directory]; cycle.append(cycle)"]
+    "end", ["", "del directory", "directory.close()", "sys.exit(0)", "cycle = [directory]; cycle.append(cycle)", FAILS]
 )
 def test_a_save_under_way_is_finished_at_the_end_of_python(tmp_path, end):
-    python(
-        f"""
-        import sys, rota, numpy as np
-        directory = rota.CheckpointDirectory(None, sys.argv[1])
-        directory.save_async(5, {{"w": np.arange(10**6)}})
-        {end}
-        """,
-        tmp_path,
-    )
+    told = python(SAVE.format(step=5, end=end), tmp_path, returns=int(end == FAILS)).stderr
+    assert ("mine" in told) == (end == FAILS), told
     with rota.CheckpointDirectory(None, tmp_path) as directory:
-        assert directory.latest()["w"].sum() == sum(range(10**6))
+        assert directory.latest().info.step == 5 and directory.latest()["w"].sum() == sum(range(10**6))
 
 
-@pytest.mark.parametrize("step", [5, -1])
-def test_a_save_under_way_ends_or_is_told_where_the_program_fails(tmp_path, step):
-    program = f"""
-        import sys, rota, numpy as np
-        with rota.CheckpointDirectory(None, sys.argv[1]) as directory:
-            directory.save_async({step}, {{"w": np.arange(10**6)}})
-            raise ValueError("mine")
-        """
-    told = python(program, tmp_path, returns=1).stderr
-    assert "mine" in told and ("step is -1" in told) == (step < 0), told
-    with rota.CheckpointDirectory(None, tmp_path) as directory:
-        assert step < 0 or directory.latest().info.step == step
-
-
-def test_a_failed_save_is_told_at_the_end_of_python(tmp_path):
-    done = python(
-        """
-        import sys, rota
-        directory = rota.CheckpointDirectory(None, sys.argv[1])
-        directory.save_async(-1, {})
-        """,
-        tmp_path,
-    )
-    assert "step" in done.stderr and "InvalidArgumentError" in done.stderr
+@pytest.mark.parametrize("end", ["", FAILS])
+def test_a_failed_save_is_told_at_the_end_of_python(tmp_path, end):
+    told = python(SAVE.format(step=-1, end=end), tmp_path, returns=int(end == FAILS)).stderr
+    assert "step is -1" in told and "InvalidArgumentError" in told and ("mine" in told) == (end == FAILS), told
 
 
 def test_a_forked_child_has_no_part_in_a_directory(tmp_path):
@@ -420,12 +338,12 @@ def test_a_communicator_of_one_needs_no_mpi():
     alone = rota.mpi.Communicator()
     assert (alone.rank, alone.size, alone.world) == (0, 1, rota.World())
     assert alone.data_parallel(0).world == rota.World()
-    one = rota.Loader(source(), 4, comm=alone)
+    one = rota.Loader(source(40), 4, comm=alone)
     one.next()
     one.rescale(comm=alone)
     assert one.position.step == 1
     with pytest.raises(rota.InvalidArgumentError, match="world= and comm="):
-        rota.Loader(source(), 4, comm=alone, world=(0, 1))
+        rota.Loader(source(40), 4, comm=alone, world=(0, 1))
     with pytest.raises(TypeError, match="mpi4py"):
         rota.mpi.Communicator((0, 1))
     with pytest.raises(TypeError, match="pickled"):
@@ -433,7 +351,7 @@ def test_a_communicator_of_one_needs_no_mpi():
     alone.close()
     assert "closed" in repr(alone)
     with pytest.raises(rota.InvalidArgumentError, match="closed"):
-        rota.Loader(source(), 4, comm=alone)
+        rota.Loader(source(40), 4, comm=alone)
 
 
 def test_a_communicator_before_mpi_runs_is_refused():

@@ -19,17 +19,22 @@ OPTIONS = dict(shards=5, seed=11, tail="carry", epochs=3)  # as interchange.cpp 
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
 
 
-def cpp(*arguments):
+def cpp(*arguments, fails=False):
     done = subprocess.run([PROGRAM, "interchange", *map(str, arguments)], capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    assert (done.returncode != 0) == fails, done.stderr
+    return (done.stderr if fails else done.stdout).splitlines()
 
 
-@pytest.fixture
-def data(tmp_path):
-    file = tmp_path / "data.txt"
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    file = tmp_path_factory.mktemp("data") / "data.txt"
     file.write_text("\n".join(LINES) + "\n")
     return file
+
+
+@pytest.fixture(scope="module")
+def fingerprint(data):
+    return cpp("fingerprint", data)[0]
 
 
 def make(kind, fingerprint):
@@ -50,30 +55,27 @@ def take(reader, steps):
 
 
 @needs_program
-@pytest.mark.parametrize("kind", ["loader", "sampler"])
 @pytest.mark.parametrize("steps", [0, 9, 24])
-def test_python_goes_on_from_a_checkpoint_of_cpp(data, tmp_path, kind, steps):
-    (fingerprint,) = cpp("fingerprint", data)
-    whole = take(make(kind, fingerprint), None)
-    cpp("save", data, tmp_path / "run", steps)
-    reader = make(kind, fingerprint)
-    with rota.CheckpointDirectory(None, tmp_path / "run") as directory:
-        checkpoint = directory.restore(reader)
-    assert checkpoint.info.step == steps and checkpoint.blob("note") == b"from C++"
-    assert np.array_equal(checkpoint["model/w"], WEIGHTS) and checkpoint["model/w"].dtype == np.float32
-    assert take(reader, None) == whole[steps:]
+def test_python_goes_on_from_a_checkpoint_of_cpp(data, fingerprint, tmp_path, steps):
+    cpp("save", data, tmp_path, steps)
+    for kind in ("loader", "sampler"):
+        whole = take(make(kind, fingerprint), None)
+        reader = make(kind, fingerprint)
+        with rota.CheckpointDirectory(None, tmp_path) as directory:
+            checkpoint = directory.restore(reader)
+        assert checkpoint.info.step == steps and checkpoint.blob("note") == b"from C++"
+        assert np.array_equal(checkpoint["model/w"], WEIGHTS) and checkpoint["model/w"].dtype == np.float32
+        assert take(reader, None) == whole[steps:]
 
 
 @needs_program
-@pytest.mark.parametrize("kind", ["loader", "sampler"])
-@pytest.mark.parametrize("steps", [0, 9, 24])
-def test_cpp_goes_on_from_a_checkpoint_of_python(data, tmp_path, kind, steps):
-    (fingerprint,) = cpp("fingerprint", data)
+@pytest.mark.parametrize("kind, steps", [("sampler", 0), ("loader", 9), ("sampler", 24)])
+def test_cpp_goes_on_from_a_checkpoint_of_python(data, fingerprint, tmp_path, kind, steps):
     reader = make(kind, fingerprint)
-    take(reader, steps) if steps else None
-    with rota.CheckpointDirectory(None, tmp_path / "run") as directory:
+    take(reader, steps)
+    with rota.CheckpointDirectory(None, tmp_path) as directory:
         directory.save(steps, reader, {"model/w": WEIGHTS, "note": "from Python"})
-    step, note, weights, *batches = cpp("restore", data, tmp_path / "run")
+    step, note, weights, *batches = cpp("restore", data, tmp_path)
     assert (int(step), note) == (steps, "from Python")
     assert np.array_equal(ast.literal_eval(weights), WEIGHTS.ravel())
     assert [ast.literal_eval(batch) for batch in batches] == take(reader, None)
@@ -87,8 +89,7 @@ def test_another_dataset_is_refused_both_ways(data, tmp_path):
             directory.restore(make("loader", "another dataset"))
     with rota.CheckpointDirectory(None, tmp_path / "python") as directory:
         directory.save(0, make("loader", "another dataset"), {"model/w": WEIGHTS, "note": ""})
-    done = subprocess.run([PROGRAM, "interchange", "restore", data, tmp_path / "python"], capture_output=True, text=True, timeout=100)
-    assert done.returncode != 0 and "fingerprint" in done.stderr
+    assert "fingerprint" in " ".join(cpp("restore", data, tmp_path / "python", fails=True))
 
 
 @pytest.mark.parametrize("steps", [0, 1, 9, 23])
@@ -96,7 +97,7 @@ def test_states_of_samplers_and_loaders_are_the_same(steps):
     fingerprint = make("loader", "lines").source.fingerprint
     kinds = {"loader": make("loader", "lines"), "sampler": make("sampler", fingerprint)}
     for reader in kinds.values():
-        take(reader, steps) if steps else None
+        take(reader, steps)
     states = {kind: reader.state_dict() for kind, reader in kinds.items()}
     assert states["loader"] == states["sampler"]
     rest = take(kinds["loader"], None)

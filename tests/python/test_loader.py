@@ -1,7 +1,6 @@
 """rota.Loader from Python: batches, arrays, functions of the user, errors."""
 
 import gc
-import pickle
 import random
 import threading
 import weakref
@@ -9,11 +8,7 @@ import weakref
 import numpy as np
 import pytest
 import rota
-from runs import SHUFFLES, TAILS, count, rows, samples_of, source
-
-
-def loader(samples=40, size=8, **options):
-    return rota.Loader(source(samples), size, **{"world": (0, 1), **options})
+from runs import SHUFFLES, TAILS, count, loader, rows, samples_of, source
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -68,29 +63,18 @@ def test_memory_goes_back_to_the_loader_when_its_arrays_are_dropped():
     assert len(addresses) <= 5
 
 
-def test_ragged_fields_are_values_and_offsets():
-    words = ["", "a", "bcd", "ef"]
-    batch = rota.Loader(rota.PythonSource([{"w": w} for w in words], {"w": ("uint8", (), True)}), 4, shuffle="none", shards=1).next()
-    assert [bytes(w).decode() for w in batch["w"]] == words
-    assert batch["w"].offsets.tolist() == [0, 0, 1, 4, 6] and len(batch["w"]) == 4
-    assert bytes(batch["w"][-2]).decode() == "bcd"
-    assert batch["w"].to_list()[1] == [97]
-
-
 def test_a_transform_changes_samples_in_place_or_makes_others():
     def double(sample):
         sample["x"] *= 2
 
     changed = loader(transform=double, shuffle="none", shards=1).next()
     assert changed["x"][:, 0].tolist() == [2 * i for i in range(8)]
-    made = loader(
-        transform=lambda s: {"t": np.arange(s.id), "k": s.key},
-        transform_fields=[("t", "int64", (), True), ("k", "uint64")],
-        shuffle="none",
-        shards=1,
-    ).next()
+    fields = [("t", "int64", (), True), ("k", "uint64")]
+    order = dict(shuffle="none", shards=1)
+    made = loader(transform=lambda s: {"t": np.arange(s.id), "k": s.key}, transform_fields=fields, **order).next()
+    drawn = next(iter(rota.ElasticBatchSampler(40, 8, world=(0, 1), **order)))
     assert made["t"].to_list() == [list(range(i)) for i in range(8)]
-    assert made["k"].tolist() == [index.key for index in next(iter(rota.ElasticBatchSampler(40, 8, shuffle="none", shards=1, world=(0, 1))))]
+    assert made["k"].tolist() == [index.key for index in drawn]
 
 
 def test_a_collate_makes_the_batch():
@@ -106,15 +90,6 @@ def test_a_collate_makes_the_batch():
     batch = rota.Loader(texts, 16, collate=pad, collate_fields=fields, shuffle="none", shards=1).next()
     assert batch["t"][3].tolist() == [0, 1, 2, 0, 0, 0, 0, 0]
     assert batch["longest"].tolist() == [4] * 16 and batch["copy"].to_list()[7] == [0, 1]
-
-
-def test_what_a_function_raises_is_the_cause_of_the_error():
-    def fail(sample):
-        raise ValueError(f"no {sample.id}")
-
-    with pytest.raises(rota.CallbackError, match="transform sample [0-9]+: ValueError: no ") as caught:
-        loader(transform=fail).next()
-    assert isinstance(caught.value.__cause__, ValueError)
 
 
 def test_an_error_leaves_the_position_and_the_next_call_tries_again():
@@ -133,7 +108,11 @@ def test_an_error_leaves_the_position_and_the_next_call_tries_again():
 
 def test_kept_views_of_a_transform_are_refused():
     kept = []
-    for keep in (lambda s: kept.append(s["x"]), lambda s: kept.append(s["x"][1:]), lambda s: kept.append(s)):
+
+    def fail(sample):
+        raise ValueError(sample["x"])
+
+    for keep in (lambda s: kept.append(s["x"]), lambda s: kept.append(s["x"][1:]), kept.append, fail):
         with pytest.raises(rota.CallbackError, match="kept a view .* keep a copy"):
             loader(transform=keep).next()
     loader(transform=lambda s: kept.append(s["x"].copy())).next()
@@ -160,7 +139,7 @@ def test_oserror_of_a_dataset_is_tried_again():
                 raise OSError("not now")
             return list.__getitem__(self, i)
 
-    one = rota.Loader(rota.PythonSource(Flaky(rows(20)), rota.PythonSource(rows(1)).fields), 4, io_retries=5, retry_wait=0)
+    one = rota.Loader(rota.PythonSource(Flaky(rows(20)), source(1).fields), 4, io_retries=5, retry_wait=0)
     assert sum(batch.size for batch in one) == 20 and one.stats["retries"] > 0
 
 
@@ -218,15 +197,6 @@ def test_a_closed_loader_says_so():
     one.close()
 
 
-def test_sources_are_pickled_as_the_calls_that_made_them():
-    parts = rota.split(rota.join([source(30), rota.windows(source(20), 1)][:1] * 2), [0.5, 0.5], seed=3)
-    again = pickle.loads(pickle.dumps(parts[1]))
-    assert len(again) == 30 and again.fingerprint == parts[1].fingerprint
-    assert again[7]["n"] == parts[1][7]["n"] and again[-1]["n"] == parts[1][29]["n"]
-    with pytest.raises(IndexError):
-        again[30]
-
-
 def test_windows_and_packs_of_python_datasets():
     assert rota.windows(source(10), 4, 2)[1]["n"].tolist() == [2, 3, 4, 5]
     documents = rota.PythonSource([{"t": [i] * i} for i in range(1, 5)], [("t", "int64", (), True)])
@@ -242,28 +212,33 @@ def test_mixtures_take_turns_by_weight():
     assert [(mixed.next().datasets == d).sum() for d in (0, 1)] == [20, 20]
 
 
-def test_memory_of_an_allocator_is_given_back():
-    class Allocator:
-        def __init__(self):
-            self.arrays, self.freed = {}, 0
+class Allocator:
+    def __init__(self, fails):
+        self.arrays, self.freed, self.fails = {}, 0, fails
 
-        def allocate(self, size):
-            array = np.empty(size + 64, dtype=np.uint8)
-            address = -(-array.ctypes.data // 64) * 64
-            self.arrays[address] = array
-            return address
+    def allocate(self, size):
+        array = np.empty(size + 64, dtype=np.uint8)
+        address = -(-array.ctypes.data // 64) * 64
+        self.arrays[address] = array
+        return address
 
-        def release(self, address, size):
-            del self.arrays[address]
-            self.freed += 1
+    def release(self, address, size):
+        self.freed += 1
+        if self.fails:
+            raise ValueError("no")
+        del self.arrays[address]
 
-    allocator = Allocator()
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_memory_of_an_allocator_is_given_back_and_a_failed_release_ends_nothing(fails):
+    allocator = Allocator(fails)
     one = loader(allocator=allocator)
     batch = one.next()
     assert any(0 <= batch["x"].ctypes.data - at < array.size for at, array in allocator.arrays.items())
     del batch, one
     gc.collect()
-    assert not allocator.arrays and allocator.freed > 0
+    assert allocator.freed > 0 and (fails or not allocator.arrays)
 
 
 def test_a_loader_can_be_rescaled_and_have_other_batch_sizes_in_mid_epoch():
@@ -274,19 +249,6 @@ def test_a_loader_can_be_rescaled_and_have_other_batch_sizes_in_mid_epoch():
         part.set_global_batch_size(9)
     seen += [sample for part in parts for batch in part for sample in samples_of(batch)]
     assert sorted(id for _, _, id in seen) == list(range(60))
-
-
-def test_loaders_and_datasets_are_collected():
-    class Dataset(list):
-        pass
-
-    dataset = Dataset(rows(20))
-    reference = weakref.ref(dataset)
-    one = rota.Loader(rota.PythonSource(dataset), 4, workers=2)
-    one.next()
-    del dataset, one
-    gc.collect()
-    assert reference() is None
 
 
 def test_a_transform_may_return_views_of_its_input_in_any_order():
@@ -311,21 +273,13 @@ def test_what_a_function_raised_shows_no_memory_that_is_used_again(workers):
     assert frames and not any("view" in frame.f_locals for frame in frames)
 
 
-def test_an_exception_that_keeps_a_view_is_refused():
-    def fail(sample):
-        raise ValueError(sample["x"])
-
-    with pytest.raises(rota.CallbackError, match="kept a view"):
-        loader(transform=fail).next()
-
-
 def test_the_cause_is_that_of_the_error():
     def fail(sample):
         raise ValueError(f"no {sample.id}")
 
     errors = []
     for shards in range(1, 30):
-        with pytest.raises(rota.CallbackError) as caught:
+        with pytest.raises(rota.CallbackError, match="transform sample [0-9]+: ValueError: no ") as caught:
             loader(120, 1, transform=fail, shards=shards, read_ahead_batches=1).next()
         errors.append(caught.value)
     assert all(str(error).endswith(str(error.__cause__)) for error in errors)
@@ -342,38 +296,16 @@ def test_a_loader_may_be_dropped_by_its_own_workers():
         if reference is not None and reference() is None:
             collected.set()
 
+    options = dict(world=(0, 1), transform=collect, workers=2, read_ahead_batches=64)
     for _ in range(5):
         collected.clear()
         holder, reference = Holder(), None
         holder.itself = holder
         gc.disable()
         try:
-            holder.loader = loader(100_000, transform=collect, workers=2, read_ahead_batches=64)
+            holder.loader = rota.Loader(rota.PythonSource(range(100_000)), 8, **options)
             reference = weakref.ref(holder)
             del holder
             assert collected.wait(60)
         finally:
             gc.enable()
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_allocator_whose_release_fails_ends_nothing():
-    released = []
-
-    class Allocator:
-        def __init__(self):
-            self.arrays = []
-
-        def allocate(self, size):
-            self.arrays.append(np.empty(size + 64, dtype=np.uint8))
-            return -(-self.arrays[-1].ctypes.data // 64) * 64
-
-        def release(self, address, size):
-            released.append(address)
-            raise ValueError("no")
-
-    one = loader(allocator=Allocator())
-    one.next()
-    del one
-    gc.collect()
-    assert released

@@ -14,52 +14,42 @@ def maker(samples, options):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_any_chain_of_worlds_gives_the_same_global_batches(seed):
+def test_any_chain_of_worlds_gives_the_same_global_batches_and_every_sample_once_an_epoch(seed):
     draw = random.Random(seed)
-    for samples, options in settings(seed, 8):
+    for samples, options in settings(seed, 20):
         whole, end = batches_of(maker(samples, options), [1], [1000])
         worlds = [draw.randint(1, 5) for _ in range(1000)]
         stops = [draw.randint(1, 4) for _ in worlds]
         moved, moved_end = batches_of(maker(samples, options), worlds, stops)
         assert moved == whole, options
         assert json.loads(moved_end["rota"])["position"] == json.loads(end["rota"])["position"]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_every_sample_comes_once_an_epoch(seed):
-    for samples, options in settings(100 + seed, 20):
-        seen = count(batches_of(maker(samples, options), [1], [1000])[0])
-        size, epochs = options["global_batch_size"], options["epochs"]
+        size, seen = options["global_batch_size"], count(whole)
         per_epoch = samples // size * size if options["tail"] == "drop" else samples
-        assert len(seen) == per_epoch * epochs, options
-        assert set(seen.values()) <= {1}
-
-
-def test_ranks_have_equal_states_after_each_step():
-    samplers = [rota.ElasticBatchSampler(50, 8, seed=3, epochs=2, world=(rank, 3)) for rank in range(3)]
-    while samplers[0].advance() is not None:
-        for sampler in samplers[1:]:
-            sampler.advance()
-        assert len({sampler.state_dict()["rota"] for sampler in samplers}) == 1
+        assert len(seen) == per_epoch * options["epochs"] and set(seen.values()) <= {1}, options
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_drawn_is_what_is_delivered(seed):
-    for samples, options in settings(200 + seed, 10):
-        sampler = rota.ElasticBatchSampler(samples, world=(1, 3), **options)
-        for drawn in sampler:
+def test_what_is_drawn_ahead_is_what_is_computed_counted_and_delivered(seed):
+    draw = random.Random(seed)
+    for samples, options in settings(200 + seed, 20):
+        sampler = maker(samples, options)(1, 3)
+        before = sampler.state_dict()
+        drawn = list(sampler)
+        assert sampler.state_dict() == before and list(sampler) == drawn and len(sampler) == len(drawn), options
+        delivered = []
+        for batch in sampler:
             info = sampler.advance()
-            assert drawn == info.ids.tolist()
-            assert [index.epoch for index in drawn] == info.epochs.tolist()
-        assert sampler.advance() is None
-
-
-def test_drawing_ahead_changes_nothing():
-    sampler = rota.ElasticBatchSampler(100, 8, world=(0, 2), epochs=2)
-    before = sampler.state_dict()
-    first = list(sampler)
-    assert sampler.state_dict() == before
-    assert list(sampler) == first
+            assert (info.ids.tolist(), info.epochs.tolist()) == (batch, [index.epoch for index in batch]), options
+            delivered.append((batch, info.start, info.end))
+        assert sampler.advance() is None and [batch for batch, *_ in delivered] == drawn
+        if options["tail"] == "drop" and not drawn:
+            continue
+        computer = maker(samples, options)(1, 3)
+        for _ in range(draw.randint(0, len(drawn))):
+            computer.advance()
+        computed = [computer.batch(step) for step in range(len(drawn))]
+        assert [(info.ids.tolist(), info.start, info.end) for info in computed] == delivered, options
+        assert computer.batch(len(drawn)) is None
 
 
 def test_one_for_is_one_epoch_unless_their_number_is_given():
@@ -70,31 +60,6 @@ def test_one_for_is_one_epoch_unless_their_number_is_given():
     assert [index.epoch for index in next(iter(each))] == [1] * 4
     whole = rota.ElasticBatchSampler(10, 4, world=(0, 1), epochs=3)
     assert len(list(whole)) == len(whole) == 9
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_len_is_the_number_of_batches_of_a_run(seed):
-    for samples, options in settings(300 + seed, 30):
-        sampler = rota.ElasticBatchSampler(samples, world=(0, 1), **options)
-        assert len(sampler) == len(list(sampler)), options
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_batch_of_any_step_is_computed(seed):
-    draw = random.Random(seed)
-    for samples, options in settings(400 + seed, 10):
-        if options["tail"] == "drop" and samples < options["global_batch_size"]:
-            continue
-        sampler = rota.ElasticBatchSampler(samples, world=(1, 2), **options)
-        passed = rota.ElasticBatchSampler(samples, world=(1, 2), **options)
-        infos = iter(passed.advance, None)
-        expected = [(info.ids.tolist(), info.start, info.end) for info in infos]
-        for _ in range(draw.randint(0, len(expected))):
-            sampler.advance()
-        for step, (ids, start, end) in enumerate(expected):
-            info = sampler.batch(step)
-            assert (info.ids.tolist(), info.start, info.end) == (ids, start, end), options
-        assert sampler.batch(len(expected)) is None
 
 
 def test_when_finds_each_sample_of_a_run():
@@ -157,13 +122,17 @@ def test_a_pickled_sampler_stands_where_it_stood():
     assert list(again) == list(sampler)
 
 
-def test_set_epoch_does_nothing_inside_the_epoch():
+def test_set_epoch_goes_to_later_epochs_only():
     sampler = rota.ElasticBatchSampler(30, 4, world=(0, 1))
     sampler.advance()
-    sampler.set_epoch(0)
-    assert sampler.position == (0, 4, 1)
-    sampler.set_epoch(5)
-    assert sampler.position == (5, 0, 1)
+    for epoch, position in (0, (0, 4, 1)), (5, (5, 0, 1)):
+        sampler.set_epoch(epoch)
+        assert sampler.position == position
+    passes_epochs = rota.ElasticBatchSampler(3, 8, tail="carry", world=(0, 1), epochs=9)
+    passes_epochs.advance()
+    for epoch, position in (0, (2, 2, 1)), (1, (2, 2, 1)), (2, (2, 2, 1)), (5, (5, 0, 1)):
+        passes_epochs.set_epoch(epoch)
+        assert passes_epochs.position == position
 
 
 def test_datasets_take_turns_by_weight():
@@ -183,13 +152,3 @@ def test_it_orders_what_a_loader_of_the_same_samples_reads():
     sampler.load_state_dict(loader.state_dict())
     assert sampler.state_dict() == loader.state_dict()
     assert [batch.ids.tolist() for batch in loader] == list(sampler)
-
-
-def test_set_epoch_does_not_go_back_where_batches_pass_epochs():
-    sampler = rota.ElasticBatchSampler(3, 8, tail="carry", world=(0, 1), epochs=9)
-    sampler.advance()
-    for epoch in (0, 1, 2):
-        sampler.set_epoch(epoch)
-        assert sampler.position == (2, 2, 1)
-    sampler.set_epoch(5)
-    assert sampler.position == (5, 0, 1)
