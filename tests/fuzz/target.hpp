@@ -1,30 +1,91 @@
 #pragma once
 
-// What each fuzz target is made of. Each is two programs: one that libFuzzer drives (preset `fuzz`), and a
-// test that runs it over its seeds and simple mutants of them.
+// Fuzz targets: a parser each, inputs to begin with, and what must hold of any input. A target is a test over
+// its seeds and simple mutants of them (fuzz_test.cpp), and a program of libFuzzer's (libfuzzer.cpp; preset
+// `fuzz`).
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
+#include <zstd.h>
 
-// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+#include "source/reading.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 
-/// Inputs to begin with: good ones, as a target's own code makes them.
-std::vector<std::string> seeds();
+using Bytes = std::span<const std::byte>;
+using Seeds = std::vector<std::string>;
 
-inline std::span<const std::byte> as_bytes(const std::uint8_t* data, std::size_t size) {
-  return std::as_bytes(std::span(data, size));
+struct Target {
+  Seeds (*seeds)();          ///< good ones, as the target's own code makes them
+  void (*run)(Bytes input);  ///< expects what must hold
+};
+
+/// All of them, by name.
+inline std::map<std::string, Target>& targets() {
+  static std::map<std::string, Target> all;
+  return all;
 }
-inline std::string to_text(std::span<const std::byte> bytes) {
+
+/// To be called for each, before main.
+inline bool add_target(const char* name, Seeds (*seeds)(), void (*run)(Bytes)) {
+  return targets().emplace(name, Target{seeds, run}).second;
+}
+
+inline std::string to_text(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Ends the process, as a fuzzer's find.
-#define ROTA_FUZZ_EXPECT(condition) ((condition) ? void() : __builtin_trap())
+/// The bytes of numbers, one after the other.
+template <typename... T>
+std::string raw(const T&... values) {
+  return (std::string() + ... + to_text(std::as_bytes(std::span(&values, 1))));
+}
+
+inline std::string zstd_of(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 1));
+  return packed;
+}
+
+/// Whether `work` returns; else it throws an Error of one of these codes.
+inline bool succeeds(std::initializer_list<ErrorCode> codes, const std::function<void()>& work) {
+  try {
+    work();
+    return true;
+  } catch (const Error& error) {
+    EXPECT_THAT(codes, Contains(error.code())) << error.what();
+    return false;
+  }
+}
+
+/// A directory for the files of one run after the other.
+inline const TemporaryDirectory& directory() {
+  static const TemporaryDirectory only;
+  return only;
+}
+
+inline fs::path write_file(std::string_view name, Bytes bytes) {
+  fs::remove(directory() / name);  // quicker than to cut it
+  return directory().write(name, to_text(bytes));
+}
+
+inline Catalog catalog_of(std::string_view name, Bytes bytes) {
+  return Catalog(write_file(name, bytes), {.indexing_threads = 1});
+}
+
+/// Opens what `open` gives, which may refuse it and nothing worse, and reads samples at its beginning and
+/// end.
+inline void try_format(const std::function<std::shared_ptr<const Source>()>& open) {
+  constexpr std::int64_t kMost = 20;
+  try {
+    const auto source = open();
+    for (std::int64_t id = 0; id < source->size(); ++id) {
+      if (id == kMost) id = std::max(id, source->size() - kMost);
+      const Samples sample(*source, ids({id}));
+      EXPECT_THAT(source->where({id}), Not(IsEmpty()));
+    }
+  } catch (const Error& error) {
+    EXPECT_NE(error.code(), ErrorCode::out_of_range) << error.what();
+  }
+}
 
 }  // namespace rota::test
