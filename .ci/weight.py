@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def files(*patterns):
     listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z", *patterns], check=True, capture_output=True, text=True)
-    return [ROOT / name for name in listed.stdout.split("\0") if name]
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()]
 
 
 def lines(paths):
