@@ -2,14 +2,12 @@
 
 import os
 import pickle
-import subprocess
-import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-
 import rota
+from runs import python
 
 
 @pytest.fixture
@@ -152,36 +150,22 @@ def test_progress_is_told_of_listing_and_indexing(data):
 
 
 def test_what_progress_raises_ends_the_task(data):
-    def fail(_):
-        raise ZeroDivisionError("mine")
+    def fail(raised):
+        raise raised
 
     with pytest.raises(rota.CallbackError) as raised:
-        rota.Catalog(data, progress=fail)
+        rota.Catalog(data, progress=lambda _: fail(ZeroDivisionError("mine")))
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
-
-    def interrupt(_):
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
-        rota.Catalog(data, progress=interrupt)
+        rota.Catalog(data, progress=lambda _: fail(KeyboardInterrupt()))
 
 
 def test_several_threads_open_one_catalog(data):
     catalog = rota.Catalog(data, progress=lambda _: None)
-    fingerprints = []
-
-    def open_it():
-        fingerprints.append(rota.open(catalog, "lines").fingerprint)
-
-    threads = [threading.Thread(target=open_it) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(fingerprints) == 4 and len(set(fingerprints)) == 1
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(lambda _: rota.open(catalog, "lines").fingerprint, range(4)))) == 1
 
 
 def test_a_catalog_may_live_until_python_ends(data):
-    program = f"import rota; c = rota.Catalog({str(data)!r}, progress=lambda _: None); s = rota.open(c); print(len(s))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60)
-    assert (done.stdout, done.stderr, done.returncode) == (b"20\n", b"", 0)
+    done = python("import rota, sys; c = rota.Catalog(sys.argv[1], progress=lambda _: None); print(len(rota.open(c)))", data)
+    assert (done.stdout, done.stderr) == ("20\n", "")

@@ -6,12 +6,11 @@ import inspect
 import os
 import pkgutil
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import rota
+from runs import python
 
 NAMES = sorted({"rota", *(f"rota.{module.name}" for module in pkgutil.iter_modules(rota.__path__))} - {"rota._rota"})
 
@@ -70,5 +69,4 @@ def test_programs_of_the_pages_name_what_there_is(code):
 
 def test_importing_rota_imports_neither_numpy_nor_torch_nor_mpi4py():
     code = "import sys, rota; print([m for m in ('numpy', 'torch', 'mpi4py') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "[]", done.stderr
+    assert python(code).stdout.strip() == "[]"

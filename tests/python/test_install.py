@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import rota
+from runs import python
 
 BUILT = Path(rota.__path__[0]).parent.parent
 USE = "import rota; print(rota.__file__); assert sum(b.size for b in rota.Loader(rota.PythonSource(range(9)), 4)) == 9"
@@ -17,10 +18,7 @@ USE = "import rota; print(rota.__file__); assert sum(b.size for b in rota.Loader
 
 def use(folder):
     """Where a fresh interpreter finds rota, of what is installed in `folder`."""
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
-    done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, timeout=60, env=environment)
-    assert done.returncode == 0, done.stderr
-    return Path(done.stdout.strip()).parent.parent
+    return Path(python(USE, env={**os.environ, "PYTHONPATH": str(folder)}).stdout.strip()).parent.parent
 
 
 def install(prefix):

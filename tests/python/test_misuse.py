@@ -34,12 +34,6 @@ def changed():
     return one
 
 
-def closed():
-    one = loader()
-    one.close()
-    return one
-
-
 MISUSES = {
     # ---- samplers ----
     "a batch size of 0": (lambda: sampler(size=0), ValueError, "global_batch_size is 0; it must be 1"),
@@ -105,7 +99,6 @@ MISUSES = {
     "fields without a collate": (lambda: loader(collate_fields=["y"]), ValueError, "no collate"),
     "a mixture of lists": (lambda: loader(rota.Mixture([[1]], [1])), TypeError, "rota.PythonSource"),
     "a misspelt option": (lambda: loader(batch_size=4), TypeError, "batch_size"),
-    "a closed loader": (lambda: closed().next(), ValueError, "it was closed"),
     "a seek to nowhere": (lambda: loader().seek((0, 11, 0)), IndexError, "11"),
     "a field of a batch that is a number": (lambda: loader().next()[5], KeyError, "5"),
     "an unknown field of a batch": (lambda: loader().next()["y"], KeyError, 'y.*"x".*"n"'),
@@ -137,11 +130,7 @@ MISUSES = {
     "windows past the end": (lambda: rota.windows(source(3), 4), ValueError, "4"),
     "a pack of fixed fields": (lambda: rota.pack(source(3)), ValueError, "ragged"),
     "nothing to join": (lambda: rota.join([]), ValueError, "join"),
-    "other fields to join": (
-        lambda: rota.join([source(3), rota.PythonSource([1])]),
-        ValueError,
-        "fields",
-    ),
+    "other fields to join": (lambda: rota.join([source(3), rota.PythonSource([1])]), ValueError, "fields"),
 }
 
 

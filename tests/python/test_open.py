@@ -3,15 +3,13 @@
 import io
 import json
 import pickle
-import subprocess
-import sys
 import tarfile
 
 import h5py
 import numpy as np
 import pytest
-
 import rota
+from runs import python
 
 OPTIONS = {
     "hdf5": {"datasets": ["x"], "allow_external_links": True},
@@ -186,21 +184,22 @@ def test_what_is_not_there_is_refused(tmp_path):
 def test_a_source_is_loaded_where_it_was_not_made(tmp_path, monkeypatch):
     write(tmp_path / "data", "lines")
     monkeypatch.chdir(tmp_path)
-    pickled = pickle.dumps(rota.open("data"))
-    program = "import pickle, sys; s = pickle.load(sys.stdin.buffer); print(bytes(s[0]['text']).decode(), len(s))"
-    done = subprocess.run([sys.executable, "-c", program], input=pickled, cwd="/", capture_output=True, timeout=60)
-    assert done.stdout == b'{"a": 1} 2\n', done.stderr
+    (tmp_path / "pickled").write_bytes(pickle.dumps(rota.open("data")))
+    program = "import pickle, sys; s = pickle.load(open(sys.argv[1], 'rb')); print(bytes(s[0]['text']).decode(), len(s))"
+    assert python(program, tmp_path / "pickled", cwd="/").stdout == '{"a": 1} 2\n'
 
 
 def test_a_pickled_source_is_what_it_was_when_it_was_made():
-    one = rota.PythonSource([1, 2, 3])
-    parts, fractions = [one], [0.5, 0.5]
-    joined, split = rota.join(parts), rota.split(one, fractions)
+    one = rota.PythonSource(range(30))
+    parts, fractions = [one, one], [0.5, 0.5]
+    joined, split = rota.join(parts), rota.split(rota.join(iter(parts)), fractions, seed=3)
     parts.append(one)
     fractions[:] = [1.0]
-    assert len(pickle.loads(pickle.dumps(joined))) == 3
-    assert [len(pickle.loads(pickle.dumps(part))) for part in split] == [len(part) for part in split]
-    assert len(pickle.loads(pickle.dumps(rota.join(iter([one, one]))))) == 6
+    for made in (joined, *split, rota.windows(one, 4)):
+        same(pickle.loads(pickle.dumps(made)), made)
+    assert (len(joined), len(split[1])) == (60, 30) and split[1][-1] == split[1][29]
+    with pytest.raises(IndexError):
+        split[1][30]
 
 
 def test_files_are_opened_by_names_of_any_bytes(tmp_path):
