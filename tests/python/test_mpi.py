@@ -1,47 +1,24 @@
 """rota in MPI jobs, from Python: mpirun -n RANKS python3 -m pytest -p no:cacheprovider test_mpi.py"""
 
 import _thread
-import functools
 import os
 import pathlib
 import pickle
 import random
 import sys
-import traceback
 
 import numpy as np
 import pytest
 import rota
 import rota.mpi
+from runs import SHUFFLES, ids
 
 MPI = pytest.importorskip("mpi4py.MPI")
 COMM = MPI.COMM_WORLD
 RANK, SIZE = COMM.rank, COMM.size
 
 
-def on_all_ranks(test):
-    """A rank that fails ends the job, for others may wait for it."""
-
-    @functools.wraps(test)
-    def run(*arguments, **named):
-        try:
-            test(*arguments, **named)
-            COMM.barrier()
-        except Exception:
-            if SIZE == 1:
-                raise
-            with console.global_and_fixture_disabled():
-                traceback.print_exc()
-                print(f"rank {RANK} of {SIZE} failed in {test.__name__}", flush=True)
-            COMM.Abort(1)
-
-    return run
-
-
-@pytest.fixture(autouse=True, scope="session")
-def find_console(request):
-    global console
-    console = request.config.pluginmanager.getplugin("capturemanager")
+several = pytest.mark.skipif(SIZE == 1, reason="one rank has no others")
 
 
 @pytest.fixture
@@ -68,16 +45,11 @@ def source(samples=60, bad=()):
     return rota.PythonSource(Rows(), {"x": "int64"})
 
 
-def ids(batches):
-    return [batch.ids.tolist() for batch in batches]
-
-
 def of_all(batches):
     """The global batches, of each rank's."""
     return [sorted(sum(step, [])) for step in zip(*COMM.allgather(batches))]
 
 
-@on_all_ranks
 def test_a_communicator_knows_its_ranks(comm):
     assert (comm.rank, comm.size, comm.world) == (RANK, SIZE, rota.World(RANK, SIZE))
     assert repr(comm) == f"<rota.mpi.Communicator: rank {RANK} of {SIZE}>"
@@ -90,7 +62,6 @@ def test_a_communicator_knows_its_ranks(comm):
         comm.rank
 
 
-@on_all_ranks
 def test_data_parallel_ranks_have_replicas(comm):
     one = comm.data_parallel(0)
     assert one.world == rota.World(0, 1, RANK) and (one.rank, one.size) == (RANK, SIZE)
@@ -100,7 +71,6 @@ def test_data_parallel_ranks_have_replicas(comm):
         comm.data_parallel(RANK + 1)
 
 
-@on_all_ranks
 def test_what_is_no_communicator_of_these_ranks_is_refused(path):
     with pytest.raises(rota.InvalidArgumentError, match="MPI_COMM_NULL"):
         rota.mpi.Communicator(MPI.COMM_NULL)
@@ -113,11 +83,10 @@ def test_what_is_no_communicator_of_these_ranks_is_refused(path):
 
 
 @pytest.mark.parametrize("seed", range(4))
-@on_all_ranks
 def test_loaders_over_a_communicator_read_what_those_of_a_world_do(comm, seed):
     draw = random.Random(seed)
     options = dict(
-        shuffle=draw.choice(("none", "within", "global", "block")), tail=draw.choice(("partial", "carry", "pad")),
+        shuffle=draw.choice(SHUFFLES), tail=draw.choice(("partial", "carry", "pad")),
         seed=seed, shards=draw.choice((1, 7)), rank_split=draw.choice(("by_sample", "interleaved")), epochs=2,
     )  # fmt: skip
     size = draw.randint(SIZE, 20)
@@ -128,10 +97,8 @@ def test_loaders_over_a_communicator_read_what_those_of_a_world_do(comm, seed):
     assert together == ids(rota.Loader(mixed, size, world=(RANK, SIZE), **{**options, "tail": "carry"}))
 
 
-@on_all_ranks
+@several
 def test_ranks_with_other_datasets_or_options_are_refused_on_all(comm):
-    if SIZE == 1:
-        return
     with pytest.raises(rota.MismatchError):
         rota.Loader(source(60 + RANK), 4, comm=comm)
     with pytest.raises(rota.MismatchError):
@@ -160,7 +127,6 @@ def catalogs(data, comm):
     yield rota.Catalog.from_pattern(f"{data}/{{index}}.jsonl", files=6, comm=comm)
 
 
-@on_all_ranks
 def test_ranks_open_files_together_as_each_alone_does(comm, data):
     for together, alone in zip(catalogs(data, comm), catalogs(data, None)):
         assert list(together) == list(alone) and together.fingerprint == alone.fingerprint
@@ -175,7 +141,6 @@ def test_ranks_open_files_together_as_each_alone_does(comm, data):
         rota.open(rota.Catalog(data), comm=comm)
 
 
-@on_all_ranks
 def test_rank_0_alone_lists(comm, data):
     seen = []
     catalog = rota.Catalog(data, comm=comm, progress=lambda at: seen.append(at.task))
@@ -189,17 +154,14 @@ def test_rank_0_alone_lists(comm, data):
         rota.Catalog(data, comm=comm)
 
 
-@on_all_ranks
+@several
 def test_ranks_that_open_other_files_are_refused_on_all(comm, data):
-    if SIZE == 1:
-        return
     with pytest.raises(rota.MismatchError):
         rota.Catalog(data if RANK else f"{data}/1.jsonl", comm=comm)
     with pytest.raises(rota.MismatchError):
         rota.open(data, "lines" if RANK else "files", comm=comm)
 
 
-@on_all_ranks
 def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
     def wrong(rank, value, right):
         return value if RANK == rank else right
@@ -223,7 +185,6 @@ def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
                 use()
 
 
-@on_all_ranks
 def test_ranks_pack_together_as_each_alone_does(comm, data):
     documents = rota.open(data, "lines", comm=comm)
     together, alone = (rota.pack(documents, 8, seed=3, comm=one) for one in (comm, None))
@@ -236,7 +197,6 @@ def test_ranks_pack_together_as_each_alone_does(comm, data):
             rota.pack(documents, 8 + RANK, comm=comm)
 
 
-@on_all_ranks
 def test_bad_samples_are_counted_together(comm):
     options = dict(comm=comm, on_bad_sample="skip", io_retries=0, deadline=60)
     loader = rota.Loader(source(bad={3, 30, 44}), 12, **options)
@@ -246,7 +206,6 @@ def test_bad_samples_are_counted_together(comm):
         list(rota.Loader(source(bad=range(20, 40)), 12, max_skipped=2, **options))
 
 
-@on_all_ranks
 def test_a_loader_goes_on_with_fewer_ranks(comm):
     whole = of_all(ids(rota.Loader(source(), 6, comm=comm)))
     loader = rota.Loader(source(), 6, comm=comm)
@@ -264,7 +223,6 @@ def test_a_loader_goes_on_with_fewer_ranks(comm):
 
 @pytest.mark.parametrize("kind", ["save", "save_async"])
 @pytest.mark.parametrize("writer", ["direct", "collective"])
-@on_all_ranks
 def test_ranks_save_tensors_together(comm, path, kind, writer):
     whole = np.arange(70, dtype=np.float32).reshape(35, 2)
     mine = np.full((RANK + 1, 3), RANK, dtype=np.int16)
@@ -284,7 +242,6 @@ def test_ranks_save_tensors_together(comm, path, kind, writer):
         assert np.array_equal(np.concatenate(COMM.allgather(checkpoint.share("whole"))), whole)
 
 
-@on_all_ranks
 def test_loaders_go_on_together_and_alone(comm, path):
     whole = of_all(ids(rota.Loader(source(), 6, comm=comm, seed=2)))
     loader = rota.Loader(source(), 6, comm=comm, seed=2)
@@ -303,7 +260,6 @@ def test_loaders_go_on_together_and_alone(comm, path):
 
 
 @pytest.mark.parametrize("kind", ["save", "save_async"])
-@on_all_ranks
 def test_a_rank_that_cannot_save_is_told_to_all(comm, path, kind):
     with rota.CheckpointDirectory(COMM, path, deadline=60) as directory:
         for failing in range(SIZE):
@@ -320,7 +276,6 @@ def test_a_rank_that_cannot_save_is_told_to_all(comm, path, kind):
         assert directory.latest().info.step == 2
 
 
-@on_all_ranks
 def test_a_rank_that_cannot_restore_is_told_to_all(comm, path):
     with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
         directory.save(1, {"main": rota.Loader(source(), 6, world=(RANK, SIZE))})
@@ -332,7 +287,6 @@ def test_a_rank_that_cannot_restore_is_told_to_all(comm, path):
         assert directory.restore(rota.Loader(source(), 6, world=(RANK, SIZE))).info.step == 1
 
 
-@on_all_ranks
 def test_a_save_in_the_background_ends_while_ranks_poll(comm, path):
     with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
         rows = np.full(200_000, RANK)
@@ -346,10 +300,8 @@ def test_a_save_in_the_background_ends_while_ranks_poll(comm, path):
         assert directory.latest()["w"].reshape(SIZE, -1)[:, 0].tolist() == expected
 
 
-@on_all_ranks
+@several
 def test_ranks_that_do_not_fit_are_refused_on_all(comm, path):
-    if SIZE == 1:
-        return
     with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
         for name, array in (
             (f"w{RANK}", np.zeros(2)), ("w", np.zeros(2, np.int8 if RANK else np.int16)), ("w", np.zeros((2, RANK))),
@@ -359,10 +311,8 @@ def test_ranks_that_do_not_fit_are_refused_on_all(comm, path):
         assert directory.list() == []
 
 
-@on_all_ranks
+@several
 def test_a_rank_that_does_not_come_is_named_by_the_deadline(comm, path):
-    if SIZE == 1:
-        return
     late = SIZE - 1
     directory = rota.CheckpointDirectory(comm, path, deadline=2)
     if RANK != late:
@@ -374,7 +324,6 @@ def test_a_rank_that_does_not_come_is_named_by_the_deadline(comm, path):
     directory.close()
 
 
-@on_all_ranks
 def test_other_threads_run_while_a_rank_waits(comm, path):
     if SIZE == 1 or MPI.Query_thread() < MPI.THREAD_MULTIPLE:
         return

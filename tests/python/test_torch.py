@@ -12,7 +12,7 @@ import rota
 
 torch = pytest.importorskip("torch")
 import rota.torch  # noqa: E402
-from runs import source  # noqa: E402
+from runs import loader as loader_of_rota  # noqa: E402
 
 SAMPLES = 61
 
@@ -89,9 +89,7 @@ def test_a_batch_is_counted_before_the_body_gets_it():
 
 
 def test_len_is_that_of_an_epoch_and_tqdm_needs_no_more():
-    run = loader()
-    assert len(run) == 8 == sum(1 for _ in run)
-    assert len(loader(epochs=3)) == 24
+    assert len(loader()) == 8 == sum(1 for _ in loader()) and len(loader(epochs=3)) == 24
 
 
 def test_an_error_of_the_dataset_leaves_the_position():
@@ -219,21 +217,25 @@ def test_seeds_hold_where_torch_asks_for_many_samples_at_once():
     assert dataset.__getitems__(indices) == [dataset[i] for i in indices]
 
 
-def test_a_loader_that_does_not_count_is_not_saved(tmp_path):
+def test_loaders_are_saved_with_what_they_delivered_and_those_that_do_not_count_are_not(tmp_path):
     plain = torch.utils.data.DataLoader(range(SAMPLES), batch_sampler=rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)))
+    one, two = loader(), loader()
     with rota.CheckpointDirectory(None, tmp_path) as directory:
         with pytest.raises(TypeError, match="take rota.torch.DataLoader"):
             directory.save(0, plain)
-        run = loader()
-        take(run, 3)
-        directory.save(3, run)
-        again = loader()
-        directory.restore(again)
-        assert again.position.step == 3
+        run = iter(one)
+        for _ in range(3):
+            next(run)
+        directory.save(3, one)
+        directory.restore(two)
+        assert two.position.step == 3 and next(iter(two))[0].tolist() == next(run)[0].tolist()
+        changes = two.batch_sampler.changes
+        directory.restore(two)
+        assert two.batch_sampler.changes == changes + 1  # a `for` that goes on would give batches drawn before
 
 
 def test_tensors_are_over_the_memory_of_the_batch():
-    batch = rota.Loader(source(20), 4, world=(0, 1)).next()
+    batch = loader_of_rota(20, 4).next()
     tensors = rota.torch.tensors(batch)
     assert tensors["x"].data_ptr() == batch["x"].ctypes.data and tensors.batch is batch
     kept, values = tensors["x"], batch["x"].tolist()
@@ -249,13 +251,13 @@ def test_tensors_of_types_that_torch_lacks():
     if not hasattr(torch, "uint16"):
         with pytest.raises(TypeError, match='cast={"token": "int32"}'):
             rota.torch.tensors(batch)
-    only = rota.Loader(rota.PythonSource([np.array([0x3F80, 0x4000], np.uint16)], [("half", "bfloat16", (2,))]), 1, world=(0, 1))
+    only = rota.Loader(rota.PythonSource([data[0]["half"]], [("half", "bfloat16", (2,))]), 1, world=(0, 1))
     assert rota.torch.tensors(only.next())["half"].tolist() == [[1.0, 2.0]]
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_copies_ahead_are_not_counted(device):
-    run = rota.torch.to_device(rota.Loader(source(40), 4, shuffle="none", shards=1, world=(0, 1)), device, ahead=3)
+    run = rota.torch.to_device(loader_of_rota(40, 4, shuffle="none", shards=1), device, ahead=3)
     for step, tensors in enumerate(run, 1):
         assert tensors["x"].device.type == device and run.position.step == step
         assert tensors.batch.ids.tolist() == list(range(4 * step - 4, 4 * step))
@@ -269,7 +271,7 @@ def test_copies_ahead_are_not_counted(device):
 def test_pinned_memory_is_plain_without_cuda():
     allocator = rota.torch.pinned()
     assert (allocator is None) == (not torch.cuda.is_available())
-    assert sum(batch.size for batch in rota.Loader(source(20), 4, allocator=allocator, world=(0, 1))) == 20
+    assert sum(batch.size for batch in loader_of_rota(20, 4, allocator=allocator)) == 20
 
 
 def test_what_is_no_batch_sampler_of_rota_is_refused():
@@ -291,42 +293,32 @@ OPEN = """
 import sys
 import torch.distributed as dist
 import rota.torch
-rank, meeting, path, failing = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-if rank == failing:
-    rota.Catalog.from_bytes = lambda data, **options: 1 / 0
-dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
-try:
-    source = rota.torch.open(path, "tokens", length=4)
-    print(len(source), source.fingerprint, source[2]["tokens"].tolist())
-except (rota.Error, ZeroDivisionError) as error:
-    print(type(error).__name__, error)
+
+rank, directory = int(sys.argv[1]), sys.argv[2]
+dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
+from_bytes = rota.Catalog.from_bytes
+for name, failing in ("tokens", None), ("none", None), ("tokens", 1):
+    rota.Catalog.from_bytes = (lambda data, **options: 1 / 0) if rank == failing else from_bytes
+    try:
+        source = rota.torch.open(f"{directory}/{name}", "tokens", length=4)
+        print(len(source), source.fingerprint, source[2]["tokens"].tolist())
+    except (rota.Error, ZeroDivisionError) as error:
+        print(type(error).__name__, error)
 dist.destroy_process_group()
 """
 
 
-def open_on_two_ranks(directory, failing=-1):
-    """What each says."""
+def test_rank_0_lists_files_that_all_open_and_what_one_cannot_open_is_raised_on_all(tmp_path):
+    np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
     command = [sys.executable, "-c", OPEN]
-    tail = [f"file://{directory}/meeting", str(directory / "tokens"), str(failing)]
-    ranks = [subprocess.Popen([*command, str(rank), *tail], stdout=subprocess.PIPE, text=True) for rank in range(2)]
-    told = [rank.communicate(timeout=120)[0] for rank in ranks]
+    ranks = [subprocess.Popen([*command, str(rank), tmp_path], stdout=subprocess.PIPE, text=True) for rank in range(2)]
+    told = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0]
-    return told
-
-
-def test_rank_0_lists_files_and_all_ranks_open_them(tmp_path):
-    np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
-    told = open_on_two_ranks(tmp_path)
-    assert told[0] == told[1] and told[0].startswith("5 ")
-
-
-def test_what_one_rank_cannot_open_is_raised_on_all(tmp_path):
-    told = open_on_two_ranks(tmp_path)
-    assert told[0].startswith("NotFoundError") and told[1] == told[0].replace("NotFoundError ", "NotFoundError rank 0: ")
-    np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
-    (tmp_path / "meeting").unlink(missing_ok=True)
-    told = open_on_two_ranks(tmp_path, failing=1)
-    assert told[1].startswith("ZeroDivisionError") and told[0].startswith("CallbackError rank 1: ZeroDivisionError")
+    (opened, missing, failed), others = told
+    assert opened == others[0] and opened.startswith("5 ")
+    assert missing.startswith("NotFoundError")
+    assert others[1] == missing.replace("NotFoundError ", "NotFoundError rank 0: ")
+    assert failed.startswith("CallbackError rank 1: ZeroDivisionError") and others[2].startswith("ZeroDivisionError")
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -343,7 +335,7 @@ def test_an_old_for_takes_nothing_from_a_new_one(workers):
 
 
 def test_a_copy_that_fails_loses_nothing(monkeypatch):
-    run = rota.torch.to_device(rota.Loader(source(24), 4, shuffle="none", shards=1, world=(0, 1)), "meta", ahead=2)
+    run = rota.torch.to_device(loader_of_rota(24, 4, shuffle="none", shards=1), "meta", ahead=2)
     tensors, calls = rota.torch.tensors, []
 
     def fail_third(batch):
