@@ -25,11 +25,13 @@ void require_known_numpy() {
   if (is_known) return;
   const auto version = py::module_::import("numpy").attr("__version__").cast<std::string>();
   if (!version.starts_with("1.")) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("use numpy {}: this build of rota knows numpy 1 alone, as it was made with pybind11 {}.{}; "
-                            "install it anew in this environment (pip install . brings a newer pybind11), or take an "
-                            "older numpy (pip install \"numpy<2\")",
-                            version, PYBIND11_VERSION_MAJOR, PYBIND11_VERSION_MINOR));
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format(
+            "use numpy {}: this build of rota knows numpy 1 alone, as it was made with pybind11 {}.{}; "
+            "install it anew in this environment (pip install . brings a newer pybind11), or take an "
+            "older numpy (pip install \"numpy<2\")",
+            version, PYBIND11_VERSION_MAJOR, PYBIND11_VERSION_MINOR));
   }
   is_known = true;
 #endif

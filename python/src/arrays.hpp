@@ -18,8 +18,8 @@ namespace rota::python {
 
 namespace py = pybind11;
 
-/// Throws Error{unsupported} where numpy is of a version whose arrays this build would misread: before the first one
-/// is made or taken. Needs the GIL.
+/// Throws Error{unsupported} where numpy is of a version whose arrays this build would misread: before the
+/// first one is made or taken. Needs the GIL.
 void require_known_numpy();
 
 /// What the package exports by that name.

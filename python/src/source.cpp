@@ -195,7 +195,8 @@ void define_sources(py::module_& module) {
       .def_property_readonly("fields", [](const PySource& self) { return to_python(self.source->fields()); })
       .def_property_readonly(
           "fingerprint",
-          py::cpp_function([](const PySource& self) { return to_string(self.source->fingerprint()); }, Released()))
+          py::cpp_function([](const PySource& self) { return to_string(self.source->fingerprint()); },
+                           Released()))
       .def(
           "_where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, Released());
   define_adaptors(module);

@@ -97,7 +97,8 @@ void define_streams(py::module_& module) {
       .def_property_readonly("shards", [](const PyStreamSource& self) { return self.source->shards(); })
       .def_property_readonly(
           "fingerprint",
-          py::cpp_function([](const PyStreamSource& self) { return to_string(self.source->fingerprint()); }, Released()));
+          py::cpp_function([](const PyStreamSource& self) { return to_string(self.source->fingerprint()); },
+                           Released()));
   module.def("as_stream", [](const PySource& source, std::int64_t shards) {
     return made(as_stream(source.source, shards));
   });

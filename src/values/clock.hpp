@@ -6,10 +6,8 @@
 
 namespace rota::internal {
 
-struct Clock {
-  using duration = std::chrono::steady_clock::duration;
-  using time_point = std::chrono::steady_clock::time_point;
-  /// Any thread.
+/// *Any thread.*
+struct Clock : std::chrono::steady_clock {
   [[nodiscard]] static time_point now() noexcept;
   /// Moves it ahead in this process: so a test passes a deadline without waiting for it.
   static void advance(std::chrono::milliseconds by) noexcept;
