@@ -1,5 +1,5 @@
-#include "catalog/listing.hpp"
 #include "catalog/name_pattern.hpp"
+#include "catalog/listing.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
 

@@ -1,4 +1,5 @@
 #include "catalog/name_ranges.hpp"
+#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test::name_ranges_test {
@@ -29,24 +30,16 @@ TEST(NameRanges, AreNothingElse) {
 }
 
 TEST(NameRanges, NameTheFilesOfACatalog) {
-  const test::TemporaryDirectory directory;
-  for (const std::string name : {"x-08", "x-09", "x-10", "{1..2}"})
-    std::ofstream(directory.path() / name) << name;
+  const TemporaryDirectory directory;
+  for (const auto* name : {"x-08", "x-09", "x-10", "{1..2}"}) directory.write(name, name);
   const std::string in = directory.path().string() + "/";
   EXPECT_EQ(Catalog(in + "x-{08..10}").size(), 3U);
   EXPECT_EQ(Catalog(in + "x-{08..10}").path(1), in + "x-09");
   EXPECT_EQ(Catalog(in + "{1..2}").size(), 1U) << "a file of that name";
-  const auto code_of = [&](const std::string& path) {
-    try {
-      (void)Catalog(in + path);
-    } catch (const Error& error) {
-      return error.code();
-    }
-    return ErrorCode::callback;
-  };
-  EXPECT_EQ(code_of("x-{08..11}"), ErrorCode::io);
-  EXPECT_EQ(code_of("x-{10..08}"), ErrorCode::invalid_argument);
-  EXPECT_EQ(code_of("{1..11}{1..12}"), ErrorCode::invalid_argument);
+  const auto error = [&](const std::string& path) { return error_of([&] { (void)Catalog(in + path); }); };
+  EXPECT_THAT(error("x-{08..11}"), is_error(ErrorCode::io, {}));
+  EXPECT_THAT(error("x-{10..08}"), is_error(ErrorCode::invalid_argument, {}));
+  EXPECT_THAT(error("{1..11}{1..12}"), is_error(ErrorCode::invalid_argument, {}));
 }
 
 }  // namespace rota::test::name_ranges_test

@@ -62,7 +62,7 @@ struct Written {
   }
 };
 
-class Pattern : public testing::Test {
+class Pattern : public Test {
  public:
   [[nodiscard]] std::string at(std::string_view name) const { return (directory / name).string(); }
   void write(const std::vector<std::string>& names) const {
@@ -90,7 +90,7 @@ Written any_dataset(std::mt19937_64& random) {
   };
   Written data;
   data.folders = any(0, 3) == 0 ? 0 : any(1, 12);
-  const std::int64_t in_folder = any(1, any(0, 1) == 0 ? 4 : 30);
+  const std::int64_t in_folder = any(1, any(0, 1) == 0 ? 4 : 15);
   data.files = std::max<std::int64_t>(data.folders, 1) * in_folder;
   data.layout = std::array{FolderLayout::round_robin, FolderLayout::blocks,
                            FolderLayout::restart}[static_cast<std::size_t>(any(0, 2))];
@@ -106,7 +106,7 @@ Written any_dataset(std::mt19937_64& random) {
 
 TEST_F(Pattern, NamesAreThoseOfTheFiles) {
   std::mt19937_64 random(20261120);
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < 60; ++i) {
     const Written data = any_dataset(random);
     const std::string below = fmt::format("{}", i);
     const auto names = data.names();
@@ -162,25 +162,6 @@ TEST_F(Pattern, WhatIsThereIsToldWhereItIsNotAsThePatternSays) {
               is_error(ErrorCode::invalid_argument, {"img_0020.x (one too many)", "more files"}));
   EXPECT_THAT(making("img_{index:04}.x", {.files = 19, .first_index = 2}),
               is_error(ErrorCode::invalid_argument, {"img_0001.x (one too many)", "more files"}));
-}
-
-TEST_F(Pattern, HolesOnDiskAreFound) {
-  constexpr int kFiles = 2000;
-  write_images(0, kFiles);
-  const auto hide = [&](int from, int to) {
-    for (int i = from; i < to; ++i) fs::remove(directory / fmt::format("img_{}.x", i));
-    const auto error = making("img_{index}.x", {.files = kFiles, .confidence = 0});
-    write_images(from, to);
-    return error;
-  };
-  EXPECT_EQ(hide(0, 0), std::nullopt);
-  for (const int from : {0, 777, 1500, kFiles - 20}) {
-    EXPECT_THAT(hide(from, from + 20), is_error(ErrorCode::not_found, {"img_"})) << from;
-  }
-  EXPECT_THAT(hide(0, 1), is_error(ErrorCode::not_found, {at("img_0.x"), "1 are missing"}));
-  EXPECT_THAT(hide(kFiles - 1, kFiles), is_error(ErrorCode::not_found, {at("img_1999.x"), "1 are missing"}));
-  write_images(kFiles, kFiles + 1);
-  EXPECT_THAT(hide(0, 0), is_error(ErrorCode::invalid_argument, {at("img_2000.x"), "more files"}));
 }
 
 TEST_F(Pattern, FileThatIsMissingUnnoticedIsAnErrorWhenItIsRead) {
@@ -249,34 +230,6 @@ TEST_F(Pattern, TotalsThatDisagreeAreRefused) {
   EXPECT_THAT(
       making("a/y_{index}_of_{total}"),
       is_error(ErrorCode::not_found, {"no name tells", at("a/") + " holds no such name, but x_0_of_2"}));
-}
-
-TEST_F(Pattern, FolderThatIsShortByOneIsNoticed) {
-  const Written data{.files = 12, .folders = 3, .layout = FolderLayout::restart};
-  auto names = data.names();
-  for (std::size_t gone = 0; gone < names.size(); ++gone) {
-    const std::string below = fmt::format("{}/", gone);
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      if (i != gone) directory.write(below + names[i], "");
-    }
-    EXPECT_THAT(making(below + data.pattern(), data.options()),
-                is_error(ErrorCode::not_found, {names[gone], "1 are missing"}));
-  }
-}
-
-TEST_F(Pattern, OtherLayoutsAreRefused) {
-  constexpr std::array kLayouts = {FolderLayout::round_robin, FolderLayout::blocks, FolderLayout::restart};
-  for (const FolderLayout layout : kLayouts) {
-    const Written data{.files = 12, .folders = 3, .layout = layout};
-    const std::string below = std::string(to_string(layout)) + "/";
-    for (const std::string& name : data.names()) directory.write(below + name, "");
-    for (const FolderLayout other : kLayouts) {
-      PatternOptions options = data.options();
-      options.layout = other;
-      const auto error = making(below + data.pattern(), options);
-      EXPECT_EQ(error.has_value(), other != layout) << to_string(layout) << " " << to_string(other);
-    }
-  }
 }
 
 TEST_F(Pattern, NumbersThatContradictThePatternAreRefused) {

@@ -302,14 +302,4 @@ TEST(Probes, NeverLetASeriesOfFewerFilesPass) {
   }
 }
 
-TEST(Probes, GapEndsNothing) {
-  const NameSeries series{.pattern = NamePattern::parse("x_{index}"), .files = 10'000};
-  const Disk disk{.series = series, .is_gone = [](auto i) { return i == 4096; }};
-  NameSeries shorter = series;
-  shorter.files = 4096;
-  EXPECT_THAT(finding(disk, shorter), is_error(ErrorCode::invalid_argument, {"x_4097", "one too many"}));
-  EXPECT_THAT(finding(disk, series, {.confidence = 1}),
-              is_error(ErrorCode::not_found, {"x_4096", "1 are missing"}));
-}
-
 }  // namespace rota::test::probes_test

@@ -40,7 +40,7 @@ extern "C" int rename(const char* from, const char* to) noexcept {
 
 namespace rota::test::saved_faults_test {
 
-class SavedFaults : public ::testing::Test {
+class SavedFaults : public Test {
  protected:
   SavedFaults() {
     directory_.write("data/a", "1");

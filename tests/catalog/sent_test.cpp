@@ -5,7 +5,7 @@
 
 namespace rota::test::sent_test {
 
-class SentCatalogs : public ::testing::Test {
+class SentCatalogs : public Test {
  protected:
   SentCatalogs() {
     for (int i = 0; i < 50; ++i) directory_.write(name(i), std::string(static_cast<std::size_t>(i + 1), 'x'));

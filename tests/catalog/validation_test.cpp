@@ -6,7 +6,7 @@
 
 namespace rota::test::validation_test {
 
-class Validation : public testing::Test {
+class Validation : public Test {
  public:
   static constexpr int kFiles = 200;
 
@@ -66,13 +66,11 @@ TEST_F(Validation, WhatIsNoRegularFileIsMissing) {
 TEST_F(Validation, ForbiddenIsNotMissing) {
   fs::permissions(directory / name(100), fs::perms::none);
   const std::string text = error_as_nobody([&] { make(); });
-  EXPECT_THAT(text,
-              testing::AllOf(testing::StartsWith("io: "), testing::HasSubstr("0 are missing, 1 forbidden"),
-                             testing::HasSubstr("(Permission denied)"), testing::HasSubstr("the right")));
+  EXPECT_THAT(text, AllOf(StartsWith("io: "), HasSubstr("0 are missing, 1 forbidden"),
+                          HasSubstr("(Permission denied)"), HasSubstr("the right")));
   fs::remove(directory / name(101));
-  EXPECT_THAT(
-      error_as_nobody([&] { make(); }),
-      testing::AllOf(testing::StartsWith("not_found: "), testing::HasSubstr("1 are missing, 1 forbid")));
+  EXPECT_THAT(error_as_nobody([&] { make(); }),
+              AllOf(StartsWith("not_found: "), HasSubstr("1 are missing, 1 forbid")));
 }
 
 TEST_F(Validation, LinkThatLeadsInACircleIsUnreachable) {

@@ -1,10 +1,19 @@
 #pragma once
 
-// Reads of storages, and how they fail.
+// Reads of a store that fails as it is told to.
 
+#include "remote/server_process.hpp"
+#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test {
+
+inline std::string some_bytes(std::size_t count, unsigned seed = 1) {
+  std::minstd_rand random(seed);
+  std::string bytes(count, '\0');
+  for (char& c : bytes) c = static_cast<char>(random());
+  return bytes;
+}
 
 inline std::vector<StoredFile> list(const Storage& storage, const std::string& prefix) {
   std::vector<StoredFile> files;
@@ -30,22 +39,31 @@ struct Wanted {
   std::vector<StoredBytes> ranges;
 };
 
-struct Failure {
-  std::string text;
-  ErrorCode code = ErrorCode::callback;
-  double seconds = 0;
-};
-template <typename Action>
-Failure failure_of(const Action& action) {
-  const auto start = std::chrono::steady_clock::now();
-  Failure failure;
-  try {
-    action();
-  } catch (const Error& error) {
-    failure = {error.what(), error.code()};
-  }
-  failure.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return failure;
+/// One range; throws what became of it.
+inline std::string read(const Storage& storage, const StoredFile& file, std::uint64_t offset,
+                        std::size_t count) {
+  Wanted wanted;
+  wanted.add(file, offset, count);
+  wanted.read(storage);
+  if (wanted.ranges[0].error != nullptr) std::rethrow_exception(wanted.ranges[0].error);
+  return *wanted.files[0];
 }
+
+class S3 : public Test {
+ protected:
+  std::shared_ptr<const Storage> storage() { return s3_storage(server.options()); }
+  static CatalogOptions catalogs(const S3Options& options) {
+    return {.storages = {{"s3", s3_storage(options)}}};
+  }
+  CatalogOptions catalogs() { return catalogs(server.options()); }
+  /// As catalogs(), of files that are fetched whole.
+  CatalogOptions sharing() {
+    CatalogOptions options = catalogs();
+    options.share_files = true;
+    return options;
+  }
+
+  S3Server server;
+};
 
 }  // namespace rota::test

@@ -1,11 +1,13 @@
 """An S3 server on loopback that fails as it is told to: s3_server.py DIRECTORY [option ...]
 
-Serves DIRECTORY/BUCKET/KEY by path. Prints its port, and ends when its standard input does. Signatures (AWS Signature
-Version 4) are verified. Each request is a line of DIRECTORY/requests: kind, path, range, status.
+Serves DIRECTORY/BUCKET/KEY by path. Prints its port, and ends when its standard input does. A line there is other
+options from now on, a list in JSON; it answers by a line. Signatures (AWS Signature Version 4) are verified.
+Each request is a line of DIRECTORY/requests: kind, path, range, status, how many of its kind were under way when it came.
 """
 
 import argparse
 import bisect
+import collections
 import hashlib
 import hmac
 import json
@@ -16,8 +18,8 @@ import sys
 import threading
 import time
 import urllib.parse
-import xml.etree.ElementTree
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 parser = argparse.ArgumentParser()
@@ -26,7 +28,6 @@ parser.add_argument("--page", type=int, default=1000, help="keys of a page")
 parser.add_argument("--fault", default="", help="what each request of --kind suffers the first --times times")
 parser.add_argument("--kind", default="", help="list, head, range, put, begin, part, complete or abort; all, if empty")
 parser.add_argument("--times", type=int, default=1)
-parser.add_argument("--when", default="", help="nothing suffers before this file is there")
 parser.add_argument("--name", default="", help="bucket/key of the only object that suffers")
 parser.add_argument("--delay", type=float, default=0, help="seconds before the first byte")
 parser.add_argument("--region", default="us-east-1")
@@ -43,6 +44,7 @@ parser.add_argument("--certificate", default="", help="TLS by this file of certi
 options = parser.parse_args()
 
 counts = {}
+under_way = collections.Counter()
 contents = {}  # by path: when it was written, bytes, ETag
 uploads = {}  # by ID: names, and the parts by number
 lock = threading.Lock()
@@ -71,12 +73,12 @@ def generation():
     return int(time.time() / options.rotate)
 
 
-def keys_of(bucket):
+def keys_of(bucket, prefix):
     if bucket == "many":
         return Many()
     bucket = os.path.join(options.directory, bucket)
     keys = []
-    for parent, _, files in os.walk(bucket):
+    for parent, _, files in os.walk(os.path.join(bucket, prefix.rpartition("/")[0])):
         keys += [os.path.relpath(os.path.join(parent, file), bucket) for file in files]
     return sorted(keys)
 
@@ -96,6 +98,7 @@ def content(path):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each body waits for what acknowledges its head
     server_version = "test"
 
     def log_message(self, *arguments):
@@ -107,7 +110,7 @@ class Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD
 
     def serve(self):
-        self.fault = ""
+        self.fault, self.at_once = "", 0
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = urllib.parse.urlsplit(self.path)
         self.names = urllib.parse.unquote(parts.path).lstrip("/").split("/", 1)
@@ -117,15 +120,23 @@ class Handler(BaseHTTPRequestHandler):
             return self.fail() or self.tell_keys()
         is_list = len(self.names) == 1 or not self.names[1]
         self.kind = "list" if is_list else self.kind_of_object()
-        if options.delay:
+        with lock:
+            under_way[self.kind] += 1
+            self.at_once = under_way[self.kind]
+        try:
+            self.serve_bucket(parts)
+        finally:
+            with lock:
+                under_way[self.kind] -= 1
+
+    def serve_bucket(self, parts):
+        if options.delay and options.kind in ("", self.kind):
             time.sleep(options.delay)
         refusal = self.refusal(parts)
         if refusal:
             return self.answer(*refusal)
         if self.fail():
             return
-        if is_list:
-            return self.list()
         getattr(self, {"head": "send_object", "range": "send_object"}.get(self.kind, self.kind))()
 
     def tell_keys(self):
@@ -190,7 +201,7 @@ class Handler(BaseHTTPRequestHandler):
         """Whether the request has failed as it is to."""
         if not options.fault or options.kind not in ("", self.kind):
             return False
-        if options.name not in ("", "/".join(self.names)) or options.when and not os.path.exists(options.when):
+        if options.name not in ("", "/".join(self.names)):
             return False
         which = (self.kind, self.path)
         with lock:
@@ -220,7 +231,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def note(self, status):
-        log.write(f"{self.kind} {'/'.join(self.names)} {self.headers.get('Range', '-')} {status}\n")
+        log.write(f"{self.kind} {'/'.join(self.names)} {self.headers.get('Range', '-')} {status} {self.at_once}\n")
 
     def answer(self, status, code):
         body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as it was told to</Message></Error>".encode()
@@ -236,7 +247,7 @@ class Handler(BaseHTTPRequestHandler):
         if not os.path.isdir(bucket) and self.names[0] != "many":
             return self.answer(404, "NoSuchBucket")
         prefix = self.query.get("prefix", [""])[0]
-        page, more = self.page(keys_of(self.names[0]), prefix, self.query.get("continuation-token", [""])[0])
+        page, more = self.page(keys_of(self.names[0], prefix), prefix, self.query.get("continuation-token", [""])[0])
         fault = self.fault
         items = ""
         for key in page[::-1] if fault == "disorder" else page:
@@ -296,13 +307,16 @@ class Handler(BaseHTTPRequestHandler):
         self.send(206, headers, data[first : last + 1])
 
     def put(self):
+        self.keep(self.body)
+        self.send(200, {"ETag": f'"{hashlib.md5(self.body).hexdigest()}"'}, b"")
+
+    def keep(self, body):
         path = os.path.join(options.directory, *self.names)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         written = os.path.join(options.directory, f"new-{threading.get_ident()}")
         with open(written, "wb") as file:
-            file.write(self.body)
+            file.write(body)
         os.rename(written, path)
-        self.send(200, {"ETag": f'"{hashlib.md5(self.body).hexdigest()}"'}, b"")
 
     def begin(self):
         with lock:
@@ -332,18 +346,14 @@ class Handler(BaseHTTPRequestHandler):
         upload, parts = found
         named = [
             (int(part.findtext("{*}PartNumber")), part.findtext("{*}ETag").strip('"'))
-            for part in xml.etree.ElementTree.fromstring(self.body)
+            for part in ElementTree.fromstring(self.body)
         ]
         if named != [(number, hashlib.md5(parts[number]).hexdigest()) for number in sorted(parts)]:
             return self.answer(400, "InvalidPart")
         if any(len(parts[number]) < 5 << 20 for number, _ in named[:-1]):
             return self.answer(400, "EntityTooSmall")
-        self.body = b"".join(parts[number] for number, _ in named)
+        self.keep(b"".join(parts[number] for number, _ in named))
         del uploads[upload]
-        path = os.path.join(options.directory, *self.names)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(self.body)
         self.send_xml("<CompleteMultipartUploadResult/>")
 
     def abort(self):
@@ -367,11 +377,7 @@ class Handler(BaseHTTPRequestHandler):
         self.note(status)
         if fault in ("torn_head", "garbage"):
             head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % len(body)
-            self.wfile.write(head if fault == "torn_head" else b"no HTTP at all\r\n")
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_RDWR)
-            self.close_connection = True
-            return
+            return self.end_with(head if fault == "torn_head" else b"no HTTP at all\r\n")
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -385,27 +391,24 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "trailer":
             self.wfile.write(b"%x\r\n%s\r\n0\r\nX-Later: 1\r\n\r\n" % (len(body), body))
         elif fault == "unended":
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(body), body))
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_RDWR)
-            self.close_connection = True
+            self.end_with(b"%x\r\n%s\r\n" % (len(body), body))
         elif fault == "cut":
-            self.wfile.write(body[: len(body) // 2])
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_RDWR)
-            self.close_connection = True
+            self.end_with(body[: len(body) // 2])
         elif fault == "torn_reset":
             self.wfile.write(body[: len(body) // 2])
-            self.wfile.flush()
             self.reset()
         elif fault == "trickle":
             for i in range(min(len(body), 100)):
                 self.wfile.write(body[i : i + 1])
-                self.wfile.flush()
                 time.sleep(0.1)
             self.close_connection = True
         else:
             self.wfile.write(body)
+
+    def end_with(self, last):
+        self.wfile.write(last)
+        self.connection.shutdown(socket.SHUT_RDWR)
+        self.close_connection = True
 
 
 class Server(ThreadingHTTPServer):
@@ -417,6 +420,7 @@ class Server(ThreadingHTTPServer):
 
 
 def main():
+    global options
     server = Server(("127.0.0.1", 0), Handler)
     if options.certificate:
         import ssl
@@ -426,7 +430,10 @@ def main():
         server.socket = context.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(server.server_port, flush=True)
-    sys.stdin.read()
+    for line in sys.stdin:
+        options = parser.parse_args([options.directory, *json.loads(line)])
+        counts.clear()
+        print(flush=True)
     os._exit(0)
 
 

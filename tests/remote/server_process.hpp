@@ -10,15 +10,34 @@ namespace rota::test {
 class S3Server {
  public:
   explicit S3Server(std::vector<std::string> arguments = {}) : arguments_(std::move(arguments)) {}
-  ~S3Server() { stop(); }
+  ~S3Server() {
+    if (process_ < 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    std::fclose(said_);
+    ::close(input_);
+  }
   S3Server(const S3Server&) = delete;
   S3Server& operator=(const S3Server&) = delete;
 
+  /// Fails as these say from now on, and forgets the requests so far.
+  void become(std::vector<std::string> arguments) {
+    arguments_ = std::move(arguments);
+    if (process_ < 0) return;
+    std::filesystem::resize_file(directory() / "requests", 0);
+    const std::string line = fmt::format("{}\n", arguments_);
+    if (::write(input_, line.data(), line.size()) != std::ssize(line) || std::fgetc(said_) != '\n') {
+      throw std::runtime_error("tell the S3 server");
+    }
+  }
+
   [[nodiscard]] std::filesystem::path directory() const { return directory_.path(); }
   /// An object "bucket/key".
-  void put(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((directory() / name).parent_path());
-    std::ofstream(directory() / name, std::ios::binary) << bytes;
+  void put(const std::string& name, const std::string& bytes) const { directory_.write(name, bytes); }
+  /// Of an object; empty without.
+  [[nodiscard]] std::string content(const std::string& name) const {
+    std::ifstream file(directory() / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
   }
 
   /// Where it listens. Starts it.
@@ -28,7 +47,7 @@ class S3Server {
   }
   /// For a client that loses patience soon.
   S3Options options() {
-    S3Options made{.endpoint = "http://127.0.0.1:" + std::to_string(port()),
+    S3Options made{.endpoint = fmt::format("http://127.0.0.1:{}", port()),
                    .credentials = {.access_key = "AKIDEXAMPLE", .secret_key = "test-secret"}};
     made.region = "us-east-1";
     made.http.deadline = std::chrono::seconds(20);
@@ -37,30 +56,28 @@ class S3Server {
     made.http.hedge_after = {};  // tests count requests
     return made;
   }
-  /// A line for each request: kind, name, range, status.
+
+  /// A line for each request: kind, name, range, status, and how many of its kind were under way.
   [[nodiscard]] std::vector<std::string> requests() const {
     std::ifstream file(directory() / "requests");
     std::vector<std::string> lines;
     for (std::string line; std::getline(file, line);) lines.push_back(line);
     return lines;
   }
-
-  /// How many there were of a kind.
-  [[nodiscard]] std::ptrdiff_t count(const std::string& kind) const {
-    return std::ranges::count_if(requests(),
-                                 [&](const std::string& line) { return line.starts_with(kind + " "); });
+  /// Those of a kind.
+  [[nodiscard]] std::vector<std::string> requests(const std::string& kind) const {
+    auto lines = requests();
+    std::erase_if(lines, [&](const std::string& line) { return !line.starts_with(kind + " "); });
+    return lines;
   }
-
-  void stop() {
-    if (process_ < 0) return;
-    ::close(input_);
-    int status = 0;
-    for (int i = 0; i < 200 && ::waitpid(process_, &status, WNOHANG) == 0; ++i) ::usleep(10'000);
-    if (::waitpid(process_, &status, WNOHANG) == 0) {
-      ::kill(process_, SIGKILL);
-      ::waitpid(process_, &status, 0);
-    }
-    process_ = -1;
+  /// How many there were of a kind.
+  [[nodiscard]] std::ptrdiff_t count(const std::string& kind) const { return std::ssize(requests(kind)); }
+  /// The most of a kind that were under way at once.
+  [[nodiscard]] int most_at_once(const std::string& kind) const {
+    int most = 0;
+    for (const std::string& line : requests(kind))
+      most = std::max(most, std::stoi(line.substr(line.rfind(' '))));
+    return most;
   }
 
  private:
@@ -86,15 +103,16 @@ class S3Server {
     ::close(in[0]);
     ::close(out[1]);
     input_ = in[1];
-    FILE* const said = ::fdopen(out[0], "r");
-    if (std::fscanf(said, "%d", &port_) != 1) throw std::runtime_error("start the S3 server");
-    std::fclose(said);
+    said_ = ::fdopen(out[0], "r");
+    if (std::fscanf(said_, "%d", &port_) != 1 || std::fgetc(said_) != '\n')
+      throw std::runtime_error("start the S3 server");
   }
 
   TemporaryDirectory directory_;
   std::vector<std::string> arguments_;
   pid_t process_ = -1;
   int input_ = -1;
+  FILE* said_ = nullptr;
   int port_ = 0;
 };
 

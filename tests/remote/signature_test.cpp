@@ -1,10 +1,10 @@
 // Signatures against those that Amazon has published:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 
+#include "remote/signature.hpp"
 #include "remote/credentials.hpp"
 #include "remote/http.hpp"
 #include "remote/server.hpp"
-#include "remote/signature.hpp"
 #include "test.hpp"
 
 namespace rota::test::signature_test {
@@ -54,9 +54,8 @@ TEST(Version, IsOfTheETagWithoutQuotes) {
 
 TEST(Profiles, AreReadAsOtherProgramsReadThem) {
   const ProfileFile file = parse_profiles(
-      "# comment\n[default]\naws_access_key_id = a=b \n\n[profile other]\nregion=eu-west-1\ns3 =\n  nested = "
-      "x\nregion2 = "
-      "y\nno sense\n[open");
+      "# comment\n[default]\naws_access_key_id = a=b \n\n[profile other]\nregion=eu-west-1\ns3 =\n"
+      "  nested = x\nregion2 = y\nno sense\n[open");
   EXPECT_EQ(file.at("default").at("aws_access_key_id"), "a=b");
   EXPECT_EQ(file.at("other").at("region"), "eu-west-1");
   EXPECT_EQ(file.at("other").count("nested"), 0U);

@@ -2,94 +2,66 @@
 
 #include "source/node_files.hpp"
 #include "source/reading.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::adaptor_test {
 
-/// Sample i is i % 3 letters "a", in a file that ranks share. It counts what is pinned, and what is made for
-/// workers.
-class Letters final : public Source, private NodeFiles {
+/// Sample i is i % 3 letters "a", in a file that ranks share. It counts what is pinned.
+class Letters final : public ToldSource, private NodeFiles {
  public:
-  explicit Letters(bool is_instance = false) : is_instance_(is_instance) {}
-
-  [[nodiscard]] std::int64_t size() const override { return 20; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
-            std::span<std::int64_t> out) const override {
-    std::ranges::transform(ids, out.begin(), [](SampleId id) { return id.value % 3; });
+  Letters() : ToldSource(20, {{.name = "line", .dtype = DType::uint8, .ragged = true}}) {
+    place = "line ";
+    parts = {5, 15};
+    lengths = parts;
+    files = this;
+    rows_of = [](SampleId id, std::size_t) { return id.value % 3; };
+    fill = [](SampleId, std::size_t, std::int64_t, std::span<std::byte> to) {
+      std::ranges::fill(to, std::byte{'a'});
+    };
+    on_will_read = [](SampleId first, std::int64_t count) { return 100 * first.value + count; };
+    on_worker = [](const WorkerInfo&) { return std::make_unique<Letters>(); };
   }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    if (!is_instance_) ++reads_of_all;
-    for (std::size_t i = 0; i < ids.size(); ++i) std::ranges::fill(out.bytes(0, i), std::byte{'a'});
-  }
-  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& /*worker*/) const override {
-    return std::make_unique<Letters>(true);
-  }
-  [[nodiscard]] Fingerprint fingerprint() const override { return {.high = 1, .low = 2}; }
-  [[nodiscard]] std::string where(SampleId id) const override { return "line " + std::to_string(id.value); }
-  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return {5, 15}; }
-  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    return shards == 2 ? std::vector<std::int64_t>{5, 15} : std::vector<std::int64_t>();
-  }
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
-    return 100 * first.value + count;
-  }
-  [[nodiscard]] const NodeFiles* node_files() const override { return this; }
   [[nodiscard]] Fetched fetched() const override { return {.files = 2, .bytes = 20}; }
   [[nodiscard]] std::shared_ptr<const void> pin(SampleRange /*samples*/, bool /*reads*/) const override {
     ++pins;
     return nullptr;
   }
 
-  mutable std::atomic<int> reads_of_all = 0;
   mutable std::atomic<int> pins = 0;
-
- private:
-  bool is_instance_;
-  std::vector<Field> fields_{{.name = "line", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 
-class Same final : public SourceAdaptor {
+/// Wraps as itself.
+template <typename Self>
+class Wrapped : public SourceAdaptor {
  public:
   using SourceAdaptor::SourceAdaptor;
 
  private:
   [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
-    return std::make_unique<Same>(std::move(inner));
+    return std::make_unique<Self>(std::move(inner));
   }
 };
 
-class UpperCase final : public SourceAdaptor {
- public:
-  using SourceAdaptor::SourceAdaptor;
+struct Same final : Wrapped<Same> {
+  using Wrapped::Wrapped;
+};
+
+struct UpperCase final : Wrapped<UpperCase> {
+  using Wrapped::Wrapped;
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     inner().read(ids, out);
     for (std::byte& letter : out.all(0)) letter = static_cast<std::byte>(std::to_integer<int>(letter) - 32);
   }
-
- private:
-  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
-    return std::make_unique<UpperCase>(std::move(inner));
-  }
 };
 
-/// The first half.
-class Half final : public SourceAdaptor {
- public:
-  using SourceAdaptor::SourceAdaptor;
+struct FirstHalf final : Wrapped<FirstHalf> {
+  using Wrapped::Wrapped;
   [[nodiscard]] std::int64_t size() const override { return inner().size() / 2; }
-
- private:
-  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
-    return std::make_unique<Half>(std::move(inner));
-  }
 };
 
-class Forgetful final : public SourceAdaptor {
- public:
+struct Forgetful final : SourceAdaptor {
   using SourceAdaptor::SourceAdaptor;
-
- private:
   [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> /*inner*/) const override {
     return nullptr;
   }
@@ -131,7 +103,7 @@ TEST(SourceAdaptor, KeepsInstancesOfWorkersAndPinsOfFiles) {
       EXPECT_THAT(batch.tensor("line").bytes, Each(std::byte{'A'}));
     }
     EXPECT_EQ(samples, 20);
-    EXPECT_EQ(letters->reads_of_all, 0);
+    EXPECT_EQ(letters->reads, 0);
     EXPECT_GE(letters->pins, 2);
     EXPECT_EQ(loader.stats().fetched.files, 0);  // none more than before
   }
@@ -144,20 +116,19 @@ TEST(SourceAdaptor, ThatDoesNotWrapWhatIsMadeForAWorkerIsRefused) {
     EXPECT_THAT(error_of([&] { loader.next(); }),
                 is_error(ErrorCode::callback, {"for worker", "wrap() returned null"}));
   }
-  EXPECT_EQ(letters->reads_of_all, 0);
+  EXPECT_EQ(letters->reads, 0);
 }
 
 TEST(SourceAdaptor, ShowsItsChangesToWhoReadsPartsOfSamples) {
   const auto packed =
       pack(std::make_shared<UpperCase>(std::make_shared<Letters>()), {.length = 3, .eos = '.'});
   const Samples samples(*packed, {{0}});
-  EXPECT_THAT(samples.sample(0, 0),
-              ::testing::AllOf(::testing::HasSubstr("A"), ::testing::Not(::testing::HasSubstr("a"))));
+  EXPECT_THAT(samples.sample(0, 0), AllOf(HasSubstr("A"), Not(HasSubstr("a"))));
 }
 
 TEST(SourceAdaptor, OfAnotherSizeHasNoPartsAndCannotPin) {
   const auto letters = std::make_shared<Letters>();
-  const auto half = std::make_shared<Half>(letters);
+  const auto half = std::make_shared<FirstHalf>(letters);
   EXPECT_THAT(half->part_sizes(), IsEmpty());
   EXPECT_THAT(half->shard_lengths(kShards), IsEmpty());
   EXPECT_THAT(error_of([&] { Loader(half, in_groups(1)); }),

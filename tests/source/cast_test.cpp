@@ -64,55 +64,30 @@ void put_number(std::byte* to, double value, DType dtype) {
   }
 }
 
-/// "fixed" [3], "rows" [*, 2] of a type, and between them bytes that stay. It reads parts by itself.
-class Typed final : public Source {
- public:
-  explicit Typed(DType dtype, std::int64_t size = 40)
-      : size_(size),
-        fields_{{.name = "fixed", .dtype = dtype, .shape = {3}},
-                {.name = "bytes", .dtype = DType::uint8, .shape = {}, .ragged = true},
-                {.name = "rows", .dtype = dtype, .shape = {2}, .ragged = true}} {}
-
+/// 40 samples: "fixed" [3], "rows" [*, 2] of a type, and between them bytes that stay. It reads parts by
+/// itself.
+std::shared_ptr<ToldSource> typed(DType dtype) {
+  auto source = told(40, {{.name = "fixed", .dtype = dtype, .shape = {3}},
+                          {.name = "bytes", .dtype = DType::uint8, .ragged = true},
+                          {.name = "rows", .dtype = dtype, .shape = {2}, .ragged = true}});
+  source->reads_parts = true;
   // Some of no rows, and some of more than are converted at once.
-  static std::int64_t rows_of(std::int64_t i) { return i % 7 == 6 ? 700 + i : i % 5; }
-  [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
-            std::span<std::int64_t> out) const override {
-    check_ids(*this, ids);
-    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = rows_of(ids[i].value);
-  }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    check_ids(*this, ids);
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      for (std::size_t i = 0; i < ids.size(); ++i) put(ids[i], f, 0, out.bytes(f, i));
+  source->rows_of = [](SampleId id, std::size_t) {
+    return id.value % 7 == 6 ? 700 + id.value : id.value % 5;
+  };
+  source->fill = [fields = source->fields()](SampleId id, std::size_t f, std::int64_t first,
+                                             std::span<std::byte> to) {
+    const std::size_t width = size_of(fields[f].dtype);
+    std::int64_t k = first * static_cast<std::int64_t>(fields[f].row_bytes() / width);
+    for (std::size_t at = 0; at < to.size(); at += width) {
+      put_number(&to[at], number(id.value, k++, fields[f].dtype), fields[f].dtype);
     }
-  }
-  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
-    check_ids(*this, wanted);
-    for (const SampleRows& part : wanted) {
-      check_rows(part, rows_of(part.id.value));
-      put(part.id, field, part.first,
-          {part.to, static_cast<std::size_t>(part.count) * fields_[field].row_bytes()});
-    }
-  }
-
- private:
-  void put(SampleId id, std::size_t f, std::int64_t first_row, std::span<std::byte> to) const {
-    const DType dtype = fields_[f].dtype;
-    const std::size_t width = size_of(dtype);
-    const auto first = first_row * static_cast<std::int64_t>(fields_[f].row_bytes() / width);
-    for (std::size_t k = 0; k < to.size() / width; ++k) {
-      put_number(to.data() + k * width, number(id.value, first + static_cast<std::int64_t>(k), dtype), dtype);
-    }
-  }
-
-  std::int64_t size_;
-  std::vector<Field> fields_;
-};
+  };
+  return source;
+}
 
 std::shared_ptr<const Source> cast_all(DType from, DType to) {
-  return cast(std::make_shared<Typed>(from), {{"fixed", to}, {"rows", to}});
+  return cast(typed(from), {{"fixed", to}, {"rows", to}});
 }
 
 std::string pair_of(DType from, DType to) { return fmt::format("{} to {}", to_string(from), to_string(to)); }
@@ -161,23 +136,13 @@ TEST(Cast, RefusesTypesThatMayLoseValuesAndNamesThoseThatDoNot) {
 }
 
 /// One number of a type: the hardest ones.
-template <typename T>
-class One final : public Source {
- public:
-  explicit One(T value) : value_(value) {}
-  [[nodiscard]] std::int64_t size() const override { return 1; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void read(std::span<const SampleId> /*ids*/, const BatchView& out) const override {
-    std::memcpy(out.bytes(0, 0).data(), &value_, sizeof(T));
-  }
-
- private:
-  T value_;
-  std::vector<Field> fields_{{.name = "x", .dtype = kDTypeOf<T>}};
-};
 template <typename To, typename From>
 To cast_one(From value) {
-  const auto source = cast(std::make_shared<One<From>>(value), {{"x", kDTypeOf<To>}});
+  auto one = told(1, {{.name = "x", .dtype = kDTypeOf<From>}});
+  one->fill = [value](SampleId, std::size_t, std::int64_t, std::span<std::byte> to) {
+    std::memcpy(to.data(), &value, sizeof(value));
+  };
+  const auto source = cast(one, {{"x", kDTypeOf<To>}});
   return Samples(*source, {{0}}).values<To>(0, 0).at(0);
 }
 
@@ -203,13 +168,13 @@ TEST(Cast, RefusesADoubleThatNoFloatIsNearTo) {
 }
 
 TEST(Cast, IsTheSameDataset) {
-  const auto typed = std::make_shared<Typed>(DType::int16);
-  const auto source = cast(typed, {{"rows", DType::float32}});
-  EXPECT_EQ(source->fingerprint(), typed->fingerprint());
-  EXPECT_EQ(source->size(), typed->size());
+  const auto inner = typed(DType::int16);
+  const auto source = cast(inner, {{"rows", DType::float32}});
+  EXPECT_EQ(source->fingerprint(), inner->fingerprint());
+  EXPECT_EQ(source->size(), inner->size());
   EXPECT_EQ(source->fields()[2].dtype, DType::float32);
-  EXPECT_EQ(source->fields()[0], typed->fields()[0]);
-  EXPECT_EQ(typed->fields()[2].dtype, DType::int16);
+  EXPECT_EQ(source->fields()[0], inner->fields()[0]);
+  EXPECT_EQ(inner->fields()[2].dtype, DType::int16);
 }
 
 TEST(Cast, GivesDocumentsToPackAsTheyAreFromTheStart) {
@@ -252,7 +217,7 @@ TEST(Cast, SaysWhichSamplesAndRowsThereAreNot) {
 TEST(Cast, NeedsASourceThatHasTheFields) {
   EXPECT_THAT(error_of([] { cast(nullptr, {}); }), is_error(ErrorCode::invalid_argument, {"null pointer"}));
   EXPECT_THAT(error_of([] {
-                cast(std::make_shared<Typed>(DType::int8), {{"labels", DType::int64}});
+                cast(typed(DType::int8), {{"labels", DType::int64}});
               }),
               is_error(ErrorCode::not_found, {"no field \"labels\"", "\"fixed\" int8[3]"}));
 }

@@ -1,5 +1,4 @@
 #include "order/permutation.hpp"
-#include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
@@ -100,29 +99,6 @@ TEST(Packing, IsTheDocumentsOneBehindTheOtherAndCut) {
   }
 }
 
-TEST(Packing, HoldsEachTokenOfEachDocumentOnce) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
-    const PackOptions options = random_options(random);
-    const Lengths lengths = random_lengths(random, 60, options.length);
-    std::map<std::int64_t, std::int64_t> seen;
-    for (const Sequence& sequence : read(*pack(documents(lengths), options))) {
-      for (std::size_t k = 0; k < sequence.tokens.size(); ++k) {
-        if (sequence.segments[k] != 0) ++seen[sequence.tokens[k]];
-      }
-    }
-    std::map<std::int64_t, std::int64_t> expected;
-    for (std::int64_t d = 0; d < std::ssize(lengths); ++d) {
-      if (options.bos) ++expected[-1];
-      for (std::int64_t k = 0; k < lengths[static_cast<std::size_t>(d)]; ++k)
-        ++expected[Documents::token(d, k)];
-      if (options.eos) ++expected[-2];
-    }
-    ASSERT_EQ(seen, expected);
-  }
-}
-
 TEST(Packing, NumbersSegmentsAndPositionsAnewInEachSequence) {
   const auto got =
       read(*pack(documents({2, 0, 1, 5}), {.length = 4, .eos = 9, .pad = 7, .shuffle_documents = false}));
@@ -172,13 +148,6 @@ TEST(Packing, NeverChangesFromOneReleaseToTheNext) {
   EXPECT_THAT(order, ElementsAre(5, 7, 4, 9, 0, 6, 2, 3, 8, 1));
   EXPECT_EQ(to_string(pack(documents({1, 2}), {.length = 4, .bos = 1, .seed = 7})->fingerprint()),
             "91cd5333b2f65f7c7cdde78907edf08d");
-}
-
-TEST(Packing, TakesEightBytesADocument) {
-  const auto source = documents(Lengths(1000, 3));
-  const DocumentStream stream(*source, source->size(), 1, {.added = 1, .seed = 3, .threads = 2}, {});
-  EXPECT_EQ(stream.bytes().size(), 8000U);
-  EXPECT_EQ(stream.tokens(), 4000);
 }
 
 TEST(Packing, OfNothingIsNothing) {

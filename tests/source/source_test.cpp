@@ -1,6 +1,7 @@
 #include <xxhash.h>
 
 #include "source/reading.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::source_test {
@@ -27,7 +28,7 @@ TEST(Field, KnowsTheBytesOfARow) {
 TEST(Source, HasUsableDefaults) {
   const Plain source(3, {{"x", DType::uint8, {}}});
   EXPECT_EQ(source.where({1}), "");
-  EXPECT_THAT(source.shard_lengths(2), testing::IsEmpty());
+  EXPECT_THAT(source.shard_lengths(2), IsEmpty());
 }
 
 TEST(Source, SaysThatARaggedFieldNeedsRows) {
@@ -48,43 +49,31 @@ TEST(Source, ChangesItsDefaultFingerprintWithSizeAndFields) {
 }
 
 // Has no read_rows of its own.
-class Words final : public Source {
- public:
-  [[nodiscard]] std::int64_t size() const override { return std::ssize(words_); }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void rows(std::span<const SampleId> ids, std::size_t f, std::span<std::int64_t> out) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = f == 0 ? std::ssize(word(ids[i])) : says_rows;
-  }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      std::ranges::copy(std::as_bytes(std::span(word(ids[i]))), out.bytes(0, i).begin());
-    }
-  }
-
-  std::int64_t says_rows = 3;
-
- private:
-  [[nodiscard]] const std::string& word(SampleId id) const {
-    return words_[static_cast<std::size_t>(id.value)];
-  }
-
-  std::vector<std::string> words_ = {"packing", "", "documents"};
-  std::vector<Field> fields_ = {{"word", DType::uint8, {}, true}, {"x", DType::int32, {2}, true}, {"y"}};
-};
+std::shared_ptr<ToldSource> words() {
+  auto source = told(3, {{"word", DType::uint8, {}, true}, {"x", DType::int32, {2}, true}, {"y"}});
+  static const std::vector<std::string> kWords = {"packing", "", "documents"};
+  const auto word = [](SampleId id) {
+    return std::as_bytes(std::span(kWords[static_cast<std::size_t>(id.value)]));
+  };
+  source->rows_of = [word](SampleId id, std::size_t f) { return f == 0 ? std::ssize(word(id)) : 3; };
+  source->fill = [word](SampleId id, std::size_t f, std::int64_t, std::span<std::byte> to) {
+    if (f == 0) std::ranges::copy(word(id), to.begin());
+  };
+  return source;
+}
 
 TEST(ReadRows, CopiesFromWholeSamplesUnlessASourceKnowsBetter) {
-  const Words words;
   std::string got(8, '.');
   const auto at = [&](std::size_t k) { return reinterpret_cast<std::byte*>(&got[k]); };
-  words.read_rows(
+  words()->read_rows(
       std::vector<SampleRows>{{{2}, 3, 4, at(0)}, {{2}, 0, 1, at(4)}, {{1}, 0, 0, at(5)}, {{0}, 5, 2, at(6)}},
       0);
   EXPECT_EQ(got, "umend.ng");
 }
 
 TEST(ReadRows, RefusesSamplesAndRowsThatThereAreNot) {
-  Words words;
-  const auto error = [&](SampleRows wanted) { return error_of([&] { words.read_rows({&wanted, 1}, 0); }); };
+  const auto source = words();
+  const auto error = [&](SampleRows wanted) { return error_of([&] { source->read_rows({&wanted, 1}, 0); }); };
   EXPECT_THAT(error({{3}, 0, 0, nullptr}), is_error(ErrorCode::out_of_range, {"sample 3", "3 samples"}));
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 8},
@@ -97,7 +86,7 @@ TEST(ReadRows, RefusesSamplesAndRowsThatThereAreNot) {
     EXPECT_THAT(error({{0}, first, count, nullptr}),
                 is_error(ErrorCode::out_of_range, {"sample 0", "7 rows"}));
   }
-  words.says_rows = -1;
+  source->rows_of = [](SampleId id, std::size_t f) { return f == 0 ? 7 - id.value : -1; };
   EXPECT_THAT(error({{0}, 0, 1, nullptr}), is_error(ErrorCode::callback, {"\"x\"", "-1 rows"}));
 }
 

@@ -1,49 +1,25 @@
 #include "source/reading.hpp"
+#include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::split_test {
 
 using Sources = std::vector<std::shared_ptr<const Source>>;
 
-// Sample i is the number i, and i % 4 times the number i in a ragged field.
-class Numbers final : public Source {
- public:
-  explicit Numbers(std::int64_t size) : size_(size) {}
-  [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
-            std::span<std::int64_t> out) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = ids[i].value % 4;
-  }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      for (std::size_t f = 0; f < 2; ++f) {
-        const auto to = out.bytes(f, i);
-        for (std::size_t at = 0; at < to.size(); at += 8) std::memcpy(to.data() + at, &ids[i].value, 8);
-      }
-    }
-  }
-  [[nodiscard]] std::string where(SampleId id) const override { return "number " + std::to_string(id.value); }
-
- private:
-  std::int64_t size_;
-  std::vector<Field> fields_ = {{"x", DType::int64, {}}, {"t", DType::int64, {}, true}};
-};
-
 std::vector<std::int64_t> contents(const Source& part) {
   const Samples samples(part, all_ids(part));
   std::vector<std::int64_t> result;
   for (std::size_t i = 0; i < static_cast<std::size_t>(part.size()); ++i) {
     result.push_back(samples.values<std::int64_t>(0, i)[0]);
-    EXPECT_THAT(samples.values<std::int64_t>(1, i), testing::Each(result.back()));
-    EXPECT_EQ(samples.values<std::int64_t>(1, i).size(), static_cast<std::size_t>(result.back() % 4));
-    EXPECT_EQ(part.where({static_cast<std::int64_t>(i)}), "number " + std::to_string(result.back()));
+    const std::string text(static_cast<std::size_t>(result.back() % 7), static_cast<char>(result.back()));
+    EXPECT_EQ(samples.sample(1, i), text);
+    EXPECT_EQ(part.where({static_cast<std::int64_t>(i)}), "place-" + std::to_string(result.back()));
   }
   return result;
 }
 
 Sources parts_of(std::int64_t size, const std::vector<double>& fractions, std::uint64_t seed = 1) {
-  return split(std::make_shared<Numbers>(size), fractions, seed);
+  return split(counting(size), fractions, seed);
 }
 
 TEST(Split, GivesEverySampleToExactlyOnePart) {
@@ -66,10 +42,10 @@ TEST(Split, RoundsTheRunningSum) {
     for (const auto& part : parts) result.push_back(part->size());
     return result;
   };
-  EXPECT_THAT(sizes(parts_of(10, {0.25, 0.25, 0.5})), testing::ElementsAre(3, 2, 5));
-  EXPECT_THAT(sizes(parts_of(7, {1. / 3, 1. / 3, 1. / 3})), testing::ElementsAre(2, 3, 2));
-  EXPECT_THAT(sizes(parts_of(1000003, {0.9, 0.1})), testing::ElementsAre(900003, 100000));
-  EXPECT_THAT(sizes(parts_of(5, {1.0})), testing::ElementsAre(5));
+  EXPECT_THAT(sizes(parts_of(10, {0.25, 0.25, 0.5})), ElementsAre(3, 2, 5));
+  EXPECT_THAT(sizes(parts_of(7, {1. / 3, 1. / 3, 1. / 3})), ElementsAre(2, 3, 2));
+  EXPECT_THAT(sizes(parts_of(1000003, {0.9, 0.1})), ElementsAre(900003, 100000));
+  EXPECT_THAT(sizes(parts_of(5, {1.0})), ElementsAre(5));
 }
 
 TEST(Split, IsAtRandomAndTheSameForTheSameSeed) {

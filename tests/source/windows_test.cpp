@@ -1,4 +1,3 @@
-#include "formats/python.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
@@ -45,7 +44,7 @@ void for_each_layout(Check check) {
     for (const std::int64_t length : {1, 2, 3, 5, 6, 9, 30}) {
       for (const std::int64_t stride : {1, 2, 3, 4, 7, 40}) {
         for (const bool across : {false, true}) {
-          SCOPED_TRACE(testing::PrintToString(parts) + " length " + std::to_string(length) + " stride " +
+          SCOPED_TRACE(PrintToString(parts) + " length " + std::to_string(length) + " stride " +
                        std::to_string(stride) + (across ? " across" : " within"));
           check(parts, WindowOptions{.length = length, .stride = stride, .across_files = across});
         }
@@ -92,26 +91,29 @@ TEST(Windows, PutTheirLengthBeforeTheShapeOfEveryField) {
               ElementsAre(Field{"x", DType::int64, {4}}, Field{"y", DType::uint8, {4, 3, 2}}));
 }
 
-// Counts calls, and shards its rows as it is told.
+/// Counts calls.
 class Watched final : public NumberedRows {
  public:
-  Watched(const Numbers& parts, Numbers lengths) : NumberedRows(parts), lengths_(std::move(lengths)) {}
+  using NumberedRows::NumberedRows;
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     calls.emplace_back(ids.begin(), ids.end());
     data = out.all(0).data();
     NumberedRows::read(ids, out);
   }
-  [[nodiscard]] Numbers shard_lengths(std::int64_t /*shards*/) const override { return lengths_; }
 
   mutable std::vector<Ids> calls;
   mutable const std::byte* data = nullptr;
-
- private:
-  Numbers lengths_;
 };
 
+/// In shards of these lengths.
+std::shared_ptr<NumberedRows> sharded(const Numbers& parts, Numbers lengths) {
+  auto rows = std::make_shared<NumberedRows>(parts);
+  rows->lengths = std::move(lengths);
+  return rows;
+}
+
 TEST(Windows, AreReadByOneCallIntoTheirPlaceInTheBatch) {
-  const auto rows = std::make_shared<Watched>(Numbers{20, 20}, Numbers{});
+  const auto rows = std::make_shared<Watched>(Numbers{20, 20});
   const auto source = windows(rows, {.length = 4, .stride = 2});
   std::vector<std::int64_t> x(std::size_t{6} * 4, -1);
   std::vector<std::byte> y(std::size_t{6} * 24);
@@ -126,7 +128,7 @@ TEST(Windows, AreReadByOneCallIntoTheirPlaceInTheBatch) {
 }
 
 TEST(Windows, ReadWhatSuccessiveOnesShareOnce) {
-  const auto rows = std::make_shared<Watched>(Numbers{20, 20}, Numbers{});
+  const auto rows = std::make_shared<Watched>(Numbers{20, 20});
   const auto source = windows(rows, {.length = 4, .stride = 2});
   const auto firsts = naive_windows({20, 20}, 4, 2);
   expect_content(*source, ids({0, 1, 2, 2, 4, 8, 9, 5, 4, 5}), firsts, 4);
@@ -151,7 +153,7 @@ TEST(Windows, BelongToTheShardThatTheirFirstRowIsIn) {
         return first >= bounds[s] && first < bounds[s + 1];
       }));
     }
-    EXPECT_EQ(windows(std::make_shared<Watched>(parts, lengths), options)->shard_lengths(6), expected);
+    EXPECT_EQ(windows(sharded(parts, lengths), options)->shard_lengths(6), expected);
   });
   EXPECT_THAT(over({9}, {.length = 3})->shard_lengths(4), IsEmpty());
 }
@@ -218,25 +220,8 @@ TEST(Windows, ThatNoFileIsLongEnoughForAreRefusedWithWhatHelps) {
               is_error(ErrorCode::invalid_argument, {"length is 18", "the dataset has 17"}));
 }
 
-// Whatever it is told to be.
-class Declared final : public Source {
- public:
-  Declared(std::int64_t size, std::vector<Field> fields) : size_(size), fields_(std::move(fields)) {}
-  [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void read(std::span<const SampleId> ids, const BatchView& /*out*/) const override {
-    rows.assign(ids.begin(), ids.end());
-  }
-  mutable Ids rows;
-
- private:
-  std::int64_t size_;
-  std::vector<Field> fields_;
-};
-
 TEST(Windows, RefuseRaggedFieldsByName) {
-  const auto ragged = std::make_shared<Declared>(
-      9, std::vector<Field>{{"x", DType::int8, {}}, {"events", DType::int8, {}, true}});
+  const auto ragged = told(9, {{"x", DType::int8, {}}, {"events", DType::int8, {}, true}});
   EXPECT_THAT(error_of([&] { windows(ragged, {.length = 2}); }),
               is_error(ErrorCode::invalid_argument, {"\"events\" is ragged"}));
 }
@@ -246,51 +231,32 @@ TEST(Windows, RefusePartsThatDoNotAddUp) {
     EXPECT_THAT(error_of([&] { windows(std::make_shared<NumberedRows>(9, parts), {.length = 2}); }),
                 is_error(ErrorCode::callback, {"9 samples", "part_sizes"}));
   }
-  const auto source = windows(std::make_shared<Watched>(Numbers{9}, Numbers{4, 4}), {.length = 2});
+  const auto source = windows(sharded({9}, {4, 4}), {.length = 2});
   EXPECT_THAT(error_of([&] { static_cast<void>(source->shard_lengths(2)); }),
               is_error(ErrorCode::callback, {"2 shards", "shard_lengths"}));
 }
 
 TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
   constexpr std::int64_t kMost = kMaxCount;
-  const auto huge = std::make_shared<Declared>(kMost, std::vector<Field>{{"x", DType::int64, {}}});
+  const auto huge = told(kMost);
   EXPECT_EQ(windows(huge, {.length = 1})->size(), kMost);
   EXPECT_EQ(windows(huge, {.length = 2, .stride = kMost})->size(), 1);
   const auto two = windows(huge, {.length = 2, .stride = kMost - 2});
   EXPECT_EQ(two->size(), 2);
+  Ids rows;
+  huge->on_read = [&](SampleId id) { rows.push_back(id); };
   const Samples unused(*two, ids({1}));
-  EXPECT_EQ(huge->rows, ids({kMost - 2, kMost - 1}));
+  EXPECT_EQ(rows, ids({kMost - 2, kMost - 1}));
   EXPECT_THAT(error_of([&] { windows(huge, {.length = kMost}); }),
               is_error(ErrorCode::invalid_argument, {"8 bytes each in field \"x\"", "2^50"}));
-  const auto empty = std::make_shared<Declared>(100, std::vector<Field>{{"x", DType::int64, {0}}});
+  const auto empty = told(100, {{"x", DType::int64, {0}}});
   EXPECT_NO_THROW(Samples(*windows(empty, {.length = 7}), ids({3, 4})));
 }
 
 TEST(Windows, OfRowsWithoutPartsReachFromEndToEnd) {
-  const auto plain = std::make_shared<Declared>(9, std::vector<Field>{{"x", DType::int8, {}}});
+  const auto plain = told(9);
   EXPECT_EQ(windows(plain, {.length = 9})->size(), 1);
   EXPECT_THAT(plain->part_sizes(), IsEmpty());
-}
-
-TEST(Windows, OverFilesOfArraysEndWithTheFileOrGoOnInTheNext) {
-  const TemporaryDirectory directory;
-  python(directory, R"(
-import numpy as np
-for f, n in enumerate([5, 0, 3]):
-    x = np.arange(n * 2, dtype='i4').reshape(n, 2) + 100 * f
-    np.savez(f'{f}.npz', x=x, y=x[:, 0])
-)");
-  const std::shared_ptr<const Source> rows = open_npz(directory.path(), {.rows = true});
-  const auto within = windows(rows, {.length = 3});
-  EXPECT_EQ(within->size(), 4);
-  EXPECT_THAT(Samples(*within, ids({2, 3})).values<int>(0, 1), ElementsAre(200, 201, 202, 203, 204, 205));
-  const auto across = windows(rows, {.length = 3, .stride = 3, .across_files = true});
-  EXPECT_EQ(across->size(), 2);
-  const Samples samples(*across, ids({1}));
-  EXPECT_THAT(samples.values<int>(0, 0), ElementsAre(6, 7, 8, 9, 200, 201));
-  EXPECT_THAT(samples.values<int>(1, 0), ElementsAre(6, 8, 200));
-  EXPECT_THAT(across->where({1}),
-              testing::AllOf(testing::HasSubstr("0.npz, record 3"), testing::HasSubstr("2.npz, record 0")));
 }
 
 }  // namespace rota::test::windows_test
