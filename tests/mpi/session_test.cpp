@@ -3,44 +3,35 @@
 
 namespace rota::test::session_test {
 
-using rota::test::Ended;
-
 Ended guarded(const std::string& how) {
-  return rota::test::run_command("timeout 60 " ROTA_MPIEXEC " 3 " ROTA_PROGRAMS "/test_helper guarded" " " + how);
+  return run_command("timeout 60 " ROTA_MPIEXEC " 3 " ROTA_PROGRAMS "/test_helper guarded " + how);
 }
 
-std::size_t count(const std::string& text, const std::string& part) {
-  std::size_t n = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
-  return n;
+/// It fails and says `why`, and `part`, which is in all that a rank says, `times` times.
+void expect_told(const Ended& ended, const std::string& why, int times, const std::string& part = "error:") {
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.output, HasSubstr(why));
+  int told = 0;
+  for (std::size_t at = 0; (at = ended.output.find(part, at)) != std::string::npos; ++at) ++told;
+  EXPECT_EQ(told, times) << ended.output;
 }
 
 TEST(Session, ARankThatFailsAloneEndsTheJobThatWaitsForIt) {
   const Ended ended = guarded("one");
-  EXPECT_NE(ended.code, 0);
-  EXPECT_EQ(count(ended.output, "error: rank 1: this rank alone"), 1U) << ended.output;
+  expect_told(ended, "error: rank 1: this rank alone", 1, "this rank alone");
   EXPECT_LT(ended.seconds, 30);
 }
 
 TEST(Session, AFailureOfAllRanksIsToldOnce) {
-  const Ended ended = guarded("all");
-  EXPECT_NE(ended.code, 0);
-  EXPECT_EQ(count(ended.output, "error:"), 1U) << ended.output;
-  EXPECT_THAT(ended.output, HasSubstr("error: rank 0: the same on every rank"));
+  expect_told(guarded("all"), "error: rank 0: the same on every rank", 1);
 }
 
 TEST(Session, DifferentFailuresOfAllRanksAreAllTold) {
-  const Ended ended = guarded("each");
-  EXPECT_NE(ended.code, 0);
-  EXPECT_EQ(count(ended.output, "error:"), 3U) << ended.output;
-  EXPECT_THAT(ended.output, HasSubstr("error: rank 2: of rank 2 only"));
+  expect_told(guarded("each"), "error: rank 2: of rank 2 only", 3);
 }
 
 TEST(Session, AnAgreedFailureIsToldOnceWithTheRankThatHadIt) {
-  const Ended ended = guarded("together");
-  EXPECT_NE(ended.code, 0);
-  EXPECT_EQ(count(ended.output, "error:"), 1U) << ended.output;
-  EXPECT_THAT(ended.output, HasSubstr("error: rank 2: agreed on"));
+  expect_told(guarded("together"), "error: rank 2: agreed on", 1);
 }
 
 TEST(Session, GivesTheBodysExitCodeAndSaysNothingWhereAllIsWell) {
@@ -51,7 +42,7 @@ TEST(Session, GivesTheBodysExitCodeAndSaysNothingWhereAllIsWell) {
 }
 
 TEST(Session, WorksWithoutMpirun) {
-  const Ended ended = rota::test::run_command("timeout 60 " ROTA_PROGRAMS "/test_helper guarded" " all");
+  const Ended ended = run_command("timeout 60 " ROTA_PROGRAMS "/test_helper guarded all");
   EXPECT_EQ(ended.code, 1);
   EXPECT_EQ(ended.output, "error: rank 0: the same on every rank\n");
 }

@@ -1,17 +1,10 @@
 #include "order/mixture_schedule.hpp"
 #include "order/naive_epoch.hpp"
 #include "order/weighted_turns.hpp"
+#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test::mixture_test {
-
-using internal::MixtureRules;
-using internal::MixtureSchedule;
-using internal::WeightedTurns;
-
-std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
 
 /// Weights from 0.001 to 0.9.
 std::vector<double> random_weights(std::mt19937_64& random, std::int64_t datasets) {
@@ -29,16 +22,6 @@ MixtureState fresh(std::vector<std::int64_t> weights) {
 
 std::int64_t sum(const std::vector<std::int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
-}
-
-std::string refusal(const std::vector<double>& weights) {
-  try {
-    (void)quantise(weights);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    return error.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(Weights, ThatAreRatiosOfSmallIntegersBecomeThese) {
@@ -67,13 +50,15 @@ TEST(Weights, ThatAreNotAreRoundedByLittleAndNeverToNothing) {
 }
 
 TEST(Weights, ThatAreNoneAreRefused) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  EXPECT_THAT(refusal({}), HasSubstr("0 weights"));
-  EXPECT_THAT(refusal({1, -0.5}), HasSubstr("1, -0.5: each must be 0 or more"));
-  EXPECT_THAT(refusal({1, std::numeric_limits<double>::quiet_NaN()}), HasSubstr("nan"));
-  EXPECT_THAT(refusal({0, 0}), HasSubstr("one of them must be above 0"));
-  EXPECT_THAT(refusal({1, infinity}), HasSubstr("finite"));
-  EXPECT_THAT(refusal(std::vector<double>(4097, 1.0)), HasSubstr("4097 weights"));
+  const auto refuses = [](const std::vector<double>& weights, const char* why) {
+    EXPECT_THAT(error_of([&] { (void)quantise(weights); }), is_error(ErrorCode::invalid_argument, {why}));
+  };
+  refuses({}, "0 weights");
+  refuses({1, -0.5}, "1, -0.5: each must be 0 or more");
+  refuses({1, std::numeric_limits<double>::quiet_NaN()}, "nan");
+  refuses({0, 0}, "one of them must be above 0");
+  refuses({1, std::numeric_limits<double>::infinity()}, "finite");
+  refuses(std::vector<double>(4097, 1.0), "4097 weights");
 }
 
 // |n w_d - P x_d| < P, in integers.
@@ -208,9 +193,8 @@ std::vector<std::vector<std::int64_t>> samples_of(const std::vector<Order>& orde
                                                   const std::vector<ShardSpan>& spans) {
   std::vector<std::vector<std::int64_t>> out;
   for (const ShardSpan& span : spans) {
-    std::vector<SampleId> ids(static_cast<std::size_t>(span.count));
-    orders[static_cast<std::size_t>(span.dataset)].epoch(span.epoch).samples(std::span(&span, 1), ids.data());
-    for (const SampleId id : ids) out.push_back({span.dataset, span.epoch, id.value});
+    const EpochOrder order = orders[static_cast<std::size_t>(span.dataset)].epoch(span.epoch);
+    for (const std::int64_t id : ids_of(order, span)) out.push_back({span.dataset, span.epoch, id});
   }
   return out;
 }
@@ -243,17 +227,17 @@ TEST(MixtureSchedule, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
 }
 
 /// What the batches of a run count, and pad.
-struct SkipCounter {
+struct Outcome {
   std::int64_t real = 0;
   std::int64_t slots = 0;
   std::int64_t unmarked = 0;  // slots that are not marked as padding
   std::int64_t last = 0;      // slots of the last batch
 };
 
-SkipCounter run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
-                std::int64_t size) {
+Outcome run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
+            std::int64_t size) {
   const MixtureSchedule schedule(orders, rules, turns);
-  SkipCounter result;
+  Outcome result;
   GlobalBatch batch;
   for (Position at; schedule.batch(at, size, batch) && at.step < 10'000; at = batch.next) {
     result.real += batch.real;
@@ -266,9 +250,13 @@ SkipCounter run(const std::vector<Order>& orders, const MixtureRules& rules, con
   return result;
 }
 
+std::vector<Order> two_orders(std::int64_t first, std::int64_t second) {
+  return {Order(ShardPlan::equal(first, 4), Shuffle::global, 1),
+          Order(ShardPlan::equal(second, 4), Shuffle::global, 2)};
+}
+
 TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhausted) {
-  const std::vector<Order> orders{Order(ShardPlan::equal(30, 4), Shuffle::global, 1),
-                                  Order(ShardPlan::equal(50, 4), Shuffle::global, 2)};
+  const auto orders = two_orders(30, 50);
   const WeightedTurns turns(fresh({3, 1}));
   const std::int64_t first = turns.reach(0, 2 * 30);
   const std::int64_t last = turns.reach(1, 2 * 50);
@@ -281,22 +269,20 @@ TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhausted) {
 }
 
 TEST(MixtureSchedule, WaitsForNoDatasetWithoutWeight) {
-  const std::vector<Order> orders{Order(ShardPlan::equal(30, 4), Shuffle::global, 1),
-                                  Order(ShardPlan::equal(50, 4), Shuffle::global, 2)};
+  const auto orders = two_orders(30, 50);
   const WeightedTurns turns(fresh({1, 0}));
   EXPECT_EQ(run(orders, {.end = MixtureEnd::all_exhausted}, turns, 7).real, 30);
   EXPECT_EQ(run(orders, {.end = MixtureEnd::first_exhausted}, turns, 7).real, 30);
 }
 
 TEST(MixtureSchedule, EndsAsTheTailSays) {
-  const std::vector<Order> orders{Order(ShardPlan::equal(20, 4), Shuffle::global, 1),
-                                  Order(ShardPlan::equal(9, 4), Shuffle::global, 2)};
+  const auto orders = two_orders(20, 9);
   const WeightedTurns turns(fresh({1, 1}));
   const std::int64_t samples = turns.reach(1, 9);
   ASSERT_NE(samples % 7, 0);
   EXPECT_EQ(run(orders, {.tail = Tail::partial}, turns, 7).last, samples % 7);
   EXPECT_EQ(run(orders, {.tail = Tail::drop}, turns, 7).slots, samples / 7 * 7);
-  const SkipCounter padded = run(orders, {.tail = Tail::pad}, turns, 7);
+  const Outcome padded = run(orders, {.tail = Tail::pad}, turns, 7);
   EXPECT_EQ(padded.real, samples);
   EXPECT_EQ(padded.last, 7);
   EXPECT_EQ(padded.unmarked, samples);

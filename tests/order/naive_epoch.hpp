@@ -1,7 +1,7 @@
 #pragma once
 
 // The schedule as the documentation tells it, with lists instead of arithmetic: what the real one is held
-// against.
+// against. And what it is held against it with, at random.
 
 #include "order/order.hpp"
 #include "test.hpp"
@@ -45,3 +45,20 @@ inline std::vector<std::int64_t> ids(const Order& order, std::int64_t epoch, con
 }
 
 }  // namespace rota::test::naive
+
+namespace rota::test {
+
+inline std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
+/// The sample ids of a stretch of a shard.
+inline std::vector<std::int64_t> ids_of(const EpochOrder& in_epoch, const ShardSpan& span) {
+  std::vector<SampleId> samples(static_cast<std::size_t>(span.count));
+  in_epoch.samples(std::span(&span, 1), samples.data());
+  std::vector<std::int64_t> ids;
+  for (const SampleId id : samples) ids.push_back(id.value);
+  return ids;
+}
+
+}  // namespace rota::test

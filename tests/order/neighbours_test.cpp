@@ -17,7 +17,7 @@ void PrintTo(const Setting& s, std::ostream* out) {
        << " L";
 }
 
-class Neighbours : public ::testing::TestWithParam<Setting> {};
+class Neighbours : public TestWithParam<Setting> {};
 
 constexpr std::int64_t kNear = 8;  // and no further apart are neighbours
 
@@ -80,15 +80,13 @@ TEST_P(Neighbours, MeetInABatchAsOftenAsByChance) {
 // question is where in it.
 INSTANTIATE_TEST_SUITE_P(
     OfAShuffle, Neighbours,
-    ::testing::Values(Setting{Shuffle::global, 1 << 20, 256, 16}, Setting{Shuffle::global, 1 << 20, 250, 16},
-                      Setting{Shuffle::global, 1 << 20, 257, 16},
-                      Setting{Shuffle::global, 1'000'000, 250, 16},
-                      Setting{Shuffle::global, 1'000'000, 256, 16},
-                      Setting{Shuffle::global, 1 << 22, 256, 32}, Setting{Shuffle::global, 1 << 22, 255, 64},
-                      Setting{Shuffle::global, 1 << 24, 256, 64}, Setting{Shuffle::global, 1 << 24, 257, 512},
-                      Setting{Shuffle::within, 1 << 20, 256, 16},
-                      Setting{Shuffle::within, 1'000'000, 257, 16},
-                      Setting{Shuffle::within, 1 << 22, 255, 64}, Setting{Shuffle::within, 1 << 24, 250, 256},
-                      Setting{Shuffle::block, 1 << 20, 256, 16}, Setting{Shuffle::block, 1 << 24, 256, 16}));
+    Values(Setting{Shuffle::global, 1 << 20, 256, 16}, Setting{Shuffle::global, 1 << 20, 250, 16},
+           Setting{Shuffle::global, 1 << 20, 257, 16}, Setting{Shuffle::global, 1'000'000, 250, 16},
+           Setting{Shuffle::global, 1'000'000, 256, 16}, Setting{Shuffle::global, 1 << 22, 256, 32},
+           Setting{Shuffle::global, 1 << 22, 255, 64}, Setting{Shuffle::global, 1 << 24, 256, 64},
+           Setting{Shuffle::global, 1 << 24, 257, 512}, Setting{Shuffle::within, 1 << 20, 256, 16},
+           Setting{Shuffle::within, 1'000'000, 257, 16}, Setting{Shuffle::within, 1 << 22, 255, 64},
+           Setting{Shuffle::within, 1 << 24, 250, 256}, Setting{Shuffle::block, 1 << 20, 256, 16},
+           Setting{Shuffle::block, 1 << 24, 256, 16}));
 
 }  // namespace rota::test::neighbours_test

@@ -1,16 +1,10 @@
 #include "order/order.hpp"
+#include "order/naive_epoch.hpp"
 #include "test.hpp"
 
 namespace rota::test::order_test {
 
 constexpr Shuffle kShuffles[] = {Shuffle::none, Shuffle::within, Shuffle::global, Shuffle::block};
-
-std::vector<std::int64_t> random_lengths(std::mt19937_64& random, std::int64_t shards, std::int64_t longest) {
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
-  for (auto& length : lengths)
-    length = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(longest + 1));
-  return lengths;
-}
 
 std::vector<ShardPlan> plans() {
   std::mt19937_64 random(11);
@@ -20,7 +14,9 @@ std::vector<ShardPlan> plans() {
       plans.push_back(ShardPlan::equal(n, shards, shards / 3));
   }
   for (const std::int64_t shards : {1, 5, 40}) {
-    plans.push_back(ShardPlan::ragged(random_lengths(random, shards, 50), shards / 4));
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
+    for (auto& length : lengths) length = draw(random, 0, 50);
+    plans.push_back(ShardPlan::ragged(lengths, shards / 4));
   }
   return plans;
 }
@@ -29,10 +25,8 @@ std::vector<ShardPlan> plans() {
 std::vector<std::int64_t> all_ids(const EpochOrder& order, const ShardPlan& plan) {
   std::vector<std::int64_t> ids;
   for (std::int64_t s = 0; s < plan.shards(); ++s) {
-    std::vector<SampleId> shard(static_cast<std::size_t>(plan.length(s)));
-    const ShardSpan span{.shard = {s}, .count = plan.length(s)};
-    order.samples(std::span(&span, 1), shard.data());
-    for (const SampleId id : shard) ids.push_back(id.value);
+    const auto shard = ids_of(order, {.shard = {s}, .count = plan.length(s)});
+    ids.insert(ids.end(), shard.begin(), shard.end());
   }
   return ids;
 }

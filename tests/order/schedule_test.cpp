@@ -1,5 +1,5 @@
-#include "order/naive_epoch.hpp"
 #include "order/schedule.hpp"
+#include "order/naive_epoch.hpp"
 #include "test.hpp"
 
 namespace rota::test::schedule_test {
@@ -7,15 +7,10 @@ namespace rota::test::schedule_test {
 std::vector<std::int64_t> ids_of(const Order& order, const std::vector<ShardSpan>& spans) {
   std::vector<std::int64_t> ids;
   for (const ShardSpan& span : spans) {
-    std::vector<SampleId> part(static_cast<std::size_t>(span.count));
-    order.epoch(span.epoch).samples(std::span(&span, 1), part.data());
-    for (const SampleId id : part) ids.push_back(id.value);
+    const auto part = test::ids_of(order.epoch(span.epoch), span);
+    ids.insert(ids.end(), part.begin(), part.end());
   }
   return ids;
-}
-
-std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
 ShardPlan random_plan(std::mt19937_64& random) {
@@ -30,7 +25,11 @@ ShardPlan random_plan(std::mt19937_64& random) {
   return ShardPlan::ragged(lengths, interleave);
 }
 
-Shuffle random_shuffle(std::mt19937_64& random) { return static_cast<Shuffle>(draw(random, 0, 3)); }
+/// Of what there is at random, as `random` says.
+Order random_order(std::mt19937_64& random, std::uint64_t seed) {
+  const ShardPlan plan = random_plan(random);
+  return Order(plan, static_cast<Shuffle>(draw(random, 0, 3)), seed, {.samples = 8, .blocks = 3});
+}
 
 /// The ids of a global batch as the documentation defines them.
 std::vector<std::int64_t> naive_batch(const Order& order, const GlobalBatch& batch) {
@@ -48,30 +47,67 @@ std::vector<std::int64_t> naive_batch(const Order& order, const GlobalBatch& bat
   return ids;
 }
 
-TEST(Schedule, AgreesWithTheNaiveOneAtAnyPlanShuffleTailAndBatchSize) {
+/// Ranks, and workers of each, more than there are shards or samples in a batch, and fewer.
+using World = std::pair<std::int64_t, std::int64_t>;
+constexpr World kWorlds[] = {{8, 2}, {7, 1}, {13, 3}, {1, 5}, {32, 1}, {5, 4}, {64, 8}, {1, 1}};
+
+/// What the workers of a world get of a batch, each its share of its rank's, which has a schedule of its own.
+std::vector<ShardSpan> dealt(std::vector<Schedule>& ranks, std::int64_t workers, const Position& at,
+                             std::int64_t size, GlobalBatch& batch) {
+  std::vector<ShardSpan> all;
+  std::vector<ShardSpan> spans;
+  for (std::size_t r = 0; r < ranks.size() && ranks[r].batch(at, size, batch); ++r) {
+    const auto rank = static_cast<std::int64_t>(r);
+    const std::int64_t begin = share(batch.size, rank, std::ssize(ranks));
+    const std::int64_t length = share(batch.size, rank + 1, std::ssize(ranks)) - begin;
+    EXPECT_LE(std::abs(length * std::ssize(ranks) - batch.size), std::ssize(ranks));
+    for (std::int64_t w = 0; w < workers; ++w) {
+      ranks[r].slice(batch, begin + share(length, w, workers), begin + share(length, w + 1, workers), spans);
+      all.insert(all.end(), spans.begin(), spans.end());
+    }
+  }
+  return all;
+}
+
+// The promise of rota, in one process. The batches are those of the naive schedule.
+TEST(Schedule, AnyChainOfWorldsSeesEverySampleOnceInTheSameBatches) {
   for (std::uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    const Order order(random_plan(random), random_shuffle(random), seed, {.samples = 8, .blocks = 3});
-    Schedule schedule(order, static_cast<Tail>(draw(random, 0, 3)), 3);
+    const Order order = random_order(random, seed);
+    const std::int64_t samples = order.plan().samples();
+    const auto tail = static_cast<Tail>(draw(random, 0, 3));
+    const std::int64_t epochs = draw(random, 1, 3);
+    const std::int64_t largest = draw(random, 1 + samples / 10, 2 * samples);
+    std::vector<Schedule> ranks;
+    std::int64_t workers = 1;
+    std::map<std::int64_t, std::set<std::int64_t>> seen;  // of each epoch
     Position at;
-    GlobalBatch batch;
-    std::vector<ShardSpan> spans;
-    const std::int64_t largest = draw(random, 1, 2 * order.plan().samples());
-    for (int step = 0; step < 60 && schedule.batch(at, draw(random, 1, largest), batch); ++step) {
-      const auto expected = naive_batch(order, batch);
-      ASSERT_EQ(static_cast<std::int64_t>(expected.size()), batch.size);
-      const std::int64_t parts = draw(random, 1, 9);
-      std::vector<std::int64_t> seen;
-      for (std::int64_t r = 0; r < parts; ++r) {
-        schedule.slice(batch, share(batch.size, r, parts), share(batch.size, r + 1, parts), spans);
-        const auto slice = ids_of(order, spans);
-        ASSERT_EQ(static_cast<std::int64_t>(slice.size()),
-                  share(batch.size, r + 1, parts) - share(batch.size, r, parts));
-        seen.insert(seen.end(), slice.begin(), slice.end());
+    for (GlobalBatch batch;; at = batch.next) {
+      if (ranks.empty() || draw(random, 0, 5) == 0) {
+        const auto& world = kWorlds[draw(random, 0, std::ssize(kWorlds) - 1)];
+        ranks.assign(static_cast<std::size_t>(world.first), Schedule(order, tail, epochs));
+        workers = world.second;
       }
-      ASSERT_EQ(seen, expected) << "step " << step;
-      at = batch.next;
+      const std::int64_t size = tail == Tail::drop ? largest : draw(random, 1, largest);
+      const auto spans = dealt(ranks, workers, at, size, batch);
+      if (spans.empty()) break;
+      std::vector<std::int64_t> ids;
+      for (const ShardSpan& span : spans) {
+        for (const std::int64_t id : ids_of(order, {span})) {
+          ids.push_back(id);
+          if (span.kind != SlotKind::sample) continue;
+          ASSERT_TRUE(seen[span.epoch].insert(id).second) << "sample " << id << " of epoch " << span.epoch;
+        }
+      }
+      ASSERT_EQ(ids, naive_batch(order, batch)) << "step " << at.step;
+      ASSERT_EQ(std::ssize(ids), batch.size);
+    }
+    if (tail == Tail::drop && largest > samples) continue;
+    ASSERT_EQ(std::ssize(seen), epochs);
+    for (const auto& [epoch, ids] : seen) {
+      EXPECT_EQ(std::ssize(ids), tail == Tail::drop ? samples / largest * largest : samples)
+          << "epoch " << epoch;
     }
   }
 }
@@ -80,7 +116,7 @@ TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    const Order order(random_plan(random), random_shuffle(random), seed, {.samples = 8, .blocks = 3});
+    const Order order = random_order(random, seed);
     Schedule walked(order, Tail::carry, 2);
     GlobalBatch batch;
     std::vector<ShardSpan> spans;
@@ -102,7 +138,7 @@ TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
-    const Order order(random_plan(random), random_shuffle(random), seed);
+    const Order order = random_order(random, seed);
     Schedule schedule(order, Tail::partial, 5);
     const auto turns = naive::turns(order, 1);
     const std::int64_t consumed = draw(random, 0, order.plan().samples());
@@ -122,7 +158,7 @@ TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
 TEST(Schedule, TellsWhenASampleHasItsTurn) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     std::mt19937_64 random(seed);
-    const Order order(random_plan(random), random_shuffle(random), seed, {.samples = 8, .blocks = 3});
+    const Order order = random_order(random, seed);
     Schedule schedule(order, Tail::partial, 5);
     const auto turns = naive::turns(order, 2);
     for (std::size_t t = 0; t < turns.size(); ++t) {
@@ -135,18 +171,21 @@ TEST(Schedule, TellsWhenASampleHasItsTurn) {
 
 struct TailCase {
   Tail tail;
-  std::vector<std::int64_t> sizes;  // of two epochs of 10 samples in batches of 4
+  std::int64_t epochs;
+  std::vector<std::int64_t> sizes;  // of epochs of 10 samples in batches of 4
   std::int64_t real;
 };
 
 TEST(Schedule, EndsAnEpochAsTheTailSays) {
   const Order order(ShardPlan::equal(10, 3), Shuffle::global, 1);
-  const TailCase cases[] = {{Tail::partial, {4, 4, 2, 4, 4, 2}, 20},
-                            {Tail::carry, {4, 4, 4, 4, 4}, 20},
-                            {Tail::drop, {4, 4, 4, 4}, 16},
-                            {Tail::pad, {4, 4, 4, 4, 4, 4}, 20}};
+  const TailCase cases[] = {{Tail::partial, 2, {4, 4, 2, 4, 4, 2}, 20},
+                            {Tail::carry, 2, {4, 4, 4, 4, 4}, 20},
+                            {Tail::carry, 1, {4, 4, 2}, 10},
+                            {Tail::drop, 2, {4, 4, 4, 4}, 16},
+                            {Tail::pad, 2, {4, 4, 4, 4, 4, 4}, 20}};
   for (const TailCase& c : cases) {
-    Schedule schedule(order, c.tail, 2);
+    SCOPED_TRACE(to_string(c.tail));
+    Schedule schedule(order, c.tail, c.epochs);
     GlobalBatch batch;
     std::vector<std::int64_t> sizes;
     std::int64_t real = 0;
@@ -155,28 +194,21 @@ TEST(Schedule, EndsAnEpochAsTheTailSays) {
       sizes.push_back(batch.size);
       real += batch.real;
     }
-    EXPECT_EQ(sizes, c.sizes) << to_string(c.tail);
-    EXPECT_EQ(real, c.real) << to_string(c.tail);
-    EXPECT_EQ(at, (Position{.epoch = 2, .consumed = 0, .step = static_cast<std::int64_t>(c.sizes.size())}));
+    EXPECT_EQ(sizes, c.sizes);
+    EXPECT_EQ(real, c.real);
+    EXPECT_EQ(at, (Position{.epoch = c.epochs, .consumed = 0, .step = std::ssize(c.sizes)}));
   }
 }
 
-TEST(Schedule, TheLastEpochOfCarryEndsShort) {
-  Schedule schedule(Order(ShardPlan::equal(10, 3), Shuffle::none, 0), Tail::carry, 1);
-  GlobalBatch batch;
-  ASSERT_TRUE(schedule.batch({.epoch = 0, .consumed = 8, .step = 2}, 4, batch));
-  EXPECT_EQ(batch.size, 2);
-  EXPECT_EQ(batch.next, (Position{.epoch = 1, .consumed = 0, .step = 3}));
-  EXPECT_FALSE(schedule.batch(batch.next, 4, batch));
-}
-
 TEST(Schedule, EndsWithoutAStepWhereThereIsNothingToTake) {
-  GlobalBatch batch;
-  EXPECT_FALSE(Schedule(Order(ShardPlan::equal(0, 5), Shuffle::global, 0), Tail::pad, 3).batch({}, 4, batch));
-  EXPECT_FALSE(
-      Schedule(Order(ShardPlan::equal(3, 5), Shuffle::global, 0), Tail::drop, 3).batch({}, 4, batch));
-  EXPECT_FALSE(
-      Schedule(Order(ShardPlan::equal(3, 5), Shuffle::global, 0), Tail::partial, 0).batch({}, 4, batch));
+  const auto has_batch = [](std::int64_t samples, Tail tail, std::int64_t epochs) {
+    GlobalBatch batch;
+    return Schedule(Order(ShardPlan::equal(samples, 5), Shuffle::global, 0), tail, epochs)
+        .batch({}, 4, batch);
+  };
+  EXPECT_FALSE(has_batch(0, Tail::pad, 3));
+  EXPECT_FALSE(has_batch(3, Tail::drop, 3));
+  EXPECT_FALSE(has_batch(3, Tail::partial, 0));
 }
 
 TEST(Schedule, FindsNoBatchWhereThereAreNoSamples) {

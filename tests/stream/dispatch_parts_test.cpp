@@ -1,13 +1,14 @@
 // What a dispatch is made of, in one process: the arithmetic of who gets what, items as bytes, and messages.
 
+#include "source/reading.hpp"
 #include "stream/dispatched.hpp"
 #include "stream/step_builder.hpp"
 #include "test.hpp"
 
 namespace rota::test::dispatch_parts_test {
 
-std::vector<test::Items> slots_by_rank(const DispatchPlan& plan, std::int64_t first, std::int64_t count) {
-  std::vector<test::Items> all(static_cast<std::size_t>(plan.ranks));
+std::vector<Items> slots_by_rank(const DispatchPlan& plan, std::int64_t first, std::int64_t count) {
+  std::vector<Items> all(static_cast<std::size_t>(plan.ranks));
   for (const auto& slot : plan.slots(first, count)) {
     all[static_cast<std::size_t>(slot.rank)].push_back(first + slot.item);
   }
@@ -21,7 +22,7 @@ TEST(DispatchPlan, IsTheOrderOfShardThenPositionDealtOut) {
         for (const int ranks : {1, 3, 40}) {
           for (const Split split : {Split::by_sample, Split::by_shard}) {
             const DispatchPlan plan{.shards = shards, .split = split, .ranks = ranks};
-            ASSERT_EQ(slots_by_rank(plan, first, count), test::dealt(first, count, shards, split, ranks));
+            ASSERT_EQ(slots_by_rank(plan, first, count), dealt(first, count, shards, split, ranks));
           }
         }
       }
@@ -32,7 +33,7 @@ TEST(DispatchPlan, IsTheOrderOfShardThenPositionDealtOut) {
 TEST(DispatchPlan, CountsWhatAShardHasHad) {
   const DispatchPlan plan{.shards = 3};
   for (std::int64_t items = 0; items < 20; ++items) {
-    std::vector<std::int64_t> counts(3);
+    Numbers counts(3);
     for (std::int64_t i = 0; i < items; ++i) ++counts[static_cast<std::size_t>(plan.shard_of(i).value)];
     for (std::int64_t s = 0; s < 3; ++s) {
       EXPECT_EQ(plan.count_of({s}, items), counts[static_cast<std::size_t>(s)]);
@@ -41,7 +42,7 @@ TEST(DispatchPlan, CountsWhatAShardHasHad) {
 }
 
 TEST(RecordLayout, BelievesNoLengthThatIsNotThere) {
-  const test::NumberedStream source({10});
+  const NumberedStream source({10});
   const RecordLayout layout(source.fields());
   StreamSample sample(source.fields());
   SampleMemory::own(sample);
@@ -61,7 +62,7 @@ TEST(RecordLayout, BelievesNoLengthThatIsNotThere) {
 }
 
 TEST(StepBuilder, RefusesWhatNoMessageHolds) {
-  const test::NumberedStream source({10});
+  const NumberedStream source({10});
   const RecordLayout layout(source.fields());
   const DispatchPlan plan{.shards = 1, .ranks = 2, .most_bytes = 100};
   StepBuilder builder(source, layout, plan, {.global_batch_size = 6, .workers = 0}, {});
@@ -69,12 +70,9 @@ TEST(StepBuilder, RefusesWhatNoMessageHolds) {
   for (int attempt = 0; attempt < 2; ++attempt) {
     const StepMessages messages = builder.wait();
     ASSERT_TRUE(messages.error);
-    try {
-      std::rethrow_exception(messages.error);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::out_of_range);
-      EXPECT_THAT(error.what(), HasSubstr("dispatch items 0 to 5 of epoch 0: a rank's share of them is"));
-    }
+    EXPECT_THAT(
+        error_of([&] { std::rethrow_exception(messages.error); }),
+        is_error(ErrorCode::out_of_range, {"dispatch items 0 to 5 of epoch 0: a rank's share of them is"}));
     builder.drop(messages);
     builder.resume();
   }
@@ -82,7 +80,7 @@ TEST(StepBuilder, RefusesWhatNoMessageHolds) {
 
 // Two items, one for each rank.
 TEST(StepBuilder, RefusesNoByteThatAMessageHoldsAndNothingThatNeedsNoMessage) {
-  const test::NumberedStream source({2});
+  const NumberedStream source({2});
   const RecordLayout layout(source.fields());
   constexpr std::size_t kOther = sizeof(MessageHead) + 8 + 16 + 1;  // one byte more than that of rank 0
   const auto is_refused = [&](std::int64_t shards, std::size_t most_bytes) {
@@ -110,7 +108,7 @@ TEST(MessageMemory, GivesAgainWhatIsOver) {
 
 // Nothing of a pipe may be read before it is known what of it is gone.
 TEST(StepBuilder, BeginsHeld) {
-  test::NumberedStream source({10});
+  NumberedStream source({10});
   std::atomic<int> read = 0;
   source.on_read = [&](StreamId) { ++read; };
   const RecordLayout layout(source.fields());

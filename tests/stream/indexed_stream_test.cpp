@@ -1,50 +1,44 @@
 // Indexed sources as streams: small samples are read a few at a time, which nobody is to notice.
 
+#include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
 namespace rota::test::indexed_stream_test {
 
 /// "x" is the id; "text" is ragged, of given sizes, all of it the id's low byte.
-class TextSource : public Source {
+class TextSource : public ToldSource {
  public:
-  explicit TextSource(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {}
-
-  [[nodiscard]] std::int64_t size() const override { return std::ssize(sizes_); }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
-            std::span<std::int64_t> out) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = sizes_.at(static_cast<std::size_t>(ids[i].value));
+  explicit TextSource(Numbers sizes)
+      : ToldSource(std::ssize(sizes), {{.name = "x", .dtype = DType::int64},
+                                       {.name = "text", .dtype = DType::uint8, .ragged = true}}) {
+    rows_of = [sizes = std::move(sizes)](SampleId id, std::size_t) {
+      return sizes.at(static_cast<std::size_t>(id.value));
+    };
+    fill = [](SampleId id, std::size_t field, std::int64_t, std::span<std::byte> to) {
+      if (field == 0) std::memcpy(to.data(), &id.value, 8);
+      if (field == 1) std::ranges::fill(to, static_cast<std::byte>(id.value));
+    };
   }
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i].value == bad) throw Error(ErrorCode::corrupt, "bad");
-      std::memcpy(out.bytes(0, i).data(), &ids[i].value, 8);
-      std::ranges::fill(out.bytes(1, i), static_cast<std::byte>(ids[i].value));
-      bytes += 8 + out.bytes(1, i).size();
-    }
+    ToldSource::read(ids, out);
+    std::size_t bytes = 8 * ids.size();
+    for (std::size_t i = 0; i < ids.size(); ++i) bytes += out.bytes(1, i).size();
     calls.push_back(bytes);
   }
 
-  std::int64_t bad = -1;
   mutable std::vector<std::size_t> calls;  // bytes of each
-
- private:
-  std::vector<std::int64_t> sizes_;
-  std::vector<Field> fields_{{.name = "x", .dtype = DType::int64, .shape = {}},
-                             {.name = "text", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 
-std::vector<std::int64_t> sizes_up_to(std::int64_t most, std::size_t count) {
+Numbers sizes_up_to(std::int64_t most, std::size_t count) {
   std::mt19937_64 random(static_cast<std::uint64_t>(most));
-  std::vector<std::int64_t> sizes(count);
+  Numbers sizes(count);
   for (auto& size : sizes) size = std::uniform_int_distribution<std::int64_t>(0, most)(random);
   return sizes;
 }
 
-std::vector<test::Seen> expected(const std::vector<std::int64_t>& sizes) {
-  std::vector<test::Seen> all;
+std::vector<Seen> expected(const Numbers& sizes) {
+  std::vector<Seen> all;
   for (std::int64_t i = 0; i < std::ssize(sizes); ++i) {
     std::string bytes(8 + static_cast<std::size_t>(sizes[static_cast<std::size_t>(i)]), static_cast<char>(i));
     std::memcpy(bytes.data(), &i, 8);
@@ -58,13 +52,13 @@ TEST(IndexedStream, YieldsSamplesOfAnySizesFromAnyCursorOn) {
     const auto sizes = sizes_up_to(most, 300);
     const auto stream = as_stream(std::make_shared<TextSource>(sizes), 1);
     const auto all = expected(sizes);
-    EXPECT_EQ(test::read_all(*stream, {0}), all);
+    EXPECT_EQ(read_all(*stream, {0}), all);
     const auto begun = stream->open({0}, 0, {});
     StreamSample sample(stream->fields());
     StreamCursor cursor;
     for (std::size_t i = 0; i < all.size(); i += 23) {
       begun->cursor(cursor);
-      const auto rest = test::read_all(*stream->open({0}, 0, cursor), *stream);
+      const auto rest = read_all(*stream->open({0}, 0, cursor), *stream);
       EXPECT_TRUE(std::ranges::equal(rest, std::span(all).subspan(i)));
       for (int k = 0; k < 23; ++k) begun->next(sample);
     }
@@ -74,10 +68,9 @@ TEST(IndexedStream, YieldsSamplesOfAnySizesFromAnyCursorOn) {
 TEST(IndexedStream, ReadsSmallSamplesAFewAtATimeAndLargeOnesAlone) {
   const auto calls_of = [](std::int64_t size, std::int64_t shards) {
     const std::int64_t samples = std::max<std::int64_t>(2048, 64 * shards);
-    const auto source =
-        std::make_shared<TextSource>(std::vector<std::int64_t>(static_cast<std::size_t>(samples), size));
+    const auto source = std::make_shared<TextSource>(Numbers(static_cast<std::size_t>(samples), size));
     const auto stream = as_stream(source, shards);
-    for (std::int64_t s = 0; s < shards; ++s) static_cast<void>(test::read_all(*stream, {s}));
+    for (std::int64_t s = 0; s < shards; ++s) static_cast<void>(read_all(*stream, {s}));
     return source->calls;
   };
   EXPECT_LE(calls_of(100, 1).size(), 2048 / 32 + 6);
@@ -87,7 +80,7 @@ TEST(IndexedStream, ReadsSmallSamplesAFewAtATimeAndLargeOnesAlone) {
 }
 
 TEST(IndexedStream, WhoeverNeedsFewSamplesWaitsForFew) {
-  const auto source = std::make_shared<TextSource>(std::vector<std::int64_t>(1000, 0));
+  const auto source = std::make_shared<TextSource>(Numbers(1000, 0));
   const auto stream = as_stream(source, 1)->open({0}, 0, {});
   StreamSample sample(source->fields());
   std::size_t read = 0;
@@ -100,8 +93,8 @@ TEST(IndexedStream, WhoeverNeedsFewSamplesWaitsForFew) {
 
 TEST(IndexedStream, ABadSampleIsAnErrorOfNoOther) {
   for (const std::int64_t bad : {0, 1, 2, 30, 63, 64, 99}) {
-    const auto source = std::make_shared<TextSource>(std::vector<std::int64_t>(100, 10));
-    source->bad = bad;
+    const auto source = std::make_shared<TextSource>(Numbers(100, 10));
+    source->corrupt = {bad};
     const auto stream = as_stream(source, 1);
     const auto opened = stream->open({0}, 0, {});
     StreamSample sample(stream->fields());

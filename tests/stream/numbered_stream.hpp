@@ -1,23 +1,31 @@
 #pragma once
 
-// A stream whose samples say who they are, and what can be told of samples that were read.
+// A stream whose samples say who they are, what is made of it, and what can be told of samples that were
+// read.
 
 #include "test.hpp"
 
 namespace rota::test {
 
-/// Shards of the given lengths. "x" is (shard, input), "text" is ragged, (shard + input) modulo 5 bytes.
+using Numbers = std::vector<std::int64_t>;
+
+/// Shards of the given lengths. "x" is (shard, input), "text" is ragged, (shard + input) modulo 5 bytes. Its
+/// cursors are (next, next + 7). Its members are set before it is read.
 class NumberedStream : public StreamSource {
  public:
-  explicit NumberedStream(std::vector<std::int64_t> lengths) : lengths_(std::move(lengths)) {}
+  explicit NumberedStream(Numbers lengths) : lengths_(std::move(lengths)) {}
 
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return field_list; }
   [[nodiscard]] std::int64_t shards() const override { return std::ssize(lengths_); }
-  [[nodiscard]] std::int64_t cursor_numbers() const override { return 2; }
+  [[nodiscard]] std::int64_t cursor_numbers() const override { return numbers; }
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override;
+  [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
+    return on_worker ? on_worker(worker) : nullptr;
+  }
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {
+    if (on_remaining) on_remaining();
     if (!knows_lengths) return std::nullopt;
     return length(shard) - (cursor.is_start() ? 0 : cursor.numbers.at(0));
   }
@@ -28,89 +36,94 @@ class NumberedStream : public StreamSource {
     return lengths_.at(static_cast<std::size_t>(shard.value));
   }
 
+  // What it has.
   bool knows_lengths = true;
-  std::size_t blob_bytes = 0;  // of its cursors
+  std::size_t blob_bytes = 0;  ///< of its cursors
+  std::int64_t numbers = 2;    ///< that it says its cursors have
+  std::vector<Field> field_list{{.name = "x", .dtype = DType::int64, .shape = {2}},
+                                {.name = "text", .dtype = DType::uint8, .ragged = true}};
+
+  // Who hears what it is asked, and may throw.
   std::function<void(StreamId)> on_read;
   std::function<void()> on_cursor;
+  std::function<void()> on_remaining;
+  std::function<void(const char* what, ShardId)>
+      on_use;  ///< each time that a shard is used, until it is closed
+  std::function<std::int64_t(std::int64_t epoch, std::int64_t next)> on_open;  ///< says where it is opened
+  std::function<std::unique_ptr<const StreamSource>(const WorkerInfo&)> on_worker;
 
  private:
-  std::vector<std::int64_t> lengths_;
-  std::vector<Field> fields_{{.name = "x", .dtype = DType::int64, .shape = {2}, .ragged = false},
-                             {.name = "text", .dtype = DType::uint8, .shape = {}, .ragged = true}};
+  Numbers lengths_;
 };
 
-/// Of a NumberedStream. Its cursor is (next, next + 7).
 class NumberedShard : public ShardStream {
  public:
   NumberedShard(const NumberedStream& source, ShardId shard, std::int64_t next)
-      : source_(source), shard_(shard), next_(next) {}
+      : source_(source), shard_(shard), next_(next) {
+    use("opened");
+  }
+  ~NumberedShard() override { use("closed"); }
+  NumberedShard(const NumberedShard&) = delete;
+  NumberedShard& operator=(const NumberedShard&) = delete;
 
   bool next(StreamSample& out) override {
+    use("read");
     if (next_ == source_.length(shard_)) return false;
     out.set_id({.shard = shard_, .input = next_});
     if (source_.on_read) source_.on_read(out.id());
     const std::array x{shard_.value, next_};
     out.set(0, std::as_bytes(std::span(x)));
-    for (std::byte& b : out.resize(1, (shard_.value + next_) % 5)) b = static_cast<std::byte>(next_);
+    std::ranges::fill(out.resize(1, (shard_.value + next_) % 5), static_cast<std::byte>(next_));
     ++next_;
     return true;
   }
   void cursor(StreamCursor& out) const override {
+    use("asked for its cursor");
     if (source_.on_cursor) source_.on_cursor();
     out.numbers = {next_, next_ + 7};
     out.blob.assign(source_.blob_bytes, 'b');
   }
 
  private:
+  void use(const char* what) const {
+    if (source_.on_use) source_.on_use(what, shard_);
+  }
+
   const NumberedStream& source_;
   ShardId shard_;
   std::int64_t next_;
 };
 
-inline std::unique_ptr<ShardStream> NumberedStream::open(ShardId shard, std::int64_t /*epoch*/,
+inline std::unique_ptr<ShardStream> NumberedStream::open(ShardId shard, std::int64_t epoch,
                                                          const StreamCursor& cursor) const {
-  if (cursor.is_start()) return std::make_unique<NumberedShard>(*this, shard, 0);
-  if (cursor.numbers.size() != 2 || cursor.numbers[1] != cursor.numbers[0] + 7 ||
-      cursor.blob.size() != blob_bytes) {
-    throw Error(ErrorCode::corrupt, "not a cursor of a numbered stream");
-  }
-  return std::make_unique<NumberedShard>(*this, shard, cursor.numbers[0]);
-}
-
-/// Which sample, and what is in it.
-using Seen = std::pair<StreamId, std::string>;
-
-inline Seen seen(const StreamSample& sample) {
-  std::string bytes;
-  for (std::size_t f = 0; f < sample.size(); ++f) {
-    const auto field = sample.bytes(f);
-    bytes.append(reinterpret_cast<const char*>(field.data()), field.size());
-  }
-  return {sample.id(), bytes};
-}
-
-inline std::vector<Seen> read_all(ShardStream& stream, const StreamSource& source) {
-  std::vector<Seen> all;
-  StreamSample sample(source.fields());
-  while (stream.next(sample)) all.push_back(seen(sample));
-  return all;
-}
-
-inline std::vector<Seen> read_all(const StreamSource& source, ShardId shard, std::int64_t epoch = 0) {
-  return read_all(*source.open(shard, epoch, {}), source);
-}
-
-inline std::vector<Seen> seen(const StreamBatch& batch) {
-  std::vector<Seen> all;
-  for (std::int64_t i = 0; i < batch.size(); ++i) {
-    std::string bytes;
-    for (std::size_t f = 0; f < batch.fields().size(); ++f) {
-      const auto field = batch.bytes(f, i);
-      bytes.append(reinterpret_cast<const char*>(field.data()), field.size());
+  std::int64_t next = 0;
+  if (!cursor.is_start()) {
+    next = cursor.numbers.at(0);
+    if (cursor.numbers != Numbers{next, next + 7} || cursor.blob.size() != blob_bytes) {
+      throw Error(ErrorCode::corrupt, "not a cursor of a numbered stream");
     }
-    all.emplace_back(batch.ids()[static_cast<std::size_t>(i)], bytes);
   }
-  return all;
+  if (on_open) next = on_open(epoch, next);
+  return std::make_unique<NumberedShard>(*this, shard, next);
+}
+
+inline std::shared_ptr<NumberedStream> numbered(Numbers lengths) {
+  return std::make_shared<NumberedStream>(std::move(lengths));
+}
+
+/// A pipe: what was read of it is gone, whoever reads on; `gone` items by all programs. As a program that has
+/// just begun has it, which takes its word for where the pipe stands.
+inline std::shared_ptr<NumberedStream> pipe_of(std::int64_t length, std::shared_ptr<std::int64_t> gone) {
+  auto pipe = numbered({length});
+  pipe->on_read = [gone](StreamId) { ++*gone; };
+  pipe->on_open = [gone, was_opened = false](std::int64_t epoch, std::int64_t next) mutable {
+    if (std::exchange(was_opened, true) && (next != *gone || epoch > 0)) {
+      throw Error(ErrorCode::io,
+                  fmt::format("a pipe at item {} cannot go to item {} of epoch {}", *gone, next, epoch));
+    }
+    return *gone;
+  };
+  return pipe;
 }
 
 /// Keeps what is not divisible by 3.
@@ -128,7 +141,84 @@ inline std::shared_ptr<const StreamSource> up_to_three(std::shared_ptr<const Str
     }
   };
   return flat_map(std::move(source), make,
-                  {.fields = {{.name = "value", .dtype = DType::int64, .shape = {}}}, .name = "up to three"});
+                  {.fields = {{.name = "value", .dtype = DType::int64}}, .name = "up to three"});
+}
+
+/// All transforms in a row.
+inline std::shared_ptr<const StreamSource> mixed(std::shared_ptr<const StreamSource> source,
+                                                 std::int64_t buffer = 4, std::uint64_t seed = 9) {
+  return shuffle_buffer(up_to_three(two_of_three(std::move(source))), buffer, seed);
+}
+
+/// What the launched runs (streamer.cpp) read, so many epochs: ten shards, one of them empty and one a
+/// hundred times the others; and what rank 0 dispatches.
+inline constexpr std::int64_t kStreamedEpochs = 2;
+inline std::shared_ptr<const StreamSource> streamed(bool is_dispatched) {
+  return mixed(numbered(is_dispatched ? Numbers{500} : Numbers{4, 400, 0, 4, 4, 4, 4, 4, 4, 4}), 16, 3);
+}
+
+/// Which sample, and what is in it.
+using Seen = std::pair<StreamId, std::string>;
+
+inline std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+inline Seen seen(const StreamSample& sample) {
+  std::string bytes;
+  for (std::size_t f = 0; f < sample.size(); ++f) bytes += text_of(sample.bytes(f));
+  return {sample.id(), bytes};
+}
+
+inline std::vector<Seen> seen(const StreamBatch& batch) {
+  std::vector<Seen> all;
+  for (const StreamId& id : batch.ids()) {
+    std::string bytes;
+    for (std::size_t f = 0; f < batch.fields().size(); ++f) bytes += text_of(batch.bytes(f, std::ssize(all)));
+    all.emplace_back(id, bytes);
+  }
+  return all;
+}
+
+inline std::vector<Seen> read_all(ShardStream& stream, const StreamSource& source) {
+  std::vector<Seen> all;
+  StreamSample sample(source.fields());
+  while (stream.next(sample)) all.push_back(seen(sample));
+  return all;
+}
+
+inline std::vector<Seen> read_all(const StreamSource& source, ShardId shard, std::int64_t epoch = 0) {
+  return read_all(*source.open(shard, epoch, {}), source);
+}
+
+/// Of a run from here to its end.
+inline std::vector<std::vector<Seen>> batches_of(StreamLoader& loader) {
+  std::vector<std::vector<Seen>> batches;
+  while (const auto batch = loader.next()) batches.push_back(seen(*batch));
+  return batches;
+}
+
+/// What a shard gave in an epoch, by its position: (epoch, shard), position.
+using ByShard = std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, Seen>>;
+
+inline void add(const StreamBatch& batch, ByShard& all) {
+  const auto samples = seen(batch);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    auto& shard = all[{batch.start().epoch, samples[i].first.shard.value}];
+    EXPECT_TRUE(shard.emplace(batch.positions()[i], samples[i]).second) << to_string(samples[i].first);
+  }
+}
+
+/// What `epochs` epochs are to give.
+inline ByShard whole(const StreamSource& source, std::int64_t epochs) {
+  ByShard all;
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    for (std::int64_t s = 0; s < source.shards(); ++s) {
+      std::int64_t position = 0;
+      for (const Seen& sample : read_all(source, {s}, epoch)) all[{epoch, s}].emplace(position++, sample);
+    }
+  }
+  return all;
 }
 
 }  // namespace rota::test

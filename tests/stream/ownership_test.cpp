@@ -1,26 +1,20 @@
 #include "stream/ownership.hpp"
+#include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
 namespace rota::test::ownership_test {
 
-std::vector<std::int64_t> loads(const std::vector<std::int64_t>& weights, int ranks) {
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks));
-  const auto owners = share_out(weights, ranks);
-  for (std::size_t s = 0; s < weights.size(); ++s) loads[static_cast<std::size_t>(owners[s])] += weights[s];
-  return loads;
-}
-
 TEST(Ownership, GoesByNumberWhereNothingIsKnown) {
-  EXPECT_THAT(share_out(std::vector<std::int64_t>(7, kUnknownWeight), 3), ElementsAre(0, 1, 2, 0, 1, 2, 0));
-  EXPECT_THAT(share_out(std::vector<std::int64_t>(2, 0), 3), ElementsAre(0, 1));
+  EXPECT_THAT(share_out(Numbers(7, kUnknownWeight), 3), ElementsAre(0, 1, 2, 0, 1, 2, 0));
+  EXPECT_THAT(share_out(Numbers(2, 0), 3), ElementsAre(0, 1));
 }
 
 TEST(Ownership, GivesARankWithALongShardFewOthers) {
-  EXPECT_THAT(share_out(std::vector<std::int64_t>{1, 100, 1, 1, 1}, 2), ElementsAre(1, 0, 1, 1, 1));
+  EXPECT_THAT(share_out(Numbers{1, 100, 1, 1, 1}, 2), ElementsAre(1, 0, 1, 1, 1));
 }
 
 TEST(Ownership, TakesWhatIsUnknownForTheMean) {
-  EXPECT_THAT(share_out(std::vector<std::int64_t>{30, 10, kUnknownWeight, 5}, 2), ElementsAre(0, 1, 1, 1));
+  EXPECT_THAT(share_out(Numbers{30, 10, kUnknownWeight, 5}, 2), ElementsAre(0, 1, 1, 1));
 }
 
 // The bound of Graham, "Bounds on multiprocessing timing anomalies", 1969.
@@ -28,13 +22,16 @@ TEST(Ownership, LoadsNoRankMuchMoreThanItsShare) {
   std::mt19937_64 random(7);
   for (const int ranks : {8, 7, 13, 1, 32, 5}) {
     for (int round = 0; round < 50; ++round) {
-      std::vector<std::int64_t> weights(random() % 200);
+      Numbers weights(random() % 200);
       for (auto& weight : weights) weight = static_cast<std::int64_t>(random() % 1000);
-      const auto all = loads(weights, ranks);
+      Numbers loads(static_cast<std::size_t>(ranks));
+      const auto owners = share_out(weights, ranks);
+      for (std::size_t s = 0; s < weights.size(); ++s)
+        loads[static_cast<std::size_t>(owners[s])] += weights[s];
       const std::int64_t sum = std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
       const std::int64_t longest = weights.empty() ? 0 : *std::ranges::max_element(weights);
-      EXPECT_EQ(std::accumulate(all.begin(), all.end(), std::int64_t{0}), sum);
-      EXPECT_LE(*std::ranges::max_element(all), sum / ranks + longest);
+      EXPECT_EQ(std::accumulate(loads.begin(), loads.end(), std::int64_t{0}), sum);
+      EXPECT_LE(*std::ranges::max_element(loads), sum / ranks + longest);
     }
   }
 }

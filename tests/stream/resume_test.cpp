@@ -1,167 +1,147 @@
-// A stream loader's state in a checkpoint: in the same world a run goes on with the very batches.
+// A stream loader's state, in a checkpoint or as a text: in the same world a run goes on with the very
+// batches, and what cannot be a state is not believed.
 
-#include "stream/numbered_stream.hpp"
-#include "stream/stream_run.hpp"
+#include <nlohmann/json.hpp>
+
+#include "resume/json.hpp"
+#include "source/reading.hpp"
+#include "stream/dispatched.hpp"
 #include "test.hpp"
 
 namespace rota::test::resume_test {
 
-using test::NumberedStream;
-using test::Seen;
+using nlohmann::json;
 
-std::shared_ptr<const StreamSource> numbered() {
-  return std::make_shared<NumberedStream>(std::vector<std::int64_t>{5, 0, 30, 2, 11});
-}
+const Numbers kLengths{5, 0, 30, 2, 11};
 
 std::map<std::string, std::shared_ptr<const StreamSource>> sources() {
-  return {{"plain", numbered()},
-          {"short buffer", shuffle_buffer(numbered(), 3, 1)},
-          {"long buffer", shuffle_buffer(test::up_to_three(numbered()), 20, 1)},
-          {"flat-mapped", test::up_to_three(test::two_of_three(numbered()))}};
+  return {{"plain", numbered(kLengths)},
+          {"short buffer", shuffle_buffer(numbered(kLengths), 3, 1)},
+          {"long buffer", shuffle_buffer(up_to_three(numbered(kLengths)), 20, 1)},
+          {"flat-mapped", up_to_three(two_of_three(numbered(kLengths)))}};
 }
 
-class StreamResume : public ::testing::Test {
+class StreamResume : public Test {
  protected:
   // Another program: all that is left of the one before is what it saved.
   StreamLoader go_on(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options) {
     StreamLoader loader(std::move(source), std::move(options));
-    CheckpointDirectory checkpoints({}, directory_.path());
-    if (const auto newest = checkpoints.latest()) restore(loader, *newest);
+    checkpoints_.restore_all(loader);
     return loader;
   }
-  void keep(const StreamLoader& loader) {
-    CheckpointDirectory({}, directory_.path()).save_all(loader.position().step, loader);
-  }
-  Checkpoint newest() { return *CheckpointDirectory({}, directory_.path()).latest(); }
+  void keep(const StreamLoader& loader) { checkpoints_.save_all(loader.position().step, loader); }
 
-  test::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
+  CheckpointDirectory checkpoints_{{}, directory_.path()};
 };
 
+// Each in a program of its own.
 TEST_F(StreamResume, AfterEachStepGoesOnWithTheVeryBatches) {
   for (const auto& [name, source] : sources()) {
     StreamLoader unbroken(source, {.global_batch_size = 4, .epochs = 2});
-    const auto expected = test::batches_of(unbroken);
-    const test::TemporaryDirectory directory;
-    CheckpointDirectory checkpoints({}, directory.path());
-    for (std::size_t k = 0; k < expected.size(); ++k) {
-      StreamLoader loader(source, {.global_batch_size = 4, .epochs = 2, .workers = int(k % 3)});
-      checkpoints.restore_all(loader);
-      const auto batch = loader.next();
-      ASSERT_TRUE(batch) << name;
-      ASSERT_EQ(test::seen(*batch), expected[k]) << name << ", step " << k;
-      checkpoints.save_all(loader.position().step, loader);
+    const auto expected = batches_of(unbroken);
+    for (const bool hands_on_text : {false, true}) {
+      const TemporaryDirectory directory;
+      CheckpointDirectory checkpoints({}, directory.path());
+      std::string text = state(StreamLoader(source, {}));
+      for (std::size_t k = 0; k < expected.size(); ++k) {
+        StreamLoader loader(source, {.global_batch_size = 4, .epochs = 2, .workers = int(k % 3)});
+        checkpoints.restore_all(loader);
+        if (hands_on_text) restore(loader, json::parse(text).dump(1));  // another order of keys
+        const auto batch = loader.next();
+        ASSERT_TRUE(batch) << name;
+        ASSERT_EQ(seen(*batch), expected[k]) << name << ", step " << k;
+        text = state(loader);
+        if (!hands_on_text) checkpoints.save_all(loader.position().step, loader);
+      }
     }
   }
 }
 
 TEST_F(StreamResume, ALoaderInTheMidstOfReadingGoesBack) {
-  const auto source = sources().at("long buffer");
-  StreamLoader loader(source, {.global_batch_size = 4});
+  StreamLoader loader(sources().at("long buffer"), {.global_batch_size = 4});
   for (int k = 0; k < 3; ++k) ASSERT_TRUE(loader.next());
   keep(loader);
-  const auto rest = test::batches_of(loader);
-  restore(loader, newest());
+  const auto rest = batches_of(loader);
+  checkpoints_.restore_all(loader);
   EXPECT_EQ(loader.position().step, 3);
-  EXPECT_EQ(test::batches_of(loader), rest);
+  EXPECT_EQ(batches_of(loader), rest);
 }
 
 TEST_F(StreamResume, MayChangeTheBatchSizeAndTheEpochs) {
   const auto source = sources().at("long buffer");
-  test::ByShard all;
+  ByShard all;
   StreamLoaderOptions options{.global_batch_size = 7};
   for (const std::int64_t batch : {7, 1, 12, 3}) {
     options.global_batch_size = batch;
     StreamLoader loader = go_on(source, options);
     for (int k = 0; k < 2; ++k) {
-      if (const auto next = loader.next()) test::add(*next, all);
+      if (const auto next = loader.next()) add(*next, all);
     }
     keep(loader);
   }
   options.epochs = 3;
   StreamLoader loader = go_on(source, options);
-  while (const auto next = loader.next()) test::add(*next, all);
-  EXPECT_EQ(all, test::whole(*source, 3));
+  while (const auto next = loader.next()) add(*next, all);
+  EXPECT_EQ(all, whole(*source, 3));
 }
 
 TEST_F(StreamResume, OfARunThatHasEndedEnds) {
-  StreamLoader loader(numbered(), {});
+  StreamLoader loader(numbered(kLengths), {});
   while (loader.next()) continue;
   keep(loader);
-  EXPECT_FALSE(go_on(numbered(), {}).next());
-  EXPECT_TRUE(go_on(numbered(), {.epochs = 2}).next());
+  EXPECT_FALSE(go_on(numbered(kLengths), {}).next());
+  EXPECT_TRUE(go_on(numbered(kLengths), {.epochs = 2}).next());
 }
 
 TEST_F(StreamResume, SavesARowForEachShardAndBlobsForThoseThatHaveThem) {
   StreamLoader loader(sources().at("short buffer"), {.global_batch_size = 4});
   ASSERT_TRUE(loader.next());
   keep(loader);
-  const Checkpoint checkpoint = newest();
-  EXPECT_THAT(checkpoint.tensor("loader/main/cursors").shape, ::testing::ElementsAre(5, 9 + 5));
+  const Checkpoint checkpoint = *checkpoints_.latest();
+  EXPECT_THAT(checkpoint.tensor("loader/main/cursors").shape, ElementsAre(5, 9 + 5));
   EXPECT_GT(checkpoint.tensor("loader/main/blobs").rows(), 0);
   const auto row = checkpoint.read<std::int64_t>("loader/main/cursors", {.first = 2, .count = 1});
   EXPECT_EQ(row[2], 1) << "samples delivered";
   EXPECT_EQ(row[6], 29) << "samples that remain";
 }
 
-TEST_F(StreamResume, RefusesAnotherDatasetAndNamesBoth) {
-  StreamLoader loader(shuffle_buffer(numbered(), 3, 1), {});
-  keep(loader);
-  const auto refuses = [&](std::shared_ptr<const StreamSource> source, const char* why) {
-    StreamLoader other(std::move(source), {});
-    try {
-      restore(other, newest());
-      ADD_FAILURE() << why;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::mismatch);
-      EXPECT_THAT(error.what(), HasSubstr(why));
-    }
-    EXPECT_TRUE(other.next()) << "it is as it was";
-  };
-  refuses(shuffle_buffer(numbered(), 3, 2), "fingerprint differs: the checkpoint has ");
-  refuses(shuffle_buffer(std::make_shared<NumberedStream>(std::vector<std::int64_t>{5}), 3, 1),
-          "shards differs: the checkpoint has 5, this loader has 1");
-  refuses(numbered(), "numbers differs: the checkpoint has 5, this loader has 2");
-}
-
 TEST_F(StreamResume, RefusesACheckpointWithoutSuchALoader) {
-  keep(StreamLoader(numbered(), {}));
-  StreamLoader loader(numbered(), {});
-  EXPECT_THROW(restore(loader, newest(), "other"), Error);
+  keep(StreamLoader(numbered(kLengths), {}));
+  StreamLoader loader(numbered(kLengths), {});
+  EXPECT_THROW(restore(loader, *checkpoints_.latest(), "other"), Error);
 }
 
 TEST_F(StreamResume, RefusesCursorsOfAnotherType) {
-  StreamLoader loader(numbered(), {});
-  Snapshot whole;
-  save(loader, whole);
-  CheckpointDirectory checkpoints({}, directory_.path());
-  checkpoints.save(0, whole);
-  const Checkpoint sound = *checkpoints.latest();
+  StreamLoader loader(numbered(kLengths), {});
+  keep(loader);
+  const Checkpoint sound = *checkpoints_.latest();
   Snapshot changed;
   changed.blob("loader/main/state", std::string(sound.blob("loader/main/state")));
   const std::vector<double> cursors(5 * 11);
   changed.tensor("loader/main/cursors", {11}, 5, cursors);
-  checkpoints.save(1, changed);
-  try {
-    restore(loader, *checkpoints.latest());
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::corrupt);
-    EXPECT_THAT(error.what(), HasSubstr("cursors is not int64 [rows, 11]"));
-  }
+  checkpoints_.save(1, changed);
+  EXPECT_THAT(error_of([&] { restore(loader, *checkpoints_.latest()); }),
+              is_error(ErrorCode::corrupt, {"cursors is not int64 [rows, 11]"}));
 }
 
 // Behind a long cursor some samples are read again.
-std::shared_ptr<NumberedStream> with_long_cursors(std::int64_t length) {
-  auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{length});
-  source->blob_bytes = 3000;
-  return source;
-}
+class LongCursors : public StreamResume {
+ protected:
+  LongCursors() {
+    StreamLoader loader(with(400), {.global_batch_size = 1});
+    for (int k = 0; k < 10; ++k) static_cast<void>(loader.next());
+    keep(loader);
+  }
+  static std::shared_ptr<NumberedStream> with(std::int64_t length) {
+    auto source = numbered({length});
+    source->blob_bytes = 3000;
+    return source;
+  }
+};
 
-TEST_F(StreamResume, ReadsAsManySamplesAgainAsACursorIsLong) {
-  StreamLoader loader(with_long_cursors(400), {.global_batch_size = 1});
-  for (int k = 0; k < 10; ++k) ASSERT_TRUE(loader.next());
-  keep(loader);
-  const auto source = with_long_cursors(400);
+TEST_F(LongCursors, HaveAsManySamplesReadAgainAsTheyAreLong) {
+  const auto source = with(400);
   std::int64_t read = 0;
   source->on_read = [&](StreamId) { ++read; };
   StreamLoader resumed = go_on(source, {.global_batch_size = 1, .workers = 0});
@@ -171,18 +151,196 @@ TEST_F(StreamResume, ReadsAsManySamplesAgainAsACursorIsLong) {
   EXPECT_LE(read, 1 + 3000 / 256);
 }
 
-TEST_F(StreamResume, TellsOfDataThatHasBecomeShorter) {
-  StreamLoader loader(with_long_cursors(400), {.global_batch_size = 1});
-  for (int k = 0; k < 10; ++k) ASSERT_TRUE(loader.next());
-  keep(loader);
-  StreamLoader resumed = go_on(with_long_cursors(9), {});
-  try {
-    resumed.next();
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::mismatch);
-    EXPECT_THAT(error.what(), HasSubstr("go on behind sample 10: there are 9 now"));
+TEST_F(LongCursors, TellOfDataThatHasBecomeShorter) {
+  StreamLoader resumed = go_on(with(9), {});
+  EXPECT_THAT(error_of([&] { resumed.next(); }),
+              is_error(ErrorCode::mismatch, {"go on behind sample 10: there are 9 now"}));
+}
+
+// ---- texts ----
+
+std::shared_ptr<const StreamSource> counted(const Numbers& lengths, std::atomic<std::int64_t>& reads) {
+  auto source = numbered(lengths);
+  source->on_read = [&reads](StreamId) { ++reads; };
+  return source;
+}
+
+template <typename Change>
+std::string changed(const std::string& text, Change change) {
+  json state = json::parse(text);
+  change(state);
+  state["digest"] = digest_of(state);  // as if it had been so all along
+  return state.dump();
+}
+
+// Each rank looks at a part of it, and none may take what another one refuses.
+TEST(StreamText, IsRefusedWhereverItWasChanged) {
+  StreamLoader loader(sources().begin()->second, {.global_batch_size = 4});
+  static_cast<void>(loader.next());
+  const std::string text = state(loader);
+  std::size_t changes = 0;
+  for (std::size_t at = text.find("tensors"); at < text.size(); ++at) {
+    if (text[at] < '0' || text[at] > '9') continue;
+    std::string other = text;
+    other[at] = text[at] == '9' ? '8' : static_cast<char>(text[at] + 1);
+    ASSERT_THAT(error_of([&] { restore(loader, other); }), is_error(ErrorCode::corrupt, {})) << at;
+    ++changes;
   }
+  EXPECT_GT(changes, 20U);
+}
+
+TEST(StreamText, OfADispatchHasWhatIsPending) {
+  std::string text;
+  Items items;
+  for (bool is_over = false; !is_over;) {
+    StreamLoader loader(Dispatch{.source = numbered({40}), .shards = 5},
+                        {.global_batch_size = 7, .workers = int(items.size() % 2)});
+    if (!text.empty()) restore(loader, text);
+    const auto batch = loader.next();
+    is_over = !batch;
+    if (batch) add_sorted({items_of(*batch, 5)}, items);
+    text = state(loader);
+  }
+  EXPECT_EQ(items, items_from(0, 40));
+}
+
+TEST(StreamText, IsShortForEachShardAndCarriesTheBlobs) {
+  const auto size_of = [](std::size_t shards, std::size_t blob_bytes) {
+    const auto source = numbered(Numbers(shards, 2'000'000));
+    source->blob_bytes = blob_bytes;
+    StreamLoader loader(source, {.global_batch_size = static_cast<std::int64_t>(shards), .workers = 0});
+    for (int k = 0; k < 2; ++k) static_cast<void>(loader.next());
+    return state(loader).size();
+  };
+  const std::size_t one = size_of(1, 0);
+  EXPECT_LE(one, 500U);
+  EXPECT_LE(size_of(1001, 0) - one, 1000U * 65);
+  EXPECT_LE(size_of(101, 300) - size_of(101, 0), 100U * 410 + 1000);
+}
+
+/// A loader that has read on, and what it would deliver next.
+class RefusedStream : public Test {
+ protected:
+  RefusedStream() {
+    for (int k = 0; k < 3; ++k) seen_.push_back(seen(*loader_.next()));
+    text_ = state(loader_);
+  }
+  void refuses(ErrorCode code, const std::string& why, const std::string& text) {
+    EXPECT_THAT(error_of([&] { restore(loader_, text); }), is_error(code, {why}));
+  }
+  template <typename Change>
+  void refuses_changed(const std::string& why, Change change) {
+    refuses(ErrorCode::corrupt, why, changed(text_, change));
+  }
+  void refuses_number(std::size_t column, std::initializer_list<std::int64_t> values) {
+    for (const std::int64_t value : values) {
+      refuses_changed("the cursor of shard 2 cannot be one",
+                      [&](json& state) { state["tensors"]["cursors"][2][column] = value; });
+    }
+  }
+  /// The rest is what it would have been, and nothing was read twice.
+  void expect_undisturbed() {
+    while (const auto batch = loader_.next()) seen_.push_back(seen(*batch));
+    StreamLoader whole(numbered(kLengths), options_);
+    EXPECT_EQ(seen_, batches_of(whole));
+    EXPECT_EQ(reads_, 48);
+  }
+
+  StreamLoaderOptions options_{.global_batch_size = 4, .workers = 2};
+  std::atomic<std::int64_t> reads_ = 0;
+  StreamLoader loader_{counted(kLengths, reads_), options_};
+  std::vector<std::vector<Seen>> seen_;
+  std::string text_;
+};
+
+TEST_F(RefusedStream, OfAnotherSourceIsAsItWas) {
+  const TemporaryDirectory directory;
+  CheckpointDirectory checkpoints({}, directory.path());
+  const auto refuses_state_of = [&](std::shared_ptr<const StreamSource> source, const std::string& what,
+                                    const std::string& has) {
+    const StreamLoader other(std::move(source), {});
+    refuses(ErrorCode::mismatch, what + " differs: the text has " + has, state(other));
+    checkpoints.save_all(0, other);
+    EXPECT_THAT(error_of([&] { restore(loader_, *checkpoints.latest()); }),
+                is_error(ErrorCode::mismatch, {what + " differs: the checkpoint has " + has}));
+  };
+  refuses_state_of(shuffle_buffer(numbered(kLengths), 3, 1), "cursor's numbers", "5, this loader has 2");
+  refuses_state_of(numbered({5}), "the number of shards", "1, this loader has 5");
+  refuses_state_of(two_of_three(numbered(kLengths)), "the dataset's fingerprint", "");
+  refuses(ErrorCode::mismatch,
+          "it has the state of a StreamLoader of a Dispatch there, and this is a StreamLoader;",
+          state(StreamLoader(Dispatch{.source = numbered({5})}, {})));
+  expect_undisturbed();
+}
+
+TEST_F(RefusedStream, OfCursorsThatCannotBeIsAsItWas) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  refuses_number(0, {-1, 1});          // epoch
+  refuses_number(1, {2});              // is_done
+  refuses_number(2, {-1, kMost});      // position
+  refuses_number(3, {-1, 1'000'000});  // skip
+  refuses_number(5, {-1, 1});          // owner
+  refuses_number(6, {-2, kMost});      // remaining
+  refuses_number(7, {-1, 1, kMost});   // bytes of the blob
+  refuses_changed("the blob of shard 2 is not the one",
+                  [](json& state) { state["tensors"]["cursors"][2][8] = 5; });
+  expect_undisturbed();
+}
+
+TEST_F(RefusedStream, OfADamagedTextIsAsItWas) {
+  refuses(ErrorCode::corrupt, "it is no JSON", text_ + "x");
+  refuses(ErrorCode::unsupported, "is of version 3", changed(text_, [](json& s) { s["rota_state"] = 3; }));
+  refuses_changed("\"tensors\" of its state is missing", [](json& s) { s.erase("tensors"); });
+  refuses_changed("is not [rows, 11]", [](json& s) { s["tensors"]["cursors"][1] = {1, 2}; });
+  refuses_changed("its cursors are not [5, 11]", [](json& s) { s["tensors"]["cursors"].erase(1); });
+  refuses_changed("no whole number", [](json& s) { s["tensors"]["cursors"][1][4] = 0.5; });
+  refuses_changed("is no base64", [](json& s) { s["tensors"]["blobs"] = "a"; });
+  refuses_changed("blobs are not as long", [](json& s) { s["tensors"]["blobs"] = "AAAA"; });
+  static constexpr auto kLimit = std::int64_t{1} << 61;  // ranks agree on 2 epoch + 1
+  refuses_changed("be at epoch 2305843009213693952", [](json& s) { s["position"]["epoch"] = kLimit; });
+  refuses_changed("begun at step 4", [](json& s) { s["position"]["epoch_began"] = 4; });
+  refuses_changed("in a world of 0", [](json& s) { s["run"]["world_size"] = 0; });
+  refuses_changed("in a world of 4294967296",
+                  [](json& s) { s["run"]["world_size"] = std::int64_t{1} << 32; });
+  expect_undisturbed();
+}
+
+/// A dispatch with items pending.
+class RefusedDispatch : public Test {
+ protected:
+  RefusedDispatch() {
+    take_step();
+    while (loader_.stats().ready_batches < 2) continue;
+    text_ = state(loader_);
+  }
+  void take_step() { add_sorted({items_of(*loader_.next(), 5)}, items_); }
+  template <typename Change>
+  void refuses(const std::string& why, Change change) {
+    EXPECT_THAT(error_of([&] { restore(loader_, changed(text_, change)); }),
+                is_error(ErrorCode::corrupt, {why}));
+  }
+
+  std::atomic<std::int64_t> reads_ = 0;
+  StreamLoader loader_{Dispatch{.source = counted({42}, reads_), .shards = 5},
+                       {.global_batch_size = 7, .read_ahead_batches = 2}};
+  Items items_;
+  std::string text_;
+};
+
+TEST_F(RefusedDispatch, IsAsItWas) {
+  refuses("its cursors cannot be", [](json& s) { s["tensors"]["cursors"][0][1] = 9; });
+  refuses("its cursors cannot be", [](json& s) { s["delivered"] = 8; });
+  refuses("its cursors cannot be", [](json& s) { s["read"]["skip"] = 1000; });
+  refuses("its cursors cannot be", [](json& s) { s["read"]["numbers"] = {1}; });
+  refuses("pending item 1 cannot be one", [](json& s) { s["tensors"]["pending"][1][1] = 5; });
+  refuses("pending item 0 cannot be one", [](json& s) { s["tensors"]["pending"][0][3] = 1'000'000; });
+  refuses("pending items are not those between", [](json& s) { s["tensors"]["pending"].erase(13); });
+  refuses("pending items are not those between", [](json& s) { s["read"]["position"] = 1'000'000; });
+  refuses("\"read.blob\" of its state is no base64", [](json& s) { s["read"]["blob"] = "***="; });
+  while (items_.size() < 42) take_step();
+  EXPECT_FALSE(loader_.next());
+  EXPECT_EQ(items_, items_from(0, 42));
+  EXPECT_EQ(reads_, 42) << "nothing was read again";
 }
 
 }  // namespace rota::test::resume_test

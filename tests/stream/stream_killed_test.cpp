@@ -3,83 +3,89 @@
 
 #include "cli/audit.hpp"
 #include "run_command.hpp"
-#include "stream/streamed.hpp"
+#include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
 namespace rota::test::stream_killed_test {
 
-class StreamKilled : public ::testing::Test {
- protected:
-  struct Run {
-    TemporaryDirectory traces;
-    TemporaryDirectory checkpoints;
-  };
-  Ended start(const Run& run, int ranks, int batch, const std::string& victim = "") const {
-    return run_command(fmt::format("timeout 100 {} {} {} {} {} {} {} {}", ROTA_MPIEXEC, ranks, ROTA_PROGRAMS "/test_helper streamer",
-                                   mode_, run.traces.path().string(), run.checkpoints.path().string(), batch,
-                                   victim));
+/// A run whose ranks are those of streamer.cpp, which saves every fifth step.
+class KilledRun {
+ public:
+  explicit KilledRun(bool is_dispatched) : is_dispatched_(is_dispatched) {}
+
+  void end(int ranks, int batch) const { EXPECT_EQ(start(ranks, batch, "").code, 0); }
+  /// `victim` kills itself in step `step` of this start.
+  void end_killed(int ranks, int batch, int victim, int step) const {
+    const Ended ended = start(ranks, batch, fmt::format("{} {}", victim, step));
+    EXPECT_THAT(ended.output, HasSubstr("signal 9")) << ended.code;
   }
-  void expect_killed(const Run& run, int ranks, int batch, const std::string& victim) const {
-    const Ended ended = start(run, ranks, batch, victim);
-    EXPECT_THAT(ended.output, ::testing::HasSubstr("signal 9")) << ended.code;
-  }
-  static cli::AuditReport audit(const Run& run) {
-    return cli::audit(run.traces.path(), {.epochs = kStreamedEpochs, .complete = true});
+  /// Each sample was delivered once, as in a run that nobody kills.
+  void expect_whole(std::size_t phases) const {
+    const KilledRun unbroken(is_dispatched_);
+    unbroken.end(1, 16);
+    cli::AuditReport report = audit();
+    compare(report, unbroken.audit(), unbroken.traces_.path());
+    EXPECT_TRUE(report.passed()) << audit_text(report, traces_.path(), true);
+    EXPECT_EQ(report.phases.size(), phases);
+    EXPECT_GT(report.phases[0].rolled_back, 0);
+    std::int64_t samples = 0;
+    for (const auto& [shard, seen] : whole(*streamed(is_dispatched_), kStreamedEpochs))
+      samples += std::ssize(seen);
+    EXPECT_EQ(report.samples, samples);
   }
 
-  std::string mode_;
+ private:
+  Ended start(int ranks, int batch, const std::string& victim) const {
+    return run_command(fmt::format("timeout 100 {} {} {}/test_helper streamer {} {} {} {} {}", ROTA_MPIEXEC,
+                                   ranks, ROTA_PROGRAMS, is_dispatched_ ? "--dispatch" : "",
+                                   traces_.path().string(), checkpoints_.path().string(), batch, victim));
+  }
+  cli::AuditReport audit() const {
+    return cli::audit(traces_.path(), {.epochs = kStreamedEpochs, .complete = true});
+  }
+
+  bool is_dispatched_;
+  TemporaryDirectory traces_;
+  TemporaryDirectory checkpoints_;
 };
 
-class DispatchKilled : public StreamKilled {
- protected:
-  DispatchKilled() { mode_ = "--dispatch"; }
-};
-
-TEST_F(StreamKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
-  const Run unbroken;
-  EXPECT_EQ(start(unbroken, 1, 16).code, 0);
-  const Run broken;
-  expect_killed(broken, 8, 16, "1 13");
-  expect_killed(broken, 7, 7, "0 4");
-  expect_killed(broken, 13, 20, "4 17");
-  expect_killed(broken, 1, 8, "0 11");
-  expect_killed(broken, 32, 16, "31 6");
-  EXPECT_EQ(start(broken, 5, 12).code, 0);
-
-  cli::AuditReport report = audit(broken);
-  compare(report, audit(unbroken), unbroken.traces.path());
-  EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
-  EXPECT_EQ(report.phases.size(), 6U);
-  EXPECT_GT(report.phases[0].rolled_back, 0);
-  EXPECT_EQ(report.samples, count_samples(*streamed(), 0) + count_samples(*streamed(), 1));
+// Before its first save, and behind one.
+TEST(Killed, AStreamGoesOnWithAnotherNumberOfRanks) {
+  const KilledRun run(false);
+  run.end_killed(3, 16, 2, 2);
+  run.end_killed(2, 16, 0, 8);
+  run.end(3, 12);
+  run.expect_whole(3);
 }
 
-TEST_F(StreamKilled, BeforeItsFirstSaveBeginsAnew) {
-  const Run run;
-  expect_killed(run, 3, 16, "2 2");
-  expect_killed(run, 2, 16, "0 1");
-  EXPECT_EQ(start(run, 4, 16).code, 0);
-  const cli::AuditReport report = audit(run);
-  EXPECT_TRUE(report.passed()) << audit_text(report, run.traces.path(), true);
+TEST(Killed, ADispatchGoesOnWithAnotherNumberOfRanks) {
+  const KilledRun run(true);
+  run.end_killed(3, 16, 0, 2);
+  run.end_killed(2, 16, 1, 8);
+  run.end(3, 12);
+  run.expect_whole(3);
 }
 
-TEST_F(DispatchKilled, AndRescaledDeliversWhatAnUnbrokenRunDelivers) {
-  const Run unbroken;
-  EXPECT_EQ(start(unbroken, 1, 16).code, 0);
-  const Run broken;
-  expect_killed(broken, 8, 16, "0 13");
-  expect_killed(broken, 7, 16, "6 8");
-  expect_killed(broken, 13, 16, "4 17");
-  expect_killed(broken, 1, 16, "0 7");
-  expect_killed(broken, 32, 16, "0 6");
-  EXPECT_EQ(start(broken, 5, 16).code, 0);
+TEST(KilledCampaign, AStreamGoesOnWithAnyNumberOfRanks) {
+  const KilledRun run(false);
+  run.end_killed(8, 16, 1, 13);
+  run.end_killed(7, 7, 0, 4);
+  run.end_killed(13, 20, 4, 17);
+  run.end_killed(1, 8, 0, 11);
+  run.end_killed(32, 16, 31, 6);
+  run.end(5, 12);
+  run.expect_whole(6);
+}
 
-  cli::AuditReport report = audit(broken);
-  compare(report, audit(unbroken), unbroken.traces.path());
-  EXPECT_TRUE(report.passed()) << audit_text(report, broken.traces.path(), true);
-  EXPECT_EQ(report.phases.size(), 6U);
-  EXPECT_GT(report.phases[0].rolled_back, 0);
-  EXPECT_EQ(report.samples, count_samples(*dispatched(), 0) + count_samples(*dispatched(), 1));
+TEST(KilledCampaign, ADispatchGoesOnWithAnyNumberOfRanks) {
+  const KilledRun run(true);
+  run.end_killed(8, 16, 0, 13);
+  run.end_killed(7, 16, 6, 8);
+  run.end_killed(13, 16, 4, 17);
+  run.end_killed(1, 16, 0, 7);
+  run.end_killed(32, 16, 0, 6);
+  run.end(5, 16);
+  run.expect_whole(6);
 }
 
 }  // namespace rota::test::stream_killed_test

@@ -3,30 +3,29 @@
 //   streamer [--dispatch] TRACES CHECKPOINTS BATCH [VICTIM STEPS]
 
 #include "helper.hpp"
-#include "stream/streamed.hpp"
+#include "stream/numbered_stream.hpp"
 
 namespace rota::test {
 namespace {
 
 constexpr std::int64_t kStepsPerSave = 5;
 
-rota::StreamLoader make_loader(const rota::mpi::Communicator& comm, bool is_dispatched, std::int64_t batch) {
-  const rota::StreamLoaderOptions options{
-      .global_batch_size = batch, .epochs = rota::test::kStreamedEpochs, .workers = 1 + comm.rank() % 2};
-  if (!is_dispatched) return rota::StreamLoader(comm, rota::test::streamed(), options);
-  return rota::StreamLoader(
-      comm, rota::Dispatch{.source = comm.rank() == 0 ? rota::test::dispatched() : nullptr, .shards = 16},
-      options);
+StreamLoader make_loader(const mpi::Communicator& comm, bool is_dispatched, std::int64_t batch) {
+  const StreamLoaderOptions options{
+      .global_batch_size = batch, .epochs = kStreamedEpochs, .workers = 1 + comm.rank() % 2};
+  const auto source = streamed(is_dispatched);
+  if (!is_dispatched) return {comm, source, options};
+  return {comm, Dispatch{.source = comm.rank() == 0 ? source : nullptr, .shards = 16}, options};
 }
 
-int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
-  const rota::World world = session.world();
+int run(const mpi::Session& session, std::vector<std::string> arguments) {
+  const World world = session.world();
   const bool is_dispatched = arguments[0] == "--dispatch";
   if (is_dispatched) arguments.erase(arguments.begin());
-  rota::StreamLoader loader = make_loader(session.comm(), is_dispatched, std::stoll(arguments[2]));
-  rota::CheckpointDirectory checkpoints(session.comm(), arguments[1]);
+  StreamLoader loader = make_loader(session.comm(), is_dispatched, std::stoll(arguments[2]));
+  CheckpointDirectory checkpoints(session.comm(), arguments[1]);
   checkpoints.restore_all(loader);
-  rota::TraceWriter trace(session.comm(), arguments[0], loader);
+  TraceWriter trace(session.comm(), arguments[0], loader);
   const bool is_victim = arguments.size() > 3 && std::stoi(arguments[3]) == world.rank;
   std::int64_t steps = 0;
   while (const auto batch = loader.next()) {
@@ -42,7 +41,7 @@ int run(const rota::mpi::Session& session, std::vector<std::string> arguments) {
 }  // namespace
 
 int streamer(int argc, char** argv) {
-  rota::mpi::Session session(argc, argv);
+  mpi::Session session(argc, argv);
   return session.run([&] { return run(session, {argv + 1, argv + argc}); });
 }
 

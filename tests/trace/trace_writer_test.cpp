@@ -6,33 +6,27 @@
 
 namespace rota::test::trace_writer_test {
 
-using rota::ErrorCode;
-using rota::Loader;
-using rota::TraceWriter;
-using rota::cli::audit;
-using rota::cli::AuditReport;
-using rota::test::is_error;
-using rota::test::one_dataset;
-using rota::test::run_in_three_worlds;
-using rota::test::run_phase;
-using rota::test::TemporaryDirectory;
-using rota::test::two_datasets;
-
-std::string text(const AuditReport& report) { return rota::cli::audit_text(report, "run", true); }
+constexpr Tail kTails[] = {Tail::partial, Tail::carry, Tail::drop, Tail::pad};
+constexpr Split kSplits[] = {Split::by_sample, Split::by_shard, Split::interleaved};
 
 Loader small_loader() { return one_dataset(10, {.global_batch_size = 4})({}); }
 
+/// What an audit says of a run in which it finds no problem.
+cli::AuditReport good_audit(const TemporaryDirectory& dir, const cli::AuditOptions& options) {
+  cli::AuditReport report = cli::audit(dir.path(), options);
+  EXPECT_THAT(report.problems, IsEmpty()) << cli::audit_text(report, "run", true);
+  return report;
+}
+
 TEST(TraceWriter, WritesWhatAnAuditPassesAtEveryTailAndSplit) {
-  for (const rota::Tail tail : {rota::Tail::partial, rota::Tail::carry, rota::Tail::drop, rota::Tail::pad}) {
-    for (const rota::Split split :
-         {rota::Split::by_sample, rota::Split::by_shard, rota::Split::interleaved}) {
+  for (const Tail tail : kTails) {
+    for (const Split split : kSplits) {
       const TemporaryDirectory dir;
       run_in_three_worlds(
           dir.path(),
           one_dataset(50,
                       {.global_batch_size = 8, .shards = 9, .tail = tail, .rank_split = split, .epochs = 2}));
-      const AuditReport report = audit(dir.path(), {.samples = {50}, .epochs = 2, .complete = true});
-      EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+      const auto report = good_audit(dir, {.samples = {50}, .epochs = 2, .complete = true});
       EXPECT_EQ(report.samples + report.dropped, 100);
       EXPECT_EQ(report.phases[1].rolled_back, 2);
     }
@@ -42,18 +36,14 @@ TEST(TraceWriter, WritesWhatAnAuditPassesAtEveryTailAndSplit) {
 // A slot of padding may repeat what a higher rank has in the same batch.
 TEST(TraceWriter, WritesWhatAnAuditPassesOfBatchesBeyondTheDataset) {
   for (const int world : {1, 2, 3, 5}) {
-    for (const rota::Split split :
-         {rota::Split::by_sample, rota::Split::by_shard, rota::Split::interleaved}) {
+    for (const Split split : kSplits) {
       const TemporaryDirectory dir;
-      run_phase(dir.path(),
-                one_dataset(3, {.global_batch_size = 9,
-                                .shards = 4,
-                                .tail = rota::Tail::pad,
-                                .rank_split = split,
-                                .epochs = 2}),
-                0, world, {});
-      const AuditReport report = audit(dir.path(), {.samples = {3}, .epochs = 2, .complete = true});
-      EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+      run_phase(
+          dir.path(),
+          one_dataset(
+              3, {.global_batch_size = 9, .shards = 4, .tail = Tail::pad, .rank_split = split, .epochs = 2}),
+          0, world, {});
+      const auto report = good_audit(dir, {.samples = {3}, .epochs = 2, .complete = true});
       EXPECT_EQ(report.padded, 12);
     }
   }
@@ -66,9 +56,9 @@ TEST(TraceWriter, ThatWasMovedFromIsRefused) {
   const TraceWriter to = std::move(from);
   const auto batch = loader.next();
   // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
-  EXPECT_THAT(rota::test::error_of([&] { from.write(*batch); }),
+  EXPECT_THAT(error_of([&] { from.write(*batch); }),
               is_error(ErrorCode::invalid_argument, {"trace writer", "moved from"}));
-  EXPECT_THAT(rota::test::error_of([&] { from.end(loader); }),
+  EXPECT_THAT(error_of([&] { from.end(loader); }),
               is_error(ErrorCode::invalid_argument, {"trace writer", "moved from"}));
 }
 
@@ -80,43 +70,38 @@ TEST(TraceWriter, ThatAForkedChildHasTooLeavesTheTraceToTheParent) {
   const auto batch = loader.next();
   for (const auto& use :
        std::vector<std::function<void()>>{[&] { trace->write(*batch); }, [&] { trace->end(loader); }}) {
-    const std::string error = rota::test::error_as_nobody(use);
-    EXPECT_THAT(error, ::testing::AllOf(::testing::StartsWith("unsupported: use a trace writer"),
-                                        HasSubstr("forked")));
+    const std::string error = error_as_nobody(use);
+    EXPECT_THAT(error, AllOf(StartsWith("unsupported: use a trace writer"), HasSubstr("forked")));
   }
-  EXPECT_EQ(rota::test::error_as_nobody([&] { trace.reset(); }), "");
+  EXPECT_EQ(error_as_nobody([&] { trace.reset(); }), "");
   trace->write(*batch);
   while (const auto next = loader.next()) trace->write(*next);
   trace->end(loader);
-  const AuditReport report = audit(dir.path(), {.samples = {10}, .epochs = 1, .complete = true});
-  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  good_audit(dir, {.samples = {10}, .epochs = 1, .complete = true});
 }
 
 TEST(TraceWriter, WritesWhatAnAuditPassesOfAMixture) {
-  using rota::MixtureEnd;
-  for (const rota::Tail tail : {rota::Tail::partial, rota::Tail::carry, rota::Tail::drop, rota::Tail::pad}) {
+  for (const Tail tail : kTails) {
     for (const MixtureEnd end : {MixtureEnd::first_exhausted, MixtureEnd::all_exhausted}) {
       const TemporaryDirectory dir;
       run_in_three_worlds(
           dir.path(), two_datasets({.global_batch_size = 7, .shards = 5, .tail = tail, .epochs = 2}, end));
-      const AuditReport report = audit(dir.path(), {.samples = {40, 24}});
-      EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+      const auto report = good_audit(dir, {.samples = {40, 24}});
       ASSERT_EQ(report.datasets.size(), 2U);
       EXPECT_GE(report.datasets[end == MixtureEnd::first_exhausted ? 0 : 1].epochs,
-                tail == rota::Tail::drop ? 1 : 2);
+                tail == Tail::drop ? 1 : 2);
     }
   }
 }
 
 TEST(TraceWriter, WritesWhatAnAuditPassesOfAStream) {
   const TemporaryDirectory dir;
-  const auto source = rota::as_stream(faulty(30, true), 4);
-  rota::StreamLoader loader(source, {.global_batch_size = 4, .epochs = 2});
+  const auto source = as_stream(faulty(30, true), 4);
+  StreamLoader loader(source, {.global_batch_size = 4, .epochs = 2});
   TraceWriter trace(dir.path(), loader);
   while (const auto batch = loader.next()) trace.write(*batch);
   trace.end(loader);
-  const AuditReport report = audit(dir.path(), {.samples = {30}, .epochs = 2, .complete = true});
-  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  const auto report = good_audit(dir, {.samples = {30}, .epochs = 2, .complete = true});
   EXPECT_EQ(report.samples, 60);
 }
 
@@ -126,7 +111,7 @@ TEST(TraceWriter, TakesTheNextPhaseAtEachStart) {
     const Loader loader = small_loader();
     EXPECT_EQ(TraceWriter(dir / "new" / "traces", loader).phase(), phase);
   }
-  EXPECT_TRUE(std::filesystem::exists(dir / "new" / "traces" / "phase-000002-rank-00000.jsonl"));
+  EXPECT_TRUE(fs::exists(dir / "new" / "traces" / "phase-000002-rank-00000.jsonl"));
 }
 
 TEST(TraceWriter, TakesNoPhaseFromANameThatNoneCanHave) {
@@ -138,8 +123,8 @@ TEST(TraceWriter, TakesNoPhaseFromANameThatNoneCanHave) {
 TEST(TraceWriter, RefusesRanksThatDoNotKnowTheirPhase) {
   const TemporaryDirectory dir;
   const Loader loader = one_dataset(10, {})({.rank = 1, .size = 2});
-  EXPECT_THAT([&] { TraceWriter(dir.path(), loader); },
-              ::testing::ThrowsMessage<rota::Error>(HasSubstr("rank 1 of 2 needs a communicator")));
+  EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader); }),
+              is_error(ErrorCode::invalid_argument, {"rank 1 of 2 needs a communicator"}));
 }
 
 TEST(TraceWriter, RefusesPhasesThatNoAuditWouldRead) {
@@ -147,11 +132,11 @@ TEST(TraceWriter, RefusesPhasesThatNoAuditWouldRead) {
   const Loader loader = small_loader();
   const std::int64_t limit = std::int64_t{1} << 61;
   for (const std::int64_t phase : {std::int64_t{-1}, limit, std::numeric_limits<std::int64_t>::max()}) {
-    EXPECT_THAT(rota::test::error_of([&] { TraceWriter(dir.path(), loader, {.phase = phase}); }),
+    EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader, {.phase = phase}); }),
                 is_error(ErrorCode::invalid_argument, {"is not from 0 to 2^61 - 1"}));
   }
   const TraceWriter last(dir.path(), loader, {.phase = limit - 1});
-  EXPECT_THAT(rota::test::error_of([&] { TraceWriter(dir.path(), loader); }),
+  EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader); }),
               is_error(ErrorCode::invalid_argument, {"2^61 - 1"}));
 }
 
@@ -160,7 +145,7 @@ TEST(TraceWriter, NeverWritesIntoAFileThatIsThere) {
   const Loader loader = small_loader();
   const TraceWriter first(dir.path(), loader, {.phase = 3});
   EXPECT_THAT([&] { TraceWriter(dir.path(), loader, {.phase = 3}); },
-              ::testing::ThrowsMessage<rota::Error>(HasSubstr("phase-000003-rank-00000.jsonl: File exists")));
+              ThrowsMessage<Error>(HasSubstr("phase-000003-rank-00000.jsonl: File exists")));
 }
 
 TEST(TraceWriter, OfAReplicaWritesNothing) {
@@ -169,18 +154,17 @@ TEST(TraceWriter, OfAReplicaWritesNothing) {
   TraceWriter trace(dir.path(), loader);
   trace.write(*loader.next());
   trace.end(loader);
-  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+  EXPECT_TRUE(fs::is_empty(dir.path()));
 }
 
 TEST(TraceWriter, RefusesWhatComesBehindTheEndAndBatchesOfAnotherLoader) {
   const TemporaryDirectory dir;
   Loader loader = small_loader();
-  rota::StreamLoader other(rota::as_stream(faulty(3, false), 1));
+  StreamLoader other(as_stream(faulty(3, false), 1));
   TraceWriter trace(dir.path(), loader);
-  EXPECT_THAT([&] { trace.write(*other.next()); },
-              ::testing::ThrowsMessage<rota::Error>(HasSubstr("it is of a Loader")));
+  EXPECT_THAT([&] { trace.write(*other.next()); }, ThrowsMessage<Error>(HasSubstr("it is of a Loader")));
   trace.end(loader);
-  EXPECT_THAT([&] { trace.end(loader); }, ::testing::ThrowsMessage<rota::Error>(HasSubstr("it has ended")));
+  EXPECT_THAT([&] { trace.end(loader); }, ThrowsMessage<Error>(HasSubstr("it has ended")));
 }
 
 // No file of this process grows beyond so many bytes while this lives.
@@ -208,17 +192,16 @@ TEST(TraceWriter, ThatFailsInTheMidstOfALineWritesItWholeWhenTriedAgain) {
   Loader loader = small_loader();
   TraceWriter trace(dir.path(), loader);
   while (const auto batch = loader.next()) {
-    const auto before = std::filesystem::file_size(dir / "phase-000000-rank-00000.jsonl");
+    const auto before = fs::file_size(dir / "phase-000000-rank-00000.jsonl");
     {
       const FullDisk full(before + 40);
-      EXPECT_THROW(trace.write(*batch), rota::Error);
-      EXPECT_EQ(std::filesystem::file_size(dir / "phase-000000-rank-00000.jsonl"), before + 40);
+      EXPECT_THROW(trace.write(*batch), Error);
+      EXPECT_EQ(fs::file_size(dir / "phase-000000-rank-00000.jsonl"), before + 40);
     }
     trace.write(*batch);
   }
   trace.end(loader);
-  const AuditReport report = audit(dir.path(), {.samples = {10}, .epochs = 1});
-  EXPECT_THAT(report.problems, IsEmpty()) << text(report);
+  good_audit(dir, {.samples = {10}, .epochs = 1});
 }
 
 }  // namespace rota::test::trace_writer_test

@@ -25,8 +25,8 @@ inline MakeLoader two_datasets(const LoaderOptions& options, MixtureEnd end = Mi
 }
 
 /// Runs a phase of `size` ranks, of `steps` steps at most, from `start` on; where it ends.
-inline Position run_phase(const std::filesystem::path& dir, const MakeLoader& make, std::int64_t phase,
-                          int size, const Position& start, int steps = 1 << 20) {
+inline Position run_phase(const fs::path& dir, const MakeLoader& make, std::int64_t phase, int size,
+                          const Position& start, int steps = 1 << 20) {
   Position end;
   for (int rank = 0; rank < size; ++rank) {
     Loader loader = make({.rank = rank, .size = size});
@@ -44,9 +44,9 @@ inline Position run_phase(const std::filesystem::path& dir, const MakeLoader& ma
 }
 
 /// Four ranks, then back by two steps and on with three, then one to the end.
-inline void run_in_three_worlds(const std::filesystem::path& dir, const MakeLoader& make) {
+inline void run_in_three_worlds(const fs::path& dir, const MakeLoader& make) {
   const Position saved = run_phase(dir, make, 0, 4, {}, 3);
-  run_phase(dir, make, 0 + 1, 4, saved, 2);
+  run_phase(dir, make, 1, 4, saved, 2);
   const Position stopped = run_phase(dir, make, 2, 3, saved, 5);
   run_phase(dir, make, 3, 1, stopped);
 }

@@ -1,6 +1,6 @@
+#include "values/parallel.hpp"
 #include "test.hpp"
 #include "values/interrupt.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::test::parallel_test {
 
