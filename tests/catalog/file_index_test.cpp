@@ -37,10 +37,7 @@ TEST(FileIndices, GiveBackWhatWasFoundInEachFile) {
 
 TEST(FileIndices, OfMoreOrFewerFilesAreCorrupt) {
   for (const int files : {0, 13, 15}) {
-    EXPECT_THAT(error_of([&] {
-                  index_of(files, parts_of({10, 4}));
-                }),
-                is_error(ErrorCode::corrupt, {"index the files again"}));
+    EXPECT_ERROR(index_of(files, parts_of({10, 4})), corrupt, {"index the files again"});
   }
 }
 
@@ -48,7 +45,7 @@ TEST(FileIndices, ThatAreCutShortAreCorrupt) {
   const Bytes whole = parts_of({10});
   for (std::size_t bytes = 0; bytes < whole.size(); ++bytes) {
     const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(bytes));
-    EXPECT_THAT(error_of([&] { index_of(10, part); }), is_error(ErrorCode::corrupt, {"damaged"})) << bytes;
+    EXPECT_ERROR(index_of(10, part), corrupt, {"damaged"}) << bytes;
   }
 }
 

@@ -44,7 +44,7 @@ TEST(NamePattern, OneThatCannotBeReadIsRefused) {
   const auto parsing = [](std::string_view text) {
     return error_of([&] { NamePattern::parse(text).require_names(); });
   };
-  const auto refused = [](const std::string& word) { return is_error(ErrorCode::invalid_argument, {word}); };
+  const auto refused = [](const std::string& word) { return is_error(invalid_argument, {word}); };
   EXPECT_THAT(parsing("a{index"), refused("at byte 1 is alone"));
   EXPECT_THAT(parsing("a}{index}"), refused("at byte 1 is alone"));
   EXPECT_THAT(parsing("{number}"), refused("no field {number}"));

@@ -37,9 +37,9 @@ TEST(NameRanges, NameTheFilesOfACatalog) {
   EXPECT_EQ(Catalog(in + "x-{08..10}").path(1), in + "x-09");
   EXPECT_EQ(Catalog(in + "{1..2}").size(), 1U) << "a file of that name";
   const auto error = [&](const std::string& path) { return error_of([&] { (void)Catalog(in + path); }); };
-  EXPECT_THAT(error("x-{08..11}"), is_error(ErrorCode::io, {}));
-  EXPECT_THAT(error("x-{10..08}"), is_error(ErrorCode::invalid_argument, {}));
-  EXPECT_THAT(error("{1..11}{1..12}"), is_error(ErrorCode::invalid_argument, {}));
+  EXPECT_THAT(error("x-{08..11}"), is_error(io));
+  EXPECT_THAT(error("x-{10..08}"), is_error(invalid_argument));
+  EXPECT_THAT(error("{1..11}{1..12}"), is_error(invalid_argument));
 }
 
 }  // namespace rota::test::name_ranges_test

@@ -121,7 +121,7 @@ TEST_F(Pattern, NamesAreThoseOfTheFiles) {
     if (data.total_width > 0) {
       ASSERT_EQ(Catalog::from_pattern(pattern, options).fingerprint(), made.fingerprint());
     } else {
-      ASSERT_THAT(making(below + "/" + data.pattern(), options), is_error(ErrorCode::invalid_argument, {}));
+      ASSERT_THAT(making(below + "/" + data.pattern(), options), is_error(invalid_argument));
     }
     fs::remove_all(directory / below);
   }
@@ -130,38 +130,37 @@ TEST_F(Pattern, NamesAreThoseOfTheFiles) {
 TEST_F(Pattern, NumberOfFilesThatNothingSaysIsNotGuessed) {
   write_images(0, 20);
   EXPECT_THAT(making("img_{index}.x"),
-              is_error(ErrorCode::invalid_argument, {at("img_{index}.x"), "PatternOptions::files", "{total}",
-                                                     "Catalog(\"" + at("") + "\")", "fast"}));
-  EXPECT_THAT(making(""), is_error(ErrorCode::invalid_argument, {"0 fields {index}", "img_{index:08}.npz"}));
+              is_error(invalid_argument, {at("img_{index}.x"), "PatternOptions::files", "{total}",
+                                          "Catalog(\"" + at("") + "\")", "fast"}));
+  EXPECT_THAT(making(""), is_error(invalid_argument, {"0 fields {index}", "img_{index:08}.npz"}));
 }
 
 TEST_F(Pattern, NumberOfFoldersIsNotGuessedButSeen) {
   write({"part-00/0.x", "part-01/1.x", "part-02/2.x"});
-  EXPECT_THAT(making("part-{folder:02}/{index}.x", {.files = 3}),
-              is_error(ErrorCode::invalid_argument,
-                       {"PatternOptions::folders", "holds 3 such names, part-00 to part-02"}));
+  EXPECT_THAT(
+      making("part-{folder:02}/{index}.x", {.files = 3}),
+      is_error(invalid_argument, {"PatternOptions::folders", "holds 3 such names, part-00 to part-02"}));
   EXPECT_THAT(making("part-{folder:02}/{index}.x", {.files = 2, .folders = 2}),
-              is_error(ErrorCode::invalid_argument, {at("part-02") + " (a folder too many)"}));
+              is_error(invalid_argument, {at("part-02") + " (a folder too many)"}));
   EXPECT_THAT(making("part-{folder}/{index}.x", {.files = 3, .folders = 3}),
-              is_error(ErrorCode::not_found, {"part-0/", "holds 3 such names, part-00 to part-02"}));
+              is_error(not_found, {"part-0/", "holds 3 such names, part-00 to part-02"}));
 }
 
 TEST_F(Pattern, WhatIsThereIsToldWhereItIsNotAsThePatternSays) {
   for (int i = 1; i <= 20; ++i) directory.write(fmt::format("img_{:04}.x", i), "");
   EXPECT_THAT(making("img_{index}.x", {.files = 20}),
-              is_error(ErrorCode::not_found, {"holds 20 such names, img_0001.x to img_0020.x"}));
+              is_error(not_found, {"holds 20 such names, img_0001.x to img_0020.x"}));
   EXPECT_THAT(making("img_{index:04}.x", {.files = 20}),
-              is_error(ErrorCode::not_found, {"img_0000.x (No such file", "img_0020.x (one too many)"}));
-  EXPECT_THAT(making("{index:02}_{index}", {.files = 20}),
-              is_error(ErrorCode::invalid_argument, {"2 fields"}));
+              is_error(not_found, {"img_0000.x (No such file", "img_0020.x (one too many)"}));
+  EXPECT_THAT(making("{index:02}_{index}", {.files = 20}), is_error(invalid_argument, {"2 fields"}));
   EXPECT_THAT(making("img_{index}.x/y/z", {.files = 20}),
-              is_error(ErrorCode::not_found, {at("") + " holds 20 such names"}));
+              is_error(not_found, {at("") + " holds 20 such names"}));
   EXPECT_THAT(making("pic_{index:04}.x", {.files = 20}),
-              is_error(ErrorCode::not_found, {"holds no such name, but img_0001.x"}));
+              is_error(not_found, {"holds no such name, but img_0001.x"}));
   EXPECT_THAT(making("img_{index:04}.x", {.files = 19, .first_index = 1}),
-              is_error(ErrorCode::invalid_argument, {"img_0020.x (one too many)", "more files"}));
+              is_error(invalid_argument, {"img_0020.x (one too many)", "more files"}));
   EXPECT_THAT(making("img_{index:04}.x", {.files = 19, .first_index = 2}),
-              is_error(ErrorCode::invalid_argument, {"img_0001.x (one too many)", "more files"}));
+              is_error(invalid_argument, {"img_0001.x (one too many)", "more files"}));
 }
 
 TEST_F(Pattern, FileThatIsMissingUnnoticedIsAnErrorWhenItIsRead) {
@@ -174,8 +173,7 @@ TEST_F(Pattern, FileThatIsMissingUnnoticedIsAnErrorWhenItIsRead) {
   const Catalog catalog = Catalog::from_pattern(at("img_{index}.x"), {.files = kFiles, .confidence = 0});
   const auto source = open_files(catalog);
   EXPECT_EQ(source->size(), kFiles);
-  EXPECT_THAT(error_of([&] { Samples(*source, ids({gone})); }),
-              is_error(ErrorCode::io, {at(fmt::format("img_{}.x", gone))}));
+  EXPECT_ERROR(Samples(*source, ids({gone})), io, {at(fmt::format("img_{}.x", gone))});
   EXPECT_EQ(Samples(*source, ids({gone + 1})).sample(0, 0), "");
 }
 
@@ -198,8 +196,7 @@ TEST_F(Pattern, CatalogIsReadAsOneThatWasListed) {
 TEST_F(Pattern, GeneratedCatalogIsNotSaved) {
   write_images(0, 2);
   const Catalog catalog = Catalog::from_pattern(at("img_{index}.x"), {.files = 2});
-  EXPECT_THAT(error_of([&] { catalog.save(directory / "saved"); }),
-              is_error(ErrorCode::unsupported, {"made of a pattern"}));
+  EXPECT_ERROR(catalog.save(directory / "saved"), unsupported, {"made of a pattern"});
   EXPECT_FALSE(fs::exists(directory / "saved"));
 }
 
@@ -225,16 +222,15 @@ TEST_F(Pattern, TotalIsReadFromAnyName) {
 TEST_F(Pattern, TotalsThatDisagreeAreRefused) {
   write({"a/x_0_of_2", "a/x_1_of_2", "a/x_2_of_3"});
   EXPECT_THAT(making("a/x_{index}_of_{total}"),
-              is_error(ErrorCode::invalid_argument, {"x_0_of_2", "x_2_of_3", "do not agree"}));
+              is_error(invalid_argument, {"x_0_of_2", "x_2_of_3", "do not agree"}));
   EXPECT_EQ(Catalog::from_pattern(at("a/x_{index}_of_{total}"), {.files = 2}).size(), 2);
-  EXPECT_THAT(
-      making("a/y_{index}_of_{total}"),
-      is_error(ErrorCode::not_found, {"no name tells", at("a/") + " holds no such name, but x_0_of_2"}));
+  EXPECT_THAT(making("a/y_{index}_of_{total}"),
+              is_error(not_found, {"no name tells", at("a/") + " holds no such name, but x_0_of_2"}));
 }
 
 TEST_F(Pattern, NumbersThatContradictThePatternAreRefused) {
   write_images(0, 4);
-  const auto refused = [](const std::string& word) { return is_error(ErrorCode::invalid_argument, {word}); };
+  const auto refused = [](const std::string& word) { return is_error(invalid_argument, {word}); };
   EXPECT_THAT(making("img_{index}.x", {.files = 4, .folders = 2}), refused("no {folder}"));
   EXPECT_THAT(making("img_{index}.x", {.files = 4, .layout = FolderLayout::blocks}), refused("no {folder}"));
   EXPECT_THAT(making("img_{index}.x", {.files = -1}), refused("files is -1"));
@@ -244,7 +240,7 @@ TEST_F(Pattern, NumbersThatContradictThePatternAreRefused) {
   EXPECT_THAT(making("{folder}/{index}.x", {.files = 4, .folders = 3, .layout = FolderLayout::restart}),
               refused("4 files cannot be shared out alike to 3 folders"));
   EXPECT_THAT(making("img_{index}.x", {.files = 2, .first_index = 3}),
-              is_error(ErrorCode::not_found, {at("img_4.x"), "1 are missing"}));
+              is_error(not_found, {at("img_4.x"), "1 are missing"}));
 }
 
 }  // namespace rota::test::pattern_test

@@ -192,7 +192,7 @@ TEST(Probes, FindHolesAtTheEndsAndOfOnePercentAndMore) {
     const std::int64_t percent = (n + 99) / 100;
     const auto from = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n - percent + 1));
     const auto expect_found = [&](std::string_view hole, const std::function<bool(std::int64_t)>& is_gone) {
-      EXPECT_THAT(finding({.series = series, .is_gone = is_gone}, series), is_error(ErrorCode::not_found, {}))
+      EXPECT_THAT(finding({.series = series, .is_gone = is_gone}, series), is_error(not_found))
           << hole << " " << to_text(series);
     };
     expect_found("first", [](auto i) { return i == 0; });
@@ -210,7 +210,7 @@ TEST(Probes, FindEveryHoleWhereThereAreFewFiles) {
     if (series.files > 2997) continue;
     for (std::int64_t gone = 0; gone < series.files; gone += 1 + series.files / 7) {
       EXPECT_THAT(finding({.series = series, .is_gone = [&](auto i) { return i == gone; }}, series),
-                  is_error(ErrorCode::not_found, {"1 are missing", series.name(gone)}))
+                  is_error(not_found, {"1 are missing", series.name(gone)}))
           << to_text(series);
     }
   }
@@ -222,13 +222,13 @@ TEST(Probes, FindEveryFolderThatIsGoneOrTooMany) {
     const std::int64_t last = series.first_folder + series.folders - 1;
     for (const std::int64_t folder : {series.first_folder, (series.first_folder + last) / 2, last}) {
       EXPECT_THAT(finding({.series = series, .gone_folder = folder}, series),
-                  is_error(ErrorCode::not_found, {"missing"}))
+                  is_error(not_found, {"missing"}))
           << folder << " of " << to_text(series);
     }
     for (const std::int64_t folder : {series.first_folder - 1, last + 1, last + 3}) {
       if (folder < 0) continue;
       EXPECT_THAT(finding({.series = series, .others = {fmt::format("f{}", folder)}}, series),
-                  is_error(ErrorCode::invalid_argument, {"a folder too many", "more files"}))
+                  is_error(invalid_argument, {"a folder too many", "more files"}))
           << folder << " of " << to_text(series);
     }
   }
@@ -254,9 +254,8 @@ TEST(Probes, FindFilesBesideThoseOfAnyFolder) {
         if (index < 0) continue;
         const std::string name =
             series.pattern.name({.index = index, .folder = series.first_folder + folder});
-        EXPECT_THAT(
-            finding({.series = series, .others = {name}}, series),
-            is_error(ErrorCode::invalid_argument, {"are too many", name, "one too many", "more files"}))
+        EXPECT_THAT(finding({.series = series, .others = {name}}, series),
+                    is_error(invalid_argument, {"are too many", name, "one too many", "more files"}))
             << to_text(series);
       }
     }

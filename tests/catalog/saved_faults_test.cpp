@@ -75,15 +75,15 @@ TEST_F(SavedFaults, AreOnDiskBeforeTheyTakeTheirPlace) {
 
 TEST_F(SavedFaults, LeaveWhatWasThereAndNothingElse) {
   for (const std::size_t fails : {0U, 1U, 2U, 3U}) {
-    EXPECT_THAT(save(fails), is_error(ErrorCode::io, {"save a catalog", saved().string(), "No space left"}));
+    EXPECT_THAT(save(fails), is_error(io, {"save a catalog", saved().string(), "No space left"}));
     EXPECT_EQ(files_saved(), 1) << fails;
     EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 2) << fails;
   }
 }
 
 TEST_F(SavedFaults, SayThatTheDirectoryMayNotBeOnDisk) {
-  EXPECT_THAT(save(4), is_error(ErrorCode::io,
-                                {"save a catalog", saved().string(), "fsync " + directory_.path().string()}));
+  EXPECT_THAT(save(4),
+              is_error(io, {"save a catalog", saved().string(), "fsync " + directory_.path().string()}));
   EXPECT_EQ(files_saved(), 2);
 }
 

@@ -104,14 +104,13 @@ TEST_F(SentCatalogs, TakeTheOptionsOfWhoeverReadsButForTheDetectionOfChanges) {
   const std::string bytes = Catalog(data()).serialize();
   EXPECT_EQ(Catalog::deserialize(bytes, {.change_detection = ChangeDetection::by_name}).change_detection(),
             ChangeDetection::by_size);
-  EXPECT_THAT(error_of([&] { Catalog::deserialize(bytes, {.max_open_files = 0}); }),
-              is_error(ErrorCode::invalid_argument, {"max_open_files"}));
+  EXPECT_ERROR(Catalog::deserialize(bytes, {.max_open_files = 0}), invalid_argument, {"max_open_files"});
 }
 
 TEST_F(SentCatalogs, NeedTheirDirectory) {
   const std::string bytes = Catalog(data()).serialize();
   fs::rename(directory_ / "data", directory_ / "elsewhere");
-  EXPECT_THAT(error_of([&] { Catalog::deserialize(bytes); }), is_error(ErrorCode::not_found, {data()}));
+  EXPECT_ERROR(Catalog::deserialize(bytes), not_found, {data()});
 }
 
 TEST_F(SentCatalogs, AreRefusedWhereAnyByteIsAnother) {
@@ -121,8 +120,7 @@ TEST_F(SentCatalogs, AreRefusedWhereAnyByteIsAnother) {
     for (std::size_t at = 0; at < bytes.size(); at += 1 + random() % 5) {
       std::string damaged = bytes;
       damaged[at] = static_cast<char>(damaged[at] ^ static_cast<char>(1 + random() % 255));
-      EXPECT_THAT(error_of([&] { Catalog::deserialize(damaged); }),
-                  is_error(ErrorCode::corrupt, {"make a catalog of bytes", "serialize()"}))
+      EXPECT_ERROR(Catalog::deserialize(damaged), corrupt, {"make a catalog of bytes", "serialize()"})
           << "byte " << at << " of " << bytes.size();
     }
   }
@@ -131,11 +129,10 @@ TEST_F(SentCatalogs, AreRefusedWhereAnyByteIsAnother) {
 TEST_F(SentCatalogs, AreRefusedWhereBytesAreMissingOrMore) {
   const std::string bytes = Catalog(data()).serialize();
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_THAT(error_of([&] { Catalog::deserialize(std::string_view(bytes).substr(0, size)); }),
-                is_error(ErrorCode::corrupt, {}));
+    EXPECT_ERROR(Catalog::deserialize(std::string_view(bytes).substr(0, size)), corrupt);
   }
-  EXPECT_THAT(error_of([&] { Catalog::deserialize(bytes + "x"); }), is_error(ErrorCode::corrupt, {}));
-  EXPECT_THAT(error_of([] { Catalog::deserialize("data"); }), is_error(ErrorCode::corrupt, {"do not begin"}));
+  EXPECT_ERROR(Catalog::deserialize(bytes + "x"), corrupt);
+  EXPECT_ERROR(Catalog::deserialize("data"), corrupt, {"do not begin"});
 }
 
 }  // namespace rota::test::sent_test

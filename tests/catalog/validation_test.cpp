@@ -34,7 +34,7 @@ TEST_F(Validation, CountsWhatIsMissingAndNamesThreeInOrder) {
   for (int i = 20; i < kFiles; i += 10) fs::remove(directory / name(i));
   const auto missing = error_of([&] { make(); });
   EXPECT_THAT(missing,
-              is_error(ErrorCode::not_found,
+              is_error(not_found,
                        {"the 200 files", "of 204 names asked for, 18 are missing, 0 forbidden, 0 unreachable",
                         "No such file", ", ...; ", "restore"}));
   const auto again = error_of([&] { make({}, {.listing_threads = 1}); });
@@ -44,23 +44,18 @@ TEST_F(Validation, CountsWhatIsMissingAndNamesThreeInOrder) {
 TEST_F(Validation, TellsWhatItSawWhereSomethingIsMissing) {
   fs::remove(directory / name(8));
   const std::string below = directory.path().string() + "/";
-  EXPECT_THAT(
-      error_of([&] { make(); }),
-      is_error(ErrorCode::not_found, {name(8), below + "0/ holds 49 such names, img_0.x to img_196.x"}));
+  EXPECT_ERROR(make(), not_found, {name(8), below + "0/ holds 49 such names, img_0.x to img_196.x"});
   fs::remove_all(directory / "2");
-  EXPECT_THAT(error_of([&] { make(); }),
-              is_error(ErrorCode::not_found,
-                       {"of 204 names asked for, 52 are missing", below + " holds 3 such names, 0 to 3"}));
+  EXPECT_ERROR(make(), not_found,
+               {"of 204 names asked for, 52 are missing", below + " holds 3 such names, 0 to 3"});
   fs::remove_all(directory / "0");
-  EXPECT_THAT(error_of([&] { make(); }),
-              is_error(ErrorCode::not_found, {below + " holds 2 such names, 1 to 3"}));
+  EXPECT_ERROR(make(), not_found, {below + " holds 2 such names, 1 to 3"});
 }
 
 TEST_F(Validation, WhatIsNoRegularFileIsMissing) {
   fs::remove(directory / name(100));
   fs::create_directory(directory / name(100));
-  EXPECT_THAT(error_of([&] { make(); }),
-              is_error(ErrorCode::not_found, {"1 are missing", name(100) + " (no regular file)"}));
+  EXPECT_ERROR(make(), not_found, {"1 are missing", name(100) + " (no regular file)"});
 }
 
 TEST_F(Validation, ForbiddenIsNotMissing) {
@@ -76,8 +71,7 @@ TEST_F(Validation, ForbiddenIsNotMissing) {
 TEST_F(Validation, LinkThatLeadsInACircleIsUnreachable) {
   fs::remove(directory / name(100));
   fs::create_symlink(fs::path(name(100)).filename(), directory / name(100));
-  EXPECT_THAT(error_of([&] { make(); }), is_error(ErrorCode::io, {"0 are missing, 0 forbidden, 1 unreachable",
-                                                                  "check the file system"}));
+  EXPECT_ERROR(make(), io, {"0 are missing, 0 forbidden, 1 unreachable", "check the file system"});
 }
 
 TEST_F(Validation, TellsHowFarItIs) {

@@ -31,8 +31,7 @@ TEST_F(S3, ListsPagesInOrderWithWhatHeadSays) {
 TEST_F(S3, NamesOutOfOrderAreRefused) {
   server.become({"--fault", "disorder", "--kind", "list"});
   for (const char* const name : {"b/x", "b/y", "b/z"}) server.put(name, name);
-  EXPECT_THAT(error_of([&] { (void)list(*storage(), "b/"); }),
-              is_error(ErrorCode::corrupt, {"\"b/y\" after \"b/z\""}));
+  EXPECT_ERROR(list(*storage(), "b/"), corrupt, {"\"b/y\" after \"b/z\""});
 }
 
 TEST_F(S3, DirectoriesOfManyNamesAreListedBesideEachOther) {

@@ -153,11 +153,10 @@ TEST_F(S3, WhatHasChangedIsRefusedByName) {
   const auto file = storage->find("b/x");
   for (const std::string bytes : {"behind", "longer than before", "b"}) {
     server.put("b/x", bytes);
-    EXPECT_THAT(error_of([&] { read(*storage, *file, 2, 4); }),
-                is_error(ErrorCode::corrupt, {"s3://b/x", "changed"}));
+    EXPECT_ERROR(read(*storage, *file, 2, 4), corrupt, {"s3://b/x", "changed"});
   }
   fs::remove(server.directory() / "b/x");
-  EXPECT_THAT(error_of([&] { read(*storage, *file, 0, 6); }), is_error(ErrorCode::not_found, {}));
+  EXPECT_ERROR(read(*storage, *file, 0, 6), not_found);
 }
 
 // Nobody can tell then whether two answers belong together.
@@ -197,8 +196,7 @@ TEST_F(S3, ChangesInTheMidstOfARead) {
   server.become({"--fault", "etag", "--kind", "range"});
   server.put("b/x", "bytes");
   const auto storage = this->storage();
-  EXPECT_THAT(error_of([&] { read(*storage, *storage->find("b/x"), 0, 5); }),
-              is_error(ErrorCode::corrupt, {}));
+  EXPECT_ERROR(read(*storage, *storage->find("b/x"), 0, 5), corrupt);
 }
 
 TEST_F(S3, OneRangeThatFailsLeavesTheOthers) {
@@ -227,9 +225,7 @@ TEST_F(S3, EndsByItsDeadline) {
     const auto storage = s3_storage(options);
     const auto file = storage->find("b/x");
     ASSERT_TRUE(file);
-    EXPECT_THAT(error_of([&] { read(*storage, *file, 0, 100'000); }),
-                is_error(ErrorCode::timeout, {"s3://b/x", "tries"}))
-        << fault;
+    EXPECT_ERROR(read(*storage, *file, 0, 100'000), timeout, {"s3://b/x", "tries"}) << fault;
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
@@ -273,8 +269,7 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
   server.put("data/x.txt", content);
   const std::string directory = fmt::format("127.0.0.1:{}/data/", server.port());
   const std::string name = directory + "x.txt";
-  EXPECT_THAT(error_of([&] { (void)http_storage("https")->find(name); }),
-              is_error(ErrorCode::io, {"certificate"}));
+  EXPECT_ERROR(http_storage("https")->find(name), io, {"certificate"});
   const auto storage = http_storage("https", {.ca_file = pem + ".crt"});
   const auto file = storage->find(name);
   ASSERT_TRUE(file);
@@ -285,12 +280,12 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
   for (const std::string number : {"008", "009", "010", "011"})
     server.put("data/y-" + number + ".txt", "line\n");
   EXPECT_EQ(open_lines(Catalog("https://" + directory + "y-{008..011}.txt", options))->size(), 4);
-  EXPECT_THAT(error_of([&] { (void)list(*storage, name); }), is_error(ErrorCode::unsupported, {}));
+  EXPECT_ERROR(list(*storage, name), unsupported);
   EXPECT_FALSE(storage->find(name + ".none"));
 
   server.become({"--open", "--no-ranges"});
   EXPECT_EQ(read(*storage, *storage->find(name), 0, 14), content);
-  EXPECT_THAT(error_of([&] { read(*storage, *file, 4, 3); }), is_error(ErrorCode::unsupported, {}));
+  EXPECT_ERROR(read(*storage, *file, 4, 3), unsupported);
 }
 
 }  // namespace rota::test::remote_test

@@ -79,8 +79,7 @@ TEST_F(S3Write, WhatFailsLeavesWhatWasThereAndNoParts) {
   options.http.deadline = 2s;
   const auto storage = s3_storage(options);
   const std::string bytes = some_bytes(kLarge);
-  EXPECT_THAT(error_of([&] { write(*storage, "b/x", bytes); }),
-              is_error(ErrorCode::timeout, {"write s3://b/x", "503"}));
+  EXPECT_ERROR(write(*storage, "b/x", bytes), timeout, {"write s3://b/x", "503"});
   EXPECT_EQ(server.content("b/x"), "before");
   EXPECT_EQ(server.count("abort"), 1);
 }
@@ -90,8 +89,7 @@ TEST_F(S3Write, AnUploadThatIsGoneIsLookedFor) {
   server.become({"--fault", "404", "--kind", "complete", "--times", "1000"});
   const std::string bytes = some_bytes(kLarge);
   server.put("b/x", some_bytes(kLarge, 2));
-  EXPECT_THAT(error_of([&] { write(*storage(), "b/x", bytes); }),
-              is_error(ErrorCode::io, {"write s3://b/x", "lost its parts"}));
+  EXPECT_ERROR(write(*storage(), "b/x", bytes), io, {"write s3://b/x", "lost its parts"});
 }
 
 // S3 says so of what is not there to those who may not list the bucket.
@@ -139,11 +137,11 @@ TEST_F(S3Write, NobodyElseMayWrite) {
   S3Options options = server.options();
   options.credentials.secret_key = "another-secret";
   const auto error = error_of([&] { write(*s3_storage(options), "b/x", "bytes"); });
-  EXPECT_THAT(error, is_error(ErrorCode::io, {"write s3://b/x", "403", "credentials"}));
+  EXPECT_THAT(error, is_error(io, {"write s3://b/x", "403", "credentials"}));
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), Not(HasSubstr("another-secret")));
-  EXPECT_THAT(error_of([&] { write(*http_storage("http"), "127.0.0.1/x", "bytes"); }),
-              is_error(ErrorCode::unsupported, {"127.0.0.1/x", "only read"}));
+  EXPECT_ERROR(write(*http_storage("http"), "127.0.0.1/x", "bytes"), unsupported,
+               {"127.0.0.1/x", "only read"});
 }
 
 }  // namespace rota::test::write_test

@@ -113,8 +113,7 @@ TEST(SourceAdaptor, ThatDoesNotWrapWhatIsMadeForAWorkerIsRefused) {
   const auto letters = std::make_shared<Letters>();
   for (const int workers : {0, 2}) {
     Loader loader(std::make_shared<Forgetful>(letters), in_groups(workers));
-    EXPECT_THAT(error_of([&] { loader.next(); }),
-                is_error(ErrorCode::callback, {"for worker", "wrap() returned null"}));
+    EXPECT_ERROR(loader.next(), callback, {"for worker", "wrap() returned null"});
   }
   EXPECT_EQ(letters->reads, 0);
 }
@@ -131,8 +130,7 @@ TEST(SourceAdaptor, OfAnotherSizeHasNoPartsAndCannotPin) {
   const auto half = std::make_shared<FirstHalf>(letters);
   EXPECT_THAT(half->part_sizes(), IsEmpty());
   EXPECT_THAT(half->shard_lengths(kShards), IsEmpty());
-  EXPECT_THAT(error_of([&] { Loader(half, in_groups(1)); }),
-              is_error(ErrorCode::unsupported, {"unpack the files"}));
+  EXPECT_ERROR(Loader(half, in_groups(1)), unsupported, {"unpack the files"});
   EXPECT_EQ(letters->pins, 0);
 }
 
@@ -142,8 +140,6 @@ TEST(SourceAdaptor, JoinedSourcesAreToldOfTheirOwnSamples) {
   EXPECT_EQ(join({letters, letters})->will_read({20}, 20), 20);
 }
 
-TEST(SourceAdaptor, NeedsASource) {
-  EXPECT_THAT(error_of([] { Same{nullptr}; }), is_error(ErrorCode::invalid_argument, {"null pointer"}));
-}
+TEST(SourceAdaptor, NeedsASource) { EXPECT_ERROR(Same{nullptr}, invalid_argument, {"null pointer"}); }
 
 }  // namespace rota::test::adaptor_test

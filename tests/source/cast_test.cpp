@@ -126,13 +126,11 @@ TEST(Cast, RefusesTypesThatMayLoseValuesAndNamesThoseThatDoNot) {
         EXPECT_FALSE(error.has_value());
         continue;
       }
-      EXPECT_THAT(error,
-                  is_error(ErrorCode::invalid_argument, {"\"fixed\"", std::string(to_string(from)),
-                                                         std::string(to_string(to)), "in a transform"}));
+      EXPECT_THAT(error, is_error(invalid_argument, {"\"fixed\"", std::string(to_string(from)),
+                                                     std::string(to_string(to)), "in a transform"}));
     }
   }
-  EXPECT_THAT(error_of([] { cast_all(DType::int32, DType::float32); }),
-              is_error(ErrorCode::invalid_argument, {"one of int64, float64"}));
+  EXPECT_ERROR(cast_all(DType::int32, DType::float32), invalid_argument, {"one of int64, float64"});
 }
 
 /// One number of a type: the hardest ones.
@@ -162,8 +160,7 @@ TEST(Cast, RefusesADoubleThatNoFloatIsNearTo) {
   EXPECT_EQ((cast_one<float, double>(-kGreatest)), -std::numeric_limits<float>::max());
   EXPECT_EQ((cast_one<float, double>(std::nextafter(0x1.ffffffp127, 0))), std::numeric_limits<float>::max());
   for (const double value : {0x1.ffffffp127, -1e300, 1e39}) {
-    EXPECT_THAT(error_of([&] { (void)cast_one<float, double>(value); }),
-                is_error(ErrorCode::corrupt, {"is too large for float32"}));
+    EXPECT_ERROR((cast_one<float, double>(value)), corrupt, {"is too large for float32"});
   }
 }
 
@@ -206,20 +203,18 @@ TEST(Cast, IsReadByAllWorkersOfALoader) {
 
 TEST(Cast, SaysWhichSamplesAndRowsThereAreNot) {
   const auto source = cast_all(DType::float64, DType::float32);
-  EXPECT_THAT(error_of([&] { Samples(*source, {{40}}); }), is_error(ErrorCode::out_of_range, {"40"}));
+  EXPECT_ERROR(Samples(*source, {{40}}), out_of_range, {"40"});
   std::array<std::byte, 64> memory{};
   for (const std::int64_t count : {-1, 3}) {
     const std::array wanted = {SampleRows{.id = {2}, .first = 0, .count = count, .to = memory.data()}};
-    EXPECT_THAT(error_of([&] { source->read_rows(wanted, 2); }), is_error(ErrorCode::out_of_range, {}));
+    EXPECT_ERROR(source->read_rows(wanted, 2), out_of_range);
   }
 }
 
 TEST(Cast, NeedsASourceThatHasTheFields) {
-  EXPECT_THAT(error_of([] { cast(nullptr, {}); }), is_error(ErrorCode::invalid_argument, {"null pointer"}));
-  EXPECT_THAT(error_of([] {
-                cast(typed(DType::int8), {{"labels", DType::int64}});
-              }),
-              is_error(ErrorCode::not_found, {"no field \"labels\"", "\"fixed\" int8[3]"}));
+  EXPECT_ERROR(cast(nullptr, {}), invalid_argument, {"null pointer"});
+  EXPECT_ERROR(cast(typed(DType::int8), {{"labels", DType::int64}}), not_found,
+               {"no field \"labels\"", "\"fixed\" int8[3]"});
 }
 
 }  // namespace rota::test::cast_test

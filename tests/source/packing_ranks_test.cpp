@@ -60,18 +60,16 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
 TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {
   const auto torn = std::make_shared<Documents>(std::vector<std::int64_t>(10'000, 1));
   torn->on_rows = [](SampleId id) {
-    if (id.value == 77) throw Error(ErrorCode::io, "page 77 is torn");
+    if (id.value == 77) throw Error(io, "page 77 is torn");
   };
-  EXPECT_THAT(error_of([&] { pack(comm(), torn, {}); }), is_error(ErrorCode::io, {"page 77 is torn"}));
+  EXPECT_ERROR(pack(comm(), torn, {}), io, {"page 77 is torn"});
   const bool is_last = comm().rank() == comm().size() - 1;
   const auto documents = std::make_shared<Documents>(some_lengths(3, 50));
-  EXPECT_THAT(error_of([&] { pack(comm(), is_last ? nullptr : documents, {}); }),
-              is_error(ErrorCode::invalid_argument, {"null"}));
-  EXPECT_THAT(error_of([&] { pack(comm(), documents, {.length = is_last ? 0 : 5}); }),
-              is_error(ErrorCode::invalid_argument, {"length is 0"}));
+  EXPECT_ERROR(pack(comm(), is_last ? nullptr : documents, {}), invalid_argument, {"null"});
+  EXPECT_ERROR(pack(comm(), documents, {.length = is_last ? 0 : 5}), invalid_argument, {"length is 0"});
   if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
-  EXPECT_THAT(error_of([&] { pack(comm(), documents, {.length = is_last ? 6 : 5}); }),
-              is_error(ErrorCode::mismatch, {"documents and options with fingerprint"}));
+  EXPECT_ERROR(pack(comm(), documents, {.length = is_last ? 6 : 5}), mismatch,
+               {"documents and options with fingerprint"});
 }
 
 }  // namespace rota::test::packing_ranks_test

@@ -164,12 +164,10 @@ TEST(Packing, CountsAsFarAsTokensGo) {
   EXPECT_EQ(read(*packed, ids({kMost / 10}))[0].segments,
             (std::vector<std::int32_t>{1, 2, 2, 2, 0, 0, 0, 0, 0, 0}));
   for (const Lengths& lengths : {Lengths{kMost, 1}, Lengths{kMost, kMost, kMost}}) {
-    EXPECT_THAT(error_of([&] { pack(documents(lengths), {}); }),
-                is_error(ErrorCode::out_of_range, {"2^62 tokens"}));
+    EXPECT_ERROR(pack(documents(lengths), {}), out_of_range, {"2^62 tokens"});
   }
   for (const std::int64_t length : {std::int64_t{-1}, kMost + 1}) {
-    EXPECT_THAT(error_of([&] { pack(documents({length}), {}); }),
-                is_error(ErrorCode::callback, {"document 0", std::to_string(length)}));
+    EXPECT_ERROR(pack(documents({length}), {}), callback, {"document 0", std::to_string(length)});
   }
 }
 
@@ -199,8 +197,7 @@ TEST(Packing, NamesTheFirstDocumentOfASequence) {
   EXPECT_EQ(packed->where({1}), "from document 2 on, shelf 2");
   EXPECT_EQ(packed->where({3}), "from document 3 on, shelf 3");
   EXPECT_EQ(packed->where({4}), "");
-  EXPECT_THAT(error_of([&] { read(*packed, ids({4})); }),
-              is_error(ErrorCode::out_of_range, {"sample 4", "4 samples"}));
+  EXPECT_ERROR(read(*packed, ids({4})), out_of_range, {"sample 4", "4 samples"});
 }
 
 TEST(Packing, RefusesWhatCannotBe) {
@@ -208,7 +205,7 @@ TEST(Packing, RefusesWhatCannotBe) {
     return error_of([&] { pack(documents({1}, dtype), options); });
   };
   const auto is_refusal = [](std::initializer_list<std::string> words) {
-    return is_error(ErrorCode::invalid_argument, words);
+    return is_error(invalid_argument, words);
   };
   EXPECT_THAT(refused({.length = 0}), is_refusal({"length is 0"}));
   EXPECT_THAT(refused({.length = kMostLength + 1}), is_refusal({"length is 2147483648"}));
@@ -218,7 +215,7 @@ TEST(Packing, RefusesWhatCannotBe) {
   EXPECT_THAT(refused({.pad = -129}, DType::int8), is_refusal({"pad is -129", "-128 to 127"}));
   EXPECT_THAT(refused({}, DType::float32), is_refusal({"0 of their fields", "\"tokens\" float32[*]"}));
   EXPECT_THAT(refused({.field = "label"}), is_refusal({"\"label\" is not ragged"}));
-  EXPECT_THAT(refused({.field = "text"}), is_error(ErrorCode::not_found, {"\"text\"", "\"tokens\""}));
+  EXPECT_THAT(refused({.field = "text"}), is_error(not_found, {"\"text\"", "\"tokens\""}));
   EXPECT_THAT(error_of([] { pack(nullptr, {}); }), is_refusal({"null"}));
 }
 

@@ -8,6 +8,8 @@
 
 namespace rota::test {
 
+using enum ErrorCode;
+
 using Ids = std::vector<SampleId>;
 
 inline Ids ids(std::initializer_list<std::int64_t> values) {
@@ -109,13 +111,16 @@ std::optional<Error> error_of(Action action) {
 }
 
 /// An Error of this code whose message says all of `words`.
-inline auto is_error(ErrorCode code, std::initializer_list<std::string> words) {
-  std::vector<testing::Matcher<const std::string&>> says;
-  for (const std::string& word : words) says.push_back(testing::HasSubstr(word));
-  return testing::Optional(
-      testing::AllOf(testing::Property(&Error::code, code),
-                     testing::ResultOf([](const Error& error) { return std::string(error.what()); },
-                                       testing::AllOfArray(says))));
+inline auto is_error(ErrorCode code, const std::vector<std::string>& words = {}) {
+  std::vector<Matcher<const std::string&>> says;
+  for (const std::string& word : words) says.push_back(HasSubstr(word));
+  return Optional(
+      AllOf(Property(&Error::code, code),
+            ResultOf([](const Error& error) { return std::string(error.what()); }, AllOfArray(says))));
 }
+
+/// `call` throws an Error of a code, whose message says all words of a list: EXPECT_ERROR(open(x), io,
+/// {"x"}).
+#define EXPECT_ERROR(call, ...) EXPECT_THAT(error_of([&] { static_cast<void>(call); }), is_error(__VA_ARGS__))
 
 }  // namespace rota::test

@@ -69,8 +69,7 @@ TEST(Split, TellsPartsSeedsAndBoundsApartByFingerprint) {
 TEST(Split, KeepsTheWholeAliveAndChecksItsOwnIds) {
   const auto part = parts_of(10, {0.5, 0.5})[1];
   EXPECT_EQ(contents(*part).size(), 5U);
-  EXPECT_THAT(error_of([&] { Samples(*part, ids({5})); }),
-              is_error(ErrorCode::out_of_range, {"sample 5", "5 samples"}));
+  EXPECT_ERROR(Samples(*part, ids({5})), out_of_range, {"sample 5", "5 samples"});
   EXPECT_EQ(part->where({5}), "");
 }
 
@@ -81,8 +80,7 @@ TEST(Split, RefusesADatasetThatIsNone) {
 TEST(Split, RefusesFractionsThatAreNone) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const auto& fractions : std::vector<std::vector<double>>{{}, {0.5}, {0.5, 0.6}, {1.5, -0.5}, {nan}}) {
-    EXPECT_THAT(error_of([&] { parts_of(10, fractions); }),
-                is_error(ErrorCode::invalid_argument, {"split a dataset", "fraction"}));
+    EXPECT_ERROR(parts_of(10, fractions), invalid_argument, {"split a dataset", "fraction"});
   }
 }
 

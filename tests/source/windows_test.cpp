@@ -69,8 +69,7 @@ TEST(Windows, AreThoseOfANaiveListOverAnyPartsLengthsAndStrides) {
   for_each_layout([&](const Numbers& parts, const WindowOptions& options) {
     const Numbers firsts = naive_windows(seen(parts, options.across_files), options.length, options.stride);
     if (firsts.empty() && seen(parts, true) != Numbers{0}) {
-      EXPECT_THAT(error_of([&] { over(parts, options); }),
-                  is_error(ErrorCode::invalid_argument, {"length is " + std::to_string(options.length)}));
+      EXPECT_ERROR(over(parts, options), invalid_argument, {"length is " + std::to_string(options.length)});
       return;
     }
     const auto source = over(parts, options);
@@ -194,46 +193,34 @@ TEST(Windows, SayWhereTheirFirstAndLastRowsAre) {
 
 TEST(Windows, CheckTheirOwnIds) {
   const auto source = over({7, 7}, {.length = 3, .stride = 2});
-  EXPECT_THAT(error_of([&] {
-                Samples(*source, ids({0, 6}));
-              }),
-              is_error(ErrorCode::out_of_range, {"sample 6", "6 samples"}));
+  EXPECT_ERROR(Samples(*source, ids({0, 6})), out_of_range, {"sample 6", "6 samples"});
 }
 
 TEST(Windows, RefuseRowsThatAreNone) { EXPECT_THROW((void)windows(nullptr, {.length = 2}), Error); }
 
 TEST(Windows, RefuseLengthsAndStridesThatAreNone) {
-  EXPECT_THAT(error_of([] { over({9}, {}); }), is_error(ErrorCode::invalid_argument, {"length is 0"}));
-  EXPECT_THAT(error_of([] { over({9}, {.length = 2, .stride = -3}); }),
-              is_error(ErrorCode::invalid_argument, {"stride is -3", "1 or more"}));
+  EXPECT_ERROR(over({9}, {}), invalid_argument, {"length is 0"});
+  EXPECT_ERROR(over({9}, {.length = 2, .stride = -3}), invalid_argument, {"stride is -3", "1 or more"});
 }
 
 TEST(Windows, ThatNoFileIsLongEnoughForAreRefusedWithWhatHelps) {
-  EXPECT_THAT(error_of([] {
-                over({5, 9, 3}, {.length = 10});
-              }),
-              is_error(ErrorCode::invalid_argument,
-                       {"length is 10", "no file has more than 9 of the 17", "across_files"}));
-  EXPECT_THAT(error_of([] {
-                over({5, 9, 3}, {.length = 18});
-              }),
-              is_error(ErrorCode::invalid_argument, {"length is 18", "the dataset has 17"}));
+  EXPECT_ERROR(over({5, 9, 3}, {.length = 10}), invalid_argument,
+               {"length is 10", "no file has more than 9 of the 17", "across_files"});
+  EXPECT_ERROR(over({5, 9, 3}, {.length = 18}), invalid_argument, {"length is 18", "the dataset has 17"});
 }
 
 TEST(Windows, RefuseRaggedFieldsByName) {
   const auto ragged = told(9, {{"x", DType::int8, {}}, {"events", DType::int8, {}, true}});
-  EXPECT_THAT(error_of([&] { windows(ragged, {.length = 2}); }),
-              is_error(ErrorCode::invalid_argument, {"\"events\" is ragged"}));
+  EXPECT_ERROR(windows(ragged, {.length = 2}), invalid_argument, {"\"events\" is ragged"});
 }
 
 TEST(Windows, RefusePartsThatDoNotAddUp) {
   for (const Numbers& parts : {Numbers{4}, {4, 6}, {-1, 10}, {std::numeric_limits<std::int64_t>::max(), 2}}) {
-    EXPECT_THAT(error_of([&] { windows(std::make_shared<NumberedRows>(9, parts), {.length = 2}); }),
-                is_error(ErrorCode::callback, {"9 samples", "part_sizes"}));
+    EXPECT_ERROR(windows(std::make_shared<NumberedRows>(9, parts), {.length = 2}), callback,
+                 {"9 samples", "part_sizes"});
   }
   const auto source = windows(sharded({9}, {4, 4}), {.length = 2});
-  EXPECT_THAT(error_of([&] { static_cast<void>(source->shard_lengths(2)); }),
-              is_error(ErrorCode::callback, {"2 shards", "shard_lengths"}));
+  EXPECT_ERROR(source->shard_lengths(2), callback, {"2 shards", "shard_lengths"});
 }
 
 TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
@@ -247,8 +234,7 @@ TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
   huge->on_read = [&](SampleId id) { rows.push_back(id); };
   const Samples unused(*two, ids({1}));
   EXPECT_EQ(rows, ids({kMost - 2, kMost - 1}));
-  EXPECT_THAT(error_of([&] { windows(huge, {.length = kMost}); }),
-              is_error(ErrorCode::invalid_argument, {"8 bytes each in field \"x\"", "2^50"}));
+  EXPECT_ERROR(windows(huge, {.length = kMost}), invalid_argument, {"8 bytes each in field \"x\"", "2^50"});
   const auto empty = told(100, {{"x", DType::int64, {0}}});
   EXPECT_NO_THROW(Samples(*windows(empty, {.length = 7}), ids({3, 4})));
 }
