@@ -45,10 +45,15 @@ def ids(batches):
     return [batch.ids.tolist() for batch in batches]
 
 
+def next_of(reader):
+    """The next batch of a loader; or what a sampler tells of it."""
+    return reader.advance() if isinstance(reader, rota.ElasticBatchSampler) else reader.next()
+
+
 def batches_of(make, worlds, stops, state=None):
     """The global batches of a run that moves through `worlds` ranks, for `stops` steps each; and its last state.
 
-    `make(rank, size)` is one rank's sampler.
+    `make(rank, size)` is one rank's sampler or loader.
     """
     batches = []
     for ranks, steps in zip(worlds, stops):
@@ -56,8 +61,9 @@ def batches_of(make, worlds, stops, state=None):
         if state is not None:
             for sampler in samplers:
                 sampler.load_state_dict(state)
+                sampler.load_state_dict(sampler.state_dict())
         for _ in range(steps):
-            infos = [sampler.advance() for sampler in samplers]
+            infos = [next_of(sampler) for sampler in samplers]
             if infos[0] is None:
                 assert infos == [None] * ranks
                 return batches, samplers[0].state_dict()
@@ -81,8 +87,8 @@ def source(samples):
     return rota.PythonSource(rows(samples))
 
 
-def loader(samples=40, size=8, **options):
-    return rota.Loader(source(samples), size, **{"world": (0, 1), **options})
+def loader(samples=40, global_batch_size=8, **options):
+    return rota.Loader(source(samples), global_batch_size, **{"world": (0, 1), **options})
 
 
 def python(code, *arguments, ranks=None, returns=0, **options):

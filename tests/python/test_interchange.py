@@ -1,17 +1,16 @@
 """Checkpoints between C++ and Python, and HDF5's own tools. The C++ side is interchange.cpp, at ROTA_INTERCHANGE."""
 
 import ast
+import itertools
 import os
 import subprocess
-import warnings
 
 import numpy as np
 import pytest
 import rota
+from runs import ids, next_of
 
 PROGRAM = os.environ.get("ROTA_INTERCHANGE", "")
-if not PROGRAM:
-    warnings.warn("ROTA_INTERCHANGE does not name the program of interchange.cpp: NOTHING is tested with C++")
 needs_program = pytest.mark.skipif(not PROGRAM, reason="ROTA_INTERCHANGE does not name the program of interchange.cpp")
 
 LINES = [f"line {i}" for i in range(47)]
@@ -47,11 +46,7 @@ def make(kind, fingerprint):
 
 def take(reader, steps):
     """The ids of the next `steps` batches, or of all that are left."""
-    draw = reader.advance if isinstance(reader, rota.ElasticBatchSampler) else reader.next
-    batches = []
-    while len(batches) != steps and (batch := draw()) is not None:
-        batches.append(batch.ids.tolist())
-    return batches
+    return ids(itertools.islice(iter(lambda: next_of(reader), None), steps))
 
 
 @needs_program

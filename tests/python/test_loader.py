@@ -1,38 +1,13 @@
 """rota.Loader from Python: batches, arrays, functions of the user, errors."""
 
 import gc
-import random
 import threading
 import weakref
 
 import numpy as np
 import pytest
 import rota
-from runs import SHUFFLES, TAILS, count, loader, rows, samples_of, source
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_run_that_stops_anywhere_reads_the_same_batches(seed):
-    draw = random.Random(seed)
-    for _ in range(6):
-        options = dict(
-            shuffle=draw.choice(SHUFFLES), tail=draw.choice(TAILS), seed=seed, epochs=2, shards=draw.choice((1, 5))
-        )
-        samples, size = draw.randint(1, 60), draw.randint(1, 16)
-        whole = [sorted(samples_of(batch)) for batch in loader(samples, size, workers=0, **options)]
-        seen, state = [], None
-        while True:
-            ranks = draw.randint(1, 3)
-            run = [loader(samples, size, world=(r, ranks), workers=draw.randint(0, 3), **options) for r in range(ranks)]
-            for one in run:
-                one.load_state_dict(state or one.state_dict())
-            batches = [list(zip(range(4), one)) for one in run]
-            seen += [sorted(sum((samples_of(batch) for _, batch in step), [])) for step in zip(*batches)]
-            state = run[0].state_dict()
-            if len(batches[0]) < 4:
-                break
-        assert seen == whole, options
-        assert set(count(whole).values()) <= {1}
+from runs import loader, rows, samples_of, source
 
 
 def test_a_batch_is_a_mapping_of_arrays_over_its_own_memory():
@@ -54,13 +29,6 @@ def test_an_array_keeps_its_memory_when_batch_and_loader_have_gone():
     gc.collect()
     for k, array in kept:
         assert array[:, 0].tolist() == list(range(8 * k, 8 * k + 8))
-
-
-def test_memory_goes_back_to_the_loader_when_its_arrays_are_dropped():
-    one, addresses = loader(8000, read_ahead_batches=2, workers=1), set()
-    for batch in one:
-        addresses.add(batch["x"].ctypes.data)
-    assert len(addresses) <= 5
 
 
 def test_a_transform_changes_samples_in_place_or_makes_others():

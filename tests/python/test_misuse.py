@@ -152,18 +152,11 @@ def test_each_error_is_a_rota_error_and_a_built_in_one():
 @pytest.mark.parametrize(
     "value, dtype",
     [
-        (np.array([2**40]), "int32"),
-        (np.array([70000], np.int32), "int16"),
-        (np.array([2**63], np.uint64), "int64"),
-        (np.array([1e300]), "float32"),
-        ([2**24 + 1], "float32"),
-        ([300], "uint8"),
-        ([-1], "uint16"),
-        ([0.5], "int64"),
-        ([1.0, 2.0], "bfloat16"),
-        (np.array([1.0], np.float32), "bfloat16"),
+        (np.array([2**40]), "int32"), (np.array([70000], np.int32), "int16"), (np.array([2**63], np.uint64), "int64"),
+        (np.array([1e300]), "float32"), ([2**24 + 1], "float32"), ([300], "uint8"), ([-1], "uint16"), ([0.5], "int64"),
+        ([1.0, 2.0], "bfloat16"), (np.array([1.0], np.float32), "bfloat16"),
     ],
-)
+)  # fmt: skip
 def test_no_value_is_lost(value, dtype):
     with pytest.raises(rota.CallbackError, match="without loss|is no bfloat16"):
         rota.PythonSource([{"x": value}], {"x": (dtype, (len(value),))})[0]
