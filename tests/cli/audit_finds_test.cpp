@@ -3,10 +3,9 @@
 
 namespace rota::test::audit_finds_test {
 
-using rota::cli::audit;
-using rota::cli::AuditReport;
-using rota::cli::ProblemKind;
-using rota::test::TemporaryDirectory;
+using cli::audit;
+using cli::AuditReport;
+using cli::ProblemKind;
 
 TEST(Audit, NamesASampleThatIsMissingAndOneThatCameTwice) {
   FakeRun run = three_worlds();
@@ -42,14 +41,13 @@ TEST(Audit, NoticesOtherBytesInABatchThatWasRolledBack) {
   run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
   run.record(0, 1, 5).digests[0] ^= 1;
   const auto found = kinds(audit_of(run));
-  EXPECT_THAT(found, ::testing::AllOf(::testing::Not(IsEmpty()), ::testing::Each(ProblemKind::content)));
+  EXPECT_THAT(found, AllOf(Not(IsEmpty()), Each(ProblemKind::content)));
 }
 
 TEST(Audit, NoticesABatchThatCameOutDifferentlyWhenRunAgain) {
   FakeRun run(100, "partial", 2);
   run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
-  std::swap(run.record(0, 1, 4).ids[0], run.record(0, 1, 4).ids[1]);
-  std::swap(run.record(0, 1, 4).digests[0], run.record(0, 1, 4).digests[1]);
+  run.record(0, 1, 4).swap_first_two();
   const AuditReport report = audit_of(run);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::order));
   EXPECT_THAT(text(report), HasSubstr("rank 1 of phase 0"));
@@ -60,8 +58,7 @@ TEST(Audit, OfABatchThatWasRolledBackAndRunAtAnotherSizeComparesTheBytesAlone) {
   FakeRun run(100, "partial", 2);
   run.phase(2, 16, 6).back_to(0, 64).phase(3, 10);
   FakeRecord& record = run.record(0, 1, 4);
-  std::swap(record.ids[0], record.ids[1]);
-  std::swap(record.digests[0], record.digests[1]);
+  record.swap_first_two();
   EXPECT_THAT(audit_of(run).problems, IsEmpty());
   record.digests[0] ^= 1;
   EXPECT_THAT(kinds(audit_of(run)), Contains(ProblemKind::content));
@@ -187,7 +184,7 @@ TEST(Audit, NoticesARankWithoutAFile) {
 TEST(Audit, NoticesTwoFilesOfOneRank) {
   const TemporaryDirectory dir;
   three_worlds().write(dir.path());
-  std::filesystem::copy_file(dir.path() / "p100r100.jsonl", dir.path() / "zzz.jsonl");
+  fs::copy_file(dir.path() / "p100r100.jsonl", dir.path() / "zzz.jsonl");
   EXPECT_THAT(kinds(audit(dir.path(), {.samples = {100}})), ElementsAre(ProblemKind::files));
 }
 
@@ -276,8 +273,8 @@ TEST(Audit, RefusesARunThatIsNotComplete) {
 
 TEST(Audit, ThrowsWhereThereIsNoTrace) {
   const TemporaryDirectory dir;
-  EXPECT_THROW(audit(dir.path(), {.samples = {1}}), rota::Error);
-  EXPECT_THROW(audit(dir.path() / "nowhere", {.samples = {1}}), rota::Error);
+  EXPECT_THROW(audit(dir.path(), {.samples = {1}}), Error);
+  EXPECT_THROW(audit(dir.path() / "nowhere", {.samples = {1}}), Error);
 }
 
 // ---- the same as another ----
@@ -296,9 +293,7 @@ TEST(Audit, FindsTheSameGlobalBatchesAtAnyWorld) {
 
 TEST(Audit, TellsWhereTwoTracesPart) {
   FakeRun other = three_worlds();
-  FakeRecord& record = other.record(1, 0, 1);
-  std::swap(record.ids[0], record.ids[1]);
-  std::swap(record.digests[0], record.digests[1]);
+  other.record(1, 0, 1).swap_first_two();
   const AuditReport report = compared(three_worlds(), other);
   EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::difference));
   EXPECT_THAT(text(report),

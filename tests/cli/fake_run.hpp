@@ -5,6 +5,13 @@
 
 #include "test.hpp"
 
+/// As they stand in a trace.
+inline std::vector<std::string> digest_texts(const std::vector<std::uint64_t>& digests) {
+  std::vector<std::string> texts;
+  for (const std::uint64_t digest : digests) texts.push_back(fmt::format("{:016x}", digest));
+  return texts;
+}
+
 /// One line of a trace, to be changed at will.
 struct FakeRecord {
   std::int64_t epoch = 0;
@@ -16,6 +23,11 @@ struct FakeRecord {
   std::vector<int> mask;                 // written only where it is not all 0
   std::vector<std::int64_t> epochs;      // written only where they are not all `epoch`
   std::vector<std::int64_t> slots = {};  // where ranks are split by shard
+
+  void swap_first_two() {
+    std::swap(ids[0], ids[1]);
+    std::swap(digests[0], digests[1]);
+  }
 };
 
 /// One trace file.
@@ -50,6 +62,8 @@ class FakeRun {
     ++phases_;
     return *this;
   }
+  /// A rank reads slices of batches, as it does from the beginning on.
+  FakeRun& by_sample() { return *this; }
   /// From here on, a rank reads whole shards: those samples whose ids it is congruent to.
   FakeRun& by_shard() {
     split_ = "by_shard";
@@ -141,31 +155,25 @@ class FakeRun {
       }
     }
     all.n = static_cast<std::int64_t>(all.ids.size());
-    for (int rank = 0; rank < world; ++rank)
-      files_[first_file + rank_index(rank)].records.push_back(split_.empty() ? slice(all, rank, world)
-                                                                             : some_of(all, rank, world));
+    for (int rank = 0; rank < world; ++rank) {
+      files_[first_file + static_cast<std::size_t>(rank)].records.push_back(part_of(all, rank, world));
+    }
     settle(batch);
     return true;
   }
 
-  static std::size_t rank_index(int rank) { return static_cast<std::size_t>(rank); }
-
-  static FakeRecord slice(const FakeRecord& all, int rank, int world) {
-    const auto begin = all.n * rank / world;
-    const auto end = all.n * (rank + 1) / world;
-    const auto cut = [&](const auto& list) {
-      return std::remove_cvref_t<decltype(list)>(list.begin() + begin, list.begin() + end);
-    };
-    return {all.epoch,    all.first,        all.step,      all.n,
-            cut(all.ids), cut(all.digests), cut(all.mask), cut(all.epochs)};
+  [[nodiscard]] bool has(int rank, int world, const FakeRecord& all, std::size_t i) const {
+    const auto slot = static_cast<std::int64_t>(i);
+    if (split_ == "by_shard") return all.ids[i] % world == rank;
+    if (split_ == "interleaved") return slot % world == rank;
+    return slot >= all.n * rank / world && slot < all.n * (rank + 1) / world;
   }
 
-  // Those of its shards, or of its turns.
-  [[nodiscard]] FakeRecord some_of(const FakeRecord& all, int rank, int world) const {
+  // A slice of it, those of the rank's shards, or of its turns.
+  [[nodiscard]] FakeRecord part_of(const FakeRecord& all, int rank, int world) const {
     FakeRecord own{all.epoch, all.first, all.step, all.n, {}, {}, {}, {}};
     for (std::size_t i = 0; i < all.ids.size(); ++i) {
-      const auto place = split_ == "by_shard" ? all.ids[i] : static_cast<std::int64_t>(i);
-      if (place % world != rank) continue;
+      if (!has(rank, world, all, i)) continue;
       own.ids.push_back(all.ids[i]);
       own.digests.push_back(all.digests[i]);
       own.mask.push_back(all.mask[i]);
@@ -175,43 +183,26 @@ class FakeRun {
     return own;
   }
 
-  template <typename T, typename Write>
-  static void write_list(std::ofstream& out, const char* name, const std::vector<T>& values, Write write) {
-    out << ",\"" << name << "\":[";
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (i > 0) out << ',';
-      write(values[i]);
-    }
-    out << ']';
-  }
-
   static void write_file(const std::filesystem::path& dir, const FakeFile& f) {
-    std::ofstream out(dir /
-                      ("p" + std::to_string(100 + f.phase) + "r" + std::to_string(100 + f.rank) + ".jsonl"));
-    out << R"({"event":"start","v":1,"phase":)" << f.phase << ",\"world\":" << f.world
-        << ",\"rank\":" << f.rank << ",\"workers\":1,\"samples\":[" << f.samples << "],\"batch\":" << f.batch
-        << R"(,"tail":")" << f.tail << R"(","split":")" << (f.split.empty() ? "by_sample" : f.split)
-        << R"(","fingerprint":"f","epoch":)" << f.resumed_from.first
-        << ",\"consumed\":" << f.resumed_from.second << ",\"step\":" << f.step << "}\n";
+    std::ofstream out(dir / fmt::format("p{}r{}.jsonl", 100 + f.phase, 100 + f.rank));
+    out << fmt::format(
+        R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},"workers":1,"samples":[{}],"batch":{},)"
+        R"("tail":"{}","split":"{}","fingerprint":"f","epoch":{},"consumed":{},"step":{}}})",
+        f.phase, f.world, f.rank, f.samples, f.batch, f.tail, f.split.empty() ? "by_sample" : f.split,
+        f.resumed_from.first, f.resumed_from.second, f.step);
     for (const FakeRecord& r : f.records) {
-      out << R"({"event":"batch","phase":)" << f.phase << ",\"rank\":" << f.rank << ",\"epoch\":" << r.epoch
-          << ",\"consumed\":" << r.first << ",\"step\":" << r.step << ",\"n\":" << r.n;
-      write_list(out, "ids", r.ids, [&](std::int64_t id) { out << id; });
-      if (!f.split.empty()) write_list(out, "slots", r.slots, [&](std::int64_t slot) { out << slot; });
-      write_list(out, "digests", r.digests, [&](std::uint64_t digest) {
-        char text[17];
-        std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest));
-        out << '"' << text << '"';
-      });
-      if (std::ranges::any_of(r.mask, [](int mark) { return mark != 0; })) {
-        write_list(out, "mask", r.mask, [&](int mark) { out << mark; });
-      }
-      if (std::ranges::any_of(r.epochs, [&](std::int64_t epoch) { return epoch != r.epoch; })) {
-        write_list(out, "epochs", r.epochs, [&](std::int64_t epoch) { out << epoch; });
-      }
-      out << "}\n";
+      out << '\n'
+          << fmt::format(
+                 R"({{"event":"batch","phase":{},"rank":{},"epoch":{},"consumed":{},"step":{},"n":{},)"
+                 R"("ids":{},"digests":{})",
+                 f.phase, f.rank, r.epoch, r.first, r.step, r.n, r.ids, digest_texts(r.digests));
+      const auto differs = [](auto usual) { return [=](auto value) { return value != usual; }; };
+      if (!f.split.empty()) out << fmt::format(R"(,"slots":{})", r.slots);
+      if (std::ranges::any_of(r.mask, differs(0))) out << fmt::format(R"(,"mask":{})", r.mask);
+      if (std::ranges::any_of(r.epochs, differs(r.epoch))) out << fmt::format(R"(,"epochs":{})", r.epochs);
+      out << '}';
     }
-    out << f.last_words;
+    out << '\n' << f.last_words;
   }
 
   std::int64_t samples_;

@@ -3,6 +3,7 @@
 // A run over streams that never happened: correct traces for tests to break. It shares no code with what
 // writes traces or audits them.
 
+#include "cli/fake_run.hpp"
 #include "test.hpp"
 
 /// One line of a trace, to be changed at will.
@@ -39,6 +40,7 @@ class FakeStream {
   std::string split = "by_shard";
 
   void write(const std::filesystem::path& dir) const {
+    std::filesystem::create_directories(dir);
     for (const auto& [key, records] : batches) write_file(dir, key, records);
   }
 
@@ -56,41 +58,27 @@ class FakeStream {
     batches[key].push_back(batch);
   }
 
-  template <typename T, typename Write>
-  static void write_list(std::ofstream& out, const char* name, const std::vector<T>& values, Write write) {
-    out << ",\"" << name << "\":[";
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      out << (i > 0 ? "," : "");
-      write(values[i]);
-    }
-    out << ']';
-  }
-
   void write_file(const std::filesystem::path& dir, const Key& key,
                   const std::vector<FakeStreamBatch>& records) const {
     const auto [phase, rank] = key;
-    std::ofstream out(dir / ("p" + std::to_string(phase) + "r" + std::to_string(rank) + ".jsonl"));
-    const std::string owner = ",\"phase\":" + std::to_string(phase) + ",\"rank\":" + std::to_string(rank);
-    out << R"({"event":"start","v":1)" << owner << ",\"world\":" << worlds[phase]
-        << R"(,"workers":1,"batch":4,"shards":2,"fingerprint":"f","split":")" << split << R"(","epoch":)"
-        << resumed[phase].first << ",\"step\":" << resumed[phase].second << "}\n";
+    std::ofstream out(dir / fmt::format("p{}r{}.jsonl", phase, rank));
+    const std::string owner = fmt::format(R"(,"phase":{},"rank":{})", phase, rank);
+    out << fmt::format(R"({{"event":"start","v":1{},"world":{},"workers":1,"batch":4,"shards":2,)"
+                       R"("fingerprint":"f","split":"{}","epoch":{},"step":{}}})",
+                       owner, worlds[phase], split, resumed[phase].first, resumed[phase].second)
+        << '\n';
     std::size_t slots = 0;
     for (const FakeStreamBatch& r : records) {
-      out << R"({"event":"batch")" << owner << ",\"epoch\":" << r.epoch << ",\"step\":" << r.step;
-      write_list(out, "ids", r.ids,
-                 [&](const auto& id) { out << '"' << id.shard << ':' << id.input << ":0\""; });
-      write_list(out, "positions", r.positions, [&](std::int64_t position) { out << position; });
-      write_list(out, "digests", r.digests, [&](std::uint64_t digest) {
-        char text[17];
-        std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(digest));
-        out << '"' << text << '"';
-      });
-      out << "}\n";
-      slots += r.ids.size();
+      std::vector<std::string> ids;
+      for (const auto& id : r.ids) ids.push_back(fmt::format("{}:{}:0", id.shard, id.input));
+      out << fmt::format(R"({{"event":"batch"{},"epoch":{},"step":{},"ids":{},"positions":{},"digests":{}}})",
+                         owner, r.epoch, r.step, ids, r.positions, digest_texts(r.digests))
+          << '\n';
+      slots += ids.size();
     }
     if (!ends.contains(key)) return;
-    out << R"({"event":"end")" << owner << ",\"epoch\":" << ends.at(key).first
-        << ",\"step\":" << ends.at(key).second << ",\"batches\":" << records.size() << ",\"slots\":" << slots
-        << "}\n";
+    out << fmt::format(R"({{"event":"end"{},"epoch":{},"step":{},"batches":{},"slots":{}}})", owner,
+                       ends.at(key).first, ends.at(key).second, records.size(), slots)
+        << '\n';
   }
 };

@@ -17,7 +17,7 @@ int code_without_streams(const std::function<int()>& program) {
 }
 
 TEST(Output, OfClosedStreamsGoesIntoNoFileThatTheProgramOpens) {
-  const rota::test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   const auto file = dir / "file";
   const int code = code_without_streams([&] {
     for (int i = 0; i < 3; ++i) ::open(file.c_str(), O_WRONLY | O_CREAT, 0666);
@@ -27,7 +27,7 @@ TEST(Output, OfClosedStreamsGoesIntoNoFileThatTheProgramOpens) {
     return 0;
   });
   EXPECT_EQ(code, 1);
-  EXPECT_EQ(std::filesystem::file_size(file), 0U);
+  EXPECT_EQ(fs::file_size(file), 0U);
 }
 
 TEST(Output, ThatIsNoneCannotBeLost) {

@@ -132,7 +132,7 @@ int open_master() {
   return -1;
 }
 
-class ProgressBarOnATerminal : public ::testing::Test {
+class ProgressBarOnATerminal : public Test {
  protected:
   void SetUp() override {
     const int master = open_master();
@@ -169,7 +169,7 @@ TEST_F(ProgressBarOnATerminal, IsDrawnInPlaceAndErasedWhenTheTaskIsOver) {
 }
 
 TEST_F(ProgressBarOnATerminal, IsErasedWhereTheTaskFails) {
-  EXPECT_THAT(drawn([](ProgressBar& bar) { bar.show(at(5)); }), ::testing::EndsWith("\x1b[K\r\x1b[K"));
+  EXPECT_THAT(drawn([](ProgressBar& bar) { bar.show(at(5)); }), EndsWith("\x1b[K\r\x1b[K"));
 }
 
 TEST_F(ProgressBarOnATerminal, IsNotDrawnForWhatIsSoonOver) {

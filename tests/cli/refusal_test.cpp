@@ -2,30 +2,24 @@
 
 #include <xxhash.h>
 
-#include "cli/demo_fixture.hpp"
+#include "cli/programs.hpp"
 #include "test.hpp"
 
 namespace rota::test::refusal_test {
 
-using rota::test::DemoTest;
-using rota::test::Ended;
-using rota::test::read_text;
-using rota::test::run_command;
-
-constexpr const char* kGood = "--batch 8 --seed 7 --shards 10 --resume --stop-after 1";
+const std::string kGood = "--batch 8 --seed 7 --shards 10 --resume --stop-after 1";
 
 class Refusal : public DemoTest {
  protected:
-  /// Runs a phase on two ranks, which must fail, and returns its one error message.
-  std::string refused(const std::string& arguments) {
-    const std::string code = path("code").string();
-    // The shell ends well whatever the program does, so that mpirun lets each rank end by itself.
-    const Ended ended = run_command("timeout -k 5 150 mpirun -n 2 sh -c '" ROTA_PROGRAMS "/rescale_demo" " --phase " + arguments +
-                                    "; echo $? > " + code + ".${OMPI_COMM_WORLD_RANK}'");
+  /// Runs a phase on two ranks, which must fail, and returns its one error message. The shell ends well
+  /// whatever the program does, so that mpirun lets each rank end by itself.
+  [[nodiscard]] std::string refused(const std::string& arguments, const char* program = kPhase) const {
+    const Ended ended = run(
+        fmt::format("timeout -k 5 150 mpirun -n 2 sh -c '{} {}; echo $? > code.${{OMPI_COMM_WORLD_RANK}}'",
+                    program, arguments));
     EXPECT_EQ(ended.code, 0) << ended.output;
-    for (int rank = 0; rank < 2; ++rank) {
-      EXPECT_EQ(read_text(code + "." + std::to_string(rank)), "1\n") << "rank " << rank << "\n"
-                                                                     << ended.output;
+    for (const char* code : {"code.0", "code.1"}) {
+      EXPECT_EQ(read_text(path(code)), "1\n") << code << "\n" << ended.output;
     }
     return error_of(ended);
   }
@@ -37,96 +31,78 @@ class Refusal : public DemoTest {
     EXPECT_TRUE(is_only) << ended.output;
     return is_only ? ended.output.substr(begin) : "";
   }
-
-  [[nodiscard]] std::string places() const {
-    return "--data " + path("data").string() + " --checkpoint " + path("checkpoints").string() + " ";
-  }
-  /// A run of one step, saved; returns the file of its checkpoint.
-  std::filesystem::path make_checkpoint() {
-    make_data(40);
-    EXPECT_EQ(phase(2, kGood).code, 0);
-    return path("checkpoints/checkpoint-000000000000.h5");
-  }
-  static void overwrite(const std::filesystem::path& file, const std::string& bytes) {
-    std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
-  }
 };
 
-TEST_F(Refusal, NamesAPathThatIsNotThere) {
-  EXPECT_THAT(refused("--data /nowhere/at/all --checkpoint " + path("checkpoints").string()),
-              HasSubstr("/nowhere/at/all"));
-}
-
-TEST_F(Refusal, NamesADirectoryWithNothingInIt) {
-  std::filesystem::create_directory(path("data"));
-  EXPECT_THAT(refused(places()), HasSubstr(path("data").string()));
+TEST_F(Refusal, NamesAPathThatIsNotThereOrHasNothingInIt) {
+  const char* const program = ROTA_PROGRAMS "/rescale_demo --phase --checkpoint checkpoints";
+  EXPECT_THAT(refused("--data /nowhere/at/all", program), HasSubstr("/nowhere/at/all"));
+  fs::create_directory(path("empty"));
+  EXPECT_THAT(refused("--data empty", program), HasSubstr("empty"));
 }
 
 TEST_F(Refusal, NamesAnOptionThatCannotWork) {
   make_data(4);
-  EXPECT_THAT(refused(places() + "--stop-after 0"), HasSubstr("--stop-after: 0 is below 1"));
-  EXPECT_THAT(refused(places() + "--batch 0"), HasSubstr("batch"));
-  EXPECT_THAT(refused(places() + "--shards 0"), HasSubstr("shards"));
-  EXPECT_THAT(refused(places() + "--shuffle sorted"), AllOf(HasSubstr("sorted"), HasSubstr("within")));
-  EXPECT_THAT(refused(places() + "--tail long"), AllOf(HasSubstr("long"), HasSubstr("carry")));
-  EXPECT_THAT(refused(places() + "--colour red"), HasSubstr("--colour"));
+  EXPECT_THAT(refused("--stop-after 0"), HasSubstr("--stop-after: 0 is below 1"));
+  EXPECT_THAT(refused("--batch 0"), HasSubstr("batch"));
+  const auto alone = [&](const std::string& arguments) {
+    const Ended ended = run(kPhase + (" " + arguments));
+    EXPECT_EQ(ended.code, 1);
+    return error_of(ended);
+  };
+  EXPECT_THAT(alone("--shards 0"), HasSubstr("shards"));
+  EXPECT_THAT(alone("--shuffle sorted"), AllOf(HasSubstr("sorted"), HasSubstr("within")));
+  EXPECT_THAT(alone("--tail long"), AllOf(HasSubstr("long"), HasSubstr("carry")));
+  EXPECT_THAT(alone("--colour red"), HasSubstr("--colour"));
 }
 
-TEST_F(Refusal, NamesBothDatasets) {
-  make_checkpoint();
-  dir().write("data/one-more.txt", "one more");
-  EXPECT_THAT(refused(places() + kGood), AllOf(HasSubstr("40 samples"), HasSubstr("41 samples")));
-}
+/// A run of one step, saved.
+class RefusedCheckpoint : public Refusal {
+ protected:
+  void SetUp() override {
+    make_data(40);
+    ASSERT_EQ(phase(2, kGood).code, 0);
+  }
+  void overwrite(const std::string& bytes) const {
+    std::ofstream(file_, std::ios::binary | std::ios::trunc) << bytes;
+  }
+  fs::path file_ = dir_ / "checkpoints/checkpoint-000000000000.h5";
+};
 
-TEST_F(Refusal, NamesBothSeeds) {
-  make_checkpoint();
-  EXPECT_THAT(refused(places() + "--batch 8 --seed 8 --shards 10 --resume"),
+TEST_F(RefusedCheckpoint, IsNamedWithBothDatasetsSeedsAndNumbersOfShards) {
+  EXPECT_THAT(refused("--batch 8 --seed 8 --shards 10 --resume"),
               AllOf(HasSubstr("seed"), HasSubstr("7"), HasSubstr("8")));
-}
-
-TEST_F(Refusal, NamesBothNumbersOfShards) {
-  make_checkpoint();
-  EXPECT_THAT(refused(places() + "--batch 8 --seed 7 --shards 11 --resume"),
+  EXPECT_THAT(refused("--batch 8 --seed 7 --shards 11 --resume"),
               AllOf(HasSubstr("shards"), HasSubstr("10"), HasSubstr("11")));
+  write("data/one-more.txt", "one more");
+  EXPECT_THAT(refused(kGood), AllOf(HasSubstr("40 samples"), HasSubstr("41 samples")));
 }
 
-TEST_F(Refusal, NamesBothFormatVersions) {
-  const auto file = make_checkpoint();
-  std::string bytes = read_text(file);
+TEST_F(RefusedCheckpoint, IsNamedWhereItIsDamagedAndWithBothFormatVersions) {
+  const std::string good = read_text(file_);
+  std::string bytes = good;
   bytes[8] = 9;  // the version, under a checksum that any version has
   const std::uint64_t checksum = XXH3_64bits(bytes.data(), 32);
-  for (std::size_t i = 0; i < 8; ++i) bytes[32 + i] = static_cast<char>(checksum >> (8 * i));
-  overwrite(file, bytes);
-  EXPECT_THAT(refused(places() + kGood), AllOf(HasSubstr("version 9"), HasSubstr("1")));
-}
-
-TEST_F(Refusal, DoesNotTakeATruncatedCheckpoint) {
-  const auto file = make_checkpoint();
-  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 100);
-  EXPECT_THAT(refused(places() + kGood), HasSubstr("checkpoint-000000000000.h5"));
-}
-
-TEST_F(Refusal, DoesNotTakeACheckpointWithAFlippedBit) {
-  const auto file = make_checkpoint();
-  std::string bytes = read_text(file);
+  std::memcpy(bytes.data() + 32, &checksum, sizeof(checksum));
+  overwrite(bytes);
+  EXPECT_THAT(refused(kGood), AllOf(HasSubstr("version 9"), HasSubstr("1")));
+  overwrite(good.substr(0, good.size() - 100));
+  EXPECT_THAT(refused(kGood), HasSubstr("checkpoint-000000000000.h5"));
+  bytes = good;
   bytes[bytes.size() / 2] ^= 4;
-  overwrite(file, bytes);
-  EXPECT_THAT(refused(places() + kGood), HasSubstr("checkpoint-000000000000.h5"));
+  overwrite(bytes);
+  EXPECT_THAT(refused(kGood), HasSubstr("checkpoint-000000000000.h5"));
 }
 
-TEST_F(Refusal, DoesNotStartAfreshWhereThereAreCheckpoints) {
-  const auto file = make_checkpoint();
-  EXPECT_THAT(refused(places() + "--batch 8"),
-              AllOf(HasSubstr("--resume"), HasSubstr(path("checkpoints").string())));
+TEST_F(RefusedCheckpoint, IsNotPassedOverByARunThatStartsAfresh) {
+  EXPECT_THAT(refused("--batch 8"), AllOf(HasSubstr("--resume"), HasSubstr("checkpoints")));
 }
 
 TEST_F(Refusal, NamesACheckpointDirectoryThatCannotBeWritten) {
   make_data(4);
-  dir().write("a-file", "not a directory");
-  EXPECT_THAT(refused("--data " + path("data").string() + " --checkpoint " + path("a-file/below").string()),
-              HasSubstr("a-file/below"));
-  EXPECT_THAT(refused("--data " + path("data").string() + " --checkpoint /proc/checkpoints"),
-              HasSubstr("/proc/checkpoints"));
+  write("a-file", "not a directory");
+  const char* const program = ROTA_PROGRAMS "/rescale_demo --phase --data data";
+  EXPECT_THAT(refused("--checkpoint a-file/below", program), HasSubstr("a-file/below"));
+  EXPECT_THAT(refused("--checkpoint /proc/checkpoints", program), HasSubstr("/proc/checkpoints"));
 }
 
 TEST_F(Refusal, NamesTheSampleThatOneRankCannotRead) {
@@ -134,7 +110,7 @@ TEST_F(Refusal, NamesTheSampleThatOneRankCannotRead) {
   // Shorter by the time it is read than when it was listed: the loader finds out while the run is under way.
   auto running = start_phase(3, "--batch 4 --epochs 100000");
   wait_for_lines(0, 5);
-  std::filesystem::resize_file(path("data/3/10"), 1);
+  fs::resize_file(path("data/3/10"), 1);
   const Ended ended = running.get();
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(error_of(ended), HasSubstr("data/3/10"));

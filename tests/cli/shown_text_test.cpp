@@ -1,5 +1,5 @@
-#include "cli/preview.hpp"
 #include "cli/shown_text.hpp"
+#include "cli/preview.hpp"
 #include "test.hpp"
 
 namespace rota::test::shown_text_test {

@@ -9,7 +9,7 @@ namespace rota::test::stream_audit_test {
 using namespace cli;  // NOLINT(google-build-using-namespace)
 
 AuditReport audit_of(const FakeStream& run, const AuditOptions& options = {}) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   run.write(dir.path());
   return audit(dir.path(), options);
 }
@@ -56,7 +56,7 @@ void PrintTo(const Breakage& breakage, std::ostream* out) { *out << breakage.nam
 
 FakeStreamBatch& batch(FakeStream& run, int rank, std::size_t step) { return run.batches[{0, rank}][step]; }
 
-class StreamAuditFinds : public ::testing::TestWithParam<Breakage> {};
+class StreamAuditFinds : public TestWithParam<Breakage> {};
 
 TEST_P(StreamAuditFinds, WhatIsBroken) {
   FakeStream run;
@@ -75,49 +75,48 @@ void drop_last_sample(FakeStreamBatch& batch) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, StreamAuditFinds,
-    ::testing::Values(
-        Breakage{"AMissingSample", [](FakeStream& run) { drop_last_sample(batch(run, 0, 0)); },
-                 ProblemKind::missing},
-        Breakage{"AMissingLastSample", [](FakeStream& run) { drop_last_sample(batch(run, 1, 2)); },
-                 ProblemKind::missing},
-        Breakage{"ARepeatedPlace", [](FakeStream& run) { batch(run, 0, 1).positions[0] = 1; },
-                 ProblemKind::repeated},
-        Breakage{"ARepeatedSample", [](FakeStream& run) { batch(run, 1, 2).ids[1].input = 0; },
-                 ProblemKind::repeated},
-        Breakage{"AStepThatARankHasNot",
-                 [](FakeStream& run) {
-                   run.batches[{0, 1}].erase(run.batches[{0, 1}].begin() + 1);
-                 },
-                 ProblemKind::lockstep},
-        Breakage{"AnotherEpochOnOneRank", [](FakeStream& run) { batch(run, 0, 2).epoch = 1; },
-                 ProblemKind::lockstep},
-        Breakage{"AnEmptyStep",
-                 [](FakeStream& run) {
-                   for (int rank = 0; rank < 2; ++rank) batch(run, rank, 1) = {.epoch = 0, .step = 1};
-                 },
-                 ProblemKind::size},
-        Breakage{"AShardOfTwoRanks",
-                 [](FakeStream& run) { std::swap(batch(run, 0, 1).ids, batch(run, 1, 1).ids); },
-                 ProblemKind::owner},
-        Breakage{"ARankWithoutATrace",
-                 [](FakeStream& run) {
-                   run.batches.erase({0, 1});
-                 },
-                 ProblemKind::files},
-        Breakage{"OtherBytesWhenRunAgain", [](FakeStream& run) { batch(run, 1, 4).digests[0] = 7; },
-                 ProblemKind::content},
-        Breakage{"OtherSamplesWhenRunAgain", [](FakeStream& run) { batch(run, 1, 4).ids[0].input = 7; },
-                 ProblemKind::order},
-        Breakage{"AShardThatThereIsNot", [](FakeStream& run) { batch(run, 1, 0).ids[0].shard = 2; },
-                 ProblemKind::range},
-        Breakage{"AResumeFromWhereNobodyWas", [](FakeStream& run) { run.resumed[1].second = 6; },
-                 ProblemKind::gap},
-        Breakage{"ARunThatGoesOn", [](FakeStream& run) { run.ends.clear(); }, ProblemKind::unfinished},
-        Breakage{"TooFewEpochs",
-                 [](FakeStream& run) {
-                   run.ends[{1, 0}].first = 1;
-                 },
-                 ProblemKind::unfinished}),
+    Values(Breakage{"AMissingSample", [](FakeStream& run) { drop_last_sample(batch(run, 0, 0)); },
+                    ProblemKind::missing},
+           Breakage{"AMissingLastSample", [](FakeStream& run) { drop_last_sample(batch(run, 1, 2)); },
+                    ProblemKind::missing},
+           Breakage{"ARepeatedPlace", [](FakeStream& run) { batch(run, 0, 1).positions[0] = 1; },
+                    ProblemKind::repeated},
+           Breakage{"ARepeatedSample", [](FakeStream& run) { batch(run, 1, 2).ids[1].input = 0; },
+                    ProblemKind::repeated},
+           Breakage{"AStepThatARankHasNot",
+                    [](FakeStream& run) {
+                      run.batches[{0, 1}].erase(run.batches[{0, 1}].begin() + 1);
+                    },
+                    ProblemKind::lockstep},
+           Breakage{"AnotherEpochOnOneRank", [](FakeStream& run) { batch(run, 0, 2).epoch = 1; },
+                    ProblemKind::lockstep},
+           Breakage{"AnEmptyStep",
+                    [](FakeStream& run) {
+                      for (int rank = 0; rank < 2; ++rank) batch(run, rank, 1) = {.epoch = 0, .step = 1};
+                    },
+                    ProblemKind::size},
+           Breakage{"AShardOfTwoRanks",
+                    [](FakeStream& run) { std::swap(batch(run, 0, 1).ids, batch(run, 1, 1).ids); },
+                    ProblemKind::owner},
+           Breakage{"ARankWithoutATrace",
+                    [](FakeStream& run) {
+                      run.batches.erase({0, 1});
+                    },
+                    ProblemKind::files},
+           Breakage{"OtherBytesWhenRunAgain", [](FakeStream& run) { batch(run, 1, 4).digests[0] = 7; },
+                    ProblemKind::content},
+           Breakage{"OtherSamplesWhenRunAgain", [](FakeStream& run) { batch(run, 1, 4).ids[0].input = 7; },
+                    ProblemKind::order},
+           Breakage{"AShardThatThereIsNot", [](FakeStream& run) { batch(run, 1, 0).ids[0].shard = 2; },
+                    ProblemKind::range},
+           Breakage{"AResumeFromWhereNobodyWas", [](FakeStream& run) { run.resumed[1].second = 6; },
+                    ProblemKind::gap},
+           Breakage{"ARunThatGoesOn", [](FakeStream& run) { run.ends.clear(); }, ProblemKind::unfinished},
+           Breakage{"TooFewEpochs",
+                    [](FakeStream& run) {
+                      run.ends[{1, 0}].first = 1;
+                    },
+                    ProblemKind::unfinished}),
     [](const auto& test) { return test.param.name; });
 
 TEST(StreamAudit, TellsWhereTwoRunsDiffer) {
@@ -162,7 +161,7 @@ TEST(StreamAudit, HasOneNumberOfSamples) {
 }
 
 TEST(StreamAudit, SaysWhichRecordIsDamaged) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   FakeStream run;
   run.ends.clear();
   run.write(dir.path());
@@ -177,7 +176,7 @@ TEST(StreamAudit, SaysWhichRecordIsDamaged) {
 }
 
 TEST(StreamAudit, OfNothingThrows) {
-  const test::TemporaryDirectory dir;
+  const TemporaryDirectory dir;
   EXPECT_THROW(audit(dir.path(), {}), Error);
   EXPECT_THROW(audit(dir / "none", {}), Error);
 }

@@ -2,9 +2,9 @@
 
 #include <sys/file.h>
 
+#include "cli/programs.hpp"
 #include "cli/verbs.hpp"
 #include "irregular_file.hpp"
-#include "run_command.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
@@ -12,23 +12,20 @@
 
 namespace rota::test::verify_test {
 
-using rota::test::Ended;
-using rota::test::run_command;
-
-class Verify : public ::testing::Test {
+class Verify : public ProgramTest {
  protected:
-  void save(int checkpoints) {
-    rota::CheckpointDirectory directory({}, dir_.path(), {.keep_last = 9});
+  void save(int checkpoints) const {
+    CheckpointDirectory directory({}, dir_.path(), {.keep_last = 9});
     for (int step = 1; step <= checkpoints; ++step) {
       const std::vector<std::int64_t> rows(4000, step);
-      rota::Snapshot snapshot;
+      Snapshot snapshot;
       snapshot.tensor("model/w", {4}, 1000, rows);
-      snapshot.blob("state", "step " + std::to_string(step));
+      snapshot.blob("state", fmt::format("step {}", step));
       directory.save(100 * step, snapshot);
     }
   }
   [[nodiscard]] std::string file(int serial) const {
-    return (dir_ / ("checkpoint-00000000000" + std::to_string(serial) + ".h5")).string();
+    return path(fmt::format("checkpoint-{:012}.h5", serial));
   }
   static void flip(const std::string& file, std::streamoff at) {
     std::fstream stream(file, std::ios::binary | std::ios::in | std::ios::out);
@@ -36,23 +33,13 @@ class Verify : public ::testing::Test {
     const auto value = static_cast<char>(stream.get() ^ 1);
     stream.seekp(at).put(value);
   }
-  static Ended verify(const std::string& path) {
-    return run_command("timeout 60 " ROTA_PROGRAMS
-                       "/rota"
-                       " verify " +
-                       path);
-  }
-  [[nodiscard]] Ended verify() const { return verify(dir_.path().string()); }
-
-  rota::test::TemporaryDirectory dir_;
 };
 
 TEST_F(Verify, SaysOfAGoodFileWhatItHolds) {
   save(1);
-  const Ended ended = verify(file(0));
-  EXPECT_EQ(ended.code, 0);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr(file(0) + ": good"), HasSubstr("serial 0, step 100"),
-                                  HasSubstr("1 rank; 1 tensor, 1 blob"), HasSubstr("GB/s")));
+  expect_says("verify " + file(0), 0,
+              AllOf(HasSubstr(file(0) + ": good"), HasSubstr("serial 0, step 100"),
+                    HasSubstr("1 rank; 1 tensor, 1 blob"), HasSubstr("GB/s")));
 }
 
 // What is printed, and, at the first of it, the removal of a file.
@@ -60,7 +47,7 @@ struct Dropping {
   static ssize_t write(void* self, const char* text, std::size_t bytes) {
     auto* dropping = static_cast<Dropping*>(self);
     dropping->text.append(text, bytes);
-    std::filesystem::remove(dropping->file);
+    fs::remove(dropping->file);
     return static_cast<ssize_t>(bytes);
   }
   std::string file;
@@ -80,32 +67,29 @@ TEST_F(Verify, SaysWhatARunningJobHasDroppedMeanwhile) {
 
 TEST_F(Verify, NamesAllDamageOfAFile) {
   save(1);
-  const auto size = static_cast<std::streamoff>(std::filesystem::file_size(file(0)));
+  const auto size = static_cast<std::streamoff>(fs::file_size(file(0)));
   flip(file(0), size / 2);  // in the middle of the tensor
   flip(file(0), size - 1);  // the contents' last byte
-  const Ended ended = verify(file(0));
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("DAMAGED, 2 problems"), HasSubstr("checksum of its contents"),
-                                  HasSubstr("the checksum of bytes")));
+  expect_says("verify " + file(0), 1,
+              AllOf(HasSubstr("DAMAGED, 2 problems"), HasSubstr("checksum of its contents"),
+                    HasSubstr("the checksum of bytes")));
 }
 
 TEST_F(Verify, NamesWhatDamagedBytesHold) {
   save(1);
-  flip(file(0), static_cast<std::streamoff>(std::filesystem::file_size(file(0))) / 2);
-  EXPECT_THAT(verify(file(0)).output,
+  flip(file(0), static_cast<std::streamoff>(fs::file_size(file(0))) / 2);
+  expect_says("verify " + file(0), 1,
               AllOf(HasSubstr("of tensor \"model/w\""), HasSubstr("the rows of tensor")));
 }
 
 TEST_F(Verify, OfADirectoryFindsTheOneThatARestoreTakes) {
   save(3);
   flip(file(2), 5);
-  const Ended ended = verify();
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("3 checkpoints"), HasSubstr("000000000002.h5: DAMAGED"),
-                                  HasSubstr("000000000001.h5: good"), HasSubstr("000000000000.h5: good"),
-                                  HasSubstr("a restore would take checkpoint-000000000001.h5\n")));
-  EXPECT_LT(ended.output.find("000000000002.h5"), ended.output.find("000000000001.h5"));
-  EXPECT_EQ(rota::CheckpointDirectory({}, dir_.path()).latest()->info().serial, 1);
+  expect_says("verify .", 1,
+              AllOf(HasSubstr("3 checkpoints"), HasSubstr("000000000000.h5: good"),
+                    ContainsRegex("000000000002.h5: DAMAGED(.|\n)*000000000001.h5: good"),
+                    HasSubstr("a restore would take checkpoint-000000000001.h5\n")));
+  EXPECT_EQ(CheckpointDirectory({}, dir_.path()).latest()->info().serial, 1);
 }
 
 TEST_F(Verify, OfADirectoryTellsDeadSavesFromThoseUnderWay) {
@@ -114,91 +98,77 @@ TEST_F(Verify, OfADirectoryTellsDeadSavesFromThoseUnderWay) {
   const auto live = dir_.write(".checkpoint-000000000002.bb.tmp", "under way");
   const int fd = ::open(live.c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_EQ(::flock(fd, LOCK_EX), 0);
-  const Ended ended = verify();
+  expect_says(
+      "verify .", 0,
+      AllOf(HasSubstr(".aa.tmp: left by a save that died"), HasSubstr(".bb.tmp: a save under way, 9 bytes")));
   ::close(fd);
-  EXPECT_EQ(ended.code, 0) << ended.output;
-  EXPECT_THAT(ended.output, AllOf(HasSubstr(".aa.tmp: left by a save that died"),
-                                  HasSubstr(".bb.tmp: a save under way, 9 bytes")));
 }
 
 // What the verification of `directory` prints to one who may not read everything.
-std::string verified_as_nobody(const std::filesystem::path& directory) {
-  return rota::test::error_as_nobody([&] {
+std::string verified_as_nobody(const fs::path& directory) {
+  return error_as_nobody([&] {
     char* text = nullptr;
     std::size_t bytes = 0;
     std::FILE* out = ::open_memstream(&text, &bytes);
     rota::cli::verify(directory, out);
     std::fclose(out);
-    throw rota::Error(rota::ErrorCode::io, text);
+    throw Error(ErrorCode::io, text);
   });
 }
 
 TEST_F(Verify, OfADirectorySaysWhatItMayNotLookInto) {
   save(1);
   const auto temporary = dir_.write(".checkpoint-000000000001.aa.tmp", "dead");
-  std::filesystem::permissions(temporary, std::filesystem::perms::none);
+  fs::permissions(temporary, fs::perms::none);
   EXPECT_THAT(verified_as_nobody(dir_.path()),
               HasSubstr(".aa.tmp: open " + temporary.string() + ": Permission denied"));
 }
 
 TEST_F(Verify, LeavesADirectoryToTheJobThatUsesIt) {
   save(1);
-  const rota::CheckpointDirectory job({}, dir_.path());
-  EXPECT_EQ(verify().code, 0);
+  const CheckpointDirectory job({}, dir_.path());
+  EXPECT_EQ(rota("verify .").code, 0);
 }
 
 TEST_F(Verify, SaysThatARestoreWouldFailWhereNoneIsGood) {
   save(2);
   flip(file(0), 5000);
-  std::filesystem::rename(file(1), file(7));
-  const Ended ended = verify();
-  EXPECT_EQ(ended.code, 1);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("the file was renamed"), HasSubstr("a restore would fail: none"),
-                                  Not(HasSubstr(": good"))));
+  fs::rename(file(1), file(7));
+  expect_says("verify .", 1,
+              AllOf(HasSubstr("the file was renamed"), HasSubstr("a restore would fail: none"),
+                    Not(HasSubstr(": good"))));
 }
 
 TEST_F(Verify, PassesOverWhatIsNoRegularFileAndSaysWhatItIs) {
   save(1);
-  for (const auto& kind : rota::test::irregular_kinds()) {
+  for (const auto& kind : irregular_kinds()) {
     kind.make(file(2));
     kind.make(dir_ / ".checkpoint-000000000003.aa.tmp");
-    const Ended ended = verify();
-    EXPECT_EQ(ended.code, 1) << kind.name;
-    EXPECT_THAT(ended.output,
+    expect_says("verify .", 1,
                 AllOf(HasSubstr("000000000002.h5: DAMAGED, 1 problem\n    it is " + kind.called),
                       HasSubstr("a restore would take checkpoint-000000000000.h5\n"),
                       HasSubstr(".aa.tmp: it is " + kind.called)));
-    const Ended inspected = run_command("timeout 60 " ROTA_PROGRAMS
-                                        "/rota"
-                                        " inspect " +
-                                        file(2));
-    EXPECT_EQ(inspected.code, 1) << kind.name;
-    EXPECT_THAT(inspected.output, HasSubstr("it is " + kind.called));
-    EXPECT_EQ(verify(file(2)).code, 1) << kind.name;
+    expect_says("inspect " + file(2), 1, HasSubstr("it is " + kind.called));
+    EXPECT_EQ(rota("verify " + file(2)).code, 1) << kind.name;
     for (const char* end : {"", ".target"}) {
-      std::filesystem::remove(file(2) + end);
-      std::filesystem::remove(dir_ / (std::string(".checkpoint-000000000003.aa.tmp") + end));
+      fs::remove(file(2) + end);
+      fs::remove(dir_ / (std::string(".checkpoint-000000000003.aa.tmp") + end));
     }
   }
 }
 
 TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
   const auto stream = [](std::int64_t length) {
-    return std::make_shared<rota::test::NumberedStream>(std::vector<std::int64_t>{length});
+    return std::make_shared<NumberedStream>(std::vector<std::int64_t>{length});
   };
-  rota::Snapshot snapshot;
-  rota::save(rota::Loader(counting(100), {.shards = 4}), snapshot, "train");
-  rota::save(rota::StreamLoader(stream(50), {}), snapshot, "logs");
-  rota::save(rota::StreamLoader(rota::Dispatch{.source = stream(60), .shards = 3}, {}), snapshot, "a/pipe");
+  Snapshot snapshot;
+  rota::save(Loader(counting(100), {.shards = 4}), snapshot, "train");
+  rota::save(StreamLoader(stream(50), {}), snapshot, "logs");
+  rota::save(StreamLoader(Dispatch{.source = stream(60), .shards = 3}, {}), snapshot, "a/pipe");
   snapshot.blob("loader/mine/state", "somebody else's");
-  rota::CheckpointDirectory({}, dir_.path()).save(1, snapshot);
-  const Ended ended = run_command("timeout 60 " ROTA_PROGRAMS
-                                  "/rota"
-                                  " inspect " +
-                                  file(0));
-  EXPECT_EQ(ended.code, 0);
-  EXPECT_THAT(
-      ended.output,
+  CheckpointDirectory({}, dir_.path()).save(1, snapshot);
+  expect_says(
+      "inspect " + file(0), 0,
       AllOf(HasSubstr("loader \"train\" is a Loader in epoch 0, with 0 samples of it consumed: 4 shards"),
             HasSubstr("loader \"logs\" is a StreamLoader\n  1 shards with fingerprint"),
             HasSubstr("loader \"a/pipe\" is a StreamLoader of a Dispatch\n  3 shards"),
@@ -206,11 +176,9 @@ TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
 }
 
 TEST_F(Verify, FailsWhereNothingIsThere) {
-  EXPECT_EQ(verify().code, 1);
-  EXPECT_THAT(verify().output, HasSubstr("a restore would find nothing"));
-  EXPECT_EQ(verify("/nowhere.h5").code, 1);
-  EXPECT_THAT(verify("/nowhere.h5").output, HasSubstr("error: open /nowhere.h5"));
-  EXPECT_EQ(verify("").code, 2);
+  expect_says("verify .", 1, HasSubstr("a restore would find nothing"));
+  expect_says("verify /nowhere.h5", 1, HasSubstr("error: open /nowhere.h5"));
+  EXPECT_EQ(rota("verify").code, 2);
 }
 
 }  // namespace rota::test::verify_test

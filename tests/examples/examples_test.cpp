@@ -1,24 +1,24 @@
-#include "run_command.hpp"
+#include "cli/programs.hpp"
 #include "test.hpp"
 
 namespace rota::test::examples_test {
 
-class Examples : public ::testing::Test {
+class Examples : public ProgramTest {
  protected:
+  using ProgramTest::run;
   /// Runs an example at `ranks` ranks; the test fails where it does.
-  std::string run(int ranks, const std::string& command) {
-    const auto ended =
-        rota::test::run_command("cd " + directory_.path().string() + " && timeout 100 " ROTA_MPIEXEC " " +
-                                std::to_string(ranks) + " " ROTA_PROGRAMS "/" + command);
+  std::string run(int ranks, const std::string& command) const {
+    const Ended ended = run(started(ranks, command));
     EXPECT_EQ(ended.code, 0) << command << "\n" << ended.output;
     return ended.output;
   }
-
-  rota::test::TemporaryDirectory directory_;
+  static std::string started(int ranks, const std::string& command) {
+    return fmt::format("timeout 100 " ROTA_MPIEXEC " {} " ROTA_PROGRAMS "/{}", ranks, command);
+  }
 };
 
 TEST_F(Examples, QuickstartGoesOnWithAnotherNumberOfRanks) {
-  for (int i = 0; i < 200; ++i) directory_.write("data/" + std::to_string(i), "some text");
+  for (int i = 0; i < 200; ++i) write("data/" + std::to_string(i), "some text");
   EXPECT_THAT(run(3, "quickstart data checkpoints"), HasSubstr("rank 2 of 3"));
   EXPECT_THAT(run(2, "quickstart data checkpoints"), HasSubstr("rank 1 of 2: 0 bytes, step 4"));
 }
@@ -26,23 +26,21 @@ TEST_F(Examples, QuickstartGoesOnWithAnotherNumberOfRanks) {
 TEST_F(Examples, CatalogReadsListedAndComputedNames) {
   std::string list;
   for (int i = 0; i < 200; ++i) {
-    directory_.write("data/" + std::to_string(1000 + i) + ".txt", "some text");
+    write("data/" + std::to_string(1000 + i) + ".txt", "some text");
     list += "data/" + std::to_string(1000 + i) + ".txt\n";
   }
-  directory_.write("list", list);
+  write("list", list);
   const auto all = HasSubstr("200 files, 200 samples read");
   EXPECT_THAT(run(3, "catalog data saved"), all);
   EXPECT_THAT(run(2, "catalog saved"), all);
   EXPECT_THAT(run(2, "catalog --manifest list"), all);
-  directory_.write("computed/0.txt", "");
-  directory_.write("computed/1.txt", "");
+  write("computed/0.txt", "");
+  write("computed/1.txt", "");
   EXPECT_THAT(run(2, "catalog 'computed/{index}.txt' 2"), HasSubstr("2 files, 2 samples read"));
 }
 
 TEST_F(Examples, CatalogSaysWhichWordWasToBeANumber) {
-  const auto ended = rota::test::run_command("cd " + directory_.path().string() +
-                                             " && timeout 100 " ROTA_MPIEXEC " 1 " ROTA_PROGRAMS
-                                             "/catalog 'c/{index}.txt' many");
+  const Ended ended = run("timeout 100 " ROTA_PROGRAMS "/catalog 'c/{index}.txt' many");
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.output, HasSubstr("the number of files is \"many\"; it must be a whole number"));
 }
@@ -58,7 +56,7 @@ TEST_F(Examples, ClimateSeesEveryDayOfAYearOnceAtAnyWorldSizes) {
 TEST_F(Examples, TokenizeCutsTheTokensOfLinesIntoBlocks) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += std::string(static_cast<std::size_t>(i % 7), 'a') + " b  cc\n";
-  directory_.write("notes.txt", text);
+  write("notes.txt", text);
   // 2 or 3 words a line, and its end: 43 lines of i % 7 == 0 have one word less.
   EXPECT_THAT(run(1, "tokenize notes.txt"), HasSubstr("300 lines, 1157 tokens, 19 blocks of 64"));
   EXPECT_THAT(run(1, "tokenize notes.txt bytes"), HasSubstr("300 lines, 2997 tokens, 49 blocks of 64"));
@@ -81,26 +79,19 @@ TEST_F(Examples, DispatchSqliteSeesEveryRowOnceAtAnyWorldSizes) {
 
 // The shell holds the pipe; each program reads on where the one before ended.
 TEST_F(Examples, DispatchStdinLosesNothingOfAPipeThatTwoProgramsRead) {
-  const std::string program = ROTA_PROGRAMS "/dispatch_stdin --checkpoint c";
-  const auto ended =
-      rota::test::run_command("cd " + directory_.path().string() + " && seq 1 20000 | { timeout 60 " +
-                              program + " --stop-after 50; timeout 60 " + program + "; }");
-  EXPECT_THAT(ended.output, HasSubstr("from step 0 to 50: 3200 lines"));
-  EXPECT_THAT(ended.output, HasSubstr(": 20000 lines, 88894 bytes, sum "));
-  EXPECT_THAT(ended.output, HasSubstr("; the end"));
+  const std::string program = "timeout 60 " ROTA_PROGRAMS "/dispatch_stdin --checkpoint c";
+  const Ended ended = run("seq 1 20000 | { " + program + " --stop-after 50; " + program + "; }");
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("from step 0 to 50: 3200 lines"), HasSubstr("; the end"),
+                                  HasSubstr(": 20000 lines, 88894 bytes, sum ")));
 }
 
 TEST_F(Examples, DispatchStdinLosesNothingOfANamedPipeAtAnyWorldSizes) {
-  const auto start = [](int ranks, const std::string& options) {
-    return "timeout 60 " ROTA_MPIEXEC " " + std::to_string(ranks) +
-           " " ROTA_PROGRAMS "/dispatch_stdin --input lines --checkpoint c " + options;
-  };
-  const auto ended = rota::test::run_command("cd " + directory_.path().string() +
-                                             " && mkfifo lines && { timeout 100 seq 1 60000 > lines & } && " +
-                                             "exec 3< lines && " + start(3, "--stop-after 100") + "; " +
-                                             start(2, "--stop-after 200") + "; " + start(4, ""));
-  EXPECT_THAT(ended.output, HasSubstr("2 ranks, from step 100 to 300: 19200 lines"));
-  EXPECT_THAT(ended.output, HasSubstr(": 60000 lines, 288894 bytes, sum "));
+  const std::string program = "dispatch_stdin --input lines --checkpoint c";
+  const Ended ended = run("mkfifo lines && { timeout 100 seq 1 60000 > lines & } && exec 3< lines && " +
+                          started(3, program + " --stop-after 100") + "; " +
+                          started(2, program + " --stop-after 200") + "; " + started(4, program));
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("2 ranks, from step 100 to 300: 19200 lines"),
+                                  HasSubstr(": 60000 lines, 288894 bytes, sum ")));
 }
 
 TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
@@ -114,10 +105,10 @@ TEST_F(Examples, OwnStorageIsReadOnce) {
 
 TEST_F(Examples, ShardsHaveAllOfManyFiles) {
   for (std::size_t i = 0; i < 300; ++i) {
-    directory_.write("photos/" + std::to_string(i) + ".jpg", std::string(i * 50, 'x'));
+    write("photos/" + std::to_string(i) + ".jpg", std::string(i * 50, 'x'));
   }
-  EXPECT_THAT(run(3, "shards photos packed"), ::testing::AllOf(HasSubstr("300 files are in 3 shards"),
-                                                               HasSubstr("rank 2 of 3: 103 samples")));
+  EXPECT_THAT(run(3, "shards photos packed"),
+              AllOf(HasSubstr("300 files are in 3 shards"), HasSubstr("rank 2 of 3: 103 samples")));
   const std::string again = run(1, "shards photos packed");
   EXPECT_THAT(again, HasSubstr("rank 0 of 1: 0 samples"));  // the epoch was over
 }
@@ -134,9 +125,7 @@ TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
 
 TEST_F(Examples, TrainingOnOtherDataIsSeenAsAnotherCurve) {
   run(1, "train_mpi --epochs 1 --stop-after 5 --losses ref.txt");
-  const auto other = rota::test::run_command("cd " + directory_.path().string() +
-                                             " && timeout 60 " ROTA_PROGRAMS
-                                             "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
+  const Ended other = run("timeout 60 " ROTA_PROGRAMS "/train_mpi --epochs 1 --batch 255 --same-as ref.txt");
   EXPECT_EQ(other.code, 1) << other.output;
 }
 
