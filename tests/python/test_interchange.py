@@ -1,4 +1,4 @@
-"""Checkpoints between C++ and Python, and HDF5's own tools. The C++ side is interchange.cpp, at ROTA_INTERCHANGE."""
+"""Checkpoints between C++ and Python. The C++ side is interchange.cpp, at ROTA_INTERCHANGE."""
 
 import ast
 import itertools
@@ -100,17 +100,3 @@ def test_states_of_samplers_and_loaders_are_the_same(steps):
         reader = make(kind, "lines" if kind == "loader" else fingerprint)
         reader.load_state_dict(states[other])
         assert take(reader, None) == rest
-
-
-def test_h5py_reads_a_checkpoint(tmp_path):
-    h5py = pytest.importorskip("h5py")
-    arrays = {"model/w": WEIGHTS, "model/deep/ids": np.arange(5)}
-    arrays |= {"mask": np.array([True, False]), "none": np.zeros((0, 3))}
-    with rota.CheckpointDirectory(None, tmp_path) as directory:
-        path = directory.save(1, make("loader", "lines"), arrays).info.path
-    with h5py.File(path, "r") as file:
-        for name, array in arrays.items():
-            assert np.array_equal(file[name][()].astype(array.dtype), array) and file[name].shape == array.shape
-        assert file["model/w"].dtype == np.float32 and file["model/deep/ids"].dtype == np.int64
-        assert file["loader/main/cursors"].shape == (5, 2)
-    assert rota.verify(path).is_good

@@ -27,6 +27,10 @@ def dataset(item, fields):
     return loader(rota.PythonSource([item], fields)).next()
 
 
+def dispatch(stream, **options):
+    return rota.StreamLoader(rota.Dispatch(stream, **options))
+
+
 def changed():
     one = sampler()
     one.advance()
@@ -127,6 +131,13 @@ MISUSES = {
     "a split by a negative seed": (lambda: rota.split(source(3), [1.0], -1), ValueError, "seed is -1"),
     "a list as a stream": (lambda: rota.as_stream([1], 3), TypeError, "no rota.Source"),
     "a cast to what cannot hold it": (lambda: loader(rota.PythonSource([1e300]), cast={"data": "f4"}).next(), ValueError, "too large for float32"),
+    "a cast of no field": (lambda: rota.cast(source(3), {"y": "int64"}), LookupError, 'no field "y"; there are "x" float32'),
+    "a cast to no dtype": (lambda: rota.cast(source(3), {"x": "text"}), ValueError, "dtype"),
+    "a cast of nothing": (lambda: rota.cast(None, {"x": "int64"}), (TypeError, ValueError), ""),
+    "a cast of all fields": (lambda: rota.cast(source(3), "int64"), (TypeError, ValueError), ""),
+    "a dispatch of two shards": (lambda: dispatch(rota.as_stream(source(3), 2)), ValueError, "1; give it"),
+    "a dispatch of nothing": (lambda: dispatch(None), ValueError, "rank 0"),
+    "a dispatch by an unknown split": (lambda: dispatch(rota.as_stream(source(3), 1), rank_split="by_color"), ValueError, "by_color"),
     "windows past the end": (lambda: rota.windows(source(3), 4), ValueError, "4"),
     "a pack of fixed fields": (lambda: rota.pack(source(3)), ValueError, "ragged"),
     "nothing to join": (lambda: rota.join([]), ValueError, "join"),

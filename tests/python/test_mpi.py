@@ -97,14 +97,6 @@ def test_loaders_over_a_communicator_read_what_those_of_a_world_do(comm, seed):
     assert together == ids(rota.Loader(mixed, size, world=(RANK, SIZE), **{**options, "tail": "carry"}))
 
 
-@several
-def test_ranks_with_other_datasets_or_options_are_refused_on_all(comm):
-    with pytest.raises(rota.MismatchError):
-        rota.Loader(source(60 + RANK), 4, comm=comm)
-    with pytest.raises(rota.MismatchError):
-        rota.Loader(source(), 4, comm=comm, seed=RANK)
-
-
 @pytest.fixture
 def data(path):
     """Six files of lines, on all ranks."""
@@ -155,11 +147,16 @@ def test_rank_0_alone_lists(comm, data):
 
 
 @several
-def test_ranks_that_open_other_files_are_refused_on_all(comm, data):
-    with pytest.raises(rota.MismatchError):
-        rota.Catalog(data if RANK else f"{data}/1.jsonl", comm=comm)
-    with pytest.raises(rota.MismatchError):
-        rota.open(data, "lines" if RANK else "files", comm=comm)
+def test_ranks_that_differ_are_refused_on_all(comm, data):
+    documents = rota.open(data, "lines", comm=comm)
+    for use in (
+        lambda: rota.Loader(source(60 + RANK), 4, comm=comm), lambda: rota.Loader(source(), 4, comm=comm, seed=RANK),
+        lambda: rota.Catalog(data if RANK else f"{data}/1.jsonl", comm=comm),
+        lambda: rota.open(data, "lines" if RANK else "files", comm=comm),
+        lambda: rota.pack(documents, 8 + RANK, comm=comm),
+    ):  # fmt: skip
+        with pytest.raises(rota.MismatchError):
+            use()
 
 
 def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
@@ -190,11 +187,7 @@ def test_ranks_pack_together_as_each_alone_does(comm, data):
     together, alone = (rota.pack(documents, 8, seed=3, comm=one) for one in (comm, None))
     assert together.fingerprint == alone.fingerprint and len(together) == len(alone)
     assert [s["text"].tolist() for s in together] == [s["text"].tolist() for s in alone]
-    copy = pickle.loads(pickle.dumps(together))
-    assert copy.fingerprint == alone.fingerprint
-    if SIZE > 1:
-        with pytest.raises(rota.MismatchError):
-            rota.pack(documents, 8 + RANK, comm=comm)
+    assert pickle.loads(pickle.dumps(together)).fingerprint == alone.fingerprint
 
 
 def test_bad_samples_are_counted_together(comm):
@@ -314,7 +307,7 @@ def test_ranks_that_do_not_fit_are_refused_on_all(comm, path):
 @several
 def test_a_rank_that_does_not_come_is_named_by_the_deadline(comm, path):
     late = SIZE - 1
-    directory = rota.CheckpointDirectory(comm, path, deadline=2)
+    directory = rota.CheckpointDirectory(comm, path, deadline=1)
     if RANK != late:
         with pytest.raises(TimeoutError, match=f"rank {late}"):
             directory.save(0, {"w": np.zeros(3)})

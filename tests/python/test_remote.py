@@ -62,8 +62,8 @@ def interrupted(work):
     else:
         raise AssertionError("it was not interrupted")
 """
-WHILE_OPENING = 'interrupted(lambda: rota.open("s3://b/there"))'
-WHILE_READING = """
+OPENING = 'interrupted(lambda: rota.open("s3://b/there"))'
+READING = """
 source = rota.open("s3://b/there", "files")
 interrupted(lambda: source[0])
 for workers in 0, 2:
@@ -75,13 +75,9 @@ def run_with_server(directory, program, *faults):
     """Runs it where the environment names a server of `directory`."""
     command = [sys.executable, SERVER, str(directory), *faults]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:  # ends with its input
-        environment = {
-            **os.environ,
-            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{int(server.stdout.readline())}",
-            "AWS_ACCESS_KEY_ID": "AKIDEXAMPLE",
-            "AWS_SECRET_ACCESS_KEY": "test-secret",
-            "AWS_REGION": "us-east-1",
-        }
+        address = f"http://127.0.0.1:{int(server.stdout.readline())}"
+        names = dict(ENDPOINT_URL=address, ACCESS_KEY_ID="AKIDEXAMPLE", SECRET_ACCESS_KEY="test-secret", REGION="us-east-1")
+        environment = os.environ | {f"AWS_{name}": value for name, value in names.items()}
         assert "test-secret" not in python(program, env=environment).stderr
 
 
@@ -103,5 +99,5 @@ def test_a_signal_ends_a_wait_for_a_store(tmp_path):
     (tmp_path / "b" / "there").mkdir(parents=True)
     for i in range(4):
         (tmp_path / "b" / "there" / f"{i}").write_text("text")
-    for kind, program in ("list", WHILE_OPENING), ("range", WHILE_READING):  # whose answers do not come
+    for kind, program in ("list", OPENING), ("range", READING):  # whose answers do not come
         run_with_server(tmp_path, INTERRUPTED + program, "--fault", "hang", "--kind", kind, "--times", "100")

@@ -292,14 +292,6 @@ def test_a_pipe_is_dispatched():
         assert [x for *_, x in samples_of(loader)] == list(range(50)) and loader.owner(3) == 0
 
 
-def test_what_no_dispatch_can_be_is_refused():
-    for stream, options, says in [
-        (Rows([1, 2]), {}, "1; give it"), (None, {}, "rank 0"), (Rows([1]), {"rank_split": "by_color"}, "by_color"),
-    ]:  # fmt: skip
-        with pytest.raises(rota.InvalidArgumentError, match=says):
-            rota.StreamLoader(rota.Dispatch(stream, **options))
-
-
 def test_samples_know_who_they_are():
     ids = []
 

@@ -1,13 +1,11 @@
 """examples/python/train_torch.py under torchrun: killed, resumed with fewer processes, the same losses."""
 
-import glob
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +18,7 @@ def train(ranks, directory, *options):
     """The exit code of a run of `ranks` processes, which goes on from what is in `directory`."""
     # They meet at a file: --standalone takes port 29400, whoever else has it.
     meet = ["--rdzv_backend=c10d", "--rdzv_id=run", f"--rdzv_endpoint={directory / 'meet'}", "--rdzv_conf=store_type=file"]
-    if (directory / "meet").exists():
-        (directory / "meet").unlink()
+    (directory / "meet").unlink(missing_ok=True)
     streams = ",".join(f"{rank}:1" for rank in range(ranks))
     command = [sys.executable, "-m", "torch.distributed.run", *meet, f"--nproc_per_node={ranks}"]
     command += ["-r", streams, "-t", streams, "--log-dir", str(directory / "out"), EXAMPLE]
@@ -42,24 +39,21 @@ def train(ranks, directory, *options):
 def logged(directory):
     """The loss of each step, and what was read in it: by those that did it last."""
     steps = {}
-    for path in sorted(glob.glob(str(directory / "log.*"))):
-        for line in Path(path).read_text().splitlines():
-            step = json.loads(line)
+    for path in sorted(directory.glob("log.*")):
+        for step in map(json.loads, path.read_text().splitlines()):
             steps.setdefault(step["step"], []).append(step)
     return steps
 
 
 def test_a_killed_run_goes_on_with_fewer_processes_and_the_same_losses(tmp_path):
     alone, moved = tmp_path / "alone", tmp_path / "moved"
-    alone.mkdir()
-    moved.mkdir()
-    code, output = train(1, alone)
-    assert code == 0, output
-    code, output = train(4, moved, "--kill", 2, 8)
-    assert code != 0, output
-    for path in glob.glob(str(moved / "log.*")):  # steps past the last checkpoint are done again
-        lines = Path(path).read_text().splitlines(keepends=True)
-        Path(path).write_text("".join(line for line in lines if json.loads(line)["step"] < 5))
+    for directory, ranks, options, is_killed in (alone, 1, (), False), (moved, 4, ("--kill", 2, 8), True):
+        directory.mkdir()
+        code, output = train(ranks, directory, *options)
+        assert (code != 0) == is_killed, output
+    for path in moved.glob("log.*"):  # steps past the last checkpoint are done again
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if json.loads(line)["step"] < 5))
     for ranks, options in [(3, ("--stop-after", 13, "--workers", 1)), (2, ())]:
         code, output = train(ranks, moved, *options)
         assert code == 0, output
