@@ -6,8 +6,11 @@
 
 int main(int argc, char** argv) {
   using namespace rota::test;  // NOLINT(google-build-using-namespace)
-  const std::map<std::string, int (*)(int, char**)> helpers{
-      {"guarded", guarded}, {"interchange", interchange}, {"streamer", streamer}, {"victim", victim}};
+  const std::map<std::string, int (*)(int, char**)> helpers{{"guarded", guarded},
+                                                            {"interchange", interchange},
+                                                            {"job", job},
+                                                            {"streamer", streamer},
+                                                            {"victim", victim}};
   const auto found = argc > 1 ? helpers.find(argv[1]) : helpers.end();
   if (found != helpers.end()) return found->second(argc - 1, argv + 1);
   std::cerr << "usage: test_helper WHAT [ARGUMENT...]\n";

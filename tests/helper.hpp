@@ -8,6 +8,7 @@ namespace rota::test {
 
 int guarded(int argc, char** argv);
 int interchange(int argc, char** argv);
+int job(int argc, char** argv);
 int streamer(int argc, char** argv);
 int victim(int argc, char** argv);
 

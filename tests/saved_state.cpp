@@ -1,16 +1,13 @@
 #include "saved_state.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 namespace {
-
-using rota::RowRange;
 
 enum class Rows { ragged, dealt };
 
 struct Tensor {
   std::string_view name;
-  rota::DType dtype;
+  DType dtype;
   std::int64_t element_bytes;
   Rows how;
   std::int64_t columns;
@@ -32,10 +29,10 @@ std::int64_t drawn(std::int64_t step, std::size_t index, std::int64_t end) {
 
 // The tensors of a step, of shapes of its own.
 std::array<Tensor, 4> tensors_of(std::int64_t step, std::int64_t bytes) {
-  std::array<Tensor, 4> tensors{Tensor{"model/weight", rota::DType::float64, 8, Rows::ragged, 0, 0},
-                                Tensor{"loader/main/cursors", rota::DType::int32, 4, Rows::dealt, 0, 0},
-                                Tensor{"model/wide", rota::DType::uint8, 1, Rows::ragged, 0, 0},
-                                Tensor{"model/none", rota::DType::int16, 2, Rows::dealt, 7, 0}};
+  std::array<Tensor, 4> tensors{Tensor{"model/weight", DType::float64, 8, Rows::ragged, 0, 0},
+                                Tensor{"loader/main/cursors", DType::int32, 4, Rows::dealt, 0, 0},
+                                Tensor{"model/wide", DType::uint8, 1, Rows::ragged, 0, 0},
+                                Tensor{"model/none", DType::int16, 2, Rows::dealt, 7, 0}};
   const std::array most_columns{19, 5, 9000};
   for (std::size_t i = 0; i < most_columns.size(); ++i) {
     tensors.at(i).columns = 1 + drawn(step, i, most_columns.at(i));
@@ -66,7 +63,7 @@ std::int64_t first_row(std::int64_t rows, int rank, int size) {
   return rows * weight_before(rank) / weight_before(size);
 }
 
-std::vector<RowRange> ranges_of(const Tensor& tensor, const rota::World& world) {
+std::vector<RowRange> ranges_of(const Tensor& tensor, const World& world) {
   if (tensor.how == Rows::ragged) {
     const std::int64_t first = first_row(tensor.rows, world.rank, world.size);
     return {{first, first_row(tensor.rows, world.rank + 1, world.size) - first}};
@@ -86,7 +83,7 @@ std::string rank_blob_of(std::int64_t step, int rank) {
   return "rank " + std::to_string(rank) + " at step " + std::to_string(step);
 }
 
-std::string difference_of_blobs(const rota::Checkpoint& checkpoint) {
+std::string difference_of_blobs(const Checkpoint& checkpoint) {
   const auto& info = checkpoint.info();
   if (checkpoint.blob("state") != blob_of(info.step)) return "the blob of the job differs";
   for (int rank = 0; rank < info.world_size; ++rank) {
@@ -105,7 +102,7 @@ std::byte byte_at(std::int64_t step, std::size_t index, std::int64_t at) {
                                 24);
 }
 
-void add_state(rota::Snapshot& snapshot, std::int64_t step, const rota::World& world, std::int64_t bytes) {
+void add_state(Snapshot& snapshot, std::int64_t step, const World& world, std::int64_t bytes) {
   const auto tensors = tensors_of(step, bytes);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors.at(i);
@@ -121,13 +118,13 @@ void add_state(rota::Snapshot& snapshot, std::int64_t step, const rota::World& w
   snapshot.rank_blob("rng", rank_blob_of(step, world.rank));
 }
 
-rota::Snapshot make_state(std::int64_t step, const rota::World& world, std::int64_t bytes) {
-  rota::Snapshot snapshot;
+Snapshot make_state(std::int64_t step, const World& world, std::int64_t bytes) {
+  Snapshot snapshot;
   add_state(snapshot, step, world, bytes);
   return snapshot;
 }
 
-std::string difference(const rota::Checkpoint& checkpoint, std::int64_t bytes) {
+std::string difference(const Checkpoint& checkpoint, std::int64_t bytes) {
   const std::int64_t step = checkpoint.info().step;
   const auto tensors = tensors_of(step, bytes);
   for (std::size_t i = 0; i < tensors.size(); ++i) {

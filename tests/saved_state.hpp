@@ -12,10 +12,10 @@ namespace rota::test {
 
 /// Adds this rank's part of the state of `step`: ragged rows of which some ranks have none, rows dealt out
 /// round robin, long rows, no rows at all, and blobs; about `bytes` bytes over all ranks.
-void add_state(rota::Snapshot& snapshot, std::int64_t step, const rota::World& world, std::int64_t bytes);
-[[nodiscard]] rota::Snapshot make_state(std::int64_t step, const rota::World& world, std::int64_t bytes);
+void add_state(Snapshot& snapshot, std::int64_t step, const World& world, std::int64_t bytes);
+[[nodiscard]] Snapshot make_state(std::int64_t step, const World& world, std::int64_t bytes);
 
 /// What of `checkpoint` is not as the step in it says; empty where all is well.
-[[nodiscard]] std::string difference(const rota::Checkpoint& checkpoint, std::int64_t bytes);
+[[nodiscard]] std::string difference(const Checkpoint& checkpoint, std::int64_t bytes);
 
 }  // namespace rota::test

@@ -4,17 +4,10 @@
 #include <cereal/types/memory.hpp>
 #include <cereal/types/optional.hpp>
 
-#include "checkpoint_fixture.hpp"
 #include "allocations.hpp"
-#include "test.hpp"
+#include "checkpoint_fixture.hpp"
 
 namespace rota::test::cereal_test {
-
-using rota::ErrorCode;
-using rota::from_blob;
-using rota::to_blob;
-using rota::test::IsError;
-using rota::test::thrown_error;
 
 enum class Kind : std::uint16_t { none, some };
 
@@ -86,14 +79,21 @@ TEST(FromBlob, ReadsWhatCerealItselfReads) {
 TEST(FromBlob, BelievesNoLength) {
   for (const std::uint64_t length : {std::uint64_t{1} << 20, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
     const std::string blob = to_blob(length) + std::string(100, 'x');
-    rota::test::watch_memory();
+    watch_memory();
     EXPECT_THAT(thrown_error([&] { from_blob<std::vector<double>>(blob); }),
                 IsError(ErrorCode::corrupt, "a length"));
     EXPECT_THAT(thrown_error([&] { from_blob<std::vector<Tree>>(blob); }),
                 IsError(ErrorCode::corrupt, "a length"));
     EXPECT_THAT(thrown_error([&] { from_blob<std::string>(blob); }), IsError(ErrorCode::corrupt, "a length"));
-    EXPECT_LT(rota::test::watched_memory().largest, 10'000U);
+    EXPECT_LT(watched_memory().largest, 10'000U);
   }
+}
+
+TEST(FromBlob, RefusesWhatIsOfAnotherType) {
+  EXPECT_THAT(thrown_error([&] { from_blob<std::vector<double>>(""); }),
+              IsError(ErrorCode::corrupt, "decode"));
+  EXPECT_THAT(thrown_error([&] { from_blob<std::int32_t>(to_blob(std::int64_t{1})); }),
+              IsError(ErrorCode::corrupt, "left over"));
 }
 
 TEST(FromBlob, RefusesABoolThatIsNone) {
@@ -116,14 +116,14 @@ TEST(FromBlob, OfFlippedBitsTakesNoMoreMemoryThanAMultipleOfTheBlob) {
     for (auto flips = 1 + random() % 4; flips > 0; --flips) {
       blob[random() % blob.size()] ^= static_cast<char>(1 << random() % 8);
     }
-    rota::test::watch_memory();
+    watch_memory();
     try {
       (void)from_blob<Tree>(blob);
-    } catch (const rota::Error& error) {
+    } catch (const Error& error) {
       ASSERT_EQ(error.code(), ErrorCode::corrupt);
       ++refused;
     }
-    const auto [most, largest] = rota::test::watched_memory();
+    const auto [most, largest] = watched_memory();
     ASSERT_LE(std::max(most, largest), 2 * sizeof(Tree) * blob.size() + 4096) << "blob " << i;
   }
   std::cout << "[          ] refused " << refused << " of 20000\n";

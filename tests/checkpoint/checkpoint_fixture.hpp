@@ -25,7 +25,16 @@ inline Bytes make_rows(std::int64_t first, std::int64_t count, std::size_t row_b
   return bytes;
 }
 
-inline Bytes read_rows(const rota::Checkpoint& checkpoint, std::string_view name, rota::RowRange rows,
+inline Bytes make_rows(const std::vector<RowRange>& ranges, std::size_t row_bytes) {
+  Bytes bytes;
+  for (const auto& [first, count] : ranges) {
+    const Bytes rows = make_rows(first, count, row_bytes);
+    bytes.insert(bytes.end(), rows.begin(), rows.end());
+  }
+  return bytes;
+}
+
+inline Bytes read_rows(const Checkpoint& checkpoint, std::string_view name, RowRange rows,
                        std::size_t row_bytes) {
   Bytes bytes(static_cast<std::size_t>(rows.count) * row_bytes);
   checkpoint.read(name, rows, bytes);
@@ -41,6 +50,13 @@ inline void write_file(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
+/// Damages one bit of `file`.
+inline void flip(const fs::path& file, std::size_t byte, unsigned bit = 0) {
+  std::string bytes = read_file(file);
+  bytes.at(byte) = static_cast<char>(bytes.at(byte) ^ (1 << bit));
+  write_file(file, bytes);
+}
+
 /// Names in `directory`, sorted.
 inline std::vector<std::string> names_in(const fs::path& directory) {
   std::vector<std::string> names;
@@ -50,27 +66,27 @@ inline std::vector<std::string> names_in(const fs::path& directory) {
 }
 
 /// The Error that `work` throws. Fails the test where it throws none.
-inline rota::Error thrown_error(const std::function<void()>& work) {
+inline Error thrown_error(const std::function<void()>& work) {
   try {
     work();
-  } catch (const rota::Error& error) {
+  } catch (const Error& error) {
     return error;
   }
   ADD_FAILURE() << "no Error was thrown";
-  return {rota::ErrorCode::callback, "none"};
+  return {ErrorCode::callback, "none"};
 }
 
 MATCHER_P2(IsError, code, text, "") {
-  *result_listener << rota::to_string(arg.code()) << ": " << arg.what();
+  *result_listener << to_string(arg.code()) << ": " << arg.what();
   return arg.code() == code && std::string_view(arg.what()).find(text) != std::string_view::npos;
 }
 
 /// A test of one process in a directory of its own, without MPI.
-class CheckpointTest : public ::testing::Test {
+class CheckpointTest : public Test {
  protected:
   ~CheckpointTest() override { fs::remove_all(path_); }
 
-  rota::CheckpointDirectory open(rota::CheckpointPolicy policy = {}) { return {{}, path_, policy}; }
+  CheckpointDirectory open(CheckpointPolicy policy = {}) { return {{}, path_, policy}; }
 
   fs::path path_ = make_directory();
 };

@@ -1,12 +1,8 @@
 // Other tools read the file: it is plain HDF5, with little-endian types and names to read by.
 
 #include "checkpoint_fixture.hpp"
-#include "test.hpp"
 
 namespace rota::test::foreign_tools_test {
-
-using rota::DType;
-using rota::Snapshot;
 
 // What `command` prints. Fails the test where it fails.
 std::string output_of(const std::string& command) {
@@ -20,9 +16,9 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
-class ForeignTools : public rota::test::CheckpointTest {
+class ForeignTools : public CheckpointTest {
  protected:
-  std::filesystem::path save() {
+  fs::path save() {
     const std::vector<std::int64_t> cursors{0, 5, 0, 6, 1, 0};
     const std::vector<float> weights{0.5F, -2, 8};
     const std::vector<std::uint16_t> halves{0x3C00, 0xC000};
@@ -48,19 +44,19 @@ TEST_F(ForeignTools, H5dumpPrintsTensorsAndAttributes) {
 
 TEST_F(ForeignTools, H5pyReadsTensorsBlobsAndAttributes) {
   const auto script = path_ / "read.py";
-  rota::test::write_file(script,
-                         "import sys, h5py\n"
-                         "f = h5py.File(sys.argv[1], 'r')\n"
-                         "assert f['loader/main/cursors'][:].tolist() == [[0, 5], [0, 6], [1, 0]]\n"
-                         "assert f['model/w'][:].tolist() == [0.5, -2, 8]\n"
-                         "assert f['model/half'][:].tolist() == [1, -2]\n"
-                         "assert f['model/flags'][:].tolist() == [True, False]\n"
-                         "assert f['model/flags'].dtype == bool\n"
-                         "assert f.attrs['step'] == 12 and f.attrs['world_size'] == 1\n"
-                         "assert f['model/w'].attrs['dtype'] == b'float32'\n"
-                         "row = f['rota/blobs/index'][0]\n"
-                         "assert row['name'] == b'loader/main/state' and row['rank'] == -1, row\n"
-                         "assert row['codec'] == 0 and f['rota/blobs/bytes'][:].tobytes() == b'seed 7'\n");
+  write_file(script,
+             "import sys, h5py\n"
+             "f = h5py.File(sys.argv[1], 'r')\n"
+             "assert f['loader/main/cursors'][:].tolist() == [[0, 5], [0, 6], [1, 0]]\n"
+             "assert f['model/w'][:].tolist() == [0.5, -2, 8]\n"
+             "assert f['model/half'][:].tolist() == [1, -2]\n"
+             "assert f['model/flags'][:].tolist() == [True, False]\n"
+             "assert f['model/flags'].dtype == bool\n"
+             "assert f.attrs['step'] == 12 and f.attrs['world_size'] == 1\n"
+             "assert f['model/w'].attrs['dtype'] == b'float32'\n"
+             "row = f['rota/blobs/index'][0]\n"
+             "assert row['name'] == b'loader/main/state' and row['rank'] == -1, row\n"
+             "assert row['codec'] == 0 and f['rota/blobs/bytes'][:].tobytes() == b'seed 7'\n");
   output_of("/usr/bin/python3 " + script.string() + " " + save().string());
 }
 
@@ -74,7 +70,7 @@ TEST_F(ForeignTools, FindEachTensorAtItsNameAndOnlyTensorsOutsideOfTheFilesOwnGr
   std::string found = output_of("h5dump -n 1 " + file.string() + " | sed -n 's,^ dataset *,,p'");
   for (const std::string& name : names) EXPECT_THAT(found, HasSubstr("/" + name + "\n"));
   EXPECT_EQ(std::ranges::count(found, '\n'), std::ssize(names) + 2) << found;
-  EXPECT_THAT(found, ::testing::AllOf(HasSubstr("/rota/blobs/bytes\n"), HasSubstr("/rota/blobs/index\n")));
+  EXPECT_THAT(found, AllOf(HasSubstr("/rota/blobs/bytes\n"), HasSubstr("/rota/blobs/index\n")));
 }
 
 }  // namespace rota::test::foreign_tools_test

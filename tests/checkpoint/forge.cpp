@@ -1,33 +1,12 @@
-#include "digest.hpp"
 #include "forge.hpp"
-#include "test.hpp"
+#include "digest.hpp"
 #include "values/bytes.hpp"
 
 namespace rota::test {
 namespace {
 
-using rota::checkpoint::BlobEntry;
-using rota::checkpoint::CommitPage;
-using rota::checkpoint::Contents;
-using rota::checkpoint::decode_contents;
-using rota::checkpoint::decode_extents;
-using rota::checkpoint::decode_page;
-using rota::checkpoint::digest;
-using rota::checkpoint::Digest;
-using rota::checkpoint::encode_contents;
-using rota::checkpoint::encode_extents;
-using rota::checkpoint::encode_page;
-using rota::checkpoint::Extent;
-using rota::checkpoint::kExtentEntryBytes;
-using rota::checkpoint::kMaxExtentBytes;
-using rota::checkpoint::kPageBytes;
-using rota::checkpoint::PageBytes;
-using rota::checkpoint::row_digest;
-using rota::checkpoint::short_digest;
-using rota::checkpoint::TensorPlace;
-using rota::internal::load;
-using rota::internal::store;
-using Bytes = std::span<std::byte>;
+using namespace checkpoint;  // NOLINT(google-build-using-namespace): its layout is what this is about
+using View = std::span<std::byte>;
 
 // Where these stand in a page.
 constexpr std::size_t kPrefixChecksumAt = 32;
@@ -40,12 +19,12 @@ constexpr std::size_t kContentsDigestAt = 136;
 constexpr std::size_t kPageDigestAt = kPageBytes - sizeof(Digest);
 
 // These bytes of `file`; nothing where they are not all there.
-std::optional<Bytes> part_of(Bytes file, std::uint64_t offset, std::uint64_t bytes) {
+std::optional<View> part_of(View file, std::uint64_t offset, std::uint64_t bytes) {
   if (offset > file.size() || bytes > file.size() - offset) return std::nullopt;
   return file.subspan(offset, bytes);
 }
 
-void seal_rows(Bytes file, Contents& contents) {
+void seal_rows(View file, Contents& contents) {
   for (TensorPlace& place : contents.places) {
     if (const auto rows = part_of(file, place.offset, place.bytes)) {
       place.row_digest = row_digest(*rows, 0, place.row_bytes);
@@ -53,7 +32,7 @@ void seal_rows(Bytes file, Contents& contents) {
   }
 }
 
-void seal_blobs(Bytes file, Contents& contents) {
+void seal_blobs(View file, Contents& contents) {
   for (BlobEntry& blob : contents.blobs) {
     if (const auto stored = part_of(file, contents.blob_offset + blob.offset, blob.stored_bytes)) {
       blob.digest = digest(*stored);
@@ -62,19 +41,19 @@ void seal_blobs(Bytes file, Contents& contents) {
 }
 
 // Of contents that can be decoded at all.
-void seal_contents(Bytes file, Bytes bytes) {
+void seal_contents(View file, View bytes) {
   try {
     Contents contents = decode_contents(bytes, load<std::uint64_t>(file, kHdf5EndAt),
                                         load<std::int64_t>(file, kWorldSizeAt), "seal");
     seal_rows(file, contents);
     seal_blobs(file, contents);
     std::ranges::copy(encode_contents(contents), bytes.begin());
-  } catch (const rota::Error&) {
+  } catch (const Error&) {
     return;
   }
 }
 
-void seal_extents(Bytes file, Bytes table) {
+void seal_extents(View file, View table) {
   std::vector<Extent> extents = decode_extents(table);
   for (Extent& extent : extents) {
     if (extent.length > kMaxExtentBytes) continue;

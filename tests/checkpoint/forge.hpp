@@ -11,15 +11,15 @@ namespace rota::test {
 
 /// A checkpoint taken apart.
 struct Parts {
-  rota::checkpoint::CommitPage page;
+  checkpoint::CommitPage page;
   std::vector<std::byte> hdf5;
-  std::vector<rota::checkpoint::Extent> table;
+  std::vector<checkpoint::Extent> table;
   std::vector<std::byte> contents;
 };
 
 /// The parts of a good checkpoint.
 Parts take_apart(std::span<const std::byte> file);
-rota::checkpoint::Contents contents_of(const Parts& parts);
+checkpoint::Contents contents_of(const Parts& parts);
 
 /// A file of these parts, whose page has their sizes. Its checksums are still to be made right.
 std::vector<std::byte> put_together(const Parts& parts);

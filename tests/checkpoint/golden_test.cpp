@@ -1,12 +1,8 @@
 // A file of each released format version loads for ever.
 
 #include "checkpoint_fixture.hpp"
-#include "test.hpp"
 
 namespace rota::test::golden_test {
-
-using rota::DType;
-using rota::test::Bytes;
 
 // `count` elements that begin at `first` and go up by `step`.
 template <typename T>
@@ -24,20 +20,22 @@ Bytes bytes_of(const std::vector<T>& values) {
 
 // Saved as step 1234 by two ranks of the first version of the code, each with half of the rows (rank 0: 2 of
 // 5), "model/scattered" in round-robin ranges.
-class GoldenV1 : public ::testing::Test {
+class GoldenV1 : public Test {
  protected:
-  rota::Checkpoint checkpoint_ = rota::open_checkpoint(ROTA_TESTS "/checkpoint/golden" "/checkpoint-v1.h5");
+  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS
+                                           "/checkpoint/golden"
+                                           "/checkpoint-v1.h5");
 };
 
 TEST_F(GoldenV1, SaysWhatItIs) {
-  const rota::CheckpointInfo& info = checkpoint_.info();
+  const CheckpointInfo& info = checkpoint_.info();
   EXPECT_EQ(info.serial, 0);
   EXPECT_EQ(info.parent, -1);
   EXPECT_EQ(info.step, 1234);
   EXPECT_EQ(info.format_version, 1);
   EXPECT_EQ(info.world_size, 2);
   EXPECT_THAT(info.run_id, SizeIs(32));
-  EXPECT_EQ(info.bytes, static_cast<std::int64_t>(std::filesystem::file_size(info.path)));
+  EXPECT_EQ(info.bytes, static_cast<std::int64_t>(fs::file_size(info.path)));
 }
 
 TEST_F(GoldenV1, HasTypedTensors) {
@@ -60,7 +58,7 @@ TEST_F(GoldenV1, HasTypedTensors) {
 TEST_F(GoldenV1, HasTensorsOfTypesThatCppLacks) {
   const auto expect = [&](const char* name, DType dtype, const Bytes& bytes) {
     EXPECT_EQ(checkpoint_.tensor(name).dtype, dtype);
-    EXPECT_EQ(rota::test::read_rows(checkpoint_, name, {0, 5}, size_of(dtype)), bytes);
+    EXPECT_EQ(read_rows(checkpoint_, name, {0, 5}, size_of(dtype)), bytes);
   };
   expect("model/float16", DType::float16, bytes_of(ramp<std::uint16_t>(5, 0x3C00, 0x100)));
   expect("model/bfloat16", DType::bfloat16, bytes_of(ramp<std::uint16_t>(5, 0x3F80, 0x40)));

@@ -2,25 +2,15 @@
 // for it, and nothing is lost by it.
 
 #include "checkpoint_fixture.hpp"
-#include "directory_access.hpp"
-#include "file_system.hpp"
+#include "faulty_file_system.hpp"
 #include "irregular_file.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::irregular_test {
 
-using rota::CheckpointDirectory;
-using rota::ErrorCode;
-using rota::test::IrregularKind;
-using rota::test::IsError;
-using rota::test::names_in;
-using rota::test::thrown_error;
-using rota::test::fs::path;
-
-class Irregular : public rota::test::CheckpointTest, public ::testing::WithParamInterface<IrregularKind> {
+class Irregular : public CheckpointTest, public WithParamInterface<IrregularKind> {
  protected:
-  Irregular() { rota::test::end_in_a_minute(); }
+  Irregular() { end_in_a_minute(); }
   ~Irregular() override { ::alarm(0); }
 
   // Serial 0 is good, and serial 9 is none.
@@ -30,7 +20,7 @@ class Irregular : public rota::test::CheckpointTest, public ::testing::WithParam
   }
   [[nodiscard]] std::string is_what() const { return "it is " + GetParam().called; }
 
-  path nine_ = path_ / "checkpoint-000000000009.h5";
+  fs::path nine_ = path_ / "checkpoint-000000000009.h5";
 };
 
 TEST_P(Irregular, IsPassedOverWithAReasonByARestore) {
@@ -39,7 +29,7 @@ TEST_P(Irregular, IsPassedOverWithAReasonByARestore) {
   EXPECT_EQ(directory.latest()->info().serial, 0);
   ASSERT_THAT(directory.rejected(), SizeIs(1));
   EXPECT_THAT(directory.rejected()[0].reason, HasSubstr(is_what()));
-  std::filesystem::remove(path_ / "checkpoint-000000000000.h5");
+  fs::remove(path_ / "checkpoint-000000000000.h5");
   EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }), IsError(ErrorCode::corrupt, is_what()));
 }
 
@@ -55,12 +45,12 @@ TEST_P(Irregular, AskedForByNameIsAnErrorThatSaysWhatItIs) {
   auto directory = open();
   const auto is_told = IsError(ErrorCode::corrupt, nine_.string() + ": " + is_what());
   EXPECT_THAT(thrown_error([&] { directory.open(9); }), is_told);
-  EXPECT_THAT(thrown_error([&] { rota::open_checkpoint(nine_); }), is_told);
+  EXPECT_THAT(thrown_error([&] { open_checkpoint(nine_); }), is_told);
 }
 
 TEST_P(Irregular, IsDamageToVerify) {
   make();
-  const auto found = rota::verify_checkpoint(nine_);
+  const auto found = verify_checkpoint(nine_);
   ASSERT_THAT(found.damage, SizeIs(1));
   EXPECT_THAT(found.damage[0].what, HasSubstr(is_what()));
   EXPECT_FALSE(found.info);
@@ -73,7 +63,7 @@ TEST_P(Irregular, TakesItsSerialAndIsDroppedAsDamagedOnesAre) {
   EXPECT_EQ(directory.latest()->info().serial, 10);
   EXPECT_EQ(directory.save(3, {}).info.serial, 11);
   const bool is_directory = GetParam().name == "directory";  // which may hold anything
-  EXPECT_EQ(std::filesystem::exists(std::filesystem::symlink_status(nine_)), is_directory);
+  EXPECT_EQ(fs::exists(fs::symlink_status(nine_)), is_directory);
 }
 
 TEST_P(Irregular, UnderTheNameOfATemporaryIsLeftAlone) {
@@ -95,48 +85,40 @@ TEST_P(Irregular, InPlaceOfTheDirectoryIsAnErrorThatSaysWhatItIs) {
               IsError(ErrorCode::io, directory.string()));
 }
 
-// Puts something else in the place of a file when it has been listed.
-class SwappingFileSystem : public rota::checkpoint::FileSystem {
- public:
-  int list(const path& directory, std::vector<std::string>& names) const override {
-    const int result = FileSystem::list(directory, names);
-    if (swap) swap();
-    return result;
-  }
-  std::function<void()> swap;
-};
-
 TEST_P(Irregular, InPlaceOfAFileThatWasListedIsPassedOver) {
-  SwappingFileSystem system;
-  auto directory = rota::CheckpointDirectoryAccess::open({}, path_, {}, system);
+  FaultyFileSystem system;
+  auto directory = CheckpointDirectoryAccess::open({}, path_, {}, system);
   for (int step = 0; step < 2; ++step) directory.save(step, {});
-  system.swap = [&] {
-    std::filesystem::remove(path_ / "checkpoint-000000000001.h5");
-    GetParam().make(path_ / "checkpoint-000000000001.h5");
-    system.swap = nullptr;
+  bool is_swapped = false;
+  system.on_call = [&](std::string_view kind) {
+    if (kind == "open" && !std::exchange(is_swapped, true)) {
+      fs::remove(path_ / "checkpoint-000000000001.h5");
+      GetParam().make(path_ / "checkpoint-000000000001.h5");
+    }
+    return 0;
   };
   EXPECT_EQ(directory.latest()->info().serial, 0);
   ASSERT_THAT(directory.rejected(), SizeIs(1));
   EXPECT_THAT(directory.rejected()[0].reason, HasSubstr(is_what()));
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, Irregular, ::testing::ValuesIn(rota::test::irregular_kinds()),
+INSTANTIATE_TEST_SUITE_P(Each, Irregular, ValuesIn(irregular_kinds()),
                          [](const auto& test) { return test.param.name; });
 
-using Regular = rota::test::CheckpointTest;
+using Regular = CheckpointTest;
 
 TEST_F(Regular, FilesThatMayNotBeReadAreNoDamageAndNoOlderStateIsTaken) {
   for (int step = 0; step < 2; ++step) open().save(step, {});
-  const path newest = path_ / "checkpoint-000000000001.h5";
+  const fs::path newest = path_ / "checkpoint-000000000001.h5";
   ASSERT_EQ(::chmod(newest.c_str(), 0) + ::chmod(path_.c_str(), 0777), 0);
-  const std::string error = rota::test::error_as_nobody([&] { (void)open().latest(); });
+  const std::string error = error_as_nobody([&] { (void)open().latest(); });
   EXPECT_THAT(error, HasSubstr("io: open " + newest.string() + ": Permission denied"));
 }
 
 TEST_F(Regular, LinksToACheckpointAreAsGoodAsItCheckpointAreAsGoodAsIt) {
   open().save(1, {});
-  std::filesystem::rename(path_ / "checkpoint-000000000000.h5", path_ / "archived");
-  std::filesystem::create_symlink("archived", path_ / "checkpoint-000000000000.h5");
+  fs::rename(path_ / "checkpoint-000000000000.h5", path_ / "archived");
+  fs::create_symlink("archived", path_ / "checkpoint-000000000000.h5");
   EXPECT_EQ(open().latest()->info().step, 1);
 }
 

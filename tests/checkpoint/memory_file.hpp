@@ -9,7 +9,7 @@
 namespace rota::test {
 
 /// A file system in which every path is the same file, that can only be read.
-class MemoryFile : public rota::checkpoint::FileSystem {
+class MemoryFile : public checkpoint::FileSystem {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
@@ -28,23 +28,23 @@ class MemoryFile : public rota::checkpoint::FileSystem {
   std::span<const std::byte> bytes_;
 };
 
-/// Opens as `rota::open_checkpoint` does.
-inline rota::Checkpoint open_bytes(const MemoryFile& file) {
-  rota::CheckpointReader reader(file, "bytes in memory");
+/// Opens as `open_checkpoint` does.
+inline Checkpoint open_bytes(const MemoryFile& file) {
+  CheckpointReader reader(file, "bytes in memory");
   reader.require_row_digests(reader.verify_extents({}));
   return std::move(reader).finish();
 }
 
-inline rota::Verification verify_bytes(std::span<const std::byte> bytes) {
-  return rota::checkpoint::verify(MemoryFile(bytes), "bytes in memory");
+inline Verification verify_bytes(std::span<const std::byte> bytes) {
+  return checkpoint::verify(MemoryFile(bytes), "bytes in memory");
 }
 
 /// Opens it and reads every tensor and every blob. Returns how many bytes these are.
 inline std::size_t read_all(std::span<const std::byte> bytes) {
   const MemoryFile file(bytes);
-  const rota::Checkpoint checkpoint = open_bytes(file);
+  const Checkpoint checkpoint = open_bytes(file);
   std::size_t total = 0;
-  for (const rota::TensorInfo& tensor : checkpoint.tensors()) {
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
     std::size_t count = size_of(tensor.dtype);
     for (const std::int64_t length : tensor.shape) count *= static_cast<std::size_t>(length);
     std::vector<std::byte> out(count);
@@ -52,11 +52,27 @@ inline std::size_t read_all(std::span<const std::byte> bytes) {
     total += count;
   }
   const int size = checkpoint.info().world_size;
-  for (const rota::BlobInfo& blob : checkpoint.blobs()) {
+  for (const BlobInfo& blob : checkpoint.blobs()) {
     total += blob.rank < 0 ? checkpoint.blob(blob.name).size()
                            : checkpoint.rank_blob(blob.name, {.rank = blob.rank, .size = size})->size();
   }
   return total;
 }
+
+/// What happens by chance, and is the same for the same seed.
+class Chance {
+ protected:
+  explicit Chance(std::uint64_t seed) : random_(seed) {}
+
+  std::uint64_t below(std::uint64_t end) { return random_() % end; }
+  template <typename T>
+  T any(std::initializer_list<T> values) {
+    return values.begin()[below(values.size())];
+  }
+  void one_of(std::initializer_list<std::function<void()>> works) { works.begin()[below(works.size())](); }
+
+ private:
+  std::mt19937_64 random_;
+};
 
 }  // namespace rota::test

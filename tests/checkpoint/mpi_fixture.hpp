@@ -3,58 +3,121 @@
 // What the tests of checkpoints under mpirun share.
 
 #include "checkpoint_fixture.hpp"
+#include "faulty_file_system.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
+/// This rank's share of `rows`, as even as can be.
+inline RowRange even_share(std::int64_t rows, const World& world) {
+  const std::int64_t first = rows * world.rank / world.size;
+  return {first, rows * (world.rank + 1) / world.size - first};
+}
+
+/// A state of which each rank holds its share of the rows, all of one value.
+struct Weights {
+  static constexpr std::int64_t kRows = 50'000;
+
+  explicit Weights(const World& world)
+      : share(even_share(kRows, world)), values(static_cast<std::size_t>(2 * share.count)) {}
+
+  void set(double value) { std::ranges::fill(values, value); }
+  void save(Snapshot& snapshot) const {
+    if (is_broken) throw std::runtime_error("the weights are not numbers");
+    snapshot.tensor("weights", {2}, share.count, values);
+  }
+  void restore(const Checkpoint& checkpoint) {
+    if (is_broken) throw std::runtime_error("the weights do not fit");
+    values = checkpoint.read<double>("weights", share);
+  }
+
+  RowRange share;
+  std::vector<double> values;
+  bool is_broken = false;
+};
+
 /// All ranks share a directory, which is removed again.
-class MpiCheckpointTest : public ::testing::Test {
+class MpiCheckpointTest : public Test {
  protected:
   MpiCheckpointTest() {
-    path_ = rota::mpi::broadcast(comm(), rank() == 0 ? make_directory().string() : std::string());
+    path_ = mpi::broadcast(comm(), rank() == 0 ? make_directory().string() : std::string());
   }
   ~MpiCheckpointTest() override {
-    rota::mpi::agree(comm(), "end a test", nullptr);
+    mpi::agree(comm(), "end a test", nullptr);
     if (rank() == 0) fs::remove_all(path_);
   }
 
-  static const rota::mpi::Communicator& comm() { return mpi_session().comm(); }
+  static const mpi::Communicator& comm() { return mpi_session().comm(); }
   static int rank() { return comm().rank(); }
   static int size() { return comm().size(); }
+  static int last() { return size() - 1; }
+  /// What heads an error of one of several ranks.
+  static std::string from(int failed) { return size() > 1 ? fmt::format("rank {}: ", failed) : ""; }
 
   /// As the environment says: CTest runs these tests with each writer.
-  static rota::Writer writer() {
-    return std::getenv("ROTA_TEST_WRITER") != nullptr ? rota::Writer::collective : rota::Writer::direct;
+  static Writer writer() {
+    return std::getenv("ROTA_TEST_WRITER") != nullptr ? Writer::collective : Writer::direct;
   }
-  rota::CheckpointDirectory open(rota::CheckpointPolicy policy = {}) {
+  CheckpointDirectory open(CheckpointPolicy policy = {}) {
     policy.writer = writer();
     return {comm(), path_, policy};
   }
 
+  /// On a file system whose calls fail as a test says.
+  CheckpointDirectory open_faulty() { return CheckpointDirectoryAccess::open(comm(), path_, {}, system_); }
+
+  /// Weights that are all `step`, whose newest checkpoint is whole on every rank.
+  SaveReport save(CheckpointDirectory& directory, int step) {
+    weights_.set(step);
+    return directory.save_all(step, weights_);
+  }
+  static void expect_latest(CheckpointDirectory& directory, int step) {
+    const auto checkpoint = directory.latest();
+    ASSERT_TRUE(checkpoint);
+    EXPECT_EQ(checkpoint->info().step, step);
+    EXPECT_EQ(checkpoint->read<double>("weights"), std::vector<double>(2 * Weights::kRows, step));
+  }
+
   /// The Error that all ranks throw from `work`; fails the test where it is not the same.
-  static rota::Error same_error_of(const std::function<void()>& work) {
-    const rota::Error error = thrown_error(work);
-    EXPECT_EQ(rota::mpi::broadcast(comm(), std::string(error.what())), error.what());
+  static Error same_error_of(const std::function<void()>& work) {
+    const Error error = thrown_error(work);
+    EXPECT_EQ(mpi::broadcast(comm(), std::string(error.what())), error.what());
     return error;
   }
 
   /// Names in the directory, looked at by all ranks once they are all here.
   std::vector<std::string> names() {
-    rota::mpi::agree(comm(), "look at a directory", nullptr);
+    mpi::agree(comm(), "look at a directory", nullptr);
     std::vector<std::string> found = names_in(path_);
-    rota::mpi::agree(comm(), "look at a directory", nullptr);
+    mpi::agree(comm(), "look at a directory", nullptr);
     return found;
   }
 
   fs::path path_;
+  FaultyFileSystem system_;
+  Weights weights_{comm().world()};
 };
 
-/// This rank's share of `rows`, as even as can be.
-inline rota::RowRange even_share(std::int64_t rows, const rota::World& world) {
-  const std::int64_t first = rows * world.rank / world.size;
-  return {first, rows * (world.rank + 1) / world.size - first};
-}
+/// The members of a smaller world, as a communicator of their own.
+class SubWorld {
+ public:
+  SubWorld(const mpi::Communicator& comm, int size) {
+    MPI_Comm_split(comm.get(), comm.rank() < size ? 0 : MPI_UNDEFINED, comm.rank(), &handle_);
+    if (handle_ != MPI_COMM_NULL) comm_ = mpi::Communicator(handle_);
+  }
+  ~SubWorld() {
+    if (handle_ != MPI_COMM_NULL) MPI_Comm_free(&handle_);
+  }
+  SubWorld(const SubWorld&) = delete;
+  SubWorld& operator=(const SubWorld&) = delete;
+
+  [[nodiscard]] bool has_this_rank() const { return handle_ != MPI_COMM_NULL; }
+  [[nodiscard]] const mpi::Communicator& comm() const { return comm_; }
+
+ private:
+  MPI_Comm handle_ = MPI_COMM_NULL;
+  mpi::Communicator comm_;
+};
 
 }  // namespace rota::test

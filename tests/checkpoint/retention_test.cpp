@@ -1,17 +1,16 @@
 // Which checkpoints a directory keeps.
 
-#include "checkpoint_fixture.hpp"
 #include "retention.hpp"
-#include "test.hpp"
+#include "checkpoint_fixture.hpp"
 
 namespace rota::test::retention_test {
 
-using rota::checkpoint::Present;
-using rota::checkpoint::to_drop;
+using checkpoint::Present;
+using checkpoint::to_drop;
 
-class Retention : public rota::test::CheckpointTest {
+class Retention : public CheckpointTest {
  protected:
-  static std::vector<std::int64_t> serials(rota::CheckpointDirectory& directory) {
+  static std::vector<std::int64_t> serials(CheckpointDirectory& directory) {
     std::vector<std::int64_t> found;
     for (const auto& info : directory.list()) found.push_back(info.serial);
     return found;
@@ -27,18 +26,18 @@ TEST_F(Retention, KeepsTheLastAndEveryMilestone) {
 TEST_F(Retention, ListsOldestFirstWhatTheCommitPagesSay) {
   auto directory = open({.keep_last = 3});
   for (int step : {7, 8, 9}) directory.save(step, {});
-  rota::test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
+  write_file(path_ / "checkpoint-000000000001.h5", "damaged");
   EXPECT_THAT(serials(directory), ElementsAre(0, 2));
   EXPECT_EQ(directory.list()[1].step, 9);
 }
 
 TEST_F(Retention, NumbersOnAboveDamagedAndAbandonedFiles) {
-  rota::test::write_file(path_ / "checkpoint-000000000041.h5", "damaged");
+  write_file(path_ / "checkpoint-000000000041.h5", "damaged");
   auto directory = open();
   EXPECT_EQ(directory.save(1, {}).info.serial, 42);
   const auto older = directory.open(42);
   EXPECT_EQ(directory.save(2, {}).info.serial, 43);
-  std::filesystem::remove(path_ / "checkpoint-000000000043.h5");
+  fs::remove(path_ / "checkpoint-000000000043.h5");
   EXPECT_EQ(directory.save(3, {}).info.serial, 44);
 }
 
@@ -55,7 +54,7 @@ TEST_F(Retention, DamagedOnesAreNotCountedAmongThoseKept) {
   auto directory = open({.keep_last = 2});
   directory.save(0, {});
   directory.save(1, {});
-  rota::test::write_file(path_ / "checkpoint-000000000001.h5", "damaged");
+  write_file(path_ / "checkpoint-000000000001.h5", "damaged");
   directory.save(2, {});
   EXPECT_THAT(serials(directory), ElementsAre(0, 2));
 }

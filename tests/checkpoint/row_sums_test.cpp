@@ -1,17 +1,15 @@
 // Row digests do not depend on the pieces in which a file is read, nor on who reads which.
 
+#include "row_sums.hpp"
 #include "checkpoint_fixture.hpp"
 #include "digest.hpp"
 #include "extents.hpp"
-#include "row_sums.hpp"
-#include "test.hpp"
 
 namespace rota::test::row_sums_test {
 
-using rota::checkpoint::Contents;
-using rota::checkpoint::kPageBytes;
-using rota::checkpoint::RowSums;
-using rota::test::make_rows;
+using checkpoint::Contents;
+using checkpoint::kPageBytes;
+using checkpoint::RowSums;
 
 constexpr std::size_t kFileBytes = 60'000;
 
@@ -19,7 +17,7 @@ constexpr std::size_t kFileBytes = 60'000;
 Contents make_contents() {
   Contents contents;
   const auto add = [&](std::uint64_t offset, std::int64_t rows, std::int64_t row_bytes) {
-    rota::TensorInfo info;
+    TensorInfo info;
     info.shape = {rows, row_bytes};
     contents.tensors.push_back(std::move(info));
     contents.places.push_back({.offset = offset,
@@ -36,11 +34,11 @@ Contents make_contents() {
   return contents;
 }
 
-class RowSumsOfAFile : public rota::test::CheckpointTest {
+class RowSumsOfAFile : public CheckpointTest {
  protected:
   RowSumsOfAFile() {
-    rota::test::write_file(path_ / "file", {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
-    file_ = rota::checkpoint::File(rota::checkpoint::posix_file_system(), path_ / "file", O_RDONLY);
+    write_file(path_ / "file", {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
+    file_ = checkpoint::File(checkpoint::posix_file_system(), path_ / "file", O_RDONLY);
   }
 
   std::vector<std::uint64_t> expected() const {
@@ -49,7 +47,7 @@ class RowSumsOfAFile : public rota::test::CheckpointTest {
       const auto& place = contents_.places[t];
       const auto rows = std::span(bytes_).subspan(
           place.offset, static_cast<std::size_t>(contents_.tensors[t].rows() * place.row_bytes));
-      sums.push_back(rota::checkpoint::row_digest(rows, 0, place.row_bytes));
+      sums.push_back(checkpoint::row_digest(rows, 0, place.row_bytes));
     }
     return sums;
   }
@@ -67,8 +65,8 @@ class RowSumsOfAFile : public rota::test::CheckpointTest {
   }
 
   Contents contents_ = make_contents();
-  rota::test::Bytes bytes_ = make_rows(0, 1, kFileBytes);
-  rota::checkpoint::File file_;
+  Bytes bytes_ = make_rows(0, 1, kFileBytes);
+  checkpoint::File file_;
 };
 
 TEST_F(RowSumsOfAFile, AreThoseOfItsRowsForAnyPiecesAndAnyReaders) {

@@ -33,8 +33,8 @@ inline constexpr std::array<std::string_view, 10> kKindNames{"count",   "ENOSPC"
 
 /// How long a late call takes, and the deadline that it makes its rank miss. Others wait a second for one
 /// that fails later than they do, and then end the job.
-inline constexpr std::chrono::milliseconds kLateness{1400};
-inline constexpr std::chrono::milliseconds kMissedDeadline{1000};
+inline constexpr std::chrono::milliseconds kLateness{1900};
+inline constexpr std::chrono::milliseconds kMissedDeadline{1500};
 
 constexpr std::string_view to_string(Kind kind) { return kKindNames.at(static_cast<std::size_t>(kind)); }
 

@@ -1,47 +1,40 @@
 #pragma once
 
-// Starts the driver under mpirun and the interposed library, and reads what its ranks report.
+// Starts a job under mpirun, from a test that looks at what its ranks say.
 
-#include <cstddef>
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
+#include "jobs.hpp"
 #include "run_command.hpp"
-#include "temporary_directory.hpp"
 
 namespace rota::test {
 
-/// A directory for a test, in memory where that can be had: the tests care for calls, and not for disks.
-rota::test::TemporaryDirectory make_fast_directory();
-
-/// Whether all there is to run is wanted, and not a part that stands for it: ROTA_FAULTS=full.
-bool wants_all();
-
-/// What one rank said of one case: WHAT -> TEXT.
+/// What one rank said of one case: WHAT -> TEXT, the last one.
 using Said = std::map<std::string, std::string>;
 
-/// What all ranks said of one case, by rank; empty where a rank said nothing.
+/// What was said under `what`; "(nothing)" where that was nothing.
+[[nodiscard]] std::string said(const Said& by_rank, const std::string& what);
+
+/// What all ranks said of one case, by rank.
 using CaseReport = std::vector<Said>;
 
-/// The driver, for directories below `under`.
-class Launcher {
- public:
-  explicit Launcher(std::filesystem::path under) : under_(std::move(under)) {}
-
-  /// Runs it on `ranks` ranks, for at most a minute and a half. Exit code 124 means that it had to be
-  /// stopped.
-  [[nodiscard]] rota::test::Ended run(int ranks, const std::string& arguments,
-                                      const std::string& environment = {}) const;
-
-  /// Runs it over `cases`, the lines of its file of cases, as `<command> REPORT CASES`. Where it dies, or
-  /// hangs, in the middle, it is started again for those cases that are left.
-  [[nodiscard]] std::vector<CaseReport> run_all(int ranks, const std::string& command,
-                                                const std::vector<std::string>& cases) const;
-
- private:
-  std::filesystem::path under_;
+/// How a launch ended, and what was said of its cases: of those that were begun.
+struct Launched {
+  Ended ended;
+  std::vector<CaseReport> cases;
+  /// timeout(1) had to stop it. Its exit code does not say so: mpirun's is 137, too, where a rank was killed.
+  bool hung = false;
 };
+
+/// Runs a job on `ranks` ranks, for at most `seconds`, with `environment` before it.
+[[nodiscard]] Launched launch(const std::string& job, int ranks, const std::vector<std::string>& cases,
+                              int seconds = 90, const std::string& environment = {});
+
+/// A directory for a test, in memory where that can be had: the tests care for calls, and not for disks.
+[[nodiscard]] TemporaryDirectory make_fast_directory();
+
+/// The environment under which faults happen to calls, and are recorded, below `directory`.
+[[nodiscard]] std::string interposed_below(const fs::path& directory);
+
+/// Does `work` with 0, 1, ... below `count`, by `workers` threads: where each mostly waits.
+void do_at_once(std::size_t workers, std::size_t count, const std::function<void(std::size_t)>& work);
 
 }  // namespace rota::test

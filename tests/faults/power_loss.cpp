@@ -1,23 +1,8 @@
 #include "power_loss.hpp"
 
-#include <fcntl.h>
-
-#include <algorithm>
-#include <array>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <random>
-#include <span>
-#include <stdexcept>
-#include <string_view>
-#include <utility>
-
 namespace rota::test {
 namespace {
 
-namespace fs = std::filesystem;
 using Random = std::mt19937_64;
 
 // A write, or a new size.

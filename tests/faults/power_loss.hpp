@@ -7,12 +7,6 @@
 // to it since, each change of a size and each change of a name is there or not. Only a rename is atomic.
 // Calls that overlap may have taken effect in any order, and those under way at that moment or not.
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "trace.hpp"
 
 namespace rota::test {
@@ -31,7 +25,7 @@ struct TraceEvent {
 using Trace = std::vector<TraceEvent>;
 
 /// Reads what the interposed library recorded in `directory`.
-[[nodiscard]] Trace read_trace(const std::filesystem::path& directory);
+[[nodiscard]] Trace read_trace(const fs::path& directory);
 
 /// Where in `trace` the fsyncs are: those of directories, or of files.
 [[nodiscard]] std::vector<std::size_t> syncs_in(const Trace& trace, bool of_directories);
@@ -53,7 +47,6 @@ struct PowerLoss {
 
 /// Makes below `target`, which must be empty, what is left of the directory `root` of the trace, which was
 /// there before and empty.
-void leave(const Trace& trace, const PowerLoss& loss, const std::filesystem::path& root,
-           const std::filesystem::path& target);
+void leave(const Trace& trace, const PowerLoss& loss, const fs::path& root, const fs::path& target);
 
 }  // namespace rota::test
