@@ -10,47 +10,43 @@
 namespace rota::test {
 namespace {
 
-const rota::LoaderOptions kOptions{
-    .global_batch_size = 6, .shards = 5, .seed = 11, .tail = rota::Tail::carry, .epochs = 3, .workers = 2};
+const LoaderOptions kOptions{
+    .global_batch_size = 6, .shards = 5, .seed = 11, .tail = Tail::carry, .epochs = 3, .workers = 2};
 
-std::vector<std::int64_t> ids_of(const rota::Batch& batch) {
-  std::vector<std::int64_t> ids;
-  for (const rota::SampleId id : batch.ids()) ids.push_back(id.value);
-  return ids;
-}
-
-void save(const rota::mpi::Communicator& comm, rota::Loader& loader, rota::CheckpointDirectory& directory,
-          int steps) {
+void save(const mpi::Communicator& comm, Loader& loader, CheckpointDirectory& directory, int steps) {
   for (int step = 0; step < steps; ++step) loader.next();
   std::vector<float> rows(comm.rank() == 0 ? 12 : 0);
   std::iota(rows.begin(), rows.end(), 0.5F);
-  rota::Snapshot snapshot;
-  rota::save(loader, snapshot);
+  Snapshot snapshot;
+  save(loader, snapshot);
   snapshot.tensor("model/w", {4}, static_cast<std::int64_t>(rows.size()) / 4, std::span<const float>(rows));
   snapshot.blob("note", "from C++");
   directory.save(steps, snapshot);
 }
 
-void restore(rota::Loader& loader, rota::CheckpointDirectory& directory) {
-  const auto checkpoint = directory.restore_all(loader);
-  if (!checkpoint) throw rota::Error(rota::ErrorCode::not_found, "restore: there is no checkpoint");
-  fmt::print("{}\n{}\n{}\n", checkpoint->info().step, checkpoint->blob("note"),
-             checkpoint->read<float>("model/w"));
-  for (const rota::Batch& batch : loader) fmt::print("{}\n", ids_of(batch));
+void restore(Loader& loader, CheckpointDirectory& directory) {
+  const auto checkpoint = directory.restore_all(loader).value();
+  fmt::print("{}\n{}\n{}\n", checkpoint.info().step, checkpoint.blob("note"),
+             checkpoint.read<float>("model/w"));
+  for (const Batch& batch : loader) {
+    std::vector<std::int64_t> ids;
+    for (const SampleId id : batch.ids()) ids.push_back(id.value);
+    fmt::print("{}\n", ids);
+  }
 }
 
 }  // namespace
 
 int interchange(int argc, char** argv) {
-  rota::mpi::Session session(argc, argv);
+  mpi::Session session(argc, argv);
   return session.run([&] {
     const std::string verb = argv[1];
     if (verb == "fingerprint") {
-      fmt::print("{}\n", rota::to_string(rota::open_lines(argv[2])->fingerprint()));
+      fmt::print("{}\n", to_string(open_lines(argv[2])->fingerprint()));
       return 0;
     }
-    rota::Loader loader(session.comm(), rota::open_lines(argv[2]), kOptions);
-    rota::CheckpointDirectory directory(session.comm(), argv[3]);
+    Loader loader(session.comm(), open_lines(argv[2]), kOptions);
+    CheckpointDirectory directory(session.comm(), argv[3]);
     if (verb == "save") {
       save(session.comm(), loader, directory, std::stoi(argv[4]));
     } else {

@@ -1,6 +1,8 @@
 """What several files need: sources, runs that stop and go on elsewhere, programs in processes of their own."""
 
+import os
 import random
+import signal
 import subprocess
 import sys
 import textwrap
@@ -98,3 +100,16 @@ def python(code, *arguments, ranks=None, returns=0, **options):
     done = subprocess.run([*mpirun, *command], capture_output=True, text=True, timeout=100, **options)
     assert done.returncode == returns, (done.returncode, done.stdout, done.stderr)
     return done
+
+
+def in_child(work):
+    """The exit code of a forked child that does `work`."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            os._exit(work() or 0)
+        except BaseException as error:
+            os.write(2, repr(error).encode())
+            os._exit(99)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -48,6 +48,10 @@ def test_files_are_in_the_order_of_their_names_and_numbered_as_a_list_is(data):
             catalog[i]
     with pytest.raises(TypeError):
         catalog["0"]
+    by_name = rota.Catalog(data, change_detection="by_name")
+    assert by_name.change_detection == "by_name" and by_name.fingerprint != catalog.fingerprint
+    with pytest.raises(rota.InvalidArgumentError):
+        by_name.bytes(0)
     assert catalog.origin == str(data) and repr(catalog) == f"<rota.Catalog of 20 files: {data}>"
 
 
@@ -109,13 +113,6 @@ def test_patterns_take_all_their_options(tmp_path):
     for option in ({"seed": -1}, {"confidence": 2}, {"confidence": float("nan")}, {"files": -1}, {"files": 2**63}):
         with pytest.raises(rota.InvalidArgumentError, match=next(iter(option))):
             rota.Catalog.from_pattern(pattern, **{**options, **option})
-
-
-def test_sizes_are_not_known_by_name(data):
-    catalog = rota.Catalog(data, change_detection="by_name")
-    assert catalog.change_detection == "by_name" and catalog.fingerprint != rota.Catalog(data).fingerprint
-    with pytest.raises(rota.InvalidArgumentError):
-        catalog.bytes(0)
 
 
 def test_options_out_of_range_or_of_another_type_are_refused_by_name(data):

@@ -7,11 +7,12 @@ import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import rota
-from runs import DTYPES, ids, loader, python, source
+from runs import DTYPES, ids, in_child, loader, python, source
 
 SAVE = """
 import sys, rota, numpy as np
@@ -59,12 +60,9 @@ def test_tensors_of_torch_come_back_bit_by_bit(directory):
     }
     directory.save(0, tensors)
     checkpoint = directory.latest()
-    assert {t.name: (t.dtype, t.shape) for t in checkpoint.tensors} == {
-        "grown": ("float32", (3, 4)),
-        "brain": ("bfloat16", (3, 3)),
-        "count": ("int64", (1,)),
-        "mask": ("boolean", (2,)),
-    }
+    assert {(t.name, t.dtype, t.shape) for t in checkpoint.tensors} == {
+        ("grown", "float32", (3, 4)), ("brain", "bfloat16", (3, 3)), ("count", "int64", (1,)), ("mask", "boolean", (2,)),
+    }  # fmt: skip
     bits = torch.from_numpy(checkpoint["brain"].view("int16"))
     assert torch.equal(bits.view(torch.bfloat16), tensors["brain"])
     assert np.array_equal(checkpoint["grown"], tensors["grown"].detach().numpy())
@@ -255,33 +253,27 @@ def test_one_job_at_a_time_has_a_directory(tmp_path):
     rota.CheckpointDirectory(None, tmp_path).close()
 
 
+def foreign(use):
+    """A loader of others, which does that where it is saved or restored."""
+    return SimpleNamespace(_save_to=lambda *_: use(), _restore_from=lambda *_: use())
+
+
 def test_one_thread_at_a_time_uses_a_directory(directory):
-    class Loader:  # whose restore is a second call
-        def _save_to(self, snapshot, name):
-            pass
-
-        def _restore_from(self, checkpoint, name):
-            directory.save(0, {})
-
     directory.save(0, {})
     with pytest.raises(rota.BusyError, match="one thread at a time"):
-        directory.restore(Loader())
+        directory.restore(foreign(lambda: directory.save(0, {})))
     assert directory.restore() is not None
 
 
-def test_what_a_restore_raises_is_raised_itself(directory):
-    class Loader:
-        def _save_to(self, snapshot, name):
-            raise KeyboardInterrupt
-
-        def _restore_from(self, checkpoint, name):
-            raise SystemExit(3)
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_a_loader_raises_is_raised_itself(directory, error):
+    def fail():
+        raise error
 
     directory.save(0, {})
-    with pytest.raises(SystemExit):
-        directory.restore(Loader())
-    with pytest.raises(KeyboardInterrupt):
-        directory.save(0, Loader())
+    for use in (lambda: directory.restore(foreign(fail)), lambda: directory.save(0, foreign(fail))):
+        with pytest.raises(error):
+            use()
     assert directory.latest() is not None
 
 
@@ -304,16 +296,13 @@ def test_a_failed_save_is_told_at_the_end_of_python(tmp_path, end):
 def test_a_forked_child_has_no_part_in_a_directory(tmp_path):
     directory = rota.CheckpointDirectory(None, tmp_path)
     directory.save_async(1, {"w": np.arange(10**6)})
-    child = os.fork()
-    if child == 0:
-        code = 1
-        try:
+
+    def child():
+        with pytest.raises(rota.UnsupportedError):
             directory.save(2, {})
-        except rota.UnsupportedError:
-            rota._checkpoint_directory.close_all()
-            code = 0
-        os._exit(code)
-    assert os.waitpid(child, 0)[1] == 0
+        rota._checkpoint_directory.close_all()
+
+    assert in_child(child) == 0
     directory.close()
 
 

@@ -4,7 +4,6 @@ import gc
 import os
 import random
 import resource
-import signal
 import sys
 import threading
 import time
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 import rota
 import rota.mpi
-from runs import loader, python, rows, source
+from runs import in_child, loader, python, rows, source
 
 
 @pytest.mark.parametrize("kept", ["", "batch, rows = loader.next(), loader.next()['x']"])
@@ -99,19 +98,6 @@ def test_a_batch_is_dropped_by_another_thread_than_got_it():
         thread = threading.Thread(target=batch.clear)
         thread.start()
         thread.join(60)
-
-
-def in_child(work):
-    """The exit code of a forked child that does `work`."""
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        try:
-            os._exit(work() or 0)
-        except BaseException as error:
-            os.write(2, repr(error).encode())
-            os._exit(99)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.skipif("tsan" in os.environ.get("LD_PRELOAD", ""), reason="no threads in forked children")

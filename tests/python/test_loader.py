@@ -23,12 +23,14 @@ def test_a_batch_is_a_mapping_of_arrays_over_its_own_memory():
 
 
 def test_an_array_keeps_its_memory_when_batch_and_loader_have_gone():
-    one = loader(400, shuffle="none", shards=1)
-    kept = [(k, batch["x"]) for k, batch in enumerate(one)]
-    del one
-    gc.collect()
-    for k, array in kept:
-        assert array[:, 0].tolist() == list(range(8 * k, 8 * k + 8))
+    stream = rota.StreamLoader(rota.as_stream(source(400), 1), 8)
+    for one in loader(400, shuffle="none", shards=1), stream:
+        kept = [(k, batch["x"], batch["n"], batch.ids) for k, batch in enumerate(one)]
+        stream = one = None
+        gc.collect()
+        for k, x, n, ids in kept:
+            numbers = list(range(8 * k, 8 * k + 8))
+            assert x[:, 0].tolist() == n.tolist() == numbers and (ids if ids.ndim == 1 else ids[:, 1]).tolist() == numbers
 
 
 def test_a_transform_changes_samples_in_place_or_makes_others():
