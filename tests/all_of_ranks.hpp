@@ -1,9 +1,33 @@
 #pragma once
 
+// What all ranks of a test have together.
+
 #include "mpi/collectives.hpp"
+#include "mpi_main.hpp"
 #include "test.hpp"
 
 namespace rota::test {
+
+inline const mpi::Communicator& everyone() { return mpi_session().comm(); }
+inline bool is_root() { return everyone().rank() == 0; }
+inline bool is_last() { return everyone().rank() + 1 == everyone().size(); }
+
+/// A directory that all ranks see, gone when all have left it.
+class SharedDirectory {
+ public:
+  SharedDirectory() {
+    if (is_root()) owner_.emplace();
+    path_ = mpi::broadcast(everyone(), owner_ ? owner_->path().string() : "");
+  }
+  ~SharedDirectory() { mpi::agree(everyone(), "leave a directory", nullptr); }
+  SharedDirectory(const SharedDirectory&) = delete;
+  SharedDirectory& operator=(const SharedDirectory&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  std::optional<TemporaryDirectory> owner_;
+  fs::path path_;
+};
 
 /// **Collective.** The numbers of all ranks of `comm`, in order of rank, on every rank.
 inline std::vector<std::int64_t> all_of_ranks(const mpi::Communicator& comm,

@@ -73,68 +73,22 @@ class InstanceOfOne {
   std::thread::id thread_ = std::this_thread::get_id();
 };
 
-/// `inner`, of which samples are read through instances alone. Sample i is of shard_of(i).
-class AffineSource : public Source {
- public:
-  using ShardOf = std::function<ShardId(SampleId)>;
-  explicit AffineSource(std::shared_ptr<const Source> inner, ShardOf shard_of = {})
-      : inner_(std::move(inner)), shard_of_(std::move(shard_of)) {}
-  explicit AffineSource(std::int64_t size, ShardOf shard_of = {})
-      : AffineSource(counting(size), std::move(shard_of)) {}
-
-  [[nodiscard]] std::int64_t size() const override { return inner_->size(); }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return inner_->fields(); }
-  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
-    if (!may_be_sized) instances->complain("sized in common");
-    inner_->rows(ids, field, out);
-  }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    instances->complain("read in common");
-    inner_->read(ids, out);
-  }
-  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
-    if (on_make) on_make(worker);
-    return std::make_unique<Own>(other ? other : inner_, worker, *this);
-  }
-
-  std::shared_ptr<Instances> instances = std::make_shared<Instances>();
-  std::function<void(const WorkerInfo&)> on_make;
-  std::shared_ptr<const Source> other;  ///< what instances read in its place
-  bool may_be_sized = false;            ///< rows may be asked of this one, too
-
- private:
-  class Own : public Source {
-   public:
-    Own(std::shared_ptr<const Source> inner, const WorkerInfo& worker, const AffineSource& whole)
-        : inner_(std::move(inner)), shard_of_(whole.shard_of_), one_(whole.instances, worker) {}
-    [[nodiscard]] std::int64_t size() const override { return inner_->size(); }
-    [[nodiscard]] const std::vector<Field>& fields() const override { return inner_->fields(); }
-    void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
-      look("sized", ids);
-      inner_->rows(ids, field, out);
-    }
-    void read(std::span<const SampleId> ids, const BatchView& out) const override {
-      look("read", ids);
-      inner_->read(ids, out);
-    }
-    void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
-      one_.look("read in part");
-      inner_->read_rows(wanted, field);
-    }
-
-   private:
-    void look(const char* what, std::span<const SampleId> ids) const {
-      one_.look(what);
-      for (const SampleId id : ids) {
-        if (shard_of_) one_.look(what, shard_of_(id));
-      }
-    }
-    std::shared_ptr<const Source> inner_;
-    ShardOf shard_of_;
-    InstanceOfOne one_;
+/// `source`, of which samples are read through instances alone. Sample i is of shard_of(i).
+inline std::shared_ptr<ToldSource> affine(const std::shared_ptr<Instances>& instances,
+                                          std::shared_ptr<ToldSource> source,
+                                          const std::function<ShardId(SampleId)>& shard_of = {}) {
+  source->on_worker = [=, size = source->size(), fields = source->fields(),
+                       told = Told(*source)](const WorkerInfo& worker) {
+    auto own = std::make_unique<ToldSource>(size, fields);
+    static_cast<Told&>(*own) = told;
+    const auto one = std::make_shared<InstanceOfOne>(instances, worker);
+    own->on_rows =
+        own->on_read = [=](SampleId id) { shard_of ? one->look("used", shard_of(id)) : one->look("used"); };
+    return own;
   };
-  std::shared_ptr<const Source> inner_;
-  ShardOf shard_of_;
-};
+  source->on_rows = [=](SampleId) { instances->complain("sized in common"); };
+  source->on_read = [=](SampleId) { instances->complain("read in common"); };
+  return source;
+}
 
 }  // namespace rota::test

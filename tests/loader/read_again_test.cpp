@@ -1,28 +1,19 @@
 // What is not a bad sample: I/O errors are tried again, all else fails, and there is a limit to bad samples.
 
+#include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::read_again_test {
 
-/// What `next()` throws; empty where it does not.
-std::pair<std::string, ErrorCode> error_of(Loader& loader) {
-  try {
-    static_cast<void>(loader.next());
-  } catch (const Error& error) {
-    return {error.what(), error.code()};
-  }
-  return {};
-}
+using enum ErrorCode;
 
 /// Batches of samples 0 to 9, 10 to 19, 20 to 29, with that many workers.
 class Skipping : public ::testing::TestWithParam<int> {
  protected:
   void expect_failure(ErrorCode code, const std::string& text) {
     Loader loader(source_, options_);
-    const auto [what, found] = error_of(loader);
-    EXPECT_THAT(what, HasSubstr(text));
-    EXPECT_EQ(found, code);
+    EXPECT_THAT(error_of([&] { loader.next(); }), is_error(code, {text}));
     EXPECT_THAT(loader.skipped().samples, IsEmpty());
   }
   /// Of a transform that throws this for sample 7.
@@ -46,12 +37,12 @@ class Skipping : public ::testing::TestWithParam<int> {
 TEST_P(Skipping, IsForThoseWhoAskForIt) {
   options_.bad_samples.policy = OnBadSample::fail;
   source_->corrupt = {7};
-  expect_failure(ErrorCode::corrupt, "read sample 7 (place-7): the bytes are wrong");
+  expect_failure(corrupt, "read sample 7 (place-7): the bytes are wrong");
 }
 
 TEST_P(Skipping, DoesNotPassOverWhatATransformDidNotRefuse) {
-  expect_failure_of(Error(ErrorCode::io, "its own file does not answer"), ErrorCode::io);
-  expect_failure_of(std::bad_alloc(), ErrorCode::callback);
+  expect_failure_of(Error(io, "its own file does not answer"), io);
+  expect_failure_of(std::bad_alloc(), callback);
 }
 
 TEST_P(Skipping, DoesNotPassOverErrorsThatAreNotOfTheSample) {
@@ -59,16 +50,13 @@ TEST_P(Skipping, DoesNotPassOverErrorsThatAreNotOfTheSample) {
   const auto expect = [&](const std::function<void(SampleId)>& fail, ErrorCode code) {
     source->on_read = fail;
     Loader loader(source, options_);
-    const auto [what, found] = error_of(loader);
-    EXPECT_THAT(what, StartsWith("read sample 0 (place-0)"));
-    EXPECT_EQ(found, code);
+    EXPECT_THAT(error_of([&] { loader.next(); }), is_error(code, {"read sample 0 (place-0)"}));
   };
-  for (const ErrorCode code : {ErrorCode::out_of_range, ErrorCode::not_found, ErrorCode::unsupported,
-                               ErrorCode::callback, ErrorCode::io}) {
+  for (const ErrorCode code : {out_of_range, not_found, unsupported, callback, io}) {
     expect([code](SampleId) { throw Error(code, "no"); }, code);
   }
-  expect([](SampleId) { throw std::bad_alloc(); }, ErrorCode::callback);
-  expect([](SampleId) { throw std::runtime_error("no"); }, ErrorCode::callback);
+  expect([](SampleId) { throw std::bad_alloc(); }, callback);
+  expect([](SampleId) { throw std::runtime_error("no"); }, callback);
 }
 
 TEST_P(Skipping, ReadsAgainWhatDoesNotAnswerAtFirst) {
@@ -91,7 +79,7 @@ TEST_P(Skipping, GivesUpOnWhatNeverAnswersAndDoesNotSkipIt) {
     options_.bad_samples.io_retries = retries;
     source_ = faulty(30, true);
     source_->io_failures = {{7, 1000}};
-    expect_failure(ErrorCode::io, "read sample 7 (place-7): no answer");
+    expect_failure(io, "read sample 7 (place-7): no answer");
     // Once with others, and then alone: the first time to find out which of them it was.
     EXPECT_EQ(source_->tries(7), 1 + std::max(1, retries));
   }
@@ -99,7 +87,7 @@ TEST_P(Skipping, GivesUpOnWhatNeverAnswersAndDoesNotSkipIt) {
 
 TEST_P(Skipping, DoesNotWaitForAReadThatNobodyWantsAnyMore) {
   if (GetParam() == 0) return;  // then it is next() itself that waits
-  options_.bad_samples.retry_wait = std::chrono::hours(24);
+  options_.bad_samples.retry_wait = 24h;
   source_->io_failures = {{25, 1000}};
   Loader loader(source_, options_);
   EXPECT_TRUE(loader.next());
@@ -117,10 +105,9 @@ TEST_P(Skipping, BeyondTheLimitEndsTheRunOneStepLaterAndForGood) {
   EXPECT_TRUE(loader.next());
   const Position before = loader.position();
   for (int time = 0; time < 3; ++time) {
-    const auto [what, code] = error_of(loader);
-    EXPECT_THAT(what, AllOf(HasSubstr("3 are skipped, and bad_samples.max_skipped is 2"),
-                            HasSubstr("sample 1 (place-1) in epoch 0: read: the bytes are wrong")));
-    EXPECT_EQ(code, ErrorCode::corrupt);
+    EXPECT_THAT(error_of([&] { loader.next(); }),
+                is_error(corrupt, {"3 are skipped, and bad_samples.max_skipped is 2",
+                                   "sample 1 (place-1) in epoch 0: read: the bytes are wrong"}));
   }
   EXPECT_EQ(loader.position(), before);
   options_.bad_samples.max_skipped = 3;
@@ -133,7 +120,7 @@ TEST_P(Skipping, BeyondTheLimitInTheLastBatchIsNotMissed) {
   options_.bad_samples.max_skipped = 0;
   Loader loader(source_, options_);
   for (int step = 0; step < 3; ++step) EXPECT_TRUE(loader.next());
-  EXPECT_EQ(error_of(loader).second, ErrorCode::corrupt);
+  EXPECT_THAT(error_of([&] { loader.next(); }), is_error(corrupt, {}));
 }
 
 TEST_P(Skipping, ListsAThousandAndCountsAll) {
@@ -149,21 +136,15 @@ TEST_P(Skipping, ListsAThousandAndCountsAll) {
 INSTANTIATE_TEST_SUITE_P(Workers, Skipping, ::testing::Values(0, 1, 3));
 
 TEST(BadSamples, HaveTheirOptionsChecked) {
-  const auto source = counting(10);
-  const auto message = [&](const BadSamples& bad) -> std::string {
-    try {
-      Loader(source, {.bad_samples = bad});
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-      return error.what();
-    }
-    return "nothing was thrown";
+  const auto expect = [](const BadSamples& bad, const std::string& why) {
+    EXPECT_THAT(error_of([&] { Loader(counting(10), {.bad_samples = bad}); }),
+                is_error(invalid_argument, {"bad_samples." + why}));
   };
-  EXPECT_THAT(message({.max_skipped = -1}), HasSubstr("bad_samples.max_skipped is -1; it must be 0 or more"));
-  EXPECT_THAT(message({.io_retries = -1}), HasSubstr("bad_samples.io_retries is -1"));
-  EXPECT_THAT(message({.io_retries = 101}), HasSubstr("bad_samples.io_retries is 101"));
-  EXPECT_THAT(message({.retry_wait = std::chrono::milliseconds(-1)}), HasSubstr("retry_wait is -1"));
-  EXPECT_THAT(message({.retry_wait = std::chrono::hours(25)}), HasSubstr("retry_wait is 90000000"));
+  expect({.max_skipped = -1}, "max_skipped is -1; it must be 0 or more");
+  expect({.io_retries = -1}, "io_retries is -1");
+  expect({.io_retries = 101}, "io_retries is 101");
+  expect({.retry_wait = -1ms}, "retry_wait is -1");
+  expect({.retry_wait = 25h}, "retry_wait is 90000000");
 }
 
 }  // namespace rota::test::read_again_test

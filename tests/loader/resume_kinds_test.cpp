@@ -1,21 +1,15 @@
 // Loaders of all kinds in one checkpoint: under one root, told apart by kind and name.
 
-#include "source/told_source.hpp"
+#include "loader/course.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
 
 namespace rota::test::resume_kinds_test {
 
-using test::NumberedStream;
-
-std::shared_ptr<NumberedStream> numbered(std::int64_t length) {
-  return std::make_shared<NumberedStream>(std::vector<std::int64_t>{length});
-}
-
 Loader make_loader() { return {counting(100), {.global_batch_size = 7, .shards = 9}}; }
-StreamLoader make_stream() { return StreamLoader(numbered(50), {.global_batch_size = 4}); }
+StreamLoader make_stream() { return StreamLoader(numbered({50}), {.global_batch_size = 4}); }
 StreamLoader make_dispatch() {
-  return StreamLoader(Dispatch{.source = numbered(60), .shards = 3}, {.global_batch_size = 5});
+  return StreamLoader(Dispatch{.source = numbered({60}), .shards = 3}, {.global_batch_size = 5});
 }
 
 /// A kind of loader, as messages call it.
@@ -49,8 +43,8 @@ const std::array kKinds{kind_of("Loader", make_loader), kind_of("StreamLoader", 
 class ResumeKinds : public ::testing::Test {
  protected:
   Checkpoint keep(const Snapshot& snapshot) {
-    checkpoints_.save(0, snapshot);
-    return *checkpoints_.latest();
+    checkpoints_->save(0, snapshot);
+    return *checkpoints_->latest();
   }
   Checkpoint keep_all_three() {
     Snapshot snapshot;
@@ -58,19 +52,8 @@ class ResumeKinds : public ::testing::Test {
     return keep(snapshot);
   }
 
-  test::TemporaryDirectory directory_;
-  CheckpointDirectory checkpoints_{mpi::Communicator(), directory_.path()};
+  Checkpoints checkpoints_;
 };
-
-std::string message_of(const std::function<void()>& work, ErrorCode code) {
-  try {
-    work();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TEST_F(ResumeKinds, GoOnSideBySideUnderNamesOfTheirOwn) {
   const Checkpoint checkpoint = keep_all_three();
@@ -96,9 +79,10 @@ TEST_F(ResumeKinds, AnotherKindIsRefusedAndBothAreNamed) {
     const Checkpoint checkpoint = keep(snapshot);
     for (const Kind& here : kKinds) {
       if (here.called == saved.called) continue;
-      EXPECT_THAT(message_of([&] { here.restore_and_look(checkpoint, "main"); }, ErrorCode::mismatch),
-                  HasSubstr(fmt::format("it has the state of a {} there, and this is a {};", saved.called,
-                                        here.called)));
+      EXPECT_THAT(
+          error_of([&] { here.restore_and_look(checkpoint, "main"); }),
+          is_error(ErrorCode::mismatch, {fmt::format("it has the state of a {} there, and this is a {};",
+                                                     saved.called, here.called)}));
     }
   }
 }
@@ -108,10 +92,9 @@ TEST_F(ResumeKinds, TwoOfOneNameAreRefusedWhateverTheirKinds) {
     for (const Kind& other : kKinds) {
       Snapshot snapshot;
       one.save_behind_a_step(snapshot, "main");
-      EXPECT_THAT(
-          message_of([&] { other.save_behind_a_step(snapshot, "main"); }, ErrorCode::invalid_argument),
-          AllOf(HasSubstr("\"loader/main/"),
-                HasSubstr("give each its own, as save(loader, snapshot, name)")));
+      EXPECT_THAT(error_of([&] { other.save_behind_a_step(snapshot, "main"); }),
+                  is_error(ErrorCode::invalid_argument,
+                           {"\"loader/main/", "give each its own, as save(loader, snapshot, name)"}));
     }
   }
 }

@@ -1,93 +1,63 @@
 // The state as a text: a run goes on from it in any world, and it is small, readable and not believed.
 
-#include "loader/saved_loader.hpp"
-#include "source/told_source.hpp"
+#include <nlohmann/json.hpp>
+
+#include "loader/course.hpp"
 #include "test.hpp"
 
 namespace rota::test::state_test {
 
 using nlohmann::json;
 
-constexpr std::int64_t kSamples = 61;
-
-/// What a run is made of, for each rank and each worker count anew.
-struct Scenario {
-  std::string name;
-  std::function<Loader(int workers, World world)> make;
-};
-
-std::vector<Scenario> scenarios() {
-  const auto plain = [](LoaderOptions options) {
-    return [=](int workers, World world) {
-      LoaderOptions mine = options;
-      mine.workers = workers;
-      return Loader(counting(kSamples), mine, world);
-    };
-  };
-  const LoaderOptions base{.global_batch_size = 7, .shards = 5, .seed = ~std::uint64_t{0}, .epochs = 2};
-  LoaderOptions grouped = base;
-  grouped.interleave = 2;
-  grouped.shuffle = Shuffle::within;
-  grouped.tail = Tail::carry;
-  LoaderOptions blocks = base;
-  blocks.shuffle = Shuffle::block;
-  blocks.block = {.samples = 4, .blocks = 3};
-  blocks.tail = Tail::pad;
-  const auto mixture = [=](int workers, World world) {
-    LoaderOptions mine = base;
-    mine.workers = workers;
-    return Loader({.datasets = {{counting(20), 1}, {counting(30), 2.5}}, .end = MixtureEnd::all_exhausted},
-                  mine, world);
-  };
-  return {
-      {"global", plain(base)}, {"groups", plain(grouped)}, {"blocks", plain(blocks)}, {"mixture", mixture}};
+/// Orders of all kinds, the last of them of a mixture.
+std::vector<Course> courses() {
+  const Course base{.source = counting(61),
+                    .options = {.global_batch_size = 7, .shards = 5, .seed = ~std::uint64_t{0}, .epochs = 2}};
+  std::vector<Course> all(4, base);
+  all[1].options.interleave = 2;
+  all[1].options.shuffle = Shuffle::within;
+  all[1].options.tail = Tail::carry;
+  all[2].options.shuffle = Shuffle::block;
+  all[2].options.block = {.samples = 4, .blocks = 3};
+  all[2].options.tail = Tail::pad;
+  all[3].source = nullptr;
+  all[3].mixture = {.datasets = {{counting(20), 1}, {counting(30), 2.5}}, .end = MixtureEnd::all_exhausted};
+  return all;
 }
 
-/// The ids of a global batch, from the loaders of all ranks; empty at the end.
-std::vector<std::int64_t> step(std::vector<Loader>& ranks) {
-  std::vector<std::int64_t> ids;
-  for (Loader& loader : ranks) {
-    const auto batch = loader.next();
-    for (std::size_t i = 0; batch && i < batch->ids().size(); ++i) ids.push_back(batch->ids()[i].value);
-  }
-  return ids;
-}
-
-std::vector<Loader> world_of(const Scenario& run, int size, int workers) {
-  std::vector<Loader> ranks;
-  for (int rank = 0; rank < size; ++rank) ranks.push_back(run.make(workers, {.rank = rank, .size = size}));
-  return ranks;
+Loader mixed(int workers) {
+  Course course = courses()[3];
+  course.options.workers = workers;
+  return course.make(World{});
 }
 
 TEST(State, TakenAtEveryStepGoesOnExactlyInAnyWorldWithAnyNumberOfWorkers) {
-  for (const Scenario& run : scenarios()) {
-    std::vector<std::string> states;
-    std::vector<std::vector<std::int64_t>> steps;
-    std::vector<Loader> whole = world_of(run, 1, 1);
-    for (bool is_over = false; !is_over; is_over = steps.back().empty()) {
-      states.push_back(state(whole[0]));
-      steps.push_back(step(whole));
-    }
-    for (std::size_t at = 0; at < states.size(); ++at) {
-      const int size = 1 + static_cast<int>(at % 4);
-      std::vector<Loader> ranks = world_of(run, size, static_cast<int>(at % 3));
-      for (Loader& loader : ranks) restore(loader, states[at]);
+  for (Course course : courses()) {
+    const std::vector<Step> steps = course.unbroken();
+    Loader whole = course.make(World{});
+    for (std::size_t at = 0; at <= steps.size(); ++at) {
+      const std::string then = state(whole);
+      course.options.workers = static_cast<int>(at % 3);
+      SideBySide ranks(1 + static_cast<int>(at % 4), [&](World world) { return course.make(world); });
+      ranks.each([&](Loader& loader) { restore(loader, then); });
       for (std::size_t k = at; k < steps.size(); ++k) {
-        for (const Loader& loader : ranks) ASSERT_EQ(state(loader), state(ranks[0])) << "on all ranks";
-        ASSERT_EQ(step(ranks), steps[k]) << run.name << ", from step " << at << " on, step " << k;
+        ranks.each([&](Loader& loader) { ASSERT_EQ(state(loader), state(ranks.front())) << "on all ranks"; });
+        ASSERT_EQ(ranks.step(), steps[k]) << "from step " << at << " on, step " << k;
       }
+      EXPECT_EQ(ranks.step(), std::nullopt);
+      (void)whole.next();
     }
   }
 }
 
 TEST(State, GoesBackInALoaderThatHasReadOn) {
-  Loader loader = scenarios()[3].make(2, {});
-  for (int k = 0; k < 3; ++k) static_cast<void>(loader.next());
+  Loader loader = mixed(2);
+  for (int k = 0; k < 3; ++k) (void)(loader.next());
   loader.set_weights(std::vector<double>{5, 1});
   const std::string then = state(loader);
   const Position position = loader.position();
   const MixtureState mixture = *loader.mixture();
-  static_cast<void>(loader.next());
+  (void)(loader.next());
   loader.set_weights(std::vector<double>{1, 1});
   restore(loader, then);
   EXPECT_EQ(loader.position(), position);
@@ -121,10 +91,10 @@ TEST(State, OfAMixtureGrowsWithItsDatasetsAlone) {
 }
 
 TEST(State, RoundTripsThroughAnotherParserThatReordersKeys) {
-  Loader loader = scenarios()[3].make(1, {});
-  static_cast<void>(loader.next());
+  Loader loader = mixed(1);
+  (void)(loader.next());
   json parsed = json::parse(state(loader));  // whose keys are sorted
-  Loader other = scenarios()[3].make(0, {});
+  Loader other = mixed(0);
   restore(other, parsed.dump(2));
   EXPECT_EQ(other.position(), loader.position());
   EXPECT_EQ(state(other), state(loader));
@@ -135,16 +105,14 @@ TEST(State, IsRefusedWhereItWasChangedToAnotherPlace) {
   json changed = json::parse(state(loader));
   changed["position"]["consumed"] = 7;
   changed["position"]["step"] = 1;
-  const auto refused = test::refused([&] { restore(loader, changed.dump()); });
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->code, ErrorCode::corrupt);
-  EXPECT_THAT(refused->why, HasSubstr("it was changed"));
+  EXPECT_THAT(error_of([&] { restore(loader, changed.dump()); }),
+              is_error(ErrorCode::corrupt, {"it was changed"}));
   EXPECT_EQ(loader.position(), Position{});
 }
 
 TEST(State, SaysWhatItIs) {
   Loader loader(counting(100), {.global_batch_size = 7, .shards = 9, .seed = 3});
-  static_cast<void>(loader.next());
+  (void)(loader.next());
   const std::string text = state(loader);
   EXPECT_TRUE(text.starts_with(R"({"rota_state":1,"kind":"Loader","order":{"version":1,"dataset":")"))
       << text;
@@ -165,41 +133,36 @@ TEST(State, CountsWhatWasSkippedBeforeTheLastStepAndListsNothing) {
                            .bad_samples = {.policy = OnBadSample::skip, .max_skipped = limit}});
   };
   Loader loader = make(1000);
-  for (int k = 0; k < 2; ++k) static_cast<void>(loader.next());
+  for (int k = 0; k < 2; ++k) (void)(loader.next());
   EXPECT_EQ(loader.skipped().count, 3);
   Loader resumed = make(3);
   restore(resumed, state(loader));
   EXPECT_EQ(resumed.skipped().count, 2);
   EXPECT_THAT(resumed.skipped().samples, IsEmpty());
-  static_cast<void>(resumed.next());
+  (void)(resumed.next());
   Loader again = make(2);
   restore(again, state(resumed));
   EXPECT_EQ(again.skipped().count, 2);
-  static_cast<void>(again.next());
+  (void)(again.next());
   EXPECT_EQ(again.skipped().count, 2);
 }
 
 TEST(State, OfAnotherRunIsRefusedWithBothValues) {
   const std::string text = state(Loader(counting(100), {.shards = 9, .seed = 3}));
   Loader other(counting(100), {.shards = 9, .seed = 4});
-  const auto refused = test::refused([&] { restore(other, text); });
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->code, ErrorCode::mismatch);
-  EXPECT_EQ(
-      refused->why,
-      "restore a loader from a text: the seed differs: the text has 3, this loader has 4; a run can only "
-      "go on in the order that it began");
+  EXPECT_THAT(error_of([&] { restore(other, text); }),
+              is_error(ErrorCode::mismatch,
+                       {"restore a loader from a text: the seed differs: the text has 3, this loader has 4; "
+                        "a run can only go on in the order that it began"}));
 }
 
 /// Texts that are no state, whatever they look like.
 class HostileText : public ::testing::Test {
  protected:
   void refuses(const std::string& text, const std::string& why) {
-    const auto refused = test::refused([&] { restore(loader_, text); });
-    ASSERT_TRUE(refused) << text.substr(0, 200);
-    EXPECT_EQ(refused->code, ErrorCode::corrupt) << refused->why;
-    EXPECT_THAT(refused->why, HasSubstr(why));
-    EXPECT_LT(refused->why.size(), 2000U);
+    const auto error = error_of([&] { restore(loader_, text); });
+    ASSERT_THAT(error, is_error(ErrorCode::corrupt, {why})) << text.substr(0, 200);
+    EXPECT_LT(std::strlen(error->what()), 2000U);
     EXPECT_EQ(loader_.position(), Position{});
   }
   /// The state with `key` of `object` set to what JSON `value` says.
@@ -272,25 +235,21 @@ TEST_F(HostileText, WithWrongTypesOrWithoutAKeyIsRefused) {
 }
 
 TEST_F(HostileText, WithAMixtureThatIsNoneIsRefused) {
-  Loader mixed = scenarios()[3].make(0, {});
-  const json state = json::parse(rota::state(mixed));
+  Loader loader = mixed(0);
+  const json state = json::parse(rota::state(loader));
   for (const char* bad :
        {R"("x")", R"({"weights":[1,2],"changed_at":0})", R"({"weights":1,"changed_at":0,"counts":[0,0]})",
         R"({"weights":["1",2],"changed_at":0,"counts":[0,0]})",
         R"({"weights":[70000,1],"changed_at":0,"counts":[0,0]})"}) {
     json changed = state;
     changed["mixture"] = json::parse(bad);
-    const auto refused = test::refused([&] { restore(mixed, changed.dump()); });
-    ASSERT_TRUE(refused) << bad;
-    EXPECT_EQ(refused->code, ErrorCode::corrupt) << refused->why;
+    EXPECT_THAT(error_of([&] { restore(loader, changed.dump()); }), is_error(ErrorCode::corrupt, {})) << bad;
   }
 }
 
 TEST_F(HostileText, OfANewerVersionIsUnsupportedWhateverElseIsInIt) {
-  const auto refused = test::refused([&] { restore(loader_, R"({"rota_state":2,"place":[]})"); });
-  ASSERT_TRUE(refused);
-  EXPECT_EQ(refused->code, ErrorCode::unsupported);
-  EXPECT_THAT(refused->why, AllOf(HasSubstr("is of version 2"), HasSubstr("reads up to 1")));
+  EXPECT_THAT(error_of([&] { restore(loader_, R"({"rota_state":2,"place":[]})"); }),
+              is_error(ErrorCode::unsupported, {"is of version 2", "reads up to 1"}));
 }
 
 }  // namespace rota::test::state_test

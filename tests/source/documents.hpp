@@ -10,14 +10,12 @@ namespace rota::test {
 /// Token k of document d is token(d, k), or its low bytes where the type is smaller. Reads parts by itself.
 class Documents : public ToldSource {
  public:
-  explicit Documents(std::vector<std::int64_t> lengths, DType dtype = DType::int64)
-      : ToldSource(std::ssize(lengths), {{.name = "label", .dtype = DType::uint8},
-                                         {.name = "tokens", .dtype = dtype, .ragged = true}}) {
+  explicit Documents(std::vector<std::int64_t> tokens, DType dtype = DType::int64)
+      : ToldSource(std::ssize(tokens), {{.name = "label", .dtype = DType::uint8},
+                                        {.name = "tokens", .dtype = dtype, .ragged = true}}) {
     place = "shelf ";
     reads_parts = true;
-    rows_of = [all = std::move(lengths)](SampleId id, std::size_t) {
-      return all[static_cast<std::size_t>(id.value)];
-    };
+    rows_of = [tokens](SampleId id, std::size_t) { return tokens[static_cast<std::size_t>(id.value)]; };
     fill = [width = size_of(dtype)](SampleId id, std::size_t field, std::int64_t first,
                                     std::span<std::byte> to) {
       if (field == 0) to[0] = std::byte{1};

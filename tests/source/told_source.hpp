@@ -10,8 +10,34 @@ using Fields = std::vector<Field>;
 
 inline const Fields kOneNumber{{.name = "x", .dtype = DType::int64}};
 
-/// Its members are set before it is read. As it comes, its samples are bytes of 1.
-class ToldSource : public Source {
+/// What a source is told to be.
+struct Told {
+  // What it has.
+  std::function<std::int64_t(SampleId id, std::size_t field)> rows_of;
+  std::int64_t row_count = 1;  ///< where there is no rows_of
+  std::function<void(SampleId id, std::size_t field, std::int64_t first_row, std::span<std::byte> to)> fill;
+  bool reads_parts = false;  ///< by itself
+  std::string place;         ///< of a sample, before its id
+  std::vector<std::int64_t> parts;
+  std::vector<std::int64_t> lengths;  ///< of shards
+  const NodeFiles* files = nullptr;
+
+  // Who hears what it is asked, and may throw.
+  std::function<std::int64_t(int time)> on_size;
+  std::function<void(SampleId)> on_rows;
+  std::function<void(SampleId)> on_read;
+  std::function<std::int64_t(SampleId first, std::int64_t count)> on_will_read;
+  std::function<std::unique_ptr<const Source>(const WorkerInfo&)> on_worker;
+  std::function<Fingerprint(Fingerprint usual)> on_fingerprint;
+
+  // What fails.
+  std::set<std::int64_t> corrupt;           ///< in read
+  std::set<std::int64_t> corrupt_sizes;     ///< in rows
+  std::map<std::int64_t, int> io_failures;  ///< the first so many reads of a sample
+};
+
+/// It is told before it is read. As it comes, its samples are bytes of 1.
+class ToldSource : public Source, public Told {
  public:
   explicit ToldSource(std::int64_t size, Fields fields = kOneNumber)
       : size_(size), fields_(std::move(fields)) {}
@@ -41,6 +67,7 @@ class ToldSource : public Source {
     check(wanted);
     for (const SampleRows& part : wanted) {
       check_rows(part, rows_of(part.id, field));
+      if (on_read) on_read(part.id);
       put(part.id, field, part.first,
           {part.to, static_cast<std::size_t>(part.count) * fields_[field].row_bytes()});
     }
@@ -73,29 +100,6 @@ class ToldSource : public Source {
     const auto found = tries_.find(id);
     return found == tries_.end() ? 0 : found->second;
   }
-
-  // What it has.
-  std::function<std::int64_t(SampleId id, std::size_t field)> rows_of;
-  std::int64_t row_count = 1;  ///< where there is no rows_of
-  std::function<void(SampleId id, std::size_t field, std::int64_t first_row, std::span<std::byte> to)> fill;
-  bool reads_parts = false;  ///< by itself
-  std::string place;         ///< of a sample, before its id
-  std::vector<std::int64_t> parts;
-  std::vector<std::int64_t> lengths;  ///< of shards
-  const NodeFiles* files = nullptr;
-
-  // Who hears what it is asked, and may throw.
-  std::function<std::int64_t(int time)> on_size;
-  std::function<void(SampleId)> on_rows;
-  std::function<void(SampleId)> on_read;
-  std::function<std::int64_t(SampleId first, std::int64_t count)> on_will_read;
-  std::function<std::unique_ptr<const Source>(const WorkerInfo&)> on_worker;
-  std::function<Fingerprint(Fingerprint usual)> on_fingerprint;
-
-  // What fails.
-  std::set<std::int64_t> corrupt;           ///< in read
-  std::set<std::int64_t> corrupt_sizes;     ///< in rows
-  std::map<std::int64_t, int> io_failures;  ///< the first so many reads of a sample
 
   mutable std::atomic<int> times_asked = 0;         ///< for the size
   mutable std::atomic<std::int64_t> reads = 0;      ///< of samples

@@ -1,0 +1,73 @@
+#pragma once
+
+// Runs over real ranks, in worlds that take turns.
+
+#include "all_of_ranks.hpp"
+#include "loader/course.hpp"
+#include "test.hpp"
+
+namespace rota::test {
+
+/// **Collective** over all. The ranks below `size`; nothing on the others.
+inline std::optional<mpi::Communicator> first_ranks(int size) {
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(everyone().get(), everyone().rank() < size ? 0 : MPI_UNDEFINED, everyone().rank(), &part);
+  if (part == MPI_COMM_NULL) return std::nullopt;
+  std::optional<mpi::Communicator> comm(std::in_place, part);
+  MPI_Comm_free(&part);
+  return comm;
+}
+
+/// This rank's loader among those of `comm`.
+class RealRanks {
+ public:
+  RealRanks(const Course& course, const mpi::Communicator& comm) : comm_(comm), loader_(course.make(comm)) {}
+
+  /// **Collective.** The next step; nothing at the end of the course.
+  std::optional<Step> step() {
+    Step all;
+    const auto batch = loader_.next();
+    if (batch) all.add(*batch);
+    EXPECT_THAT(mpi::gather(comm_, batch ? 1 : 0), Each(batch ? 1 : 0)) << "unequal numbers of steps";
+    Numbers numbers(all.slots.size() * kNumbers);
+    std::memcpy(numbers.data(), all.slots.data(), all.slots.size() * sizeof(Slot));
+    numbers = all_of_ranks(comm_, numbers);
+    all.slots.resize(numbers.size() / kNumbers);
+    std::memcpy(all.slots.data(), numbers.data(), all.slots.size() * sizeof(Slot));
+    if (!batch) return std::nullopt;
+    all.expect_each_slot_once(batch->global_size());
+    return all;
+  }
+  template <typename Work>
+  void each(Work work) {
+    work(loader_);
+  }
+  Loader& front() { return loader_; }
+  void save(CheckpointDirectory& checkpoints) { checkpoints.save_all(loader_.position().step, loader_); }
+
+ private:
+  static constexpr std::size_t kNumbers = sizeof(Slot) / sizeof(std::int64_t);
+  const mpi::Communicator& comm_;
+  Loader loader_;
+};
+
+/// **Collective.** What rank 0, which is in every world, has seen. Checkpoints are in `directory`.
+inline std::vector<Step> through_ranks(Course course, const std::vector<Turn>& turns,
+                                       const fs::path& directory) {
+  std::vector<Step> steps;
+  for (const Turn& turn : turns) {
+    course.options.workers = turn.workers;
+    std::int64_t is_over = 0;
+    if (const auto comm = first_ranks(turn.ranks)) {
+      CheckpointDirectory checkpoints(*comm, directory);
+      RealRanks ranks(course, *comm);
+      is_over = course.take(turn, ranks, checkpoints, steps) ? 1 : 0;
+    }
+    mpi::max(everyone(), std::span(&is_over, 1));
+    if (is_over != 0) return steps;
+  }
+  ADD_FAILURE() << "the run has no end";
+  return steps;
+}
+
+}  // namespace rota::test
