@@ -1,32 +1,44 @@
 // Catalogs that ranks make together are those that one process makes.
 
-#include "catalog/files.hpp"
+#include "all_of_ranks.hpp"
 #include "formats/memory_storage.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi_main.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test::catalog_ranks_test {
 
-/// A directory of rank 0's, known to all.
-class CatalogTogether : public ::testing::Test {
+/// What each rank throws, which must be the same on all.
+template <typename Work>
+std::optional<Error> error_of_all(const Work& work) {
+  auto error = error_of(work);
+  const std::string here = error ? std::string(to_string(error->code())) + error->what() : "";
+  EXPECT_EQ(here, mpi::broadcast(everyone(), here));
+  return error;
+}
+#define EXPECT_ERROR_OF_ALL(call, ...) \
+  EXPECT_THAT(error_of_all([&] { static_cast<void>(call); }), is_error(__VA_ARGS__))
+
+/// A directory that all ranks see, in which rank 0 writes.
+class CatalogTogether : public Test {
  protected:
-  CatalogTogether() {
-    if (comm().rank() == 0) directory_.emplace();
-    data_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : std::string());
-  }
-  ~CatalogTogether() override { wait(); }
-
-  static const mpi::Communicator& comm() { return mpi_session().comm(); }
   static void wait() { mpi::agree(comm(), "wait", nullptr); }
+  static const mpi::Communicator& comm() { return everyone(); }
 
-  // Rank 0 writes files; all wait for it.
+  // All wait for it.
+  void write(const std::string& name, const std::string& text) const {
+    if (is_root()) {
+      const fs::path path = directory_.path() / name;
+      fs::create_directories(path.parent_path());
+      std::ofstream(path) << text;
+    }
+    wait();
+  }
   void write(int files, int directories) const {
     std::mt19937_64 random(1);
-    for (int i = 0; directory_ && i < files; ++i) {
-      directory_->write(fmt::format("{:02}/file_{:06}.txt", i % directories, i),
-                        fmt::format("{}\n{}", i, std::string(random() % 50, 'x')));
+    for (int i = 0; is_root() && i < files; ++i) {
+      const fs::path path = directory_.path() / fmt::format("{:02}/file_{:06}.txt", i % directories, i);
+      fs::create_directories(path.parent_path());
+      std::ofstream(path) << i << '\n' << std::string(random() % 50, 'x');
     }
     wait();
   }
@@ -42,21 +54,9 @@ class CatalogTogether : public ::testing::Test {
     (void)open(Catalog(comm(), data_, {.progress = note}), "lines");
     return mpi::gather(comm(), mine);
   }
-  /// The error that this rank gets, which must be that of all.
-  template <typename Work>
-  std::string error_of_all(const Work& work) {
-    std::string message = "nothing was thrown";
-    try {
-      work();
-    } catch (const Error& error) {
-      message = error.what();
-    }
-    EXPECT_EQ(mpi::broadcast(comm(), message), message);
-    return message;
-  }
 
-  std::optional<TemporaryDirectory> directory_;
-  std::string data_;
+  SharedDirectory directory_;
+  const std::string data_ = directory_.path();
 };
 
 TEST_F(CatalogTogether, KnowTheSameFilesAsOneProcess) {
@@ -106,73 +106,52 @@ TEST_F(CatalogTogether, ShareTheWorkOfLookingIntoFiles) {
 
 TEST_F(CatalogTogether, ShareTheWorkByBytes) {
   write(200, 1);
-  if (directory_) directory_->write("00/as_large_as_all_others.txt", std::string(20'000, 'x'));
-  wait();
+  write("00/as_large_as_all_others.txt", std::string(20'000, 'x'));
   EXPECT_EQ(looked_into_by_each()[0], comm().size() == 1 ? 201 : 1);
 }
 
-TEST_F(CatalogTogether, SaveAndLoadWhatTheyFound) {
+TEST_F(CatalogTogether, SaveAndLoadWhatTheyFoundAndKnowWhatHasChangedSince) {
   write(100, 2);
-  const std::string saved = data_ + ".rota";
+  const std::string saved = data_ + "/00/all.rota";
+  std::int64_t indexed = 0;
+  const CatalogOptions counting{.progress = [&](const Progress& progress) {
+    if (progress.task == "index files") indexed += progress.done;
+  }};
   {
-    const Catalog catalog = together();
+    const Catalog catalog(comm(), data_ + "/*/*.txt");
     (void)open(catalog, "lines");
     catalog.save(saved);
   }
-  std::int64_t indexed = 0;
-  const Catalog loaded(comm(), saved, {.progress = [&](const Progress& progress) {
-                         if (progress.task == "index files") indexed += progress.done;
-                       }});
-  EXPECT_EQ(open(loaded, "lines")->fingerprint(), open(data_, "lines")->fingerprint());
+  const Catalog loaded(comm(), saved, counting);
+  EXPECT_EQ(open(loaded, "lines")->fingerprint(), open(data_ + "/*/*.txt", "lines")->fingerprint());
   EXPECT_EQ(indexed, 0);
   wait();
-  if (directory_) fs::remove(saved);
+  write("00/new.txt", "1\n");
+  EXPECT_EQ(Catalog(comm(), saved).changes().appeared, 1);
+  EXPECT_THAT(Catalog(comm(), saved).changes().first, HasSubstr("00/new.txt"));
 }
 
 TEST_F(CatalogTogether, RefuseToSaveToDifferentFiles) {
   if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
   write(2, 1);
   const Catalog catalog = together();
-  const std::string saved = data_ + ".rota";
-  const std::string other = data_ + ".other";
-  const bool is_last = comm().rank() == comm().size() - 1;
-  EXPECT_THAT(error_of_all([&] { catalog.save(is_last ? other : saved); }),
-              ::testing::AllOf(HasSubstr("rank 0 has the file \"" + saved + '"'),
-                               HasSubstr("this rank has the file \"" + other + '"')));
-  EXPECT_THAT(error_of_all([&] { catalog.save(saved, is_last ? "auto" : "lines"); }),
-              HasSubstr("the format \"auto\""));
+  const std::string saved = data_ + "/all.rota";
+  const std::string other = data_ + "/other.rota";
+  EXPECT_ERROR_OF_ALL(catalog.save(is_last() ? other : saved), mismatch,
+                      {"rank 0 has the file \"" + saved + '"', "this rank has the file \"" + other + '"'});
+  EXPECT_ERROR_OF_ALL(catalog.save(saved, is_last() ? "auto" : "lines"), mismatch, {"the format \"auto\""});
   EXPECT_FALSE(fs::exists(saved) || fs::exists(other));
 }
 
-TEST_F(CatalogTogether, KnowWhatHasChangedSinceTheySaved) {
-  write(100, 2);
-  const std::string saved = data_ + ".rota";
-  together().save(saved);
-  if (directory_) directory_->write("00/new.txt", "1\n");
-  wait();
-  const Catalog loaded(comm(), saved);
-  EXPECT_EQ(loaded.changes().appeared, 1);
-  EXPECT_EQ(loaded.changes().first, "00/new.txt");
-  wait();
-  if (directory_) fs::remove(saved);
-}
-
-TEST_F(CatalogTogether, HoldFilesToTheNumbersOfSamplesInAManifest) {
-  write(2, 1);
-  if (directory_) directory_->write("list", "{\"path\": \"00/file_000001.txt\", \"samples\": 3}\n");
-  wait();
-  const Catalog catalog = Catalog::from_manifest(comm(), data_ + "/list");
-  EXPECT_THAT(error_of_all([&] { open(catalog, "lines"); }), HasSubstr("says 3"));
-}
-
 TEST_F(CatalogTogether, ThrowTheSameOnAllRanks) {
-  EXPECT_THAT(error_of_all([&] { Catalog(comm(), "/no/such/place"); }), HasSubstr("/no/such/place"));
+  EXPECT_ERROR_OF_ALL(Catalog(comm(), "/no/such/place"), not_found, {"/no/such/place"});
   write(100, 2);
-  EXPECT_THAT(error_of_all([&] { open(together(), "tfrecord"); }), HasSubstr("00/file_000000.txt"));
-  const int threads = comm().rank() == comm().size() - 1 ? 0 : 8;
-  EXPECT_THAT(error_of_all([&] { Catalog(comm(), data_, {.listing_threads = threads}); }),
-              HasSubstr("listing_threads is 0"));
-  EXPECT_THAT(error_of_all([&] { together().save("/no/such/place"); }), HasSubstr("save a catalog"));
+  EXPECT_ERROR_OF_ALL(open(together(), "tfrecord"), corrupt, {"00/file_000000.txt"});
+  EXPECT_ERROR_OF_ALL(Catalog(comm(), data_, {.listing_threads = is_last() ? 0 : 8}), invalid_argument,
+                      {"listing_threads is 0"});
+  EXPECT_ERROR_OF_ALL(together().save("/no/such/place"), io, {"save a catalog"});
+  write("list", "{\"path\": \"01/file_000001.txt\", \"samples\": 3}\n");
+  EXPECT_ERROR_OF_ALL(open(Catalog::from_manifest(comm(), data_ + "/list"), "lines"), mismatch, {"says 3"});
 }
 
 TEST_F(CatalogTogether, ReadAStorageThatRankZeroLists) {
@@ -188,10 +167,8 @@ TEST_F(CatalogTogether, ReadAStorageThatRankZeroLists) {
   for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(samples.sample(0, i), std::to_string(i));
 
   for (const int lacking : {0, comm().size() - 1}) {
-    EXPECT_THAT(error_of_all([&] {
-                  Catalog(comm(), "memory://b", comm().rank() == lacking ? CatalogOptions() : options);
-                }),
-                HasSubstr("there is no storage for memory://"));
+    EXPECT_ERROR_OF_ALL(Catalog(comm(), "memory://b", comm().rank() == lacking ? CatalogOptions() : options),
+                        not_found, {"there is no storage for memory://"});
   }
 }
 
@@ -202,9 +179,7 @@ TEST_F(CatalogTogether, RefuseToOpenDifferentPaths) {
   for (const auto& open : {+[](const std::string& path) { Catalog(comm(), path); },
                            +[](const std::string& path) { Catalog::from_manifest(comm(), path); },
                            +[](const std::string& path) { Catalog::from_pattern(comm(), path, {}); }}) {
-    EXPECT_THAT(
-        error_of_all([&] { open(mine); }),
-        ::testing::AllOf(HasSubstr("rank 1: "), HasSubstr("this rank has the path \"" + data_ + "/00\"")));
+    EXPECT_ERROR_OF_ALL(open(mine), mismatch, {"rank 1: ", "this rank has the path \"" + data_ + "/00\""});
   }
 }
 
@@ -213,14 +188,90 @@ TEST_F(CatalogTogether, ThrowOnAllRanksWhatOneCannotOpen) {
   const Catalog catalog = together();
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
-  if (comm().rank() == comm().size() - 1) {
+  if (is_last()) {
     const auto used = static_cast<rlim_t>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
     const rlimit few{.rlim_cur = used + 30, .rlim_max = before.rlim_max};
     setrlimit(RLIMIT_NOFILE, &few);
   }
-  EXPECT_THAT(error_of_all([&] { open(catalog, "lines"); }), HasSubstr("raise the limit of open files"));
+  EXPECT_ERROR_OF_ALL(open(catalog, "lines"), io, {"raise the limit of open files"});
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_EQ(open(catalog, "lines")->size(), open(data_, "lines")->size());
+}
+
+/// Files of a pattern.
+class PatternTogether : public CatalogTogether {
+ protected:
+  static constexpr int kFiles = 300;
+  static constexpr PatternOptions kTold{.files = kFiles, .folders = 3};
+
+  PatternTogether() {
+    for (int i = 0; is_root() && i < kFiles; ++i) {
+      fs::create_directories(directory_.path() / std::to_string(i % 3));
+      std::ofstream(directory_.path() / name(i)).flush();
+    }
+    wait();
+  }
+  static std::string name(int i) { return fmt::format("{}/img_{:04}", i % 3, i); }
+  [[nodiscard]] Catalog make(const PatternOptions& options = kTold,
+                             const std::string& pattern = "/{folder}/img_{index:04}") {
+    return Catalog::from_pattern(comm(), data_ + pattern, options,
+                                 {.progress = [this](const Progress& progress) {
+                                   if (progress.is_over) looked_for_ = progress.done;
+                                 }});
+  }
+
+  std::int64_t looked_for_ = 0;
+};
+
+TEST_F(PatternTogether, AllRanksHaveTheSameNames) {
+  const Catalog catalog = make();
+  EXPECT_EQ(catalog.size(), kFiles);
+  for (int i = 0; i < kFiles; ++i) EXPECT_EQ(catalog.path(i), data_ + "/" + name(i));
+  const std::string fingerprint = to_string(catalog.fingerprint());
+  EXPECT_EQ(fingerprint, mpi::broadcast(comm(), fingerprint));
+}
+
+TEST_F(PatternTogether, ValidationIsSharedOut) {
+  (void)make();
+  std::int64_t all = looked_for_;
+  mpi::sum(comm(), std::span(&all, 1));
+  EXPECT_GT(all, kFiles);
+  EXPECT_GE(looked_for_, all / comm().size());
+  EXPECT_LE(looked_for_, all / comm().size() + 1);
+}
+
+TEST_F(PatternTogether, NamesOfMissingFilesAreThrownOnAllRanksAndDoNotDependOnThem) {
+  for (int i = 5; is_root() && i < kFiles; i += 5) fs::remove(data_ + "/" + name(i));
+  wait();
+  const auto together = error_of_all([&] { (void)make(); });
+  const auto alone = error_of([&] { Catalog::from_pattern(data_ + "/{folder}/img_{index:04}", kTold); });
+  ASSERT_THAT(together, is_error(not_found, {"of 303 names asked for", "59 are missing"}));
+  EXPECT_STREQ(together->what(), alone.value().what());
+}
+
+TEST_F(PatternTogether, AllRanksThrowWhatRankZeroDoesNotFind) {
+  EXPECT_ERROR_OF_ALL(make({.files = 3}, "/pic_{index}"), not_found,
+                      {"pic_0", "pic_1", "holds no such name, but 0"});
+  EXPECT_ERROR_OF_ALL(make({}, "/{number}"), invalid_argument, {"{number}"});
+  EXPECT_ERROR_OF_ALL(make({}, "/{index}"), invalid_argument, {"PatternOptions::files"});
+  EXPECT_ERROR_OF_ALL(make({.files = 3}, "/nowhere/{index}"), not_found, {"nowhere"});
+}
+
+TEST_F(PatternTogether, OptionsThatOneRankHasWrongOrThatDifferAreAnErrorOnAll) {
+  const double confidence = is_last() ? 2 : 0.95;
+  EXPECT_ERROR_OF_ALL(make({.files = kFiles, .folders = 3, .confidence = confidence}), invalid_argument,
+                      {"confidence is 2"});
+  if (comm().size() == 1) return;
+  EXPECT_ERROR_OF_ALL(make({.files = is_last() ? kFiles - 3 : kFiles, .folders = 3}), mismatch,
+                      {"rank 0 has files 300, ", "this rank has files 297, "});
+}
+
+TEST_F(PatternTogether, ProgressThatThrowsOnOneRankIsAnErrorOnAll) {
+  const CatalogOptions options{.progress = [](const Progress&) {
+    if (is_last()) throw Error(callback, "enough");
+  }};
+  EXPECT_ERROR(Catalog::from_pattern(comm(), data_ + "/{folder}/img_{index:04}", kTold, options), callback,
+               {"enough"});
 }
 
 }  // namespace rota::test::catalog_ranks_test

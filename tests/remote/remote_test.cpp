@@ -192,13 +192,6 @@ TEST_F(S3, WhatIsTriedAgainDoesNotWaitForAllOthers) {
   EXPECT_EQ(std::ranges::count_if(requests | std::views::take(25), is_first), 2);
 }
 
-TEST_F(S3, ChangesInTheMidstOfARead) {
-  server.become({"--fault", "etag", "--kind", "range"});
-  server.put("b/x", "bytes");
-  const auto storage = this->storage();
-  EXPECT_ERROR(read(*storage, *storage->find("b/x"), 0, 5), corrupt);
-}
-
 TEST_F(S3, OneRangeThatFailsLeavesTheOthers) {
   server.put("b/x", "xxxx");
   server.put("b/y", "yyyy");

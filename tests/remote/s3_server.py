@@ -105,11 +105,6 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_HEAD(self):
-        self.serve()
-
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD
-
-    def serve(self):
         self.fault, self.at_once = "", 0
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = urllib.parse.urlsplit(self.path)
@@ -128,6 +123,8 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             with lock:
                 under_way[self.kind] -= 1
+
+    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD
 
     def serve_bucket(self, parts):
         if options.delay and options.kind in ("", self.kind):
@@ -171,20 +168,13 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get("Range") and "range" not in names:
             return 403, "AccessDenied"
         query = sorted(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-        canonical = "\n".join(
-            [
-                self.command,
-                encoded(urllib.parse.unquote(parts.path), "/"),
-                "&".join(f"{encoded(name)}={encoded(value)}" for name, value in query),
-                "".join(f"{name}:{self.headers.get(name, '').strip()}\n" for name in names),
-                ";".join(names),
-                self.headers["x-amz-content-sha256"],
-            ]
-        )
+        path = encoded(urllib.parse.unquote(parts.path), "/")
+        asked = "&".join(f"{encoded(name)}={encoded(value)}" for name, value in query)
+        headers = "".join(f"{name}:{self.headers.get(name, '').strip()}\n" for name in names)
+        request = [self.command, path, asked, headers, ";".join(names), self.headers["x-amz-content-sha256"]]
+        digest = hashlib.sha256("\n".join(request).encode()).hexdigest()
         scope = f"{day}/{region}/{service}/aws4_request"
-        text = "\n".join(
-            ["AWS4-HMAC-SHA256", self.headers["x-amz-date"], scope, hashlib.sha256(canonical.encode()).hexdigest()]
-        )
+        text = "\n".join(["AWS4-HMAC-SHA256", self.headers["x-amz-date"], scope, digest])
         secret = ("AWS4" + options.secret).encode()
         for part in (day, region, service, "aws4_request"):
             secret = sign(secret, part)
@@ -234,13 +224,12 @@ class Handler(BaseHTTPRequestHandler):
         log.write(f"{self.kind} {'/'.join(self.names)} {self.headers.get('Range', '-')} {status} {self.at_once}\n")
 
     def answer(self, status, code):
-        body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>as it was told to</Message></Error>".encode()
-        headers = {"Content-Type": "application/xml"}
+        headers = {}
         if code == "AuthorizationHeaderMalformed":
             headers["x-amz-bucket-region"] = options.region
         if code == "TemporaryRedirect":
             headers["Location"] = f"https://{self.names[0]}.s3.{options.region}.amazonaws.com/"
-        self.send(status, headers, body)
+        self.send_xml(f"<Error><Code>{code}</Code><Message>as it was told to</Message></Error>", status, headers)
 
     def list(self):
         bucket = os.path.join(options.directory, self.names[0])
@@ -264,13 +253,8 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "no_token":
             token, more = "", True
         goes_on = "" if fault == "no_truncated" else f"<IsTruncated>{str(more).lower()}</IsTruncated>"
-        body = (
-            "<?xml version='1.0'?><ListBucketResult><EncodingType>url</EncodingType>"
-            f"{goes_on}{token}{items}</ListBucketResult>"
-        ).encode()
-        if fault == "torn":
-            body = body[: len(body) // 2]
-        self.send(200, {"Content-Type": "application/xml"}, body)
+        text = f"<ListBucketResult><EncodingType>url</EncodingType>{goes_on}{token}{items}</ListBucketResult>"
+        self.send_xml(text[: len(text) // 2] if fault == "torn" else text)
 
     def page(self, keys, prefix, after):
         """The next names that begin with `prefix`, directories in place of what is in them, and whether more follow."""
@@ -292,9 +276,7 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             return self.answer(404, "NoSuchKey")
         fault = self.fault
-        headers = {"ETag": f'"{etag}{"-2" if fault == "etag" else ""}"'}
-        if options.no_etags or fault == "no_etag":
-            headers = {}
+        headers = {} if options.no_etags or fault == "no_etag" else {"ETag": f'"{etag}"'}
         wanted = None if options.no_ranges else self.headers.get("Range")
         if wanted is None:
             return self.send(200, headers, data)
@@ -334,8 +316,7 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def part(self):
-        found = self.upload()
-        if found:
+        if found := self.upload():
             found[1][int(self.query["partNumber"][0])] = self.body
             self.send(200, {"ETag": f'"{hashlib.md5(self.body).hexdigest()}"'}, b"")
 
@@ -362,13 +343,12 @@ class Handler(BaseHTTPRequestHandler):
             if os.path.exists(path):
                 os.remove(path)
             return self.send(204, {}, b"")
-        found = self.upload()
-        if found:
+        if found := self.upload():
             del uploads[found[0]]
             self.send(204, {}, b"")
 
-    def send_xml(self, text):
-        self.send(200, {"Content-Type": "application/xml"}, f"<?xml version='1.0'?>{text}".encode())
+    def send_xml(self, text, status=200, headers={}):
+        self.send(status, {"Content-Type": "application/xml", **headers}, f"<?xml version='1.0'?>{text}".encode())
 
     def send(self, status, headers, body):
         fault = self.fault

@@ -100,26 +100,6 @@ TEST_F(S3Write, WhoMayNotAskMayWrite) {
   EXPECT_TRUE(server.content("b/x") == bytes);
 }
 
-TEST_F(S3Write, DatasetsArePackedIntoABucket) {
-  const TemporaryDirectory directory;
-  for (int i = 0; i < 50; ++i) directory.write(fmt::format("{:02}.txt", i), fmt::format("{}", i));
-  server.put("b/other", "");  // a bucket
-  const Storages storages{{"s3", storage()}};
-  const auto files = open_files(directory.path());
-  for (const ShardFormat format : {ShardFormat::tar, ShardFormat::mds}) {
-    const std::string place = fmt::format("s3://b/{}", to_string(format));
-    const ShardReport report =
-        write_shards(files, place, {.format = format, .shard_bytes = 300, .storages = storages});
-    EXPECT_TRUE(report.is_complete);
-    EXPECT_GT(report.shards, 1);
-    const auto packed = open(Catalog(place, {.storages = storages}));
-    ASSERT_EQ(packed->size(), files->size());
-    const Samples there(*packed, all_ids(*packed));
-    const Samples here(*files, all_ids(*files));
-    for (std::size_t i = 0; i < 50; ++i) EXPECT_EQ(there.sample(0, i), here.sample(0, i));
-  }
-}
-
 TEST_F(S3Write, WhatFillThrowsEndsIt) {
   const auto storage = this->storage();
   for (const std::uint64_t size : {std::uint64_t{10}, std::uint64_t{kLarge}}) {

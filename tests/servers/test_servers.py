@@ -137,21 +137,6 @@ for directory in ("a", "b"):
     run([sys.executable, "-c", program, f"{tmp_path}/"], store.environment())
 
 
-@pytest.mark.parametrize("worlds", ["8x1:6,7x0:6,13x0:6,1x1"])
-def test_that_a_run_over_s3_moves_between_worlds(tmp_path, worlds):
-    (tmp_path / "b").mkdir()
-    for i in range(12):
-        (tmp_path / "b" / f"{i:02}.txt").write_text("".join(f"{i} {k}\n" for k in range(90)))
-    before = set(os.listdir("/dev/shm"))
-    with faulty_s3(tmp_path) as server:
-        run(
-            [PROGRAMS / "rescale_demo", "--data", "s3://b", "--format", "lines", "--batch", "40", "--epochs", "2",
-             "--worlds", worlds, "--work", tmp_path / "work"],
-            server.environment(),
-        )  # fmt: skip
-    assert set(os.listdir("/dev/shm")) <= before
-
-
 def processes_of(session):
     """Whatever their parents are."""
     found = []

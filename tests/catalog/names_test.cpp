@@ -1,0 +1,218 @@
+// Names of files: those of a pattern, of ranges, and the table that holds them.
+
+#include "catalog/listing.hpp"
+#include "catalog/name_pattern.hpp"
+#include "catalog/name_ranges.hpp"
+#include "catalog/name_table.hpp"
+#include "source/reading.hpp"
+#include "test.hpp"
+
+namespace rota::test::names_test {
+
+TEST(NamePattern, NamesAreAsThePatternSays) {
+  const auto name = [](std::string_view pattern) {
+    return NamePattern::parse(pattern).name({.index = 42, .folder = 7, .total = 1000});
+  };
+  EXPECT_EQ(name("train/{folder:02}/img_{index:08}_of_{total}.npz"), "train/07/img_00000042_of_1000.npz");
+  EXPECT_EQ(name("{index}"), "42");
+  EXPECT_EQ(name("{total:06}/{folder}/{index:03}-{total}"), "001000/7/042-1000");
+  EXPECT_EQ(name("{{{index}}}.x"), "{42}.x");
+  EXPECT_EQ(name("{index:02}/data.npz"), "42/data.npz");
+}
+
+TEST(NamePattern, NumbersThatNeedMoreDigitsThanTheirWidthHaveThem) {
+  const NamePattern pattern = NamePattern::parse("{index:03}");
+  EXPECT_EQ(pattern.name({.index = 999}), "999");
+  EXPECT_EQ(pattern.name({.index = 1000}), "1000");
+  EXPECT_EQ(pattern.name({.index = 1'000'000'000'000'000'000}), "1000000000000000000");
+}
+
+TEST(NamePattern, TextIsThatOfAllThatAreTheSame) {
+  for (const auto* text : {"a/{folder:02}/b{{{index:08}}}_{total}", "{index}", "x"}) {
+    EXPECT_EQ(NamePattern::parse(text).text(), text);
+  }
+  EXPECT_EQ(NamePattern::parse("{index:01}").text(), "{index}");
+}
+
+TEST(NamePattern, DirectoryIsWhatGoesBeforeTheFirstField) {
+  const NamePattern pattern = NamePattern::parse("/a/b{{/c_{folder}/{index}.x");
+  EXPECT_EQ(pattern.directory(), "/a/b{/");
+  EXPECT_EQ(pattern.below_directory().text(), "c_{folder}/{index}.x");
+  EXPECT_EQ(pattern.through(NameField::folder).text(), "/a/b{{/c_{folder}");
+  EXPECT_EQ(pattern.parent().text(), "/a/b{{/c_{folder}");
+  EXPECT_EQ(NamePattern::parse("{index}").directory(), "");
+  EXPECT_TRUE(NamePattern::parse("{index}").parent().parts().empty());
+}
+
+TEST(NamePattern, OneThatCannotBeReadIsRefused) {
+  const auto parsing = [](std::string_view text) {
+    return error_of([&] { NamePattern::parse(text).require_names(); });
+  };
+  const auto refused = [](const std::string& word) { return is_error(invalid_argument, {word}); };
+  EXPECT_THAT(parsing("a{index"), refused("at byte 1 is alone"));
+  EXPECT_THAT(parsing("a}{index}"), refused("at byte 1 is alone"));
+  EXPECT_THAT(parsing("{number}"), refused("no field {number}"));
+  for (const auto* width :
+       {"{index:8}", "{index:00}", "{index:}", "{index:0x}", "{index:019}", "{index:0008}"}) {
+    EXPECT_THAT(parsing(width), refused("the width of")) << width;
+  }
+  EXPECT_THAT(parsing("{total}"), refused("0 fields {index}"));
+  EXPECT_THAT(parsing("{index}{index}"), refused("2 fields {index}"));
+  EXPECT_THAT(parsing("{index}/"), refused("names directories"));
+  EXPECT_THAT(parsing("{folder}_{index}"), refused("a directory above"));
+  EXPECT_THAT(parsing("{index}/{folder}"), refused("a directory above"));
+  EXPECT_THAT(parsing(std::string_view("{index}\0x", 9)), refused("zero byte"));
+}
+
+TEST(Listing, NamesOfVeryManyFilesTakeNoMemory) {
+  constexpr std::int64_t kFiles = 1'000'000'000'000'000'000;
+  const Listing listing({.pattern = NamePattern::parse("{folder:03}/{index}_of_{total}"),
+                         .files = kFiles,
+                         .folders = 1000,
+                         .layout = FolderLayout::blocks});
+  EXPECT_EQ(listing.size(), static_cast<std::size_t>(kFiles));
+  const auto names = listing.read_names();
+  EXPECT_EQ((*names)[0], "000/0_of_1000000000000000000");
+  EXPECT_EQ((*names)[kFiles - 1], "999/999999999999999999_of_1000000000000000000");
+  EXPECT_EQ((*names)[kFiles / 2 - 1], "499/499999999999999999_of_1000000000000000000");
+}
+
+std::vector<std::string> expanded(const std::string& text) {
+  std::vector<std::string> names;
+  expand_ranges(text, [&](const std::string& name) { names.push_back(name); });
+  return names;
+}
+
+TEST(NameRanges, AreExpandedInOrderWithTheDigitsOfTheFirst) {
+  EXPECT_THAT(expanded("x-{08..11}.tar"), ElementsAre("x-08.tar", "x-09.tar", "x-10.tar", "x-11.tar"));
+  EXPECT_THAT(expanded("{9..10}"), ElementsAre("9", "10"));
+  EXPECT_THAT(expanded("{0..1}/{5..6}"), ElementsAre("0/5", "0/6", "1/5", "1/6"));
+  EXPECT_THAT(expanded("{7..7}"), ElementsAre("7"));
+  EXPECT_THAT(expanded("{9223372036854775806..9223372036854775807}"), SizeIs(2));
+}
+
+TEST(NameRanges, AreNothingElse) {
+  for (const std::string text :
+       {"", "x", "{", "{}", "{1}", "{1..}", "{..2}", "{1..2", "{a..b}", "{-1..2}", "{1.2}", "{1..-2}",
+        "{index:03}", "{1...2}", "{9223372036854775808..9223372036854775809}"}) {
+    EXPECT_EQ(find_range(text), std::string::npos) << text;
+    EXPECT_THAT(expanded(text), ElementsAre(text));
+  }
+  EXPECT_EQ(find_range("{a}{1..2}"), 3U);
+  EXPECT_THROW((void)expanded("{2..1}"), Error);
+}
+
+TEST(NameRanges, NameTheFilesOfACatalog) {
+  const TemporaryDirectory directory;
+  for (const auto* name : {"x-08", "x-09", "x-10", "{1..2}"}) directory.write(name, name);
+  const std::string in = directory.path().string() + "/";
+  EXPECT_EQ(Catalog(in + "x-{08..10}").size(), 3U);
+  EXPECT_EQ(Catalog(in + "x-{08..10}").path(1), in + "x-09");
+  EXPECT_EQ(Catalog(in + "{1..2}").size(), 1U) << "a file of that name";
+  const auto error = [&](const std::string& path) { return error_of([&] { (void)Catalog(in + path); }); };
+  EXPECT_THAT(error("x-{08..11}"), is_error(io));
+  EXPECT_THAT(error("x-{10..08}"), is_error(invalid_argument));
+  EXPECT_THAT(error("{1..11}{1..12}"), is_error(invalid_argument));
+}
+
+using Names = std::vector<std::string>;
+
+NameTable pack(const Names& names) {
+  NameTableBuilder builder;
+  for (const std::string& name : names) builder.add("", name);
+  return builder.finish();
+}
+
+Names unpack(const NameTable& table) {
+  NameReader reader(table);
+  Names names;
+  for (std::size_t i = 0; i < table.size(); ++i) names.push_back(reader[i]);
+  return names;
+}
+
+std::string numbered(std::size_t i) {
+  return fmt::format("train/{:03}/img_{:08}_of_50000000.npz", i / 100'000, i);
+}
+
+// Names that share much with the one before, or little, or are it.
+Names random_names(std::size_t count, std::mt19937_64& random) {
+  Names names;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string name = random() % 5 == 0 || names.empty() ? numbered(i) : names.back();
+    for (auto edits = random() % 4; edits > 0; --edits) {
+      const std::size_t at = random() % (name.size() + 1);
+      name.replace(at, random() % 3, random() % 40, static_cast<char>(1 + random() % 255));
+    }
+    if (random() % 500 == 0) name.insert(0, random() % 60'000, 'x');
+    if (random() % 100 == 0) name.clear();
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+class NameTables : public TestWithParam<std::size_t> {};
+
+TEST_P(NameTables, GiveBackEveryNameInAnyOrder) {
+  std::mt19937_64 random(GetParam());
+  const Names names = random_names(GetParam(), random);
+  const NameTable table = pack(names);
+  ASSERT_EQ(table.size(), names.size());
+  EXPECT_EQ(unpack(table), names);
+  NameReader reader(table);
+  for (std::size_t k = 0; k < std::min<std::size_t>(4 * names.size(), 4000); ++k) {
+    const std::size_t i = random() % names.size();
+    ASSERT_EQ(reader[i], names[i]);
+    if (i + 1 < names.size()) {
+      ASSERT_EQ(reader[i + 1], names[i + 1]);
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, NameTables, Values(0, 1, 2, 63, 64, 65, 1023, 1024, 1025, 2048, 5000),
+                         PrintToStringParamName());
+
+TEST(NameTable, JoinsDirectoryAndName) {
+  NameTableBuilder builder;
+  builder.add("a/b/", "c");
+  EXPECT_EQ(builder.finish()[0], "a/b/c");
+}
+
+TEST(NameTable, TakesLessThanAByteOfANumberedName) {
+  Names names;
+  for (std::size_t i = 0; i < 100'000; ++i) names.push_back(numbered(i));
+  EXPECT_LT(pack(names).bytes().size(), names.size());
+}
+
+TEST(NameTable, RefusesANameThatItCannotHold) {
+  NameTableBuilder builder;
+  builder.add("", std::string(65'535, 'x'));
+  EXPECT_ERROR(builder.add("x", std::string(65'535, 'x')), unsupported);
+}
+
+TEST(NameTable, IsTheSameWhereverItsBytesLie) {
+  std::mt19937_64 random(3);
+  const Names names = random_names(3000, random);
+  const NameTable table = pack(names);
+  const auto copy = std::make_shared<std::vector<std::byte>>(table.bytes().begin(), table.bytes().end());
+  EXPECT_EQ(unpack(NameTable(std::span<const std::byte>(*copy), copy)), names);
+}
+
+// Names of a damaged table may be wrong, which is for a digest to find, but reading them does no harm.
+TEST(NameTable, DoesNoHarmWhereItIsDamaged) {
+  std::mt19937_64 random(4);
+  const NameTable table = pack(random_names(1500, random));
+  int refused = 0;
+  for (std::size_t at = 0; at < table.bytes().size(); at += 1 + random() % 40) {
+    const auto copy = std::make_shared<std::vector<std::byte>>(table.bytes().begin(), table.bytes().end());
+    (*copy)[at] ^= static_cast<std::byte>(1U << random() % 8);
+    if (random() % 4 == 0) copy->resize(at);
+    try {
+      unpack(NameTable(std::span<const std::byte>(*copy), copy));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), corrupt);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 20);
+}
+
+}  // namespace rota::test::names_test
