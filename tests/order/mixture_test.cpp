@@ -1,7 +1,6 @@
 #include "order/mixture_schedule.hpp"
 #include "order/naive_epoch.hpp"
 #include "order/weighted_turns.hpp"
-#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test::mixture_test {
@@ -47,18 +46,6 @@ TEST(Weights, ThatAreNotAreRoundedByLittleAndNeverToNothing) {
     }
   }
   EXPECT_THAT(quantise(std::vector<double>{1, 1e-12}), ElementsAre(65'535, 1));
-}
-
-TEST(Weights, ThatAreNoneAreRefused) {
-  const auto refuses = [](const std::vector<double>& weights, const char* why) {
-    EXPECT_THAT(error_of([&] { (void)quantise(weights); }), is_error(ErrorCode::invalid_argument, {why}));
-  };
-  refuses({}, "0 weights");
-  refuses({1, -0.5}, "1, -0.5: each must be 0 or more");
-  refuses({1, std::numeric_limits<double>::quiet_NaN()}, "nan");
-  refuses({0, 0}, "one of them must be above 0");
-  refuses({1, std::numeric_limits<double>::infinity()}, "finite");
-  refuses(std::vector<double>(4097, 1.0), "4097 weights");
 }
 
 // |n w_d - P x_d| < P, in integers.

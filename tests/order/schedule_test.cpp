@@ -239,13 +239,6 @@ TEST(Schedule, OneShardWithoutShuffleIsPlainFileOrder) {
   EXPECT_EQ(spans, (std::vector<ShardSpan>{{.epoch = 0, .shard = {0}, .position = 42, .count = 3}}));
 }
 
-TEST(Schedule, RefusesAPlaceOutside) {
-  const Schedule schedule(Order(ShardPlan::equal(10, 1), Shuffle::none, 0), Tail::partial, 1);
-  GlobalBatch batch;
-  EXPECT_THROW(static_cast<void>(schedule.batch({.epoch = 0, .consumed = 11, .step = 0}, 1, batch)), Error);
-  EXPECT_THROW(static_cast<void>(schedule.batch({.epoch = -1, .consumed = 0, .step = 0}, 1, batch)), Error);
-}
-
 TEST(Schedule, HoldsAtMost24BytesAShard) {
   constexpr std::int64_t kShards = 100'000;
   std::vector<std::int64_t> lengths(kShards);

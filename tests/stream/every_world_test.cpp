@@ -6,48 +6,36 @@
 
 namespace rota::test::every_world_test {
 
-struct Case {
-  std::int64_t length;
-  std::int64_t batch;
-  std::int64_t shards;
-  Split split;
-  int workers;
-};
-
-std::vector<Case> cases() {
-  std::vector<Case> all;
-  for (const std::int64_t length : {0, 1, 2, 7, 40, 101}) {
-    for (const std::int64_t batch : {1, 3, 8, 64}) {
-      for (const std::int64_t shards : {1, 3, 16, 200}) {
-        const int number = static_cast<int>(all.size());
-        all.push_back(
-            {length, batch, shards, number % 2 == 0 ? Split::by_sample : Split::by_shard, number / 2 % 2});
-      }
-    }
-  }
-  return all;
-}
-
 // As many on each rank.
 void expect_same_steps(std::int64_t steps) { EXPECT_THAT(mpi::gather(everyone(), steps), Each(steps)); }
 
+void expect_every_item_once(std::int64_t length, std::int64_t batch_size, std::int64_t shards, Split split,
+                            int workers) {
+  StreamLoader loader(everyone(), dispatch_of(numbered({length}), shards, split),
+                      {.global_batch_size = batch_size,
+                       .epochs = 2,
+                       .workers = workers,
+                       .read_ahead_batches = 1 + length % 3});
+  const std::int64_t steps = (length + batch_size - 1) / batch_size;
+  std::int64_t step = 0;
+  for (; const auto batch = loader.next(); ++step) {
+    const std::int64_t first = step % steps * batch_size;
+    const auto ranks = dealt(first, std::min(batch_size, length - first), shards, split, everyone().size());
+    EXPECT_EQ(batch->start(), (StreamPosition{.epoch = step / steps, .step = step}));
+    EXPECT_EQ(items_of(*batch, shards), ranks[static_cast<std::size_t>(everyone().rank())]);
+  }
+  EXPECT_EQ(step, 2 * steps) << length << " items, batches of " << batch_size;
+}
+
 TEST(EveryWorld, GetsEveryItemOfADispatchOnceInTheSameBatches) {
-  for (const Case& c : cases()) {
-    StreamLoader loader(everyone(), dispatch_of(numbered({c.length}), c.shards, c.split),
-                        {.global_batch_size = c.batch,
-                         .epochs = 2,
-                         .workers = c.workers,
-                         .read_ahead_batches = 1 + c.length % 3});
-    const std::int64_t steps = (c.length + c.batch - 1) / c.batch;
-    std::int64_t step = 0;
-    for (; const auto batch = loader.next(); ++step) {
-      const std::int64_t first = step % steps * c.batch;
-      const auto ranks =
-          dealt(first, std::min(c.batch, c.length - first), c.shards, c.split, everyone().size());
-      EXPECT_EQ(batch->start(), (StreamPosition{.epoch = step / steps, .step = step}));
-      EXPECT_EQ(items_of(*batch, c.shards), ranks[static_cast<std::size_t>(everyone().rank())]);
+  int number = 0;
+  for (const std::int64_t length : {0, 1, 2, 7, 40, 101}) {
+    for (const std::int64_t batch : {1, 3, 8, 64}) {
+      for (const std::int64_t shards : {1, 3, 16, 200}) {
+        const Split split = number % 2 == 0 ? Split::by_sample : Split::by_shard;
+        expect_every_item_once(length, batch, shards, split, number++ / 2 % 2);
+      }
     }
-    EXPECT_EQ(step, 2 * steps) << c.length << " items, batches of " << c.batch;
   }
 }
 

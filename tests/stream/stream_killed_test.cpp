@@ -8,15 +8,22 @@
 
 namespace rota::test::stream_killed_test {
 
+/// The rank `victim` kills itself in step `step` of a start.
+struct Kill {
+  int ranks;
+  int batch;
+  int victim;
+  int step;
+};
+
 /// A run whose ranks are those of streamer.cpp, which saves every fifth step.
 class KilledRun {
  public:
   explicit KilledRun(bool is_dispatched) : is_dispatched_(is_dispatched) {}
 
   void end(int ranks, int batch) const { EXPECT_EQ(start(ranks, batch, "").code, 0); }
-  /// `victim` kills itself in step `step` of this start.
-  void end_killed(int ranks, int batch, int victim, int step) const {
-    const Ended ended = start(ranks, batch, fmt::format("{} {}", victim, step));
+  void end_killed(const Kill& kill) const {
+    const Ended ended = start(kill.ranks, kill.batch, fmt::format("{} {}", kill.victim, kill.step));
     EXPECT_THAT(ended.output, HasSubstr("signal 9")) << ended.code;
   }
   /// Each sample was delivered once, as in a run that nobody kills.
@@ -49,43 +56,25 @@ class KilledRun {
   TemporaryDirectory checkpoints_;
 };
 
-// Before its first save, and behind one.
-TEST(Killed, AStreamGoesOnWithAnotherNumberOfRanks) {
-  const KilledRun run(false);
-  run.end_killed(3, 16, 2, 2);
-  run.end_killed(2, 16, 0, 8);
-  run.end(3, 12);
-  run.expect_whole(3);
+/// A run is killed again and again, and then comes to its end with `ranks` ranks.
+void expect_survives(bool is_dispatched, const std::vector<Kill>& kills, int ranks, int batch) {
+  const KilledRun run(is_dispatched);
+  for (const Kill& kill : kills) run.end_killed(kill);
+  run.end(ranks, batch);
+  run.expect_whole(kills.size() + 1);
 }
 
-TEST(Killed, ADispatchGoesOnWithAnotherNumberOfRanks) {
-  const KilledRun run(true);
-  run.end_killed(3, 16, 0, 2);
-  run.end_killed(2, 16, 1, 8);
-  run.end(3, 12);
-  run.expect_whole(3);
-}
+// Before the first save, and behind one.
+TEST(Killed, AStreamGoesOnWithOtherRanks) { expect_survives(false, {{3, 16, 2, 2}, {2, 16, 0, 8}}, 3, 12); }
+TEST(Killed, ADispatchGoesOnWithOtherRanks) { expect_survives(true, {{3, 16, 0, 2}, {2, 16, 1, 8}}, 3, 12); }
 
-TEST(KilledCampaign, AStreamGoesOnWithAnyNumberOfRanks) {
-  const KilledRun run(false);
-  run.end_killed(8, 16, 1, 13);
-  run.end_killed(7, 7, 0, 4);
-  run.end_killed(13, 20, 4, 17);
-  run.end_killed(1, 8, 0, 11);
-  run.end_killed(32, 16, 31, 6);
-  run.end(5, 12);
-  run.expect_whole(6);
+TEST(KilledCampaign, AStreamGoesOnWithAnyRanks) {
+  expect_survives(false, {{8, 16, 1, 13}, {7, 7, 0, 4}, {13, 20, 4, 17}, {1, 8, 0, 11}, {32, 16, 31, 6}}, 5,
+                  12);
 }
-
-TEST(KilledCampaign, ADispatchGoesOnWithAnyNumberOfRanks) {
-  const KilledRun run(true);
-  run.end_killed(8, 16, 0, 13);
-  run.end_killed(7, 16, 6, 8);
-  run.end_killed(13, 16, 4, 17);
-  run.end_killed(1, 16, 0, 7);
-  run.end_killed(32, 16, 0, 6);
-  run.end(5, 16);
-  run.expect_whole(6);
+TEST(KilledCampaign, ADispatchGoesOnWithAnyRanks) {
+  expect_survives(true, {{8, 16, 0, 13}, {7, 16, 6, 8}, {13, 16, 4, 17}, {1, 16, 0, 7}, {32, 16, 0, 6}}, 5,
+                  16);
 }
 
 }  // namespace rota::test::stream_killed_test

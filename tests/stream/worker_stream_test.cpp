@@ -115,9 +115,9 @@ TEST_F(WorkerStream, IsMadeThroughTransforms) {
 }
 
 TEST_F(WorkerStream, IsMadeThroughIndexedSources) {
-  const auto affine = std::make_shared<AffineSource>(100);
-  EXPECT_EQ(run(as_stream(affine, 7), 3), run(as_stream(counting(100), 7), 3));
-  expect_good(*affine->instances, 3);
+  const auto indexed = as_stream(test::affine(instances_, counting(100)), 7);
+  EXPECT_EQ(run(indexed, 3), run(as_stream(counting(100), 7), 3));
+  expect_good(*instances_, 3);
 }
 
 TEST_F(WorkerStream, IsMadeForTheThreadThatReadsADispatch) {

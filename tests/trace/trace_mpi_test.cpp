@@ -16,7 +16,7 @@ TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
   for (std::int64_t phase = 0; phase < 3; ++phase) {
     Loader loader = make_loader();
     loader.seek(saved);
-    TraceWriter trace(everyone(), dir.path() / "traces", loader);
+    TraceWriter trace(everyone(), dir.path() / "new" / "traces", loader);
     EXPECT_EQ(trace.phase(), phase);
     for (int step = 0; step < 2 || phase == 2; ++step) {
       const auto batch = loader.next();
@@ -28,7 +28,7 @@ TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
   }
   mpi::together(everyone(), "finish", [] {});  // all have written
   mpi::together(everyone(), "audit", [&] {
-    const auto report = cli::audit(dir.path() / "traces", {.samples = {40}, .epochs = 1});
+    const auto report = cli::audit(dir.path() / "new" / "traces", {.samples = {40}, .epochs = 1});
     EXPECT_TRUE(report.passed()) << cli::audit_text(report, "traces", true);
   });
 }
@@ -36,8 +36,7 @@ TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
 TEST(TraceWriterMpi, WhatOneRankCannotBeginNoneDoes) {
   const SharedDirectory dir;
   const std::string last = std::to_string(everyone().size() - 1);
-  if (everyone().rank() == 0)
-    std::ofstream(dir.path() / ("phase-000000-rank-0000" + last + ".jsonl")) << "\n";
+  if (is_root()) std::ofstream(dir.path() / ("phase-000000-rank-0000" + last + ".jsonl")) << "\n";
   const Loader loader = make_loader();
   EXPECT_THAT([&] { TraceWriter(everyone(), dir.path(), loader, {.phase = 0}); },
               ThrowsMessage<Error>(HasSubstr("rank-0000" + last + ".jsonl: File exists")));

@@ -30,14 +30,11 @@ TEST(ParallelFor, TellsTheCallersThreadFromOthers) {
 // Whichever thread comes first.
 TEST(ParallelFor, ThrowsTheFirstErrorThatThereIs) {
   for (int round = 0; round < 200; ++round) {
-    try {
-      parallel_for("test", 1000, 3, 4, [&](const LoopPart& part) {
-        if (part.end > 30 + round) throw std::runtime_error(std::to_string(part.begin));
-      });
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const std::runtime_error& error) {
-      EXPECT_EQ(std::string(error.what()), std::to_string((30 + round) / 3 * 3));
-    }
+    const auto fail = [&](const LoopPart& part) {
+      if (part.end > 30 + round) throw std::runtime_error(std::to_string(part.begin));
+    };
+    EXPECT_THAT([&] { parallel_for("test", 1000, 3, 4, fail); },
+                ThrowsMessage<std::runtime_error>(std::to_string((30 + round) / 3 * 3)));
   }
 }
 
