@@ -1,18 +1,31 @@
 // A rank that does not come to a step is named on all others; nobody waits for ever, nor does one that comes
 // after all.
 
+#include "loader/ranks.hpp"
 #include "test.hpp"
+#include "values/clock.hpp"
 
 namespace rota::test::late_ranks_test {
 
-LoaderOptions options(std::chrono::milliseconds deadline) {
+constexpr auto kDeadline = 1min;
+
+LoaderOptions options(std::chrono::milliseconds deadline = kDeadline) {
   return {.global_batch_size = 8,
           .shards = 1,
           .shuffle = Shuffle::none,
           .bad_samples = {.policy = OnBadSample::skip, .deadline = deadline}};
 }
 
+/// Passes the deadline of what waits in a while.
+std::jthread pass_deadline() {
+  return std::jthread([] {
+    std::this_thread::sleep_for(300ms);
+    Clock::advance(kDeadline + 1s);
+  });
+}
+
 void expect_timeout(Loader& loader, int missing) {
+  const std::jthread passing = pass_deadline();
   EXPECT_THAT(
       error_of([&] { run_out(loader); }),
       is_error(ErrorCode::timeout,
@@ -33,7 +46,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
   for (const int missing : {0, everyone().size() - 1}) {
     const auto source = faulty(4000, true);
     source->corrupt = {3, 900};
-    Loader loader(everyone(), source, options(1s));
+    Loader loader(everyone(), source, options());
     for (int k = 0; k < 3; ++k) step_together(loader);
     if (everyone().rank() != missing) {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(loader, missing);
@@ -44,10 +57,11 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
 }
 
 // What was delivered was delivered: what is kept of such a loader is right.
-TEST_P(LateRanks, LeaveThePositionBehindTheLastBatch) {
+TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
-  Loader loader(everyone(), faulty(4000, false), options(1s));
+  Loader loader(everyone(), faulty(4000, false), options());
   std::int64_t steps = 0;
+  const std::jthread passing = pass_deadline();
   const auto error = error_of([&] {
     while ((!is_last() || steps < 3) && loader.next()) ++steps;
   });
