@@ -204,6 +204,8 @@ def test_a_loader_casts_before_it_transforms():
         batches = [batch["rows"].to_list() for batch in loader]
         assert sum(batches, []) == [sample["rows"].tolist() for sample in samples]
     assert seen == {"int64"}
+    for batch in rota.Loader(rota.Mixture([source, source], [1, 1]), 5, cast={"x": "float32"}):
+        assert batch["x"].dtype == np.float32
 
 
 def test_a_state_fits_with_and_without_the_cast():
@@ -214,12 +216,6 @@ def test_a_state_fits_with_and_without_the_cast():
     other.load_state_dict(loader.state_dict())
     assert other.position == loader.position
     np.testing.assert_array_equal(other.next().ids, loader.next().ids)
-
-
-def test_all_datasets_of_a_mixture_are_cast():
-    mixture = rota.Mixture([ragged("int16")[0], ragged("int16")[0]], [1, 1])
-    for batch in rota.Loader(mixture, 5, cast={"x": "float32"}):
-        assert batch["x"].dtype == np.float32
 
 
 def test_a_cast_travels_in_a_pickle(tmp_path):

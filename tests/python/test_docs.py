@@ -76,12 +76,10 @@ def test_importing_rota_imports_neither_numpy_nor_torch_nor_mpi4py():
 
 # ---- examples/python/quickstart.py ----
 
-EXAMPLE = os.path.join(os.environ["ROTA_EXAMPLES"], "quickstart.py")
-
 
 def run(ranks, output, *options):
     """The step at which each rank began, and the bytes that all read."""
-    command = [sys.executable, EXAMPLE, *map(str, options)]
+    command = [sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "quickstart.py"), *map(str, options)]
     if ranks > 1:  # each prints to a file of its own: mpirun mixes the lines of several
         command[1:1] = ["-m", "mpi4py"]
         command = ["mpirun", "-n", str(ranks), "--output-filename", str(output), *command]

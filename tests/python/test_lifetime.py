@@ -177,15 +177,14 @@ def test_what_could_not_be_made_can_be_shown(make):
     assert "<rota." in "".join(trace.format())
 
 
-@pytest.mark.parametrize("what", ["transform", "collate"])
-def test_a_loader_that_its_own_functions_lead_to_is_collected(what):
+@pytest.mark.parametrize("what, fields", [("transform", {}), ("collate", {"collate_fields": ["n"]})])
+def test_a_loader_that_its_own_functions_lead_to_is_collected(what, fields):
     class Holder:
         def __init__(self):
-            fields = {"collate_fields": ["n"]} if what == "collate" else {}
             self.loader = loader(**{what: self.work}, **fields)
 
         def work(self, item):
-            return {"n": item["n"].astype(np.uint8)} if what == "collate" else None
+            return {"n": item["n"].astype(np.uint8)} if fields else None
 
     one = Holder()
     one.loader.next()

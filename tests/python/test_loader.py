@@ -23,10 +23,9 @@ def test_a_batch_is_a_mapping_of_arrays_over_its_own_memory():
 
 
 def test_an_array_keeps_its_memory_when_batch_and_loader_have_gone():
-    stream = rota.StreamLoader(rota.as_stream(source(400), 1), 8)
-    for one in loader(400, shuffle="none", shards=1), stream:
-        kept = [(k, batch["x"], batch["n"], batch.ids) for k, batch in enumerate(one)]
-        stream = one = None
+    in_order = dict(shuffle="none", shards=1)
+    for make in (lambda: loader(400, **in_order), lambda: rota.StreamLoader(rota.as_stream(source(400), 1), 8)):
+        kept = [(k, batch["x"], batch["n"], batch.ids) for k, batch in enumerate(make())]
         gc.collect()
         for k, x, n, ids in kept:
             numbers = list(range(8 * k, 8 * k + 8))
@@ -131,7 +130,7 @@ def test_each_worker_has_a_copy_of_the_dataset():
     assert len(set(Opens.opened[1:])) == 3 and not hasattr(dataset, "file")
 
 
-def test_one_thread_at_a_time_uses_a_loader():
+def test_one_thread_at_a_time_uses_a_loader_and_none_of_its_functions_does():
     inside, leave = threading.Event(), threading.Event()
 
     def wait(sample):
@@ -147,13 +146,7 @@ def test_one_thread_at_a_time_uses_a_loader():
     leave.set()
     thread.join(60)
     assert one.position.step == 1
-
-
-def test_a_transform_that_uses_its_own_loader_is_refused():
-    def nest(sample):
-        one.state_dict()
-
-    one = loader(transform=nest, workers=0)
+    one = loader(transform=lambda sample: one.state_dict(), workers=0)
     with pytest.raises(rota.BusyError, match="around this signal handler or callback"):
         one.next()
 
