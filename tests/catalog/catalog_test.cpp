@@ -62,9 +62,9 @@ class Catalogs : public Test {
     (void)open(catalog);
     return ended;
   }
-  [[nodiscard]] std::optional<Error> error_of_manifest(const std::string& text) const {
-    const auto manifest = directory_.write("list.txt", text);
-    return error_of([&] { Catalog::from_manifest(manifest); });
+  /// A catalog of a manifest of that text.
+  [[nodiscard]] Catalog manifest_of(const std::string& text) const {
+    return Catalog::from_manifest(directory_.write("list.txt", text));
   }
 
   TemporaryDirectory directory_;
@@ -327,27 +327,21 @@ TEST_F(Catalogs, HoldFilesToTheNumbersOfSamplesInAManifest) {
   EXPECT_ERROR(open_files(Catalog::from_manifest(wrong)), mismatch, {"000.jsonl", "has 1 samples", "says 3"});
 }
 
-TEST_F(Catalogs, NameTheLineOfAManifestThatIsWrong) {
+TEST_F(Catalogs, NameWhatIsWrongWithAManifestAndItsLine) {
   write_lines(2);
-  EXPECT_THAT(error_of_manifest("data/000.jsonl\ndata/001.jsonl\ndata/000.jsonl\n"),
-              is_error(invalid_argument, {"list.txt", "line 3", "listed on line 1"}));
-  EXPECT_THAT(error_of_manifest("{\"path\": 7}\n"), is_error(invalid_argument, {"line 1", "path"}));
-  EXPECT_THAT(error_of_manifest("\n{\"path\": \"x\"\n"), is_error(invalid_argument, {"line 2"}));
-  EXPECT_THAT(error_of_manifest("{\"path\": \"x\", \"samples\": -5}\n"),
-              is_error(invalid_argument, {"-5 samples"}));
-  EXPECT_THAT(error_of_manifest("{\"path\": \"x\", \"samples\": 3.7}\n"),
-              is_error(invalid_argument, {"line 1", "no whole number"}));
-  EXPECT_THAT(error_of_manifest("/no/such/file\n"), is_error(io, {"list /no/such/file:"}));
-  EXPECT_THAT(error_of_manifest(""), is_error(not_found, {"lists no files"}));
-  EXPECT_THAT(error_of_manifest("data/000.jsonl\ndata/404.jsonl\n"), is_error(io, {"data/404.jsonl"}));
-  EXPECT_THAT(error_of_manifest("data\n"), is_error(io, {"no regular file"}));
-}
-
-TEST_F(Catalogs, RefuseAManifestThatIsNoTextOfPaths) {
-  EXPECT_THAT(error_of_manifest(std::string("a\0b\n", 4)),
-              is_error(invalid_argument, {"line 1", "zero byte"}));
-  EXPECT_THAT(error_of_manifest("{\"path\": \"\"}\n"),
-              is_error(invalid_argument, {"line 1", "path is empty"}));
+  EXPECT_ERROR(manifest_of("data/000.jsonl\ndata/001.jsonl\ndata/000.jsonl\n"), invalid_argument,
+               {"list.txt", "line 3", "listed on line 1"});
+  EXPECT_ERROR(manifest_of("{\"path\": 7}\n"), invalid_argument, {"line 1", "path"});
+  EXPECT_ERROR(manifest_of("\n{\"path\": \"x\"\n"), invalid_argument, {"line 2"});
+  EXPECT_ERROR(manifest_of("{\"path\": \"x\", \"samples\": -5}\n"), invalid_argument, {"-5 samples"});
+  EXPECT_ERROR(manifest_of("{\"path\": \"x\", \"samples\": 3.7}\n"), invalid_argument,
+               {"line 1", "no whole number"});
+  EXPECT_ERROR(manifest_of("/no/such/file\n"), io, {"list /no/such/file:"});
+  EXPECT_ERROR(manifest_of(""), not_found, {"lists no files"});
+  EXPECT_ERROR(manifest_of("data/000.jsonl\ndata/404.jsonl\n"), io, {"data/404.jsonl"});
+  EXPECT_ERROR(manifest_of("data\n"), io, {"no regular file"});
+  EXPECT_ERROR(manifest_of(std::string("a\0b\n", 4)), invalid_argument, {"line 1", "zero byte"});
+  EXPECT_ERROR(manifest_of("{\"path\": \"\"}\n"), invalid_argument, {"line 1", "path is empty"});
   EXPECT_ERROR(Catalog::from_manifest(directory_.path()), invalid_argument,
                {directory_.path().string(), "no regular file"});
   ASSERT_EQ(::mkfifo((directory_ / "fifo").c_str(), 0600), 0);

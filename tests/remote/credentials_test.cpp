@@ -117,23 +117,18 @@ TEST_F(S3Credentials, AreNotAskedForByWayOfAProxy) {
   EXPECT_EQ(server.count("keys"), 0);
 }
 
-TEST_F(S3Credentials, NobodyIsSomebodyElseByAMistakeInAProfile) {
+TEST_F(S3Credentials, NobodyIsSomebodyElseByAMistake) {
   set_profiles("", kRightKeys + std::string("[profile role]\nrole_arn = arn\n"));
   EXPECT_TRUE(is_found());
   set("AWS_PROFILE", "defualt");
   expect_refusal("no profile \"defualt\"");
   set("AWS_PROFILE", "role");
   expect_refusal("role_arn");
-}
-
-TEST_F(S3Credentials, HalfOfAKeyIsAMistake) {
-  set("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
-  expect_refusal("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not");
-}
-
-TEST_F(S3Credentials, ADefaultProfileOfARoleIsRefused) {
+  set("AWS_PROFILE", "");
   set_profiles("", "[default]\nrole_arn = arn\n");
   expect_refusal("role_arn");
+  set("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
+  expect_refusal("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not");
 }
 
 // A token of other keys would make the server refuse these.

@@ -2,6 +2,8 @@
 
 // An S3 server in a process of its own, for one test.
 
+#include <sys/socket.h>
+
 #include "test.hpp"
 
 namespace rota::test {
@@ -15,7 +17,6 @@ class S3Server {
     ::kill(process_, SIGKILL);
     ::waitpid(process_, nullptr, 0);
     std::fclose(said_);
-    ::close(input_);
   }
   S3Server(const S3Server&) = delete;
   S3Server& operator=(const S3Server&) = delete;
@@ -26,7 +27,7 @@ class S3Server {
     if (process_ < 0) return;
     std::filesystem::resize_file(directory() / "requests", 0);
     const std::string line = fmt::format("{}\n", arguments_);
-    if (::write(input_, line.data(), line.size()) != std::ssize(line) || std::fgetc(said_) != '\n') {
+    if (::write(::fileno(said_), line.data(), line.size()) != std::ssize(line) || std::fgetc(said_) != '\n') {
       throw std::runtime_error("tell the S3 server");
     }
   }
@@ -82,36 +83,29 @@ class S3Server {
 
  private:
   void start() {
-    std::array<int, 2> in{};
-    std::array<int, 2> out{};
-    if (::pipe2(in.data(), O_CLOEXEC) != 0 || ::pipe2(out.data(), O_CLOEXEC) != 0) {
-      throw std::runtime_error("make pipes");
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+      throw std::runtime_error("make sockets");
     }
-    std::vector<std::string> words{ROTA_TEST_PYTHON, ROTA_TESTS "/remote/s3_server.py", directory().string()};
-    words.insert(words.end(), arguments_.begin(), arguments_.end());
-    std::vector<char*> argv;
-    argv.reserve(words.size() + 1);
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
+    const std::string command = fmt::format("exec {} {}/remote/s3_server.py {} {}", ROTA_TEST_PYTHON,
+                                            ROTA_TESTS, directory().native(), fmt::join(arguments_, " "));
     process_ = ::fork();
     if (process_ == 0) {
-      ::dup2(in[0], 0);
-      ::dup2(out[1], 1);
-      ::execv(argv[0], argv.data());
+      ::dup2(ends[1], 0);
+      ::dup2(ends[1], 1);
+      ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
       ::_exit(127);
     }
-    ::close(in[0]);
-    ::close(out[1]);
-    input_ = in[1];
-    said_ = ::fdopen(out[0], "r");
-    if (std::fscanf(said_, "%d", &port_) != 1 || std::fgetc(said_) != '\n')
+    ::close(ends[1]);
+    said_ = ::fdopen(ends[0], "r");
+    if (std::fscanf(said_, "%d", &port_) != 1 || std::fgetc(said_) != '\n') {
       throw std::runtime_error("start the S3 server");
+    }
   }
 
   TemporaryDirectory directory_;
   std::vector<std::string> arguments_;
   pid_t process_ = -1;
-  int input_ = -1;
   FILE* said_ = nullptr;
   int port_ = 0;
 };

@@ -191,25 +191,15 @@ TEST(Windows, SayWhereTheirFirstAndLastRowsAre) {
   EXPECT_EQ(source->where({-1}), "");
 }
 
-TEST(Windows, CheckTheirOwnIds) {
-  const auto source = over({7, 7}, {.length = 3, .stride = 2});
-  EXPECT_ERROR(Samples(*source, ids({0, 6})), out_of_range, {"sample 6", "6 samples"});
-}
-
-TEST(Windows, RefuseRowsThatAreNone) { EXPECT_THROW((void)windows(nullptr, {.length = 2}), Error); }
-
-TEST(Windows, RefuseLengthsAndStridesThatAreNone) {
+TEST(Windows, RefuseWhatCannotBe) {
+  EXPECT_ERROR(Samples(*over({7, 7}, {.length = 3, .stride = 2}), ids({0, 6})), out_of_range,
+               {"sample 6", "6 samples"});
+  EXPECT_ERROR(windows(nullptr, {.length = 2}), invalid_argument);
   EXPECT_ERROR(over({9}, {}), invalid_argument, {"length is 0"});
   EXPECT_ERROR(over({9}, {.length = 2, .stride = -3}), invalid_argument, {"stride is -3", "1 or more"});
-}
-
-TEST(Windows, ThatNoFileIsLongEnoughForAreRefusedWithWhatHelps) {
   EXPECT_ERROR(over({5, 9, 3}, {.length = 10}), invalid_argument,
                {"length is 10", "no file has more than 9 of the 17", "across_files"});
   EXPECT_ERROR(over({5, 9, 3}, {.length = 18}), invalid_argument, {"length is 18", "the dataset has 17"});
-}
-
-TEST(Windows, RefuseRaggedFieldsByName) {
   const auto ragged = told(9, {{"x", DType::int8, {}}, {"events", DType::int8, {}, true}});
   EXPECT_ERROR(windows(ragged, {.length = 2}), invalid_argument, {"\"events\" is ragged"});
 }
