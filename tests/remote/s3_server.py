@@ -347,8 +347,8 @@ class Handler(BaseHTTPRequestHandler):
             del uploads[found[0]]
             self.send(204, {}, b"")
 
-    def send_xml(self, text, status=200, headers={}):
-        self.send(status, {"Content-Type": "application/xml", **headers}, f"<?xml version='1.0'?>{text}".encode())
+    def send_xml(self, text, status=200, headers=None):
+        self.send(status, {"Content-Type": "application/xml", **(headers or {})}, f"<?xml version='1.0'?>{text}".encode())
 
     def send(self, status, headers, body):
         fault = self.fault
