@@ -1,36 +1,31 @@
 // Files whose numbers are not to be believed: they are refused by name and place, and take no memory.
 
-#include <initializer_list>
-
 #include "allocations.hpp"
 #include "formats/python.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::absurd_sizes_test {
 
 constexpr std::size_t kMostBytes = 4 << 20;
 
-class AbsurdSizes : public testing::Test {
+class AbsurdSizes : public PythonTest {
  protected:
-  // The dataset that `script` makes, after `preamble`, is refused with a message that names `file`.
-  static void expect_refused(const std::string& format, std::string_view file, const std::string& preamble,
-                             const std::string& script) {
-    const TemporaryDirectory directory;
-    python(directory, preamble + script);
-    rota::test::watch_memory();
-    const auto error = error_of([&] {
-      const auto source = open(directory.path(), format);
-      Samples(*source, ids({source->size() - 1}));
-    });
-    const auto memory = rota::test::watched_memory();
-    EXPECT_THAT(error, is_error(ErrorCode::corrupt, {(directory / file).string()})) << script;
-    EXPECT_LT(memory.most, kMostBytes) << script;
-    EXPECT_LT(memory.largest, kMostBytes) << script;
-  }
-  static void expect_all_refused(const std::string& format, std::string_view file,
-                                 const std::string& preamble, std::initializer_list<const char*> scripts) {
-    for (const char* script : scripts) expect_refused(format, file, preamble, script);
+  // The dataset that each of `scripts` makes, after `preamble`, is refused with a message that names `file`,
+  // and says `place`.
+  void expect_refused(const std::string& format, std::string_view file, const std::string& preamble,
+                      const std::vector<std::string>& scripts, const std::string& place = "byte ") {
+    preamble_ = preamble;
+    const auto directories = write_each(scripts);
+    for (std::size_t i = 0; i < scripts.size(); ++i) {
+      watch_memory();
+      const auto error = error_of([&] {
+        const auto source = open(directories[i], format);
+        Samples(*source, ids({source->size() - 1}));
+      });
+      const auto memory = watched_memory();
+      EXPECT_THAT(error, is_error(corrupt, {directories[i] / file, place})) << scripts[i];
+      EXPECT_LT(memory.most, kMostBytes) << scripts[i];
+      EXPECT_LT(memory.largest, kMostBytes) << scripts[i];
+    }
   }
 };
 
@@ -46,33 +41,25 @@ def pax(record):
 )";
 
 TEST_F(AbsurdSizes, OfMembersOfTar) {
-  expect_all_refused(
-      "tar", "a.tar", kTar,
-      {"write((1 << 33) - 1)", "write(1 << 62)", "write(-1)", "write(-(1 << 60))",
-       "write((1 << 33) - 1, tarfile.GNUTYPE_LONGNAME)", "write((1 << 33) - 1, tarfile.XHDTYPE)",
-       "write(1 << 62, tarfile.XHDTYPE)", "pax(b'32 size=9999999999999999999999\\n')",
-       "pax(b'999999999999 path=x\\n')", "pax(b'17 size=99999999\\n')"});
+  expect_refused("tar", "a.tar", kTar,
+                 {"write((1 << 33) - 1)", "write(1 << 62)", "write(-1)", "write(-(1 << 60))",
+                  "write((1 << 33) - 1, tarfile.GNUTYPE_LONGNAME)", "write((1 << 33) - 1, tarfile.XHDTYPE)",
+                  "write(1 << 62, tarfile.XHDTYPE)", "pax(b'32 size=9999999999999999999999\\n')",
+                  "pax(b'999999999999 path=x\\n')", "pax(b'17 size=99999999\\n')",
+                  // Records of another length than they say, or of none.
+                  "pax(b'31 path=a.x\\n')", "pax(b'x path=a.x\\n')", "pax(b'12 path=a.xx')"});
 }
-
-constexpr const char* kTfRecord = R"(
-def masked(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    crc ^= 0xFFFFFFFF
-    return struct.pack('<I', ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
-def write(length):
-    head = struct.pack('<Q', length)
-    open('a.tfrecord', 'wb').write(head + masked(head) + bytes(100))
-)";
 
 // The checksums of which are right.
 TEST_F(AbsurdSizes, OfTfRecords) {
-  expect_all_refused("tfrecord", "a.tfrecord", kTfRecord,
-                     {"write(97)", "write(1 << 32)", "write(1 << 63)", "write((1 << 64) - 1)",
-                      "write((1 << 64) - 4)", "write((1 << 64) - 16)"});
+  expect_refused("tfrecord", "a.tfrecord", R"(
+from writers import masked_crc32c as masked
+def write(length):
+    head = struct.pack('<Q', length)
+    open('a.tfrecord', 'wb').write(head + masked(head) + bytes(100))
+)",
+                 {"write(97)", "write(1 << 32)", "write(1 << 62)", "write(1 << 63)", "write((1 << 64) - 1)",
+                  "write((1 << 64) - 4)", "write((1 << 64) - 16)"});
 }
 
 constexpr const char* kNpz = R"(
@@ -95,7 +82,7 @@ def place(offset):
 )";
 
 TEST_F(AbsurdSizes, OfMembersOfNpz) {
-  expect_all_refused(
+  expect_refused(
       "npz", "a.npz", kNpz,
       {"write(sizes(1 << 31, 1 << 31))", "write(sizes(1 << 62, 1 << 62))", "write(sizes(100, 1 << 40))",
        "write(sizes((1 << 64) - 1, (1 << 64) - 1))", "write(sizes(60, 1 << 40), zipfile.ZIP_DEFLATED)",
@@ -106,44 +93,49 @@ TEST_F(AbsurdSizes, OfMembersOfNpz) {
 }
 
 TEST_F(AbsurdSizes, OfHeadersOfNpy) {
-  expect_all_refused(
-      "npy", "a.npy", R"(
+  expect_refused("npy", "a.npy", R"(
 def write(length, text=b"{'descr': '<f8', 'fortran_order': False, 'shape': (3,), }"):
     open('a.npy', 'wb').write(b'\x93NUMPY\2\0' + struct.pack('<I', length) + text.ljust(116) + bytes(24))
+def shape(text):
+    write(116, b"{'descr': '<f8', 'fortran_order': False, 'shape': " + text + b', }')
 )",
-      {"write((1 << 32) - 1)", "write(1 << 31)", "write(141)", "write(0)", "write(60000)",
-       "write(116, b\"{'descr': '<f8', 'fortran_order': False, 'shape': (1 2,), }\")",
-       "write(116, b\"{'descr': '<f8', 'fortran_order': False, 'shape': (1L2,), }\")",
-       "write(60050, b\"{'descr': '<f8', 'fortran_order': False, 'shape': \" + b'(' * 60000)"});
+                 {"write((1 << 32) - 1)", "write(1 << 31)", "write(141)", "write(0)", "write(60000)",
+                  "shape(b'(1 2,)')", "shape(b'(1L2,)')", "shape(b'(99999999999, 2)')",
+                  "shape(b'(9223372036854775807, 2)')", "shape(b'(0, 9223372036854775807, 9)')",
+                  "write(60050, b\"{'descr': '<f8', 'fortran_order': False, 'shape': \" + b'(' * 60000)"});
 }
 
 TEST_F(AbsurdSizes, OfIndicesOfMegatron) {
-  expect_all_refused("megatron", "a.idx", R"(
+  std::vector<std::string> scripts;
+  for (const char* arguments : {"1 << 32",
+                                "1 << 61",
+                                "(1 << 64) - 1",
+                                "length=6",
+                                "length=(1 << 31) - 1",
+                                "length=-1",
+                                "length=-(1 << 31)",
+                                "place=1",
+                                "place=(1 << 63) - 1",
+                                "place=(1 << 63) - 8",
+                                "place=-1",
+                                "place=-(1 << 63)",
+                                "entries=3",
+                                "entries=1 << 32",
+                                "entries=1 << 61",
+                                "entries=(1 << 64) - 1",
+                                "first=-(1 << 63)",
+                                "last=1 << 31",
+                                "last=(1 << 63) - 1",
+                                "last=-(1 << 63)"}) {
+    scripts.push_back(fmt::format("write({})", arguments));
+  }
+  expect_refused("megatron", "a.idx", R"(
 def write(sequences=1, length=5, place=0, entries=2, first=0, last=1):
     open('a.bin', 'wb').write(bytes(10))
     open('a.idx', 'wb').write(b'MMIDIDX\0\0' + struct.pack('<QBQQ', 1, 8, sequences, entries) +
                               struct.pack('<iqqq', length, place, first, last))
 )",
-                     {"write(1 << 32)",
-                      "write(1 << 61)",
-                      "write((1 << 64) - 1)",
-                      "write(length=6)",
-                      "write(length=(1 << 31) - 1)",
-                      "write(length=-1)",
-                      "write(length=-(1 << 31))",
-                      "write(place=1)",
-                      "write(place=(1 << 63) - 1)",
-                      "write(place=(1 << 63) - 8)",
-                      "write(place=-1)",
-                      "write(place=-(1 << 63))",
-                      "write(entries=3)",
-                      "write(entries=1 << 32)",
-                      "write(entries=1 << 61)",
-                      "write(entries=(1 << 64) - 1)",
-                      "write(first=-(1 << 63))",
-                      "write(last=1 << 31)",
-                      "write(last=(1 << 63) - 1)",
-                      "write(last=-(1 << 63))"});
+                 scripts);
 }
 
 constexpr const char* kMds = R"(
@@ -161,22 +153,24 @@ def write(samples=1, told=None, offsets=None, size=1, column=None, encoding='str
 )";
 
 TEST_F(AbsurdSizes, OfShardsOfMds) {
-  expect_all_refused(
+  expect_refused(
       "mds", "a.mds", kMds,
       {"write((1 << 32) - 1)", "write(1 << 31)", "write(told=1 << 62)", "write(0, told=1)",
        "write(offsets=(12, (1 << 32) - 1))", "write(offsets=((1 << 32) - 2, (1 << 32) - 1))",
        "write(offsets=(17, 12))", "write(size=(1 << 32) - 1)", "write(size=2)", "write(bytes=1 << 62)",
        "write(bytes=-1)", "write(size=9, encoding='ndarray:uint8', data=b'\\x07' + b'\\xff' * 8)",
-       "write(size=1, encoding='ndarray:uint8', data=b'\\x07')"});
+       "write(size=1, encoding='ndarray:uint8', data=b'\\x07')"},
+      "");
 }
 
 TEST_F(AbsurdSizes, OfIndicesOfMds) {
-  expect_all_refused(
+  expect_refused(
       "mds", "index.json", kMds,
       {"write(told=-1)", "write(told='many')", "write(encoding='int', column=1 << 31)",
        "write(encoding='int', column=(1 << 32) + 8)", "write(encoding='ndarray:uint8:65536,65536', column=8)",
        "write(encoding='ndarray:uint8:4294967295', column=8)",
-       "write(); open('index.json', 'w').write('[' * 20000)"});
+       "write(); open('index.json', 'w').write('[' * 20000)"},
+      "");
 }
 
 constexpr const char* kHdf5 = R"(
@@ -201,7 +195,7 @@ def compact():
 )";
 
 TEST_F(AbsurdSizes, OfDatasetsOfHdf5) {
-  expect_all_refused(
+  expect_refused(
       "hdf5", "a.h5", kHdf5,
       {"write(); patch(6151, 1 << 40)", "write(); patch(6151, 1 << 62)", "write(); patch(6151, 1 << 60)",
        "write(); patch(6151, 6152)", "compact(); patch(6151, 1 << 40)",
@@ -212,16 +206,14 @@ TEST_F(AbsurdSizes, OfDatasetsOfHdf5) {
        "write(chunks=(877,), maxshape=(None,)); patch(6151, 1 << 50)",
        "write(chunks=(877,), compression='gzip'); patch(stored_bytes(), (1 << 32) - 1, '<I')",
        // Offsets of a ragged field.
-       "write(); h5py.File('a.h5', 'a').create_dataset('x_offsets', (1 << 40,), 'i8', chunks=(1024,))"});
+       "write(); h5py.File('a.h5', 'a').create_dataset('x_offsets', (1 << 40,), 'i8', chunks=(1024,))"},
+      "");
 }
 
 // It is all fill value, and takes no room in the file.
 TEST_F(AbsurdSizes, AreNoneInAnHdf5DatasetThatWasNeverWritten) {
-  const TemporaryDirectory directory;
-  python(directory,
-         std::string(kHdf5) +
-             "h5py.File('a.h5', 'w').create_dataset('x', (1 << 40,), 'i8', chunks=(1024,), fillvalue=7)");
-  const auto source = open_hdf5(directory.path());
+  const auto source = open_hdf5(
+      h5py(directory_, "a.h5", "f.create_dataset('x', (1 << 40,), 'i8', chunks=(1024,), fillvalue=7)"));
   ASSERT_EQ(source->size(), std::int64_t{1} << 40);
   EXPECT_EQ(Samples(*source, ids({source->size() - 1})).values<std::int64_t>(0, 0)[0], 7);
 }

@@ -1,65 +1,25 @@
 // What is wrong with a dataset is said with the name of the file and the place in it, in every format alike.
 // The datasets are those of formats/write.py, whose files have odd names.
 
-#include "run_command.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
+#include "formats/python.hpp"
 
 namespace rota::test::bad_input_test {
 
-// What a format can tell of its files.
-enum class Tells {
-  all,          // what they are, and where they end
-  kind,         // what they are; one that was cut short may be taken for a shorter one
-  size,         // where they end; any bytes will do
-  hardly_more,  // than whether elements are whole
-};
-
 struct Case {
   const char* format;
-  const char* suffix;  // of the files that are damaged
-  Tells tells;
+  const char* suffix;          // of the files that are damaged
+  bool kind_is_known = true;   // and not any bytes will do
   const char* place = "byte";  // what a message has of the place
   bool has_samples = true;     // and not only the places of those in another file
   bool has_checksums = false;
-
-  [[nodiscard]] bool ends_are_known() const { return tells == Tells::all || tells == Tells::size; }
-  [[nodiscard]] bool kind_is_known() const { return tells == Tells::all || tells == Tells::kind; }
 };
 
 void PrintTo(const Case& one, std::ostream* out) { *out << one.format << " " << one.suffix; }
 
-// Of each sample, its fields.
-using Contents = std::vector<std::vector<std::string>>;
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void overwrite(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
-// A prefix of `whole`, of whose last sample some may lack; half an end of a line may be left.
-bool begins(const Contents& part, const Contents& whole) {
-  if (part.size() > whole.size()) return false;
-  for (std::size_t i = 0; i < part.size(); ++i) {
-    for (std::size_t f = 0; f < part[i].size(); ++f) {
-      if (i + 1 < part.size() ? part[i][f] != whole[i][f] : !(whole[i][f] + '\r').starts_with(part[i][f]))
-        return false;
-    }
-  }
-  return true;
-}
-
-class BadInput : public testing::TestWithParam<Case> {
+class BadInput : public PythonTest, public WithParamInterface<Case> {
  protected:
   void SetUp() override {
-    const Ended ended = run_command("cd " + directory_.path().string() +
-                                    " && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats" "/write.py " +
-                                    GetParam().format);
-    ASSERT_EQ(ended.code, 0) << ended.output;
+    write_dataset(directory_, GetParam().format);
     for (const auto& entry : fs::recursive_directory_iterator(directory_.path())) {
       if (entry.is_regular_file() && entry.path().native().ends_with(GetParam().suffix) &&
           entry.file_size() > 0) {
@@ -78,16 +38,8 @@ class BadInput : public testing::TestWithParam<Case> {
     if (format == "tar") return open_tar(file, {.fields = {"cls", "jpg"}});
     return open(file, format);
   }
-  static Contents read(const Source& source) {
-    const Samples samples(source, all_ids(source));
-    Contents contents(static_cast<std::size_t>(source.size()));
-    for (std::size_t i = 0; i < contents.size(); ++i) {
-      for (std::size_t f = 0; f < source.fields().size(); ++f) contents[i].push_back(samples.sample(f, i));
-    }
-    return contents;
-  }
   static auto is_damage_of(const fs::path& file) {
-    return is_error(ErrorCode::corrupt, {file.string(), GetParam().place});
+    return is_error(corrupt, {file.string(), GetParam().place});
   }
 
   // Puts so many copies of the first file into a directory of their own that they are not all kept open.
@@ -101,7 +53,6 @@ class BadInput : public testing::TestWithParam<Case> {
     }
   }
 
-  TemporaryDirectory directory_;
   std::vector<fs::path> files_;
 };
 
@@ -109,59 +60,39 @@ using BadInputOfAKind = BadInput;
 using BadInputInAList = BadInput;
 using BadInputUnderChecksums = BadInput;
 
-TEST_P(BadInput, CutShortIsDamageOrHasTheSamplesBefore) {
-  std::mt19937_64 random(1);
+TEST_P(BadInputOfAKind, IsDamageWhereItIsOfAnotherAndOfZerosMayHaveNoSamples) {
   for (const fs::path& file : files_) {
     const std::string bytes = bytes_of(file);
-    const Contents whole = read(*open_one(file));
-    std::vector<std::size_t> lengths = {0, 1, 5, bytes.size() / 2, bytes.size() - 1};
-    for (int i = 0; i < 30; ++i) lengths.push_back(random() % bytes.size());
-    for (const std::size_t length : lengths) {
-      overwrite(file, bytes.substr(0, length));
-      Contents left;
-      const auto error = error_of([&] { left = read(*open_one(file)); });
-      const bool is_right = GetParam().ends_are_known() ? left == whole : begins(left, whole);
-      if (!error && is_right) continue;
-      EXPECT_THAT(error, is_damage_of(file)) << length << " of " << bytes.size();
-    }
-    overwrite(file, bytes);
-  }
-}
-
-TEST_P(BadInputOfAKind, IsDamageWhereItIsOfAnother) {
-  for (const fs::path& file : files_) {
-    const std::string bytes = bytes_of(file);
+    const Contents whole = contents(*open_one(file));
     for (const std::string& other : {std::string("this is some text\n"), std::string(600, 'x'),
                                      std::string(bytes.size(), 'x'), std::string(bytes.size(), '\xFF')}) {
       overwrite(file, other);
       EXPECT_THAT(error_of([&] { open_one(file); }), is_damage_of(file)) << other.size();
     }
-    overwrite(file, bytes);
-  }
-}
-
-TEST_P(BadInputOfAKind, OfZerosIsDamageOrHasNoSamples) {
-  for (const fs::path& file : files_) {
-    const std::string bytes = bytes_of(file);
-    const Contents whole = read(*open_one(file));
     overwrite(file, std::string(bytes.size(), '\0'));
     Contents left;  // nothing, of a tar file; or all, where the file had no samples
-    const auto error = error_of([&] { left = read(*open_one(file)); });
+    const auto error = error_of([&] { left = contents(*open_one(file)); });
     EXPECT_TRUE(left.empty() || left == whole) << file;
     overwrite(file, bytes);
-    if (!error) continue;
-    EXPECT_THAT(error, is_damage_of(file));
+    if (error) {
+      EXPECT_THAT(error, is_damage_of(file));
+    }
   }
 }
 
-TEST_P(BadInput, CutShortWhileItIsOpenIsDamageWhereItIsRead) {
+TEST_P(BadInput, WhileItIsOpenIsReadAsItWasWhereReplacedAndIsDamageWhereCutShort) {
   int damaged = 0;
   for (const fs::path& file : files_) {
     const std::string bytes = bytes_of(file);
     const auto source = open_one(file);
-    const Contents whole = read(*source);
+    const Contents whole = contents(*source);
+    fs::rename(file, directory_ / "former");
+    overwrite(file, "another file");
+    EXPECT_EQ(contents(*source), whole) << file;
+    fs::rename(directory_ / "former", file);
+
     overwrite(file, "");
-    const auto error = error_of([&] { EXPECT_EQ(read(*source), whole); });  // of no bytes, or of an index
+    const auto error = error_of([&] { EXPECT_EQ(contents(*source), whole); });  // of no bytes, or of an index
     overwrite(file, bytes);
     if (!error) continue;
     EXPECT_THAT(error, is_damage_of(file));
@@ -170,15 +101,24 @@ TEST_P(BadInput, CutShortWhileItIsOpenIsDamageWhereItIsRead) {
   EXPECT_EQ(damaged > 0, GetParam().has_samples);
 }
 
-TEST_P(BadInput, ReplacedWhileItIsOpenIsReadAsItWas) {
-  for (const fs::path& file : files_) {
-    const auto source = open_one(file);
-    const Contents whole = read(*source);
-    fs::rename(file, directory_ / "former");
-    overwrite(file, "another file");
-    EXPECT_EQ(read(*source), whole) << file;
-    fs::rename(directory_ / "former", file);
+// Whatever bytes are changed, most of them at the beginning, it is refused, or values differ; nothing worse.
+TEST_P(BadInputOfAKind, ChangedDoesNoHarm) {
+  if (GetParam().format == std::string("hdf5")) GTEST_SKIP() << "a library reads it";
+  const fs::path& file = files_[0];
+  const std::string bytes = bytes_of(file);
+  std::mt19937_64 random(1);
+  int refused = 0;
+  for (int i = 0; i < 1000; ++i) {
+    std::string changed = bytes;
+    for (auto changes = 1 + random() % 3; changes > 0; --changes) {
+      const std::size_t most = std::min<std::size_t>(bytes.size(), i % 4 == 0 ? bytes.size() : 300);
+      changed[random() % most] = static_cast<char>(random());
+    }
+    if (i % 10 == 0) changed.resize(random() % changed.size());
+    overwrite(file, changed);
+    refused += error_of([&] { (void)contents(*open_one(file)); }) ? 1 : 0;
   }
+  EXPECT_GT(refused, 250);
 }
 
 // More files than are kept open.
@@ -188,55 +128,54 @@ TEST_P(BadInputInAList, ReplacedByALongerOneIsNotRead) {
   const fs::path file = fs::path(directory_ / "many/399").replace_extension(files_[0].extension());
   const Ids last = {{source->size() - 1}};
   overwrite(file, bytes_of(file) + "x");
-  EXPECT_THAT(error_of([&] { Samples(*source, last); }),
-              is_error(ErrorCode::corrupt, {file.string(), "bytes now", "had", "restore"}));
+  EXPECT_ERROR(Samples(*source, last), corrupt, {file.string(), "bytes now", "had", "restore"});
 }
 
 TEST_P(BadInputUnderChecksums, ChangedWithinItsSizeIsDamage) {
-  const fs::path& file = files_[0];
-  const auto source = open_one(file);
-  const Contents whole = read(*source);
-  const std::string bytes = bytes_of(file);
   std::mt19937_64 random(1);
-  int damaged = 0;
-  for (int i = 0; i < 300; ++i) {
-    std::string changed = bytes;
-    changed[random() % bytes.size()] ^= static_cast<char>(1U << random() % 8);
-    overwrite(file, changed);
-    const auto error = error_of([&] { EXPECT_EQ(read(*source), whole); });  // where it is not looked at again
-    if (!error) continue;
-    EXPECT_THAT(error, is_damage_of(file));
-    ++damaged;
+  for (const fs::path& file : files_) {
+    const auto source = open_one(file);
+    const Contents whole = contents(*source);
+    const std::string bytes = bytes_of(file);
+    int damaged = 0;
+    for (int i = 0; i < 200; ++i) {
+      std::string changed = bytes;
+      changed[random() % bytes.size()] ^= static_cast<char>(1U << random() % 8);
+      overwrite(file, changed);
+      const auto error =
+          error_of([&] { EXPECT_EQ(contents(*source), whole); });  // where it is not looked at again
+      if (!error) continue;
+      EXPECT_THAT(error, is_damage_of(file));
+      ++damaged;
+    }
+    EXPECT_GT(damaged, 20) << file;
   }
-  EXPECT_GT(damaged, 30);
 }
 
-constexpr Case kCases[] = {
-    {"hdf5", ".h5", Tells::all, ""},
-    {"tar", ".tar", Tells::all},
-    {.format = "tfrecord", .suffix = ".tfrecord", .tells = Tells::kind, .has_checksums = true},
-    {"lines", ".txt", Tells::hardly_more},
-    {"npy", ".npy", Tells::all},
-    {.format = "npz", .suffix = ".npz", .tells = Tells::all, .has_checksums = true},
-    {"tokens", ".bin", Tells::hardly_more},
-    {"megatron", ".idx", Tells::all, "byte", false},
-    {"megatron", ".bin", Tells::size},
-    {"mds", ".mds", Tells::all},
-    {"mds", ".json", Tells::all, "line 1, column", false}};
+constexpr Case kCases[] = {{"hdf5", ".h5", true, ""},
+                           {"tar", ".tar"},
+                           {.format = "tfrecord", .suffix = ".tfrecord", .has_checksums = true},
+                           {"lines", ".txt", false},
+                           {"npy", ".npy"},
+                           {.format = "npz", .suffix = ".npz", .has_checksums = true},
+                           {"tokens", ".bin", false},
+                           {"megatron", ".idx", true, "byte", false},
+                           {"megatron", ".bin", false},
+                           {"mds", ".mds"},
+                           {"mds", ".json", true, "line 1, column", false}};
 
 template <typename Wanted>
 auto cases(Wanted wanted) {
   std::vector<Case> some;
   std::copy_if(std::begin(kCases), std::end(kCases), std::back_inserter(some), wanted);
-  return testing::ValuesIn(some);
+  return ValuesIn(some);
 }
-
-std::string name_of(const testing::TestParamInfo<Case>& one) {
+std::string name_of(const TestParamInfo<Case>& one) {
   return std::string(one.param.format) + "_" + std::string(one.param.suffix).substr(1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, BadInput, testing::ValuesIn(kCases), name_of);
-INSTANTIATE_TEST_SUITE_P(Files, BadInputOfAKind, cases([](const Case& one) { return one.kind_is_known(); }),
+INSTANTIATE_TEST_SUITE_P(Files, BadInput, ValuesIn(kCases), name_of);
+INSTANTIATE_TEST_SUITE_P(Files, BadInputOfAKind, cases([](const Case& one) { return one.kind_is_known; }),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(Files, BadInputInAList, cases([](const Case& one) {
                            return one.has_samples && one.format != std::string_view("mds");

@@ -1,8 +1,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "source/reading.hpp"
-#include "test.hpp"
+#include "formats/python.hpp"
+#include "unprivileged.hpp"
 
 namespace rota::test::files_test {
 
@@ -12,78 +12,66 @@ std::vector<std::string> paths(const Source& source) {
   return result;
 }
 
-class Files : public testing::Test {
+class Files : public Test {
  public:
+  ~Files() override {
+    std::error_code ignored;
+    for (const auto* name : {"closed", "d/closed"}) {
+      fs::permissions(directory / name, fs::perms::owner_all, ignored);
+    }
+  }
   [[nodiscard]] std::string at(std::string_view name) const { return (directory / name).string(); }
+  [[nodiscard]] auto opening(std::string_view name) const {
+    return error_of([&] { open_files(directory / name); });
+  }
 
   TemporaryDirectory directory;
 };
 
-TEST_F(Files, HaveOneRaggedFieldOfBytes) {
-  directory.write("a", "xyz");
+using FilesFaults = Files;
+
+TEST_F(Files, AreSamplesOfOneRaggedFieldAndMayBeEmpty) {
+  directory.write("a", "");
+  directory.write("b", "xyz");
   const auto source = open_files(directory.path());
   EXPECT_THAT(source->fields(), ElementsAre(Field{"data", DType::uint8, {}, true}));
+  EXPECT_EQ(contents(*source), (Contents{{""}, {"xyz"}}));
 }
 
-TEST_F(Files, AreOrderedByTheBytesOfTheirWholeRelativePath) {
-  for (const auto* name : {"b", "a/z", "a-b", "a", "a.txt", "\xC3\xA9", "Z", "c/d/e"}) {
-    if (std::string_view(name) != "a") directory.write(name, "1");
-  }
-  EXPECT_THAT(paths(*open_files(directory.path())),
-              ElementsAre(at("Z"), at("a-b"), at("a.txt"), at("a/z"), at("b"), at("c/d/e"), at("\xC3\xA9")));
-}
-
-TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrder) {
+TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrderByManyThreads) {
   std::mt19937_64 random(1);
-  std::vector<std::string> contents;
+  std::map<std::string, std::string> expected;
   for (int i = 0; i < 1000; ++i) {
-    contents.emplace_back(random() % 5000, static_cast<char>('a' + i % 26));
-    directory.write("d" + std::to_string(i % 7) + "/" + std::to_string(1000 + i), contents.back());
+    std::string text(random() % 5000, static_cast<char>('a' + i % 26));
+    const auto path = directory.write(fmt::format("d{}/{}", i % 7, i), text);
+    expected[path] = std::move(text);
   }
-  const auto source = open_files(directory.path());
+  const auto source = open_files(Catalog(directory.path(), {.listing_threads = 7}));
   ASSERT_EQ(source->size(), 1000);
-  const Ids wanted = random_ids(*source, 500, random);
-  const Samples samples(*source, wanted);
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const int number = std::stoi(fs::path(source->where(wanted[i])).filename().string()) - 1000;
-    ASSERT_EQ(samples.sample(0, i), contents[static_cast<std::size_t>(number)]);
+  EXPECT_EQ(open_files(Catalog(directory.path(), {.listing_threads = 1}))->fingerprint(),
+            source->fingerprint());
+  std::vector<std::jthread> threads;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    threads.emplace_back([&, seed] {
+      std::mt19937_64 any(seed);
+      const Ids wanted = random_ids(*source, 500, any);
+      const Samples samples(*source, wanted);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        EXPECT_EQ(samples.sample(0, i), expected.at(source->where(wanted[i])));
+      }
+    });
   }
-}
-
-TEST_F(Files, MayBeEmpty) {
-  directory.write("a", "");
-  directory.write("b", "b");
-  directory.write("c", "");
-  const Samples samples(*open_files(directory.path()), ids({2, 1, 0}));
-  EXPECT_EQ(samples.sample(0, 0) + samples.sample(0, 1) + samples.sample(0, 2), "b");
-}
-
-TEST_F(Files, MayHaveAnyBytesInTheirNames) {
-  const std::vector<std::string> names = {"a b", "new\nline", "not\xFF\xFEutf8", "tab\t*?[", ".hidden"};
-  for (const std::string& name : names) directory.write("d/" + name, name);
-  const auto source = open_files(directory.path());
-  const Samples samples(*source, all_ids(*source));
-  std::vector<std::string> found;
-  for (std::size_t i = 0; i < names.size(); ++i) found.push_back(samples.sample(0, i));
-  EXPECT_THAT(found, testing::UnorderedElementsAreArray(names));
 }
 
 TEST_F(Files, AreFoundThroughSymbolicLinks) {
   const TemporaryDirectory elsewhere;
   elsewhere.write("x/file", "linked");
-  fs::create_directories(directory.path());
   fs::create_directory_symlink(elsewhere / "x", directory / "dir");
+  fs::create_directory_symlink(elsewhere / "x", directory / "dir2");  // which is no cycle
   fs::create_symlink(elsewhere / "x/file", directory / "file");
   const auto source = open_files(directory.path());
-  EXPECT_THAT(paths(*source), ElementsAre(at("dir/file"), at("file")));
-  EXPECT_EQ(Samples(*source, ids({1})).sample(0, 0), "linked");
-}
-
-TEST_F(Files, MayBeReachedByTwoLinksThatMakeNoCycle) {
-  directory.write("real/a", "1");
-  fs::create_directory_symlink("real", directory / "one");
-  fs::create_directory_symlink("real", directory / "two");
-  EXPECT_EQ(open_files(directory.path())->size(), 3);
+  EXPECT_THAT(paths(*source), ElementsAre(at("dir/file"), at("dir2/file"), at("file")));
+  EXPECT_EQ(contents(*source), Contents(3, {"linked"}));
 }
 
 TEST_F(Files, ArePickedFromPipesAndSockets) {
@@ -105,18 +93,8 @@ TEST_F(Files, AreNamedByAGlobAsInAShell) {
   }
   const auto source = open_files(at("x?/*.bin"));
   EXPECT_THAT(paths(*source), ElementsAre(at("x1/a.bin"), at("x2/a.bin")));
-  EXPECT_EQ(Samples(*source, ids({1})).sample(0, 0), "x2/a.bin");
-}
-
-TEST_F(Files, OfAGlobHaveNamesRelativeToItsFixedDirectory) {
-  const TemporaryDirectory other;
-  for (const TemporaryDirectory* one : {static_cast<const TemporaryDirectory*>(&directory), &other}) {
-    one->write("d/a1", "1");
-    one->write("d/a2", "2");
-  }
-  EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files((other / "d/a[12]").string())->fingerprint());
-  EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files(at("d"))->fingerprint());
-  EXPECT_NE(open_files(at("*/a*"))->fingerprint(), open_files(at("d"))->fingerprint());
+  EXPECT_EQ(contents(*source), (Contents{{"x1/a.bin"}, {"x2/a.bin"}}));
+  EXPECT_THAT(paths(*open_files(at("y/a.bin"))), ElementsAre(at("y/a.bin")));
 }
 
 TEST_F(Files, WhosePathLooksLikeAGlobAreTakenByName) {
@@ -126,19 +104,17 @@ TEST_F(Files, WhosePathLooksLikeAGlobAreTakenByName) {
   EXPECT_THAT(paths(*open_files(at("data[1]/b*"))), ElementsAre(at("data[1]/b*")));
 }
 
-TEST_F(Files, MayBeOneAlone) {
-  directory.write("a", "1");
-  directory.write("b", "22");
-  const auto source = open_files(at("b"));
-  EXPECT_THAT(paths(*source), ElementsAre(at("b")));
-  EXPECT_EQ(Samples(*source, ids({0})).sample(0, 0), "22");
-}
-
+// Those of a glob have names relative to its fixed directory.
 TEST_F(Files, HaveTheSameFingerprintWhereverTheyLie) {
   const TemporaryDirectory other;
-  directory.write("d/a", "123");
-  other.write("d/a", "456");
+  for (const TemporaryDirectory* one : {static_cast<const TemporaryDirectory*>(&directory), &other}) {
+    one->write("d/a1", one == &other ? "1" : "x");
+    one->write("d/a2", "2");
+  }
   EXPECT_EQ(open_files(directory.path())->fingerprint(), open_files(other.path() / "")->fingerprint());
+  EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files((other / "d/a[12]").string())->fingerprint());
+  EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files(at("d"))->fingerprint());
+  EXPECT_NE(open_files(at("*/a*"))->fingerprint(), open_files(at("d"))->fingerprint());
 }
 
 TEST_F(Files, ChangeTheirFingerprintWithNamesSizesAndNumber) {
@@ -155,7 +131,7 @@ TEST_F(Files, ChangeTheirFingerprintWithNamesSizesAndNumber) {
   EXPECT_NE(renamed, more);
 }
 
-TEST_F(Files, KnownByTheirNamesMayHaveAnySizeWhenTheyAreRead) {
+TEST_F(Files, KnownByTheirNamesAreRegularOnesOfAnySizeWhenTheyAreRead) {
   directory.write("a", "123");
   directory.write("d/b", "");
   const CatalogOptions by_name{.change_detection = ChangeDetection::by_name};
@@ -163,45 +139,73 @@ TEST_F(Files, KnownByTheirNamesMayHaveAnySizeWhenTheyAreRead) {
   EXPECT_NE(source->fingerprint(), open_files(directory.path())->fingerprint());
   directory.write("a", "another");
   EXPECT_EQ(open_files(Catalog(directory.path(), by_name))->fingerprint(), source->fingerprint());
-  const Samples samples(*source, ids({1, 0}));
-  EXPECT_EQ(samples.sample(0, 0), "");
-  EXPECT_EQ(samples.sample(0, 1), "another");
+  EXPECT_EQ(contents(*source), (Contents{{"another"}, {""}}));
+  EXPECT_THAT(paths(*open_files(Catalog(at("*"), by_name))), ElementsAre(at("a")));
+  fs::remove(directory / "a");
+  EXPECT_THAT(reading(*source, {0}), is_error(io, {at("a")}));
+  fs::create_directory(directory / "a");
+  EXPECT_THAT(reading(*source, {0}), is_error(io, {at("a"), "no regular"}));
 }
 
-TEST_F(Files, KnownByTheirNamesAreOnlyRegularOnes) {
-  directory.write("a", "1");
-  directory.write("d/b", "2");
-  EXPECT_THAT(paths(*open_files(Catalog(at("*"), {.change_detection = ChangeDetection::by_name}))),
-              ElementsAre(at("a")));
+// ---- what is no dataset ----
+
+TEST_F(FilesFaults, PathsThatLeadToNoFilesAreNotFound) {
+  fs::create_directories(directory / "d/e");
+  EXPECT_THAT(opening("nowhere"), is_error(not_found, {"open", at("nowhere"), "check the path"}));
+  EXPECT_THAT(opening("no/where*"), is_error(not_found, {at("no/")}));
+  EXPECT_THAT(opening("d"), is_error(not_found, {at("d"), "holds no regular file"}));
+  EXPECT_THAT(opening("d/*"), is_error(not_found, {at("d/*"), "matches no regular file"}));
+  EXPECT_ERROR(open_files("/dev/null"), not_found, {"/dev/null"});
+  EXPECT_ERROR(open_files(""), invalid_argument, {"path is empty"});
+  EXPECT_ERROR(Catalog(directory.path(), {.listing_threads = 0}), invalid_argument, {"listing_threads is 0"});
 }
 
-TEST_F(Files, AreListedAlikeByAnyNumberOfThreads) {
-  for (int i = 0; i < 2000; ++i)
-    directory.write("f" + std::to_string(i), std::string(static_cast<std::size_t>(i % 100), 'x'));
-  const Fingerprint alone = open_files(Catalog(directory.path(), {.listing_threads = 1}))->fingerprint();
-  EXPECT_EQ(open_files(Catalog(directory.path(), {.listing_threads = 7}))->fingerprint(), alone);
+TEST_F(FilesFaults, LinkThatLeadsNowhereIsNamed) {
+  directory.write("d/ok", "");
+  fs::create_symlink("gone", directory / "d/link");
+  EXPECT_THAT(opening("d"), is_error(io, {at("d/link"), "leads to nothing"}));
+  EXPECT_THAT(opening("d/*"), is_error(io, {at("d/link"), "leads to nothing"}));
 }
 
-TEST_F(Files, AreReadByManyThreadsAtOnce) {
-  for (int i = 0; i < 200; ++i)
-    directory.write(std::to_string(1000 + i), std::string(static_cast<std::size_t>(i) * 20, 'a'));
+TEST_F(FilesFaults, CycleOfLinksIsNamed) {
+  directory.write("a/b/file", "");
+  fs::create_directory_symlink("..", directory / "a/b/up");
+  EXPECT_THAT(opening("a"), is_error(unsupported, {at("a/b/up"), "cycle", "remove the link"}));
+  directory.write("c/file", "");
+  fs::create_directory_symlink(directory.path(), directory / "c/out");  // by the root's own parent
+  EXPECT_THAT(opening("c"), is_error(unsupported, {at("c/out/")}));
+  fs::create_directories(directory / "d");
+  fs::create_symlink("self", directory / "d/self");
+  EXPECT_THAT(opening("d"), is_error(unsupported, {at("d/self"), "cycle"}));
+  EXPECT_THAT(opening("d/s*"), is_error(unsupported, {at("d/self"), "cycle"}));
+}
+
+TEST_F(FilesFaults, WhatMayNotBeReadIsNamed) {
+  directory.write("d/ok", "");
+  directory.write("d/closed/file", "");
+  directory.write("closed", "1");
+  for (const auto* name : {"d/closed", "closed"}) fs::permissions(directory / name, fs::perms::none);
+  EXPECT_THAT(error_as_nobody([&] { open_files(directory / "d"); }),
+              AllOf(StartsWith("io: "), HasSubstr(at("d/closed") + "/:")));
+  EXPECT_THAT(error_as_nobody([&] { open_files(directory / "d/*/*"); }),
+              AllOf(StartsWith("io: "), HasSubstr(at("d/closed"))));
+  EXPECT_THAT(error_as_nobody([&] { Samples(*open_files(directory / "closed"), ids({0})); }),
+              AllOf(StartsWith("io: "), HasSubstr(at("closed")), HasSubstr("the right to read it")));
+}
+
+TEST_F(FilesFaults, FileThatChangedItsSizeIsCorruptAndOneThatIsGoneIsNotFound) {
+  for (const auto* name : {"gone", "grown", "pipe", "shrunk"}) directory.write(name, "12345");
   const auto source = open_files(directory.path());
-  std::vector<int> wrong(8, 0);
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t t = 0; t < wrong.size(); ++t) {
-      threads.emplace_back([&, t] {
-        std::mt19937_64 random(t);
-        const Ids wanted = random_ids(*source, 1000, random);
-        const Samples samples(*source, wanted);
-        for (std::size_t i = 0; i < wanted.size(); ++i) {
-          wrong[t] +=
-              samples.sample(0, i) != std::string(static_cast<std::size_t>(wanted[i].value) * 20U, 'a');
-        }
-      });
-    }
-  }
-  EXPECT_THAT(wrong, testing::Each(0));
+  fs::remove(directory / "gone");
+  directory.write("grown", "1234567");
+  fs::remove(directory / "pipe");
+  ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);  // nothing waits for it
+  directory.write("shrunk", "123");
+  EXPECT_THAT(reading(*source, {0}), is_error(not_found, {at("gone")}));
+  EXPECT_THAT(reading(*source, {1}), is_error(corrupt, {at("grown"), "7 bytes now", "had 5"}));
+  EXPECT_THAT(reading(*source, {2}), is_error(corrupt, {at("pipe"), "had 5"}));
+  EXPECT_THAT(reading(*source, {3}),
+              is_error(corrupt, {at("shrunk"), "3 bytes now", "had 5", "restore the file"}));
 }
 
 }  // namespace rota::test::files_test

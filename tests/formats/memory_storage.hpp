@@ -14,19 +14,18 @@ class MemoryStorage final : public Storage {
   };
 
   mutable std::map<std::string, Content> files;
-  /// Called with each range that is read; may throw, which fails that range.
+  /// Called with each range that is read, before a listing and before a file is written; may throw, which
+  /// fails that.
   std::function<void(const StoredBytes&)> on_read = nullptr;
   std::function<void()> on_list = nullptr;
-  /// Called before a file is written; may throw.
   std::function<void(std::string_view name)> on_write = nullptr;
-  mutable std::atomic<std::int64_t> lists = 0;
-  mutable std::atomic<std::int64_t> finds = 0;
-  mutable std::atomic<std::int64_t> reads = 0;
-  mutable std::atomic<std::int64_t> ranges = 0;
+  /// What is listed in place of what there is, as it is.
+  std::vector<std::string> listed;
+  mutable std::atomic<std::int64_t> lists = 0, finds = 0, reads = 0, ranges = 0;
 
   /// Takes all files below `directory`, as PREFIX/NAME.
-  void copy(const std::filesystem::path& directory, const std::string& prefix) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) {
+  void copy(const fs::path& directory, const std::string& prefix) {
+    for (const auto& entry : fs::recursive_directory_iterator(directory)) {
       if (!entry.is_regular_file()) continue;
       std::ifstream file(entry.path(), std::ios::binary);
       files[prefix + "/" + entry.path().lexically_relative(directory).native()] = {
@@ -37,6 +36,8 @@ class MemoryStorage final : public Storage {
   void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override {
     ++lists;
     if (on_list) on_list();
+    for (const std::string& name : listed) visit({name, 1, 1});
+    if (!listed.empty()) return;
     const std::scoped_lock lock(mutex_);
     for (auto file = files.lower_bound(std::string(prefix)); file != files.end(); ++file) {
       if (!file->first.starts_with(prefix)) break;

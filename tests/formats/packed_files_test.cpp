@@ -2,14 +2,13 @@
 
 #include "formats/python.hpp"
 #include "source/node_files.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::packed_files_test {
 
-// Three files as both formats, plain; `pack` compresses them in one way or another.
+// Three files as both formats, plain; `pack` compresses the first and the last in one way or another.
 constexpr const char* kWriter = R"(
-import gzip, io, os, random, subprocess, tarfile
+import bz2, gzip, lzma, subprocess
+from writers import write_tar
 def zstd(data, *options):
     return subprocess.run(['zstd', '-q', *options], input=data, stdout=subprocess.PIPE, check=True).stdout
 def halves(data, compress):
@@ -22,160 +21,103 @@ ways = {
     'zst of frames': lambda data: halves(data, zstd),
     'zst, streamed': lambda data: zstd(data, '--no-content-size', '-19'),
     'zst behind what is skipped': lambda data: b'\x50\x2A\x4D\x18\x03\0\0\0abc' + zstd(data)}
-def pack(way):
-    for number, name in enumerate(sorted(os.listdir('.'))):
-        # plain files among them are read as they are
+def pack(compress):
+    for name in sorted(os.listdir('.'))[::2]:
         data = open(name, 'rb').read()
-        if number != 1:
-            open(name, 'wb').write(ways[way](data))
-random.seed(3)
+        open(name, 'wb').write(compress(data))
 def some(count):
     return random.randbytes(random.randrange(count)) + bytes(random.randrange(count))
+def tar():
+    for name in 'abc':
+        write_tar(name + '.tar', [(f'{name}{i:03}.{extension}', some(9000)) for i in range(50) for extension in 'xy'])
+def lines():
+    for name in 'abc':
+        open(name + '.jsonl', 'wb').write(b''.join(b'%x\r\n' % random.getrandbits(8 * random.randrange(1, 3000))
+                                                  for _ in range(99)) + b'last')
 )";
 
-constexpr const char* kTars = R"(
-for name in 'abc':
-    with tarfile.open(name + '.tar', 'w') as tar:
-        for i in range(50):
-            for extension in ('x', 'y'):
-                data = some(9000)
-                info = tarfile.TarInfo(f'{name}{i:03}.{extension}')
-                info.size = len(data)
-                tar.addfile(info, io.BytesIO(data))
-)";
-
-constexpr const char* kLines = R"(
-for name in 'abc':
-    open(name + '.jsonl', 'wb').write(b''.join(b'%x\r\n' % random.getrandbits(8 * random.randrange(1, 3000))
-                                              for _ in range(99)) + b'last')
-)";
-
-constexpr std::array kWays = {"gz",
-                              "gz of members",
-                              "gz with a name",
-                              "zst",
-                              "zst of frames",
-                              "zst, streamed",
-                              "zst behind what is skipped"};
-
-class PackedFiles : public testing::TestWithParam<const char*> {
+class PackedFiles : public PythonTest, public WithParamInterface<std::string> {
  protected:
-  void SetUp() override { write(""); }
-  void write(const std::string& script) {
-    for (const auto& entry : fs::directory_iterator(directory_.path())) fs::remove(entry.path());
-    python(directory_, kWriter + std::string(GetParam()) + script);
-  }
-  [[nodiscard]] std::vector<std::string> all() const { return all(*open(directory_.path())); }
-  [[nodiscard]] static std::vector<std::string> all(const Source& source) {
-    const Samples samples(source, all_ids(source));
-    std::vector<std::string> values;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(source.size()); ++i) {
-      for (std::size_t f = 0; f < source.fields().size(); ++f) values.push_back(samples.sample(f, i));
+  PackedFiles() : PythonTest(kWriter, "random.seed(3); " + GetParam() + "()\n") {}
+  // The dataset, packed in each way, and plain in the last directory.
+  [[nodiscard]] std::vector<fs::path> write_all_ways() const {
+    std::vector<std::string> scripts;
+    for (const std::string way : {"gz", "gz of members", "gz with a name", "zst", "zst of frames",
+                                  "zst, streamed", "zst behind what is skipped"}) {
+      scripts.push_back("pack(ways['" + way + "'])");
     }
-    return values;
+    scripts.emplace_back();
+    return write_each(scripts);
   }
-  [[nodiscard]] fs::path first_file() const {
-    std::vector<fs::path> paths;
-    for (const auto& entry : fs::directory_iterator(directory_.path())) paths.push_back(entry.path());
-    return *std::ranges::min_element(paths);
+  [[nodiscard]] static fs::path first_file(const fs::path& directory) {
+    return directory / (GetParam() == "tar" ? "a.tar" : "a.jsonl");
   }
-  [[nodiscard]] static std::string bytes_of(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+  static auto opening(const fs::path& directory) {
+    return error_of([&] { (void)open(directory, GetParam()); });
   }
-  void expect_corrupt(const std::string& bytes, std::string_view what) {
-    const fs::path path = first_file();
-    std::ofstream(path, std::ios::binary) << bytes;
-    const std::string format = std::string(GetParam()) == kTars ? "tar" : "lines";
-    EXPECT_THAT(error_of([&] { (void)open(directory_.path(), format); }),
-                is_error(ErrorCode::corrupt, {path.string(), "byte "}))
-        << what << " " << bytes.size();
-  }
-
-  TemporaryDirectory directory_;
 };
 
 TEST_P(PackedFiles, AreFoundAndReadAsIfTheyWereNot) {
-  const auto expected = all();
-  for (const std::string way : kWays) {
-    write(fmt::format("pack('{}')", way));
-    const auto source = open(directory_.path());
-    EXPECT_EQ(all(*source), expected) << way;
+  auto directories = write_all_ways();
+  const Contents expected = contents(*open(directories.back()));
+  directories.pop_back();
+  std::set<std::string> fingerprints;
+  for (const fs::path& directory : directories) {
+    const auto source = open(directory);
+    EXPECT_EQ(contents(*source), expected) << directory;
     ASSERT_NE(source->node_files(), nullptr);
     EXPECT_EQ(source->node_files()->fetched().files, 2);
+    EXPECT_EQ(open(directory)->fingerprint(), source->fingerprint());
+    fingerprints.insert(to_string(source->fingerprint()));
   }
+  EXPECT_EQ(fingerprints.size(), directories.size()) << "they are known by their bytes";
 }
 
-TEST_P(PackedFiles, AreKnownByTheirNamesAndBytes) {
-  write("pack('zst')");
-  const auto fingerprint = open(directory_.path())->fingerprint();
-  EXPECT_EQ(open(directory_.path())->fingerprint(), fingerprint);
-  write("pack('gz')");
-  EXPECT_NE(open(directory_.path())->fingerprint(), fingerprint);
-}
-
-TEST_P(PackedFiles, FilesCutShortAreCorrupt) {
-  for (const std::string way : kWays) {
-    write(fmt::format("pack('{}')", way));
-    const std::string packed = bytes_of(first_file());
-    for (const std::size_t bytes : {std::size_t{12}, packed.size() / 2, packed.size() - 1}) {
-      expect_corrupt(packed.substr(0, bytes), way);
+TEST_P(PackedFiles, ThatAreCutShortOrHaveGarbageBehindAreCorrupt) {
+  auto directories = write_all_ways();
+  directories.pop_back();
+  for (const fs::path& directory : directories) {
+    const fs::path path = first_file(directory);
+    const std::string packed = bytes_of(path);
+    for (const std::string& bytes :
+         {packed.substr(0, 12), packed.substr(0, packed.size() / 2), packed.substr(0, packed.size() - 1),
+          packed + "x", packed + "some bytes behind the end of it"}) {
+      overwrite(path, bytes);
+      EXPECT_THAT(opening(directory), is_error(corrupt, {path.string(), "byte "}))
+          << directory << bytes.size();
     }
-  }
-}
-
-TEST_P(PackedFiles, FilesWithGarbageBehindAreCorrupt) {
-  for (const std::string way : kWays) {
-    write(fmt::format("pack('{}')", way));
-    const std::string packed = bytes_of(first_file());
-    for (const std::string garbage : {"x", "some bytes behind the end of it"})
-      expect_corrupt(packed + garbage, way);
   }
 }
 
 // Whatever byte is changed, a file is refused or the same: both have checksums.
 TEST_P(PackedFiles, DamageIsNoticed) {
-  const auto expected = all();
+  const auto directories = write_each({"pack(ways['gz'])", "pack(ways['zst of frames'])"});
+  const Contents expected = contents(*open(directories[0]));
   std::mt19937_64 random(3);
-  for (const std::string way : {"gz", "zst of frames"}) {
-    write(fmt::format("pack('{}')", way));
-    const fs::path path = first_file();
-    const std::string packed = bytes_of(path);
+  for (const fs::path& directory : directories) {
+    const std::string packed = bytes_of(first_file(directory));
     for (int i = 0; i < 100; ++i) {
       std::string damaged = packed;
       damaged[i < 20 ? static_cast<std::size_t>(i) : random() % packed.size()] ^=
           static_cast<char>(1 + random() % 255);
-      std::ofstream(path, std::ios::binary) << damaged;
-      std::vector<std::string> values;
-      const std::string format = std::string(GetParam()) == kTars ? "tar" : "lines";
-      const auto error = error_of([&] { values = all(*open(directory_.path(), format)); });
+      overwrite(first_file(directory), damaged);
+      Contents found;
+      const auto error = error_of([&] { found = contents(*open(directory, GetParam())); });
       if (!error && i >= 4) {
-        EXPECT_EQ(values, expected) << way;
+        EXPECT_EQ(found, expected) << directory;
       }
     }
   }
 }
 
-TEST_P(PackedFiles, OneThatChangesWhileItIsOpenIsNoticed) {
-  write("pack('gz')");
-  const auto source = open(directory_.path());
-  const fs::path path = first_file();
-  const std::string packed = bytes_of(path);
-  std::ofstream(path, std::ios::binary) << packed.substr(0, packed.size() / 2);
-  EXPECT_THAT(error_of([&] { Samples(*source, ids({0})); }),
-              is_error(ErrorCode::corrupt, {path.string(), "bytes now and had"}));
-}
-
 TEST_P(PackedFiles, OtherCompressionsAreRefused) {
-  python(directory_,
-         "import bz2, lzma, os\nfor name, way in zip(sorted(os.listdir('.')), (bz2, lzma)):\n"
-         "    data = open(name, 'rb').read()\n    open(name, 'wb').write(way.compress(data))");
-  const std::string format = std::string(GetParam()) == kTars ? "tar" : "lines";
-  EXPECT_THAT(error_of([&] { (void)open(directory_.path(), format); }),
-              is_error(ErrorCode::unsupported, {first_file().string(), "bzip2"}));
+  for (const fs::path& directory : write_each({"pack(bz2.compress)", "pack(lzma.compress)"})) {
+    EXPECT_THAT(opening(directory),
+                is_error(unsupported, {first_file(directory), "compressed (", "unpack it"}));
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(TarAndLines, PackedFiles, testing::Values(kTars, kLines),
-                         [](const auto& made) { return made.index == 0 ? "tar" : "lines"; });
+INSTANTIATE_TEST_SUITE_P(TarAndLines, PackedFiles, Values("tar", "lines"),
+                         [](const auto& made) { return made.param; });
 
 }  // namespace rota::test::packed_files_test

@@ -9,7 +9,7 @@ using State = SharedTable::State;
 
 constexpr std::int64_t kBytes = 1000;
 
-class SharedTableTest : public testing::Test {
+class SharedTableTest : public Test {
  protected:
   SharedTable::Found claim(std::size_t i) { return table_.claim(i, kBytes); }
   // Makes file `i`, which is then here.
@@ -29,6 +29,9 @@ class SharedTableTest : public testing::Test {
     if (found.state == State::absent) table_.forget(i, found.version);
     return found.state;
   }
+  void expect_ready(std::initializer_list<std::size_t> files) {
+    for (const std::size_t i : files) EXPECT_EQ(state(i), State::ready) << i;
+  }
 
   SharedTable table_{mpi::Nodes(), 10, 3 * kBytes};
 };
@@ -42,19 +45,17 @@ TEST_F(SharedTableTest, OneIsToMakeAFileAndOthersWait) {
   EXPECT_EQ(found.state, State::ready);
   EXPECT_EQ(found.address.process, 7);
   EXPECT_EQ(found.address.descriptor, 9);
-}
 
-TEST_F(SharedTableTest, WhatIsGivenUpIsForTheNext) {
-  table_.forget(0, claim(0).version);
-  EXPECT_EQ(table_.usage().bytes, 0);
-  EXPECT_EQ(claim(0).state, State::absent);
+  table_.forget(1, claim(1).version);  // what is given up is for the next
+  EXPECT_EQ(table_.usage().bytes, kBytes);
+  EXPECT_EQ(claim(1).state, State::absent);
 }
 
 // Ranks die together: the others need not go on, but must not wait for ever.
 TEST_F(SharedTableTest, AProcessThatIsKilledWithTheLockIsAnErrorForTheOthers) {
   int locked = 0;
   for (int round = 0; round < 1000 && locked < 3; ++round) {
-    SharedTable table(mpi::Nodes(), 10, 3 * kBytes, std::chrono::milliseconds(100));
+    SharedTable table(mpi::Nodes(), 10, 3 * kBytes, 100ms);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -67,7 +68,7 @@ TEST_F(SharedTableTest, AProcessThatIsKilledWithTheLockIsAnErrorForTheOthers) {
       (void)table.claim(0, kBytes);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::timeout);
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("it was killed, or stopped; end the job"));
+      EXPECT_THAT(error.what(), HasSubstr("it was killed, or stopped; end the job"));
       ++locked;
     }
   }
@@ -79,9 +80,9 @@ TEST_F(SharedTableTest, WhatNobodyUsesGoesWhenThereIsTooMuch) {
   table_.begin_use(1, SharedTable::kNoRound);
   table_.touch(0);
   make(3);
-  for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_EQ(state(i), State::ready) << i;
+  expect_ready({0, 1, 2, 3});
   make(4);
-  for (const std::size_t i : {0U, 1U, 3U, 4U}) EXPECT_EQ(state(i), State::ready) << i;
+  expect_ready({0, 1, 3, 4});
   EXPECT_EQ(table_.usage().bytes, 4 * kBytes);  // with what is used, which comes on top
   EXPECT_EQ(table_.usage().peak_bytes, 4 * kBytes);
   EXPECT_EQ(state(2), State::absent);
@@ -89,7 +90,7 @@ TEST_F(SharedTableTest, WhatNobodyUsesGoesWhenThereIsTooMuch) {
 
 TEST_F(SharedTableTest, WhatAllHaveUsedStaysForTheNextEpochWhereThereIsRoom) {
   for (const std::size_t i : {0U, 1U, 2U}) use(i, true);
-  for (const std::size_t i : {0U, 1U, 2U}) EXPECT_EQ(state(i), State::ready) << i;
+  expect_ready({0, 1, 2});
   EXPECT_EQ(table_.usage().bytes, 3 * kBytes);
   SharedTable none(mpi::Nodes(), 1, 0);
   none.publish(0, {}, none.claim(0, kBytes).version);

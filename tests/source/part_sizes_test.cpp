@@ -1,6 +1,5 @@
 // What each format says of the parts of a dataset.
 
-#include "formats/h5py.hpp"
 #include "formats/python.hpp"
 #include "source/numbered_rows.hpp"
 #include "test.hpp"
