@@ -114,13 +114,8 @@ TEST(WeightedTurns, RefuseAStateThatNoMixtureHas) {
   EXPECT_THROW(WeightedTurns({.weights = {1, 1}, .changed_at = 0, .counts = {3, -3}}), Error);
 }
 
-struct Place {
-  std::int64_t dataset;
-  std::int64_t epoch;
-  naive::Place place;
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 sees one in the defaulted operator
-  friend auto operator<=>(const Place&, const Place&) = default;
-};
+/// Dataset, epoch, and where in that.
+using Place = std::tuple<std::size_t, std::int64_t, naive::Place>;
 
 /// A mixture as the documentation tells it: turn after turn, in lists.
 class NaiveMixture {
@@ -139,9 +134,9 @@ class NaiveMixture {
     }
     std::ranges::sort(places);
     std::vector<std::vector<std::int64_t>> out;
-    for (const Place& p : places) {
-      const EpochOrder order = orders_[static_cast<std::size_t>(p.dataset)].epoch(p.epoch);
-      out.push_back({p.dataset, p.epoch, order.sample({p.place.shard}, p.place.position).value});
+    for (const auto& [dataset, epoch, place] : places) {
+      const SampleId id = orders_[dataset].epoch(epoch).sample({place.shard}, place.position);
+      out.push_back({static_cast<std::int64_t>(dataset), epoch, id.value});
     }
     return out;
   }
@@ -152,7 +147,7 @@ class NaiveMixture {
     const std::int64_t epoch = turn / samples;
     auto& turns = epochs_[{d, epoch}];
     if (turns.empty()) turns = naive::turns(orders_[d], epoch);
-    return {static_cast<std::int64_t>(d), epoch, turns[static_cast<std::size_t>(turn % samples)]};
+    return {d, epoch, turns[static_cast<std::size_t>(turn % samples)]};
   }
 
   const std::vector<Order>& orders_;

@@ -218,18 +218,6 @@ TEST(Schedule, FindsNoBatchWhereThereAreNoSamples) {
   }
 }
 
-TEST(Schedule, PadsABatchLargerThanTheDatasetWithAllOfItAgain) {
-  Schedule schedule(Order(ShardPlan::equal(3, 1), Shuffle::none, 0), Tail::pad, 1);
-  GlobalBatch batch;
-  std::vector<ShardSpan> spans;
-  ASSERT_TRUE(schedule.batch({}, 8, batch));
-  schedule.slice(batch, 0, 8, spans);
-  EXPECT_EQ(ids_of(schedule.order(), spans), (std::vector<std::int64_t>{0, 1, 2, 0, 1, 2, 0, 1}));
-  EXPECT_EQ(batch.real, 3);
-  for (const ShardSpan& span : spans)
-    EXPECT_EQ(span.kind, &span == spans.data() ? SlotKind::sample : SlotKind::pad);
-}
-
 TEST(Schedule, OneShardWithoutShuffleIsPlainFileOrder) {
   Schedule schedule(Order(ShardPlan::equal(100, 1), Shuffle::none, 0), Tail::partial, 1);
   GlobalBatch batch;

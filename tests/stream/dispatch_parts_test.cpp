@@ -7,29 +7,6 @@
 
 namespace rota::test::dispatch_parts_test {
 
-std::vector<Items> slots_by_rank(const DispatchPlan& plan, std::int64_t first, std::int64_t count) {
-  std::vector<Items> all(static_cast<std::size_t>(plan.ranks));
-  for (const auto& slot : plan.slots(first, count)) {
-    all[static_cast<std::size_t>(slot.rank)].push_back(first + slot.item);
-  }
-  return all;
-}
-
-TEST(DispatchPlan, IsTheOrderOfShardThenPositionDealtOut) {
-  for (const std::int64_t shards : {1, 2, 7, 30}) {
-    for (const std::int64_t first : {0, 1, 6, 29, 1000}) {
-      for (const std::int64_t count : {0, 1, 5, 7, 31, 64}) {
-        for (const int ranks : {1, 3, 40}) {
-          for (const Split split : {Split::by_sample, Split::by_shard}) {
-            const DispatchPlan plan{.shards = shards, .split = split, .ranks = ranks};
-            ASSERT_EQ(slots_by_rank(plan, first, count), dealt(first, count, shards, split, ranks));
-          }
-        }
-      }
-    }
-  }
-}
-
 TEST(DispatchPlan, CountsWhatAShardHasHad) {
   const DispatchPlan plan{.shards = 3};
   for (std::int64_t items = 0; items < 20; ++items) {

@@ -6,9 +6,6 @@
 
 namespace rota::test::every_world_test {
 
-// As many on each rank.
-void expect_same_steps(std::int64_t steps) { EXPECT_THAT(mpi::gather(everyone(), steps), Each(steps)); }
-
 void expect_every_item_once(std::int64_t length, std::int64_t batch_size, std::int64_t shards, Split split,
                             int workers) {
   StreamLoader loader(everyone(), dispatch_of(numbered({length}), shards, split),
@@ -42,26 +39,31 @@ TEST(EveryWorld, GetsEveryItemOfADispatchOnceInTheSameBatches) {
 // One empty, one a hundred times the others, more than ranks and fewer; none at all.
 const std::vector<Numbers> kLengths{{1, 100, 0, 1, 1, 1, 1}, {3}, {0, 5}, Numbers(14, 4), {0, 0, 0}};
 
-TEST(EveryWorld, TakesTheSameStepsOfStreamsAndSeesEverySampleOnce) {
+void expect_every_sample_once(std::shared_ptr<const StreamSource> source, std::int64_t size) {
+  StreamLoader loader(everyone(), source,
+                      {.global_batch_size = size, .epochs = 2, .workers = everyone().rank() % 3});
+  SeenRows mine;
+  Numbers sizes;
+  while (const auto batch = loader.next()) {
+    add(*batch, mine);
+    EXPECT_EQ(batch->start().step, std::ssize(sizes));
+    sizes.push_back(batch->size());
+  }
+  EXPECT_THAT(mpi::gather(everyone(), std::ssize(sizes)), Each(std::ssize(sizes)));
+  EXPECT_THAT(sizes, Each(Le((size - 1) / everyone().size() + 1)));
+  mpi::max(everyone(), sizes);
+  EXPECT_THAT(sizes, Each(Gt(0))) << "an empty step";
+  EXPECT_EQ(of_all_ranks(mine), whole(*source, 2));
+}
+
+TEST(EveryWorld, TakesTheSameStepsOfStreamsAndSeesEverySampleOnceInTheOrderOfItsShard) {
   for (const Numbers& lengths : kLengths) {
-    for (const std::int64_t size : {1, 8}) {
+    for (const std::int64_t size : {1, 3, 8, 64}) {
       for (const bool knows : {true, false}) {
         const auto source = numbered(lengths);
         source->knows_lengths = knows;
-        StreamLoader loader(everyone(), source,
-                            {.global_batch_size = size, .epochs = 2, .workers = everyone().rank() % 3});
-        StreamRows mine;
-        Numbers sizes;
-        while (const auto batch = loader.next()) {
-          add(*batch, mine);
-          EXPECT_EQ(batch->start().step, std::ssize(sizes));
-          sizes.push_back(batch->size());
-        }
-        expect_same_steps(std::ssize(sizes));
-        EXPECT_THAT(sizes, Each(Le((size - 1) / everyone().size() + 1)));
-        mpi::max(everyone(), sizes);
-        EXPECT_THAT(sizes, Each(Gt(0))) << "an empty step";
-        EXPECT_EQ(of_all_ranks(mine), samples_of(*source, 2));
+        expect_every_sample_once(source, size);
+        expect_every_sample_once(mixed(source), size);
       }
     }
   }
@@ -147,7 +149,7 @@ void expect_each_sample_once(std::uint64_t seed) {
   const auto make = [&](const mpi::Communicator& comm, const StreamLoaderOptions& options, Split) {
     return StreamLoader(comm, source_of(seed), options);
   };
-  StreamRows mine;
+  SeenRows mine;
   const auto step = [&](StreamLoader& loader) {
     const auto batch = loader.next();
     if (batch) add(*batch, mine);
@@ -155,7 +157,7 @@ void expect_each_sample_once(std::uint64_t seed) {
   };
   Chain chain{.seed = seed, .make = make, .step = step, .hands_on_text = (seed + seed / 4) % 2 == 1};
   chain.run_to_the_end();
-  EXPECT_EQ(of_all_ranks(mine), samples_of(*source_of(seed), 2)) << "seed " << seed;
+  EXPECT_EQ(of_all_ranks(mine), whole(*source_of(seed), 2)) << "seed " << seed;
 }
 
 /// Every second one hands on a text. Every fourth one stops behind each step.

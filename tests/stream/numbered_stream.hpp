@@ -198,24 +198,34 @@ inline std::vector<std::vector<Seen>> batches_of(StreamLoader& loader) {
   return batches;
 }
 
-/// What a shard gave in an epoch, by its position: (epoch, shard), position.
-using ByShard = std::map<std::pair<std::int64_t, std::int64_t>, std::map<std::int64_t, Seen>>;
+/// Samples that were seen: epoch, shard, position, input, output, and a number made of what is in them.
+using SeenRows = std::vector<std::array<std::int64_t, 6>>;
 
-inline void add(const StreamBatch& batch, ByShard& all) {
+inline void add(std::int64_t epoch, std::int64_t position, const Seen& sample, SeenRows& all) {
+  const auto& [id, bytes] = sample;
+  const auto number = static_cast<std::int64_t>(std::hash<std::string>{}(bytes));
+  all.push_back({epoch, id.shard.value, position, id.input, id.output, number});
+}
+
+inline void add(const StreamBatch& batch, SeenRows& all) {
   const auto samples = seen(batch);
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    auto& shard = all[{batch.start().epoch, samples[i].first.shard.value}];
-    EXPECT_TRUE(shard.emplace(batch.positions()[i], samples[i]).second) << to_string(samples[i].first);
+    add(batch.start().epoch, batch.positions()[i], samples[i], all);
   }
 }
 
-/// What `epochs` epochs are to give.
-inline ByShard whole(const StreamSource& source, std::int64_t epochs) {
-  ByShard all;
+inline SeenRows sorted(SeenRows rows) {
+  std::ranges::sort(rows);
+  return rows;
+}
+
+/// What `epochs` epochs are to give, sorted: each sample once.
+inline SeenRows whole(const StreamSource& source, std::int64_t epochs) {
+  SeenRows all;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
     for (std::int64_t s = 0; s < source.shards(); ++s) {
       std::int64_t position = 0;
-      for (const Seen& sample : read_all(source, {s}, epoch)) all[{epoch, s}].emplace(position++, sample);
+      for (const Seen& sample : read_all(source, {s}, epoch)) add(epoch, position++, sample, all);
     }
   }
   return all;

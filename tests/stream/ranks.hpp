@@ -69,25 +69,4 @@ inline Delivered whole(std::int64_t length, std::int64_t epochs, std::int64_t fi
   return all;
 }
 
-/// Samples of a stream: epoch, shard, position, input, output.
-using StreamRows = std::vector<std::array<std::int64_t, 5>>;
-
-inline void add(const StreamBatch& batch, StreamRows& mine) {
-  for (std::size_t i = 0; i < batch.ids().size(); ++i) {
-    const StreamId& id = batch.ids()[i];
-    mine.push_back({batch.start().epoch, id.shard.value, batch.positions()[i], id.input, id.output});
-  }
-}
-
-/// What `epochs` epochs are to give, sorted.
-inline StreamRows samples_of(const StreamSource& source, std::int64_t epochs) {
-  StreamRows all;
-  for (const auto& [place, samples] : whole(source, epochs)) {
-    for (const auto& [position, sample] : samples) {
-      all.push_back({place.first, place.second, position, sample.first.input, sample.first.output});
-    }
-  }
-  return all;
-}
-
 }  // namespace rota::test

@@ -18,25 +18,30 @@ TEST(StreamRanks, WithNothingLeftGetEmptyBatchesUntilTheLongestShardEnds) {
   EXPECT_THAT(std::span(have_some).subspan(1), Each(1));
 }
 
-TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsAndTryAgain) {
-  const auto source = numbered(Numbers(6, 6));
-  std::atomic<bool> is_broken = true;
-  source->on_read = [&](StreamId id) {
-    if (is_broken && id == StreamId{{0}, 4, 0}) throw Error(ErrorCode::io, "the disk is gone");
-  };
-  StreamLoader loader(everyone(), source, {.global_batch_size = 2 * everyone().size()});
-  StreamRows mine;
-  const auto read_on = [&] {
-    while (const auto batch = loader.next()) add(*batch, mine);
-  };
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const auto error = error_of(read_on);
-    ASSERT_THAT(error, is_error(ErrorCode::io, {"read shard 0 (file-0), epoch 0, behind its 4 samples"}));
-    EXPECT_EQ(std::string(error->what()).starts_with("rank 0: "), everyone().size() > 1);
+TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsInItsPlaceAndTryAgain) {
+  for (const int workers : {0, 1, 2}) {
+    const auto source = numbered(Numbers(6, 6));
+    std::atomic<bool> is_broken = true;
+    source->on_read = [&](StreamId id) {
+      if (is_broken && id == StreamId{{0}, 4, 0}) throw Error(ErrorCode::io, "the disk is gone");
+    };
+    StreamLoader loader(everyone(), source, {.global_batch_size = 2 * everyone().size(), .workers = workers});
+    SeenRows mine;
+    std::int64_t steps = 0;
+    const auto read_on = [&] {
+      for (; const auto batch = loader.next(); ++steps) add(*batch, mine);
+    };
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const auto error = error_of(read_on);
+      ASSERT_THAT(error, is_error(ErrorCode::io, {"read shard 0 (file-0), epoch 0, behind its 4 samples"}));
+      EXPECT_EQ(std::string(error->what()).starts_with("rank 0: "), everyone().size() > 1);
+      EXPECT_EQ(loader.position().step, steps);
+    }
+    EXPECT_GT(steps, 0);
+    is_broken = false;
+    read_on();
+    EXPECT_EQ(of_all_ranks(mine), whole(*source, 1));
   }
-  is_broken = false;
-  read_on();
-  EXPECT_EQ(of_all_ranks(mine), samples_of(*source, 1));
 }
 
 TEST(StreamRanks, AllThrowWhatOneOfThemThrowsWhenTheStateIsGathered) {
