@@ -7,28 +7,20 @@
 
 namespace rota::test::bad_samples_mpi_test {
 
-/// How a run of this rank ended.
-struct End {
-  std::int64_t steps = 0;  // delivered
-  std::string error;
-};
-
-End run(Loader& loader) {
-  End end;
-  try {
-    for (; loader.next(); ++end.steps) {
-    }
-  } catch (const Error& error) {
-    end.error = error.what();
-  }
-  return end;
+/// What ends the run of this rank, if not its last step.
+std::optional<Error> end_of(Loader& loader) {
+  return error_of([&] { run_out(loader); });
 }
 
-class BadSamplesOnRanks : public ::testing::TestWithParam<int> {
+class BadSamplesOnRanks : public TestWithParam<int> {
  protected:
   Loader make(const mpi::Communicator& comm) { return Loader(comm, source_, options_); }
   /// All ranks must have had the same.
   static void expect_same(std::int64_t value) { EXPECT_THAT(mpi::gather(everyone(), value), Each(value)); }
+
+  void corrupt_each_seventh() {
+    for (std::int64_t id = 0; id < 300; id += 7) source_->corrupt.insert(id);
+  }
 
   std::shared_ptr<ToldSource> source_ = faulty(300, true);
   LoaderOptions options_{.global_batch_size = 10,
@@ -65,13 +57,13 @@ TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
     const auto limit = static_cast<std::int64_t>(random() % source_->corrupt.size());
     options_.bad_samples.max_skipped = limit;
     Loader loader = make(everyone());
-    const End end = run(loader);
+    const auto end = end_of(loader);
     // The limit is passed in the batch of the bad sample number `limit`, and the next step throws.
     const std::int64_t passing = *std::next(source_->corrupt.begin(), limit);
-    EXPECT_EQ(end.steps, passing / 10 + 1);
-    EXPECT_THAT(end.error, HasSubstr("bad_samples.max_skipped is " + std::to_string(limit)));
-    EXPECT_EQ(run(loader).error, end.error) << "said again";
-    expect_same(end.steps);
+    EXPECT_EQ(loader.position().step, passing / 10 + 1);
+    ASSERT_THAT(end, is_error(ErrorCode::corrupt, {fmt::format("bad_samples.max_skipped is {}", limit)}));
+    EXPECT_STREQ(end_of(loader)->what(), end->what()) << "said again";
+    expect_same(loader.position().step);
     expect_same(loader.skipped().count);
   }
 }
@@ -81,16 +73,17 @@ TEST_P(BadSamplesOnRanks, AreNamedToAllByTheLowestThatHasSkippedOne) {
   source_->corrupt = {299};  // the last slot of the last batch
   options_.bad_samples.max_skipped = 0;
   Loader loader = make(everyone());
-  const End end = run(loader);
-  EXPECT_EQ(end.steps, 30);
-  const std::string head = last == 0 ? "" : "rank " + std::to_string(last) + ": ";
-  EXPECT_THAT(end.error,
-              AllOf(::testing::StartsWith(head + "skip bad samples: 1 are skipped"),
+  const auto end = end_of(loader);
+  EXPECT_EQ(loader.position().step, 30);
+  ASSERT_TRUE(end);
+  EXPECT_THAT(end->what(),
+              AllOf(StartsWith(last == 0 ? "skip" : fmt::format("rank {}: skip", last)),
+                    HasSubstr("skip bad samples: 1 are skipped"),
                     HasSubstr("The first: sample 299 (place-299) in epoch 0: read: the bytes are wrong")));
 }
 
 TEST_P(BadSamplesOnRanks, WithinTheLimitAreCountedByAllWhenTheNextStepBegins) {
-  for (std::int64_t id = 0; id < 300; id += 7) source_->corrupt.insert(id);
+  corrupt_each_seventh();
   Loader loader = make(everyone());
   std::int64_t before = 0;
   for (std::int64_t done = 0; const Batch& batch : loader) {
@@ -152,7 +145,7 @@ TEST_P(BadSamplesOnRanks, ComeWithWordOfAFailureToTheOtherRanksOneStepLater) {
 }
 
 TEST_P(BadSamplesOnRanks, AreCountedOnWhenRanksLeaveAndCome) {
-  for (std::int64_t id = 0; id < 300; id += 7) source_->corrupt.insert(id);
+  corrupt_each_seventh();
   const auto fewer = first_ranks(std::max(1, everyone().size() / 2));
   std::optional<Loader> loader(make(everyone()));
   const auto go = [&](int steps) {
@@ -230,7 +223,7 @@ TEST(SkippedSamples, OfAChainOfWorldsAreListedOnceWhateverStopsAndCrashes) {
 }
 
 TEST_P(BadSamplesOnRanks, OfStepsThatARestoreUndoesAreNotCounted) {
-  for (std::int64_t id = 0; id < 300; id += 7) source_->corrupt.insert(id);
+  corrupt_each_seventh();
   options_.bad_samples.max_skipped = 43;
   const SharedDirectory directory;
   CheckpointDirectory checkpoints(everyone(), directory.path());
@@ -243,7 +236,7 @@ TEST_P(BadSamplesOnRanks, OfStepsThatARestoreUndoesAreNotCounted) {
     EXPECT_EQ(loader.skipped().count, 15);
   }
   loader.rescale(everyone());
-  EXPECT_EQ(run(loader).error, "");
+  EXPECT_FALSE(end_of(loader));
   EXPECT_EQ(loader.skipped().count, 43);
 }
 
@@ -267,21 +260,22 @@ TEST_P(BadSamplesOnRanks, AreCountedByNobodyWhereOneRankCannotMakeItsLoader) {
     if (is_last()) other.seek({.epoch = 0, .consumed = 8, .step = 1});
     EXPECT_THAT(error_of([&] { other.rescale(everyone()); }), is_error(ErrorCode::mismatch, {"step 1"}));
   }
-  EXPECT_EQ(run(loader).steps, 38);
+  EXPECT_FALSE(end_of(loader));
+  EXPECT_EQ(loader.position().step, 38);
 }
 
 // Replicas see the same bad samples, which count once.
 TEST_P(BadSamplesOnRanks, OfReplicasCountOnce) {
-  for (std::int64_t id = 0; id < 300; id += 7) source_->corrupt.insert(id);
+  corrupt_each_seventh();
   options_.bad_samples.max_skipped = 43;
   const auto replicas = mpi::data_parallel(everyone(), 0);
   Loader loader = make(replicas);
   EXPECT_EQ(loader.world().size, 1);
-  EXPECT_EQ(run(loader).error, "");
+  EXPECT_FALSE(end_of(loader));
   EXPECT_EQ(loader.skipped().count, 43);
   EXPECT_EQ(loader.skipped().by_this_rank, 43);
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, BadSamplesOnRanks, ::testing::Values(0, 2));
+INSTANTIATE_TEST_SUITE_P(Workers, BadSamplesOnRanks, Values(0, 2));
 
 }  // namespace rota::test::bad_samples_mpi_test

@@ -21,7 +21,7 @@ Transform make_transform(Kind kind, std::set<std::int64_t> refused) {
 }
 
 /// Over numbers of workers, fixed or ragged fields, kinds of transform.
-class BadSamplesOf : public ::testing::TestWithParam<std::tuple<int, bool, Kind>> {
+class BadSamplesOf : public TestWithParam<std::tuple<int, bool, Kind>> {
  protected:
   static int workers() { return std::get<0>(GetParam()); }
   static bool is_ragged() { return std::get<1>(GetParam()); }
@@ -118,7 +118,7 @@ TEST_P(BadSamplesOf, AnyNumberAreCountedInSoThatWithTheRealOnesTheyAreTheEpoch) 
       }
     }
     EXPECT_THAT(seen, SizeIs(2 * source_->size()));
-    EXPECT_THAT(seen, Each(::testing::Field(&decltype(seen)::value_type::second, 1)));
+    EXPECT_THAT(seen, Each(Pair(_, 1)));
   }
 }
 
@@ -166,7 +166,7 @@ TEST_P(BadSamplesOf, BatchesThatAreNotHandedOutYetDoNotCount) {
   }
 }
 
-std::string name_of(const ::testing::TestParamInfo<std::tuple<int, bool, Kind>>& info) {
+std::string name_of(const TestParamInfo<std::tuple<int, bool, Kind>>& info) {
   static constexpr std::array kKinds = {"AsRead", "InPlace", "FieldsMade"};
   return "Workers" + std::to_string(std::get<0>(info.param)) +
          (std::get<1>(info.param) ? "Ragged" : "Fixed") +

@@ -1,88 +1,81 @@
 // States of loaders of all kinds, saved by two ranks of the first version of the code, are gone on with for
 // ever.
 
+#include "loader/course.hpp"
 #include "loader/golden_run.hpp"
 #include "test.hpp"
 
 namespace rota::test::golden_test {
 
-class Golden : public ::testing::Test {
+class Golden : public Test {
  protected:
   /// What the ranks had read before they saved.
-  [[nodiscard]] std::vector<std::int64_t> read_before(const std::string& name) const {
+  [[nodiscard]] Numbers read_before(const std::string& name) const {
     return checkpoint_.read<std::int64_t>("read/" + name);
   }
-  static void go_to_the_end(Loader& loader, std::vector<std::int64_t>& ids) {
-    for (const Batch& batch : loader) {
-      for (const SampleId id : batch.ids()) ids.push_back(id.value);
-    }
+  static void go_to_the_end(Loader& loader, Numbers& ids) {
+    std::ranges::copy(rest_of(loader), std::back_inserter(ids));
   }
-  static void go_to_the_end(StreamLoader& loader, std::vector<std::int64_t>& ids) {
+  static void go_to_the_end(StreamLoader& loader, Numbers& ids) {
     while (const auto batch = loader.next()) {
       for (const StreamId& id : batch->ids()) ids.push_back(1000 * id.shard.value + id.input);
     }
   }
   /// The numbers from 0 up to `count`, as often as `times`.
-  static std::vector<std::int64_t> all(std::int64_t count, int times = 1) {
-    std::vector<std::int64_t> ids;
+  static Numbers all(std::int64_t count, int times = 1) {
+    Numbers ids;
     for (std::int64_t id = 0; id < count; ++id) ids.insert(ids.end(), static_cast<std::size_t>(times), id);
     return ids;
   }
-  static std::vector<std::int64_t> sorted(std::vector<std::int64_t> ids) {
-    std::ranges::sort(ids);
-    return ids;
-  }
 
-  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS
-                                           "/loader/golden"
-                                           "/states-v1.h5");
+  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS "/loader/golden/states-v1.h5");
 };
 
 TEST_F(Golden, LoadersGoOnAndSeeEverySampleOnce) {
-  Loader loader = test::golden_loader();
+  Loader loader = golden_loader();
   restore(loader, checkpoint_, "loader");
   EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 40, .step = 5}));
   auto ids = read_before("loader");
   go_to_the_end(loader, ids);
-  EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenSamples)));
-  EXPECT_EQ(loader.skipped().count, 1 + (test::kGoldenSamples - 1) / test::kGoldenBad);
+  EXPECT_THAT(ids, UnorderedElementsAreArray(all(kGoldenSamples)));
+  EXPECT_EQ(loader.skipped().count, 1 + (kGoldenSamples - 1) / kGoldenBad);
   EXPECT_THAT(loader.skipped().samples, SizeIs(loader.skipped().count));
 }
 
 TEST_F(Golden, MixturesGoOnWithTheWeightsThatTheyHad) {
-  Loader loader = test::golden_mixture();
+  Loader loader = golden_mixture();
   restore(loader, checkpoint_, "mixture");
   EXPECT_EQ(*loader.mixture(), (MixtureState{.weights = {1, 1}, .changed_at = 24, .counts = {17, 7}}));
   auto ids = read_before("mixture");
   go_to_the_end(loader, ids);
   // It is over with the first dataset, as a whole.
-  std::erase_if(ids, [](std::int64_t id) { return id >= test::kGoldenSamples; });
-  EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenSamples)));
+  std::erase_if(ids, [](std::int64_t id) { return id >= kGoldenSamples; });
+  EXPECT_THAT(ids, UnorderedElementsAreArray(all(kGoldenSamples)));
 }
 
 TEST_F(Golden, StreamsGoOnAndSeeEverySampleOnce) {
-  StreamLoader loader = test::golden_stream();
+  StreamLoader loader = golden_stream();
   restore(loader, checkpoint_, "stream");
   EXPECT_EQ(loader.position(), (StreamPosition{.epoch = 0, .step = 5}));
   auto ids = read_before("stream");
   go_to_the_end(loader, ids);
-  std::vector<std::int64_t> expected;
+  Numbers expected;
   std::int64_t shard = 0;
   for (const std::int64_t length : {20, 21, 0, 3, 40, 9, 33}) {
     for (std::int64_t i = 0; i < length; ++i) expected.push_back(1000 * shard + i);
     ++shard;
   }
-  EXPECT_THAT(sorted(ids), ElementsAreArray(expected));
+  EXPECT_THAT(ids, UnorderedElementsAreArray(expected));
 }
 
 TEST_F(Golden, DispatchesGoOnWithWhatWasReadAhead) {
   EXPECT_GE(checkpoint_.tensor("loader/dispatch/pending").rows(), 12);
-  StreamLoader loader = test::golden_dispatch();
+  StreamLoader loader = golden_dispatch();
   restore(loader, checkpoint_, "dispatch");
   auto ids = read_before("dispatch");
   go_to_the_end(loader, ids);
-  for (std::int64_t& id : ids) id = id % 1000 * test::kGoldenShards + id / 1000;
-  EXPECT_THAT(sorted(ids), ElementsAreArray(all(test::kGoldenItems, 2)));
+  for (std::int64_t& id : ids) id = id % 1000 * kGoldenShards + id / 1000;
+  EXPECT_THAT(ids, UnorderedElementsAreArray(all(kGoldenItems, 2)));
 }
 
 }  // namespace rota::test::golden_test

@@ -22,40 +22,28 @@ std::size_t bytes_of(const auto& batch) {
 std::size_t most_for(std::size_t largest_batch) { return (kAhead + 5 * largest_batch) * 5 / 4 + kMiB; }
 
 /// Samples of 64 KiB of bytes, or of sizes about that, of which some are much larger.
-class LargeSamples : public Source {
- public:
-  explicit LargeSamples(bool is_ragged) {
-    fields_ = {{.name = "data",
-                .dtype = DType::uint8,
-                .shape = is_ragged ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{kBytes},
-                .ragged = is_ragged}};
-  }
-  [[nodiscard]] std::int64_t size() const override { return 3000; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  void rows(std::span<const SampleId> ids, std::size_t /*field*/,
-            std::span<std::int64_t> out) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      out[i] = ids[i].value % 97 == 0 ? 16 * kBytes : kBytes / 2 + ids[i].value % kBytes;
-    }
-  }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    for (std::size_t i = 0; i < ids.size(); ++i) out.bytes(0, i).front() = std::byte{1};
-  }
-
- private:
-  static constexpr std::int64_t kBytes = 64 << 10;
-  std::vector<Field> fields_;
-};
+std::shared_ptr<const Source> large(bool is_ragged) {
+  constexpr std::int64_t kBytes = 64 << 10;
+  const auto source = told(3000, {{.name = "data",
+                                   .shape = is_ragged ? std::vector<std::int64_t>{} : std::vector{kBytes},
+                                   .ragged = is_ragged}});
+  source->rows_of = [](SampleId id, std::size_t) {
+    return id.value % 97 == 0 ? 16 * kBytes : kBytes / 2 + id.value % kBytes;
+  };
+  source->fill = [](SampleId, std::size_t, std::int64_t, std::span<std::byte> to) {
+    to.front() = std::byte{1};
+  };
+  return source;
+}
 
 std::shared_ptr<const Source> packed() {
-  return pack(std::make_shared<test::Documents>(std::vector<std::int64_t>(3000, 3000), DType::int32),
+  return pack(std::make_shared<Documents>(std::vector<std::int64_t>(3000, 3000), DType::int32),
               {.length = 4096});
 }
 
 struct Case {
   std::string name;
   std::function<Loader(const LoaderOptions&)> make;
-  friend void PrintTo(const Case& made, std::ostream* out) { *out << made.name; }
 };
 
 std::vector<Case> cases() {
@@ -63,80 +51,78 @@ std::vector<Case> cases() {
     return [make_source](const LoaderOptions& options) { return Loader(make_source(), options); };
   };
   const auto mixture = [](const LoaderOptions& options) {
-    return Loader(Mixture{.datasets = {{.source = std::make_shared<LargeSamples>(true), .weight = 2},
-                                       {.source = std::make_shared<LargeSamples>(true), .weight = 1}}},
-                  options);
+    return Loader(
+        Mixture{.datasets = {{.source = large(true), .weight = 2}, {.source = large(true), .weight = 1}}},
+        options);
   };
-  return {{"Fixed", of([] { return std::make_shared<LargeSamples>(false); })},
-          {"Ragged", of([] { return std::make_shared<LargeSamples>(true); })},
+  return {{"Fixed", of([] { return large(false); })},
+          {"Ragged", of([] { return large(true); })},
           {"Packed", of(packed)},
           {"Windows", of([] { return windows(packed(), {.length = 2, .stride = 1}); })},
           {"Mixture", mixture}};
 }
 
-class LoaderMemory : public ::testing::TestWithParam<Case> {};
+class LoaderMemory : public TestWithParam<Case> {};
 
 TEST_P(LoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
   for (const int workers : {0, 1, 3}) {
-    test::watch_held_memory();
+    watch_held_memory();
     Loader loader = GetParam().make({.global_batch_size = kBatch,
                                      .workers = workers,
                                      .read_ahead_batches = kManyBatches,
                                      .read_ahead_bytes = kAhead});
     std::size_t largest = 0;
     for (const Batch& batch : loader) largest = std::max(largest, bytes_of(batch));
-    EXPECT_LE(test::most_held_memory(), most_for(largest)) << workers << " workers";
+    EXPECT_LE(most_held_memory(), most_for(largest)) << workers << " workers";
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, LoaderMemory, ::testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Of, LoaderMemory, ValuesIn(cases()),
                          [](const auto& made) { return made.param.name; });
 
 TEST(StreamLoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
   for (const bool is_ragged : {false, true}) {
     for (const int workers : {0, 1, 3}) {
-      test::watch_held_memory();
-      StreamLoader loader(as_stream(std::make_shared<LargeSamples>(is_ragged), 5),
-                          {.global_batch_size = kBatch,
-                           .workers = workers,
-                           .read_ahead_batches = kManyBatches,
-                           .read_ahead_bytes = kAhead});
+      watch_held_memory();
+      StreamLoader loader(as_stream(large(is_ragged), 5), {.global_batch_size = kBatch,
+                                                           .workers = workers,
+                                                           .read_ahead_batches = kManyBatches,
+                                                           .read_ahead_bytes = kAhead});
       std::size_t largest = 0;
       while (const auto batch = loader.next()) largest = std::max(largest, bytes_of(*batch));
       // Samples read ahead when a shard turns out to have ended are in memory of their own.
-      EXPECT_LE(test::most_held_memory(), 2 * most_for(largest))
-          << is_ragged << ", " << workers << " workers";
+      EXPECT_LE(most_held_memory(), 2 * most_for(largest)) << is_ragged << ", " << workers << " workers";
     }
   }
 }
 
 TEST(LoaderMemory, OfManyBatchesThatTheCallerKeptIsGivenBackWithThem) {
-  test::watch_held_memory();
-  Loader loader(std::make_shared<LargeSamples>(false), {.global_batch_size = kBatch,
-                                                        .workers = 1,
-                                                        .read_ahead_batches = kManyBatches,
-                                                        .read_ahead_bytes = kAhead});
+  watch_held_memory();
+  Loader loader(large(false), {.global_batch_size = kBatch,
+                               .workers = 1,
+                               .read_ahead_batches = kManyBatches,
+                               .read_ahead_bytes = kAhead});
   std::vector<Batch> kept;
   for (int i = 0; i < 50; ++i) kept.push_back(*loader.next());
-  EXPECT_GT(test::held_memory(), 50 * kMiB);
+  EXPECT_GT(held_memory(), 50 * kMiB);
   kept.clear();
-  EXPECT_LE(test::held_memory(), most_for(kMiB));
+  EXPECT_LE(held_memory(), most_for(kMiB));
 }
 
 TEST(MessageMemory, KeepsNoMoreThanItMayAndIsOutlivedByMessages) {
-  test::watch_held_memory();
+  watch_held_memory();
   auto memory = std::make_unique<mpi::MessageMemory>(2);
   std::vector<std::shared_ptr<mpi::Bytes>> messages;
   for (int i = 0; i < 5; ++i) messages.push_back(memory->take(8 * kMiB));
   messages.clear();
-  EXPECT_GT(test::held_memory(), 16 * kMiB) << "nothing is kept";
-  EXPECT_LT(test::held_memory(), 20 * kMiB);
+  EXPECT_GT(held_memory(), 16 * kMiB) << "nothing is kept";
+  EXPECT_LT(held_memory(), 20 * kMiB);
   messages.push_back(memory->take(kMiB));
-  EXPECT_LT(test::held_memory(), 12 * kMiB) << "what is of no use is to make room";
+  EXPECT_LT(held_memory(), 12 * kMiB) << "what is of no use is to make room";
   memory.reset();
   std::ranges::fill(*messages.front(), std::byte{1});
   messages.clear();
-  EXPECT_LT(test::held_memory(), kMiB);
+  EXPECT_LT(held_memory(), kMiB);
 }
 
 }  // namespace rota::test::memory_test

@@ -4,19 +4,15 @@
 
 namespace rota::test::moved_from_test {
 
-using test::expect_refused;
-
 Loader make_loader() { return {counting(100), {.global_batch_size = 10, .shuffle = Shuffle::none}}; }
 
 void expect_empty(const Batch& batch) {
   EXPECT_EQ(batch.size() + batch.real(), 0);
   EXPECT_TRUE(batch.ids().empty() && batch.kinds().empty() && batch.epochs().empty());
   EXPECT_TRUE(batch.datasets().empty() && batch.slots().empty() && batch.fields().empty());
-  expect_refused(
-      "a batch",
-      {[&] { static_cast<void>(batch.start()); }, [&] { static_cast<void>(batch.global_size()); },
-       [&] { static_cast<void>(batch.global_real()); }, [&] { static_cast<void>(batch.tensor(0)); },
-       [&] { static_cast<void>(batch.tensor("x")); }, [&] { static_cast<void>(batch.bytes(0, 0)); }});
+  expect_refused("a batch", {[&] { (void)batch.start(); }, [&] { (void)batch.global_size(); },
+                             [&] { (void)batch.global_real(); }, [&] { (void)batch.tensor(0); },
+                             [&] { (void)batch.tensor("x"); }, [&] { (void)batch.bytes(0, 0); }});
 }
 
 // NOLINTBEGIN(bugprone-use-after-move,hicpp-invalid-access-moved): what is tested
@@ -42,34 +38,30 @@ TEST(MovedFrom, BatchMayBeMovedToItself) {
   EXPECT_EQ(batch.ids()[9].value, 9);
 }
 
-std::vector<std::function<void()>> calls_of(Loader& loader, Snapshot& snapshot) {
-  return {[&] { loader.next(); },
-          [&] { loader.warm_up(); },
-          [&] { static_cast<void>(loader.position()); },
-          [&] { loader.seek({}); },
-          [&] { loader.rescale(World{}); },
-          [&] { loader.set_global_batch_size(3); },
-          [&] { loader.set_weights({}); },
-          [&] { static_cast<void>(loader.mixture()); },
-          [&] { loader.seek({}, MixtureState{}); },
-          [&] { static_cast<void>(loader.world()); },
-          [&] { static_cast<void>(loader.options()); },
-          [&] { static_cast<void>(loader.source()); },
-          [&] { static_cast<void>(loader.fingerprint()); },
-          [&] { static_cast<void>(loader.datasets()); },
-          [&] { static_cast<void>(loader.first_id(0)); },
-          [&] { loader.cursors(0, {}); },
-          [&] { static_cast<void>(loader.stats()); },
-          [&] { static_cast<void>(loader.skipped()); },
-          [&] { loader.begin(); },
-          [&] { save(loader, snapshot); }};
-}
-
 TEST(MovedFrom, LoaderRefusesEveryCall) {
   Loader from = make_loader();
   const Loader to = std::move(from);
   Snapshot snapshot;
-  expect_refused("a loader", calls_of(from, snapshot));
+  expect_refused("a loader", {[&] { from.next(); },
+                              [&] { from.warm_up(); },
+                              [&] { (void)from.position(); },
+                              [&] { from.seek({}); },
+                              [&] { from.rescale(World{}); },
+                              [&] { from.set_global_batch_size(3); },
+                              [&] { from.set_weights({}); },
+                              [&] { (void)from.mixture(); },
+                              [&] { from.seek({}, MixtureState{}); },
+                              [&] { (void)from.world(); },
+                              [&] { (void)from.options(); },
+                              [&] { (void)from.source(); },
+                              [&] { (void)from.fingerprint(); },
+                              [&] { (void)from.datasets(); },
+                              [&] { (void)from.first_id(0); },
+                              [&] { from.cursors(0, {}); },
+                              [&] { (void)from.stats(); },
+                              [&] { (void)from.skipped(); },
+                              [&] { from.begin(); },
+                              [&] { save(from, snapshot); }});
 }
 
 TEST(MovedFrom, LoaderGoesOnWhereItWasMovedToAndMayBeFilledAgain) {
@@ -104,38 +96,36 @@ TEST(MovedFrom, SnapshotRefusesEveryCall) {
 }
 
 TEST(MovedFrom, CheckpointDirectoryRefusesEveryCallButPoll) {
-  const test::TemporaryDirectory home;
+  const TemporaryDirectory home;
   CheckpointDirectory from(mpi::Communicator(), home.path() / "checkpoints");
   CheckpointDirectory to = std::move(from);
   Loader loader = make_loader();
   const Snapshot snapshot;
-  expect_refused("a directory of checkpoints",
-                 {[&] { from.save(0, snapshot); }, [&] { from.save_async(0, {}); }, [&] { from.wait(); },
-                  [&] { from.save_all(0, loader); }, [&] { from.save_all_async(0, loader); },
-                  [&] { from.latest(); }, [&] { from.restore_all(loader); },
-                  [&] { static_cast<void>(from.rejected()); }, [&] { from.open(0); }, [&] { from.list(); },
-                  [&] { static_cast<void>(from.path()); }, [&] { static_cast<void>(from.is_locked()); }});
+  expect_refused(
+      "a directory of checkpoints",
+      {[&] { from.save(0, snapshot); }, [&] { from.save_async(0, {}); }, [&] { from.wait(); },
+       [&] { from.save_all(0, loader); }, [&] { from.save_all_async(0, loader); }, [&] { from.latest(); },
+       [&] { from.restore_all(loader); }, [&] { (void)from.rejected(); }, [&] { from.open(0); },
+       [&] { from.list(); }, [&] { (void)from.path(); }, [&] { (void)from.is_locked(); }});
   EXPECT_TRUE(from.poll());
   from = std::move(to);
   EXPECT_TRUE(from.list().empty());
 }
 
 TEST(MovedFrom, CheckpointRefusesEveryCall) {
-  const test::TemporaryDirectory home;
+  const TemporaryDirectory home;
   Loader loader = make_loader();
   CheckpointDirectory directory(mpi::Communicator(), home.path());
   directory.save_all(0, loader);
   Checkpoint from = directory.open(0);
   const Checkpoint to = std::move(from);
-  expect_refused(
-      "a checkpoint",
-      {[&] { static_cast<void>(from.info()); }, [&] { static_cast<void>(from.tensors()); },
-       [&] { static_cast<void>(from.blobs()); }, [&] { static_cast<void>(from.tensor("x")); },
-       [&] { static_cast<void>(from.has_tensor("x")); }, [&] { static_cast<void>(from.has_blob("x")); },
-       [&] { from.read("x", {}, {}); }, [&] { static_cast<void>(from.read<float>("x")); },
-       [&] { static_cast<void>(from.blob("x")); }, [&] { static_cast<void>(from.rank_blob("x", {})); },
-       [&] { static_cast<void>(from.worker_blob("x", 0, 1, {})); },
-       [&] { static_cast<void>(from.dropped(1)); }, [&] { restore(loader, from); }});
+  expect_refused("a checkpoint",
+                 {[&] { (void)from.info(); }, [&] { (void)from.tensors(); }, [&] { (void)from.blobs(); },
+                  [&] { (void)from.tensor("x"); }, [&] { (void)from.has_tensor("x"); },
+                  [&] { (void)from.has_blob("x"); }, [&] { from.read("x", {}, {}); },
+                  [&] { (void)from.read<float>("x"); }, [&] { (void)from.blob("x"); },
+                  [&] { (void)from.rank_blob("x", {}); }, [&] { (void)from.worker_blob("x", 0, 1, {}); },
+                  [&] { (void)from.dropped(1); }, [&] { restore(loader, from); }});
   EXPECT_TRUE(to.has_blob("loader/main/state"));
 }
 

@@ -9,7 +9,7 @@ namespace rota::test::read_again_test {
 using enum ErrorCode;
 
 /// Batches of samples 0 to 9, 10 to 19, 20 to 29, with that many workers.
-class Skipping : public ::testing::TestWithParam<int> {
+class Skipping : public TestWithParam<int> {
  protected:
   void expect_failure(ErrorCode code, const std::string& text) {
     Loader loader(source_, options_);
@@ -133,18 +133,6 @@ TEST_P(Skipping, ListsAThousandAndCountsAll) {
   EXPECT_THAT(loader.skipped().samples, SizeIs(1000));
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, Skipping, ::testing::Values(0, 1, 3));
-
-TEST(BadSamples, HaveTheirOptionsChecked) {
-  const auto expect = [](const BadSamples& bad, const std::string& why) {
-    EXPECT_THAT(error_of([&] { Loader(counting(10), {.bad_samples = bad}); }),
-                is_error(invalid_argument, {"bad_samples." + why}));
-  };
-  expect({.max_skipped = -1}, "max_skipped is -1; it must be 0 or more");
-  expect({.io_retries = -1}, "io_retries is -1");
-  expect({.io_retries = 101}, "io_retries is 101");
-  expect({.retry_wait = -1ms}, "retry_wait is -1");
-  expect({.retry_wait = 25h}, "retry_wait is 90000000");
-}
+INSTANTIATE_TEST_SUITE_P(Workers, Skipping, Values(0, 1, 3));
 
 }  // namespace rota::test::read_again_test

@@ -25,6 +25,7 @@ class TensorMemory {
                 }};
   }
 
+  std::atomic<std::int64_t> asked = 0;
   std::atomic<std::int64_t> held = 0;
   std::atomic<std::int64_t> most = 0;
   std::atomic<std::int64_t> refused = 0;
@@ -36,6 +37,7 @@ class TensorMemory {
       ++refused;
       throw std::bad_alloc();
     }
+    ++asked;
     const std::int64_t now = held += bytes;
     for (std::int64_t was = most; was < now && !most.compare_exchange_weak(was, now);) {
     }
@@ -51,12 +53,12 @@ std::int64_t most_for(std::int64_t ahead, std::int64_t batch) { return (ahead + 
 void wait_for_others(const std::atomic<std::int64_t>& samples) {
   for (std::int64_t before = -1; before != samples && samples < kManyBatches * kBatch / 4;) {
     before = samples;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::this_thread::sleep_for(50ms);
   }
 }
 
 /// Reads ahead, up to 4 MiB, with `samples` counting what is transformed.
-class OfUnknownSize : public ::testing::TestWithParam<int> {
+class OfUnknownSize : public TestWithParam<int> {
  protected:
   static constexpr std::int64_t kAhead = 4 * kMiB;
   LoaderOptions options() {
@@ -117,7 +119,7 @@ TEST_P(OfUnknownSize, LargerBatchesThanAnyBeforeAreNotReadAhead) {
   EXPECT_LE(memory_.most, most_for(kAhead, kMiB));
 }
 
-INSTANTIATE_TEST_SUITE_P(Workers, OfUnknownSize, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Workers, OfUnknownSize, Values(1, 2, 3));
 
 // Also where each sample asks for twice the rows first.
 TEST(ReadAhead, TakesNoMoreForRowsOfATransformThanForOthers) {
@@ -152,7 +154,7 @@ TEST(ReadAhead, AsksOnceForRowsThatAreRefused) {
   const auto apply = [](const TransformContext& context, const SampleView&, SampleOutput& out) {
     if (context.id.value == 1) {
       EXPECT_THROW(out.resize(0, std::int64_t{1} << 40), Error);
-      EXPECT_THAT(out.bytes(0), ::testing::IsEmpty());
+      EXPECT_THAT(out.bytes(0), IsEmpty());
     }
     out.resize(0, 1000);
   };
@@ -166,6 +168,29 @@ TEST(ReadAhead, AsksOnceForRowsThatAreRefused) {
     while (const auto batch = loader.next()) EXPECT_EQ(std::ssize(batch->tensor(0).bytes), kBatch * 1000);
     EXPECT_EQ(memory.refused, kEpochs) << workers << " workers";
   }
+}
+
+TEST(TensorsOfALoader, UseTheirMemoryAgainAndReturnAllOfIt) {
+  TensorMemory memory;
+  {
+    Batch survivor;
+    {
+      Loader loader(
+          counting(10'000),
+          {.global_batch_size = 10, .workers = 2, .read_ahead_batches = 3, .allocator = memory.allocator()});
+      while (auto batch = loader.next()) survivor = std::move(*batch);
+      // Two fields, ring + one at hand + one survivor, and once more where one grew.
+      EXPECT_LE(memory.asked, 2 * 5 * 2);
+    }
+    const auto x = survivor.tensor("x").as<std::int64_t>();
+    for (std::size_t i = 0; i < survivor.ids().size(); ++i) {
+      const std::int64_t id = survivor.ids()[i].value;
+      EXPECT_EQ(x[2 * i], id);
+      EXPECT_THAT(survivor.bytes(1, static_cast<std::int64_t>(i)),
+                  AllOf(SizeIs(id % 7), Each(static_cast<std::byte>(id))));
+    }
+  }
+  EXPECT_EQ(memory.held, 0);
 }
 
 TEST(BufferPool, KeepsNoMoreAfterMemoryWasRefused) {

@@ -41,7 +41,7 @@ Checkpoint made_checkpoint(const std::string& state, const std::vector<Number>& 
 }
 
 /// A loader in the midst of its epoch, with five batches read ahead.
-class RefusedRestore : public ::testing::Test {
+class RefusedRestore : public Test {
  protected:
   RefusedRestore() { go(4); }
 
@@ -173,7 +173,7 @@ TEST(RefusedRestoreOfAMixture, MovesNothing) {
   const auto sources = std::vector{counting(50), counting(60)};
   const Mixture mixture{.datasets = {{sources[0], 1}, {sources[1], 2}}};
   Loader loader(mixture, {.global_batch_size = 6, .workers = 1});
-  (void)(loader.next());
+  (void)loader.next();
   loader.warm_up();
   const auto reads = [&] { return sources[0]->reads + sources[1]->reads; };
   const auto before = reads();

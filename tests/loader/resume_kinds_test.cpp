@@ -40,7 +40,7 @@ Kind kind_of(std::string called, Made (*make)()) {
 const std::array kKinds{kind_of("Loader", make_loader), kind_of("StreamLoader", make_stream),
                         kind_of("StreamLoader of a Dispatch", make_dispatch)};
 
-class ResumeKinds : public ::testing::Test {
+class ResumeKinds : public Test {
  protected:
   Checkpoint keep(const Snapshot& snapshot) {
     checkpoints_->save(0, snapshot);

@@ -5,7 +5,7 @@
 
 namespace rota::test::resume_skipped_test {
 
-class ResumeSkipped : public ::testing::Test {
+class ResumeSkipped : public Test {
  protected:
   ResumeSkipped() { source_->corrupt = {0, 3, 11, 12, 13, 50, 77}; }
 

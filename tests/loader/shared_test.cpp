@@ -1,26 +1,90 @@
 // Loaders over files that the ranks of a node share: once fetched, as long as needed, and no longer.
 
-#include "loader/shared_dataset.hpp"
-#include "mpi/collectives.hpp"
+#include <zstd.h>
+
+#include "catalog/files.hpp"
+#include "formats/formats.hpp"
+#include "loader/ranks.hpp"
 #include "source/node_files.hpp"
-#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test::shared_test {
 
 constexpr int kFiles = 24;
 
-class Shared : public ::testing::Test {
+/// Line i of all, of a length of its own.
+std::string shared_line(std::int64_t i) {
+  return fmt::format("{} {}", i, std::string(static_cast<std::size_t>(i * 37 % 90), 'x'));
+}
+
+/// Lines `first` and later, 20 to 59 of them, compressed.
+std::string file_of_lines(int file, std::int64_t& first) {
+  std::string raw;
+  for (int k = 0; k < 20 + file * 17 % 40; ++k) raw += shared_line(first++) + "\n";
+  std::string packed(ZSTD_compressBound(raw.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), raw.data(), raw.size(), 1));
+  return packed;
+}
+
+bool is_line(const Batch& batch, std::int64_t i, std::int64_t line) {
+  const auto bytes = batch.bytes(0, i);
+  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) == shared_line(line);
+}
+
+bool says_who_it_is(const Batch& batch) {
+  for (std::int64_t i = 0; i < batch.size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (batch.kinds()[at] != SlotKind::skipped && !is_line(batch, i, batch.ids()[at].value)) return false;
+  }
+  return true;
+}
+
+/// Files in memory that this process has mapped. The kernel lists them in parts, and what is unmapped and
+/// mapped meanwhile may be in two of these: so the least of some lists counts.
+std::int64_t mapped_files() {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < 3; ++i) {
+    std::int64_t count = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      count += line.find("/memfd:rota-file") == std::string::npos ? 0 : 1;
+    }
+    least = std::min(least, count);
+  }
+  return least;
+}
+
+/// Files of compressed lines that say which they are, opened as if ranks were on several nodes.
+class Shared : public Test {
  protected:
-  static const mpi::Communicator& comm() { return SharedDataset::comm(); }
+  Shared() {
+    std::int64_t line = 0;
+    for (int i = 0; i < kFiles && is_root(); ++i) {
+      std::ofstream(directory_.path() / fmt::format("{:03}.jsonl.zst", i), std::ios::binary)
+          << file_of_lines(i, line);
+    }
+    meet();
+  }
+
+  /// **Collective.** As opened by ranks that are where `where` says.
+  [[nodiscard]] std::shared_ptr<const Source> open(const mpi::Nodes::Pretence& where = {},
+                                                   const CatalogOptions& options = {}) const {
+    auto context = std::make_shared<OpenContext>(everyone(), options);
+    context->nodes = mpi::Nodes(everyone(), where);
+    return make_lines_source(FileList::list(context, ChangeDetection::by_size, directory_.path()));
+  }
+  /// With no room for files that are not needed.
+  [[nodiscard]] std::shared_ptr<const Source> open_tight() const {
+    return open({}, {.shared_memory_limit = 0});
+  }
   static std::int64_t sum(std::int64_t value) {
-    mpi::sum(comm(), std::span(&value, 1));
+    mpi::sum(everyone(), std::span(&value, 1));
     return value;
   }
-  static void meet() { mpi::agree(comm(), "meet", nullptr); }
+  static void meet() { mpi::agree(everyone(), "meet", nullptr); }
   // How many nodes there are, where so many ranks in a row are one.
   static int nodes(int ranks_per_node) {
-    return ranks_per_node == 0 ? 1 : (comm().size() + ranks_per_node - 1) / ranks_per_node;
+    return ranks_per_node == 0 ? 1 : (everyone().size() + ranks_per_node - 1) / ranks_per_node;
   }
   // Returns how many files this rank has had in memory, at most, in each step; 0 without a `bound`.
   static std::int64_t run(Loader& loader, std::optional<std::int64_t> bound = {}) {
@@ -52,27 +116,24 @@ class Shared : public ::testing::Test {
 
   // How many files all ranks fetch in a run that begins with none.
   std::int64_t fetched_in_run(const mpi::Nodes::Pretence& where, const LoaderOptions& options) {
-    Loader loader(data_.open(where), options, comm().world());
+    Loader loader(open(where), options, everyone().world());
     run(loader);
     return sum(loader.stats().fetched.files);
   }
 
-  SharedDataset data_{kFiles};
+  SharedDirectory directory_;
 };
 
 /// Options of all kinds, the same on every rank, with whole files in each shard.
-LoaderOptions random_options(std::mt19937_64& random) {
-  const auto draw = [&](std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-  };
-  return {.global_batch_size = draw(1, 100),
-          .shards = draw(0, 1) == 0 ? kFiles : draw(1, kFiles),
-          .interleave = draw(1, 8),
-          .shuffle = draw(0, 1) == 0 ? Shuffle::none : Shuffle::within,
+LoaderOptions whole_files(std::mt19937_64& random) {
+  return {.global_batch_size = draw(random, 1, 100),
+          .shards = draw(random, 0, 1) == 0 ? kFiles : draw(random, 1, kFiles),
+          .interleave = draw(random, 1, 8),
+          .shuffle = draw(random, 0, 1) == 0 ? Shuffle::none : Shuffle::within,
           .seed = random(),
-          .tail = draw(0, 1) == 0 ? Tail::partial : Tail::carry,
-          .workers = static_cast<int>(draw(0, 3)),
-          .read_ahead_batches = draw(1, 6)};
+          .tail = draw(random, 0, 1) == 0 ? Tail::partial : Tail::carry,
+          .workers = static_cast<int>(draw(random, 0, 3)),
+          .read_ahead_batches = draw(random, 1, 6)};
 }
 
 TEST_F(Shared, FilesAreFetchedOncePerNodeAndEpoch) {
@@ -80,7 +141,7 @@ TEST_F(Shared, FilesAreFetchedOncePerNodeAndEpoch) {
   for (const int ranks_per_node : {0, 1, 2}) {
     for (int i = 0; i < 8; ++i) {
       // A node may have none of a file's samples.
-      const std::int64_t fetched = fetched_in_run({.ranks_per_node = ranks_per_node}, random_options(random));
+      const std::int64_t fetched = fetched_in_run({.ranks_per_node = ranks_per_node}, whole_files(random));
       EXPECT_GE(fetched, kFiles) << i;
       EXPECT_LE(fetched, kFiles * nodes(ranks_per_node)) << i;
     }
@@ -89,7 +150,7 @@ TEST_F(Shared, FilesAreFetchedOncePerNodeAndEpoch) {
 
 // Groups of shards are parts of files then, in any order.
 TEST_F(Shared, FilesThatAreReadInPartsAreFetchedOnceToo) {
-  const auto source = data_.open({});
+  const auto source = open();
   for (const Split split : {Split::by_sample, Split::by_shard}) {
     Loader loader(source,
                   {.global_batch_size = 10,
@@ -97,7 +158,7 @@ TEST_F(Shared, FilesThatAreReadInPartsAreFetchedOnceToo) {
                    .interleave = 2,
                    .shuffle = Shuffle::within,
                    .rank_split = split},
-                  comm().world());
+                  everyone().world());
     run(loader);
     EXPECT_LE(sum(loader.stats().fetched.files), kFiles);
   }
@@ -107,7 +168,7 @@ TEST_F(Shared, FilesAreThereStillInALaterEpochWhereThereIsRoom) {
   const LoaderOptions options{
       .global_batch_size = 20, .shards = kFiles, .interleave = 4, .shuffle = Shuffle::none, .epochs = 3};
   EXPECT_EQ(fetched_in_run({}, options), kFiles);
-  Loader loader(data_.open({}, {.shared_memory_limit = 0}), options, comm().world());
+  Loader loader(open_tight(), options, everyone().world());
   run(loader);
   EXPECT_GE(sum(loader.stats().fetched.files), 3 * kFiles);
 }
@@ -116,7 +177,7 @@ TEST_F(Shared, RanksWithShardsOfTheirOwnFetchNoOthers) {
   std::mt19937_64 random(2);
   for (const int ranks_per_node : {0, 1, 2}) {
     for (int i = 0; i < 4; ++i) {
-      LoaderOptions options = random_options(random);
+      LoaderOptions options = whole_files(random);
       options.rank_split = Split::by_shard;
       EXPECT_EQ(fetched_in_run({.ranks_per_node = ranks_per_node}, options), kFiles) << i;
     }
@@ -124,19 +185,19 @@ TEST_F(Shared, RanksWithShardsOfTheirOwnFetchNoOthers) {
 }
 
 TEST_F(Shared, WhereMemoryCannotBeSharedEachRankFetchesForItself) {
-  const auto source = data_.open({.can_share_memory = false});
+  const auto source = open({.can_share_memory = false});
   std::mt19937_64 random(3);
-  Loader loader(source, random_options(random), comm().world());
+  Loader loader(source, whole_files(random), everyone().world());
   run(loader);
   EXPECT_GE(sum(loader.stats().fetched.files), kFiles);
-  EXPECT_LE(sum(loader.stats().fetched.files), kFiles * comm().size());
+  EXPECT_LE(sum(loader.stats().fetched.files), kFiles * everyone().size());
 }
 
 // That which is read, and the next.
 TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
   constexpr std::int64_t kGroup = 3;
   for (const int workers : {0, 2}) {
-    const auto source = data_.open({}, {.shared_memory_limit = 0});
+    const auto source = open_tight();
     Loader loader(source,
                   {.global_batch_size = 30,
                    .shards = kFiles,
@@ -145,9 +206,9 @@ TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
                    .epochs = 2,
                    .workers = workers,
                    .read_ahead_batches = 3},
-                  comm().world());
+                  everyone().world());
     // A rank that is a step ahead may have begun the next group while another is still in the one before.
-    const std::int64_t bound = (comm().size() == 1 ? 2 : 3) * kGroup + 1;
+    const std::int64_t bound = (everyone().size() == 1 ? 2 : 3) * kGroup + 1;
     const std::int64_t most = run(loader, bound);
     EXPECT_LE(most, bound);
     EXPECT_GT(most, 0);
@@ -155,9 +216,9 @@ TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
 }
 
 TEST_F(Shared, AFileThatOneRankHoldsAgainStaysForTheOthers) {
-  const auto source = data_.open({});
-  if (comm().rank() == 0 && comm().size() > 1) {
-    for (int i = 0; i < comm().size() + 1; ++i) {
+  const auto source = open();
+  if (everyone().rank() == 0 && everyone().size() > 1) {
+    for (int i = 0; i < everyone().size() + 1; ++i) {
       const auto hold = source->node_files()->pin({.begin = 0, .end = 20}, true);
       Samples(*source, ids({0}));
     }
@@ -167,11 +228,11 @@ TEST_F(Shared, AFileThatOneRankHoldsAgainStaysForTheOthers) {
 }
 
 TEST_F(Shared, NothingStaysWhenLoadersHaveEnded) {
-  const auto source = data_.open({}, {.shared_memory_limit = 0});
+  const auto source = open_tight();
   for (int steps = 0; steps < 40; steps += 7) {
     Loader loader(source,
                   {.global_batch_size = 20, .shards = kFiles, .interleave = 3, .shuffle = Shuffle::within},
-                  comm().world());
+                  everyone().world());
     for (int i = 0; i < steps; ++i) (void)loader.next();
   }
   meet();
@@ -181,8 +242,8 @@ TEST_F(Shared, NothingStaysWhenLoadersHaveEnded) {
 
 TEST_F(Shared, ARunGoesOnAnywhereInAnyWorld) {
   std::mt19937_64 random(4);
-  const auto source = data_.open({.ranks_per_node = 2}, {.shared_memory_limit = 1 << 14});
-  Loader loader(source, random_options(random), comm().world());
+  const auto source = open({.ranks_per_node = 2}, {.shared_memory_limit = 1 << 14});
+  Loader loader(source, whole_files(random), everyone().world());
   for (int move = 0; move < 20; ++move) {
     bool is_right = true;
     for (auto steps = random() % 20; steps > 0; --steps) {
@@ -190,14 +251,14 @@ TEST_F(Shared, ARunGoesOnAnywhereInAnyWorld) {
     }
     EXPECT_TRUE(is_right);
     if (move % 3 == 0) loader.seek({.consumed = static_cast<std::int64_t>(random() % 500)});
-    if (move % 3 == 1) loader.rescale({.rank = comm().rank() % 3, .size = 3});
+    if (move % 3 == 1) loader.rescale({.rank = everyone().rank() % 3, .size = 3});
     if (move % 3 == 2) loader.set_global_batch_size(static_cast<std::int64_t>(1 + random() % 40));
   }
   run(loader);
 }
 
 TEST_F(Shared, PaddingMayGoThroughAllFilesMoreThanOnce) {
-  const auto source = data_.open({});
+  const auto source = open();
   Loader loader(source,
                 {.global_batch_size = 3 * source->size() + 7,
                  .shards = kFiles,
@@ -206,24 +267,22 @@ TEST_F(Shared, PaddingMayGoThroughAllFilesMoreThanOnce) {
                  .tail = Tail::pad,
                  .epochs = 2,
                  .workers = 2},
-                comm().world());
+                everyone().world());
   run(loader);
   EXPECT_EQ(loader.position().step, 2);
   EXPECT_GE(sum(loader.stats().fetched.files), kFiles);
 }
 
 TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
-  const auto shared = data_.open({});
+  const auto shared = open();
   Loader loader(Mixture{.datasets = {{.source = shared, .weight = 2}, {.source = shared, .weight = 1}}},
                 {.global_batch_size = 16, .shards = kFiles, .interleave = 2, .shuffle = Shuffle::within},
-                comm().world());
+                everyone().world());
   bool is_right = true;
   while (const auto batch = loader.next()) {
     for (std::int64_t i = 0; i < batch->size(); ++i) {
-      const auto bytes = batch->bytes(0, i);
-      const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      is_right =
-          is_right && text == shared_line(batch->ids()[static_cast<std::size_t>(i)].value % shared->size());
+      const std::int64_t id = batch->ids()[static_cast<std::size_t>(i)].value;
+      is_right = is_right && is_line(*batch, i, id % shared->size());
     }
   }
   EXPECT_TRUE(is_right);
@@ -231,9 +290,9 @@ TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
 }
 
 TEST_F(Shared, OrdersThatNeedAllFilesAtAllTimesAreRefused) {
-  const auto source = data_.open({});
+  const auto source = open();
   const auto making = [&](const LoaderOptions& options) {
-    return error_of([&] { const Loader loader(source, options, comm().world()); });
+    return error_of([&] { const Loader loader(source, options, everyone().world()); });
   };
   for (const Shuffle shuffle : {Shuffle::global, Shuffle::block}) {
     EXPECT_THAT(making({.interleave = 4, .shuffle = shuffle}),
@@ -248,20 +307,20 @@ TEST_F(Shared, OrdersThatNeedAllFilesAtAllTimesAreRefused) {
 TEST_F(Shared, SamplesThatLieAllOverTheFilesAreRefused) {
   const LoaderOptions options{.interleave = 1, .shuffle = Shuffle::none};
   const std::array fractions = {0.5, 0.5};
-  const auto source = data_.open({});
+  const auto source = open();
   for (const auto& all_over : {split(source, fractions, 1)[0], pack(source, {.length = 64})}) {
     const auto refusal = is_error(ErrorCode::unsupported, {"shared in memory", "split", "unpack the files"});
-    EXPECT_THAT(error_of([&] { const Loader loader(all_over, options, comm().world()); }), refusal);
+    EXPECT_THAT(error_of([&] { const Loader loader(all_over, options, everyone().world()); }), refusal);
     const Mixture mixture{.datasets = {{.source = all_over, .weight = 1}}};
-    EXPECT_THAT(error_of([&] { const Loader loader(mixture, options, comm().world()); }), refusal);
+    EXPECT_THAT(error_of([&] { const Loader loader(mixture, options, everyone().world()); }), refusal);
   }
 }
 
 TEST_F(Shared, AFileThatIsDamagedIsAnErrorOfItsBatchAndOfNoOther) {
-  const auto source = data_.open({}, {.shared_memory_limit = 0});
-  const std::string damaged = data_.path() + "/005.jsonl.zst";
+  const auto source = open_tight();
+  const fs::path damaged = directory_.path() / "005.jsonl.zst";
   meet();
-  if (comm().rank() == 0) {
+  if (everyone().rank() == 0) {
     std::fstream(damaged, std::ios::binary | std::ios::in | std::ios::out) << std::string(20, 'x');
   }
   meet();
@@ -271,7 +330,7 @@ TEST_F(Shared, AFileThatIsDamagedIsAnErrorOfItsBatchAndOfNoOther) {
                  .interleave = 1,
                  .shuffle = Shuffle::none,
                  .bad_samples = {.policy = OnBadSample::skip, .max_skipped = 1000}},
-                comm().world());
+                everyone().world());
   run(loader);
   EXPECT_EQ(sum(loader.stats().skipped), 20 + 5 * 17 % 40);
 }

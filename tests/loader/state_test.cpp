@@ -52,12 +52,12 @@ TEST(State, TakenAtEveryStepGoesOnExactlyInAnyWorldWithAnyNumberOfWorkers) {
 
 TEST(State, GoesBackInALoaderThatHasReadOn) {
   Loader loader = mixed(2);
-  for (int k = 0; k < 3; ++k) (void)(loader.next());
+  for (int k = 0; k < 3; ++k) (void)loader.next();
   loader.set_weights(std::vector<double>{5, 1});
   const std::string then = state(loader);
   const Position position = loader.position();
   const MixtureState mixture = *loader.mixture();
-  (void)(loader.next());
+  (void)loader.next();
   loader.set_weights(std::vector<double>{1, 1});
   restore(loader, then);
   EXPECT_EQ(loader.position(), position);
@@ -92,7 +92,7 @@ TEST(State, OfAMixtureGrowsWithItsDatasetsAlone) {
 
 TEST(State, RoundTripsThroughAnotherParserThatReordersKeys) {
   Loader loader = mixed(1);
-  (void)(loader.next());
+  (void)loader.next();
   json parsed = json::parse(state(loader));  // whose keys are sorted
   Loader other = mixed(0);
   restore(other, parsed.dump(2));
@@ -112,7 +112,7 @@ TEST(State, IsRefusedWhereItWasChangedToAnotherPlace) {
 
 TEST(State, SaysWhatItIs) {
   Loader loader(counting(100), {.global_batch_size = 7, .shards = 9, .seed = 3});
-  (void)(loader.next());
+  (void)loader.next();
   const std::string text = state(loader);
   EXPECT_TRUE(text.starts_with(R"({"rota_state":1,"kind":"Loader","order":{"version":1,"dataset":")"))
       << text;
@@ -133,17 +133,17 @@ TEST(State, CountsWhatWasSkippedBeforeTheLastStepAndListsNothing) {
                            .bad_samples = {.policy = OnBadSample::skip, .max_skipped = limit}});
   };
   Loader loader = make(1000);
-  for (int k = 0; k < 2; ++k) (void)(loader.next());
+  for (int k = 0; k < 2; ++k) (void)loader.next();
   EXPECT_EQ(loader.skipped().count, 3);
   Loader resumed = make(3);
   restore(resumed, state(loader));
   EXPECT_EQ(resumed.skipped().count, 2);
   EXPECT_THAT(resumed.skipped().samples, IsEmpty());
-  (void)(resumed.next());
+  (void)resumed.next();
   Loader again = make(2);
   restore(again, state(resumed));
   EXPECT_EQ(again.skipped().count, 2);
-  (void)(again.next());
+  (void)again.next();
   EXPECT_EQ(again.skipped().count, 2);
 }
 
@@ -157,7 +157,7 @@ TEST(State, OfAnotherRunIsRefusedWithBothValues) {
 }
 
 /// Texts that are no state, whatever they look like.
-class HostileText : public ::testing::Test {
+class HostileText : public Test {
  protected:
   void refuses(const std::string& text, const std::string& why) {
     const auto error = error_of([&] { restore(loader_, text); });

@@ -83,11 +83,6 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
   }
 }
 
-TEST(Transform, CannotMakeFieldsByNothing) {
-  const Field fixed{.name = "tokens", .dtype = DType::int64, .shape = {4}};
-  EXPECT_THROW(Loader(counting(5), {.transform = {.apply = {}, .fields = {fixed}}}), Error);
-}
-
 // ---- ragged fields ----
 
 const Field kWords{.name = "words", .dtype = DType::int32, .shape = {2}, .ragged = true};

@@ -5,6 +5,8 @@
 
 namespace rota::test::when_test {
 
+constexpr std::int64_t kToTheEnd = 1 << 30;
+
 using Places = std::map<std::pair<std::int64_t, std::int64_t>, BatchSlot>;  // by epoch and id
 
 /// Of few samples, so that all may be asked for.
@@ -16,32 +18,24 @@ Course small(std::mt19937_64& random) {
 }
 
 /// A world that notes who reads what.
-class Watched {
- public:
-  Watched(const Course& course, int size) : ranks_(size, [&](World world) { return course.make(world); }) {}
+struct Watched {
+  Watched(const Course& course, int size) : ranks(size, [&](World world) { return course.make(world); }) {}
 
   bool step() {
-    return ranks_.step([&](const Loader& loader, const Batch& batch) {
+    return ranks.step([&](const Loader& loader, const Batch& batch) {
       for (std::size_t i = 0; i < batch.ids().size(); ++i) {
         if (batch.kinds()[i] != SlotKind::sample) continue;
         const BatchSlot slot{batch.start().step, loader.world().rank, batch.slots()[i]};
-        EXPECT_TRUE(seen_.emplace(std::pair(batch.epochs()[i], batch.ids()[i].value), slot).second);
+        EXPECT_TRUE(seen.emplace(std::pair(batch.epochs()[i], batch.ids()[i].value), slot).second);
       }
     });
   }
-  void run() {
-    while (step()) continue;
+  void steps(std::int64_t most) {
+    while (most-- > 0 && step()) continue;
   }
-  Loader& front() { return ranks_.front(); }
-  template <typename Work>
-  void each(Work work) {
-    ranks_.each(work);
-  }
-  Places& seen() { return seen_; }
 
- private:
-  SideBySide ranks_;
-  Places seen_;
+  SideBySide ranks;
+  Places seen;
 };
 
 /// What `loader` answers for all samples of epochs [first, epochs) but those that are known.
@@ -62,15 +56,14 @@ TEST(When, NamesStepRankAndSlotOfEverySampleFromWhereverTheRunIs) {
     std::mt19937_64 random(seed);
     const Course course = small(random);
     const std::int64_t epochs = course.options.epochs + 1;
-    Watched ranks(course, static_cast<int>(draw(random, 1, 6)));
-    const Places from_the_start = told(ranks.front(), epochs);
-    for (std::int64_t steps = draw(random, 0, 8); steps > 0 && ranks.step(); --steps) {
-    }
-    const Places on_the_way = told(ranks.front(), epochs);
-    ranks.run();
-    ASSERT_EQ(from_the_start, ranks.seen());
-    ASSERT_EQ(on_the_way, ranks.seen());
-    ASSERT_EQ(told(ranks.front(), epochs), ranks.seen());
+    Watched world(course, static_cast<int>(draw(random, 1, 6)));
+    const Places from_the_start = told(world.ranks.front(), epochs);
+    world.steps(draw(random, 0, 8));
+    const Places on_the_way = told(world.ranks.front(), epochs);
+    world.steps(kToTheEnd);
+    ASSERT_EQ(from_the_start, world.seen);
+    ASSERT_EQ(on_the_way, world.seen);
+    ASSERT_EQ(told(world.ranks.front(), epochs), world.seen);
   }
 }
 
@@ -82,22 +75,21 @@ TEST(When, KnowsWhatLiesAheadWhateverTheBatchesAndWorldsWereBefore) {
     Position at;
     Places seen;
     for (int leg = 0; leg < 3; ++leg) {
-      Watched ranks(course, static_cast<int>(draw(random, 1, 6)));
+      Watched world(course, static_cast<int>(draw(random, 1, 6)));
       const std::int64_t size = draw(random, 1, 40);
-      ranks.each([&](Loader& loader) {
+      world.ranks.each([&](Loader& loader) {
         loader.seek(at);
         loader.set_global_batch_size(size);
       });
       // What was dropped at an earlier epoch's end cannot be known once the batch size has changed.
-      const Places ahead = told(ranks.front(), course.options.epochs + 1, at.epoch, seen);
-      for (std::int64_t steps = leg == 2 ? 10'000 : draw(random, 0, 5); steps > 0 && ranks.step(); --steps) {
-      }
-      for (const auto& [sample, slot] : ranks.seen()) ASSERT_EQ(ahead.at(sample), slot);
+      const Places ahead = told(world.ranks.front(), course.options.epochs + 1, at.epoch, seen);
+      world.steps(leg == 2 ? kToTheEnd : draw(random, 0, 5));
+      for (const auto& [sample, slot] : world.seen) ASSERT_EQ(ahead.at(sample), slot);
       if (leg == 2) {
-        ASSERT_EQ(ahead, ranks.seen());
+        ASSERT_EQ(ahead, world.seen);
       }
-      at = ranks.front().position();
-      seen.merge(ranks.seen());
+      at = world.ranks.front().position();
+      seen.merge(world.seen);
     }
   }
 }
@@ -112,13 +104,12 @@ TEST(When, CountsAMixturesSamplesInTheirOwnEpochs) {
     for (const double weight : {0.5, 0.3, 0.2}) {
       course.mixture.datasets.push_back({random_counting(random, course.options.shards, 60), weight});
     }
-    Watched ranks(course, static_cast<int>(draw(random, 1, 4)));
-    for (std::int64_t steps = draw(random, 0, 4); steps > 0 && ranks.step(); --steps) {
-    }
-    const Places on_the_way = told(ranks.front(), 40);
-    ranks.run();
-    std::erase_if(ranks.seen(), [](const auto& seen) { return seen.first.first >= 40; });
-    ASSERT_EQ(on_the_way, ranks.seen());
+    Watched world(course, static_cast<int>(draw(random, 1, 4)));
+    world.steps(draw(random, 0, 4));
+    const Places on_the_way = told(world.ranks.front(), 40);
+    world.steps(kToTheEnd);
+    std::erase_if(world.seen, [](const auto& seen) { return seen.first.first >= 40; });
+    ASSERT_EQ(on_the_way, world.seen);
   }
 }
 

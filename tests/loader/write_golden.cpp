@@ -2,18 +2,16 @@
 //   mpirun -n 2 write_golden SOURCE/tests
 // Not after that version is released: what was written then must load for ever.
 
-#include <filesystem>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "loader/golden_run.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
-#include "rota/resume.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 namespace {
+
+std::vector<std::byte> bytes_of(const auto& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
 
 /// Five rows of three or fewer, of which rank 0 has the first two.
 class Rows {
@@ -22,20 +20,14 @@ class Rows {
 
   /// Numbers that begin at `first` and go up by `step`.
   template <typename T>
-  void add(const char* name, DType dtype, std::vector<std::int64_t> shape, T first, T step) {
+  void add(const char* name, std::vector<std::int64_t> shape, T first, T step, DType dtype = kDTypeOf<T>) {
     std::int64_t width = 1;
     for (const std::int64_t length : shape) width *= length;
     std::vector<T> values;
     for (std::int64_t i = begin() * width; i < (begin() + count()) * width; ++i) {
       values.push_back(static_cast<T>(first + static_cast<T>(i) * step));
     }
-    const auto bytes = std::as_bytes(std::span(values));
-    snapshot_.tensor(name, dtype, std::move(shape), count(),
-                     std::vector<std::byte>(bytes.begin(), bytes.end()));
-  }
-  template <typename T>
-  void add(const char* name, std::vector<std::int64_t> shape, T first, T step) {
-    add(name, kDTypeOf<T>, std::move(shape), first, step);
+    snapshot_.tensor(name, dtype, std::move(shape), count(), bytes_of(values));
   }
 
  private:
@@ -58,9 +50,7 @@ void add_special(Snapshot& snapshot, World world) {
     ranges.push_back({row, 1});
     values.push_back(4'000'000'000U + static_cast<std::uint32_t>(row));
   }
-  const auto bytes = std::as_bytes(std::span(values));
-  snapshot.tensor("model/scattered", DType::uint32, {}, ranges,
-                  std::vector<std::byte>(bytes.begin(), bytes.end()));
+  snapshot.tensor("model/scattered", DType::uint32, {}, ranges, bytes_of(values));
 }
 
 Snapshot tensors_of_all_types(World world) {
@@ -75,21 +65,14 @@ Snapshot tensors_of_all_types(World world) {
   rows.add<std::uint8_t>("model/uint8", {}, 200, 11);
   rows.add<std::uint16_t>("model/uint16", {}, 65'000, 99);
   rows.add<std::uint64_t>("model/uint64", {}, std::uint64_t{1} << 63, 3);
-  rows.add<std::uint16_t>("model/float16", DType::float16, {}, 0x3C00, 0x100);
-  rows.add<std::uint16_t>("model/bfloat16", DType::bfloat16, {}, 0x3F80, 0x40);
+  rows.add<std::uint16_t>("model/float16", {}, 0x3C00, 0x100, DType::float16);
+  rows.add<std::uint16_t>("model/bfloat16", {}, 0x3F80, 0x40, DType::bfloat16);
   add_special(snapshot, world);
   snapshot.blob("loader/main/state", "seed 7, epoch 3");
   snapshot.blob("compressed", std::string(20'000, 'z'));
   snapshot.blob("empty", "");
   snapshot.rank_blob("rng", "rng of rank " + std::to_string(world.rank));
   return snapshot;
-}
-
-/// What this rank has read, in a tensor beside the loader's state.
-void add_ids(Snapshot& snapshot, const char* name, std::span<const std::int64_t> ids) {
-  const auto bytes = std::as_bytes(ids);
-  snapshot.tensor(name, DType::int64, {}, std::ssize(ids),
-                  std::vector<std::byte>(bytes.begin(), bytes.end()));
 }
 
 void add_loader(Snapshot& snapshot, Loader loader, const std::string& name) {
@@ -100,7 +83,8 @@ void add_loader(Snapshot& snapshot, Loader loader, const std::string& name) {
     if (step == 2 && loader.mixture() != nullptr) loader.set_weights(std::vector{0.5, 0.5});
   }
   save(loader, snapshot, name);
-  add_ids(snapshot, ("read/" + name).c_str(), ids);
+  // What this rank has read, beside the state.
+  snapshot.tensor("read/" + name, DType::int64, {}, std::ssize(ids), bytes_of(ids));
 }
 
 void add_stream(Snapshot& snapshot, StreamLoader loader, const std::string& name, int steps) {
@@ -111,7 +95,7 @@ void add_stream(Snapshot& snapshot, StreamLoader loader, const std::string& name
   }
   while (name == "dispatch" && loader.world().rank == 0 && loader.stats().ready_batches < 3) continue;
   save(loader, snapshot, name);
-  add_ids(snapshot, ("read/" + name).c_str(), ids);
+  snapshot.tensor("read/" + name, DType::int64, {}, std::ssize(ids), bytes_of(ids));
 }
 
 Snapshot states_of_all_kinds(const mpi::Communicator& comm) {
@@ -123,12 +107,12 @@ Snapshot states_of_all_kinds(const mpi::Communicator& comm) {
   return snapshot;
 }
 
-void write(const mpi::Communicator& comm, const Snapshot& snapshot, const std::filesystem::path& file) {
-  const std::filesystem::path directory = file.parent_path() / "new";
+void write(const mpi::Communicator& comm, const Snapshot& snapshot, const fs::path& file) {
+  const fs::path directory = file.parent_path() / "new";
   const auto saved = CheckpointDirectory(comm, directory).save(1234, snapshot).info.path;
   if (comm.rank() != 0) return;
-  std::filesystem::rename(saved, file);
-  std::filesystem::remove(directory);
+  fs::rename(saved, file);
+  fs::remove(directory);
 }
 
 int write_all(int argc, char** argv) {
@@ -137,7 +121,7 @@ int write_all(int argc, char** argv) {
     if (argc != 2 || session.comm().size() != 2) {
       throw Error(ErrorCode::invalid_argument, "mpirun -n 2 write_golden SOURCE/tests");
     }
-    const std::filesystem::path tests = argv[1];
+    const fs::path tests = argv[1];
     write(session.comm(), tensors_of_all_types(session.world()),
           tests / "checkpoint/golden/checkpoint-v1.h5");
     write(session.comm(), states_of_all_kinds(session.comm()), tests / "loader/golden/states-v1.h5");
