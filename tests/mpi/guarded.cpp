@@ -5,15 +5,15 @@
 namespace rota::test {
 
 int guarded(int argc, char** argv) {
-  rota::mpi::Session session(argc, argv);
+  mpi::Session session(argc, argv);
   const std::string how = argc > 1 ? argv[1] : "";
   return session.run([&]() -> int {
     const auto& comm = session.comm();
     if (how == "one" && comm.rank() == 1) throw std::runtime_error("this rank alone");
-    if (how == "all") throw rota::Error(rota::ErrorCode::not_found, "the same on every rank");
+    if (how == "all") throw Error(ErrorCode::not_found, "the same on every rank");
     if (how == "each") throw std::runtime_error("of rank " + std::to_string(comm.rank()) + " only");
     if (how == "together") {
-      rota::mpi::together(comm, "work", [&] {
+      mpi::together(comm, "work", [&] {
         if (comm.rank() == 2) throw std::runtime_error("agreed on");
       });
     }

@@ -237,7 +237,7 @@ std::vector<Order> two_orders(std::int64_t first, std::int64_t second) {
           Order(ShardPlan::equal(second, 4), Shuffle::global, 2)};
 }
 
-TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhausted) {
+TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhaustedAndWaitsForNoneWithoutWeight) {
   const auto orders = two_orders(30, 50);
   const WeightedTurns turns(fresh({3, 1}));
   const std::int64_t first = turns.reach(0, 2 * 30);
@@ -248,13 +248,9 @@ TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhausted) {
   EXPECT_EQ(run(orders, {.end = MixtureEnd::all_exhausted, .passes = 2}, turns, 7).real, last);
   EXPECT_EQ(run(orders, {.end = MixtureEnd::steps, .steps = 13}, turns, 7).real, 13 * 7);
   EXPECT_EQ(run(orders, {.passes = 0}, turns, 7).real, 0);
-}
-
-TEST(MixtureSchedule, WaitsForNoDatasetWithoutWeight) {
-  const auto orders = two_orders(30, 50);
-  const WeightedTurns turns(fresh({1, 0}));
-  EXPECT_EQ(run(orders, {.end = MixtureEnd::all_exhausted}, turns, 7).real, 30);
-  EXPECT_EQ(run(orders, {.end = MixtureEnd::first_exhausted}, turns, 7).real, 30);
+  const WeightedTurns one_alone(fresh({1, 0}));
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::all_exhausted}, one_alone, 7).real, 30);
+  EXPECT_EQ(run(orders, {.end = MixtureEnd::first_exhausted}, one_alone, 7).real, 30);
 }
 
 TEST(MixtureSchedule, EndsAsTheTailSays) {

@@ -117,16 +117,14 @@ TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     const Order order = random_order(random, seed);
-    Schedule walked(order, Tail::carry, 2);
+    Schedule wanderer(order, Tail::carry, 2);
+    std::vector<GlobalBatch> batches;
     GlobalBatch batch;
+    for (Position at; wanderer.batch(at, 7, batch); at = batch.next) batches.push_back(batch);
     std::vector<ShardSpan> spans;
     std::vector<ShardSpan> jumped;
-    std::vector<GlobalBatch> batches;
-    for (Position at; walked.batch(at, 7, batch); at = batch.next) batches.push_back(batch);
-    Schedule wanderer(order, Tail::carry, 2);
     for (int jump = 0; jump < 20; ++jump) {
-      const GlobalBatch& there =
-          batches[static_cast<std::size_t>(draw(random, 0, static_cast<std::int64_t>(batches.size()) - 1))];
+      const auto& there = batches[static_cast<std::size_t>(draw(random, 0, std::ssize(batches) - 1))];
       wanderer.slice(there, 0, there.size, jumped);
       Schedule(order, Tail::carry, 2).slice(there, 0, there.size, spans);
       ASSERT_EQ(spans, jumped);
@@ -151,20 +149,6 @@ TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
     for (std::size_t i = 0; i < cursors.size() / 2; ++i) {
       ASSERT_EQ(cursors[2 * i], 1);
       ASSERT_EQ(cursors[2 * i + 1], expected[static_cast<std::size_t>(first) + i]);
-    }
-  }
-}
-
-TEST(Schedule, TellsWhenASampleHasItsTurn) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    std::mt19937_64 random(seed);
-    const Order order = random_order(random, seed);
-    Schedule schedule(order, Tail::partial, 5);
-    const auto turns = naive::turns(order, 2);
-    for (std::size_t t = 0; t < turns.size(); ++t) {
-      const SampleId id = order.epoch(2).sample({turns[t].shard}, turns[t].position);
-      ASSERT_EQ(schedule.turn(2, id), (Turn{.epoch = 2, .consumed = static_cast<std::int64_t>(t)}))
-          << "seed " << seed;
     }
   }
 }

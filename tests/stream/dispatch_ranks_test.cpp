@@ -51,20 +51,6 @@ TEST(Dispatch, OnOneRankAndASourceOnOthersIsRefusedOnAll) {
   }
 }
 
-TEST(Dispatch, WorksOnWhatTransformsMakeOfTheSource) {
-  const auto made = [] { return shuffle_buffer(two_of_three(numbered({50})), 8, 1); };
-  StreamLoader loader(everyone(), dispatch_of(made()), {.global_batch_size = 7});
-  ItemRows mine;
-  while (const auto batch = loader.next()) {
-    const auto x = batch->tensor("x").as<std::int64_t>();
-    for (std::size_t i = 1; i < x.size(); i += 2) mine.push_back({0, 0, x[i]});
-  }
-  Items expected;
-  for (const Seen& sample : read_all(*made(), {0})) expected.push_back(sample.first.input);
-  std::ranges::sort(expected);
-  EXPECT_EQ(delivered(mine)[0], expected);
-}
-
 // ---- errors ----
 
 // Steps until the loader throws; what it says.

@@ -103,12 +103,6 @@ TEST_F(StreamResume, SavesARowForEachShardAndBlobsForThoseThatHaveThem) {
   EXPECT_EQ(row[6], 29) << "samples that remain";
 }
 
-TEST_F(StreamResume, RefusesACheckpointWithoutSuchALoader) {
-  keep(StreamLoader(numbered(kLengths), {}));
-  StreamLoader loader(numbered(kLengths), {});
-  EXPECT_THROW(restore(loader, *checkpoints_.latest(), "other"), Error);
-}
-
 TEST_F(StreamResume, RefusesCursorsOfAnotherType) {
   StreamLoader loader(numbered(kLengths), {});
   keep(loader);

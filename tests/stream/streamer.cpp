@@ -19,14 +19,13 @@ StreamLoader make_loader(const mpi::Communicator& comm, bool is_dispatched, std:
 }
 
 int run(const mpi::Session& session, std::vector<std::string> arguments) {
-  const World world = session.world();
   const bool is_dispatched = arguments[0] == "--dispatch";
   if (is_dispatched) arguments.erase(arguments.begin());
   StreamLoader loader = make_loader(session.comm(), is_dispatched, std::stoll(arguments[2]));
   CheckpointDirectory checkpoints(session.comm(), arguments[1]);
   checkpoints.restore_all(loader);
   TraceWriter trace(session.comm(), arguments[0], loader);
-  const bool is_victim = arguments.size() > 3 && std::stoi(arguments[3]) == world.rank;
+  const bool is_victim = arguments.size() > 3 && std::stoi(arguments[3]) == session.world().rank;
   std::int64_t steps = 0;
   while (const auto batch = loader.next()) {
     trace.write(*batch);

@@ -79,8 +79,7 @@ void expect_no_rank_begins(AnyLoader loader) {
 
 TEST(TraceWriterMpi, IsBegunByNoRankWhereALoaderWasMovedFrom) {
   expect_no_rank_begins(make_loader());
-  const auto source = as_stream(faulty(40, true), 4);
-  expect_no_rank_begins(StreamLoader(everyone(), source, {.global_batch_size = 8}));
+  expect_no_rank_begins(StreamLoader(everyone(), as_stream(faulty(40, true), 4)));
 }
 
 }  // namespace rota::test::trace_mpi_test
