@@ -3,16 +3,13 @@
 namespace rota::test {
 namespace {
 
-enum class Rows { ragged, dealt };
-
 struct Tensor {
   std::string_view name;
   DType dtype;
-  std::int64_t element_bytes;
-  Rows how;
-  std::int64_t columns;
-  std::int64_t rows;
-  [[nodiscard]] std::int64_t row_bytes() const { return columns * element_bytes; }
+  bool is_dealt;  // round robin
+  std::int64_t columns = 0;
+  std::int64_t rows = 0;
+  [[nodiscard]] std::int64_t row_bytes() const { return columns * static_cast<std::int64_t>(size_of(dtype)); }
 };
 
 std::uint64_t mixed(std::uint64_t x) {
@@ -29,10 +26,10 @@ std::int64_t drawn(std::int64_t step, std::size_t index, std::int64_t end) {
 
 // The tensors of a step, of shapes of its own.
 std::array<Tensor, 4> tensors_of(std::int64_t step, std::int64_t bytes) {
-  std::array<Tensor, 4> tensors{Tensor{"model/weight", DType::float64, 8, Rows::ragged, 0, 0},
-                                Tensor{"loader/main/cursors", DType::int32, 4, Rows::dealt, 0, 0},
-                                Tensor{"model/wide", DType::uint8, 1, Rows::ragged, 0, 0},
-                                Tensor{"model/none", DType::int16, 2, Rows::dealt, 7, 0}};
+  std::array<Tensor, 4> tensors{Tensor{"model/weight", DType::float64, false},
+                                {"loader/main/cursors", DType::int32, true},
+                                {"model/wide", DType::uint8, false},
+                                {"model/none", DType::int16, true, 7, 0}};
   const std::array most_columns{19, 5, 9000};
   for (std::size_t i = 0; i < most_columns.size(); ++i) {
     tensors.at(i).columns = 1 + drawn(step, i, most_columns.at(i));
@@ -43,7 +40,7 @@ std::array<Tensor, 4> tensors_of(std::int64_t step, std::int64_t bytes) {
 }
 
 std::vector<std::byte> bytes_of(std::int64_t step, std::size_t index, std::int64_t row_bytes,
-                                std::span<const RowRange> ranges) {
+                                const std::vector<RowRange>& ranges) {
   std::vector<std::byte> bytes;
   for (const auto& [first, count] : ranges) {
     for (std::int64_t i = 0; i < count * row_bytes; ++i) {
@@ -56,41 +53,30 @@ std::vector<std::byte> bytes_of(std::int64_t step, std::size_t index, std::int64
 // Ranks 0, 1, 2, 3 ... share rows as 3, 0, 1, 2, 3 ... do.
 std::int64_t first_row(std::int64_t rows, int rank, int size) {
   const auto weight_before = [](int r) {
-    std::int64_t sum = 0;
-    for (int i = 0; i < r; ++i) sum += (i + 3) % 4;
-    return sum;
+    return r / 4 * 6 + std::array{0, 3, 3, 4}.at(static_cast<std::size_t>(r % 4));
   };
   return rows * weight_before(rank) / weight_before(size);
 }
 
 std::vector<RowRange> ranges_of(const Tensor& tensor, const World& world) {
-  if (tensor.how == Rows::ragged) {
-    const std::int64_t first = first_row(tensor.rows, world.rank, world.size);
-    return {{first, first_row(tensor.rows, world.rank + 1, world.size) - first}};
-  }
   std::vector<RowRange> ranges;
-  for (std::int64_t row = world.rank; row < tensor.rows; row += world.size) ranges.push_back({row, 1});
+  if (tensor.is_dealt) {
+    for (std::int64_t row = world.rank; row < tensor.rows; row += world.size) ranges.push_back({row, 1});
+  } else {
+    const std::int64_t first = first_row(tensor.rows, world.rank, world.size);
+    ranges.push_back({first, first_row(tensor.rows, world.rank + 1, world.size) - first});
+  }
   return ranges;
 }
 
 std::string blob_of(std::int64_t step) {
-  std::string blob = "step " + std::to_string(step);
+  std::string blob = fmt::format("step {}", step);
   for (std::int64_t i = 0; i < 3000; ++i) blob += static_cast<char>(byte_at(step, 9, i));
   return blob;
 }
 
 std::string rank_blob_of(std::int64_t step, int rank) {
-  return "rank " + std::to_string(rank) + " at step " + std::to_string(step);
-}
-
-std::string difference_of_blobs(const Checkpoint& checkpoint) {
-  const auto& info = checkpoint.info();
-  if (checkpoint.blob("state") != blob_of(info.step)) return "the blob of the job differs";
-  for (int rank = 0; rank < info.world_size; ++rank) {
-    const auto blob = checkpoint.rank_blob("rng", {.rank = rank, .size = info.world_size});
-    if (blob != rank_blob_of(info.step, rank)) return "the blob of rank " + std::to_string(rank) + " differs";
-  }
-  return {};
+  return fmt::format("rank {} at step {}", rank, step);
 }
 
 }  // namespace
@@ -108,10 +94,10 @@ void add_state(Snapshot& snapshot, std::int64_t step, const World& world, std::i
     const Tensor& tensor = tensors.at(i);
     const std::vector<RowRange> ranges = ranges_of(tensor, world);
     std::vector<std::byte> data = bytes_of(step, i, tensor.row_bytes(), ranges);
-    if (tensor.how == Rows::ragged) {
-      snapshot.tensor(tensor.name, tensor.dtype, {tensor.columns}, ranges.front().count, std::move(data));
-    } else {
+    if (tensor.is_dealt) {
       snapshot.tensor(tensor.name, tensor.dtype, {tensor.columns}, ranges, std::move(data));
+    } else {
+      snapshot.tensor(tensor.name, tensor.dtype, {tensor.columns}, ranges.front().count, std::move(data));
     }
   }
   snapshot.blob("state", blob_of(step));
@@ -125,20 +111,24 @@ Snapshot make_state(std::int64_t step, const World& world, std::int64_t bytes) {
 }
 
 std::string difference(const Checkpoint& checkpoint, std::int64_t bytes) {
-  const std::int64_t step = checkpoint.info().step;
-  const auto tensors = tensors_of(step, bytes);
+  const auto& info = checkpoint.info();
+  const auto tensors = tensors_of(info.step, bytes);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Tensor& tensor = tensors.at(i);
-    const RowRange all{0, tensor.rows};
-    if (checkpoint.tensor(tensor.name).shape != std::vector{tensor.rows, tensor.columns}) {
-      return std::string(tensor.name) + " has another shape";
-    }
-    std::vector<std::byte> found(static_cast<std::size_t>(tensor.rows * tensor.row_bytes()));
-    checkpoint.read(tensor.name, all, found);
-    if (found != bytes_of(step, i, tensor.row_bytes(), {&all, 1}))
-      return std::string(tensor.name) + " differs";
+    const auto& [name, dtype, is_dealt, columns, rows] = tensors.at(i);
+    if (checkpoint.tensor(name).shape != std::vector{rows, columns})
+      return fmt::format("{} has another shape", name);
+    const RowRange all{0, rows};
+    std::vector<std::byte> found(static_cast<std::size_t>(rows * tensors.at(i).row_bytes()));
+    checkpoint.read(name, all, found);
+    if (found != bytes_of(info.step, i, tensors.at(i).row_bytes(), {all}))
+      return fmt::format("{} differs", name);
   }
-  return difference_of_blobs(checkpoint);
+  if (checkpoint.blob("state") != blob_of(info.step)) return "the blob of the job differs";
+  for (int rank = 0; rank < info.world_size; ++rank) {
+    const auto blob = checkpoint.rank_blob("rng", {.rank = rank, .size = info.world_size});
+    if (blob != rank_blob_of(info.step, rank)) return fmt::format("the blob of rank {} differs", rank);
+  }
+  return {};
 }
 
 }  // namespace rota::test

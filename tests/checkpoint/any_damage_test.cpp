@@ -12,21 +12,20 @@ struct Pair {
 };
 
 Pair make_pair(std::int64_t rows) {
-  const auto directory = make_directory();
+  const TemporaryDirectory directory;
   const auto save = [&](std::int64_t step) {
     Snapshot snapshot;
     snapshot.tensor("model/w", DType::int32, {16}, rows, make_rows(step, rows, 64));
     snapshot.tensor("loader/main/cursors", DType::int64, {2}, 16, make_rows(step, 16, 16));
     snapshot.blob("state", "step " + std::to_string(step));
     snapshot.rank_blob("rng", std::string(300, static_cast<char>('a' + step)));
-    const auto file = CheckpointDirectory({}, directory).save(step, snapshot).info.path;
+    const auto file = CheckpointDirectory({}, directory.path()).save(step, snapshot).info.path;
     const std::string text = read_file(file);
     const auto bytes = std::as_bytes(std::span(text));
     return Bytes(bytes.begin(), bytes.end());
   };
   Pair pair{.good = {}, .older = save(1)};
   pair.good = save(2);
-  fs::remove_all(directory);
   return pair;
 }
 
@@ -117,7 +116,7 @@ class Mutator : Chance {
   const Pair* pair_;
 };
 
-void run_campaign(std::int64_t rows, std::size_t mutants, std::uint64_t seed) {
+void expect_found(std::int64_t rows, std::size_t mutants, std::uint64_t seed) {
   const Pair pair = make_pair(rows);
   Mutator mutator(pair, seed);
   for (std::size_t i = 0; i < mutants; ++i) {
@@ -127,8 +126,8 @@ void run_campaign(std::int64_t rows, std::size_t mutants, std::uint64_t seed) {
   }
 }
 
-TEST(AnyDamage, AnyMixOfDamageIsFoundInSmallFiles) { run_campaign(500, 20'000, 1); }
-TEST(AnyDamage, AnyMixOfDamageIsFoundInFilesOfSeveralExtents) { run_campaign(40'000, 2000, 2); }
-TEST(AnyDamage, AnyMixOfDamageIsFoundInLargeFiles) { run_campaign(155'000, 500, 3); }
+TEST(AnyDamage, AnyMixOfDamageIsFoundInSmallFiles) { expect_found(500, 20'000, 1); }
+TEST(AnyDamage, AnyMixOfDamageIsFoundInFilesOfSeveralExtents) { expect_found(40'000, 800, 2); }
+TEST(AnyDamage, AnyMixOfDamageIsFoundInLargeFiles) { expect_found(155'000, 150, 3); }
 
 }  // namespace rota::test::any_damage_test

@@ -3,17 +3,13 @@
 // What the tests of checkpoints share: a directory that is removed again, and tensors whose every byte
 // depends on their name and row.
 
+#include <source_location>
+
 #include "test.hpp"
 
 namespace rota::test {
 
 using Bytes = std::vector<std::byte>;
-
-/// A new directory under the system's temporary one.
-inline fs::path make_directory() {
-  std::string name = (fs::temp_directory_path() / "rota_checkpoint_XXXXXX").string();
-  return {mkdtemp(name.data())};
-}
 
 /// Rows [first, first + count) of a tensor: byte j of row i is the same whoever makes it.
 inline Bytes make_rows(std::int64_t first, std::int64_t count, std::size_t row_bytes, unsigned salt = 0) {
@@ -81,14 +77,20 @@ MATCHER_P2(IsError, code, text, "") {
   return arg.code() == code && std::string_view(arg.what()).find(text) != std::string_view::npos;
 }
 
+/// Expects of `work` an Error of that code, with `text` in its message.
+inline void expect_error(ErrorCode code, std::string_view text, const std::function<void()>& work,
+                         std::source_location where = std::source_location::current()) {
+  const ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "expected here");
+  EXPECT_THAT(thrown_error(work), IsError(code, text));
+}
+
 /// A test of one process in a directory of its own, without MPI.
 class CheckpointTest : public Test {
  protected:
-  ~CheckpointTest() override { fs::remove_all(path_); }
-
   CheckpointDirectory open(CheckpointPolicy policy = {}) { return {{}, path_, policy}; }
 
-  fs::path path_ = make_directory();
+  TemporaryDirectory directory_;
+  fs::path path_ = directory_.path();
 };
 
 }  // namespace rota::test

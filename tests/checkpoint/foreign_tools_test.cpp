@@ -1,19 +1,15 @@
 // Other tools read the file: it is plain HDF5, with little-endian types and names to read by.
 
 #include "checkpoint_fixture.hpp"
+#include "run_command.hpp"
 
 namespace rota::test::foreign_tools_test {
 
 // What `command` prints. Fails the test where it fails.
 std::string output_of(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  std::string text;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    text.append(buffer.data(), count);
-  }
-  EXPECT_EQ(pclose(pipe), 0) << command << "\n" << text;
-  return text;
+  const Ended ended = run_command(command);
+  EXPECT_EQ(ended.code, 0) << command << "\n" << ended.output;
+  return ended.output;
 }
 
 class ForeignTools : public CheckpointTest {

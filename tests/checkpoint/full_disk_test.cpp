@@ -90,7 +90,7 @@ class DiskOfFewFiles : public SmallDisk {
 TEST_F(DiskOfFewFiles, IsToldAsOneThatIsFullAndTheNextSaveSucceedsOnceAFileIsGone) {
   CheckpointDirectory directory(comm(), checkpoints_, {.keep_last = 9, .writer = writer()});
   for (const std::int64_t step : {0, 1, 2}) directory.save(step, {});
-  EXPECT_THAT(same_error_of([&] { directory.save(3, {}); }), IsError(ErrorCode::io, "free some space"));
+  expect_same_error(ErrorCode::io, "free some space", [&] { directory.save(3, {}); });
   EXPECT_EQ(directory.latest()->info().step, 2);
   at_root([&] { fs::remove(checkpoints_ / "checkpoint-000000000000.h5"); });
   EXPECT_EQ(directory.save(4, {}).info.serial, 3);

@@ -22,9 +22,7 @@ Bytes bytes_of(const std::vector<T>& values) {
 // 5), "model/scattered" in round-robin ranges.
 class GoldenV1 : public Test {
  protected:
-  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS
-                                           "/checkpoint/golden"
-                                           "/checkpoint-v1.h5");
+  Checkpoint checkpoint_ = open_checkpoint(ROTA_TESTS "/checkpoint/golden/checkpoint-v1.h5");
 };
 
 TEST_F(GoldenV1, SaysWhatItIs) {

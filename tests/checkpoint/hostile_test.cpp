@@ -15,7 +15,7 @@ using checkpoint::Contents;
 using checkpoint::Extent;
 
 Parts make_good() {
-  const auto directory = make_directory();
+  const TemporaryDirectory directory;
   Snapshot snapshot;
   snapshot.tensor("model/a", DType::float32, {2, 3}, 40, make_rows(1, 40, 24));
   snapshot.tensor("model/b", DType::uint8, {}, 0, Bytes{});
@@ -24,9 +24,8 @@ Parts make_good() {
   snapshot.blob("empty", "");
   snapshot.blob("text", "some text, stored as it is");
   snapshot.rank_blob("rng", std::string(500, 'r').append("ng"));
-  const auto file = CheckpointDirectory({}, directory).save(7, snapshot).info.path;
+  const auto file = CheckpointDirectory({}, directory.path()).save(7, snapshot).info.path;
   const std::string text = read_file(file);
-  fs::remove_all(directory);
   return take_apart(std::as_bytes(std::span(text)));
 }
 
@@ -46,7 +45,7 @@ void append(Bytes& bytes, std::span<const std::byte> more) {
 class Lie : public Test {
  protected:
   void expect_refused(const Bytes& file, const char* why) {
-    EXPECT_THAT(thrown_error([&] { read_all(file); }), IsError(ErrorCode::corrupt, why));
+    expect_error(ErrorCode::corrupt, why, [&] { read_all(file); });
     EXPECT_FALSE(verify_bytes(file).is_good());
   }
   void expect_refused(const char* why) { expect_refused(with_contents(parts_, contents_), why); }
@@ -98,11 +97,11 @@ Bytes with_frame(Parts parts, std::span<const std::byte> frame, std::uint64_t by
   Contents contents;
   contents.blob_offset = 4096 + 64;
   contents.blob_bytes = frame.size();
-  contents.blobs = {{.name = "b",
-                     .codec = checkpoint::Codec::zstd,
-                     .stored_bytes = frame.size(),
-                     .bytes = bytes,
-                     .digest = {}}};
+  BlobEntry& blob = contents.blobs.emplace_back();
+  blob.name = "b";
+  blob.codec = checkpoint::Codec::zstd;
+  blob.stored_bytes = frame.size();
+  blob.bytes = bytes;
   return with_contents(std::move(parts), contents);
 }
 

@@ -15,6 +15,7 @@ class Mirrored : public MpiCheckpointTest {
   CheckpointDirectory open_in(const std::string& below, std::int64_t keep_last = 2) {
     return {comm(), path_ / below, {.keep_last = keep_last, .writer = writer(), .mirror = mirror_}};
   }
+  void save_and_copy(CheckpointDirectory&& directory, int step) { save_and_copy(directory, step); }
   void save_and_copy(CheckpointDirectory& directory, int step) {
     EXPECT_EQ(save(directory, step).mirror_error, "");
     directory.wait_for_mirror();
@@ -61,14 +62,8 @@ TEST_F(Mirrored, WhatIsInTheBackgroundIsCopiedToo) {
 }
 
 TEST_F(Mirrored, TheNewestGoodOneOfBothIsTaken) {
-  {
-    auto stale = open_in("a", 9);
-    save_and_copy(stale, 1);
-  }
-  {
-    auto other = open_in("b", 9);
-    for (const int step : {2, 3}) save_and_copy(other, step);
-  }
+  save_and_copy(open_in("a", 9), 1);
+  for (const int step : {2, 3}) save_and_copy(open_in("b", 9), step);
   auto directory = open_in("a", 9);
   expect_latest(directory, 3);
   if (rank() == 0) storage_->files.at(name_of(2)).bytes.at(5000) ^= 1;
@@ -97,8 +92,8 @@ TEST_F(Mirrored, WhatFailsThereCostsNoSave) {
   };
   EXPECT_EQ(save(directory, 1).mirror_error, "");
   saved.count_down();
-  EXPECT_THAT(same_error_of([&] { directory.wait_for_mirror(); }),
-              IsError(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the bucket is full"));
+  expect_same_error(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the bucket is full",
+                    [&] { directory.wait_for_mirror(); });
   directory.wait_for_mirror();  // told once
   expect_latest(directory, 1);
 }
@@ -136,19 +131,16 @@ TEST_F(Mirrored, ASlowOneHoldsNoSaveBack) {
 }
 
 TEST_F(Mirrored, ThatCannotBeReadIsAnErrorOnAllRanks) {
-  {
-    auto directory = open_in("a");
-    save_and_copy(directory, 1);
-  }
+  save_and_copy(open_in("a"), 1);
   auto directory = open_in("b");
   storage_->on_read = [](const StoredBytes&) { throw Error(ErrorCode::io, "the wire is cut"); };
-  EXPECT_THAT(same_error_of([&] { directory.latest(); }),
-              IsError(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the wire is cut"));
+  expect_same_error(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the wire is cut",
+                    [&] { directory.latest(); });
   EXPECT_THAT(names_in(path_ / "b"), IsEmpty());
   storage_->on_read = nullptr;
   storage_->on_list = [] { throw Error(ErrorCode::io, "nobody is there"); };
-  EXPECT_THAT(same_error_of([&] { directory.latest(); }), IsError(ErrorCode::io, "nobody is there"));
-  EXPECT_THAT(same_error_of([&] { open_in("c"); }), IsError(ErrorCode::io, "memory://b/run/"));
+  expect_same_error(ErrorCode::io, "nobody is there", [&] { directory.latest(); });
+  expect_same_error(ErrorCode::io, "memory://b/run/", [&] { open_in("c"); });
   storage_->on_list = nullptr;
   expect_latest(directory, 1);
 }
@@ -156,7 +148,7 @@ TEST_F(Mirrored, ThatCannotBeReadIsAnErrorOnAllRanks) {
 TEST_F(Mirrored, IsTheSameOnAllRanks) {
   if (size() == 1) return;
   if (rank() == 1) mirror_ = {};
-  EXPECT_THAT(same_error_of([&] { open_in("a"); }), IsError(ErrorCode::mismatch, "mirror"));
+  expect_same_error(ErrorCode::mismatch, "mirror", [&] { open_in("a"); });
 }
 
 }  // namespace rota::test::mirror_test

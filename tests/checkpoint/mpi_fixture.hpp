@@ -2,6 +2,8 @@
 
 // What the tests of checkpoints under mpirun share.
 
+#include <pthread.h>
+
 #include "checkpoint_fixture.hpp"
 #include "faulty_file_system.hpp"
 #include "mpi/collectives.hpp"
@@ -41,12 +43,10 @@ struct Weights {
 class MpiCheckpointTest : public Test {
  protected:
   MpiCheckpointTest() {
-    path_ = mpi::broadcast(comm(), rank() == 0 ? make_directory().string() : std::string());
+    if (rank() == 0) directory_.emplace();
+    path_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : "");
   }
-  ~MpiCheckpointTest() override {
-    mpi::agree(comm(), "end a test", nullptr);
-    if (rank() == 0) fs::remove_all(path_);
-  }
+  ~MpiCheckpointTest() override { mpi::agree(comm(), "end a test", nullptr); }
 
   static const mpi::Communicator& comm() { return mpi_session().comm(); }
   static int rank() { return comm().rank(); }
@@ -86,6 +86,12 @@ class MpiCheckpointTest : public Test {
     return error;
   }
 
+  static void expect_same_error(ErrorCode code, std::string_view text, const std::function<void()>& work,
+                                std::source_location where = std::source_location::current()) {
+    const ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "expected here");
+    EXPECT_THAT(same_error_of(work), IsError(code, text));
+  }
+
   /// Names in the directory, looked at by all ranks once they are all here.
   std::vector<std::string> names() {
     mpi::agree(comm(), "look at a directory", nullptr);
@@ -94,6 +100,7 @@ class MpiCheckpointTest : public Test {
     return found;
   }
 
+  std::optional<TemporaryDirectory> directory_;
   fs::path path_;
   FaultyFileSystem system_;
   Weights weights_{comm().world()};
@@ -118,6 +125,27 @@ class SubWorld {
  private:
   MPI_Comm handle_ = MPI_COMM_NULL;
   mpi::Communicator comm_;
+};
+
+/// As long as it lives no thread can be started: each would get a stack larger than there are addresses.
+class NoThreads {
+ public:
+  NoThreads() {
+    constexpr std::size_t kStackBytes = std::size_t{1} << 50;
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t none = before_;
+    pthread_attr_setstacksize(&none, kStackBytes);
+    pthread_setattr_default_np(&none);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
 };
 
 }  // namespace rota::test

@@ -17,9 +17,7 @@ constexpr std::size_t kFileBytes = 60'000;
 Contents make_contents() {
   Contents contents;
   const auto add = [&](std::uint64_t offset, std::int64_t rows, std::int64_t row_bytes) {
-    TensorInfo info;
-    info.shape = {rows, row_bytes};
-    contents.tensors.push_back(std::move(info));
+    contents.tensors.emplace_back().shape = {rows, row_bytes};
     contents.places.push_back({.offset = offset,
                                .row_bytes = row_bytes,
                                .bytes = static_cast<std::uint64_t>(rows * row_bytes),
@@ -82,6 +80,13 @@ TEST_F(RowSumsOfAFile, AreThoseOfItsRowsForAnyPiecesAndAnyReaders) {
     }
     ASSERT_EQ(sums, expected()) << "round " << round;
   }
+}
+
+TEST(RowDigest, TellsSwappedRowsApart) {
+  const auto rows = make_rows(0, 10, 24);
+  auto swapped = rows;
+  std::swap_ranges(swapped.begin(), swapped.begin() + 24, swapped.begin() + 48);
+  EXPECT_NE(checkpoint::row_digest(swapped, 0, 24), checkpoint::row_digest(rows, 0, 24));
 }
 
 }  // namespace rota::test::row_sums_test

@@ -23,7 +23,7 @@ class Split : public MpiCheckpointTest {
     }
   }
   void expect_refused(const std::vector<RowRange>& ranges, const char* why) {
-    EXPECT_THAT(same_error_of([&] { save(ranges); }), IsError(ErrorCode::invalid_argument, why));
+    expect_same_error(ErrorCode::invalid_argument, why, [&] { save(ranges); });
   }
 };
 

@@ -10,8 +10,8 @@ TEST_F(SavedTogether, AStateThatThrowsOnOneRankThrowsOnAll) {
   auto directory = open();
   save(directory, 1);
   weights_.is_broken = rank() == last();
-  EXPECT_THAT(same_error_of([&] { save(directory, 2); }),
-              IsError(ErrorCode::callback, from(last()) + "the weights are not numbers"));
+  expect_same_error(ErrorCode::callback, from(last()) + "the weights are not numbers",
+                    [&] { save(directory, 2); });
   weights_.is_broken = false;
   expect_latest(directory, 1);
   EXPECT_EQ(save(directory, 3).info.serial, 1);
@@ -32,7 +32,7 @@ TEST_F(SavedTogether, AFailedCallOnOneRankThrowsOnAllAndLeavesNothing) {
 TEST_F(SavedTogether, AFullDiskIsSeenBeforeAnyRankWrites) {
   auto directory = open_faulty();
   system_.fail("fallocate", rank() == 0 ? 0 : -1, ENOSPC);
-  EXPECT_THAT(same_error_of([&] { save(directory, 1); }), IsError(ErrorCode::io, "free some space"));
+  expect_same_error(ErrorCode::io, "free some space", [&] { save(directory, 1); });
   EXPECT_EQ(system_.calls("pwrite"), 0);
   EXPECT_THAT(names(), IsEmpty());
 }
@@ -61,10 +61,10 @@ TEST_F(SavedTogether, RanksThatSaveDifferentThingsAreToldWhich) {
   Snapshot snapshot;
   snapshot.tensor(rank() == last() ? "other" : "w", DType::int8, {}, 0, Bytes{});
   if (size() > 1) {
-    EXPECT_THAT(same_error_of([&] { directory.save(1, snapshot); }),
-                IsError(ErrorCode::invalid_argument, "tensor \"other\", int8 [], in order where rank 0"));
-    EXPECT_THAT(same_error_of([&] { directory.save(rank() == last() ? 1 : 2, {}); }),
-                IsError(ErrorCode::invalid_argument, "saves step 1 where rank 0 saves step 2"));
+    expect_same_error(ErrorCode::invalid_argument, "tensor \"other\", int8 [], in order where rank 0",
+                      [&] { directory.save(1, snapshot); });
+    expect_same_error(ErrorCode::invalid_argument, "saves step 1 where rank 0 saves step 2",
+                      [&] { directory.save(rank() == last() ? 1 : 2, {}); });
   }
   EXPECT_EQ(directory.save(1, {}).info.serial, 0);
 }
@@ -89,7 +89,7 @@ TEST_F(SavedTogether, AFileThatOneRankCannotReadNowIsAnErrorOnAllAndNotAnOlderSt
   for (const auto& [kind, at, error] :
        {std::tuple{"open", 0, EACCES}, {"pread", 2, EIO}, {"pread", 0, ENOMEM}}) {
     system_.fail(kind, rank() == last() ? at : -1, error);
-    EXPECT_THAT(same_error_of([&] { (void)directory.latest(); }), IsError(ErrorCode::io, from(last())));
+    expect_same_error(ErrorCode::io, from(last()), [&] { (void)directory.latest(); });
   }
   expect_latest(directory, 2);
   EXPECT_THAT(directory.rejected(), IsEmpty());
@@ -98,19 +98,19 @@ TEST_F(SavedTogether, AFileThatOneRankCannotReadNowIsAnErrorOnAllAndNotAnOlderSt
 TEST_F(SavedTogether, RanksThatSeeDifferentFilesDoNotRestore) {
   if (size() == 1) GTEST_SKIP() << "one rank has no others";
   for (const int which : {1, 2}) {
+    weights_.set(which);
     CheckpointDirectory(comm(), path_ / std::to_string(which)).save_all(which, weights_);
   }
   CheckpointDirectory directory(comm(), path_ / (rank() == last() ? "2" : "1"));
-  EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }),
-              IsError(ErrorCode::io, from(last()) + "open " + (path_ / "2").string()));
-  EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }),
-              IsError(ErrorCode::io, "this rank sees another file than rank 0"));
+  expect_error(ErrorCode::io, from(last()) + "open " + (path_ / "2").string(),
+               [&] { (void)directory.latest(); });
+  expect_error(ErrorCode::io, "this rank sees another file than rank 0", [&] { (void)directory.latest(); });
 }
 
 TEST_F(SavedTogether, ALockedDirectoryIsBusyOnAllRanks) {
   auto directory = open();
   EXPECT_TRUE(directory.is_locked());
-  EXPECT_THAT(same_error_of([&] { open(); }), IsError(ErrorCode::busy, path_.string()));
+  expect_same_error(ErrorCode::busy, path_.string(), [&] { open(); });
 }
 
 TEST_F(SavedTogether, AllRanksListTheSame) {
@@ -123,7 +123,7 @@ TEST_F(SavedTogether, AllRanksListTheSame) {
 }
 
 TEST_F(SavedTogether, ARankThatDoesNotArriveIsNamedAndIsToldWhenItComesAfterAll) {
-  if (size() == 1) GTEST_SKIP() << "one rank has no others";
+  if (size() != 3) GTEST_SKIP() << "takes seconds: with three ranks";
   for (const int late : {0, last()}) {
     const auto is_told = IsError(ErrorCode::timeout, fmt::format("rank {} did not arrive", late));
     auto directory = open({.deadline = 200ms});

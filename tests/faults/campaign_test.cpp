@@ -14,10 +14,9 @@ struct Case {
   Kind kind = Kind::count;
   std::string call;
 
-  CaseReport saving = {};  // of the save with the fault, and of the next
-  int code = 0;            // with which the job ended, where this was its last case
-  Said after = {};         // what a fresh process found after the save with the fault
-  Said in_the_end = {};    // and after the next
+  CaseReport saving = {};      // of the save with the fault, and of the next
+  CaseReport after = {};       // what a fresh job found after the save with the fault
+  CaseReport in_the_end = {};  // and after the next
 
   // Whether the job does not live on after such a fault.
   [[nodiscard]] bool ends_job() const { return kind == Kind::kill || kind == Kind::late; }
@@ -43,12 +42,13 @@ std::string all_of(const CaseReport& report, const std::string& what) {
 
 std::string step(std::int64_t number) { return fmt::format("step {}", number); }
 
-std::string violation_of_restore(const Said& found, const std::set<std::string>& allowed) {
-  const std::string restored = said(found, "restored");
-  if (said(found, "failed") != "no") return "restoring failed: " + said(found, "failed");
-  if (!allowed.contains(restored)) return "restored " + restored;
-  if (said(found, "then") != "saved") return "after one more save: " + said(found, "then");
-  return {};
+std::string violation_of_restore(const CaseReport& found, const std::set<std::string>& allowed) {
+  for (const Said& one : found) {
+    if (said(one, "failed") != "no") return "restoring failed: " + said(one, "failed");
+    if (!allowed.contains(said(one, "restored"))) return "restored " + said(one, "restored");
+    if (said(one, "then") != "saved") return "after one more save: " + said(one, "then");
+  }
+  return common(found, "restored").empty() ? "ranks differ:" + all_of(found, "restored") : "";
 }
 
 std::string violation_of_kill(const Case& killed) {
@@ -80,8 +80,8 @@ std::string violation_of_fault(const Case& failed) {
 
 // What is wrong with how the case went; empty where all is well.
 std::string violation_of(const Case& a_case) {
-  const bool was_stopped = a_case.code == 124 || (a_case.code == 137 && a_case.kind != Kind::kill);
-  if (was_stopped) return "had to be stopped";
+  const std::string code = said(a_case.saving.front(), "ended");
+  if (code == "124" || (code == "137" && a_case.kind != Kind::kill)) return "had to be stopped";
   return a_case.kind == Kind::kill ? violation_of_kill(a_case) : violation_of_fault(a_case);
 }
 
@@ -164,7 +164,6 @@ class Faults : public TestWithParam<std::tuple<std::string, int>> {
       EXPECT_EQ(violation_of(one), "")
           << to_string(one.kind) << " at call " << one.at << " (" << one.call << ") of rank " << one.rank;
     }
-    std::cout << "[          ] " << cases.size() << " cases, " << alone.size() << " that end their job\n";
   }
 
  private:
@@ -173,9 +172,9 @@ class Faults : public TestWithParam<std::tuple<std::string, int>> {
   }
 
   // So few in a launch that it never takes long. Where one dies, or hangs, in the middle, the next goes on
-  // with those cases that are left.
-  std::vector<CaseReport> run_all(const std::string& job, int ranks, const std::vector<std::string>& lines,
-                                  const std::function<void(std::size_t last, int code)>& ended) const {
+  // with those cases that are left. Of its last case rank 0 also says how it ended.
+  std::vector<CaseReport> run_all(const std::string& job, int ranks,
+                                  const std::vector<std::string>& lines) const {
     constexpr std::size_t kAtOnce = 150;
     std::vector<CaseReport> reports;
     while (reports.size() < lines.size()) {
@@ -184,7 +183,7 @@ class Faults : public TestWithParam<std::tuple<std::string, int>> {
           launch_below(job, ranks, {begin, begin + std::min<std::ptrdiff_t>(kAtOnce, lines.end() - begin)});
       if (part.cases.empty()) throw std::runtime_error("the job did not even start: " + part.ended.output);
       reports.insert(reports.end(), part.cases.begin(), part.cases.end());
-      ended(reports.size() - 1, part.ended.code);
+      reports.back().front()["ended"] = std::to_string(part.ended.code);
     }
     return reports;
   }
@@ -195,32 +194,24 @@ class Faults : public TestWithParam<std::tuple<std::string, int>> {
       lines.push_back(fmt::format("{} {} {} {} {}", writer_, one->directory.string(), one->rank, one->at,
                                   to_string(one->kind)));
     }
-    const auto reports =
-        run_all("save", ranks_, lines, [&](std::size_t i, int code) { cases[i]->code = code; });
+    const auto reports = run_all("save", ranks_, lines);
     for (std::size_t i = 0; i < cases.size(); ++i) cases[i]->saving = reports[i];
   }
 
   void restore(std::vector<Case>& cases) const {
     std::vector<std::string> lines;
-    std::vector<Said*> found;
-    const auto add = [&](const std::string& directory, Said& into) {
-      lines.push_back(directory);
-      found.push_back(&into);
-    };
+    std::vector<CaseReport*> found;
     for (Case& one : cases) {
       // What died or was stopped left no copy of the directory as it was then.
       const bool has_copy = fs::exists(one.directory.string() + ".after");
-      add(one.directory.string() + (has_copy ? ".after" : ""), one.after);
-      if (has_copy) add(one.directory.string(), one.in_the_end);
+      lines.push_back(one.directory.string() + (has_copy ? ".after" : ""));
+      found.push_back(&one.after);
+      if (!has_copy) continue;
+      lines.push_back(one.directory.string());
+      found.push_back(&one.in_the_end);
     }
-    const auto reports = run_all("restore", ranks_ == 1 ? 2 : ranks_ - 1, lines, [](std::size_t, int) {});
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      *found[i] = reports[i].front();
-      // Where any rank saw something else, that is what counts.
-      for (const Said& other : reports[i]) {
-        if (said(other, "restored") != said(reports[i].front(), "restored")) *found[i] = other;
-      }
-    }
+    const auto reports = run_all("restore", ranks_ == 1 ? 2 : ranks_ - 1, lines);
+    for (std::size_t i = 0; i < found.size(); ++i) *found[i] = reports[i];
   }
 
   std::string writer_ = std::get<0>(GetParam());

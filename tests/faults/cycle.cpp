@@ -1,29 +1,11 @@
 // Saves until it is killed.
 
+#include <sys/time.h>
+
 #include "jobs.hpp"
 
 namespace rota::test {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Kills this process some time after it was started.
-class Killer {
- public:
-  explicit Killer(std::chrono::milliseconds delay) : delay_(delay) {}
-  void start() {
-    if (thread_.joinable()) return;
-    thread_ = std::jthread([delay = delay_](const std::stop_token& stop) {
-      const auto until = Clock::now() + delay;
-      while (Clock::now() < until && !stop.stop_requested()) std::this_thread::sleep_for(200us);
-      if (!stop.stop_requested()) ::kill(::getpid(), SIGKILL);
-    });
-  }
-
- private:
-  std::chrono::milliseconds delay_;
-  std::jthread thread_;
-};
 
 // In one of three ways.
 void save(CheckpointDirectory& directory, std::int64_t step, const World& world) {
@@ -56,9 +38,11 @@ void cycle(Job& job, std::istream& line) {
   std::string from;
   line >> path >> writer >> victim >> delay >> from;
   const World world = job.world();
-  const bool is_victim = victim < 0 || victim == world.rank;
-  Killer killer{std::chrono::milliseconds(delay)};
-  if (is_victim && from == "start") killer.start();
+  const auto die_soon = [&] {  // by a signal, as of SIGKILL: nothing is put in order
+    const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 1 + 1000 * delay}};
+    if (victim < 0 || victim == world.rank) ::setitimer(ITIMER_REAL, &timer, nullptr);
+  };
+  if (from == "start") die_soon();
 
   CheckpointPolicy policy = policy_of(writer);
   policy.keep_last = kKeepLast;
@@ -70,11 +54,11 @@ void cycle(Job& job, std::istream& line) {
     wrong = difference(*newest, kCycleBytes);
   }
   job.say("restored", std::to_string(step) + wrong);
-  for (const auto until = Clock::now() + 30s; Clock::now() < until;) {
+  for (const auto until = std::chrono::steady_clock::now() + 30s; std::chrono::steady_clock::now() < until;) {
     save(directory, ++step, world);
     job.say("saved", std::to_string(step));
     if (world.rank == 0) require_small(path);
-    if (is_victim) killer.start();
+    if (std::exchange(from, "") == "first") die_soon();
   }
   throw std::runtime_error("nobody was killed");
 }

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD: stands before the I/O calls of the C library for the whole process, HDF5's and
-// MPI-IO's included, and does to one of them what rota_faults_arm says. Only paths under ROTA_FAULTS_UNDER
+// A library for LD_PRELOAD: stands before the I/O calls of the C library that rota, HDF5 and MPI-IO make, for
+// the whole process, and does to one of them what rota_faults_arm says. Only paths under ROTA_FAULTS_UNDER
 // and descriptors opened there count. Calls go on to the kernel directly, so that nothing has to be looked up
 // while the process starts.
 
@@ -26,7 +26,7 @@
 #include <thread>
 
 #include "faults.hpp"
-#include "recorder.hpp"
+#include "trace.hpp"
 
 namespace {
 
@@ -203,10 +203,10 @@ int allocate(int fd, off_t at, off_t bytes) {
   return error;
 }
 
-int rename_at(int from_directory, const char* from, int to_directory, const char* to, unsigned flags) {
-  const auto really = [&] { return ::syscall(SYS_renameat2, from_directory, from, to_directory, to, flags); };
-  const std::string source = absolute(from_directory, from);
-  const std::string target = absolute(to_directory, to);
+int rename_to(const char* from, const char* to) {
+  const auto really = [&] { return ::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0); };
+  const std::string source = absolute(AT_FDCWD, from);
+  const std::string target = absolute(AT_FDCWD, to);
   if (!is_under(source) && !is_under(target)) return static_cast<int>(really());
   return whole("rename", {.call = Call::rename, .path = source, .other = target}, really);
 }
@@ -218,9 +218,9 @@ int unlink_at(int directory, const char* path, int flags) {
   return whole("unlink", {.call = Call::unlink, .path = full}, really);
 }
 
-int make_directory(int directory, const char* path, mode_t mode) {
-  const auto really = [&] { return ::syscall(SYS_mkdirat, directory, path, mode); };
-  const std::string full = absolute(directory, path);
+int make_directory(const char* path, mode_t mode) {
+  const auto really = [&] { return ::syscall(SYS_mkdirat, AT_FDCWD, path, mode); };
+  const std::string full = absolute(AT_FDCWD, path);
   if (!is_under(full)) return static_cast<int>(really());
   return whole("mkdir", {.call = Call::make_directory, .path = full}, really);
 }
@@ -282,20 +282,13 @@ int open(const char* path, int flags, ...) {
 int open64(const char* path, int flags, ...) __attribute__((alias("open")));
 int openat64(int directory, const char* path, int flags, ...) __attribute__((alias("openat")));
 int __open_2(const char* path, int flags) { return open_at(AT_FDCWD, path, flags, 0); }
-int __open64_2(const char* path, int flags) { return open_at(AT_FDCWD, path, flags, 0); }
-int creat(const char* path, mode_t mode) {
-  return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
-}
-int creat64(const char* path, mode_t mode) { return creat(path, mode); }
 int close(int fd) { return close_descriptor(fd); }
 
 ssize_t write(int fd, const void* data, std::size_t bytes) { return write_at(fd, data, bytes, -1); }
 ssize_t pwrite(int fd, const void* data, std::size_t bytes, off_t at) {
   return write_at(fd, data, bytes, at);
 }
-ssize_t pwrite64(int fd, const void* data, std::size_t bytes, off_t at) {
-  return write_at(fd, data, bytes, at);
-}
+ssize_t pwrite64(int fd, const void* data, std::size_t bytes, off_t at) __attribute__((alias("pwrite")));
 // One by one where it counts: each is a call of its own then.
 ssize_t writev(int fd, const iovec* parts, int count) {
   if (!is_tracked(fd)) return ::syscall(SYS_writev, fd, parts, count);
@@ -318,17 +311,6 @@ int fdatasync(int fd) { return sync(fd, SYS_fdatasync); }
 
 int ftruncate(int fd, off_t size) noexcept { return resize(fd, size); }
 int ftruncate64(int fd, off_t size) noexcept { return resize(fd, size); }
-int truncate(const char* path, off_t size) noexcept {
-  const int fd = open_at(AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
-  if (fd < 0) return fd;
-  const int result = resize(fd, size);
-  const int error = errno;
-  track(fd, false);
-  ::syscall(SYS_close, fd);
-  errno = error;
-  return result;
-}
-int truncate64(const char* path, off_t size) noexcept { return truncate(path, size); }
 
 int posix_fallocate(int fd, off_t at, off_t bytes) { return allocate(fd, at, bytes); }
 int posix_fallocate64(int fd, off_t at, off_t bytes) { return allocate(fd, at, bytes); }
@@ -340,22 +322,12 @@ int fallocate(int fd, int mode, off_t at, off_t bytes) {
 }
 int fallocate64(int fd, int mode, off_t at, off_t bytes) { return fallocate(fd, mode, at, bytes); }
 
-int rename(const char* from, const char* to) noexcept { return rename_at(AT_FDCWD, from, AT_FDCWD, to, 0); }
-int renameat(int from_directory, const char* from, int to_directory, const char* to) noexcept {
-  return rename_at(from_directory, from, to_directory, to, 0);
-}
-int renameat2(int from_directory, const char* from, int to_directory, const char* to,
-              unsigned flags) noexcept {
-  return rename_at(from_directory, from, to_directory, to, flags);
-}
+int rename(const char* from, const char* to) noexcept { return rename_to(from, to); }
 int unlink(const char* path) noexcept { return unlink_at(AT_FDCWD, path, 0); }
 int unlinkat(int directory, const char* path, int flags) noexcept {
   return unlink_at(directory, path, flags);
 }
-int mkdir(const char* path, mode_t mode) noexcept { return make_directory(AT_FDCWD, path, mode); }
-int mkdirat(int directory, const char* path, mode_t mode) noexcept {
-  return make_directory(directory, path, mode);
-}
+int mkdir(const char* path, mode_t mode) noexcept { return make_directory(path, mode); }
 
 int flock(int fd, int operation) noexcept {
   return lock(fd, [&] { return ::syscall(SYS_flock, fd, operation); });

@@ -12,6 +12,7 @@ struct Change {
   bool sets_size = false;
   std::int64_t end = 0;
   bool is_durable = false;
+  [[nodiscard]] std::int64_t reaches() const { return offset + std::ssize(data); }
 };
 
 struct File {
@@ -59,8 +60,8 @@ class History {
   History(const Trace& trace, const PowerLoss& loss, Random& random) : cut_(loss.cut) {
     std::vector<std::pair<double, const TraceEvent*>> order;  // when each took effect
     for (const TraceEvent& event : trace) {
-      const auto& [begin, end] = std::pair(event.header.begin, std::min(event.header.end, cut_));
-      if (begin >= cut_ || (event.header.end >= cut_ && random() % 2 == 0)) continue;
+      const auto& [begin, end] = std::pair(event.begin, std::min(event.end, cut_));
+      if (begin >= cut_ || (event.end >= cut_ && random() % 2 == 0)) continue;
       const auto first = static_cast<double>(begin);
       order.emplace_back(std::uniform_real_distribution(first, static_cast<double>(end))(random), &event);
     }
@@ -73,26 +74,25 @@ class History {
 
  private:
   void replay(const TraceEvent& event) {
-    const RecordHeader& header = event.header;
-    switch (header.call) {
+    switch (event.call) {
       case Call::open:
         return open(event);
       case Call::write:
         return file(event).changes.push_back(
-            {.offset = header.offset, .data = event.data, .sets_size = false, .end = header.end});
+            {.offset = event.offset, .data = event.data, .sets_size = false, .end = event.end});
       case Call::resize:
       case Call::allocate:
         return resize(event);
       case Call::sync:
-        if (header.end < cut_) sync(event);
+        if (event.end < cut_) sync(event);
         return;
       case Call::rename:
       case Call::unlink:
-        return change_name({.call = header.call,
+        return change_name({.call = event.call,
                             .path = event.path,
                             .other = event.other,
                             .file = live_.at(event.path),
-                            .end = header.end});
+                            .end = event.end});
       case Call::make_directory:
         return make(event, true);
       case Call::mark:
@@ -101,14 +101,14 @@ class History {
   }
 
   void open(const TraceEvent& event) {
-    const bool creates = (event.header.flags & O_CREAT) != 0 && !live_.contains(event.path);
+    const bool creates = (event.flags & O_CREAT) != 0 && !live_.contains(event.path);
     if (creates) make(event, false);
     const auto found = live_.find(event.path);  // the root itself is in no directory that counts
-    const std::pair descriptor(event.process, event.header.fd);
+    const std::pair descriptor(event.process, event.fd);
     opened_[descriptor] = found == live_.end() ? -1 : found->second;
     paths_[descriptor] = event.path;
-    if ((event.header.flags & O_TRUNC) != 0 && !creates) {
-      file(event).changes.push_back({.sets_size = true, .end = event.header.end});
+    if ((event.flags & O_TRUNC) != 0 && !creates) {
+      file(event).changes.push_back({.sets_size = true, .end = event.end});
     }
   }
 
@@ -118,7 +118,7 @@ class History {
                  .path = event.path,
                  .other = {},
                  .file = static_cast<int>(files_.size()) - 1,
-                 .end = event.header.end});
+                 .end = event.end});
   }
 
   void change_name(NameChange change) {
@@ -130,20 +130,19 @@ class History {
   void resize(const TraceEvent& event) {
     std::int64_t size = 0;
     for (const Change& change : file(event).changes) {
-      const std::int64_t reaches = change.offset + std::ssize(change.data);
-      size = change.sets_size ? change.offset : std::max(size, reaches);
+      size = change.sets_size ? change.offset : std::max(size, change.reaches());
     }
-    const std::int64_t wanted = event.header.offset;
-    if (event.header.call == Call::allocate && wanted <= size) return;
-    file(event).changes.push_back({.offset = wanted, .data = {}, .sets_size = true, .end = event.header.end});
+    const std::int64_t wanted = event.offset;
+    if (event.call == Call::allocate && wanted <= size) return;
+    file(event).changes.push_back({.offset = wanted, .data = {}, .sets_size = true, .end = event.end});
   }
 
   void sync(const TraceEvent& event) {
-    if (!event.is_directory) return cover(file(event).changes, event.header.begin);
-    const fs::path directory = paths_.at({event.process, event.header.fd});
+    if (!event.is_directory) return cover(file(event).changes, event.begin);
+    const fs::path directory = paths_.at({event.process, event.fd});
     for (NameChange& change : names_) {
       const bool is_there = fs::path(change.path).parent_path() == directory;
-      if (is_there && change.end < event.header.begin) change.is_durable = true;
+      if (is_there && change.end < event.begin) change.is_durable = true;
     }
   }
 
@@ -152,7 +151,7 @@ class History {
   }
 
   File& file(const TraceEvent& event) {
-    return files_.at(static_cast<std::size_t>(opened_.at({event.process, event.header.fd})));
+    return files_.at(static_cast<std::size_t>(opened_.at({event.process, event.fd})));
   }
 
   std::int64_t cut_;
@@ -194,20 +193,20 @@ std::size_t draw_size(const File& file, double share, Random& random) {
   std::vector<const Change*> changes;
   std::int64_t size = 0;
   for (const Change& change : file.changes) {  // those that matter to the size
-    if (!change.sets_size && change.offset + std::ssize(change.data) <= size) continue;
-    size = change.offset + std::ssize(change.data);
+    if (!change.sets_size && change.reaches() <= size) continue;
+    size = change.reaches();
     changes.push_back(&change);
   }
   const auto kept = draw_changes(changes, share, random);
   if (kept.empty()) return 0;
-  return static_cast<std::size_t>(kept.back()->offset + std::ssize(kept.back()->data));
+  return static_cast<std::size_t>(kept.back()->reaches());
 }
 
 // The part of `change` that lies in bytes [first, first + page.size()), onto that page.
 void apply_to_page(const Change& change, std::int64_t first, std::span<char> page) {
   const std::int64_t last = first + std::ssize(page);
   const std::int64_t from = std::max(first, change.offset);
-  const std::int64_t to = change.sets_size ? last : std::min(last, change.offset + std::ssize(change.data));
+  const std::int64_t to = change.sets_size ? last : std::min(last, change.reaches());
   if (from >= to) return;
   const std::span part =
       page.subspan(static_cast<std::size_t>(from - first), static_cast<std::size_t>(to - from));
@@ -219,7 +218,7 @@ void apply_to_page(const Change& change, std::int64_t first, std::span<char> pag
 }
 
 bool touches(const Change& change, std::int64_t first, std::int64_t last) {
-  return change.offset < last && (change.sets_size || change.offset + std::ssize(change.data) > first);
+  return change.offset < last && (change.sets_size || change.reaches() > first);
 }
 
 std::string draw_content(const File& file, Random& random) {
@@ -250,15 +249,17 @@ void read_process(const fs::path& path, int process, Trace& trace) {
   const std::string file{std::istreambuf_iterator<char>(in), {}};
   std::map<int, bool> is_directory;  // by descriptor
   for (std::string_view bytes = file; !bytes.empty();) {
-    TraceEvent event{.header = {}, .process = process};
-    std::memcpy(&event.header, next_bytes(bytes, sizeof(event.header)).data(), sizeof(event.header));
-    event.path = next_bytes(bytes, event.header.path_bytes);
-    event.other = next_bytes(bytes, event.header.other_bytes);
-    event.data = next_bytes(bytes, event.header.data_bytes);
-    if (event.header.call == Call::open) {
-      is_directory[event.header.fd] = (event.header.flags & O_DIRECTORY) != 0;
+    TraceEvent event;
+    event.process = process;
+    std::memcpy(static_cast<RecordHeader*>(&event), next_bytes(bytes, sizeof(RecordHeader)).data(),
+                sizeof(RecordHeader));
+    event.path = next_bytes(bytes, event.path_bytes);
+    event.other = next_bytes(bytes, event.other_bytes);
+    event.data = next_bytes(bytes, event.data_bytes);
+    if (event.call == Call::open) {
+      is_directory[event.fd] = (event.flags & O_DIRECTORY) != 0;
     }
-    event.is_directory = is_directory[event.header.fd];
+    event.is_directory = is_directory[event.fd];
     trace.push_back(std::move(event));
   }
 }
@@ -271,14 +272,14 @@ Trace read_trace(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory)) {
     if (entry.path().extension() == ".trace") read_process(entry.path(), process++, trace);
   }
-  std::ranges::sort(trace, {}, [](const TraceEvent& event) { return event.header.begin; });
+  std::ranges::sort(trace, {}, &TraceEvent::begin);
   return trace;
 }
 
 std::vector<std::size_t> syncs_in(const Trace& trace, bool of_directories) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < trace.size(); ++i) {
-    if (trace[i].header.call == Call::sync && trace[i].is_directory == of_directories) places.push_back(i);
+    if (trace[i].call == Call::sync && trace[i].is_directory == of_directories) places.push_back(i);
   }
   return places;
 }
@@ -293,15 +294,15 @@ Trace without(const Trace& trace, const std::vector<std::size_t>& places) {
 
 std::int64_t end_of(const Trace& trace) {
   std::int64_t end = 0;
-  for (const TraceEvent& event : trace) end = std::max(end, event.header.end + 1);
+  for (const TraceEvent& event : trace) end = std::max(end, event.end + 1);
   return end;
 }
 
 std::int64_t highest_mark(const Trace& trace, std::int64_t cut) {
   std::int64_t highest = -1;
   for (const TraceEvent& event : trace) {
-    if (event.header.call != Call::mark || event.header.begin >= cut) continue;
-    highest = std::max(highest, event.header.offset);
+    if (event.call != Call::mark || event.begin >= cut) continue;
+    highest = std::max(highest, event.offset);
   }
   return highest;
 }

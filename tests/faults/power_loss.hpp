@@ -12,8 +12,7 @@
 namespace rota::test {
 
 /// One call of the trace.
-struct TraceEvent {
-  RecordHeader header;
+struct TraceEvent : RecordHeader {
   int process = 0;
   bool is_directory = false;  ///< what is opened or synced
   std::string path = {};

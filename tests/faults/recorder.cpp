@@ -1,4 +1,4 @@
-#include "recorder.hpp"
+#include "trace.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -59,20 +59,14 @@ const Log& process_log() {
   return log;
 }
 
-std::string_view bytes_of(const RecordHeader& header) {
-  return {reinterpret_cast<const char*>(&header), sizeof(header)};
-}
-
 }  // namespace
 
-bool is_recording() { return process_log().is_on(); }
-
 Recording::Recording() {
-  if (is_recording()) begin_ = process_log().next();
+  if (process_log().is_on()) begin_ = process_log().next();
 }
 
 void Recording::succeeded(const Event& event) const {
-  if (!is_recording()) return;
+  if (!process_log().is_on()) return;
   const RecordHeader header{.begin = begin_,
                             .end = process_log().next(),
                             .call = event.call,
@@ -82,7 +76,7 @@ void Recording::succeeded(const Event& event) const {
                             .path_bytes = static_cast<std::uint32_t>(event.path.size()),
                             .other_bytes = static_cast<std::uint32_t>(event.other.size()),
                             .data_bytes = static_cast<std::uint32_t>(event.data.size())};
-  std::string record(bytes_of(header));
+  std::string record(reinterpret_cast<const char*>(&header), sizeof(header));
   for (const std::string_view part : {event.path, event.other, event.data}) record += part;
   process_log().append(record);
 }

@@ -5,6 +5,7 @@
 // and the file `sequence`, the counter that numbers the begin and the end of each call over all processes.
 
 #include <cstdint>
+#include <string_view>
 
 namespace rota::test {
 
@@ -21,6 +22,28 @@ struct RecordHeader {
   std::uint32_t path_bytes = 0;
   std::uint32_t other_bytes = 0;  ///< of the new name, for rename
   std::uint32_t data_bytes = 0;
+};
+
+/// What there is to say of a call.
+struct Event {
+  Call call = Call::mark;
+  int fd = -1;
+  std::int64_t offset = 0;
+  int flags = 0;
+  std::string_view path = {};
+  std::string_view other = {};
+  std::string_view data = {};
+};
+
+/// One call of this process, where ROTA_FAULTS_TRACE names a directory for traces: made before it, and told
+/// of it once it has succeeded. *Any thread.*
+class Recording {
+ public:
+  Recording();
+  void succeeded(const Event& event) const;
+
+ private:
+  std::int64_t begin_ = 0;
 };
 
 }  // namespace rota::test
