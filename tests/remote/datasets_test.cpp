@@ -135,16 +135,11 @@ TEST_F(S3, ObjectsOfAPatternAreAskedForAtOnce) {
   EXPECT_GE(server.most_at_once("head"), 8);
 }
 
-/// A store that answers nothing of a kind, for clients that are patient.
+/// A store that answers nothing of a kind.
 class HangingS3 : public S3 {
  protected:
   void hang(const std::string& kind) {
     server.become({"--fault", "hang", "--times", "1000", "--kind", kind});
-  }
-  CatalogOptions patient() {
-    S3Options options = server.options();
-    options.http.stall = 20s;
-    return catalogs(options);
   }
 };
 
@@ -160,16 +155,15 @@ TEST_F(HangingS3, AWaitForItEndsWhenItsCallerIsInterrupted) {
     if (server.count("head") > asked) throw Interrupted();
   });
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_THROW((void)Catalog("s3://b/x", patient()), Interrupted);
+  EXPECT_THROW((void)Catalog("s3://b/x", catalogs()), Interrupted);
   asked = server.count("head");
-  EXPECT_THROW((void)Catalog::from_manifest(list, patient()), Interrupted);  // by many threads
+  EXPECT_THROW((void)Catalog::from_manifest(list, catalogs()), Interrupted);  // by many threads
   EXPECT_LT(std::chrono::steady_clock::now() - start, 8s);
 }
 
 TEST_F(HangingS3, WhatIsFetchedAheadIsLeftWhenALoaderEnds) {
   for (int i = 0; i < 8; ++i) server.put(fmt::format("b/{}.txt", i), fmt::format("{:100}\n", i));
-  CatalogOptions options = patient();
-  options.share_files = true;
+  const CatalogOptions options = sharing();
   auto source = open_lines(Catalog("s3://b/", options));
   hang("range");
   const auto start = std::chrono::steady_clock::now();

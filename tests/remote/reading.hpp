@@ -52,10 +52,13 @@ inline std::string read(const Storage& storage, const StoredFile& file, std::uin
 class S3 : public Test {
  protected:
   std::shared_ptr<const Storage> storage() { return s3_storage(server.options()); }
-  static CatalogOptions catalogs(const S3Options& options) {
-    return {.storages = {{"s3", s3_storage(options)}}};
+  /// Of a client that loses patience soon where the server is to hang.
+  std::shared_ptr<const Storage> storage_in_spite_of(const std::string& fault) {
+    S3Options options = server.options();
+    if (fault == "hang" || fault == "trickle") options.http.stall = std::chrono::seconds(1);
+    return s3_storage(options);
   }
-  CatalogOptions catalogs() { return catalogs(server.options()); }
+  CatalogOptions catalogs() { return {.storages = {{"s3", storage()}}}; }
   /// As catalogs(), of files that are fetched whole.
   CatalogOptions sharing() {
     CatalogOptions options = catalogs();

@@ -73,7 +73,7 @@ class S3Faults : public S3 {
   void expect_right_in_spite_of(const std::string& fault, const std::string& kind, const std::string& times) {
     SCOPED_TRACE(fault + " of " + kind);
     server.become({"--fault", fault, "--kind", kind, "--times", times, "--page", "3"});
-    const auto storage = this->storage();
+    const auto storage = storage_in_spite_of(fault);
     const auto files = list(*storage, "b/d/");
     ASSERT_THAT(files, SizeIs(5));
     Wanted wanted;
@@ -113,7 +113,6 @@ TEST_F(S3, RequestsWhoseAnswersAreLateAreMadeOnceMore) {
   const std::string bytes = some_bytes(1000);
   for (int i = 0; i < 60; ++i) server.put(fmt::format("b/d/{:02}", i), bytes);
   S3Options options = server.options();
-  options.http.stall = 15s;
   options.http.hedge_after = 300ms;
   const auto storage = s3_storage(options);
   for (const StoredFile& file : list(*storage, "b/d/")) {
@@ -132,7 +131,6 @@ TEST_F(S3, RequestsWhoseAnswersAreLateAreMadeOnceMore) {
 
 TEST_F(S3, WhatIsWrittenIsSentOnceHoweverLateTheAnswer) {
   S3Options options = server.options();
-  options.http.stall = 15s;
   options.http.hedge_after = 100ms;
   const auto storage = s3_storage(options);
   server.put("b/x", "x");

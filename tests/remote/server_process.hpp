@@ -46,13 +46,13 @@ class S3Server {
     if (process_ < 0) start();
     return port_;
   }
-  /// For a client that loses patience soon.
+  /// For a client that tries again soon, and waits for a server on a busy machine.
   S3Options options() {
     S3Options made{.endpoint = fmt::format("http://127.0.0.1:{}", port()),
                    .credentials = {.access_key = "AKIDEXAMPLE", .secret_key = "test-secret"}};
     made.region = "us-east-1";
-    made.http.deadline = std::chrono::seconds(20);
-    made.http.stall = std::chrono::seconds(1);
+    made.http.deadline = std::chrono::seconds(60);
+    made.http.stall = std::chrono::seconds(15);
     made.http.retry_wait = std::chrono::milliseconds(5);
     made.http.hedge_after = {};  // tests count requests
     return made;
