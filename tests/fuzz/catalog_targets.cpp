@@ -15,7 +15,7 @@
 namespace rota::test::catalog_targets {
 
 // Lines of paths or of JSON.
-const bool kManifest = add_target(
+const bool kManifest = add_file_target(
     "manifest",
     [] {
       return Seeds{"a\nb/c.txt\r\n\n/d",
@@ -93,7 +93,7 @@ std::string saved(int files) {
 }
 
 // Saved catalogs, whose checksum is made right.
-const bool kSaved = add_target(
+const bool kSaved = add_file_target(
     "saved",
     [] {
       return Seeds{saved(1), saved(40)};

@@ -36,7 +36,7 @@ std::string gzip_of(std::string text) {
 }
 
 // Text, whose lines have the lengths that a naive look at it finds; or compressed text.
-const bool kLines = add_target(
+const bool kLines = add_file_target(
     "lines",
     [] {
       const std::string text = "one\n\r\n\nthree\r\n\rfour";
@@ -58,7 +58,7 @@ constexpr std::uint16_t kIsPacked = 0x8000;
 
 // MosaicML's shards. Input: bytes of the shard (uint16, its highest bit set where the file is a compressed
 // one), the shard's file, then index.json.
-const bool kMds = add_target(
+const bool kMds = add_file_target(
     "mds",
     [] {
       std::string shard = raw(2U, 16U, 39U, 60U);  // samples, and where they are
@@ -88,7 +88,7 @@ const bool kMds = add_target(
     });
 
 // Megatron-LM's indices. Input: the index; its data is always the same.
-const bool kMegatron = add_target(
+const bool kMegatron = add_file_target(
     "megatron",
     [] {
       const std::array<std::int32_t, 3> lengths{100, 7, 0};
@@ -115,7 +115,7 @@ std::string make_npy(std::string_view type, std::string_view order, std::string_
   return std::string("\x93NUMPY\1\0\x76\0", 10) + header + std::string(bytes, 'n');
 }
 
-const bool kNpy = add_target(
+const bool kNpy = add_file_target(
     "npy",
     [] {
       return Seeds{make_npy("<f4", "False", "(3, 2)", 24), make_npy("|u1", "True", "(2, 3, 4)", 24),
@@ -143,7 +143,7 @@ std::string make_npz(int method) {
 }
 
 // The checksums of data keep a fuzzer from no more than reading it.
-const bool kNpz = add_target(
+const bool kNpz = add_file_target(
     "npz",
     [] {
       return Seeds{make_npz(0), make_npz(8)};
@@ -179,7 +179,7 @@ std::string make_tar(bool is_pax) {
 }
 
 // Plain or compressed.
-const bool kTar = add_target(
+const bool kTar = add_file_target(
     "tar",
     [] {
       return Seeds{make_tar(false), make_tar(true), zstd_of(make_tar(true)), make_tar(false).substr(0, 2048)};
@@ -206,7 +206,7 @@ std::string with_lengths_sealed(std::string bytes) {
   return bytes;
 }
 
-const bool kTfrecord = add_target(
+const bool kTfrecord = add_file_target(
     "tfrecord",
     [] {
       std::string bytes;
@@ -227,7 +227,7 @@ const bool kTfrecord = add_target(
 
 // Windows over tokens. Input: type, length and stride, each as small or as wild as they come; then the
 // tokens.
-const bool kTokens = add_target(
+const bool kTokens = add_file_target(
     "tokens",
     [] {
       const auto seed = [](bool is_wide, std::int64_t length, std::int64_t stride, std::size_t bytes) {

@@ -32,12 +32,11 @@ class Fuzz : public TestWithParam<std::pair<const std::string, Target>> {
 };
 
 TEST_P(Fuzz, FindsNothingInSeedsAndMutantsOfThem) {
-  constexpr int kMutants = 200;
   run("");
   std::mt19937_64 random(1);
   for (const std::string& seed : GetParam().second.seeds()) {
     run(seed);
-    for (int i = 0; i < kMutants && !HasFailure(); ++i) run(mutate(seed, random));
+    for (int i = 0; i < GetParam().second.mutants && !HasFailure(); ++i) run(mutate(seed, random));
   }
 }
 

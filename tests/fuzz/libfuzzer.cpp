@@ -12,6 +12,7 @@ static Target target_of_program;
 extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** argv) {
   using namespace rota::test;  // NOLINT(google-build-using-namespace)
   GTEST_FLAG_SET(break_on_failure, true);
+  std::signal(SIGTRAP, [](int) { std::abort(); });  // which libFuzzer takes for a find
   target_of_program = targets().at(fs::path((*argv)[0]).filename().string().substr(std::strlen("fuzz_")));
   const char* directory = std::getenv("ROTA_FUZZ_SEEDS");
   if (directory == nullptr) return 0;

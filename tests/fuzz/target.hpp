@@ -17,6 +17,7 @@ using Seeds = std::vector<std::string>;
 struct Target {
   Seeds (*seeds)();          ///< good ones, as the target's own code makes them
   void (*run)(Bytes input);  ///< expects what must hold
+  int mutants;               ///< of each seed, in a test
 };
 
 /// All of them, by name.
@@ -25,9 +26,13 @@ inline std::map<std::string, Target>& targets() {
   return all;
 }
 
-/// To be called for each, before main.
-inline bool add_target(const char* name, Seeds (*seeds)(), void (*run)(Bytes)) {
-  return targets().emplace(name, Target{seeds, run}).second;
+/// To be called for each, before main. Mistakes that were made on purpose showed by the 221st mutant.
+inline bool add_target(const char* name, Seeds (*seeds)(), void (*run)(Bytes), int mutants = 1000) {
+  return targets().emplace(name, Target{seeds, run, mutants}).second;
+}
+/// The same for one that writes files, which is slow. There, they showed by the 50th.
+inline bool add_file_target(const char* name, Seeds (*seeds)(), void (*run)(Bytes)) {
+  return add_target(name, seeds, run, 200);
 }
 
 inline std::string to_text(Bytes bytes) {
