@@ -71,14 +71,6 @@ class AccessTest : public Test {
     all.resize(count);
     return all;
   }
-  [[nodiscard]] std::int64_t open_descriptors() const {
-    return std::count_if(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator(),
-                         [&](const auto& entry) {
-                           std::error_code error;
-                           return fs::read_symlink(entry.path(), error).parent_path() == directory_.path();
-                         });
-  }
-
   static std::vector<ReadCall> calls_of(const Source& source, const Ids& wanted) {
     disarm_reads();
     const Samples samples(source, wanted, false);
@@ -111,16 +103,13 @@ TEST_F(AccessTest, OfAnyKindGivesTheSameSamplesCachedOrNot) {
 TEST_F(AccessTest, ByManyThreadsGivesTheSameSamples) {
   for (const Access access : kAccesses) {
     const auto source = open(access, access == Access::mapped ? 256 : 2);
-    std::vector<std::jthread> threads;
-    for (std::uint64_t seed = 0; seed < 4; ++seed) {
-      threads.emplace_back([&, seed] {
-        std::mt19937_64 random(seed);
-        for (int round = 0; round < 10; ++round) {
-          if (round == 5) evict();
-          expect_samples(*source, random_ids(*source, 100, random));
-        }
-      });
-    }
+    in_threads(4, [&](std::size_t seed) {
+      std::mt19937_64 random(seed);
+      for (int round = 0; round < 10; ++round) {
+        if (round == 5) evict();
+        expect_samples(*source, random_ids(*source, 100, random));
+      }
+    });
   }
 }
 
@@ -261,7 +250,7 @@ void AccessTest::drop_loaders(std::uint64_t seeds) {
   EXPECT_GT(right, seeds / 2);
   EXPECT_GT(failed, seeds / 20);
   sources.clear();
-  EXPECT_EQ(open_descriptors(), 0);
+  EXPECT_EQ(descriptors_in(directory_.path()), 0);
 }
 TEST_F(AccessTest, LoadersAreSoughtAndDroppedWithReadsUnderWayThatFail) { drop_loaders(200); }
 TEST_F(AccessCampaign, LoadersAreSoughtAndDroppedWithReadsUnderWayThatFail) { drop_loaders(1000); }
@@ -301,12 +290,12 @@ TEST_F(AccessTest, HoldsAsManyDescriptorsAsItSays) {
   for (const auto& [access, each] :
        {std::pair{Access::cached, 1}, {Access::direct, 2}, {Access::mapped, 0}}) {
     auto source = open(access);
-    EXPECT_LE(open_descriptors(), (kFiles + 1) * each + 1)
+    EXPECT_LE(descriptors_in(directory_.path()), (kFiles + 1) * each + 1)
         << to_string(access);  // the directory, and an empty file
     evict();
     expect_samples(*source, random_ids(*source, 200, random_));
     source.reset();
-    EXPECT_EQ(open_descriptors(), 0) << to_string(access);
+    EXPECT_EQ(descriptors_in(directory_.path()), 0) << to_string(access);
   }
 }
 

@@ -50,17 +50,14 @@ TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrderByManyThreads) {
   ASSERT_EQ(source->size(), 1000);
   EXPECT_EQ(open_files(Catalog(directory.path(), {.listing_threads = 1}))->fingerprint(),
             source->fingerprint());
-  std::vector<std::jthread> threads;
-  for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    threads.emplace_back([&, seed] {
-      std::mt19937_64 any(seed);
-      const Ids wanted = random_ids(*source, 500, any);
-      const Samples samples(*source, wanted);
-      for (std::size_t i = 0; i < wanted.size(); ++i) {
-        EXPECT_EQ(samples.sample(0, i), expected.at(source->where(wanted[i])));
-      }
-    });
-  }
+  in_threads(8, [&](std::size_t seed) {
+    std::mt19937_64 any(seed);
+    const Ids wanted = random_ids(*source, 500, any);
+    const Samples samples(*source, wanted);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      EXPECT_EQ(samples.sample(0, i), expected.at(source->where(wanted[i])));
+    }
+  });
 }
 
 TEST_F(Files, AreFoundThroughSymbolicLinks) {

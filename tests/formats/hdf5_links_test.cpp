@@ -91,7 +91,7 @@ for i in range(20):
 )");
   const auto source = open_hdf5(directory_.path(), {.allow_external_links = true});
   ASSERT_EQ(source->size(), 200);
-  const auto read_some = [&](std::uint64_t seed) {
+  in_threads(4, [&](std::size_t seed) {
     std::mt19937_64 random(seed);
     const Ids wanted = random_ids(*source, 500, random);
     const Samples samples(*source, wanted);
@@ -100,9 +100,7 @@ for i in range(20):
       EXPECT_EQ(samples.values<std::int64_t>(0, k)[0], id);
       EXPECT_EQ(samples.values<std::int64_t>(1, k)[0], 10 * (19 - id / 10) + id % 10);
     }
-  };
-  std::vector<std::jthread> threads;
-  for (std::uint64_t seed = 0; seed < 4; ++seed) threads.emplace_back(read_some, seed);
+  });
 }
 
 TEST_F(Hdf5Links, WhatOneLeadsToInVainIsNamedWithIt) {

@@ -89,13 +89,10 @@ TEST_F(Hdf5Join, KeepsFewFilesOpenHoweverManyThereAreAndIsReadByManyThreads) {
   const auto before = open_descriptors();
   const auto source = open_hdf5(directory_ / "d");
   EXPECT_LT(open_descriptors() - before, 10);
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      std::mt19937_64 random(t);
-      for (int round = 0; round < 5; ++round) expect_counting(*source, random_ids(*source, 400, random));
-    });
-  }
+  in_threads(8, [&](std::size_t seed) {
+    std::mt19937_64 random(seed);
+    for (int round = 0; round < 5; ++round) expect_counting(*source, random_ids(*source, 400, random));
+  });
 }
 
 TEST_F(Hdf5, HasTheSameFingerprintWhereverItLiesAndAnotherWithNamesTypesAndExtents) {

@@ -19,16 +19,7 @@ class OpenFilesTest : public Test {
   [[nodiscard]] FileList list(int most) const {
     return files_of(Catalog(directory_.path(), {.max_open_files = most}));
   }
-  // How often this process has files of the directory open.
-  [[nodiscard]] std::int64_t descriptors() const {
-    std::int64_t count = 0;
-    for (const auto& entry : fs::directory_iterator("/proc/self/fd")) {
-      std::error_code error;
-      const fs::path target = fs::read_symlink(entry.path(), error);
-      if (!error && target.extension() == ".txt" && target.parent_path() == directory_.path()) ++count;
-    }
-    return count;
-  }
+  [[nodiscard]] std::int64_t descriptors() const { return descriptors_in(directory_.path()); }
 
   TemporaryDirectory directory_;
 };
@@ -69,16 +60,12 @@ TEST_F(OpenFilesTest, ThreadsThatWantAFileTogetherShareADescriptor) {
     std::vector<int> found(kThreads);
     std::barrier start(kThreads);
     std::barrier end(kThreads, [&]() noexcept { EXPECT_LE(descriptors(), 2); });
-    std::vector<std::jthread> threads;
-    for (std::size_t t = 0; t < kThreads; ++t) {
-      threads.emplace_back([&, t] {
-        start.arrive_and_wait();
-        const auto held = files.open(file);
-        found[t] = held->descriptor();
-        end.arrive_and_wait();
-      });
-    }
-    threads.clear();
+    in_threads(kThreads, [&](std::size_t t) {
+      start.arrive_and_wait();
+      const auto held = files.open(file);
+      found[t] = held->descriptor();
+      end.arrive_and_wait();
+    });
     EXPECT_THAT(found, Each(found[0]));
   }
 }

@@ -37,6 +37,13 @@ inline std::vector<std::string> field_names(const Source& source) {
   for (const Field& field : source.fields()) names.push_back(field.name);
   return names;
 }
+/// Does `work` in so many threads, each with its number.
+inline void in_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::vector<std::jthread> threads;
+  for (std::size_t t = 0; t < count; ++t) threads.emplace_back(work, t);
+}
+/// How often this process has files of a directory open.
+std::int64_t descriptors_in(const fs::path& directory);
 /// Each sample is what was told, sample by sample and field by field: in order, and at random.
 void expect_samples(const Source& source, const std::vector<std::string>& told);
 

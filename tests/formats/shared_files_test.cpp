@@ -27,11 +27,6 @@ bool is_all(const Memory& memory, char letter) {
          });
 }
 
-void in_threads(const std::function<void(std::size_t)>& work) {
-  std::vector<std::jthread> threads;
-  for (std::size_t t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
-}
-
 // Four files, of a letter each.
 class SharedFilesTest : public Test {
  protected:
@@ -57,7 +52,7 @@ TEST_F(SharedFilesTest, ThreadsThatWantTheSameFileUnpackItOnce) {
     const auto files = share(4 * kRawBytes);
     std::vector<Memory> found(kThreads);
     std::barrier start(kThreads);
-    in_threads([&](std::size_t t) {
+    in_threads(kThreads, [&](std::size_t t) {
       start.arrive_and_wait();
       found[t] = files->open(2);
     });
@@ -136,7 +131,7 @@ TEST_F(SharedFilesTest, AFileThatCannotBeUnpackedIsAnErrorForAllWhoWantIt) {
   directory_.write("b", std::string(static_cast<std::size_t>(list_->bytes(1)), 'x'));
   const auto others = share(kRawBytes);
   std::atomic<int> failed = 0;
-  in_threads([&](std::size_t) { failed += error_of([&] { (void)others->open(1); }) ? 1 : 0; });
+  in_threads(kThreads, [&](std::size_t) { failed += error_of([&] { (void)others->open(1); }) ? 1 : 0; });
   EXPECT_EQ(failed, kThreads);
   EXPECT_EQ(others->usage().bytes, 0);
   directory_.write("b", packed(std::string(kRawBytes, 'b')));
@@ -210,7 +205,7 @@ TEST_F(SharedFilesTest, AFileOfAProcessThatIsKilledAtItsMakingIsAnErrorForTheOth
 
 TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {
   const auto files = share(kRawBytes);
-  in_threads([&](std::size_t seed) {
+  in_threads(kThreads, [&](std::size_t seed) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 50; ++i) {
       const std::size_t first = random() % 4;

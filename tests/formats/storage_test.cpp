@@ -224,11 +224,14 @@ TEST_F(StorageTest, AFileThatWasReplacedIsRefused) {
   EXPECT_THAT(reading(*source, {6, 7}), is_error(corrupt, {"memory://b/train/07.txt", "replaced"}));
 }
 
-TEST_F(StorageTest, ChangesAreDetectedByNameToo) {
+TEST_F(StorageTest, IsReadAlikeWhereChangesAreDetectedByNameAndFromTheNodesMemory) {
   CatalogOptions by_name = options();
   by_name.change_detection = ChangeDetection::by_name;
-  const auto source = open_files(Catalog("memory://b/train", by_name));
-  EXPECT_EQ(contents(*source), contents(*train()));
+  EXPECT_EQ(contents(*open_files(Catalog("memory://b/train", by_name))), contents(*train()));
+  CatalogOptions shared = options();
+  shared.share_files = true;
+  EXPECT_EQ(contents(*open_lines(Catalog("memory://b/val", shared))),
+            contents(*open_lines(Catalog("memory://b/val", options()))));
 }
 
 TEST_F(StorageTest, SavedCatalogsTellWhatHasChanged) {
@@ -256,13 +259,6 @@ TEST_F(StorageTest, SentCatalogsListNothingAgain) {
   EXPECT_EQ(contents(*open_files(received)), contents(*train()));
   EXPECT_EQ(storage_->lists + storage_->finds, asked + 2);  // of train()
   EXPECT_ERROR(Catalog::deserialize(bytes), not_found, {"memory://b/train", "CatalogOptions::storages"});
-}
-
-TEST_F(StorageTest, FilesAreBroughtToTheNodesMemory) {
-  CatalogOptions shared = options();
-  shared.share_files = true;
-  const auto lines = open_lines(Catalog("memory://b/val", shared));
-  EXPECT_EQ(contents(*lines), contents(*open_lines(Catalog("memory://b/val", options()))));
 }
 
 /// Datasets that Python makes, in memory and in a directory.

@@ -71,7 +71,7 @@ TEST_F(WriteShards, AreReadBackEqual) {
     const auto& [format, fields] = cases[seed % 3];
     const TemporaryDirectory directory;
     const fs::path out = directory / "out";
-    const auto source = random_samples(fields, 1 + random() % 200, seed);
+    const auto source = random_samples(fields, static_cast<std::int64_t>(1 + random() % 200), seed);
     ShardOptions options{.format = format,
                          .shard_bytes = 1 + static_cast<std::int64_t>(random() % 100'000),
                          .workers = static_cast<int>(random() % 3)};
