@@ -58,7 +58,7 @@ class KillCycles : public Test {
 
   int draw(int lowest, int highest) { return std::uniform_int_distribution<int>(lowest, highest)(random_); }
 
-  TemporaryDirectory directory_;
+  TemporaryDirectory directory_ = make_fast_directory();
   fs::path path_ = directory_ / "checkpoints";
   std::mt19937 random_{20240607};
   std::int64_t acknowledged_ = -1;

@@ -207,7 +207,7 @@ class Stalls : public TestWithParam<int> {
     }
   }
 
-  TemporaryDirectory directory_;
+  TemporaryDirectory directory_ = make_fast_directory();
 };
 using StallsCampaign = Stalls;
 
