@@ -118,9 +118,13 @@ TEST_F(AccessTest, ByManyThreadsGivesTheSameSamples) {
 TEST_F(AccessTest, HasAllThatIsNotCachedUnderWayBeforeItWaits) {
   const auto source = open(Access::cached);
   const Ids wanted = scattered(200);
-  evict();
-  const auto calls = calls_of(*source, wanted);
-  const auto hints = std::count(calls.begin(), calls.end(), ReadCall::hint);
+  std::vector<ReadCall> calls;
+  std::int64_t hints = 0;
+  for (int tries = 0; tries < 10 && hints < std::ssize(wanted); ++tries) {
+    evict();  // of which a busy machine may leave a page
+    calls = calls_of(*source, wanted);
+    hints = std::ranges::count(calls, ReadCall::hint);
+  }
   if (hints == 0) GTEST_SKIP() << "nothing can be evicted from this file system";
   EXPECT_EQ(hints, std::ssize(wanted));
   EXPECT_EQ(std::count(calls.begin(), calls.end(), ReadCall::look), 4) << "then none is likely to be cached";
