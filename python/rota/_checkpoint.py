@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
 from rota._loader import find_world
+from rota._options import as_number
 from rota._values import World
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class Checkpoint(Mapping[str, "np.ndarray"]):
 
     def rows(self, name: str, first: int, count: int) -> np.ndarray:
         """Rows [first, first + count) of a tensor."""
-        return self._raw.read(name, first, count)
+        what = "read rows"
+        return self._raw.read(name, as_number(what, "the first", first), as_number(what, "their number", count))
 
     def share(self, name: str) -> np.ndarray:
         """This rank's part of the rows, divided as equally as possible over the ranks in order."""

@@ -203,7 +203,8 @@ class CheckpointDirectory:
         with agreed(ranks, what):
             if writer not in ("direct", "collective"):
                 raise InvalidArgumentError(f'{what}: writer is "{writer}"; it must be direct or collective')
-            if not 0 <= as_option(what, "deadline", deadline, 0.0) < 1e12:
+            deadline = as_option(what, "deadline", deadline, 0.0)
+            if not 0 <= deadline < 1e12:
                 raise InvalidArgumentError(f"{what}: deadline is {deadline} seconds; it must be 0 to 10^12")
             keep = as_number(what, "keep_last", keep_last), as_number(what, "keep_every", keep_every)
             path = os.fsdecode(path)

@@ -9,7 +9,7 @@ from typing import Any, Union
 from rota import _rota
 from rota._errors import InvalidArgumentError, UnsupportedError
 from rota._loader import Loader, Mixture, find_world, state_text
-from rota._options import as_number, as_seed
+from rota._options import as_number, as_seed, plain
 from rota._values import BatchSlot, Index, Position, World
 
 DatasetOrLength = Union[int, Any]
@@ -77,7 +77,7 @@ class ElasticBatchSampler:
             if fingerprint is not None:
                 raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
             self._lengths = [_length(one) for one in dataset]
-            data = Mixture([_rota.numbers(n, None) for n in self._lengths], weights, end, steps)
+            data = Mixture([_rota.numbers(n, None) for n in self._lengths], list(map(plain, weights)), end, plain(steps))
             if epochs is None:
                 epochs = 1  # of a dataset: until one is exhausted
         what = "make a sampler"
@@ -87,10 +87,10 @@ class ElasticBatchSampler:
         self._epochs = epochs
         self._options: dict[str, Any] = dict(
             global_batch_size=as_number(what, "global_batch_size", global_batch_size),
-            shards=shards,
-            interleave=interleave,
+            shards=plain(shards),
+            interleave=plain(interleave),
             shuffle=shuffle,
-            block=block,
+            block=plain(block),
             seed=as_seed(what, seed),
             tail=tail,
             epochs=epochs,

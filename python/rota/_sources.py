@@ -12,7 +12,7 @@ from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
-from rota._options import as_index, as_number, as_option, as_seed
+from rota._options import as_index, as_number, as_option, as_seed, plain
 from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, document
 
 Source = _rota.Source
@@ -80,7 +80,7 @@ def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
         made = make(*args, **kwargs)
         kwargs.pop("comm", None)
         for part, source in enumerate(made) if isinstance(made, list) else [(None, made)]:
-            source._recipe = (remember, args, kwargs, part)
+            source._recipe = (remember, plain(args), plain(kwargs), part)
         return made
 
     return remember
@@ -227,11 +227,10 @@ def write_shards(
     what = "write shards"
     if format not in ("tar", "mds"):
         raise InvalidArgumentError(f'{what}: format is "{format}"; it must be tar or mds')
-    size, threads = as_number(what, "shard_bytes", shard_bytes), as_number(what, "workers", workers)
+    size, threads = as_number(what, "shard_bytes", shard_bytes), as_number(what, "workers", workers, 32)
+    rank, ranks = (as_number(what, "a number of its world", number, 32) for number in tuple(world)[:2])
     return ShardReport(
-        *_rota.write_shards(
-            _as_source(what, source), os.fspath(destination), format == "mds", size, threads, world.rank, world.size
-        )
+        *_rota.write_shards(_as_source(what, source), os.fspath(destination), format == "mds", size, threads, rank, ranks)
     )
 
 
@@ -318,10 +317,11 @@ def _fields_of(dataset: Any) -> list[Field]:
 
     if len(dataset) == 0:
         raise ValueError("an empty dataset does not tell its fields; give fields=")
-    try:
-        dataset = copy.copy(dataset)  # what looking at a sample opens does not go to the workers
-    except TypeError:
-        pass
+    if not isinstance(dataset, np.ndarray):  # whose copy would be of all its numbers
+        try:
+            dataset = copy.copy(dataset)  # what looking at a sample opens does not go to the workers
+        except TypeError:
+            pass
     sample = dataset[0]
     if isinstance(sample, tuple):
         sample = {str(i): value for i, value in enumerate(sample)}
@@ -332,6 +332,9 @@ def _fields_of(dataset: Any) -> list[Field]:
         if isinstance(value, (str, bytes)):
             fields.append(Field(name, "uint8", (), True))
             continue
-        array = value.numpy() if hasattr(value, "detach") else np.asarray(value)
+        if hasattr(value, "detach"):  # a tensor of torch
+            fields.append(Field(name, str(value.dtype).removeprefix("torch."), tuple(value.shape), False))
+            continue
+        array = np.asarray(value)
         fields.append(Field(name, array.dtype.name, array.shape, False))
     return fields

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
@@ -126,6 +127,7 @@ class Ragged(Sequence["np.ndarray"]):
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
+        i = operator.index(i)
         k = i + len(self) if i < 0 else i
         if not 0 <= k < len(self):
             raise IndexError(f"sample {i} of {len(self)}")
@@ -152,8 +154,10 @@ def as_array(value: Any, dtype: np.dtype, is_bfloat16: bool = False) -> np.ndarr
 
     if isinstance(value, str):
         value = value.encode()
-    if isinstance(value, (bytes, bytearray, memoryview)):
+    if isinstance(value, (bytes, bytearray)) or isinstance(value, memoryview) and value.format in ("B", "b", "c"):
         value = np.frombuffer(value, dtype=np.uint8)
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise TypeError("a masked array would lose its mask; give value.filled(...), and the mask as a field")
     if hasattr(value, "detach"):  # a tensor of torch
         value = value.detach().cpu()
         is_brain = str(value.dtype) == "torch.bfloat16"
@@ -163,12 +167,13 @@ def as_array(value: Any, dtype: np.dtype, is_bfloat16: bool = False) -> np.ndarr
     made = np.asarray(value)
     if is_bfloat16 and made.dtype != np.uint16:
         raise TypeError(f"{made.dtype} is no bfloat16: give the bits as uint16, or a tensor of torch.bfloat16")
-    if made.size and not np.can_cast(made.dtype, dtype):
+    is_exact = np.can_cast(made.dtype, dtype) and not (made.dtype.kind in "iu" and made.itemsize == 8 and dtype.kind == "f")
+    if made.size and not is_exact:
         if isinstance(value, (np.ndarray, np.generic)) and not np.can_cast(made.dtype, dtype, casting="same_kind"):
             raise TypeError(f"it is of dtype {made.dtype}, which does not become {dtype} without loss; convert it")
         if not _survives(made, dtype):
             raise TypeError(f"{made.dtype} {value!r:.100} does not become {dtype} without loss")
-    return np.ascontiguousarray(made, dtype=dtype).reshape(made.shape)
+    return np.asarray(made, dtype=dtype, order="C")
 
 
 def _survives(made: np.ndarray, dtype: np.dtype) -> bool:

@@ -37,13 +37,22 @@ void require_known_numpy() {
 #endif
 }
 
+py::object as_integer(py::handle number) {
+  auto made = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
+  if (made) return made;
+  PyErr_Clear();
+  throw py::cast_error("no whole number");
+}
+
 py::object package(const char* name) { return py::module_::import("rota").attr(name); }
 
 py::dtype to_numpy(DType dtype) {
   require_known_numpy();
   if (dtype == DType::bfloat16) return py::dtype("uint16");
-  return py::dtype(dtype == DType::boolean ? "bool" : std::string(to_string(dtype)));
+  return py::dtype(name_of(dtype));
 }
+
+std::string name_of(DType dtype) { return dtype == DType::boolean ? "bool" : std::string(to_string(dtype)); }
 
 DType to_dtype(py::handle dtype) {
   require_known_numpy();
@@ -70,7 +79,7 @@ DType to_dtype(py::handle dtype) {
 }
 
 py::object to_python(const Field& field) {
-  return package("Field")(field.name, to_string(field.dtype), py::tuple(py::cast(field.shape)), field.ragged);
+  return package("Field")(field.name, name_of(field.dtype), py::tuple(py::cast(field.shape)), field.ragged);
 }
 
 Field to_field(py::handle field) {

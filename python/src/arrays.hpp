@@ -22,11 +22,16 @@ namespace py = pybind11;
 /// first one is made or taken. Needs the GIL.
 void require_known_numpy();
 
+/// `number` as an int of Python. Throws py::cast_error for what is no whole number, floats included.
+py::object as_integer(py::handle number);
+
 /// What the package exports by that name.
 py::object package(const char* name);
 
 /// numpy's type of the same elements. It has no bfloat16: that is the bits, uint16.
 py::dtype to_numpy(DType dtype);
+/// Its name in Python: "bool" for booleans.
+std::string name_of(DType dtype);
 /// Of a name ("bfloat16"), a numpy dtype, or what numpy takes for one. Throws Error{invalid_argument}.
 DType to_dtype(py::handle dtype);
 

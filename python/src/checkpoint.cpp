@@ -29,7 +29,7 @@ py::object made(const CheckpointInfo& info) {
 }
 
 py::object made(const TensorInfo& info) {
-  return package("TensorInfo")(info.name, to_string(info.dtype), py::tuple(py::cast(info.shape)));
+  return package("TensorInfo")(info.name, name_of(info.dtype), py::tuple(py::cast(info.shape)));
 }
 
 py::object made(const BlobInfo& info) {

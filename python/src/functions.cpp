@@ -110,14 +110,32 @@ void collate(py::handle function, std::span<const Field> made, const Batch& in, 
 
 Guard::Guard() : capsule_(this, [](void*) {}) {}
 
-// The frames that an exception has passed through keep their variables.
+// The frames that an exception has passed through keep their variables, and so do those of what caused it.
 void Guard::clear_frames(const py::error_already_set& raised) const {
-  if (capsule_.ref_count() == 1 || !raised.trace()) return;
-  py::module_::import("traceback").attr("clear_frames")(raised.trace());
+  constexpr int kMost = 100;  // of a ring of causes
+  py::object trace = raised.trace();
+  py::object error = raised.value();
+  for (int depth = 0; !is_alone() && depth < kMost && !error.is_none(); ++depth) {
+    if (trace && !trace.is_none()) py::module_::import("traceback").attr("clear_frames")(trace);
+    const py::object cause = error.attr("__cause__");
+    error = cause.is_none() ? py::object(error.attr("__context__")) : cause;
+    trace = error.is_none() ? py::none() : py::object(error.attr("__traceback__"));
+  }
+}
+
+void Guard::refuse_both(const char* whose, const py::error_already_set& raised) {
+  try {
+    throw_as_error(raised);
+  } catch (const Error& error) {  // its text comes last, by which its cause is found
+    throw Error(error.code(),
+                fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy; "
+                            "and it raised {}",
+                            whose, error.what()));
+  }
 }
 
 void Guard::require_alone(const char* whose) const {
-  if (capsule_.ref_count() == 1) return;
+  if (is_alone()) return;
   refuse(fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy", whose));
 }
 

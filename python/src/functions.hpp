@@ -31,18 +31,15 @@ class Guard {
  public:
   Guard();
   /// Does `work`, which calls a function of Python with views that are of owner(). Throws Error{callback}
-  /// where one was kept, and drops those in the traceback of what the function raised. `whose` names it.
+  /// where one was kept; or what the function raised, whose tracebacks drop them. `whose` names it.
   template <typename Work>
   void lend(const char* whose, const Work& work) const {
     try {
       work();
     } catch (const py::error_already_set& raised) {
       clear_frames(raised);
-      require_alone(whose);
-      throw;
-    } catch (...) {
-      require_alone(whose);
-      throw;
+      if (is_alone()) throw;
+      refuse_both(whose, raised);
     }
     require_alone(whose);
   }
@@ -51,7 +48,9 @@ class Guard {
 
  private:
   void clear_frames(const py::error_already_set& raised) const;
+  [[nodiscard]] bool is_alone() const { return capsule_.ref_count() == 1; }
   void require_alone(const char* whose) const;
+  [[noreturn]] static void refuse_both(const char* whose, const py::error_already_set& raised);
 
   py::capsule capsule_;
 };

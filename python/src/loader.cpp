@@ -29,8 +29,9 @@ LoaderOptions to_options(const py::dict& given) {
   options.interleave = option<std::int64_t>(given, "interleave");
   options.shuffle = parse_shuffle(option<std::string>(given, "shuffle"));
   options.seed = option<std::uint64_t>(given, "seed");
-  const auto block = option<std::pair<std::int64_t, std::int64_t>>(given, "block");
-  options.block = {.samples = block.first, .blocks = block.second};
+  const auto block = option<std::pair<py::object, py::object>>(given, "block");
+  options.block = {.samples = value_of<std::int64_t>(block.first, "block"),
+                   .blocks = value_of<std::int64_t>(block.second, "block")};
   options.tail = parse_tail(option<std::string>(given, "tail"));
   options.rank_split = parse_split(option<std::string>(given, "rank_split"));
   options.worker_split = parse_split(option<std::string>(given, "worker_split"));

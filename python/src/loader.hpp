@@ -25,19 +25,25 @@
 
 namespace rota::python {
 
-/// An option by its name; Python's side has all of them.
+/// The value of option `name`. Of a number no fraction is cut.
 template <typename T>
-T option(const py::dict& options, const char* name) {
-  const py::object value = options[name];
+T value_of(py::handle value, const char* name) {
+  constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool>;
   try {
+    if constexpr (is_number) return as_integer(value).cast<T>();
     return value.cast<T>();
   } catch (const py::cast_error&) {
     const auto why = fmt::format("make a loader: {} cannot be {}", name, py::repr(value).cast<std::string>());
-    if (!py::isinstance<py::int_>(value) || !std::is_integral_v<T>) throw py::type_error(why);
+    if (!is_number || PyLong_Check(value.ptr()) == 0) throw py::type_error(why);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}; it must be a number of {} bits{}", why, 8 * sizeof(T),
                             std::is_unsigned_v<T> ? ", 0 or more" : ""));
   }
+}
+/// An option by its name; Python's side has all of them.
+template <typename T>
+T option(const py::dict& options, const char* name) {
+  return value_of<T>(options[name], name);
 }
 std::chrono::milliseconds seconds(const py::dict& options, const char* name);
 

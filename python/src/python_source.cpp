@@ -57,14 +57,17 @@ class PythonSource final : public Source {
   }
 
   /// A copy of the dataset for each worker, so that what it opens when it is first read is the worker's own;
-  /// the same dataset, where it cannot be copied.
+  /// the same dataset, where it cannot be copied, or is an array.
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo&) const override {
     return call_python([&]() -> std::unique_ptr<const Source> {
       py::object own = *dataset_;
-      try {
-        own = py::module_::import("copy").attr("copy")(own);
-      } catch (const py::error_already_set& raised) {
-        if (!raised.matches(PyExc_TypeError)) throw;
+      if (!py::isinstance<py::array>(
+              own)) {  // which opens nothing, and whose copy would be of all its numbers
+        try {
+          own = py::module_::import("copy").attr("copy")(own);
+        } catch (const py::error_already_set& raised) {
+          if (!raised.matches(PyExc_TypeError)) throw;
+        }
       }
       return std::make_unique<PythonSource>(*this, std::move(own));
     });
@@ -80,7 +83,13 @@ class PythonSource final : public Source {
     if (fetched_ && std::ranges::equal(fetched_->ids, ids)) return fetched_;
     auto fetched = share(Fetched{});
     fetched->ids.assign(ids.begin(), ids.end());
-    for (const SampleId id : ids) fetched->items.push_back(items_.take((*dataset_)[py::int_(id.value)]));
+    for (const SampleId id : ids) {
+      auto& arrays = fetched->items.emplace_back(items_.take((*dataset_)[py::int_(id.value)]));
+      for (py::array& array : arrays) {
+        // Where others have it, too, the next sample may be written over it.
+        if (array.ref_count() > 1 || !array.owndata()) array = py::array(array.attr("copy")());
+      }
+    }
     fetched_ = fetched;
     return fetched;
   }

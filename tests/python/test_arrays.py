@@ -239,3 +239,19 @@ def test_a_module_for_numpy_1_refuses_2_whatever_is_imported_first(order, tmp_pa
     for use in ("rota.ElasticBatchSampler(8, 4, world=(0, 1)).batch(0).ids", "rota.PythonSource([1.5], ['x'])"):
         told = python(f"import {order}; {use}", returns=1, env=environment).stderr.strip().split("\n")[-1]
         assert "knows numpy 1 alone" in told and "pip install ." in told and 'pip install "numpy<2"' in told, told
+
+
+def test_fields_are_taken_as_they_are_told():
+    fields = source().fields
+    assert rota.PythonSource(Dataset(), fields).fields == fields == rota.cast(source(), {f.name: f.dtype for f in fields}).fields
+
+
+@pytest.mark.parametrize("value", [np.ma.array([1.0, 2.0], mask=[True, False]), np.ma.array([1, 2], mask=True)])
+def test_a_masked_array_is_refused(value):
+    with pytest.raises(rota.CallbackError, match="lose its mask"):
+        rota.PythonSource([{"x": value}], {"x": (value.dtype, (2,))})[0]
+
+
+def test_a_memoryview_of_numbers_is_numbers():
+    numbers = rota.PythonSource([{"x": memoryview(np.array([1, 2], np.int32))}], {"x": ("int32", (), True)})
+    assert numbers[0]["x"].tolist() == [1, 2]

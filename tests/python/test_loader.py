@@ -87,6 +87,39 @@ def test_kept_views_of_a_transform_are_refused():
     loader(transform=lambda s: kept.append(s["x"].copy())).next()
 
 
+def test_what_a_transform_raises_is_told_whatever_its_frames_hold():
+    def decode(sample):
+        raise ValueError("bad JPEG")
+
+    def decode_again(sample):
+        try:
+            decode(sample)
+        except ValueError as error:
+            raise RuntimeError("cannot decode") from error
+
+    for fail, says in (decode_again, "cannot decode"), (lambda s: [decode(s) for _ in "a"], "bad JPEG"):
+        with pytest.raises(rota.CallbackError, match=f"Error: {says}$") as caught:
+            loader(transform=fail).next()
+        assert says in str(caught.value.__cause__)
+
+
+def test_a_dataset_may_write_each_sample_over_the_last():
+    class Reusing:
+        buffer = np.zeros(2)
+
+        def __len__(self):
+            return 8
+
+        def __getitem__(self, i):
+            self.buffer[:] = i
+            return {"x": self.buffer, "rows": self.buffer[: i % 3]}
+
+    data = rota.PythonSource(Reusing(), {"x": ("float64", (2,)), "rows": ("float64", (), True)})
+    batch = rota.Loader(data, 8, shuffle="none", shards=1, world=(0, 1)).next()
+    assert batch["x"].tolist() == [[i, i] for i in range(8)]
+    assert batch["rows"].to_list() == [[i] * (i % 3) for i in range(8)]
+
+
 def test_bad_samples_are_skipped_masked_and_listed():
     def refuse(sample):
         if sample.id % 10 == 3:

@@ -1,6 +1,8 @@
 """What goes wrong in a user's hands raises what a Python user would catch, with a message that says what to do."""
 
+import decimal
 import os
+import pickle
 import re
 
 import numpy as np
@@ -164,6 +166,7 @@ def test_each_error_is_a_rota_error_and_a_built_in_one():
         (np.array([2**40]), "int32"), (np.array([70000], np.int32), "int16"), (np.array([2**63], np.uint64), "int64"),
         (np.array([1e300]), "float32"), ([2**24 + 1], "float32"), ([300], "uint8"), ([-1], "uint16"), ([0.5], "int64"),
         ([1.0, 2.0], "bfloat16"), (np.array([1.0], np.float32), "bfloat16"),
+        (np.array([2**53 + 1]), "float64"), (np.array([2**64 - 1], np.uint64), "float64"),
     ],
 )  # fmt: skip
 def test_no_value_is_lost(value, dtype):
@@ -216,6 +219,38 @@ def test_numbers_of_numpy_count_as_pythons_do(number, tail, tmp_path):
     assert run(number) == run(int)
     (tmp_path / "file").write_bytes(b"x")
     assert len(rota.Catalog(tmp_path, share_files=np.bool_(False))) == 1
+
+
+@pytest.mark.parametrize("fraction", [2.5, np.float32(2.5), np.float64(2.5), np.array(2.5), decimal.Decimal("2.5")])
+def test_no_fraction_of_a_number_is_cut(fraction, tmp_path):
+    names = "global_batch_size shards interleave seed epochs workers read_ahead_batches read_ahead_bytes max_skipped io_retries".split()
+    for options in [{name: fraction} for name in names] + [{"block": (fraction, 4), "shuffle": "block"}]:
+        with pytest.raises((TypeError, ValueError)):
+            loader(**options)
+    for options in {"shards": fraction}, {"interleave": fraction}, {"seed": fraction}, {"block": (3, fraction), "shuffle": "block"}:
+        with pytest.raises((TypeError, ValueError)):
+            sampler(**options)
+    with pytest.raises(TypeError):
+        rota.write_shards(source(3), tmp_path / "to", world=(0, fraction))
+
+
+def test_pickles_name_no_numpy():
+    options = dict(shards=np.int64(3), block=(np.int32(3), np.uint8(2)), seed=np.uint64(7), world=(0, 1))
+    for made in (
+        rota.ElasticBatchSampler(10, np.int16(2), **options),
+        rota.ElasticBatchSampler([10, 10], 2, weights=np.array([1, 2]), end="steps", steps=np.int8(3), world=(0, 1)),
+        rota.windows(rota.PythonSource(range(9)), np.int64(3)),
+    ):
+        text = pickle.dumps(made)
+        assert b"numpy" not in text and type(pickle.loads(text)) is type(made)
+
+
+def test_small_numbers_of_numpy_count_rows_and_seconds(tmp_path):
+    ragged = rota.Ragged.from_list([[i] * (i % 5) for i in range(300)])
+    for number in (np.uint8(255), np.int8(127), np.int8(-1), np.int16(299), np.uint64(7)):
+        assert ragged[number].tolist() == ragged[int(number)].tolist()
+    for deadline in (np.int16(600), np.uint8(200), np.int8(100), np.float32(0.5)):
+        rota.CheckpointDirectory(None, tmp_path, deadline=deadline).close()
 
 
 @pytest.mark.parametrize("value, dtype", [([300], np.uint8), ([0.5], "int64"), (np.array([1.5]), "int32"), ([-1], np.dtype("uint16"))])

@@ -196,3 +196,12 @@ def test_that_shards_are_read_back(tmp_path, kind):
         rota.write_shards(source, shards, format="zip")
     with pytest.raises(rota.MismatchError, match="other options"):
         rota.write_shards(source, shards, format=kind)
+
+
+@pytest.mark.skipif(h5py.version.hdf5_version_tuple < (1, 14), reason="this h5py writes what rota's HDF5 reads")
+def test_what_a_newer_hdf5_wrote_is_refused_and_not_left_out(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
+        file["rows"] = np.arange(10.0)
+        file.create_dataset("rows_offsets", data=[0, 2, 10], compression="gzip")
+    with pytest.raises(rota.UnsupportedError, match='"/rows_offsets".*newer HDF5.*libver'):
+        rota.open(tmp_path)

@@ -270,6 +270,8 @@ std::string listing(const std::vector<std::string>& names) {
 bool is_dataset(Hdf5Links& links, const std::string& name) {
   const Hdf5Object at = links.follow(name);
   const hid_t object = H5Oopen(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT);
+  const bool is_there =
+      object >= 0 || H5Oexists_by_name(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT) > 0;
   H5Eclear2(H5E_DEFAULT);
   if (object < 0 && at.is_linked) {
     throw Error(
@@ -277,6 +279,13 @@ bool is_dataset(Hdf5Links& links, const std::string& name) {
         fmt::format("{} leads by an external link to \"{}\" in {}, which has no such object; write the "
                     "link anew",
                     links.from().what(name), at.name, at.subject->path));
+  }
+  if (object < 0 && is_there) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("{} is there, and HDF5 {}.{} cannot open it: a newer HDF5 wrote it, or it is damaged; "
+                    "write the file anew in an older format (h5py: libver=(\"earliest\", \"v110\"))",
+                    links.from().what(name), H5_VERS_MAJOR, H5_VERS_MINOR));
   }
   if (object < 0) return false;
   const hdf5::Object owner(object, name);
