@@ -21,8 +21,9 @@ std::ptrdiff_t before = 0;
 void* take(std::size_t bytes, std::size_t alignment = 0) {
   my_largest = std::max(my_largest, bytes);
   if (bytes > granted) return nullptr;
-  void* const memory = alignment == 0 ? std::malloc(bytes)
-                                      : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  void* const memory = alignment == 0
+                           ? std::malloc(bytes)
+                           : std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   const auto taken = static_cast<std::ptrdiff_t>(malloc_usable_size(memory));
   mine += taken;
   my_most = std::max(my_most, mine);

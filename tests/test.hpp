@@ -1,7 +1,7 @@
 #pragma once
 
-// What every test includes: GoogleTest, the standard library, all of rota, and what most tests do with it. One
-// precompiled header has it, so that it costs nothing.
+// What every test includes: GoogleTest, the standard library, all of rota, and what most tests do with it.
+// One precompiled header has it, so that it costs nothing.
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -63,8 +63,8 @@ namespace rota::internal {}
 
 namespace rota::test {
 namespace fs = std::filesystem;
-using namespace internal;    // NOLINT(google-build-using-namespace): tests look inside
-using namespace ::testing;   // NOLINT(google-build-using-namespace): its matchers are this language's verbs
+using namespace internal;   // NOLINT(google-build-using-namespace): tests look inside
+using namespace ::testing;  // NOLINT(google-build-using-namespace): its matchers are this language's verbs
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 }  // namespace rota::test
 

@@ -50,7 +50,7 @@ class Killed : public Test {
         const Names before = entries_of("/dev/shm");
         const Ended ended = run_command(
             fmt::format("TMPDIR={} timeout 60 {} 4 {} {} {} {}", temporary_.string(), ROTA_MPIEXEC,
-                        ROTA_PROGRAMS "/test_helper victim", what, data_.path().string(), random() % 200));
+                        ROTA_PROGRAMS "/test_child victim", what, data_.path().string(), random() % 200));
         EXPECT_THAT(ended.output, HasSubstr("signal 9")) << ended.code;
         EXPECT_THAT(left_since(before), IsEmpty());
         EXPECT_THAT(entries_of(temporary_), IsEmpty());

@@ -2,7 +2,7 @@
 // after a number of milliseconds.
 //   victim list|index|read DATA MILLISECONDS
 
-#include "helper.hpp"
+#include "child.hpp"
 #include "mpi/collectives.hpp"
 
 namespace rota::test {

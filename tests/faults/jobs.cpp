@@ -1,6 +1,6 @@
 #include "jobs.hpp"
+#include "child.hpp"
 #include "faults.hpp"
-#include "helper.hpp"
 
 namespace rota::test {
 

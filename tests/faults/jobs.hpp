@@ -1,6 +1,6 @@
 #pragma once
 
-// Jobs that tests start under mpirun: `test_helper job WHAT REPORT`. WHAT is done with each line of the file
+// Jobs that tests start under mpirun: `test_child job WHAT REPORT`. WHAT is done with each line of the file
 // REPORT/cases, one after the other, by all ranks. Each rank says what happens in lines `CASE WHAT TEXT` of
 // the file REPORT/<rank>.
 

@@ -16,7 +16,7 @@ Launched launch(const std::string& job, int ranks, const std::vector<std::string
   Launched launched;
   launched.ended =
       run_command(fmt::format("OMPI_MCA_odls_base_sigkill_timeout=0 timeout -k 5 {} " ROTA_MPIEXEC
-                              " {} env {} " ROTA_PROGRAMS "/test_helper job {} {}",
+                              " {} env {} " ROTA_PROGRAMS "/test_child job {} {}",
                               seconds, ranks, environment, job, report.path().string()));
   launched.hung = launched.ended.code == 124 || launched.ended.seconds >= seconds;
   for (int rank = 0; rank < ranks; ++rank) {

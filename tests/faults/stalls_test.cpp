@@ -62,7 +62,7 @@ bool is_running(std::int64_t pid) {
   std::string name;
   std::string state;
   file >> number >> name >> state;
-  return name == "(test_helper)" && state != "Z" && state != "X";
+  return name == "(test_child)" && state != "Z" && state != "X";
 }
 
 class Stalls : public TestWithParam<int> {

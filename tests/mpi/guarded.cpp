@@ -1,6 +1,6 @@
 // A program whose body ends as its argument says.
 
-#include "helper.hpp"
+#include "child.hpp"
 
 namespace rota::test {
 

@@ -4,7 +4,7 @@
 namespace rota::test::session_test {
 
 Ended guarded(const std::string& how) {
-  return run_command("timeout 60 " ROTA_MPIEXEC " 3 " ROTA_PROGRAMS "/test_helper guarded " + how);
+  return run_command("timeout 60 " ROTA_MPIEXEC " 3 " ROTA_PROGRAMS "/test_child guarded " + how);
 }
 
 /// It fails and says `why`, and `part`, which is in all that a rank says, `times` times.
@@ -42,7 +42,7 @@ TEST(Session, GivesTheBodysExitCodeAndSaysNothingWhereAllIsWell) {
 }
 
 TEST(Session, WorksWithoutMpirun) {
-  const Ended ended = run_command("timeout 60 " ROTA_PROGRAMS "/test_helper guarded all");
+  const Ended ended = run_command("timeout 60 " ROTA_PROGRAMS "/test_child guarded all");
   EXPECT_EQ(ended.code, 1);
   EXPECT_EQ(ended.output, "error: rank 0: the same on every rank\n");
 }

@@ -5,7 +5,7 @@
 //   interchange save DATA DIRECTORY STEPS
 //   interchange restore DATA DIRECTORY
 
-#include "helper.hpp"
+#include "child.hpp"
 
 namespace rota::test {
 namespace {

@@ -40,7 +40,7 @@ class KilledRun {
 
  private:
   Ended start(int ranks, int batch, const std::string& victim) const {
-    return run_command(fmt::format("timeout 100 {} {} {}/test_helper streamer {} {} {} {} {}", ROTA_MPIEXEC,
+    return run_command(fmt::format("timeout 100 {} {} {}/test_child streamer {} {} {} {} {}", ROTA_MPIEXEC,
                                    ranks, ROTA_PROGRAMS, is_dispatched_ ? "--dispatch" : "",
                                    traces_.path().string(), checkpoints_.path().string(), batch, victim));
   }

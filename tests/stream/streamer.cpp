@@ -2,7 +2,7 @@
 // killed by itself, as by kill -9, or the run ends.
 //   streamer [--dispatch] TRACES CHECKPOINTS BATCH [VICTIM STEPS]
 
-#include "helper.hpp"
+#include "child.hpp"
 #include "stream/numbered_stream.hpp"
 
 namespace rota::test {

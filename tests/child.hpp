@@ -1,6 +1,6 @@
 #pragma once
 
-// The programs in test_helper. Each takes the arguments of a main.
+// The programs in test_child. Each takes the arguments of a main.
 
 #include "test.hpp"
 
