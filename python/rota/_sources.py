@@ -177,6 +177,8 @@ def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
     >>> rota.cast(rota.PythonSource([{"x": True}]), {"x": "float32"}).fields
     (Field(name='x', dtype='float32', shape=(), ragged=False),)
     """
+    if not isinstance(types, Mapping):
+        raise TypeError(f'cast: types is {types!r}; give a mapping, such as {{"tokens": "int64"}}')
     return _cast(_as_source("cast", source), dict(types))
 
 

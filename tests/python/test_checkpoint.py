@@ -61,7 +61,7 @@ def test_tensors_of_torch_come_back_bit_by_bit(directory):
     directory.save(0, tensors)
     checkpoint = directory.latest()
     assert {(t.name, t.dtype, t.shape) for t in checkpoint.tensors} == {
-        ("grown", "float32", (3, 4)), ("brain", "bfloat16", (3, 3)), ("count", "int64", (1,)), ("mask", "boolean", (2,)),
+        ("grown", "float32", (3, 4)), ("brain", "bfloat16", (3, 3)), ("count", "int64", (1,)), ("mask", "bool", (2,)),
     }  # fmt: skip
     bits = torch.from_numpy(checkpoint["brain"].view("int16"))
     assert torch.equal(bits.view(torch.bfloat16), tensors["brain"])
