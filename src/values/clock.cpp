@@ -5,12 +5,14 @@
 namespace rota::internal {
 namespace {
 
-std::atomic<std::chrono::milliseconds> ahead{};
+std::atomic<std::chrono::milliseconds::rep> ahead = 0;
 
 }  // namespace
 
-Clock::time_point Clock::now() noexcept { return std::chrono::steady_clock::now() + ahead.load(); }
+Clock::time_point Clock::now() noexcept {
+  return std::chrono::steady_clock::now() + std::chrono::milliseconds(ahead.load());
+}
 
-void Clock::advance(std::chrono::milliseconds by) noexcept { ahead = ahead.load() + by; }
+void Clock::advance(std::chrono::milliseconds by) noexcept { ahead += by.count(); }
 
 }  // namespace rota::internal
