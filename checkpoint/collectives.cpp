@@ -106,7 +106,7 @@ std::shared_ptr<Blocking> Collectives::make_blocking(std::function<void(MPI_Comm
 
 void Collectives::block(std::string_view phase, const std::shared_ptr<Blocking>& blocking) {
   constexpr auto kLook = std::chrono::milliseconds(10);
-  const auto start = mpi::Clock::now();
+  const auto start = mpi::DeadlineClock::now();
   blocking->begin();
   try {
     while (!blocking->wait_for(kLook)) attend(phase, start);
@@ -120,17 +120,17 @@ void Collectives::block(std::string_view phase, const std::shared_ptr<Blocking>&
 
 // Throws where `phase`, which began at `start`, has missed its deadline, or the other ranks have given up.
 // While the caller of a save in the background does not wait for it, nobody is late.
-void Collectives::attend(std::string_view phase, mpi::Clock::time_point start) {
-  mpi::Clock::time_point late = exchange_.latest(start);
+void Collectives::attend(std::string_view phase, mpi::DeadlineClock::time_point start) {
+  mpi::DeadlineClock::time_point late = exchange_.latest(start);
   if (caller_ == nullptr) {
     exchange_.attend(phase);
   } else if (const auto since = caller_->waits_since()) {
     late = exchange_.latest(std::max(start, *since));
   } else {
-    late = mpi::Clock::time_point::max();
+    late = mpi::DeadlineClock::time_point::max();
   }
   const bool has_given_up = caller_ != nullptr && caller_->has_given_up();
-  if (has_given_up || mpi::Clock::now() > late) run(phase, nullptr, nullptr);
+  if (has_given_up || mpi::DeadlineClock::now() > late) run(phase, nullptr, nullptr);
 }
 
 void Collectives::agree(std::string_view phase, std::exception_ptr error) {

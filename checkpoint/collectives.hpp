@@ -136,7 +136,7 @@ class Collectives {
   void find_nodes();
   void run(mpi::Operation& operation);
   void run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start);
-  void attend(std::string_view phase, mpi::Clock::time_point start);
+  void attend(std::string_view phase, mpi::DeadlineClock::time_point start);
   // Runs `work`, which exchanges something, unless this rank is alone; where it throws on this rank alone,
   // this rank exchanges nothing any more.
   template <typename Work>

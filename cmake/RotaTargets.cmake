@@ -10,13 +10,14 @@ if(ROTA_SANITIZE)
   target_link_options(rota_build_flags INTERFACE -fsanitize=${ROTA_SANITIZE})
 endif()
 
-# With clang-tidy (preset `tidy`), sources are also out of date where the checks have changed.
-function(rota_tidy_sources)
+# With clang-tidy (preset `tidy`), objects are also out of date where the checks have changed.
+foreach(checks IN ITEMS .clang-tidy tests/.clang-tidy)
   if(CMAKE_CXX_CLANG_TIDY)
-    set_source_files_properties(${ARGV} PROPERTIES
-      OBJECT_DEPENDS "${PROJECT_SOURCE_DIR}/.clang-tidy;${PROJECT_SOURCE_DIR}/tests/.clang-tidy")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${checks})
+    file(SHA256 ${PROJECT_SOURCE_DIR}/${checks} digest)
+    target_compile_definitions(rota_build_flags INTERFACE ROTA_CHECKED_${digest})
   endif()
-endfunction()
+endforeach()
 
 # With ROTA_UNITY_BUILD, the sources of a folder are compiled as one, which takes half as long: so no two of them may have
 # a local name in common.
@@ -45,7 +46,6 @@ function(rota_library name)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:rota_build_flags>)
-  rota_tidy_sources(${arg_SOURCES})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   if(ROTA_UNITY_BUILD)
     rota_compile_folders_whole(${target})
@@ -60,7 +60,6 @@ function(rota_program name)
   if(ROTA_SANITIZE MATCHES "address")
     target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/sanitizers/keep_loaded.cpp)
   endif()
-  rota_tidy_sources(${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} rota_build_flags)
 endfunction()

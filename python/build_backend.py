@@ -46,6 +46,7 @@ def _cmake(*arguments):
 
 
 def _install(build, prefix):
+    # -U: a build that is kept may be of another interpreter.
     _cmake("-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DROTA_BUILD_PYTHON=ON",
            "-DROTA_UNITY_BUILD=ON", "-DROTA_BUILD_TESTS=OFF", "-DROTA_BUILD_EXAMPLES=OFF", "-DROTA_BUILD_BENCHES=OFF",
            "-DROTA_BUILD_CLI=OFF", "-U*Python_*", "-Upybind11_DIR", f"-DPython_EXECUTABLE={sys.executable}",

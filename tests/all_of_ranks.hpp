@@ -5,6 +5,8 @@
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "test.hpp"
+#include "values/deadline_clock.hpp"
+#include "values/interrupt.hpp"
 
 namespace rota::test {
 
@@ -28,6 +30,31 @@ class SharedDirectory {
   std::optional<TemporaryDirectory> owner_;
   fs::path path_;
 };
+
+/// Longer than any wait of a test.
+constexpr auto kDeadline = 10min;
+
+/// **Collective.** Runs `work` on all ranks but `missing`, and lets kDeadline pass once all of them wait, and
+/// have done so for a moment, in which comes what they wait for of each other.
+inline void wait_without(int missing, const std::function<void()>& work) {
+  const bool is_missing = everyone().rank() == missing;
+  MPI_Comm split = MPI_COMM_NULL;
+  MPI_Comm_split(everyone().get(), is_missing ? MPI_UNDEFINED : 0, 0, &split);
+  if (is_missing) return;
+  const mpi::Communicator others(split);
+  int asked = 0;
+  const auto come = [&] {
+    if (asked == 0) mpi::agree(others, "wait as one", nullptr);
+    if (++asked > 5) DeadlineClock::advance(kDeadline + 1s);
+  };
+  {
+    const InterruptScope scope(come);
+    std::this_thread::sleep_for(InterruptScope::kInterval);  // from now on the first look asks
+    work();
+  }
+  if (asked == 0) come();
+  MPI_Comm_free(&split);
+}
 
 /// **Collective.** The numbers of all ranks of `comm`, in order of rank, on every rank.
 inline std::vector<std::int64_t> all_of_ranks(const mpi::Communicator& comm,

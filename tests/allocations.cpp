@@ -2,7 +2,11 @@
 
 #include <malloc.h>
 
-#include "test.hpp"
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <new>
 
 namespace {
 

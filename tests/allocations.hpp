@@ -1,6 +1,6 @@
 #pragma once
 
-// What is taken from operator new, which allocations.cpp replaces in each program that asks.
+// What is taken from operator new, which allocations.cpp replaces where it is linked.
 
 #include <cstddef>
 

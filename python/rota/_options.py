@@ -22,15 +22,6 @@ def as_number(task: str, name: str, value: Any, bits: int = 64, is_signed: bool 
     return number
 
 
-def plain(value: Any) -> Any:
-    """Python's own number in the place of one of numpy or torch; also inside of tuples, lists and dicts."""
-    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
-        return type(value)(map(plain, value))
-    if type(value) is dict:
-        return {name: plain(item) for name, item in value.items()}
-    return value.item() if getattr(value, "shape", None) == () and hasattr(value, "item") else value
-
-
 def as_seed(task: str, value: Any) -> int:
     """An unsigned integer of 64 bits."""
     return as_number(task, "seed", value, is_signed=False)

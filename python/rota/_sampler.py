@@ -9,7 +9,7 @@ from typing import Any, Union
 from rota import _rota
 from rota._errors import InvalidArgumentError, UnsupportedError
 from rota._loader import Loader, Mixture, find_world, state_text
-from rota._options import as_number, as_seed, plain
+from rota._options import as_number, as_option, as_seed
 from rota._values import BatchSlot, Index, Position, World
 
 DatasetOrLength = Union[int, Any]
@@ -68,6 +68,8 @@ class ElasticBatchSampler:
         steps: int = 0,
         fingerprint: str | None = None,
     ) -> None:
+        what = "make a sampler"
+        steps = as_number(what, "steps", steps)
         if weights is None:
             if steps or end != "first_exhausted":
                 raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
@@ -77,20 +79,20 @@ class ElasticBatchSampler:
             if fingerprint is not None:
                 raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
             self._lengths = [_length(one) for one in dataset]
-            data = Mixture([_rota.numbers(n, None) for n in self._lengths], list(map(plain, weights)), end, plain(steps))
+            numbers = [as_option(what, "a weight", weight, 1.0) for weight in weights]
+            data = Mixture([_rota.numbers(n, None) for n in self._lengths], numbers, end, steps)
             if epochs is None:
                 epochs = 1  # of a dataset: until one is exhausted
-        what = "make a sampler"
         epochs = None if epochs is None else as_number(what, "epochs", epochs)  # Python's int: of numpy's, sums overflow
         self._is_mixture = weights is not None
         self._data = data
         self._epochs = epochs
         self._options: dict[str, Any] = dict(
             global_batch_size=as_number(what, "global_batch_size", global_batch_size),
-            shards=plain(shards),
-            interleave=plain(interleave),
+            shards=as_number(what, "shards", shards),
+            interleave=as_number(what, "interleave", interleave),
             shuffle=shuffle,
-            block=plain(block),
+            block=tuple(as_number(what, "block", number) for number in block),
             seed=as_seed(what, seed),
             tail=tail,
             epochs=epochs,

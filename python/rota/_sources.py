@@ -12,7 +12,7 @@ from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
-from rota._options import as_index, as_number, as_option, as_seed, plain
+from rota._options import as_index, as_number, as_option, as_seed
 from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, document
 
 Source = _rota.Source
@@ -80,7 +80,7 @@ def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
         made = make(*args, **kwargs)
         kwargs.pop("comm", None)
         for part, source in enumerate(made) if isinstance(made, list) else [(None, made)]:
-            source._recipe = (remember, plain(args), plain(kwargs), part)
+            source._recipe = (remember, args, kwargs, part)
         return made
 
     return remember
@@ -250,17 +250,20 @@ def _split(source: Source, fractions: list[float], seed: int) -> list[Source]:
     return _rota.split(source, fractions, seed)
 
 
-@_picklable
 def windows(rows: Source, length: int, stride: int = 1, *, across_files: bool = False) -> Source:
     """Windows of `length` rows over the samples of `rows`: a field of shape [...] becomes [length, ...].
 
     With `across_files` the files are one time axis, in the order of their names. Otherwise no window has rows of two.
     """
     length, stride = as_number("make windows", "length", length), as_number("make windows", "stride", stride)
-    return _rota.windows(_as_source("make windows of", rows), length, stride, bool(across_files))
+    return _windows(_as_source("make windows of", rows), length, stride, bool(across_files))
 
 
 @_picklable
+def _windows(rows: Source, length: int, stride: int, across_files: bool) -> Source:
+    return _rota.windows(rows, length, stride, across_files)
+
+
 def pack(
     documents: Source,
     length: int = 2048,
@@ -287,7 +290,13 @@ def pack(
         numbers = as_number(what, "length", length), bos, eos, as_number(what, "pad", pad), as_seed(what, seed)
         rest = bool(shuffle_documents), as_option(what, "field", field, ""), as_number(what, "threads", threads, 32)
         documents = _as_source(what, documents)
-    return _rota.pack(documents, *numbers, *rest, ranks)
+    return _pack(documents, *numbers, *rest, comm=ranks)
+
+
+@_picklable
+def _pack(documents: Source, *options: Any, comm: Any = None) -> Source:
+    given = documents, *options, comm
+    return _rota.pack(*given)
 
 
 def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint: str | None = None) -> Source:

@@ -175,10 +175,13 @@ void keep_thread_state() {
   static_cast<void>(kept);
 }
 
+std::string text_of(const py::error_already_set& raised) {
+  return fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(), message_of(raised));
+}
+
 void throw_as_error(const py::error_already_set& raised) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
-  std::string text =
-      fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(), message_of(raised));
+  std::string text = text_of(raised);
   const ErrorCode code = code_of(raised);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   Causes::all().add(text, raised.value());

@@ -37,6 +37,9 @@ void throw_if(const Failure& failure);
 /// that exception is the new one's `__cause__`; one that ends a program (KeyboardInterrupt) is raised itself.
 void register_errors();
 
+/// What was raised, as "ValueError: its message".
+std::string text_of(const py::error_already_set& raised);
+
 /// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, MemoryError
 /// as std::bad_alloc, all else as Error{callback}. Needs the GIL.
 [[noreturn]] void throw_as_error(const py::error_already_set& raised);

@@ -124,14 +124,9 @@ void Guard::clear_frames(const py::error_already_set& raised) const {
 }
 
 void Guard::refuse_both(const char* whose, const py::error_already_set& raised) {
-  try {
-    throw_as_error(raised);
-  } catch (const Error& error) {  // its text comes last, by which its cause is found
-    throw Error(error.code(),
-                fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy; "
-                            "and it raised {}",
-                            whose, error.what()));
-  }
+  refuse(fmt::format(
+      "the {} kept a view of its input, whose memory is used again; keep a copy; and it raised {}", whose,
+      text_of(raised)));
 }
 
 void Guard::require_alone(const char* whose) const {

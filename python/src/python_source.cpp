@@ -61,8 +61,8 @@ class PythonSource final : public Source {
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo&) const override {
     return call_python([&]() -> std::unique_ptr<const Source> {
       py::object own = *dataset_;
-      if (!py::isinstance<py::array>(
-              own)) {  // which opens nothing, and whose copy would be of all its numbers
+      // An array opens nothing, and its copy would be of all its numbers.
+      if (!py::isinstance<py::array>(own)) {
         try {
           own = py::module_::import("copy").attr("copy")(own);
         } catch (const py::error_already_set& raised) {

@@ -9,7 +9,7 @@
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "storage/memory_file.hpp"
-#include "values/clock.hpp"
+#include "values/deadline_clock.hpp"
 #include "values/interrupt.hpp"
 #include "values/mutex.hpp"
 #include "values/scarce.hpp"
@@ -50,7 +50,7 @@ SharedFiles::~SharedFiles() {
 std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
   if (Memory memory = find(file)) return memory;
   std::optional<std::uint32_t> waited_at;  // with nothing changing since `start`
-  auto start = Clock::now();
+  auto start = DeadlineClock::now();
   for (;;) {
     const std::uint32_t seen = table_.changes();
     const SharedTable::Found found = claim(file);
@@ -61,8 +61,8 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
       table_.forget(file, found.version);
       continue;
     }
-    if (std::exchange(waited_at, seen) != seen) start = Clock::now();
-    if (Clock::now() - start > table_.patience()) throw not_fetched(file);
+    if (std::exchange(waited_at, seen) != seen) start = DeadlineClock::now();
+    if (DeadlineClock::now() - start > table_.patience()) throw not_fetched(file);
     table_.wait(seen);
     if (InterruptScope::is_due()) InterruptScope::ask();
   }
@@ -90,9 +90,9 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version) 
   try {
     free_what_was_let_go();
     // A minute's sign of life for those who wait for it.
-    auto told = Clock::now();
+    auto told = DeadlineClock::now();
     memory = fetch_file(files_, file, packed_[file], [&] {
-      const auto now = Clock::now();
+      const auto now = DeadlineClock::now();
       if (now - told < table_.patience() / 10) return;
       told = now;
       table_.wake();

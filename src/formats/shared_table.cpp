@@ -13,7 +13,7 @@
 
 #include "mpi/backoff.hpp"
 #include "rota/error.hpp"
-#include "values/clock.hpp"
+#include "values/deadline_clock.hpp"
 
 namespace rota::internal {
 namespace {
@@ -55,9 +55,9 @@ class SharedTable::Lock {
  public:
   explicit Lock(SharedTable& table) : mutex_(table.head_->mutex) {
     mpi::Backoff backoff;
-    const auto end = Clock::now() + table.patience_;
+    const auto end = DeadlineClock::now() + table.patience_;
     while (::pthread_mutex_trylock(&mutex_) != 0) {
-      if (Clock::now() > end) {
+      if (DeadlineClock::now() > end) {
         throw Error(ErrorCode::timeout,
                     "share files of a node: another process has not let go of the table that says where they "
                     "are; it was killed, or stopped; end the job");

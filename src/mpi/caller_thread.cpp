@@ -25,7 +25,7 @@ bool CallerThread::has_given_up() {
   return has_given_up_;
 }
 
-std::optional<Clock::time_point> CallerThread::waits_since() {
+std::optional<DeadlineClock::time_point> CallerThread::waits_since() {
   const internal::MutexLock lock(mutex_);
   return waits_since_;
 }
@@ -52,13 +52,13 @@ bool CallerThread::refuse_operations(Exchange& exchange) {
   constexpr auto kLastMove = std::chrono::milliseconds(100);
   const internal::MutexLock lock(mutex_);
   Backoff backoff;
-  for (const auto until = Clock::now() + kLastMove; Clock::now() < until; backoff.wait()) {
+  for (const auto until = DeadlineClock::now() + kLastMove; DeadlineClock::now() < until; backoff.wait()) {
     if (operation_ == nullptr || !operation_->is_started()) break;
     serve([&](Operation& operation) { return exchange.advance(operation); });
   }
   is_refusing_ = true;
   has_given_up_ = exchange.is_broken();
-  waits_since_ = Clock::now();
+  waits_since_ = DeadlineClock::now();
   changed_.notify_all();
   return has_ended_;
 }
@@ -72,7 +72,7 @@ bool CallerThread::poll(Exchange& exchange) {
 void CallerThread::finish(Exchange& exchange, std::string_view what) {
   constexpr auto kLook = std::chrono::milliseconds(20);  // other ranks may ask whether this one is there
   const internal::MutexLock lock(mutex_);
-  waits_since_ = Clock::now();
+  waits_since_ = DeadlineClock::now();
   while (!has_ended_) {
     serve([&](Operation& operation) {
       exchange.finish(operation);

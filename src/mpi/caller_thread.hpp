@@ -21,7 +21,7 @@ class CallerThread {
   /// Background: whether the caller has gone after ranks were given up.
   [[nodiscard]] bool has_given_up();
   /// Background: since when the caller waits, in `finish` or because it has gone, if it does.
-  [[nodiscard]] std::optional<Clock::time_point> waits_since();
+  [[nodiscard]] std::optional<DeadlineClock::time_point> waits_since();
   /// Background: there is no more to come.
   void end();
 
@@ -45,7 +45,7 @@ class CallerThread {
   std::condition_variable_any changed_;
   Operation* operation_ ROTA_GUARDED_BY(mutex_) = nullptr;
   std::exception_ptr error_ ROTA_GUARDED_BY(mutex_);
-  std::optional<Clock::time_point> waits_since_ ROTA_GUARDED_BY(mutex_);
+  std::optional<DeadlineClock::time_point> waits_since_ ROTA_GUARDED_BY(mutex_);
   bool has_ended_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_refusing_ ROTA_GUARDED_BY(mutex_) = false;
   bool has_given_up_ ROTA_GUARDED_BY(mutex_) = false;

@@ -30,7 +30,7 @@ bool DeferredReduction::ends_in_time() noexcept {
   if (is_finalized != 0) return false;
   try {
     Backoff backoff;
-    for (const auto until = Clock::now() + kPatience; Clock::now() < until; backoff.wait()) {
+    for (const auto until = DeadlineClock::now() + kPatience; DeadlineClock::now() < until; backoff.wait()) {
       if (operation_->advance(comm_.get())) return true;
     }
   } catch (const Error&) {
@@ -62,7 +62,7 @@ void DeferredReduction::await(const std::function<bool()>& is_done) {
   const auto until = exchange_.latest();
   for (Backoff backoff; !is_done(); backoff.wait()) {
     exchange_.attend(phase_);
-    if (Clock::now() > until) exchange_.give_up(phase_);
+    if (DeadlineClock::now() > until) exchange_.give_up(phase_);
   }
 }
 

@@ -66,9 +66,10 @@ bool Operation::advance(MPI_Comm comm) {
   return is_done_ = done != 0;
 }
 
-Clock::time_point Exchange::latest(Clock::time_point start) const {
-  const auto longest = std::chrono::floor<std::chrono::milliseconds>(Clock::time_point::max() - start);
-  return deadline_.count() > 0 && deadline_ < longest ? start + deadline_ : Clock::time_point::max();
+DeadlineClock::time_point Exchange::latest(DeadlineClock::time_point start) const {
+  const auto longest =
+      std::chrono::floor<std::chrono::milliseconds>(DeadlineClock::time_point::max() - start);
+  return deadline_.count() > 0 && deadline_ < longest ? start + deadline_ : DeadlineClock::time_point::max();
 }
 
 void Exchange::require_unbroken(std::string_view phase) const {
@@ -87,7 +88,7 @@ bool Exchange::advance(Operation& operation) {
 void Exchange::finish(Operation& operation) {
   const auto until = latest();
   for (Backoff backoff; !advance(operation); backoff.wait()) {
-    if (Clock::now() > until) give_up(operation.phase());
+    if (DeadlineClock::now() > until) give_up(operation.phase());
   }
 }
 
@@ -124,7 +125,8 @@ void Exchange::give_up(std::string_view phase) {
   if (comm_->rank() == 0) call_the_roll(phase);
   send(0, std::string(kMissing));
   Backoff backoff;
-  for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; backoff.wait()) answer();
+  for (const auto until = DeadlineClock::now() + kForVerdict; DeadlineClock::now() < until; backoff.wait())
+    answer();
   std::string verdict = fmt::format("{}: rank 0 did not arrive before the deadline", phase);
   send(0, kVerdict + verdict);
   fail(std::move(verdict));
@@ -138,7 +140,8 @@ void Exchange::call_the_roll(std::string_view phase) {
   for (const int rank : ranks) send(rank, std::string(kAreYouThere));
   int from = 0;
   Backoff backoff;
-  for (const auto until = Clock::now() + kRoll; Clock::now() < until && !missing.empty(); backoff.wait()) {
+  for (const auto until = DeadlineClock::now() + kRoll; DeadlineClock::now() < until && !missing.empty();
+       backoff.wait()) {
     while (receive(from)) missing.erase(from);
   }
   std::string verdict =

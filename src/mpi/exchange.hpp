@@ -18,11 +18,11 @@
 #include <vector>
 
 #include "mpi/collectives.hpp"
-#include "values/clock.hpp"
+#include "values/deadline_clock.hpp"
 
 namespace rota::mpi {
 
-using internal::Clock;
+using internal::DeadlineClock;
 using Requests = std::vector<MPI_Request>;
 
 /// Non-blocking calls of one phase. Their memory lives as long as they may touch it: for ever, where they are
@@ -84,7 +84,8 @@ class Exchange {
   }
   [[nodiscard]] bool is_broken() const noexcept { return !verdict_.empty(); }
   /// When what begins at `start` is late.
-  [[nodiscard]] Clock::time_point latest(Clock::time_point start = Clock::now()) const;
+  [[nodiscard]] DeadlineClock::time_point latest(
+      DeadlineClock::time_point start = DeadlineClock::now()) const;
 
  private:
   void require_unbroken(std::string_view phase) const;

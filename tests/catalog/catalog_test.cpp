@@ -284,6 +284,11 @@ TEST_F(Catalogs, AreNotSavedInThePlaceOfTheirFilesHoweverTheseAreNamed) {
   }
 }
 
+TEST_F(Catalogs, OfAGlobHaveTheOrderOfTheirDirectory) {
+  write_lines(100);
+  EXPECT_EQ(names_of(Catalog(data() + "/*"), data()), names_of(Catalog(data()), data()));
+}
+
 TEST_F(Catalogs, FindTheirFilesFromAnyPlace) {
   write_lines(2);
   const fs::path before = fs::current_path();

@@ -1,5 +1,6 @@
 // A save in the background, whatever the loop does meanwhile.
 
+#include "all_of_ranks.hpp"
 #include "mpi_fixture.hpp"
 
 namespace rota::test::async_test {
@@ -110,18 +111,23 @@ TEST_F(Async, ADirectoryThatIsMovedGoesOnSaving) {
 }
 
 TEST_F(Async, ARankThatNeverWaitsIsNamed) {
-  if (size() != 3) GTEST_SKIP() << "takes seconds: with three ranks";
-  auto directory = open({.deadline = 300ms});
+  if (size() != 3) GTEST_SKIP() << "takes a second: with three ranks";
+  auto directory = open({.deadline = kDeadline});
   directory.save_all_async(1, weights_);
-  if (rank() == last()) std::this_thread::sleep_for(2200ms);
-  expect_error(ErrorCode::timeout, fmt::format("rank {} did not arrive", last()), [&] { directory.wait(); });
+  const auto expect_timeout = [&] {
+    expect_error(ErrorCode::timeout, fmt::format("rank {} did not arrive", last()),
+                 [&] { directory.wait(); });
+  };
+  wait_without(last(), expect_timeout);
+  mpi::agree(comm(), "wait for the others", nullptr);
+  if (rank() == last()) expect_timeout();
 }
 
 TEST_F(Async, ALoopThatTakesLongerThanTheDeadlineIsNotMissed) {
-  auto directory = open({.deadline = 300ms});
+  auto directory = open({.deadline = kDeadline});
   save_async(directory, 1);
   directory.poll();
-  std::this_thread::sleep_for(rank() == last() ? 600ms : 400ms);
+  DeadlineClock::advance(2 * kDeadline);
   EXPECT_TRUE(directory.wait());
   expect_latest(directory, 1);
 }

@@ -1,5 +1,5 @@
 #include "limits/refusals.hpp"
-#include "limits/told_source.hpp"
+#include "limits/told_stream.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
 

@@ -1,7 +1,7 @@
 // What threads and locks do not survive: a fork. And what a text of a state may not say.
 
 #include "limits/refusals.hpp"
-#include "limits/told_source.hpp"
+#include "limits/told_stream.hpp"
 #include "test.hpp"
 #include "unprivileged.hpp"
 

@@ -1,7 +1,7 @@
 // What an allocator gives, and what the system has no more of.
 
 #include "limits/refusals.hpp"
-#include "limits/told_source.hpp"
+#include "limits/told_stream.hpp"
 #include "test.hpp"
 #include "values/parallel.hpp"
 

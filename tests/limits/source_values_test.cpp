@@ -1,5 +1,5 @@
 #include "limits/refusals.hpp"
-#include "limits/told_source.hpp"
+#include "limits/told_stream.hpp"
 #include "loader/access.hpp"
 #include "test.hpp"
 

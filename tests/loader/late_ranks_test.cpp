@@ -3,11 +3,8 @@
 
 #include "loader/ranks.hpp"
 #include "test.hpp"
-#include "values/clock.hpp"
 
 namespace rota::test::late_ranks_test {
-
-constexpr auto kDeadline = 1min;
 
 LoaderOptions options(std::chrono::milliseconds deadline = kDeadline) {
   return {.global_batch_size = 8,
@@ -16,16 +13,7 @@ LoaderOptions options(std::chrono::milliseconds deadline = kDeadline) {
           .bad_samples = {.policy = OnBadSample::skip, .deadline = deadline}};
 }
 
-/// Passes the deadline of what waits in a while.
-std::jthread pass_deadline() {
-  return std::jthread([] {
-    std::this_thread::sleep_for(300ms);
-    Clock::advance(kDeadline + 1s);
-  });
-}
-
 void expect_timeout(Loader& loader, int missing) {
-  const std::jthread passing = pass_deadline();
   EXPECT_THAT(
       error_of([&] { run_out(loader); }),
       is_error(ErrorCode::timeout,
@@ -48,9 +36,9 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
     source->corrupt = {3, 900};
     Loader loader(everyone(), source, options());
     for (int k = 0; k < 3; ++k) step_together(loader);
-    if (everyone().rank() != missing) {
+    wait_without(missing, [&] {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(loader, missing);
-    }
+    });
     mpi::agree(everyone(), "wait for the others", nullptr);
     if (everyone().rank() == missing && comes_late) expect_timeout(loader, missing);
   }
@@ -61,13 +49,13 @@ TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   Loader loader(everyone(), faulty(4000, false), options());
   std::int64_t steps = 0;
-  const std::jthread passing = pass_deadline();
-  const auto error = error_of([&] {
-    while ((!is_last() || steps < 3) && loader.next()) ++steps;
+  for (; steps < 3; ++steps) step_together(loader);
+  wait_without(everyone().size() - 1, [&] {
+    EXPECT_THAT(error_of([&] {
+                  while (loader.next()) ++steps;
+                }),
+                is_error(ErrorCode::timeout, {"did not arrive"}));
   });
-  if (error) {
-    EXPECT_EQ(error->code(), ErrorCode::timeout);
-  }
   EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 8 * steps, .step = steps}));
   mpi::agree(everyone(), "wait for the others", nullptr);
 }

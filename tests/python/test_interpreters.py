@@ -50,8 +50,10 @@ def environment(python, folder):
 BUILD = "--config-settings", f"build-dir={os.environ['ROTA_WHEEL_BUILD']}"
 
 
-@pytest.mark.parametrize("version", [version for version in interpreters() if version in NUMPY])
+@pytest.mark.parametrize("version", NUMPY)
 def test_a_fresh_environment_is_exact(version, tmp_path):
+    if version not in interpreters():
+        pytest.skip(f"no Python {version} is here")
     python = environment(interpreters()[version], tmp_path / "environment")
     for numpy in NUMPY[version]:
         run(python, "-m", "pip", "install", f"numpy=={numpy}")

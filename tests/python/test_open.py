@@ -155,6 +155,14 @@ def test_a_source_is_loaded_where_it_was_not_made(tmp_path, monkeypatch):
     assert python(program, tmp_path / "pickled", cwd="/").stdout == '{"a": 1} 2\n'
 
 
+def test_a_pickled_source_has_the_users_dataset_itself():
+    samples = [{"x": np.uint16(7)}, {"x": np.uint16(8)}]
+    source = rota.PythonSource(samples, {"x": ("bfloat16", ())})
+    samples.append({"x": np.uint16(9)})
+    again = pickle.loads(pickle.dumps(source))
+    assert len(again) == 3 and again[0]["x"] == source[0]["x"]
+
+
 def test_a_pickled_source_is_what_it_was_when_it_was_made():
     one = rota.PythonSource(range(30))
     parts, fractions = [one, one], [0.5, 0.5]

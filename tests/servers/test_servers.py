@@ -12,6 +12,7 @@ import sys
 import pytest
 from servers import ROOT, faulty_s3, missing, nginx, swift, wait_for
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # boto3 closes no sockets
 boto3 = pytest.importorskip("boto3")
 rota = pytest.importorskip("rota")
 

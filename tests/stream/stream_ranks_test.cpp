@@ -124,67 +124,36 @@ TEST(StreamRanks, ReadEverythingEachWithADefaultMadeCommunicator) {
 
 // ---- ranks that do not come ----
 
-/// Runs `work`, in which a rank that waits looks at its deadline only when all of `comm` wait, too, or are
-/// behind it: none is missed because the machine is busy.
-void wait_as_one(const mpi::Communicator& comm, const std::function<void()>& work) {
-  bool has_come = false;
-  const auto come = [&] {
-    if (!std::exchange(has_come, true)) mpi::agree(comm, "wait as one", nullptr);
-  };
-  {
-    const InterruptScope scope(come);
-    std::this_thread::sleep_for(InterruptScope::kInterval);  // from now on the first look asks
-    work();
-  }
-  come();
-}
-
 class MissingRank : public Test {
  protected:
-  using Make = std::function<StreamLoader(std::chrono::milliseconds)>;
+  using Make = std::function<StreamLoader()>;
   using Use = std::function<void(StreamLoader&)>;
 
   void SetUp() override {
     if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   }
 
-  /// A loader of which all ranks have taken a step: by the shortest deadline that allows that on this
-  /// machine.
-  static StreamLoader begun(const Make& make) {
-    for (auto deadline = 250ms;; deadline *= 4) {
-      StreamLoader loader = make(deadline);
-      std::int64_t has_come = error_of([&] { EXPECT_TRUE(loader.next()); }) ? 0 : 1;
-      mpi::min(everyone(), std::span(&has_come, 1));
-      if (has_come == 1) return loader;
-      if (deadline > 1min) throw std::runtime_error("no deadline allows a step");
-    }
-  }
-
-  /// All but `missing` give it up and name it, whenever they are asked; and it is told when it comes after
-  /// all.
+  /// All but `missing` give it up after a step of all, and name it whenever they are asked; and it is told
+  /// when it comes after all.
   static void expect_named(int missing, const Make& make, const Use& use) {
-    StreamLoader loader = begun(make);
-    const bool is_missing = everyone().rank() == missing;
+    StreamLoader loader = make();
+    EXPECT_TRUE(loader.next());
     const auto expect_timeout = [&] {
       EXPECT_THAT(error_of([&] { use(loader); }),
                   is_error(ErrorCode::timeout, {fmt::format("rank {} did not arrive", missing)}));
     };
-    MPI_Comm others = MPI_COMM_NULL;
-    MPI_Comm_split(everyone().get(), is_missing ? MPI_UNDEFINED : 0, 0, &others);
-    if (!is_missing) {
-      wait_as_one(mpi::Communicator(others), expect_timeout);
-      expect_timeout();
-      MPI_Comm_free(&others);
-    }
+    wait_without(missing, [&] {
+      for (int attempt = 0; attempt < 2; ++attempt) expect_timeout();
+    });
     mpi::agree(everyone(), "wait for the others", nullptr);
-    if (is_missing) expect_timeout();
+    if (everyone().rank() == missing) expect_timeout();
   }
 
-  static StreamLoader of_streams(std::chrono::milliseconds deadline) {
-    return {everyone(), numbered(Numbers(20, 20)), {.deadline = deadline}};
+  static StreamLoader of_streams() {
+    return {everyone(), numbered(Numbers(20, 20)), {.deadline = kDeadline}};
   }
-  static StreamLoader of_a_dispatch(std::chrono::milliseconds deadline) {
-    return {everyone(), dispatch_of(numbered({1000})), {.global_batch_size = 4, .deadline = deadline}};
+  static StreamLoader of_a_dispatch() {
+    return {everyone(), dispatch_of(numbered({1000})), {.global_batch_size = 4, .deadline = kDeadline}};
   }
   static void read_on(StreamLoader& loader) {
     while (loader.next()) continue;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sources that say of themselves what a test has them say.
+// Streams that say of themselves what a test has them say, and fields that none can have.
 
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"

@@ -1,4 +1,4 @@
-#include "values/clock.hpp"
+#include "values/deadline_clock.hpp"
 
 #include <atomic>
 
@@ -9,10 +9,10 @@ std::atomic<std::chrono::milliseconds::rep> ahead = 0;
 
 }  // namespace
 
-Clock::time_point Clock::now() noexcept {
+DeadlineClock::time_point DeadlineClock::now() noexcept {
   return std::chrono::steady_clock::now() + std::chrono::milliseconds(ahead.load());
 }
 
-void Clock::advance(std::chrono::milliseconds by) noexcept { ahead += by.count(); }
+void DeadlineClock::advance(std::chrono::milliseconds by) noexcept { ahead += by.count(); }
 
 }  // namespace rota::internal
