@@ -30,10 +30,10 @@ class RealRanks {
     if (batch) all.add(*batch);
     EXPECT_THAT(mpi::gather(comm_, batch ? 1 : 0), Each(batch ? 1 : 0)) << "unequal numbers of steps";
     Numbers numbers(all.slots.size() * kNumbers);
-    std::memcpy(numbers.data(), all.slots.data(), all.slots.size() * sizeof(Slot));
+    if (!numbers.empty()) std::memcpy(numbers.data(), all.slots.data(), numbers.size() * sizeof(numbers[0]));
     numbers = all_of_ranks(comm_, numbers);
     all.slots.resize(numbers.size() / kNumbers);
-    std::memcpy(all.slots.data(), numbers.data(), all.slots.size() * sizeof(Slot));
+    if (!numbers.empty()) std::memcpy(all.slots.data(), numbers.data(), numbers.size() * sizeof(numbers[0]));
     if (!batch) return std::nullopt;
     all.expect_each_slot_once(batch->global_size());
     return all;
