@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <functional>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <thread>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "save.hpp"
 #include "snapshot_data.hpp"
 #include "temporary.hpp"
+#include "values/message.hpp"
 #include "values/option.hpp"
 #include "values/owned.hpp"
 
@@ -209,11 +212,17 @@ struct CheckpointDirectory::Impl {
   std::optional<Checkpoint> latest() {
     wait();
     rejected.clear();
+    return latest_below(std::numeric_limits<std::int64_t>::max());
+  }
+
+  // Collective: past what was rejected before.
+  std::optional<Checkpoint> latest_below(std::int64_t bound) {
     const std::vector<std::int64_t> here = serials();
     const std::vector<std::int64_t> copied = copies();
     std::vector<std::int64_t> all;
     std::ranges::set_union(here, copied, std::back_inserter(all), std::greater());
     for (const std::int64_t serial : all) {
+      if (serial >= bound) continue;
       if (std::ranges::binary_search(here, serial, std::greater())) {
         if (auto good = open_if_good(serial)) return good;
       }
@@ -364,9 +373,33 @@ CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::fil
                                          const CheckpointPolicy& policy)
     : impl_(new Impl(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
 CheckpointDirectory::CheckpointDirectory(Impl* impl) noexcept : impl_(impl) {}
-CheckpointDirectory::~CheckpointDirectory() = default;
+CheckpointDirectory::~CheckpointDirectory() { finish(); }
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&&) noexcept = default;
-CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&&) noexcept = default;
+CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&& other) noexcept {
+  if (this == &other) return *this;
+  finish();
+  impl_ = std::move(other.impl_);
+  return *this;
+}
+
+// **Collective**, where a save is under way: one that nobody has waited for is not lost.
+void CheckpointDirectory::finish() noexcept {
+  if (!impl_ || !impl_.get_deleter().is_here() || !impl_->background) return;
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized != 0 || std::uncaught_exceptions() > 0) return;
+  try {
+    impl_->wait();
+  } catch (const std::exception& error) {
+    internal::tell(fmt::format("a save in the background failed: {}", error.what()));
+  }
+}
+
+void CheckpointDirectory::give_up_save() noexcept {
+  if (!impl_ || !impl_.get_deleter().is_here()) return;
+  impl_->background.reset();
+  impl_->in_background->snapshot = Snapshot();
+}
 
 CheckpointDirectory::Impl& CheckpointDirectory::impl() const {
   return internal::owned(impl_, "a directory of checkpoints");
@@ -397,8 +430,24 @@ std::optional<SaveReport> CheckpointDirectory::wait() { return impl().wait(); }
 
 void CheckpointDirectory::wait_for_mirror() { impl().wait_for_mirror(); }
 
-void CheckpointDirectory::agree_on_restore(std::exception_ptr error) {
-  impl().ranks.agree("restore states", std::move(error));
+Snapshot CheckpointDirectory::new_snapshot() const {
+  Snapshot snapshot;
+  if (impl().ranks.size() == 1) SnapshotAccess::data(snapshot).set_alone();
+  return snapshot;
+}
+
+// Whether states were restored from `checkpoint`. Else it is an older one, or an error is thrown.
+bool CheckpointDirectory::agree_on_restore(std::exception_ptr error, std::optional<Checkpoint>& checkpoint) {
+  try {
+    impl().ranks.agree("restore states", std::move(error));
+    return true;
+  } catch (const Error& damage) {
+    if (damage.code() != ErrorCode::corrupt) throw;
+    const CheckpointInfo info = std::exchange(checkpoint, std::nullopt)->info();
+    impl().rejected.push_back({.path = info.path, .reason = damage.what()});
+    checkpoint = impl().latest_below(info.serial);
+    return false;
+  }
 }
 
 std::optional<Checkpoint> CheckpointDirectory::latest() { return impl().latest(); }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <functional>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "rota/error.hpp"
 #include "temporary.hpp"
 #include "values/caught.hpp"
+#include "values/message.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::checkpoint {
@@ -122,7 +122,7 @@ void Mirror::send(const Job& job) {
 void Mirror::note(std::int64_t serial) {
   const std::string path = path_of(serial);
   const std::string text = caught().as_error_of(path, fmt::format("copy {}", path)).what();
-  fmt::print(stderr, "rota: a checkpoint is saved, but not copied: {}\n", text);
+  internal::tell(fmt::format("a checkpoint is saved, but not copied: {}", text));
   const internal::MutexLock lock(mutex_);
   if (!failures_.empty()) failures_ += "; ";
   failures_ += text;

@@ -12,10 +12,6 @@
 
 namespace rota::checkpoint {
 
-/// **Collective.** Throws Error{invalid_argument} on all ranks, naming the first difference, unless they all
-/// have the same `step` and the same tensors but for their rows.
-void require_same_schema(Collectives& ranks, std::span<const LocalTensor> tensors, std::int64_t step);
-
 /// What a rank tells the others of its rows of a tensor.
 struct RowSummary {
   std::int64_t first = 0;   ///< of its first range

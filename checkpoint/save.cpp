@@ -12,6 +12,7 @@
 #include "file_name.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"
+#include "schema.hpp"
 #include "skeleton.hpp"
 #include "stored_blobs.hpp"
 #include "temporary.hpp"
@@ -53,7 +54,7 @@ class Save : public std::enable_shared_from_this<Save> {
  private:
   CommitPage save(const std::exception_ptr& error) {
     prepare(error);
-    require_same_schema(target_.ranks, snapshot_.tensors(), target_.step);
+    require_same_schema(target_.ranks, snapshot_, target_.step);
     plan();
     move();
     sum_digests();
@@ -70,9 +71,21 @@ class Save : public std::enable_shared_from_this<Save> {
   void prepare(const std::exception_ptr& error) {
     target_.ranks.together("prepare a checkpoint", [&] {
       if (error) std::rethrow_exception(error);
+      require_shared_out();
       if (is_root()) add_blobs(blobs_, snapshot_.blobs(), -1);
       add_blobs(blobs_, snapshot_.rank_blobs(), target_.ranks.rank());
     });
+  }
+
+  // One rank alone would save its share, and no other.
+  void require_shared_out() const {
+    if (target_.ranks.size() > 1 || snapshot_.ranks() == 1) return;
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("save a checkpoint: a loader in it is one of {} ranks, and this directory is of one "
+                    "alone; begin the snapshot with the directory's new_snapshot(), as save_all does, "
+                    "or give the directory the ranks' communicator",
+                    snapshot_.ranks()));
   }
 
   // Exchanges row counts; every rank then plans alike.

@@ -166,6 +166,10 @@ void SnapshotData::add_rank_blob(std::string_view name, std::string bytes) {
   add("rank blob", rank_blobs_, name, std::move(bytes));
 }
 
+void SnapshotData::add_same(std::string_view name, std::string lines) {
+  add("what all ranks have, ", same_, name, std::move(lines));
+}
+
 }  // namespace checkpoint
 
 Snapshot::Snapshot() : impl_(std::make_unique<Impl>()) {}
@@ -222,6 +226,8 @@ void Snapshot::rank_blob(std::string_view name, std::string bytes) {
 void Snapshot::worker_blob(std::string_view name, int worker, int workers, std::string bytes) {
   impl().add_rank_blob(worker_blob_name(name, worker, workers), std::move(bytes));
 }
+
+void Snapshot::same(std::string_view name, std::string lines) { impl().add_same(name, std::move(lines)); }
 
 std::string worker_blob_name(std::string_view name, int worker, int workers) {
   if (worker < 0 || worker >= workers) {

@@ -2,6 +2,7 @@
 
 // What a Snapshot holds.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,14 @@ class SnapshotData {
   void add_tensor(LocalTensor tensor);
   void add_blob(std::string_view name, std::string bytes);
   void add_rank_blob(std::string_view name, std::string bytes);
+  void add_same(std::string_view name, std::string lines);
+
+  /// Only one rank saves: each of its states that is known on every rank is to be whole.
+  void set_alone() noexcept { is_alone_ = true; }
+  [[nodiscard]] bool is_alone() const noexcept { return is_alone_; }
+  /// A state is shared out over as many ranks.
+  void share_out(int ranks) noexcept { ranks_ = std::max(ranks_, ranks); }
+  [[nodiscard]] int ranks() const noexcept { return ranks_; }
 
   /// Has all tensors view copies in `staging`, but for those that it owns.
   void copy_views(Staging& staging);
@@ -61,6 +70,7 @@ class SnapshotData {
   [[nodiscard]] const std::vector<LocalTensor>& tensors() const noexcept { return tensors_; }
   [[nodiscard]] const std::vector<LocalBlob>& blobs() const noexcept { return blobs_; }
   [[nodiscard]] const std::vector<LocalBlob>& rank_blobs() const noexcept { return rank_blobs_; }
+  [[nodiscard]] const std::vector<LocalBlob>& same() const noexcept { return same_; }
 
  private:
   void claim_tensor_name(const std::string& name);
@@ -68,6 +78,9 @@ class SnapshotData {
   std::vector<LocalTensor> tensors_;
   std::vector<LocalBlob> blobs_;
   std::vector<LocalBlob> rank_blobs_;
+  std::vector<LocalBlob> same_;
+  bool is_alone_ = false;
+  int ranks_ = 1;
   std::set<std::string, std::less<>> names_;
 };
 

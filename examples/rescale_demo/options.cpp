@@ -52,6 +52,7 @@ void add_run(CLI::App& app, Words& words) {
              "pack the samples, which have one ragged field of integers, into sequences of this length");
   app.add_option("--window", words.window,
                  "LENGTH[:STRIDE]: samples are windows of so many of those, one at every STRIDE-th");
+  run.loader.shards = 256;
   add_number(app, "--shards", run.loader.shards, 1, "L, the logical shards");
   add_number(app, "--interleave", run.loader.interleave, 0, "G, shards consumed at a time; 0: all");
   add_number(app, "--batch", run.loader.global_batch_size, 1, "B, samples per step over all ranks");

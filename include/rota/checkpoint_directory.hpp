@@ -57,11 +57,11 @@ struct SaveReport {
   CheckpointInfo info;
   double seconds = 0;
   /// On rank 0: what could not be copied to the mirror since the last report, and why; empty: nothing. It is
-  /// on stderr, too. The checkpoint is saved all the same.
+  /// told to the MessageSink, too. The checkpoint is saved all the same.
   std::string mirror_error = {};
 };
 
-/// A damaged checkpoint that `latest` rejected.
+/// A damaged checkpoint that `latest` or `restore_all` rejected.
 struct RejectedCheckpoint {
   std::filesystem::path path;
   std::string reason;
@@ -79,10 +79,15 @@ class CheckpointDirectory {
   /// mirror throws when it is listed.
   CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
                       const CheckpointPolicy& policy = {});
-  /// Waits for copies to the mirror.
+  /// Waits for a save in the background, and tells the MessageSink what it fails at. While an exception is
+  /// under way the save is given up instead: other ranks may never come. Then waits for copies to the mirror.
   ~CheckpointDirectory();
   CheckpointDirectory(CheckpointDirectory&&) noexcept;
   CheckpointDirectory& operator=(CheckpointDirectory&&) noexcept;
+
+  /// An empty one, to be saved here. It knows whether several ranks save: a loader then adds its share, else
+  /// all of its state. Not collective.
+  [[nodiscard]] Snapshot new_snapshot() const;
 
   /// Writes `snapshot` as the newest checkpoint, then deletes what the policy does not keep. When it returns,
   /// the file is complete and on disk. When it throws, the directory is as before, unless the file system
@@ -99,9 +104,7 @@ class CheckpointDirectory {
   /// `wait` does; if that failed, it throws the error and saves nothing.
   ///
   /// An error is thrown by the next collective call of this object. The thread uses HDF5, which is not
-  /// thread-safe: use HDF5 yourself only when no save is under way. Destroying this object gives up a save,
-  /// and the earlier checkpoints stay: all ranks must do so together. Only a collective write that has begun
-  /// is waited for, until the deadline, because MPI cannot cancel it.
+  /// thread-safe: use HDF5 yourself only when no save is under way.
   void save_async(std::int64_t step, Snapshot snapshot);
   /// Moves a background save on, without waiting: call it every step. True if no save is under way. Not
   /// collective. Throws nothing.
@@ -109,6 +112,11 @@ class CheckpointDirectory {
   /// Waits for the background save and throws its error; returns nothing without one. The deadline applies
   /// inside this call, not between calls of `poll`.
   std::optional<SaveReport> wait();
+
+  /// Gives a background save up, as one rank that fails must before it destroys this object; the earlier
+  /// checkpoints stay. Not collective, but a save that one rank gives up, no rank finishes. Only a collective
+  /// write that has begun is waited for, until the deadline, because MPI cannot cancel it.
+  void give_up_save() noexcept;
 
   /// Waits until all checkpoints are copied to the mirror, if there is one: call it before the job ends.
   /// Throws Error{io} naming what could not be copied since the last report. The deadline applies.
@@ -128,10 +136,11 @@ class CheckpointDirectory {
   std::optional<Checkpoint> latest();
   /// Restores `states` from the newest checkpoint that verifies; nothing in an empty directory. A state has a
   /// member `restore(const Checkpoint&)` or a function `restore(State&, const Checkpoint&)`. What one throws
-  /// on one rank, all ranks throw; some states may be restored then.
+  /// on one rank, all ranks throw; some states may be restored then. Error{corrupt}, as a loader throws whose
+  /// state is damaged in itself, counts as damage: all states are restored from an older checkpoint.
   template <typename... States>
   std::optional<Checkpoint> restore_all(States&... states);
-  /// The checkpoints that the last `latest` rejected, and why.
+  /// The checkpoints that the last `latest` or `restore_all` rejected, and why.
   [[nodiscard]] std::span<const RejectedCheckpoint> rejected() const;
 
   /// The checkpoint of that serial. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
@@ -150,7 +159,8 @@ class CheckpointDirectory {
   friend class CheckpointDirectoryAccess;
   SaveReport save_or_agree(std::int64_t step, const Snapshot& snapshot, std::exception_ptr error);
   void start_save(std::int64_t step, Snapshot snapshot, std::exception_ptr error);
-  void agree_on_restore(std::exception_ptr error);
+  bool agree_on_restore(std::exception_ptr error, std::optional<Checkpoint>& checkpoint);
+  void finish() noexcept;
   struct Impl;
   explicit CheckpointDirectory(Impl* impl) noexcept;
   [[nodiscard]] Impl& impl() const;
@@ -192,14 +202,14 @@ std::exception_ptr error_of(Work&& work) {
 
 template <typename... States>
 SaveReport CheckpointDirectory::save_all(std::int64_t step, const States&... states) {
-  Snapshot snapshot;
+  Snapshot snapshot = new_snapshot();
   const auto error = internal::error_of([&] { (internal::add_state(states, snapshot), ...); });
   return save_or_agree(step, snapshot, error);
 }
 
 template <typename... States>
 void CheckpointDirectory::save_all_async(std::int64_t step, const States&... states) {
-  Snapshot snapshot;
+  Snapshot snapshot = new_snapshot();
   const auto error = internal::error_of([&] { (internal::add_state(states, snapshot), ...); });
   start_save(step, std::move(snapshot), error);
 }
@@ -207,8 +217,8 @@ void CheckpointDirectory::save_all_async(std::int64_t step, const States&... sta
 template <typename... States>
 std::optional<Checkpoint> CheckpointDirectory::restore_all(States&... states) {
   std::optional<Checkpoint> checkpoint = latest();
-  if (!checkpoint) return std::nullopt;
-  agree_on_restore(internal::error_of([&] { (internal::restore_state(states, *checkpoint), ...); }));
+  const auto restore = [&] { (internal::restore_state(states, *checkpoint), ...); };
+  while (checkpoint && !agree_on_restore(internal::error_of(restore), checkpoint)) continue;
   return checkpoint;
 }
 

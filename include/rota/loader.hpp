@@ -96,6 +96,9 @@ class Loader {
   /// that no epoch has, and for epochs and steps outside 0 to 2^62.
   void seek(const Position& position);
 
+  /// Begins the run anew, a mixture with the weights that it was made with.
+  void restart();
+
   /// Goes on from the same position in another world, without files or communication. Throws as
   /// `world.validate()`.
   void rescale(World world);
@@ -134,8 +137,10 @@ class Loader {
   /// The skipped samples. Valid until a method that is not const is called.
   [[nodiscard]] const SkippedSamples& skipped() const;
 
-  /// `for (rota::Batch& batch : loader)`: the remaining batches. Each dies when the loop goes on, unless
-  /// moved.
+  /// `for (rota::Batch& batch : loader)`: the remaining batches; with LoaderOptions::evaluation, all. Each
+  /// dies when the loop goes on, unless moved. One that begins in the middle of an epoch, and not behind a
+  /// restore or `seek`, says so once. One that begins when all epochs are over, and not behind these, throws
+  /// Error{invalid_argument}.
   class Iterator {
    public:
     using iterator_category = std::input_iterator_tag;
@@ -156,7 +161,12 @@ class Loader {
     Loader* loader_;
     NextBatch<Batch> batch_;
   };
-  Iterator begin() { return Iterator(*this); }
+  Iterator begin() {
+    begin_for();
+    return Iterator(*this);
+  }
+  /// What `begin` does first, for loops that call `next` themselves.
+  void begin_for();
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
  private:

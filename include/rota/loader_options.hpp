@@ -49,14 +49,16 @@ enum class OnBadSample {
 };
 
 /// What a loader does about bad samples. A sample is *bad* where Source::rows or read throws Error{corrupt}
-/// for it, or where the transform throws anything but Error{io} and std::bad_alloc. All other errors leave
-/// `next()` under any policy; Error{io} of the source does so after retries.
+/// for it, or where the transform throws anything but Error{io}, std::bad_alloc, and what programs do wrong:
+/// Error{mismatch}, Error{out_of_range}, Error{invalid_argument}. All other errors leave `next()` under any
+/// policy; Error{io} of the source does so after retries.
 struct BadSamples {
   /// The same on all ranks. A skipped sample counts as consumed. Its bytes are 0. Its ragged fields have as
   /// many rows as the source said, or none if that failed. A bad sample of padding stays padding: neither
   /// counted nor listed.
   OnBadSample policy = OnBadSample::fail;
-  /// Under OnBadSample::skip: `next()` throws Error{corrupt} once the whole run has skipped more. Ranks that
+  /// Under OnBadSample::skip: `next()` throws Error{corrupt} once the whole run has skipped more, or 100
+  /// before the first good one since the loader was made or restored. Ranks that
   /// made their loaders together count together: all throw at the same step, the one after. Otherwise each
   /// process counts alone. Not below 0.
   std::int64_t max_skipped = 1000;
@@ -103,7 +105,9 @@ struct LoaderOptions {
   std::int64_t global_batch_size = 32;  ///< B: samples per step over all ranks together; 1 to 2^31 - 1
   /// L: logical shards. It limits neither ranks nor workers. More of them mix better under Shuffle::none and
   /// within; fewer read more in sequence. Fixed for a run. 1 to 2^24, summed over the datasets of a mixture.
-  std::int64_t shards = 256;
+  /// 0: 1 under Shuffle::none, so that this is the dataset's order, unless shards are asked for: by
+  /// `interleave`, by Split::by_shard, or by shared files; else 256. `Loader::options` has the number.
+  std::int64_t shards = 0;
   std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0: all
   Shuffle shuffle = Shuffle::global;
   std::uint64_t seed = 0;
@@ -117,7 +121,10 @@ struct LoaderOptions {
   /// goes to worker s % W, or to s / R % W where ranks are also split by shard.
   Split worker_split = Split::by_sample;
   std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
-  int workers = 1;          ///< reading threads of this rank, up to 4,096; 0: the caller's, inside next()
+  /// For validation: each `for` over the loader begins at the first sample, whatever was left before, and
+  /// gives each once. Such a loader has no state. It has one epoch, Tail::partial or pad, and no mixture.
+  bool evaluation = false;
+  int workers = 1;  ///< reading threads of this rank, up to 4,096; 0: the caller's, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
   /// And this many bytes, or one batch if that is larger. All tensors stay under 5/4 of it and of five
   /// batches, without batches that the caller keeps. If a transform or `collate` decides a batch's size, the
@@ -126,7 +133,7 @@ struct LoaderOptions {
   /// Each time that `next()` has waited so long for the workers, it says what they are reading: a file system
   /// that hangs ends no read. Up to a day; 0: never. Without workers nobody is there to say it.
   std::chrono::milliseconds slow_after = std::chrono::minutes(1);
-  /// What it says that to, by the caller's thread; nothing: prints it to stderr. It must not throw.
+  /// What it says that to, by the caller's thread; nothing: the process's MessageSink. It must not throw.
   std::function<void(const std::string& message)> on_slow = {};
   Transform transform = {};  ///< of every sample
   Collate collate = {};      ///< of every batch of this rank, after the transform

@@ -80,7 +80,8 @@ enum class ThreadLevel { funneled, multiple };
 class Session {
  public:
   /// Calls MPI_Init_thread with `level`. If MPI runs already, it is neither started nor ended. Throws
-  /// Error{io} where MPI cannot start.
+  /// Error{io} where MPI cannot start; Error{invalid_argument} where it has one process, and the launcher
+  /// says that there are more: the program is linked to another MPI.
   Session(int& argc, char**& argv, ThreadLevel level = ThreadLevel::funneled);
   ~Session();
   Session(const Session&) = delete;

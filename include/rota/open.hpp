@@ -3,6 +3,7 @@
 // The file formats that rota reads. Next: loader.hpp.
 
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -205,6 +206,10 @@ std::string find_format(const Catalog& catalog);
 /// Throws Error{invalid_argument} for other files beside such files, and for an unknown format.
 std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format = "auto");
 std::shared_ptr<const Source> open(const std::filesystem::path& path, const std::string& format = "auto");
+/// Names of arrays are options of a format's own function, such as open_hdf5.
+std::shared_ptr<const Source> open(const std::filesystem::path&, std::initializer_list<const char*>) = delete;
+std::shared_ptr<const Source> open(const mpi::Communicator&, const std::filesystem::path&,
+                                   std::initializer_list<const char*>) = delete;
 std::shared_ptr<const Source> open(const mpi::Communicator& comm, const std::filesystem::path& path,
                                    const std::string& format = "auto");
 

@@ -12,8 +12,11 @@ namespace rota {
 
 /// Adds the loader's state, as "loader/<name>/...": its cursors, int64 [L, 2] (epoch, position), and a JSON
 /// blob with all else (src/resume/STATE.md). Each rank writes its share of the rows. Of replicas, number 0
-/// writes. Throws Error{invalid_argument} where the snapshot has a loader of this name, of any kind. The save
-/// throws it where two replicas are number 0.
+/// writes. Where one rank of several saves alone, as a job without MPI does, it writes them all (see
+/// CheckpointDirectory::new_snapshot); what others have skipped is then left out, as in `state`. Throws
+/// Error{invalid_argument} where the snapshot has a loader of this name, of any kind. The save throws it
+/// where two replicas are number 0, and Error{mismatch} where ranks' loaders are not at the same place, or
+/// have not the same options.
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "main");
 
 /// Moves the loader to where the checkpoint's loader was. Not collective, but every rank calls it. What is

@@ -39,5 +39,6 @@
 #include "rota/dtype.hpp"        // element types
 #include "rota/error.hpp"        // the one exception
 #include "rota/fingerprint.hpp"  // the identity of a dataset
+#include "rota/message.hpp"      // what there is to tell beside errors
 #include "rota/types.hpp"        // samples, shards, positions, enumerations of options
 #include "rota/world.hpp"        // this process's rank

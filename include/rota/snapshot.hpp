@@ -68,6 +68,9 @@ class Snapshot {
   /// numbers of workers are the same. In the file it is the rank blob `worker_blob_name(name, worker,
   /// workers)`.
   void worker_blob(std::string_view name, int worker, int workers, std::string bytes);
+  /// What must be the same on all ranks, such as where a loader is: lines, of which the save compares each.
+  /// It throws Error{mismatch} with those that differ. They are not saved.
+  void same(std::string_view name, std::string lines);
 
  private:
   friend class SnapshotAccess;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -221,6 +222,11 @@ std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> so
 /// is not 1 (within 1e-9). Throws Error{callback} for an impossible size or fields.
 std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
                                                  std::span<const double> fractions, std::uint64_t seed);
+inline std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
+                                                        std::initializer_list<double> fractions,
+                                                        std::uint64_t seed) {
+  return split(source, std::span(fractions.begin(), fractions.size()), seed);
+}
 
 /// `source` with other element types in the fields that `types` names: cast(source, {{"tokens",
 /// DType::int64}}). Whoever reads converts. Elements that grow are widened in place, without a copy. It is

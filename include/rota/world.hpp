@@ -18,16 +18,24 @@ struct World {
   void validate() const;
 };
 
-/// The World that the launcher put into the environment. Without a launcher it is rank 0 of 1. Asked in this
-/// order:
+/// The World that the nearest launcher put into the environment. Without a launcher it is rank 0 of 1. Asked
+/// in this order:
 /// - torchrun: RANK, WORLD_SIZE; first, because it may itself run under another launcher
 /// - mpirun: OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE
-/// - srun: SLURM_PROCID, SLURM_NTASKS
+/// - srun: SLURM_PROCID, SLURM_STEP_NUM_TASKS. A job script that starts its program without srun is alone.
 ///
 /// Throws Error{invalid_argument} where a pair is incomplete or invalid.
 World world_from_environment();
 
 namespace internal {
+
+/// What world_from_environment finds, by which launcher, and the variable that says how many; "" without one.
+struct Launched {
+  World world = {};
+  const char* by = "";
+  const char* named = "";
+};
+Launched launched();
 
 /// The operating system's number of this process.
 int this_process() noexcept;

@@ -15,13 +15,16 @@
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
   `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
 - `rota.mpi` is for MPI jobs.
-- `Error` and its subclasses: each is also the built-in exception that says the same.
+- `Error` and its subclasses: each is also the built-in exception that says the same. `BadSample` is for you to raise.
+- What there is to tell beside errors goes to the logger "rota" of Python's `logging`.
 """
 
 from __future__ import annotations
 
 import atexit as _atexit
+import logging as _logging
 
+from rota import _rota
 from rota._catalog import Catalog, CatalogChanges, Progress
 from rota._checkpoint import (
     BlobInfo,
@@ -36,6 +39,7 @@ from rota._checkpoint import (
 from rota._checkpoint_directory import CheckpointDirectory, RejectedCheckpoint, Rows, SaveReport
 from rota._checkpoint_directory import close_all as _close_directories
 from rota._errors import (
+    BadSample,
     BusyError,
     CallbackError,
     CorruptError,
@@ -91,6 +95,7 @@ from rota._values import (
 )
 
 __all__ = [
+    "BadSample",
     "Batch",
     "BatchInfo",
     "BatchIterator",
@@ -157,5 +162,9 @@ __all__ = [
     "write_shards",
 ]
 
+_rota.send_messages_to(_logging.getLogger("rota").warning)  # which prints them, unless the program says otherwise
+__version__: str = _rota.__version__
+
+_atexit.register(_rota.drop_shared)  # the last to run
 _atexit.register(_close_loaders)
 _atexit.register(_close_directories)  # before the loaders: the last one registered is the first to run

@@ -55,6 +55,8 @@ def _loader_of(state: Any) -> Any:
     """The loader that has the state of a loader, a sampler, or rota.torch.DataLoader; None for all else."""
     sampler = getattr(state, "_order", state)
     if isinstance(sampler, ElasticBatchSampler):
+        if sampler._evaluation:
+            raise InvalidArgumentError("save or restore a loader: one for evaluation has no state; leave it out")
         return sampler._loader
     return state if hasattr(state, "_save_to") else None
 
@@ -239,7 +241,7 @@ class CheckpointDirectory:
         _saving.add(self)
 
     def _write(self, write: Callable, step: int, states: tuple) -> Any:
-        snapshot = _rota.Snapshot()
+        snapshot = self._raw.new_snapshot()
         failed = None
         try:
             step = as_number("save", "step", step)

@@ -36,6 +36,10 @@ class CorruptError(Error, ValueError):
     code = "corrupt"
 
 
+class BadSample(CorruptError):
+    """For you to raise: a transform, or a dataset, has found this sample bad. `on_bad_sample="skip"` skips it."""
+
+
 class OutOfRangeError(Error, IndexError):
     """An id, row or position past the end."""
 

@@ -53,16 +53,28 @@ document(
 )
 
 
-class Mixture(NamedTuple):
+class _Mixture(NamedTuple):
+    sources: Sequence[Any]
+    weights: Sequence[float]
+    end: str = "first_exhausted"
+    steps: int = 0
+
+
+class Mixture(_Mixture):
     """Datasets with the same fields that take turns by weight. Each has epochs of its own.
 
     `end` is "first_exhausted", "all_exhausted", or "steps": then the run has `steps` steps.
     """
 
-    sources: Sequence[Any]
-    weights: Sequence[float]
-    end: str = "first_exhausted"
-    steps: int = 0
+    __slots__ = ()
+
+    def __new__(cls, sources: Sequence[Any], weights: Sequence[float], end: str = "first_exhausted", steps: int = 0) -> Mixture:
+        numbers = [as_option("mix datasets", "a weight", weight, 1.0) for weight in weights]
+        if len(sources) != len(numbers):
+            raise InvalidArgumentError(f"mix datasets: {len(sources)} datasets, but {len(numbers)} weights")
+        if not all(0 <= number < float("inf") for number in numbers) or not any(numbers):
+            raise InvalidArgumentError(f"mix datasets: the weights are {numbers}; each must be 0 or more, and one above 0")
+        return super().__new__(cls, sources, weights, end, steps)
 
 
 def find_world(world: Any = None) -> World:
@@ -86,8 +98,6 @@ def find_world(world: Any = None) -> World:
 
 def check_mixture(sources: Sequence[Any], weights: Sequence[float], end: str, steps: int) -> tuple:
     """What the C++ side takes for a mixture."""
-    if len(sources) != len(weights):
-        raise InvalidArgumentError(f"mix datasets: {len(sources)} datasets, but {len(weights)} weights")
     if end not in ("first_exhausted", "all_exhausted", "steps"):
         raise InvalidArgumentError(f'mix datasets: end is "{end}"; it must be first_exhausted, all_exhausted or steps')
     if steps if end != "steps" else not as_number("mix datasets", "steps", steps) > 0:
@@ -221,18 +231,20 @@ class Loader(LoaderBase, _rota.Loader):
     moves when a batch is handed out. One thread at a time uses a loader.
 
     - The dataset, `shards`, `interleave`, `shuffle` ("none", "within", "global", "block"), `seed` and `block` define the
-      order: they must be the same on resume. All else may change, the world included.
+      order: they must be the same on resume. All else may change, the world included. `shards=0` makes 256, or one under
+      "none", which is then the dataset's order.
     - `tail` says what happens at the end of an epoch: "partial", "carry", "drop" or "pad". `epochs=None`: no last one.
     - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
     - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.
       `collate(batch)` gets a dict of arrays, and returns one of `collate_fields`. Workers call both, under Python's lock.
     - `comm`, of mpi4py or a `rota.mpi.Communicator`: all ranks make the loader together, check that dataset and options
       are the same, and count bad samples together.
-    - A line on stderr says what workers are reading, each time that a batch has been waited for `slow_after` seconds.
+    - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for `slow_after` seconds.
+    - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.
     - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
 
     >>> import rota
-    >>> loader = rota.Loader(rota.PythonSource([{"x": i} for i in range(10)]), 4, shuffle="none", shards=1)
+    >>> loader = rota.Loader(rota.PythonSource([{"x": i} for i in range(10)]), 4, shuffle="none")
     >>> [batch["x"].tolist() for batch in loader]
     [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     """
@@ -244,7 +256,7 @@ class Loader(LoaderBase, _rota.Loader):
         *,
         world: Any = None,
         comm: Any = None,
-        shards: int = 256,
+        shards: int = 0,
         interleave: int = 0,
         shuffle: str = "global",
         seed: int = 0,
@@ -253,6 +265,7 @@ class Loader(LoaderBase, _rota.Loader):
         rank_split: str = "by_sample",
         worker_split: str = "by_sample",
         epochs: int | None = 1,
+        evaluation: bool = False,
         workers: int = 1,
         read_ahead_batches: int = 4,
         read_ahead_bytes: int = 1 << 28,
@@ -294,6 +307,23 @@ class Loader(LoaderBase, _rota.Loader):
         super().__init__(data, given, place)
         self._source = source
         self._opened()
+
+    def __iter__(self) -> Iterator[Any]:
+        self._begin()
+        return self
+
+    def restart(self) -> None:
+        """Begins anew, with the first sample of the first epoch."""
+        super().restart()
+
+    def state_dict(self) -> dict[str, str]:
+        """Where the loader is; the same on all ranks. An evaluation has no state: {}, which `load_state_dict` takes."""
+        return {} if self._options["evaluation"] else super().state_dict()
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
+        if state or not self._options["evaluation"]:
+            super().load_state_dict(state)
 
     @property
     def source(self) -> Source | Mixture:

@@ -13,6 +13,8 @@ from rota._errors import InvalidArgumentError, OutOfRangeError
 def as_number(task: str, name: str, value: Any, bits: int = 64, is_signed: bool = True) -> int:
     """An integer of so many bits. TypeError, or an error that names `name`, for all else."""
     try:
+        if isinstance(value, bool):
+            raise TypeError
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{task}: {name} is {value!r}; it must be a number") from None

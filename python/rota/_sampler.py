@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import operator
+import os
+import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
@@ -15,7 +18,27 @@ from rota._values import BatchSlot, Index, Position, World
 DatasetOrLength = Union[int, Any]
 
 
+def _lengths(dataset: Any, weights: Any) -> list[int]:
+    """Of one dataset, or of each of those that are mixed."""
+    is_list = isinstance(dataset, (list, tuple))
+    if weights is not None:
+        if not is_list or len(dataset) != len(weights):
+            what = f"{len(dataset)} datasets" if is_list else f"a {type(dataset).__name__}"
+            raise InvalidArgumentError(f"make a sampler: {len(weights)} weights for {what}; give a list of as many datasets")
+        return [_length(one) for one in dataset]
+    torch = sys.modules.get("torch.utils.data")
+    kinds = (_rota.Source, torch.Dataset) if torch else (_rota.Source,)
+    if is_list and dataset and all(isinstance(one, kinds) for one in dataset):
+        raise InvalidArgumentError(
+            f"make a sampler: a list of {len(dataset)} datasets needs weights=; for one behind the other give what joins them, "
+            "such as torch's ConcatDataset"
+        )
+    return [_length(dataset)]
+
+
 def _length(dataset: Any) -> int:
+    if isinstance(dataset, (str, bytes, os.PathLike)):
+        raise TypeError(f"{dataset!r} is a path, and no dataset: give its samples, or their number")
     if isinstance(dataset, bool):
         raise TypeError("a bool is no dataset")
     try:
@@ -41,10 +64,11 @@ class ElasticBatchSampler:
       three.
     - `tail` "pad" fills up an epoch's last batch with samples that `BatchInfo.mask` masks; "drop" leaves it out;
       "partial" makes it short; "carry" goes on into the next epoch.
+    - `shards=0` makes 256 logical shards, or one under `shuffle="none"`, which is then the dataset's order.
     - `fingerprint` names the dataset: a state of another one is refused. Without it, its length does.
 
     >>> import rota
-    >>> sampler = rota.ElasticBatchSampler(10, 4, shuffle="none", shards=1, world=(0, 1))
+    >>> sampler = rota.ElasticBatchSampler(10, 4, shuffle="none", world=(0, 1))
     >>> list(sampler)
     [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
     """
@@ -55,7 +79,7 @@ class ElasticBatchSampler:
         global_batch_size: int,
         *,
         world: Any = None,
-        shards: int = 256,
+        shards: int = 0,
         interleave: int = 0,
         shuffle: str = "global",
         block: tuple[int, int] = (256, 16),
@@ -67,18 +91,23 @@ class ElasticBatchSampler:
         end: str = "first_exhausted",
         steps: int = 0,
         fingerprint: str | None = None,
+        evaluation: bool = False,
     ) -> None:
         what = "make a sampler"
+        if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
+            raise InvalidArgumentError(
+                f'{what}: evaluation=True gives each sample once in each `for`: leave out weights= and epochs=, and let tail be '
+                '"pad" or "partial"'
+            )
         steps = as_number(what, "steps", steps)
+        self._lengths = _lengths(dataset, weights)
         if weights is None:
             if steps or end != "first_exhausted":
                 raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
-            self._lengths = [_length(dataset)]
             data: Any = _rota.numbers(self._lengths[0], fingerprint)
         else:
             if fingerprint is not None:
                 raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
-            self._lengths = [_length(one) for one in dataset]
             numbers = [as_option(what, "a weight", weight, 1.0) for weight in weights]
             data = Mixture([_rota.numbers(n, None) for n in self._lengths], numbers, end, steps)
             if epochs is None:
@@ -99,8 +128,13 @@ class ElasticBatchSampler:
             rank_split=rank_split,
         )
         self._loader = self._make(find_world(world))
+        self._evaluation = bool(evaluation)
         self._changes = 0
         self._first_step = 0  # from which on batches are as they are now
+        self._is_resumed = False  # since a load, until an epoch's last batch was delivered
+        self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
+        self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
+        self._has_warned = False
 
     def _make(self, world: World) -> Loader:
         return Loader(self._data, **self._options, world=world, workers=0)
@@ -115,7 +149,51 @@ class ElasticBatchSampler:
 
     def __iter__(self) -> BatchIterator:
         """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
+        if self._drawn_at == self.position and not self._evaluation:
+            self._warn(
+                "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "
+                "advance(), or in a rota.torch.DataLoader; for one that begins anew at each `for`, make it with evaluation=True"
+            )
         return BatchIterator(self)
+
+    def _warn(self, text: str) -> None:
+        if not self._has_warned:
+            warnings.warn(text, stacklevel=3)
+        self._has_warned = True
+
+    def _begins_for(self) -> bool:
+        """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
+        self._drawn_at = None
+        if self._evaluation:
+            self.restart()
+            return True
+        is_resumed, at = self._is_resumed, self.position
+        if self._takes_end():
+            return False
+        if self._epochs is not None and at.epoch >= self._epochs and at.step > 0:
+            if not is_resumed:
+                raise InvalidArgumentError(
+                    f"begin a `for`: all {self._epochs} epochs (epochs={self._epochs}) are over; leave epochs out for one "
+                    "epoch in each `for`, or make a sampler with evaluation=True, which begins anew"
+                )
+            self._is_resumed = False
+            return False
+        if at.consumed and not is_resumed and not self._is_mixture:
+            self._warn(
+                f"this `for` goes on in epoch {at.epoch} behind sample {at.consumed}, where the last one was left; to begin "
+                "anew, call restart(); for a loader that always does, make it with evaluation=True"
+            )
+        return True
+
+    def _is_done(self, begin: int) -> bool:
+        """Whether a `for` that began in epoch `begin` has no batch left; of a mixture nobody knows."""
+        if self._is_mixture or self._steps_per_epoch() == 0:
+            return True
+        return self.position.epoch > begin if self._epochs is None else self.position.epoch >= self._epochs
+
+    def _takes_end(self) -> bool:
+        was_over, self._is_epoch_over = self._is_epoch_over, False
+        return was_over
 
     def __len__(self) -> int:
         """Batches of an epoch; of all of them, where the number of `epochs` was given."""
@@ -166,31 +244,64 @@ class ElasticBatchSampler:
 
     def advance(self, info: type[BatchInfo] | None = None) -> Any:
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
+        epoch = self._loader.position.epoch
         batch = self._loader._next()
+        if self._loader.position.epoch != epoch:
+            self._is_resumed = False
         return None if batch is None else (info or BatchInfo)(batch, self._loader.position)
 
     def state_dict(self) -> dict[str, str]:
-        """Where the run is and what defines its order: the state of a C++ loader over as many samples."""
-        return self._loader.state_dict()
+        """Where the run is and what defines its order: the state of a C++ loader over as many samples.
+
+        An evaluation has none: {}, which `load_state_dict` takes.
+        """
+        return {} if self._evaluation else self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
+        if self._evaluation and not state:
+            return
         self._loader.load_state_dict(state)
+        self._moved(0)
+        self._is_resumed = True
+
+    def restart(self) -> None:
+        """Begins anew, with the first sample of the first epoch."""
+        self._loader.restart()
+        self._moved(0)
+
+    def _moved(self, first_step: int) -> None:
         self._changes += 1
-        self._first_step = 0
+        self._first_step = first_step
+        self._is_resumed = self._is_epoch_over = False
+        self._drawn_at = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of `epoch`; does nothing inside it, for trainers that call it after a resume.
+        """Goes to the start of `epoch`.
 
-        With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs.
+        Only behind a load, for trainers that call it then, too, it keeps the place in the state's epoch, until that is over.
+        If the state is at the end of `epoch`, the next `for` gives nothing. An earlier epoch is an error.
+
+        With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
+        evaluation always begins anew.
         """
         at, epoch = self.position, as_number("go to an epoch", "epoch", epoch)
-        is_passed = self._options["tail"] == "carry" and at.epoch > epoch >= 0
-        if self._is_mixture or at.epoch == epoch or is_passed:
+        self._is_epoch_over = False
+        is_passed = self._options["tail"] == "carry" and at.epoch >= epoch >= 0
+        if self._is_mixture or self._evaluation or is_passed or (at.epoch == epoch and not at.consumed):
             return
+        if self._is_resumed and at.epoch == epoch:
+            return
+        if self._is_resumed and at.epoch == epoch + 1 and not at.consumed:
+            self._is_epoch_over = True
+            return
+        if self._is_resumed and at.epoch > epoch >= 0:
+            raise InvalidArgumentError(
+                f"go to epoch {epoch}: the state that was loaded is in epoch {at.epoch}, so that one is over; call "
+                "restart() first to begin the run anew"
+            )
         self._loader.seek(Position(epoch, 0, at.step))
-        self._changes += 1
-        self._first_step = at.step
+        self._moved(at.step)
 
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""
@@ -279,30 +390,38 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __init__(self, sampler: ElasticBatchSampler) -> None:
         self._sampler = sampler
-        self._loader = sampler._copy_at()
+        self._loader = sampler._make(sampler.world) if sampler._evaluation else sampler._copy_at()
         self._start = self._loader.position
         self._seed = sampler._options["seed"]
+        self._is_over = sampler._takes_end()
+        self._counts_nothing = True  # unless what delivers its batches counts them, or keeps its state
 
     def __iter__(self) -> BatchIterator:
         return self
 
     def __next__(self) -> list[Index]:
         per_epoch = self._sampler._epochs is None
-        if per_epoch and self._loader.position.epoch > self._start.epoch:
+        if self._is_over or (per_epoch and self._loader.position.epoch > self._start.epoch):
             raise StopIteration
         batch = self._loader._next()
+        if self._counts_nothing:
+            self._sampler._drawn_at = self._start
         if batch is None:
             raise StopIteration
         return batch._indices(self._seed)
 
     def state_dict(self) -> dict[str, str]:
         """Behind the last batch drawn."""
+        self._counts_nothing, self._sampler._drawn_at = False, None
         return self._loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says."""
+        """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""
         self._loader._restore(state_text(state))
-        self._start = self._loader.position
+        self._start = at = self._loader.position
+        self._counts_nothing, self._is_over = False, at.step > 0 and at.consumed == 0
+        if self._is_over:
+            self._sampler.load_state_dict(state)
 
 
 class BatchInfo:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed, as_communicator
-from rota._errors import InvalidArgumentError
+from rota._errors import CallbackError, InvalidArgumentError
 from rota._options import as_index, as_number, as_option, as_seed
 from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, document
 
@@ -216,10 +216,12 @@ def write_shards(
     shard_bytes: int = 64 << 20,
     world: World = World(),
     workers: int = 2,
+    progress: Any = None,
 ) -> ShardReport:
     """Writes all samples, in order, as shards of about `shard_bytes`, to an empty directory or "s3://bucket/prefix".
 
     - `format`: "tar", for fields that are bytes, or "mds", for numbers and fixed shapes, too.
+    - `progress` is called with a `Progress` now and then. Ctrl-C ends the call behind a shard.
     - `world`: the process that calls this, as `rota.World(rank, size)`. Each writes its part, and need not know of the
       others.
 
@@ -232,7 +234,7 @@ def write_shards(
     size, threads = as_number(what, "shard_bytes", shard_bytes), as_number(what, "workers", workers, 32)
     rank, ranks = (as_number(what, "a number of its world", number, 32) for number in tuple(world)[:2])
     return ShardReport(
-        *_rota.write_shards(_as_source(what, source), os.fspath(destination), format == "mds", size, threads, rank, ranks)
+        *_rota.write_shards(_as_source(what, source), os.fspath(destination), format == "mds", size, threads, rank, ranks, progress)
     )
 
 
@@ -313,6 +315,8 @@ def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint:
     >>> source.fields, float(source[1]["x"])
     ((Field(name='x', dtype='float64', shape=(), ragged=False),), 2.5)
     """
+    if isinstance(dataset, (str, bytes, os.PathLike)):
+        raise TypeError(f"{dataset!r} is a path, and no dataset: open it with rota.open(...)")
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")
     return _python_source(dataset, _fields_of(dataset) if fields is None else as_fields(fields), fingerprint)
@@ -333,7 +337,10 @@ def _fields_of(dataset: Any) -> list[Field]:
             dataset = copy.copy(dataset)  # what looking at a sample opens does not go to the workers
         except TypeError:
             pass
-    sample = dataset[0]
+    try:
+        sample = dataset[0]
+    except StopIteration as error:  # which would end a loop around this without a word
+        raise CallbackError("take sample 0 of a dataset: it raised StopIteration") from error
     if isinstance(sample, tuple):
         sample = {str(i): value for i, value in enumerate(sample)}
     elif not isinstance(sample, dict):

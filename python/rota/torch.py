@@ -23,7 +23,7 @@ import torch
 from torch.utils import data as _data
 
 from rota import _rota, _sampler, _sources
-from rota._errors import BY_CODE, InvalidArgumentError, MismatchError, told
+from rota._errors import BY_CODE, CallbackError, InvalidArgumentError, MismatchError, told
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
 from rota._sources import Source
@@ -82,10 +82,12 @@ class DataLoader(_data.DataLoader):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         sampler = self._order
         self._iterations += 1
+        if not sampler._begins_for():
+            return
         drawn = self._iterations, sampler.changes, sampler.position
         if self._has_own_generator:
             self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
-        batches = super().__iter__()
+        batches, begin = super().__iter__(), sampler.position.epoch
         while True:
             if drawn != (self._iterations, sampler.changes, sampler.position):
                 raise InvalidArgumentError(
@@ -94,7 +96,9 @@ class DataLoader(_data.DataLoader):
                 )
             try:
                 batch = next(batches)
-            except StopIteration:
+            except StopIteration as error:
+                if not sampler._is_done(begin):  # it came from the dataset
+                    raise CallbackError("read a batch: the dataset raised StopIteration") from error
                 return
             self._info = sampler.advance(BatchInfo)
             drawn = self._iterations, sampler.changes, sampler.position
@@ -121,8 +125,12 @@ class DataLoader(_data.DataLoader):
         self._order.load_state_dict(state)
 
     def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of `epoch`; does nothing inside it."""
+        """Goes to the start of `epoch`; behind a load it keeps the place in it."""
         self._order.set_epoch(epoch)
+
+    def restart(self) -> None:
+        """Begins anew, with the first sample of the first epoch."""
+        self._order.restart()
 
 
 class _Seeded(_data.Dataset):
@@ -242,6 +250,11 @@ class ToDevice:
                 made[name] = value.to(self._device, non_blocking=is_cuda)
 
     def __iter__(self) -> Iterator[Tensors]:
+        if self._loader._options["evaluation"]:
+            self._ready.clear()
+            self._next = None
+        if not self._ready and self._next is None:
+            iter(self._loader)  # begins a `for` over it
         return self
 
     def __next__(self) -> Tensors:

@@ -53,20 +53,6 @@ Enum enum_option(const py::dict& options, const char* name, std::initializer_lis
               fmt::format("make a catalog: {} is \"{}\"; it must be one of {}", name, text, names));
 }
 
-// Tells a function of Python how far a task is, if there is one; and lets Ctrl-C end the task.
-ProgressFunction to_progress(py::object function) {
-  std::shared_ptr<py::object> shared;
-  if (!function.is_none()) shared = share(std::move(function));
-  return [shared](const Progress& at) {
-    call_python([&] {
-      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (!shared) return;
-      (*shared)(
-          package("Progress")(std::string(at.task), at.done, at.total, at.failed, at.seconds, at.is_over));
-    });
-  };
-}
-
 CatalogOptions to_catalog_options(const py::dict& given) {
   CatalogOptions options;
   options.change_detection =

@@ -116,7 +116,6 @@ struct Restoring {
 
 void define_snapshot(py::module_& module) {
   py::class_<PySnapshot>(module, "Snapshot")
-      .def(py::init<>())
       .def(
           "tensor",
           [](PySnapshot& self, const std::string& name, py::handle dtype, std::vector<std::int64_t> row_shape,
@@ -202,6 +201,9 @@ class PyDirectory {
     if (needs_mpi_ && has_mpi_ended()) {
       directory_.abandon();  // what is under way cannot end
     } else {
+      use([](CheckpointDirectory& directory) {
+        directory.give_up_save();
+      });  // Python waits for those it wants
       directory_.close();
     }
   }
@@ -241,6 +243,10 @@ void define_directory(py::module_& module) {
   using Directory = CheckpointDirectory;
   py::class_<PyDirectory>(module, "CheckpointDirectory")
       .def(py::init(&make_directory))
+      .def("new_snapshot",
+           [](PyDirectory& self) {
+             return self.use([](Directory& d) { return PySnapshot{d.new_snapshot()}; });
+           })
       .def("save",
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
              return made(self.use([&](Directory& d) {

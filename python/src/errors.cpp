@@ -10,10 +10,12 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "rota/error.hpp"
+#include "values/caught.hpp"
 
 namespace rota::python {
 namespace {
@@ -58,11 +60,18 @@ void raise(const Error& error) {
   PyErr_SetObject(py::type::handle_of(made).ptr(), made.ptr());
 }
 
-ErrorCode code_of(const py::error_already_set& raised) {
+ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless) {
   if (raised.matches(py::module_::import("rota._errors").attr("Error"))) {
     return to_code(raised.value().attr("code").cast<std::string>());
   }
-  return raised.matches(PyExc_OSError) ? ErrorCode::io : ErrorCode::callback;
+  if (!raised.matches(PyExc_OSError)) return ErrorCode::callback;
+  return raised.value().attr("errno").is_none() ? numberless : ErrorCode::io;
+}
+
+bool is_programs(const py::error_already_set& raised) {
+  return raised.matches(PyExc_TypeError) || raised.matches(PyExc_AttributeError) ||
+         raised.matches(PyExc_NameError) || raised.matches(PyExc_ImportError) ||
+         raised.matches(PyExc_AssertionError);
 }
 
 // What an exception says, in UTF-8. A user's own may fail to.
@@ -120,6 +129,36 @@ struct Dead {
 };
 
 }  // namespace
+
+namespace {
+
+// Under the GIL.
+std::unordered_set<py::object*>& all_shared() {
+  static auto* const all = new std::unordered_set<py::object*>;  // never dies: Python may have ended by then
+  return *all;
+}
+
+}  // namespace
+
+Shared::Shared(py::object object)
+    : object_(new py::object(std::move(object)), [](py::object* shared) {
+        if (Py_IsInitialized() == 0) return;  // it went with Python
+        const py::gil_scoped_acquire gil;
+        all_shared().erase(shared);
+        delete shared;
+      }) {
+  all_shared().insert(object_.get());
+}
+
+const py::object& Shared::operator*() const {
+  if (is_there()) return *object_;
+  throw Error(ErrorCode::busy, "use an object of Python: Python ends");
+}
+
+void drop_shared() {
+  std::vector<py::object> dropped;  // what they do when they die may make others
+  for (py::object* const object : all_shared()) dropped.push_back(std::exchange(*object, py::object()));
+}
 
 void die_later(std::shared_ptr<const void> object) {
   const std::scoped_lock lock(Dead::all().mutex);
@@ -179,12 +218,13 @@ std::string text_of(const py::error_already_set& raised) {
   return fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(), message_of(raised));
 }
 
-void throw_as_error(const py::error_already_set& raised) {
+void throw_as_error(const py::error_already_set& raised, ErrorCode numberless) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
   std::string text = text_of(raised);
-  const ErrorCode code = code_of(raised);
+  const ErrorCode code = code_of(raised, numberless);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   Causes::all().add(text, raised.value());
+  if (is_programs(raised)) throw internal::ProgramError(code, text);
   throw Error(code, text);
 }
 

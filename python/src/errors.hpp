@@ -40,9 +40,10 @@ void register_errors();
 /// What was raised, as "ValueError: its message".
 std::string text_of(const py::error_already_set& raised);
 
-/// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, MemoryError
-/// as std::bad_alloc, all else as Error{callback}. Needs the GIL.
-[[noreturn]] void throw_as_error(const py::error_already_set& raised);
+/// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, or, without a
+/// number, as `numberless`, MemoryError as std::bad_alloc, all else as Error{callback}; TypeError and its
+/// like as ProgramError. Needs the GIL.
+[[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io);
 
 /// Gives this thread of C++ a thread state of Python that lasts as long as the thread: to make one for each
 /// call costs many times what a call does.
@@ -60,6 +61,23 @@ class InCallback {
  private:
   static thread_local int depth;
 };
+
+/// An object of Python that C++ holds, and may drop on any thread. Python's collector does not see that:
+/// where it leads to a script's globals, these would never die, and their files would not be written. So all
+/// are dropped when Python ends. Made and used with the GIL.
+class Shared {
+ public:
+  Shared() = default;
+  explicit Shared(py::object object);
+  [[nodiscard]] bool is_there() const { return object_ && *object_; }
+  /// Throws Error{busy} where it was dropped.
+  [[nodiscard]] const py::object& operator*() const;
+  [[nodiscard]] const py::object* operator->() const { return &**this; }
+
+ private:
+  std::shared_ptr<py::object> object_;
+};
+void drop_shared();
 
 /// Keeps what dies inside of a callback, until a thread that is in none calls the other, without the GIL.
 void die_later(std::shared_ptr<const void> object);

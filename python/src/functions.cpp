@@ -8,6 +8,7 @@
 
 #include "errors.hpp"
 #include "rota/error.hpp"
+#include "rota/message.hpp"
 
 namespace rota::python {
 namespace {
@@ -141,23 +142,55 @@ py::array sample_view(const Field& field, std::int64_t rows, std::span<std::byte
 }
 
 Transform to_transform(py::object function, std::vector<Field> fields) {
-  auto apply = [shared = share(std::move(function)),
+  auto apply = [shared = Shared(std::move(function)),
                 made = SampleItems(fields, "take what a transform returned")](
                    const TransformContext& context, const SampleView& in, SampleOutput& out) {
-    call_python([&] { transform(*shared, made, context, in, out); });
+    call_python([&] {
+      try {
+        transform(*shared, made, context, in, out);
+      } catch (const py::error_already_set& raised) {  // Pillow's OSError for a damaged image has no number
+        throw_as_error(raised, ErrorCode::callback);
+      }
+    });
   };
   return {.apply = std::move(apply), .fields = std::move(fields)};
 }
 
 Collate to_collate(py::object function, std::vector<Field> fields) {
-  auto apply = [shared = share(std::move(function)), fields](const Batch& in, BatchOutput& out) {
+  auto apply = [shared = Shared(std::move(function)), fields](const Batch& in, BatchOutput& out) {
     call_python([&] { collate(*shared, fields, in, out); });
   };
   return {.apply = std::move(apply), .fields = std::move(fields)};
 }
 
+ProgressFunction to_progress(py::object function) {
+  Shared shared;
+  if (!function.is_none()) shared = Shared(std::move(function));
+  return [shared](const Progress& at) {
+    call_python([&] {
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      if (!shared.is_there()) return;
+      (*shared)(
+          package("Progress")(std::string(at.task), at.done, at.total, at.failed, at.seconds, at.is_over));
+    });
+  };
+}
+
+void send_messages_to(py::function function) {
+  set_message_sink([shared = Shared(std::move(function))](std::string_view message) {
+    if (Py_IsInitialized() == 0) return;  // nobody is left to hear it
+    const py::gil_scoped_acquire gil;
+    if (!shared.is_there()) return;
+    try {
+      (*shared)(to_text(message));
+    } catch (py::error_already_set& raised) {
+      raised.discard_as_unraisable("a message of rota");
+    }
+  });
+}
+
 Allocator to_allocator(py::object allocator) {
-  const auto shared = share(std::move(allocator));
+  const Shared shared(std::move(allocator));
   return {.allocate =
               [shared](std::size_t bytes) {
                 return call_python([&] {
@@ -169,6 +202,7 @@ Allocator to_allocator(py::object allocator) {
               [shared](void* memory, std::size_t bytes) {
                 if (Py_IsInitialized() == 0) return;
                 const py::gil_scoped_acquire gil;
+                if (!shared.is_there()) return;
                 try {
                   shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
                 } catch (py::error_already_set& raised) {

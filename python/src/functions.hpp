@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "arrays.hpp"
+#include "rota/catalog.hpp"
 #include "rota/stream.hpp"
 #include "rota/transform.hpp"
 
 namespace rota::python {
 
-/// An object of Python, or what holds some, that C++ may drop on any thread.
+/// What holds objects of Python, and C++ may drop on any thread.
 template <typename T>
-std::shared_ptr<T> share(T object) {
+std::shared_ptr<T> share_many(T object) {
   return {new T(std::move(object)), [](T* shared) {
             if (Py_IsInitialized() == 0) return;  // it went with Python
             const py::gil_scoped_acquire gil;
@@ -64,6 +65,12 @@ Transform to_transform(py::object function, std::vector<Field> fields);
 
 /// `function(batch)` with a mapping of names to arrays, which returns one of the same kind.
 Collate to_collate(py::object function, std::vector<Field> fields);
+
+/// Tells a function of Python, unless it is None, how far a task is; and lets Ctrl-C end the task.
+ProgressFunction to_progress(py::object function);
+
+/// Calls it with each message of the process.
+void send_messages_to(py::function function);
 
 /// An object with `allocate(bytes) -> address` and `release(address, bytes)`.
 Allocator to_allocator(py::object allocator);

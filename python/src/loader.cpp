@@ -36,6 +36,7 @@ LoaderOptions to_options(const py::dict& given) {
   options.rank_split = parse_split(option<std::string>(given, "rank_split"));
   options.worker_split = parse_split(option<std::string>(given, "worker_split"));
   options.epochs = given["epochs"].is_none() ? kEndless : option<std::int64_t>(given, "epochs");
+  options.evaluation = option<bool>(given, "evaluation");
   options.workers = option<int>(given, "workers");
   options.read_ahead_batches = option<std::int64_t>(given, "read_ahead_batches");
   options.read_ahead_bytes = option<std::int64_t>(given, "read_ahead_bytes");
@@ -200,6 +201,8 @@ void define_loader(py::module_& module) {
         return make_with<Loader>(comm, to_mixture(mixture), to_options(options));
       }))
       .def("warm_up", [](PyLoader& self) { self.use([](Loader& loader) { loader.warm_up(); }); })
+      .def("restart", [](PyLoader& self) { self.use([](Loader& l) { l.restart(); }); })
+      .def("_begin", [](PyLoader& self) { self.use([](Loader& l) { l.begin_for(); }); })
       .def("seek",
            [](PyLoader& self, const py::tuple& position) {
              self.use([at = to_position(position)](Loader& l) { l.seek(at); });

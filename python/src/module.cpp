@@ -7,12 +7,16 @@
 #include "checkpoint.hpp"
 #include "communicator.hpp"
 #include "errors.hpp"
+#include "functions.hpp"
 #include "source.hpp"
 
 PYBIND11_MODULE(_rota, module) {
   namespace python = rota::python;
   if (pybind11::module_::import("sys").attr("modules").contains("numpy")) python::require_known_numpy();
+  module.attr("__version__") = ROTA_VERSION;
   python::register_errors();
+  module.def("send_messages_to", &python::send_messages_to);
+  module.def("drop_shared", &python::drop_shared);
   python::define_sources(module);
   python::define_python_source(module);
   python::define_catalogs(module);

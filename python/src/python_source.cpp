@@ -27,12 +27,12 @@ class PythonSource final : public Source {
       : size_(static_cast<std::int64_t>(py::len(dataset))),
         items_(std::move(fields), "take a sample of a dataset"),
         fingerprint_(fingerprint),
-        dataset_(share(std::move(dataset))) {}
+        dataset_(std::move(dataset)) {}
   PythonSource(const PythonSource& other, py::object dataset)
       : size_(other.size_),
         items_(other.items_),
         fingerprint_(other.fingerprint_),
-        dataset_(share(std::move(dataset))) {}
+        dataset_(std::move(dataset)) {}
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return items_.fields(); }
@@ -81,7 +81,7 @@ class PythonSource final : public Source {
   // Those of the last call, where they are the same: `rows` comes before `read`.
   std::shared_ptr<const Fetched> fetch(std::span<const SampleId> ids) const {
     if (fetched_ && std::ranges::equal(fetched_->ids, ids)) return fetched_;
-    auto fetched = share(Fetched{});
+    auto fetched = share_many(Fetched{});
     fetched->ids.assign(ids.begin(), ids.end());
     for (const SampleId id : ids) {
       auto& arrays = fetched->items.emplace_back(items_.take((*dataset_)[py::int_(id.value)]));
@@ -108,7 +108,7 @@ class PythonSource final : public Source {
   std::int64_t size_;
   SampleItems items_;
   std::optional<Fingerprint> fingerprint_;
-  std::shared_ptr<py::object> dataset_;
+  Shared dataset_;
   mutable std::shared_ptr<const Fetched> fetched_;
 };
 

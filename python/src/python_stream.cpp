@@ -169,8 +169,7 @@ struct StreamFacts {
 
 class PythonStream final : public StreamSource {
  public:
-  PythonStream(py::object stream, StreamFacts facts)
-      : facts_(std::move(facts)), stream_(share(std::move(stream))) {}
+  PythonStream(py::object stream, StreamFacts facts) : facts_(std::move(facts)), stream_(std::move(stream)) {}
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return facts_.items.fields(); }
   [[nodiscard]] std::int64_t shards() const override { return facts_.shards; }
@@ -227,7 +226,7 @@ class PythonStream final : public StreamSource {
 
  private:
   StreamFacts facts_;
-  std::shared_ptr<py::object> stream_;
+  Shared stream_;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "arrays.hpp"
 #include "communicator.hpp"
+#include "functions.hpp"
 #include "rota/error.hpp"
 #include "rota/packing.hpp"
 #include "rota/windows.hpp"
@@ -132,15 +133,18 @@ void define_adaptors(py::module_& module) {
     return parts;
   });
   module.def("write_shards", [](const PySource& source, const std::string& destination, bool is_mds,
-                                std::int64_t shard_bytes, int workers, std::int64_t rank, std::int64_t size) {
+                                std::int64_t shard_bytes, int workers, std::int64_t rank, std::int64_t size,
+                                py::object progress) {
     ShardReport report;
+    const ProgressFunction shown = to_progress(std::move(progress));
     {
       const Unlocked unlocked;
       report = write_shards(source.source, destination,
                             {.format = is_mds ? ShardFormat::mds : ShardFormat::tar,
                              .shard_bytes = shard_bytes,
                              .world = {.rank = static_cast<int>(rank), .size = static_cast<int>(size)},
-                             .workers = workers});
+                             .workers = workers,
+                             .progress = shown});
     }
     return py::make_tuple(report.samples, report.shards, report.there, report.written, report.bytes,
                           report.is_complete);
@@ -182,8 +186,8 @@ void define_sources(py::module_& module) {
   using Released = py::call_guard<Unlocked>;
   py::class_<PySource>(module, "Source")
       .def_property(
-          "_recipe", [](const PySource& self) { return self.recipe ? self.recipe : py::none(); },
-          [](PySource& self, py::object recipe) { self.recipe = std::move(recipe); })
+          "_recipe", [](const PySource& self) { return self.recipe.is_there() ? *self.recipe : py::none(); },
+          [](PySource& self, py::object recipe) { self.recipe = Shared(std::move(recipe)); })
       .def("__len__", [](const PySource& self) { return self.source->size(); })
       .def("_sample",
            [](const PySource& self, std::int64_t i) {

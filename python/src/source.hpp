@@ -18,7 +18,7 @@ namespace py = pybind11;
 /// dictionary: pybind11 2.10 does not hide objects with one from the collector while they die.
 struct PySource {
   std::shared_ptr<const Source> source;
-  py::object recipe = {};  // null: none, which is made without the GIL
+  Shared recipe = {};  // of none, where it is made without the GIL
 };
 
 /// A source of streams: a user's own, or one that is made of others.

@@ -33,8 +33,8 @@ py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::
 }
 
 KeepFunction to_keep(py::object function, std::vector<Field> fields) {
-  return [shared = share(std::move(function)), fields = std::move(fields)](std::int64_t epoch,
-                                                                           const StreamSample& sample) {
+  return [shared = Shared(std::move(function)), fields = std::move(fields)](std::int64_t epoch,
+                                                                            const StreamSample& sample) {
     return call_python([&] {
       const Guard guard;
       bool keeps = false;
@@ -71,7 +71,7 @@ void make_samples(py::handle function, py::handle sample, const SampleItems& ite
 
 FlatMapFunction to_flat_map(py::object function, std::vector<Field> fields, std::vector<Field> made,
                             std::int64_t most) {
-  return [shared = share(std::move(function)), fields = std::move(fields),
+  return [shared = Shared(std::move(function)), fields = std::move(fields),
           items = SampleItems(std::move(made), "take a sample that a flat_map made"),
           most](std::int64_t epoch, const StreamSample& sample, StreamOutputs& outputs) {
     call_python([&] {

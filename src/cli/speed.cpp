@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -129,6 +130,13 @@ std::vector<std::string> row(const SpeedOptions& options, const std::string& sen
   return all;
 }
 
+// As soon as there is one: each takes seconds.
+void print_row(const std::vector<std::string>& cells) {
+  fmt::print("{:<8} {:<7} {:>7} {:>15} {:>12} {:>15} {:>12}\n", cells[0], cells[1], cells[2], cells[3],
+             cells[4], cells[5], cells[6]);
+  std::fflush(stdout);
+}
+
 void speed(const SpeedOptions& options) {
   ProgressBar bar;
   CatalogOptions how;
@@ -140,14 +148,12 @@ void speed(const SpeedOptions& options) {
                 fmt::format("read {}: it has no samples", options.dataset.path.native()));
   }
   const std::string sent = catalog.serialize();
-  std::vector<std::vector<std::string>> table{
-      {"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"}};
   const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
   const bool has_one_access = format == "files" || internal::files_of(catalog).place().is_stored();
-  for (const Way& way : ways(*source, has_one_access, options.workers))
-    table.push_back(row(options, sent, way));
-  fmt::print("{}: {}, batches of {}\n\n{}", shown(options.dataset.path.native()),
-             counted(source->size(), "sample"), options.batch, table_text(table, 2));
+  fmt::print("{}: {}, batches of {}\n\n", shown(options.dataset.path.native()),
+             counted(source->size(), "sample"), options.batch);
+  print_row({"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"});
+  for (const Way& way : ways(*source, has_one_access, options.workers)) print_row(row(options, sent, way));
 }
 
 }  // namespace

@@ -12,15 +12,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/file_name.hpp"
 #include "checkpoint/file_system.hpp"
+#include "checkpoint/reader.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
+#include "resume/loader_state.hpp"
 #include "rota/error.hpp"
+#include "rota/resume.hpp"
 #include "rota/verify.hpp"
 
 namespace rota::cli {
@@ -38,6 +42,27 @@ void check_name(const std::filesystem::path& file, Verification& found) {
   found.damage.push_back(
       {.part = Damage::Part::page,
        .what = fmt::format("its commit page says serial {}; the file was renamed", found.info->serial)});
+}
+
+// Of loaders whose parts contradict one another a restore goes back to an older checkpoint, too.
+void check_loaders(const std::filesystem::path& file, Verification& found) {
+  constexpr std::string_view kHead = "loader/";
+  constexpr std::string_view kTail = "/state";
+  if (!found.is_good()) return;
+  const Checkpoint checkpoint = CheckpointReader(checkpoint::posix_file_system(), file).finish();
+  for (const BlobInfo& blob : found.blobs) {
+    const std::string_view name = blob.name;
+    if (blob.rank >= 0 || !name.starts_with(kHead) || !name.ends_with(kTail)) continue;
+    const auto loader = name.substr(kHead.size(), name.size() - kHead.size() - kTail.size());
+    bool is_ours = false;
+    try {
+      is_ours = !internal::kind_of_loader(checkpoint, loader).empty();
+      describe_loader(checkpoint, loader);
+    } catch (const Error& error) {
+      if (!is_ours || error.code() != ErrorCode::corrupt) continue;  // of a newer version, say
+      found.damage.push_back({.part = Damage::Part::contents, .what = error.what()});
+    }
+  }
 }
 
 std::string good_text(const Verification& found, double seconds) {
@@ -64,6 +89,7 @@ Verdict verify_file(const std::filesystem::path& file) {
   Verification found = verify_checkpoint(file);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   check_name(file, found);
+  check_loaders(file, found);
   std::string text = found.is_good() ? good_text(found, took.count()) : damaged_text(found);
   return {.found = std::move(found), .text = std::move(text)};
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "loader/skip_counter.hpp"
 #include "order/order.hpp"
@@ -19,6 +21,10 @@ struct LoaderPosition {
 /// What saves and restores know of a loader beyond its interface.
 class LoaderAccess {
  public:
+  /// What all ranks' loaders must have in common, by lines.
+  [[nodiscard]] static std::string described(const Loader& loader);
+  /// The weights that a loader of a mixture was made with, quantised.
+  [[nodiscard]] static const std::vector<std::int64_t>& given_weights(const Loader& loader);
   [[nodiscard]] static SkipCounter& counter(const Loader& loader);
   /// Of dataset `dataset`. Throws as Loader::first_id does.
   [[nodiscard]] static const Order& order(const Loader& loader, std::int64_t dataset = 0);

@@ -165,6 +165,13 @@ bool BatchMaker::try_again(int tries) const {
   return true;
 }
 
+// Whether what a transform threw is the sample's fault: it may not pass, and is not that of the program.
+bool BatchMaker::is_of_sample(const Caught& error) noexcept {
+  return !error.is_out_of_memory && !error.is_programs && error.code != ErrorCode::io &&
+         error.code != ErrorCode::mismatch && error.code != ErrorCode::out_of_range &&
+         error.code != ErrorCode::invalid_argument;
+}
+
 // Of an error that the sample of `slot` has caused: notes that it is bad, if it `can_be_bad` and may be
 // skipped, else throws it on, by name.
 void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slot, const Caught& error,
@@ -280,8 +287,8 @@ void BatchMaker::transform(BatchMemory& batch, std::size_t slot, Scratch& scratc
     SampleOutput out(batch.store.fields(), scratch.out, made);
     options_.transform.apply(context, {*source_fields_, scratch.in}, out);
   } catch (...) {
-    const Caught error = caught();  // of the sample, unless it may pass
-    skip("transform", batch, slot, error, error.code != ErrorCode::io && !error.is_out_of_memory);
+    const Caught error = caught();
+    skip("transform", batch, slot, error, is_of_sample(error));
   }
 }
 

@@ -88,6 +88,7 @@ class BatchMaker {
   [[nodiscard]] bool is_bad(const BatchMemory& batch, std::size_t slot) const noexcept {
     return skips_ && batch.bad[slot] != nullptr;
   }
+  [[nodiscard]] static bool is_of_sample(const Caught& error) noexcept;
   void skip(std::string_view verb, BatchMemory& batch, std::size_t slot, const Caught& error,
             bool can_be_bad) const;
   void blank(BatchMemory& batch, SlotRange part) const;

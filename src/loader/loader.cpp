@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <variant>
 
@@ -14,6 +15,7 @@
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "source/node_files.hpp"
+#include "values/message.hpp"
 #include "values/owned.hpp"
 
 namespace rota {
@@ -47,6 +49,8 @@ struct Loader::Impl {
   void require_place(const LoaderPosition& place) const;
   void require_mixture(std::string_view verb, std::size_t datasets) const;
   [[nodiscard]] std::string described() const;
+  [[nodiscard]] bool has_step() const;
+  void tell_if_empty() const;
   std::unique_ptr<BatchMemory> make_batch();
   std::unique_ptr<BatchMemory> make_inline();
   void restart();
@@ -60,6 +64,8 @@ struct Loader::Impl {
   mutable std::optional<Fingerprint> asked_fingerprint = {};
   Position position = {};
   bool has_failed = false;  // the last next() threw
+  bool was_moved = false;   // since the last `for` began
+  bool has_told = false;    // that one began in the middle
   LoaderStats stats = {};
   Fetched fetched_before = internal::fetched_by(*source);
   internal::BatchMaker maker{source, run_order, options, world};
@@ -72,18 +78,33 @@ struct Loader::Impl {
 
 namespace {
 
-OrderedSource put_in_order(std::shared_ptr<const Source> source, const LoaderOptions& options) {
+// As LoaderOptions::shards says.
+void resolve_shards(LoaderOptions& options, bool shares_files) {
+  const bool wants_shards = options.interleave > 0 || options.rank_split == Split::by_shard ||
+                            options.worker_split == Split::by_shard || shares_files;
+  const std::int64_t usual = options.shuffle == Shuffle::none && !wants_shards ? 1 : 256;
+  if (options.shards == 0) options.shards = usual;
+}
+
+OrderedSource put_in_order(std::shared_ptr<const Source> source, LoaderOptions& options) {
   if (!source) {
     throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
   }
+  resolve_shards(options, source->node_files() != nullptr);
   RunOrder order(*source, options);
   return {std::move(source), std::move(order)};
 }
 
-OrderedSource put_in_order(const Mixture& mixture, const LoaderOptions& options) {
+OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
   mixture.validate();
+  if (options.evaluation) {
+    throw Error(ErrorCode::invalid_argument,
+                "make a loader: evaluation is true, of a mixture; make one for each dataset");
+  }
   std::vector<std::shared_ptr<const Source>> sources;
   for (const WeightedSource& dataset : mixture.datasets) sources.push_back(dataset.source);
+  resolve_shards(options, std::ranges::any_of(
+                              sources, [](const auto& source) { return source->node_files() != nullptr; }));
   OrderedSource made{join(std::move(sources)), RunOrder(mixture, options)};
   if (made.source->size() == made.order.firsts.back()) return made;
   throw Error(
@@ -129,7 +150,23 @@ Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator& comm, Data&& dat
     if (comm.size() > 1) described = impl->described();
   });
   mpi::require_same(comm, "make loaders", described);
+  if (world.rank == 0 && world.replica == 0) impl->tell_if_empty();
   return impl;
+}
+
+bool Loader::Impl::has_step() const {
+  internal::GlobalBatch next;
+  return std::visit(
+      [&](auto&& schedule) { return schedule.batch(position, options.global_batch_size, next); },
+      schedule_at(place_at(position)));
+}
+
+// A run that ends before its first step looks like one that is done.
+void Loader::Impl::tell_if_empty() const {
+  if (has_step()) return;
+  internal::tell(fmt::format("this loader has no step: {} samples, global_batch_size {}, tail {}, {} epochs",
+                             run_order.firsts.back(), options.global_batch_size, to_string(options.tail),
+                             options.epochs));
 }
 
 Loader::Loader(const mpi::Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options)
@@ -148,26 +185,25 @@ Loader::~Loader() = default;
 Loader::Loader(Loader&&) noexcept = default;
 Loader& Loader::operator=(Loader&&) noexcept = default;
 
-// What loaders of ranks that read together must have in common.
+// What loaders of ranks that read together must have in common, a line for each.
 std::string Loader::Impl::described() const {
   const BadSamples& bad = options.bad_samples;
-  std::string text = fmt::format(
-      "dataset {} with {} samples, batches of {}, {} shards of which {} at a time, shuffle {}, seed {}, "
-      "blocks of "
-      "{} x {}, tail {}, ranks split {}, {} epochs, {}; at epoch {}, sample {}, step {}",
+  std::string lines = fmt::format(
+      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\ninterleave {}\nshuffle {}\nseed {}\n"
+      "block {} x {}\ntail {}\nrank_split {}\nepochs {}\n{}\nits place at epoch {}, sample {}, step {}\n",
       to_string(fingerprint()), run_order.firsts.back(), options.global_batch_size, options.shards,
       options.interleave, to_string(options.shuffle), options.seed, options.block.samples,
       options.block.blocks, to_string(options.tail), to_string(options.rank_split), options.epochs,
       bad.policy == OnBadSample::skip ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
-                                      : "bad samples fail",
+                                      : "bad samples that fail",
       position.epoch, position.consumed, position.step);
   if (const MixtureState* state = mixture()) {
     const internal::MixtureRules& rules = run_order.mix_plan->rules;
-    text += fmt::format("; a mixture by weights {} since sample {}, which ends by rule {} after {} steps",
-                        fmt::join(state->weights, ":"), state->changed_at, static_cast<int>(rules.end),
-                        rules.steps);
+    lines += fmt::format("a mixture by weights {} since sample {}\nits end by rule {} after {} steps\n",
+                         fmt::join(state->weights, ":"), state->changed_at, static_cast<int>(rules.end),
+                         rules.steps);
   }
-  return text;
+  return lines;
 }
 
 // ---- what they do ----
@@ -280,6 +316,7 @@ void Loader::seek(const Position& position) {
   Impl& run = impl();
   run.require_place(run.place_at(position));
   run.position = position;
+  run.was_moved = true;
   run.change_and_restart();
 }
 
@@ -288,7 +325,33 @@ void Loader::seek(const Position& position, const MixtureState& mixture) {
   run.require_place({position, mixture});
   run.run_order.mix_plan->turns = WeightedTurns(mixture);
   run.position = position;
+  run.was_moved = true;
   run.change_and_restart();
+}
+
+void Loader::restart() {
+  const auto& mix_plan = impl().run_order.mix_plan;
+  if (!mix_plan) return seek({});
+  seek({}, {.weights = mix_plan->given, .counts = std::vector<std::int64_t>(mix_plan->given.size())});
+}
+
+void Loader::begin_for() {
+  Impl& run = impl();
+  if (run.options.evaluation && run.position != Position{}) seek({});
+  if (std::exchange(run.was_moved, false) || run.position == Position{}) return;
+  if (!run.has_step()) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("begin a `for` over a loader: its epochs (LoaderOptions::epochs is {}) are over; ask for "
+                    "more of them, call restart(), or make a loader with evaluation, which begins anew in "
+                    "each `for`",
+                    run.options.epochs));
+  }
+  if (run.position.consumed == 0 || std::exchange(run.has_told, true)) return;
+  internal::tell(
+      fmt::format("this `for` over a loader goes on in epoch {} behind sample {}, where the last one "
+                  "was left; to begin anew, call restart(); for a loader that always does, set evaluation",
+                  run.position.epoch, run.position.consumed));
 }
 
 void Loader::set_weights(std::span<const double> weights) {
@@ -367,6 +430,10 @@ SampleId Loader::first_id(std::int64_t dataset) const {
 
 namespace internal {
 
+std::string LoaderAccess::described(const Loader& loader) { return loader.impl().described(); }
+const std::vector<std::int64_t>& LoaderAccess::given_weights(const Loader& loader) {
+  return loader.impl().run_order.mix_plan->given;
+}
 SkipCounter& LoaderAccess::counter(const Loader& loader) { return loader.impl().counter; }
 const Order& LoaderAccess::order(const Loader& loader, std::int64_t dataset) {
   return loader.impl().run_order.orders[dataset_index(loader, dataset)];

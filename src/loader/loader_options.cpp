@@ -44,7 +44,7 @@ void BadSamples::validate() const {
 
 void LoaderOptions::validate() const {
   kCheck.in_range("global_batch_size", global_batch_size, 1, kMaxBatchSize);
-  kCheck.in_range("shards", shards, 1, kMaxShards);
+  kCheck.in_range("shards", shards, 0, kMaxShards, "0 = as fits the shuffle");
   kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
   kCheck.one_of("shuffle", shuffle, internal::kShuffles);
   kCheck.in_range("block.samples", block.samples, 1);
@@ -53,6 +53,10 @@ void LoaderOptions::validate() const {
   kCheck.one_of("rank_split", rank_split, internal::kSplits);
   kCheck.one_of("worker_split", worker_split, internal::kSplits);
   kCheck.in_range("epochs", epochs, 0);
+  const bool loses = tail == Tail::drop || tail == Tail::carry;
+  if (evaluation && (epochs != 1 || loses)) {
+    kCheck.refuse("evaluation", "true", "false unless epochs is 1, and tail partial or pad");
+  }
   kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
   kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 #include <utility>
 
 #include "values/interrupt.hpp"
+#include "values/message.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::internal {
@@ -77,9 +77,9 @@ void Ring::tell_slow() {
   }
   const MutexUnlock unlocked(mutex_);
   const std::string message =
-      fmt::format("rota: next() waits: {}; if this stays, storage or a transform hangs", what);
+      fmt::format("next() waits: {}; if this stays, storage or a transform hangs", what);
   if (options_.on_slow) return options_.on_slow(message);
-  fmt::print(stderr, "{}\n", message);
+  tell(message);
 }
 
 void Ring::warm_up() {

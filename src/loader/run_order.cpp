@@ -61,11 +61,12 @@ RunOrder::RunOrder(const Mixture& mixture, const LoaderOptions& options) : first
     const auto seed = derive_key(options.seed, 0, Purpose::dataset, static_cast<std::int64_t>(d)).low;
     add(*mixture.datasets[d].source, options, seed);
   }
-  MixtureState state{.weights = quantise(weights_of(mixture)),
-                     .counts = std::vector<std::int64_t>(mixture.datasets.size())};
+  auto weights = quantise(weights_of(mixture));
+  MixtureState state{.weights = weights, .counts = std::vector<std::int64_t>(mixture.datasets.size())};
   mix_plan = MixPlan{
       .rules = {.end = mixture.end, .steps = mixture.steps, .passes = options.epochs, .tail = options.tail},
-      .turns = WeightedTurns(std::move(state))};
+      .turns = WeightedTurns(std::move(state)),
+      .given = std::move(weights)};
 }
 
 void RunOrder::add(const Source& source, const LoaderOptions& options, std::uint64_t seed) {

@@ -15,6 +15,7 @@ namespace rota::internal {
 struct MixPlan {
   MixtureRules rules;
   WeightedTurns turns;
+  std::vector<std::int64_t> given = {};  ///< the weights that the program began with, quantised
 };
 
 /// What makes the order of a run: the order of its dataset, or of each of those that are mixed.

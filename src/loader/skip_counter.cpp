@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <span>
 #include <string>
@@ -14,6 +15,8 @@ namespace rota::internal {
 namespace {
 
 constexpr std::size_t kMaxListed = 1000;
+// So many bad samples before the first good one are not the samples' fault.
+constexpr std::int64_t kMostBeforeGood = 100;
 constexpr std::size_t kMaxTextBytes = 1000;
 
 std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator& comm,
@@ -44,7 +47,10 @@ void SkipCounter::end_run() {
 }
 
 void SkipCounter::judge(const Report& others) const {
-  if (agreed_ > max_skipped_) throw_too_many();
+  if (agreed_ > max_skipped_) {
+    throw_too_many(fmt::format("{} are skipped, and bad_samples.max_skipped is {}", agreed_, max_skipped_));
+  }
+  if (is_none_good_) throw_too_many(fmt::format("all of the first {} are bad", agreed_ - before_));
   if (others.failed == 0) return;
   const bool is_one = others.failed == 1;
   throw Error(
@@ -56,6 +62,7 @@ void SkipCounter::judge(const Report& others) const {
 
 std::int64_t SkipCounter::end_step(const BatchMemory& batch) {
   std::int64_t skipped = 0;
+  good_ += std::ranges::count(batch.kinds, SlotKind::sample);
   for (std::size_t slot = 0; slot < batch.bad.size(); ++slot) {
     if (!batch.bad[slot] || batch.kinds[slot] != SlotKind::skipped) continue;
     ++skipped;
@@ -90,7 +97,8 @@ void SkipCounter::report(Report report) {
   mine_ = report;
   told_ = since_;
   mine_.skipped = sum_->comm().world().replica == 0 ? told_ : 0;
-  sum_->begin({mine_.skipped, mine_.failed, mine_.rank, mine_.code});
+  mine_.good = good_;
+  sum_->begin({mine_.skipped, mine_.failed, mine_.rank, mine_.code, mine_.good});
 }
 
 // What the other ranks have told, this one's share taken off.
@@ -99,6 +107,7 @@ SkipCounter::Report SkipCounter::hear() {
   if (std::exchange(is_stale_, false)) return {};
   const Report all{.skipped = sum[0], .failed = sum[1], .rank = sum[2], .code = sum[3]};
   agreed_ = before_ + all.skipped;
+  is_none_good_ = all.skipped >= kMostBeforeGood && sum[4] == 0;
   skipped_.count = agreed_ + since_ - told_;
   return {.skipped = all.skipped - mine_.skipped,
           .failed = all.failed - mine_.failed,
@@ -112,6 +121,7 @@ void SkipCounter::count_with(const mpi::Communicator& comm) {
   if (sum_->is_under_way()) static_cast<void>(hear());
   before_ = agreed_;
   since_ -= std::exchange(told_, 0);
+  is_none_good_ = false;
   mine_ = {};
   sum_ = sum_over(comm, deadline_);
   mpi::max(comm, std::span(&before_, 1));
@@ -122,15 +132,15 @@ void SkipCounter::count_with(const mpi::Communicator& comm) {
 void SkipCounter::restore(std::int64_t before, std::vector<SkippedSample> samples) {
   skipped_ = {.count = before, .by_this_rank = 0, .samples = std::move(samples)};
   before_ = agreed_ = before;
-  since_ = told_ = 0;
+  since_ = told_ = good_ = 0;
+  is_none_good_ = false;
   mine_ = {};
   is_stale_ = sum_->is_under_way();
 }
 
 // On all ranks alike: the lowest that has a sample to show says which.
-void SkipCounter::throw_too_many() const {
-  const std::string what = fmt::format("skip bad samples: {} are skipped, and bad_samples.max_skipped is {}",
-                                       agreed_, max_skipped_);
+void SkipCounter::throw_too_many(const std::string& how_many) const {
+  const std::string what = fmt::format("skip bad samples: {}", how_many);
   const std::string advice = "mend the data or the transform, or allow more";
   std::exception_ptr error;
   if (!skipped_.samples.empty()) {

@@ -54,19 +54,20 @@ class SkipCounter {
 
  private:
   /// What a rank tells of a step: what it has skipped since `before_`; whether it has failed, and if so, its
-  /// rank, and the code of its error.
+  /// rank, and the code of its error; and how many good samples it was handed out since `before_`.
   struct Report {
     std::int64_t skipped = 0;
     std::int64_t failed = 0;
     std::int64_t rank = 0;
     std::int64_t code = 0;
+    std::int64_t good = 0;
   };
 
   void report(Report report);
   [[nodiscard]] Report hear();
   void judge(const Report& others) const;
   void list(const BatchMemory& batch, std::size_t slot);
-  [[noreturn]] void throw_too_many() const;
+  [[noreturn]] void throw_too_many(const std::string& how_many) const;
 
   bool skips_;
   std::int64_t max_skipped_;
@@ -74,13 +75,15 @@ class SkipCounter {
   std::unique_ptr<mpi::DeferredReduction> sum_;
   SkippedSamples skipped_;
   std::int64_t before_ = 0;
-  std::int64_t since_ = 0;    // by this rank
-  std::int64_t agreed_ = 0;   // the count as all ranks know it
-  Report mine_;               // of the sum under way, or the last
-  std::int64_t told_ = 0;     // `since_` as of then
-  bool is_reported_ = false;  // this step has failed before
-  bool is_over_ = false;      // the run is, and that was summed
-  bool is_stale_ = false;     // the sum under way is of before a restore
+  std::int64_t since_ = 0;     // by this rank
+  std::int64_t good_ = 0;      // of this rank, since then
+  bool is_none_good_ = false;  // of all ranks, and many were skipped
+  std::int64_t agreed_ = 0;    // the count as all ranks know it
+  Report mine_;                // of the sum under way, or the last
+  std::int64_t told_ = 0;      // `since_` as of then
+  bool is_reported_ = false;   // this step has failed before
+  bool is_over_ = false;       // the run is, and that was summed
+  bool is_stale_ = false;      // the sum under way is of before a restore
 };
 
 }  // namespace rota::internal

@@ -10,6 +10,7 @@
 #include "mpi/exchange.hpp"
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
+#include "values/lines.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -88,12 +89,7 @@ bool is_same(const Communicator& comm, std::string_view bytes) {
 void require_same(const Communicator& comm, std::string_view phase, const std::string& mine) {
   if (is_same(comm, mine)) return;
   const std::string first = broadcast(comm, mine);
-  together(comm, phase, [&] {
-    if (mine == first) return;
-    throw Error(
-        ErrorCode::mismatch,
-        fmt::format("{}: rank 0 has {}; this rank has {}; give all ranks the same", phase, first, mine));
-  });
+  together(comm, phase, [&] { internal::require_same_lines(phase, mine, first); });
 }
 
 Communicator data_parallel(const Communicator& comm, int rank) {

@@ -47,6 +47,18 @@ Outcome meet(const Communicator& guard, const std::string& message) {
   return {.together = true, .is_first = !is_same || lowest[0] == guard.rank()};
 }
 
+// Of a program that is linked to another MPI than that which started it, each process is a world of one.
+void require_launched_world() {
+  const internal::Launched launched = internal::launched();
+  if (world(MPI_COMM_WORLD).size > 1 || launched.world.size == 1) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("begin a session: {} started {} processes ({}), and MPI has 1: each would read "
+                  "everything; start the program by the mpirun of the MPI that it is linked to, or srun "
+                  "with its PMI (--mpi=pmix); or unset {}",
+                  launched.by, launched.world.size, launched.named, launched.named));
+}
+
 }  // namespace
 
 Session::Session(int& argc, char**& argv, ThreadLevel level) {
@@ -59,6 +71,12 @@ Session::Session(int& argc, char**& argv, ThreadLevel level) {
                           &provided),
           "MPI_Init_thread");
     owns_ = true;
+  }
+  try {
+    require_launched_world();
+  } catch (...) {
+    if (owns_) MPI_Finalize();
+    throw;
   }
   comm_ = Communicator(MPI_COMM_WORLD);
   guard_ = Communicator(MPI_COMM_WORLD);

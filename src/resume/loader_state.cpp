@@ -50,7 +50,12 @@ void require_same(const StateObject& then, const StateObject& now, const Refusal
   };
   numbers("the order's version", "version");
   refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
-  numbers("the number of shards", "shards");
+  if (then.number("shards") != now.number("shards")) {
+    refusal.fail(
+        ErrorCode::mismatch,
+        fmt::format("the number of shards differs: {} has {}, this loader has {}; set shards to {}",
+                    refusal.saved, then.number("shards"), now.number("shards"), then.number("shards")));
+  }
   texts("the digest of the shards' lengths", "lengths");
   numbers("interleave", "interleave");
   texts("the seed", "seed");
@@ -73,7 +78,9 @@ void require_like(const StateObject& saved, const Json& own) {
 
 std::size_t mixed(const MixtureState* mixture) { return mixture == nullptr ? 0 : mixture->weights.size(); }
 
-LoaderPosition place_from(const StateObject& state) {
+}  // namespace
+
+LoaderPosition place_of(const StateObject& state) {
   const StateObject position = state.object("position");
   LoaderPosition place{.position = {.epoch = position.number("epoch"),
                                     .consumed = position.number("consumed"),
@@ -86,17 +93,22 @@ LoaderPosition place_from(const StateObject& state) {
   return place;
 }
 
-}  // namespace
-
 OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped) {
   const LoaderOptions& options = loader.options();
+  if (options.evaluation) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "save or restore a loader: one for evaluation has no state, for it begins anew; leave it out");
+  }
   const Position at = loader.position();
   OrderedJson json = new_state(kLoaderKind);
   json["order"] = order_of(loader);
   json["position"] = {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
   if (const MixtureState* const mixture = loader.mixture()) {
-    json["mixture"] = {
-        {"weights", mixture->weights}, {"changed_at", mixture->changed_at}, {"counts", mixture->counts}};
+    json["mixture"] = {{"weights", mixture->weights},
+                       {"changed_at", mixture->changed_at},
+                       {"counts", mixture->counts},
+                       {"given", LoaderAccess::given_weights(loader)}};
   }
   if (skipped) json["skipped"] = *skipped;
   json["run"] = {{"global_batch_size", options.global_batch_size},
@@ -109,7 +121,7 @@ OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped) 
 LoaderPosition require_fits(const Loader& loader, const StateObject& saved, const Refusal& refusal) {
   const Json own(state_of(loader));
   for (const char* const part : {"order", "run"}) require_like(saved.object(part), own[part]);
-  LoaderPosition place = place_from(saved);
+  LoaderPosition place = place_of(saved);
   require_same(saved.object("order"), StateObject(own, refusal).object("order"), refusal);
   refusal.require_same("the number of datasets mixed", mixed(place.mixture ? &*place.mixture : nullptr),
                        mixed(loader.mixture()));
@@ -124,7 +136,7 @@ LoaderPosition require_fits(const Loader& loader, const StateObject& saved, cons
 std::string describe(const StateObject& state) {
   const StateObject order = state.object("order");
   const StateObject run = state.object("run");
-  const auto [at, mixture] = place_from(state);
+  const auto [at, mixture] = place_of(state);
   std::string text = fmt::format(
       "{}, {} shards, interleave {}, seed {}, shuffle {} (blocks {} x {}), batch {}, tail {}, {} epochs, "
       "at epoch {}, sample {}, step {}, in a world of {}",

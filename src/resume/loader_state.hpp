@@ -25,6 +25,9 @@ namespace rota::internal {
 [[nodiscard]] LoaderPosition require_fits(const Loader& loader, const StateObject& saved,
                                           const Refusal& refusal);
 
+/// Where a saved state says that the loader was. Throws Error{corrupt}.
+[[nodiscard]] LoaderPosition place_of(const StateObject& state);
+
 /// Of loader `name` of a checkpoint. Throws Error{not_found} where there is none, and as `parse_state`.
 [[nodiscard]] std::string kind_of_loader(const Checkpoint& checkpoint, std::string_view name);
 

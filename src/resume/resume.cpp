@@ -5,7 +5,9 @@
 #include <map>
 #include <utility>
 
+#include "checkpoint/snapshot_data.hpp"
 #include "loader/access.hpp"
+#include "order/weighted_turns.hpp"
 #include "resume/json.hpp"
 #include "resume/loader_state.hpp"
 #include "resume/refusal.hpp"
@@ -39,10 +41,9 @@ std::int64_t shards_of(const Loader& loader) {
   return loader.datasets() * LoaderAccess::order(loader).plan().shards();
 }
 
-/// The shards whose cursors this place writes, and checks.
-RowRange cursor_rows(const Loader& loader) {
+/// The shards whose cursors this place in `world` writes, and checks.
+RowRange cursor_rows(const Loader& loader, const World& world) {
   const std::int64_t shards = shards_of(loader);
-  const World world = loader.world();
   const std::int64_t first = share(shards, world.rank, world.size);
   return {first, share(shards, world.rank + 1, world.size) - first};
 }
@@ -56,7 +57,7 @@ std::vector<std::int64_t> cursors_of(const Loader& loader, const LoaderPosition&
 void check_cursors(const Loader& loader, const LoaderPosition& place, const Checkpoint& checkpoint,
                    std::string_view name) {
   const auto tensor = internal::cursors_name(name);
-  const RowRange rows = cursor_rows(loader);
+  const RowRange rows = cursor_rows(loader, loader.world());
   const std::vector<std::int64_t> shape{shards_of(loader), 2};
   const bool is_same = checkpoint.has_tensor(tensor) && checkpoint.tensor(tensor).dtype == DType::int64 &&
                        checkpoint.tensor(tensor).shape == shape &&
@@ -67,10 +68,44 @@ void check_cursors(const Loader& loader, const LoaderPosition& place, const Chec
                         place.position.consumed));
 }
 
+// Unless cursors fit the position as far as they tell without the loader.
+void require_cursors(const StateObject& state, const Checkpoint& checkpoint, std::string_view name,
+                     const Refusal& refusal) {
+  const auto tensor = internal::cursors_name(name);
+  const LoaderPosition place = internal::place_of(state);
+  const std::int64_t datasets = place.mixture ? std::ssize(place.mixture->weights) : 1;
+  bool is_good = datasets > 0 && checkpoint.has_tensor(tensor) &&
+                 checkpoint.tensor(tensor).dtype == DType::int64 &&
+                 checkpoint.tensor(tensor).shape.size() == 2 && checkpoint.tensor(tensor).shape[1] == 2 &&
+                 checkpoint.tensor(tensor).rows() % datasets == 0 &&
+                 checkpoint.tensor(tensor).rows() / datasets == state.object("order").number("shards");
+  if (is_good && !place.mixture) {  // whose datasets have epochs of their own
+    const auto cursors = checkpoint.read<std::int64_t>(tensor);
+    std::int64_t consumed = 0;
+    for (std::size_t i = 0; is_good && i < cursors.size(); i += 2) {
+      is_good = cursors[i] == place.position.epoch && cursors[i + 1] >= 0 &&
+                !__builtin_add_overflow(consumed, cursors[i + 1], &consumed);
+    }
+    is_good = is_good && consumed == place.position.consumed;
+  }
+  if (is_good) return;
+  refusal.fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
+                           place.position.consumed));
+}
+
+// The program's own weights count from here on, if they are others than those of the program that saved.
+MixtureState mixture_of(const Loader& loader, const LoaderPosition& place, const StateObject& saved) {
+  const std::vector<std::int64_t>& own = LoaderAccess::given_weights(loader);
+  const StateObject mixture = saved.object("mixture");
+  if (!mixture.has("given") || mixture.numbers("given") == own) return *place.mixture;
+  return internal::WeightedTurns(*place.mixture).changed(own, place.position.consumed);
+}
+
 // All that could be refused was looked at.
-void go_to(Loader& loader, const LoaderPosition& place, internal::SavedSkips skipped) {
+void go_to(Loader& loader, const LoaderPosition& place, const StateObject& saved,
+           internal::SavedSkips skipped) {
   if (place.mixture) {
-    loader.seek(place.position, *place.mixture);
+    loader.seek(place.position, mixture_of(loader, place, saved));
   } else {
     loader.seek(place.position);
   }
@@ -86,8 +121,10 @@ std::string internal::kind_of_loader(const Checkpoint& checkpoint, std::string_v
 }
 
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
-  RowRange rows = cursor_rows(loader);
-  if (loader.world().replica > 0) rows.count = 0;
+  checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
+  const World world = data.is_alone() ? World{} : loader.world();
+  RowRange rows = cursor_rows(loader, world);
+  if (world.replica > 0) rows.count = 0;
   std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
   loader.cursors(rows.first, cursors);
   const auto bytes = std::as_bytes(std::span(cursors));
@@ -96,7 +133,10 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   snapshot.tensor(internal::cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
   snapshot.blob(internal::state_name(name), internal::state_of(loader).dump());
-  internal::save_skipped(loader, snapshot, name);
+  internal::save_skipped(loader, snapshot, name, data.is_alone());
+  snapshot.same(fmt::format("loader/{}", name),
+                LoaderAccess::described(loader) + fmt::format("a world of {}", loader.world().size));
+  data.share_out(world.size);
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
@@ -106,7 +146,7 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
   const LoaderPosition place = require_fits(loader, saved, refusal);
   check_cursors(loader, place, checkpoint, name);
   const std::int64_t samples = saved.object("order").number("samples");
-  go_to(loader, place, internal::read_skipped(checkpoint, name, loader.world(), samples));
+  go_to(loader, place, saved, internal::read_skipped(checkpoint, name, loader.world(), samples));
 }
 
 std::string state(const Loader& loader) {
@@ -120,7 +160,7 @@ void restore(Loader& loader, std::string_view state) {
   const std::int64_t skipped = saved.has("skipped") ? saved.number("skipped") : 0;
   const LoaderPosition place = require_fits(loader, saved, refusal);
   require_digest(json, refusal);
-  go_to(loader, place, {.count = skipped, .samples = {}});
+  go_to(loader, place, saved, {.count = skipped, .samples = {}});
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
@@ -130,7 +170,9 @@ std::string describe_loader(const Checkpoint& checkpoint, std::string_view name)
   }
   const Refusal refusal = refusal_of(checkpoint);
   const internal::Json json = parse_loader(checkpoint.blob(internal::state_name(name)), refusal);
-  const std::string text = describe(StateObject(json, refusal));
+  const StateObject state(json, refusal);
+  require_cursors(state, checkpoint, name, refusal);
+  const std::string text = describe(state);
   const std::int64_t skipped = internal::count_skipped(checkpoint, name);
   return skipped == 0 ? text : fmt::format("{}; bad samples skipped: {}", text, skipped);
 }

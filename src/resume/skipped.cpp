@@ -72,21 +72,24 @@ List read_list(const Checkpoint& checkpoint, std::string_view name, std::int64_t
 
 }  // namespace
 
-void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name) {
+void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name, bool is_alone) {
   const SkipCounter& counter = LoaderAccess::counter(loader);
   if (!counter.skips() && counter.before() == 0) return;  // on all ranks alike
-  const World world = loader.world();
+  const World own = loader.world();
+  const World world = is_alone ? World{} : own;
+  const bool knows_all = world.size == own.size;  // with those who save, too
   const bool writes = world.replica == 0;
   std::vector<std::int64_t> rows;
   std::string text;
   for (const SkippedSample& sample : counter.skipped().samples) {
-    if (!writes) break;
+    if (!writes || !knows_all) break;
     rows.insert(rows.end(),
                 {sample.epoch, sample.id.value, std::ssize(sample.where), std::ssize(sample.error)});
     text += sample.where;
     text += sample.error;
   }
-  const std::int64_t count = counter.since() + (world.rank == 0 ? counter.before() : 0);
+  const std::int64_t count =
+      knows_all ? counter.since() + (world.rank == 0 ? counter.before() : 0) : counter.known(own);
   const RowRange mine{world.rank, writes ? 1 : 0};
   snapshot.tensor(counts_name(name), DType::int64, {}, std::span(&mine, 1),
                   bytes_of(std::span(&count, static_cast<std::size_t>(mine.count))));

@@ -13,7 +13,8 @@
 
 namespace rota::internal {
 
-void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name);
+/// `is_alone`: no other rank saves. What others have skipped is then left out, as `state` does.
+void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name, bool is_alone);
 
 /// What was skipped in a run, of which `samples` are the listed ones that `world`'s rank has its equal share
 /// of.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "checkpoint/snapshot_data.hpp"
 #include "resume/dispatch_resume.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
@@ -233,7 +234,21 @@ void restore_from(StreamLoader& loader, Make make) {
 }  // namespace
 
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name) {
+  checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
+  const int ranks = loader.world().size;
+  if (data.is_alone() && ranks > 1) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("save a stream loader: it is one of {} ranks, each of which alone knows where its "
+                    "shards are, and this directory is of one rank; give the directory their "
+                    "communicator",
+                    ranks));
+  }
   internal::save(parts_of_any(loader), snapshot, name);
+  const StreamPosition at = loader.position();
+  snapshot.same(fmt::format("loader/{}", name),
+                fmt::format("its place at epoch {}, step {}\na world of {}", at.epoch, at.step, ranks));
+  data.share_out(ranks);
 }
 
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {

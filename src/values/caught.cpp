@@ -23,7 +23,9 @@ Caught caught(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
   } catch (const Error& e) {
-    return {.code = e.code(), .message = e.what()};
+    return {.code = e.code(),
+            .message = e.what(),
+            .is_programs = dynamic_cast<const ProgramError*>(&e) != nullptr};
   } catch (const std::bad_alloc&) {
     return {.message = "there is not enough memory", .is_out_of_memory = true};
   } catch (const std::exception& e) {

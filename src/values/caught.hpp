@@ -10,11 +10,17 @@
 
 namespace rota::internal {
 
+/// A callback that failed as programs do, not as data do: a name that is not, say.
+class ProgramError : public Error {
+  using Error::Error;
+};
+
 /// What an exception says. One that is no Error is the fault of a callback.
 struct Caught {
   ErrorCode code = ErrorCode::callback;
   std::string message = {};
   bool is_out_of_memory = false;
+  bool is_programs = false;  ///< was a ProgramError
 
   /// As an Error whose message begins with `task`.
   [[nodiscard]] Error as_error(std::string_view task) const;

@@ -14,14 +14,17 @@ namespace rota {
 namespace {
 
 struct Launcher {
+  const char* name;
   const char* rank;
   const char* size;
 };
 
-constexpr std::array<Launcher, 4> kLaunchers{{{"RANK", "WORLD_SIZE"},
-                                              {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                              {"PMI_RANK", "PMI_SIZE"},
-                                              {"SLURM_PROCID", "SLURM_NTASKS"}}};
+// The nearest first. A job script of Slurm has SLURM_PROCID, too, but is no step: only srun sets the number
+// of tasks of one.
+constexpr std::array<Launcher, 4> kLaunchers{{{"torchrun", "RANK", "WORLD_SIZE"},
+                                              {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                              {"mpirun", "PMI_RANK", "PMI_SIZE"},
+                                              {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}}};
 
 int parse(const char* name, std::string_view text) {
   int value = 0;
@@ -45,11 +48,14 @@ void World::validate() const {
                           rank, size, replica));
 }
 
-World world_from_environment() {
-  for (const auto& [rank_name, size_name] : kLaunchers) {
+World world_from_environment() { return internal::launched().world; }
+
+internal::Launched internal::launched() {
+  for (const auto& [launcher, rank_name, size_name] : kLaunchers) {
     const char* rank = std::getenv(rank_name);  // NOLINT(concurrency-mt-unsafe): read only
     const char* size = std::getenv(size_name);  // NOLINT(concurrency-mt-unsafe): read only
-    if (rank == nullptr && size == nullptr) continue;
+    const bool is_script = size == nullptr && std::string_view(launcher) == "srun";
+    if (is_script || (rank == nullptr && size == nullptr)) continue;
     if (rank == nullptr || size == nullptr) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("read the world from the environment: {} is set and {} is not",
@@ -57,7 +63,7 @@ World world_from_environment() {
     }
     const World world{.rank = parse(rank_name, rank), .size = parse(size_name, size)};
     world.validate();
-    return world;
+    return {.world = world, .by = launcher, .named = size_name};
   }
   return {};
 }

@@ -86,17 +86,51 @@ TEST_F(Async, AStateThatThrowsOnOneRankThrowsOnAllWhenWaitedFor) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
-TEST_F(Async, ADirectoryThatIsClosedGivesUpTheSaveUnderWay) {
+TEST_F(Async, ASaveThatIsNeverWaitedForIsFinishedWhereTheDirectoryIsClosed) {
   {
     auto directory = open();
-    save(directory, 1);
-    save_async(directory, 2);
-    if (size() == 1) directory.wait();  // alone it does not need to be waited for
+    save_async(directory, 1);
   }
   auto directory = open();
-  save(directory, 3);
-  expect_latest(directory, 3);
-  EXPECT_THAT(names(), Each(StartsWith("checkpoint-")));
+  expect_latest(directory, 1);
+  auto other = CheckpointDirectory(comm(), path_ / "other");
+  save_async(directory, 2);
+  directory = std::move(other);
+  EXPECT_FALSE(directory.wait());
+  auto again = open();
+  expect_latest(again, 2);
+}
+
+TEST_F(Async, WhatASaveFailsAtThatIsNeverWaitedForIsTold) {
+  std::vector<std::string> told;
+  set_message_sink([&](std::string_view message) { told.emplace_back(message); });
+  {
+    auto directory = open_faulty();
+    system_.fail("pwrite", rank() == last() ? 0 : -1, EIO);
+    save_async(directory, 2);
+  }
+  set_message_sink({});
+  EXPECT_THAT(told, ElementsAre(AllOf(HasSubstr("a save in the background failed: "), HasSubstr("write"))));
+  EXPECT_THAT(names(), IsEmpty());
+}
+
+TEST_F(Async, ASaveIsGivenUpWhereItIsToBeOrAnExceptionIsUnderWay) {
+  for (const bool throws : {false, true}) {
+    try {
+      auto directory = open();
+      save(directory, 1);
+      save_async(directory, 2);
+      if (throws) throw std::runtime_error("the loop failed");
+      directory.give_up_save();
+      EXPECT_FALSE(directory.wait());
+    } catch (const std::runtime_error&) {
+      mpi::agree(comm(), "fail together", nullptr);
+    }
+    auto directory = open();
+    save(directory, 3);
+    expect_latest(directory, 3);
+    EXPECT_THAT(names(), Each(StartsWith("checkpoint-")));
+  }
 }
 
 TEST_F(Async, ADirectoryThatIsMovedGoesOnSaving) {

@@ -175,6 +175,22 @@ TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
             HasSubstr("loader \"mine\" cannot be read\n")));
 }
 
+TEST_F(Verify, FindsALoaderWhoseCursorsAreNotThoseOfItsPosition) {
+  save(1);
+  Loader loader(counting(100), {.global_batch_size = 7, .shards = 4});
+  std::vector<std::int64_t> cursors(8);
+  loader.cursors(0, cursors);
+  loader.next();
+  Snapshot snapshot;
+  snapshot.tensor("loader/main/cursors", {2}, 4, cursors);
+  snapshot.blob("loader/main/state", state(loader));
+  CheckpointDirectory({}, dir_.path()).save(1, snapshot);
+  expect_says(
+      "verify .", 1,
+      AllOf(HasSubstr("DAMAGED, 1 problem"), HasSubstr("its cursors are not those of epoch 0, sample 7"),
+            HasSubstr("a restore would take checkpoint-000000000000.h5\n")));
+}
+
 TEST_F(Verify, FailsWhereNothingIsThere) {
   expect_says("verify .", 1, HasSubstr("a restore would find nothing"));
   expect_says("verify /nowhere.h5", 1, HasSubstr("error: open /nowhere.h5"));

@@ -27,10 +27,9 @@ TEST(OptionValues, OfALoaderAreRefusedByName) {
   row({.global_batch_size = kLeast}, "global_batch_size", "-9223372036854775808", batch);
   row({.global_batch_size = std::int64_t{1} << 31}, "global_batch_size", "2147483648", batch);
   row({.global_batch_size = kTwo62}, "global_batch_size", "4611686018427387904", batch);
-  row({.shards = 0}, "shards", "0", "1 to 2^24");
-  row({.shards = -5}, "shards", "-5", "1 to 2^24");
-  row({.shards = kMaxShards + 1}, "shards", "16777217", "1 to 2^24");
-  row({.shards = kMost}, "shards", "9223372036854775807", "1 to 2^24");
+  row({.shards = -5}, "shards", "-5", "0 to 2^24");
+  row({.shards = kMaxShards + 1}, "shards", "16777217", "0 to 2^24");
+  row({.shards = kMost}, "shards", "9223372036854775807", "0 to 2^24");
   row({.interleave = -1}, "interleave", "-1", "0 or more (0 = all shards)");
   row({.shuffle = Shuffle(99)}, "shuffle", "number 99", "one of none, within, global, block");
   row({.shuffle = Shuffle(-1)}, "shuffle", "number -1", "one of none, within, global, block");

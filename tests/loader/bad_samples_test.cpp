@@ -1,5 +1,6 @@
 // Samples that are corrupt, or that a transform refuses: their places stay, and nothing else is passed over.
 
+#include "loader/course.hpp"
 #include "source/told_source.hpp"
 #include "test.hpp"
 
@@ -176,5 +177,44 @@ INSTANTIATE_TEST_SUITE_P(Loaders, BadSamplesOf,
                          Combine(Values(0, 1, 2, 3), Values(false, true),
                                  Values(Kind::none, Kind::in_place, Kind::makes_fields)),
                          name_of);
+
+// ---- what is not the samples' fault ----
+
+LoaderOptions skipping(std::function<void(const TransformContext&)> apply) {
+  return {
+      .global_batch_size = 30,
+      .shards = 1,
+      .shuffle = Shuffle::none,
+      .transform = {.apply = [apply = std::move(apply)](const TransformContext& context, const SampleView&,
+                                                        SampleOutput&) { apply(context); }},
+      .bad_samples = {.policy = OnBadSample::skip}};
+}
+
+TEST(Programs, ThatAreWrongAreNotSkipped) {
+  for (const ErrorCode code : {ErrorCode::mismatch, ErrorCode::out_of_range, ErrorCode::invalid_argument}) {
+    Loader loader(counting(60), skipping([&](const TransformContext& context) {
+                    if (context.id.value == 7) throw Error(code, "wrong");
+                  }));
+    EXPECT_THAT(error_of([&] { loader.next(); }), is_error(code, {"transform sample 7", "wrong"}));
+  }
+  Loader loader(counting(60), {.transform = {.apply = [](const TransformContext&, const SampleView& in,
+                                                         SampleOutput&) { (void)in.as<float>(0); }},
+                               .bad_samples = {.policy = OnBadSample::skip}});
+  EXPECT_THAT(error_of([&] { loader.next(); }), is_error(ErrorCode::mismatch));
+}
+
+TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {
+  std::int64_t good = 130;
+  const auto refuse = [&](const TransformContext& context) {
+    if (context.id.value != good) throw std::runtime_error("not this one");
+  };
+  Loader none(counting(600), skipping(refuse));
+  EXPECT_THAT(error_of([&] { run_out(none); }),
+              is_error(ErrorCode::corrupt, {"all of the first 120 are bad", "sample 0", "not this one"}));
+  good = 95;
+  Loader one(counting(600), skipping(refuse));
+  run_out(one);
+  EXPECT_EQ(one.skipped().count, 599);
+}
 
 }  // namespace rota::test::bad_samples_test

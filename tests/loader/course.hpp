@@ -127,10 +127,7 @@ class SideBySide {
     for (Loader& loader : loaders_) work(loader);
   }
   Loader& front() { return loaders_.front(); }
-  void save(CheckpointDirectory& checkpoints) {
-    front().rescale(World{});  // it alone saves
-    checkpoints.save_all(front().position().step, front());
-  }
+  void save(CheckpointDirectory& checkpoints) { checkpoints.save_all(front().position().step, front()); }
 
  private:
   std::vector<Loader> loaders_;

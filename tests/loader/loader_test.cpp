@@ -101,4 +101,151 @@ TEST(Loader, GoesOnWithoutEnd) {
   EXPECT_EQ(loader.position().epoch, 50);
 }
 
+TEST(Loader, WithoutAStepIsTold) {
+  std::vector<std::string> told;
+  set_message_sink([&](std::string_view message) { told.emplace_back(message); });
+  Loader(counting(0), {});
+  Loader(counting(40), {.global_batch_size = 41, .tail = Tail::drop});
+  const Mixture mixture{.datasets = {{counting(10)}}};
+  Loader(mixture, {.global_batch_size = 41, .tail = Tail::drop});
+  Loader(counting(40), {.global_batch_size = 41});
+  Loader(counting(0), {}, World{1, 2});  // said by rank 0
+  set_message_sink({});
+  EXPECT_THAT(told,
+              ElementsAre(HasSubstr("no step: 0 samples"),
+                          HasSubstr("40 samples, global_batch_size 41, tail drop"), HasSubstr("10 samples")));
+}
+
+// ---- where a `for` begins ----
+
+class For : public Test {
+ protected:
+  For() {
+    set_message_sink([this](std::string_view message) { told_.emplace_back(message); });
+  }
+  ~For() override { set_message_sink({}); }
+  static Loader make(LoaderOptions options = {}) {
+    options.global_batch_size = 10;
+    options.shuffle = Shuffle::none;
+    return Loader(counting(40), options);
+  }
+  static Numbers in_order(std::int64_t first) {
+    Numbers ids(static_cast<std::size_t>(40 - first));
+    std::iota(ids.begin(), ids.end(), first);
+    return ids;
+  }
+  std::vector<std::string> told_;
+};
+
+TEST_F(For, OverALoaderForEvaluationBeginsAnewAndThereIsNoState) {
+  for (const int workers : {0, 2}) {
+    Loader loader = make({.evaluation = true, .workers = workers});
+    for (const Batch& batch : loader) {
+      if (batch.start().step == 1) break;
+    }
+    for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(rest_of(loader), in_order(0));
+    EXPECT_THAT(error_of([&] { (void)state(loader); }),
+                is_error(ErrorCode::invalid_argument, {"has no state"}));
+    EXPECT_THAT(error_of([&] { Checkpoints()->save_all(0, loader); }),
+                is_error(ErrorCode::invalid_argument, {"has no state"}));
+  }
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(For, ThatGoesOnInTheMiddleSaysSoOnceButNotBehindARestore) {
+  Loader loader = make();
+  const std::string begin = state(loader);
+  loader.next();
+  const std::string middle = state(loader);
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const Batch& batch : loader) {
+      EXPECT_EQ(batch.start().step, 1 + pass);
+      break;
+    }
+  }
+  EXPECT_THAT(told_, ElementsAre(AllOf(HasSubstr("in epoch 0 behind sample 10"), HasSubstr("restart()"),
+                                       HasSubstr("evaluation"))));
+  Loader other = make();
+  restore(other, middle);
+  EXPECT_EQ(rest_of(other), in_order(10));
+  restore(other, begin);
+  EXPECT_EQ(rest_of(other), in_order(0));
+  EXPECT_THAT(told_, SizeIs(1));
+}
+
+TEST_F(For, OverALoaderWhoseEpochsAreOverIsAnErrorButNotBehindARestore) {
+  Loader loader = make();
+  EXPECT_EQ(rest_of(loader), in_order(0));
+  EXPECT_FALSE(loader.next());
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    EXPECT_THAT(
+        error_of([&] { (void)rest_of(loader); }),
+        is_error(ErrorCode::invalid_argument, {"LoaderOptions::epochs is 1", "restart()", "evaluation"}));
+  }
+  Loader other = make();
+  restore(other, state(loader));
+  EXPECT_THAT(rest_of(other), IsEmpty());
+  EXPECT_THAT(error_of([&] { (void)rest_of(other); }), is_error(ErrorCode::invalid_argument));
+  other.restart();
+  EXPECT_EQ(rest_of(other), in_order(0));
+}
+
+TEST_F(For, BehindARestartBeginsAnewAlsoOfAMixture) {
+  const auto make_mixture = [] {
+    return Loader(Mixture{.datasets = {{counting(400), 0.5}, {counting(400), 0.5}}},
+                  {.global_batch_size = 10});
+  };
+  Loader loader = make_mixture();
+  loader.next();
+  loader.set_weights(std::array{0.25, 0.75});
+  loader.next();
+  loader.restart();
+  Loader fresh = make_mixture();
+  EXPECT_EQ(*loader.mixture(), *fresh.mixture());
+  EXPECT_EQ(rest_of(loader), rest_of(fresh));
+}
+
+TEST_F(For, OverALoaderForEvaluationNeedsOneWholeEpoch) {
+  for (const LoaderOptions& options : std::vector<LoaderOptions>{{.tail = Tail::drop, .evaluation = true},
+                                                                 {.tail = Tail::carry, .evaluation = true},
+                                                                 {.epochs = 2, .evaluation = true}}) {
+    EXPECT_THAT(error_of([&] { make(options); }),
+                is_error(ErrorCode::invalid_argument, {"evaluation is true"}));
+  }
+  EXPECT_THAT(error_of([] { Loader(Mixture{.datasets = {{counting(4)}}}, {.evaluation = true}); }),
+              is_error(ErrorCode::invalid_argument, {"evaluation is true, of a mixture"}));
+}
+
+// ---- how many shards there are ----
+
+TEST(Shards, AreOneUnderNoneWhichIsThenTheDatasetsOrder) {
+  Loader loader(counting(1000), {.shuffle = Shuffle::none, .workers = 2});
+  Numbers order(1000);
+  std::iota(order.begin(), order.end(), 0);
+  EXPECT_EQ(rest_of(loader), order);
+  EXPECT_EQ(loader.options().shards, 1);
+}
+
+TEST(Shards, Are256WhereTheyAreAskedForOrMix) {
+  for (const LoaderOptions& options :
+       std::vector<LoaderOptions>{{.interleave = 4, .shuffle = Shuffle::none},
+                                  {.shuffle = Shuffle::none, .rank_split = Split::by_shard},
+                                  {.shuffle = Shuffle::none, .worker_split = Split::by_shard},
+                                  {.shuffle = Shuffle::within},
+                                  {.shuffle = Shuffle::block},
+                                  {}}) {
+    EXPECT_EQ(Loader(counting(1000), options).options().shards, 256);
+  }
+  const Mixture mixture{.datasets = {{counting(1000)}, {counting(10)}}};
+  EXPECT_EQ(Loader(mixture, {}).options().shards, 256);
+  EXPECT_EQ(Loader(mixture, {.shuffle = Shuffle::none}).options().shards, 1);
+}
+
+TEST(Shards, OfAnotherNumberAreRefusedWithTheNumberToSet) {
+  Loader loader(counting(1000), {.shuffle = Shuffle::none});
+  const auto before = state(Loader(counting(1000), {.shards = 256, .shuffle = Shuffle::none}));
+  EXPECT_THAT(error_of([&] { restore(loader, before); }),
+              is_error(ErrorCode::mismatch, {"the text has 256, this loader has 1; set shards to 256"}));
+}
+
 }  // namespace rota::test::loader_test

@@ -64,6 +64,28 @@ TEST(Mixture, SeeksBackAcrossAChangeOfWeightsWithTheStateOfThen) {
   EXPECT_EQ(before, again);
 }
 
+TEST(Mixture, TakesNewWeightsOfTheProgramFromARestoreOnButKeepsThoseThatWereSet) {
+  const auto make = [](double first) {
+    return Loader(Mixture{.datasets = {{counting(400), first}, {counting(400), 1 - first}}},
+                  {.global_batch_size = 20});
+  };
+  Loader saved = make(0.5);
+  for (int step = 0; step < 3; ++step) saved.next();
+  saved.set_weights(std::array{0.25, 0.75});
+  saved.next();
+  const std::string text = state(saved);
+  Loader same = make(0.5);
+  restore(same, text);
+  EXPECT_EQ(*same.mixture(), *saved.mixture());
+  Loader other = make(0.75);
+  restore(other, text);
+  EXPECT_THAT(other.mixture()->weights, ElementsAre(3, 1));
+  EXPECT_EQ(other.mixture()->changed_at, 80);
+  EXPECT_THAT(other.mixture()->counts, ElementsAre(35, 45));
+  restore(other, state(other));
+  EXPECT_EQ(other.mixture()->changed_at, 80);
+}
+
 TEST(Mixture, RefusesDatasetsWithOtherFieldsAndNamesThem) {
   Mixture mixture = mixture_of({3}, {1});
   mixture.datasets.push_back(

@@ -1,5 +1,6 @@
 // What is not a bad sample: I/O errors are tried again, all else fails, and there is a limit to bad samples.
 
+#include "loader/course.hpp"
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "test.hpp"
@@ -125,11 +126,13 @@ TEST_P(Skipping, BeyondTheLimitInTheLastBatchIsNotMissed) {
 
 TEST_P(Skipping, ListsAThousandAndCountsAll) {
   source_ = faulty(1500, false);
-  for (std::int64_t id = 0; id < 1500; ++id) source_->corrupt.insert(id);
+  for (std::int64_t id = 0; id < 1500; ++id) {
+    if (id % 10 != 0) source_->corrupt.insert(id);
+  }
   options_.bad_samples.max_skipped = 1500;
   Loader loader(source_, options_);
-  for (const Batch& batch : loader) EXPECT_EQ(batch.real(), 0);
-  EXPECT_EQ(loader.skipped().count, 1500);
+  run_out(loader);
+  EXPECT_EQ(loader.skipped().count, 1350);
   EXPECT_THAT(loader.skipped().samples, SizeIs(1000));
 }
 

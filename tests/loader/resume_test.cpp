@@ -38,6 +38,52 @@ TEST_F(Resume, GoesOnExactlyFromAnyStepOnceOrTwice) {
   }
 }
 
+/// Notes what it is restored from.
+struct Noting {
+  void save(Snapshot& snapshot) const { snapshot.blob("other", "x"); }
+  void restore(const Checkpoint& checkpoint) {
+    restored.push_back(checkpoint.info().serial);
+    if (fails) throw std::runtime_error("the user's own");
+  }
+  std::vector<std::int64_t> restored;
+  bool fails = false;
+};
+
+TEST_F(Resume, GoesBackPastALoaderThatIsCorruptInItselfAndRestoresAllStatesAgain) {
+  Loader loader = make();
+  Noting other;
+  checkpoints_->save_all(0, other, loader);
+  const std::vector<std::int64_t> cursors(18);
+  loader.next();
+  Snapshot snapshot;
+  other.save(snapshot);
+  snapshot.tensor("loader/main/cursors", {2}, 9, cursors);
+  snapshot.blob("loader/main/state", state(loader));
+  checkpoints_->save(1, snapshot);
+  Loader resumed = make();
+  EXPECT_EQ(checkpoints_->restore_all(other, resumed)->info().serial, 0);
+  EXPECT_THAT(other.restored, ElementsAre(1, 0));
+  EXPECT_EQ(resumed.position(), Position{});
+  ASSERT_THAT(checkpoints_->rejected(), SizeIs(1));
+  EXPECT_THAT(checkpoints_->rejected()[0].reason,
+              HasSubstr("its cursors are not those of epoch 0, sample 7"));
+}
+
+TEST_F(Resume, GoesNotBackPastAnyOtherError) {
+  Loader loader = make();
+  Noting other;
+  for (int step = 0; step < 2; ++step) checkpoints_->save_all(step, other, loader);
+  options_.seed = 4;
+  Loader another = make();
+  EXPECT_THAT(error_of([&] { checkpoints_->restore_all(other, another); }),
+              is_error(ErrorCode::mismatch, {"the seed differs"}));
+  other.fails = true;
+  EXPECT_THAT(error_of([&] { checkpoints_->restore_all(other, loader); }),
+              is_error(ErrorCode::callback, {"the user's own"}));
+  EXPECT_THAT(other.restored, ElementsAre(1, 1));
+  EXPECT_THAT(checkpoints_->rejected(), IsEmpty());
+}
+
 TEST_F(Resume, TakesAnotherBatchSizeTailAndNumberOfWorkers) {
   Loader saved = make();
   Numbers seen;

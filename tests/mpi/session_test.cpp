@@ -47,4 +47,11 @@ TEST(Session, WorksWithoutMpirun) {
   EXPECT_EQ(ended.output, "error: rank 0: the same on every rank\n");
 }
 
+TEST(Session, IsRefusedWhereTheLauncherSaysThatThereAreMoreThanMpiHas) {
+  const Ended ended = run_command("RANK=0 WORLD_SIZE=2 timeout 60 " ROTA_PROGRAMS "/test_child guarded well");
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.output, AllOf(HasSubstr("torchrun started 2 processes (WORLD_SIZE), and MPI has 1"),
+                                  HasSubstr("unset WORLD_SIZE")));
+}
+
 }  // namespace rota::test::session_test

@@ -1,6 +1,7 @@
 """Loaders that end in mid-read, in other threads, in forked children, and with Python."""
 
 import gc
+import gzip
 import os
 import random
 import resource
@@ -30,6 +31,45 @@ def test_python_ends_while_workers_read(kept):
         {kept}
         """
     )
+
+
+HOLDERS = [
+    "held = rota.PythonSource(Rows())",
+    "held = rota.join([rota.PythonSource(Rows()), rota.cast(rota.PythonSource(Rows()), {'x': 'int64'})])",
+    "held = rota.filter(Items(), keep)",
+    "held = rota.flat_map(rota.shuffle_buffer(Items(), 10, 1), lambda sample: [sample], fields={'x': 'int64'})",
+    "held = rota.as_stream(rota.PythonSource(Rows()), 2)",
+    "held = rota.Catalog(sys.executable, progress=keep)",
+    "held = rota.Loader(rota.PythonSource(Rows()), 4, transform=lambda s: keep(s) and None); batch = held.next()",
+    "held = rota.StreamLoader(rota.filter(Items(), keep)); batch = held.next()",
+    "held = [rota.PythonSource(Rows()) for _ in range(3)]; held.append(held)",
+]
+
+
+@pytest.mark.parametrize("held", HOLDERS)
+def test_what_a_script_wrote_is_there_when_python_ends(held, tmp_path):
+    python(
+        f"""
+        import gzip, sys
+        import rota
+        log, packed = open(sys.argv[1], "w"), gzip.open(sys.argv[2], "wt")
+        class Rows:
+            def __len__(self): return 10
+            def __getitem__(self, i): return {{"x": i}}
+        class Items(rota.Stream):
+            fields = {{"x": "int64"}}
+            def open(self, shard, epoch, cursor): return ((dict(x=i), i + 1) for i in range(cursor or 0, 10))
+        def keep(_): return True
+        {held}
+        for i in range(100):
+            print(i, file=log)
+            print(i, file=packed)
+        """,
+        tmp_path / "log",
+        tmp_path / "packed",
+    )
+    lines = "".join(f"{i}\n" for i in range(100))
+    assert (tmp_path / "log").read_text() == lines and gzip.open(tmp_path / "packed", "rt").read() == lines
 
 
 def test_python_ends_while_another_thread_waits_for_a_batch():

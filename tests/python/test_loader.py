@@ -121,6 +121,40 @@ def test_a_dataset_may_write_each_sample_over_the_last():
     assert batch["rows"].to_list() == [[i] * (i % 3) for i in range(8)]
 
 
+class NoNumber(OSError):
+    """As Pillow's for a damaged image."""
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyError("x"), NoNumber("cannot identify image"), rota.BadSample("x")])
+def test_what_data_do_wrong_is_skipped(error):
+    def refuse(sample):
+        if sample.id == 3:
+            raise error
+
+    one = loader(transform=refuse, on_bad_sample="skip")
+    assert sum(batch.real for batch in one) == 39 and one.skipped[0].id == 3
+
+
+@pytest.mark.parametrize("error", [TypeError, AttributeError, NameError, ImportError, AssertionError, lambda _: OSError(5, "io")])
+def test_what_programs_do_wrong_is_not_skipped(error):
+    def refuse(sample):
+        raise error("wrong")
+
+    with pytest.raises(rota.Error, match="transform sample"):
+        loader(transform=refuse, on_bad_sample="skip", io_retries=0).next()
+
+
+def test_a_dataset_says_which_of_its_samples_are_bad():
+    class Data(list):
+        def __getitem__(self, i):
+            if i == 3:
+                raise rota.BadSample("three")
+            return super().__getitem__(i)
+
+    one = rota.Loader(rota.PythonSource(Data(range(10)), {"data": "int64"}), 4, on_bad_sample="skip")
+    assert sum(batch.real for batch in one) == 9 and "three" in one.skipped[0].error
+
+
 def test_bad_samples_are_skipped_masked_and_listed():
     def refuse(sample):
         if sample.id % 10 == 3:

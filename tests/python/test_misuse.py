@@ -42,6 +42,14 @@ def changed():
 
 MISUSES = {
     # ---- samplers ----
+    "a path": (lambda: rota.ElasticBatchSampler("train", 8), TypeError, "'train' is a path"),
+    "a path as a dataset": (lambda: rota.PythonSource("train"), TypeError, r"a path, and no dataset: open it with rota.open"),
+    "a list without weights": (lambda: rota.ElasticBatchSampler([source(3), source(3)], 8), ValueError, "2 datasets needs weights="),
+    "weights of one dataset": (lambda: rota.ElasticBatchSampler(source(3), 8, weights=[1, 2]), ValueError, "2 weights for a Source"),
+    "weights of a length": (lambda: rota.ElasticBatchSampler(10, 8, weights=[1]), ValueError, "1 weights for a int"),
+    "a negative weight": (lambda: rota.Mixture([source(3), source(3)], [1, -1]), ValueError, "the weights are .1.0, -1.0."),
+    "no weight": (lambda: rota.Mixture([source(3)], [0]), ValueError, "one above 0"),
+    "a bool as batch size": (lambda: sampler(size=True), TypeError, "global_batch_size is True; it must be a number"),
     "a batch size of 0": (lambda: sampler(size=0), ValueError, "global_batch_size is 0; it must be 1"),
     "a negative batch size": (lambda: sampler(size=-4), ValueError, "global_batch_size is -4"),
     "a batch size past 2^31": (lambda: sampler(size=2**31), ValueError, "global_batch_size is 2147483648"),
@@ -49,7 +57,7 @@ MISUSES = {
     "a batch size that is no number": (lambda: sampler(size="8"), TypeError, "global_batch_size is '8'; it must be a number"),
     "a negative length": (lambda: sampler(-1), (ValueError, RuntimeError), "-1"),
     "no length": (lambda: sampler(iter([1])), TypeError, "has no length"),
-    "no shards": (lambda: sampler(shards=0), ValueError, "shards is 0; it must be 1"),
+    "shards below 0": (lambda: sampler(shards=-1), ValueError, "shards is -1; it must be 0"),
     "too many shards": (lambda: sampler(shards=2**25), ValueError, "shards is 33554432"),
     "a negative interleave": (lambda: sampler(interleave=-1), ValueError, "interleave is -1"),
     "an unknown shuffle": (lambda: sampler(shuffle="all"), ValueError, "all.*none, within, global.*block"),
@@ -66,7 +74,7 @@ MISUSES = {
     "a step before the first": (lambda: sampler().batch(-1), ValueError, "steps begin with 0"),
     "the step of a mixture": (lambda: sampler([5, 5], weights=[1, 1]).batch(3), NotImplementedError, "mixture"),
     "the length of a mixture": (lambda: len(sampler([5, 5], weights=[1, 1])), TypeError, "not known"),
-    "weights of other datasets": (lambda: sampler([5, 5], weights=[1]), ValueError, "2 datasets, but 1 weights"),
+    "weights of other datasets": (lambda: sampler([5, 5], weights=[1]), ValueError, "1 weights for 2 datasets"),
     "a negative weight": (lambda: sampler([5, 5], weights=[1, -1]), ValueError, "weight"),
     "weights that are none": (lambda: sampler([5, 5], weights=[0, 0]), ValueError, "weight"),
     "an empty dataset of a mixture": (lambda: sampler([5, 0], weights=[1, 1]), ValueError, "no samples; leave it out"),
@@ -156,7 +164,7 @@ def test_it_raises_what_one_would_catch_and_says_what_to_do(what):
 def test_each_error_is_a_rota_error_and_a_built_in_one():
     for name in rota.__all__:
         thing = getattr(rota, name)
-        if isinstance(thing, type) and issubclass(thing, rota.Error) and thing is not rota.Error:
+        if isinstance(thing, type) and issubclass(thing, rota.Error) and thing not in (rota.Error, rota.BadSample):
             assert thing.code and thing.__mro__[2].__module__ == "builtins", name
 
 

@@ -1,6 +1,9 @@
 """Files of every format, as Python opens them."""
 
+import os
 import pickle
+import signal
+import time
 
 import h5py
 import numpy as np
@@ -213,3 +216,23 @@ def test_what_a_newer_hdf5_wrote_is_refused_and_not_left_out(tmp_path):
         file.create_dataset("rows_offsets", data=[0, 2, 10], compression="gzip")
     with pytest.raises(rota.UnsupportedError, match='"/rows_offsets".*newer HDF5.*libver'):
         rota.open(tmp_path)
+
+
+def test_writing_shards_shows_how_far_it_is_and_ends_by_ctrl_c(tmp_path):
+    class Slow(list):
+        def __getitem__(self, i):
+            time.sleep(0.005)
+            return super().__getitem__(i)
+
+    samples = rota.PythonSource(Slow(range(200)), {"x": "int64"})
+    seen = []
+
+    def stop(at):
+        seen.append(at.done)
+        if not at.is_over and len(seen) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        rota.write_shards(samples, tmp_path / "shards", format="mds", shard_bytes=100, progress=stop)
+    report = rota.write_shards(samples, tmp_path / "shards", format="mds", shard_bytes=100)
+    assert report.is_complete and 0 < report.written < report.shards and seen[:2] == sorted(seen[:2])

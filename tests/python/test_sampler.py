@@ -113,10 +113,10 @@ def test_a_pickled_sampler_stands_where_it_stood():
     assert list(again) == list(sampler)
 
 
-def test_set_epoch_goes_to_later_epochs_only():
+def test_set_epoch_goes_to_the_start_of_an_epoch():
     sampler = rota.ElasticBatchSampler(30, 4, world=(0, 1))
     sampler.advance()
-    for epoch, position in (0, (0, 4, 1)), (5, (5, 0, 1)):
+    for epoch, position in (0, (0, 0, 1)), (5, (5, 0, 1)), (2, (2, 0, 1)):
         sampler.set_epoch(epoch)
         assert sampler.position == position
     passes_epochs = rota.ElasticBatchSampler(3, 8, tail="carry", world=(0, 1), epochs=9)
@@ -124,6 +124,78 @@ def test_set_epoch_goes_to_later_epochs_only():
     for epoch, position in (0, (2, 2, 1)), (1, (2, 2, 1)), (2, (2, 2, 1)), (5, (5, 0, 1)):
         passes_epochs.set_epoch(epoch)
         assert passes_epochs.position == position
+
+
+def loaded(steps, **options):
+    """A sampler of five steps an epoch, with the state behind so many."""
+    options = {"shuffle": "none", "world": (0, 1), **options}
+    before, behind = (rota.ElasticBatchSampler(20, 4, **options) for _ in range(2))
+    for _ in range(steps):
+        before.advance()
+    behind.load_state_dict(before.state_dict())
+    return behind
+
+
+def test_set_epoch_behind_a_load_keeps_the_place_until_the_epoch_is_over():
+    sampler = loaded(7)
+    sampler.set_epoch(1)
+    assert sampler.position == (1, 8, 7)
+    for _ in range(3):
+        sampler.advance()
+    assert sampler.position == (2, 0, 10)
+    sampler.advance()
+    sampler.set_epoch(2)  # the first `for` is over
+    assert sampler.position == (2, 0, 11)
+
+
+def test_set_epoch_of_what_a_load_has_behind_it_gives_nothing_or_is_refused():
+    sampler = loaded(10)
+    sampler.set_epoch(1)
+    assert list(sampler) == [] and sampler.position == (2, 0, 10)
+    sampler.set_epoch(2)
+    assert len(list(sampler)) == 5
+    with pytest.raises(ValueError, match="go to epoch 0: the state that was loaded is in epoch 2"):
+        sampler.set_epoch(0)
+    sampler.restart()
+    sampler.set_epoch(0)
+    assert sampler.position == (0, 0, 0)
+
+
+def test_an_evaluation_begins_anew_and_has_no_state(tmp_path):
+    sampler = rota.ElasticBatchSampler(10, 4, shuffle="none", world=(0, 1), evaluation=True)
+    whole = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
+    next(iter(sampler))
+    assert [list(sampler), list(sampler)] == [whole, whole] and sampler.state_dict() == {}
+    sampler.load_state_dict({})
+    with pytest.raises(ValueError, match="one for evaluation has no state"):
+        rota.CheckpointDirectory(None, tmp_path).save(1, sampler)
+    for options in {"tail": "drop"}, {"tail": "carry"}, {"epochs": 2}, {"weights": [1]}:
+        with pytest.raises(ValueError, match="evaluation=True gives each sample once"):
+            rota.ElasticBatchSampler([10] if "weights" in options else 10, 4, world=(0, 1), evaluation=True, **options)
+
+
+def test_batches_that_are_drawn_twice_because_nothing_counts_them_are_told_once():
+    sampler = rota.ElasticBatchSampler(20, 4, world=(0, 1))
+    iter(sampler)
+    next(iter(sampler))
+    with pytest.warns(UserWarning, match="count by advance"):
+        iter(sampler)
+    iter(sampler)
+    kept = rota.ElasticBatchSampler(20, 4, world=(0, 1))
+    batches = iter(kept)
+    next(batches)
+    batches.state_dict()
+    iter(kept)
+
+
+def test_an_iterator_that_is_loaded_at_its_end_gives_nothing_and_moves_its_sampler():
+    sampler = loaded(0)
+    batches = iter(sampler)
+    assert len(list(batches)) == 5
+    other = loaded(0)
+    again = iter(other)
+    again.load_state_dict(batches.state_dict())
+    assert list(again) == [] and other.position == (1, 0, 5)
 
 
 def test_datasets_take_turns_by_weight():

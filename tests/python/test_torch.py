@@ -151,6 +151,79 @@ class StatefulLoader:
             yield [self.dataset[i] for i in indices]
 
 
+def plain(**options):
+    return rota.torch.DataLoader(range(20), rota.ElasticBatchSampler(20, 4, shuffle="none", world=(0, 1), **options))
+
+
+def ids(run):
+    return torch.cat(list(run)).tolist()
+
+
+def test_a_for_that_goes_on_says_so_once_and_restart_begins_anew():
+    run = plain()
+    next(iter(run))
+    with pytest.warns(UserWarning, match=r"goes on in epoch 0 behind sample 4.*restart\(\).*evaluation=True"):
+        assert ids(run) == list(range(4, 20))
+    run = plain()
+    next(iter(run))
+    run.restart()
+    assert ids(run) == list(range(20))
+
+
+def test_an_evaluation_gives_all_whatever_was_left():
+    run = plain(evaluation=True)
+    next(iter(run))
+    assert ids(run) == ids(run) == list(range(20)) and run.state_dict() == {}
+
+
+def test_epochs_that_are_over_are_an_error_but_behind_a_load():
+    run = plain(epochs=2)
+    assert ids(run) == 2 * list(range(20))
+    with pytest.raises(ValueError, match=r"epochs=2.*evaluation=True"):
+        list(run)
+    again = plain(epochs=2)
+    again.load_state_dict(run.state_dict())
+    assert list(again) == []
+
+
+class Stops(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        if i == 7:
+            raise StopIteration
+        return i
+
+
+def test_a_dataset_that_raises_stop_iteration_does_not_end_the_epoch():
+    run = rota.torch.DataLoader(Stops(), rota.ElasticBatchSampler(20, 4, shuffle="none", world=(0, 1)))
+    with pytest.raises(rota.CallbackError, match="StopIteration"):
+        list(run)
+
+
+def test_the_loop_that_everybody_writes_resumes_anywhere():
+    def train(run, begin, seen, stop):
+        """Until `stop` steps were taken; the state behind them."""
+        for epoch in range(begin, 3):
+            run.set_epoch(epoch)
+            for batch in run:
+                seen.append((epoch, batch.tolist()))
+                if run.position.step == stop:
+                    return epoch, run.state_dict()
+        return None
+
+    whole = []
+    train(plain(), 0, whole, None)
+    for stop in range(1, 15):
+        seen = []
+        epoch, state = train(plain(), 0, seen, stop)
+        run = plain()
+        run.load_state_dict(state)
+        train(run, epoch, seen, None)
+        assert seen == whole, stop
+
+
 @pytest.mark.parametrize("ahead", [0, 1, 5])
 def test_a_stateful_loader_of_others_is_exact(ahead):
     def make():

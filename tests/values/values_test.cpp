@@ -38,7 +38,7 @@ class WorldEnvironment : public ::testing::Test {
   static void set(const char* name, const char* value) { setenv(name, value, 1); }
   static void clear() {
     for (const char* name : {"RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
-                             "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS"}) {
+                             "PMI_SIZE", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS"}) {
       unsetenv(name);
     }
   }
@@ -48,7 +48,7 @@ TEST_F(WorldEnvironment, IsAWorldOfOneWithoutALauncher) { EXPECT_EQ(world_from_e
 
 TEST_F(WorldEnvironment, TakesThePlaceThatTheLauncherGave) {
   set("SLURM_PROCID", "3");
-  set("SLURM_NTASKS", "8");
+  set("SLURM_STEP_NUM_TASKS", "8");
   EXPECT_EQ(world_from_environment(), (World{.rank = 3, .size = 8}));
   set("OMPI_COMM_WORLD_RANK", "1");
   set("OMPI_COMM_WORLD_SIZE", "2");
@@ -56,6 +56,13 @@ TEST_F(WorldEnvironment, TakesThePlaceThatTheLauncherGave) {
   set("RANK", "5");
   set("WORLD_SIZE", "6");
   EXPECT_EQ(world_from_environment(), (World{.rank = 5, .size = 6}));
+}
+
+TEST_F(WorldEnvironment, IsAWorldOfOneInASlurmJobWithoutSrun) {
+  set("SLURM_NTASKS", "4");  // of an allocation
+  EXPECT_EQ(world_from_environment(), World{});
+  set("SLURM_PROCID", "0");  // of a job's script
+  EXPECT_EQ(world_from_environment(), World{});
 }
 
 TEST_F(WorldEnvironment, RefusesHalfAPlaceAndNoPlace) {
