@@ -292,6 +292,7 @@ class CheckpointDirectory:
 
         def restore(raw: Any) -> tuple[str, str] | None:
             nonlocal failed
+            failed = None  # of an older checkpoint, behind one that is corrupt in itself
             try:
                 for name, state, loader in loaders:
                     loader._restore_from(raw, name)
