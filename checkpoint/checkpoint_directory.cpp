@@ -38,7 +38,7 @@ using checkpoint::FileSystem;
 
 namespace {
 
-checkpoint::RunId random_run_id() {
+checkpoint::RunId random_id() {
   std::random_device random;
   std::array<unsigned, sizeof(checkpoint::RunId) / sizeof(unsigned)> words{};
   for (unsigned& word : words) word = random();
@@ -80,8 +80,9 @@ struct CheckpointDirectory::Impl {
       if (ranks.is_root()) open_directory();
     });
     if (policy.writer == Writer::collective) ranks.allow_blocking();
-    ranks.broadcast(run_id);
+    ranks.broadcast(job_id);
     ranks.broadcast(is_locked);
+    run_id = job_id;
   }
 
   static bool is_mirrored(const CheckpointPolicy& policy) { return policy.mirror.storage != nullptr; }
@@ -93,7 +94,7 @@ struct CheckpointDirectory::Impl {
                        is_mirrored(policy) ? "the" : "no", policy.mirror.path);
   }
 
-  // Rank 0 makes and locks it, and draws the number of this run.
+  // Rank 0 makes and locks it, and draws the id of this job.
   void open_directory() {
     checkpoint::make_directory(system, path);
     if (system.access(path.c_str(), W_OK | X_OK) != 0) {
@@ -108,7 +109,7 @@ struct CheckpointDirectory::Impl {
                               path.string()));
     }
     is_locked = lock == checkpoint::Lock::taken;
-    run_id = random_run_id();
+    job_id = random_id();
     if (is_mirrored(policy)) {
       mirror.emplace(policy.mirror);
       const std::vector<std::int64_t> copies = mirror->serials();
@@ -166,9 +167,20 @@ struct CheckpointDirectory::Impl {
     });
     ranks.sum(sums);
     reader->require_row_digests(sums);
-    verified = serial;
-    parent = serial;
+    go_on_from(reader->page());
     return std::move(*reader).finish();
+  }
+
+  // Collective. A run that goes back from its newest checkpoint is another from there: what it left stays.
+  void go_on_from(const CommitPage& page) {
+    verified = parent = lineage.restored[page.run_id] = page.serial;
+    run_id = page.run_id;
+    ranks.at_root("look for newer checkpoints", [&] {
+      const auto is_newer = [&](std::int64_t serial) {
+        return serial > page.serial && checkpoint::run_of(system, file_path(serial)) == page.run_id;
+      };
+      if (std::ranges::any_of(checkpoint::list_serials(system, path), is_newer)) run_id = random_id();
+    });
   }
 
   // Collective: of the copies in the mirror.
@@ -200,7 +212,7 @@ struct CheckpointDirectory::Impl {
       ranks.at_root("bring a checkpoint from the mirror", [&] {
         if (!fetch) {
           fetch.emplace(*mirror, serial, system,
-                        path / checkpoint::temporary_name(serial, checkpoint::to_hex(run_id)));
+                        path / checkpoint::temporary_name(serial, checkpoint::to_hex(job_id)));
         }
         is_more = fetch->go_on();
         if (!is_more) fetch->publish(file_path(serial), directory_file);
@@ -248,6 +260,7 @@ struct CheckpointDirectory::Impl {
                                         .ranks = ranks,
                                         .directory = path,
                                         .directory_file = directory_file,
+                                        .job_id = job_id,
                                         .run_id = run_id,
                                         .parent = parent,
                                         .above = highest,
@@ -259,13 +272,27 @@ struct CheckpointDirectory::Impl {
     if (ranks.is_root()) {
       if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
-      static_cast<void>(internal::error_of([&] {
-        freeing = checkpoint::drop_old(system, path, checkpoint::list_serials(system, path), policy, verified,
-                                       rejected);
-      }));
+      static_cast<void>(internal::error_of([&] { drop_old(page.serial); }));
     }
     took = std::chrono::steady_clock::now() - began;
     return page;
+  }
+
+  void drop_old(std::int64_t saved) {
+    const bool is_first = lineage.saved.empty();
+    lineage.saved.insert(saved);
+    checkpoint::Dropped dropped = checkpoint::drop_old(system, path, checkpoint::list_serials(system, path),
+                                                       policy, lineage, verified, rejected);
+    freeing = std::move(dropped.freeing);
+    if (!is_first || dropped.others.empty()) return;
+    internal::tell(fmt::format(
+        "{} has checkpoints that this run did not go on from: {}. They stay.{}", path.string(),
+        fmt::join(dropped.others, ", "),
+        !lineage.restored.empty() ? ""
+                              : fmt::format(" Nothing was restored before {} was saved: if this run was to "
+                                            "go on, end it, delete {} and what it saves after it, and call "
+                                            "restore_all first",
+                                            saved, checkpoint::checkpoint_name(saved))));
   }
 
   SaveReport report(const CommitPage& page) {
@@ -356,7 +383,9 @@ struct CheckpointDirectory::Impl {
   std::optional<checkpoint::Mirror> mirror;  // rank 0
   File directory_file;                       // rank 0: has the lock
   bool is_locked = false;
-  checkpoint::RunId run_id{};
+  checkpoint::RunId job_id{};
+  checkpoint::RunId run_id{};   // rank 0: of the next save
+  checkpoint::Lineage lineage;  // rank 0
   std::int64_t parent = -1;
   std::int64_t verified = -1;  // the last that was read and verified as a whole
   std::int64_t highest = -1;   // that was saved here, or is in the mirror

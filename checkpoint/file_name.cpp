@@ -17,8 +17,8 @@ constexpr std::string_view kTemporaryEnding = ".tmp";
 
 std::string checkpoint_name(std::int64_t serial) { return fmt::format("{}{:012}{}", kStem, serial, kEnding); }
 
-std::string temporary_name(std::int64_t serial, std::string_view run_id) {
-  return fmt::format(".{}{:012}.{}{}", kStem, serial, run_id, kTemporaryEnding);
+std::string temporary_name(std::int64_t serial, std::string_view job_id) {
+  return fmt::format(".{}{:012}.{}{}", kStem, serial, job_id, kTemporaryEnding);
 }
 
 std::optional<std::int64_t> serial_of(std::string_view name) {

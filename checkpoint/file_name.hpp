@@ -18,8 +18,8 @@ inline constexpr std::int64_t kMaxSerial = 999'999'999'999;
 
 /// "checkpoint-000000000042.h5"
 [[nodiscard]] std::string checkpoint_name(std::int64_t serial);
-/// ".checkpoint-000000000042.<run id>.tmp"
-[[nodiscard]] std::string temporary_name(std::int64_t serial, std::string_view run_id);
+/// ".checkpoint-000000000042.<job id>.tmp"
+[[nodiscard]] std::string temporary_name(std::int64_t serial, std::string_view job_id);
 
 /// The serial in the name of a checkpoint; nothing for any other name.
 [[nodiscard]] std::optional<std::int64_t> serial_of(std::string_view name);

@@ -169,7 +169,7 @@ class Save : public std::enable_shared_from_this<Save> {
   void begin() {
     std::vector<std::uint64_t> layout;  // serial, hdf5_end, then the offset of each tensor
     target_.ranks.at_root("begin a checkpoint", [&] {
-      sweep_temporaries(target_.system, target_.directory, to_hex(page_.run_id));
+      sweep_temporaries(target_.system, target_.directory, to_hex(target_.job_id));
       page_.serial = next_serial();
       contents_ = describe_contents();
       image_ = make_skeleton(contents_, page_);
@@ -211,7 +211,7 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   [[nodiscard]] std::filesystem::path temporary_path() const {
-    return target_.directory / temporary_name(page_.serial, to_hex(page_.run_id));
+    return target_.directory / temporary_name(page_.serial, to_hex(target_.job_id));
   }
 
   // All but where things lie.

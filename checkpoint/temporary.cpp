@@ -49,11 +49,11 @@ void Temporary::replace(const std::filesystem::path& name, const File& directory
 }
 
 void sweep_temporaries(const FileSystem& system, const std::filesystem::path& directory,
-                       std::string_view own_run) {
+                       std::string_view job_id) {
   for (const std::string& name : list_names(system, directory)) {
     if (!is_temporary(name)) continue;
     const std::string path = (directory / name).string();
-    if (name.find(own_run) != std::string::npos || is_dead(system, path)) system.unlink(path.c_str());
+    if (name.find(job_id) != std::string::npos || is_dead(system, path)) system.unlink(path.c_str());
   }
 }
 

@@ -39,10 +39,10 @@ class Temporary {
 /// Whether nobody writes the temporary `path` any more. Where there are no locks, nobody can tell: false.
 bool is_dead(const FileSystem& system, const std::string& path);
 
-/// Deletes what saves that died have left in `directory`: what nobody has locked, and what bears `own_run`,
+/// Deletes what saves that died have left in `directory`: what nobody has locked, and what bears `job_id`,
 /// which has no save under way. What is no regular file was made by no save, and stays. Throws Error{io}
 /// where the directory cannot be listed.
 void sweep_temporaries(const FileSystem& system, const std::filesystem::path& directory,
-                       std::string_view own_run);
+                       std::string_view job_id);
 
 }  // namespace rota::checkpoint

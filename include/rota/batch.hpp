@@ -105,8 +105,9 @@ class Batch {
   [[nodiscard]] Position start() const;
   /// Slots of the global batch, over all ranks, padding included.
   [[nodiscard]] std::int64_t global_size() const;
-  /// Samples in the global batch, skipped ones included. Every rank computes it locally. To divide a loss,
-  /// sum `real()` over ranks instead.
+  /// Slots of SlotKind::sample, of all ranks: a divisor for a loss, computed without the other ranks. Where
+  /// bad samples are skipped in a world of several ranks, nobody knows it: throws Error{invalid_argument}. Sum
+  /// `real()` over ranks then.
   [[nodiscard]] std::int64_t global_real() const;
 
   /// The sample in each slot, in canonical order: [size]. Ids of a Mixture are numbered as by `join`; see

@@ -125,9 +125,10 @@ struct PatternOptions {
 /// Changes to the files of a saved catalog since it was saved.
 struct CatalogChanges {
   std::int64_t changed = 0;   ///< other sizes, or written to; 0 under ChangeDetection::by_name
+  std::int64_t resized = 0;   ///< of these, with other sizes
   std::int64_t vanished = 0;  ///< no longer present
   std::int64_t appeared = 0;  ///< new
-  std::string first;          ///< the name of one of them
+  std::string first;          ///< the name of one of them; of a resized or vanished one, if there is any
 
   [[nodiscard]] bool any() const noexcept { return changed + vanished + appeared > 0; }
 };
@@ -147,7 +148,8 @@ class Catalog {
   /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
   /// `[...]`, as in a shell). Their order is by the bytes of their names relative to the directory. Symbolic
   /// links are followed. A file that `save` wrote is loaded, with its own `change_detection`. It is compared
-  /// with the files as they are now. Only what has changed is listed, and later indexed, again.
+  /// with the files as they are now: `changes`. Where some have vanished or have other sizes, it is not
+  /// opened until it is saved again. Only what has changed is listed, and later indexed, again.
   ///
   /// Ranges in braces name files without any list, in the order of their numbers, with as many digits as the
   /// first: "shards/x-{0000..0999}.tar". All of them must be there, once each. Paths such as

@@ -43,7 +43,7 @@ struct CheckpointInfo {
   std::int64_t step = 0;     ///< as given to save
   std::int64_t format_version = 0;
   int world_size = 0;  ///< ranks that saved it
-  std::string run_id;
+  std::string run_id;  ///< the same for all checkpoints of a run, over its restarts
   std::int64_t bytes = 0;
 };
 

@@ -33,11 +33,13 @@ enum class Writer {
   collective,
 };
 
-/// How many checkpoints a directory keeps. It also keeps the last one that `latest` or `open` of this object
-/// verified, until they verify a later one. Newer files have not been read yet.
+/// How many checkpoints of its run a directory keeps. A run goes on where a job restores its newest one. Any
+/// other job is a new run, and checkpoints of other runs stay; the first save beside such tells the
+/// MessageSink. Also kept is the last one that `latest` or `open` of this object verified, until they verify a
+/// later one: newer files have not been read yet.
 struct CheckpointPolicy {
   std::int64_t keep_last = 2;   ///< the newest ones; at least 1
-  std::int64_t keep_every = 0;  ///< and for ever each one with a serial that it divides; 0: none
+  std::int64_t keep_every = 0;  ///< and for ever each one of a step that it divides; 0: none
   /// How long the other ranks wait for a rank. Then they throw Error{timeout}. 0: wait for ever. It must
   /// exceed the longest phase on any rank, such as allocating the file on rank 0, or writing a rank's rows. A
   /// rank that is merely late counts as missing.
@@ -89,7 +91,7 @@ class CheckpointDirectory {
   /// all of its state. Not collective.
   [[nodiscard]] Snapshot new_snapshot() const;
 
-  /// Writes `snapshot` as the newest checkpoint, then deletes what the policy does not keep. When it returns,
+  /// Writes `snapshot` as the newest checkpoint, then deletes what the policy does not keep of this run. When it returns,
   /// the file is complete and on disk. When it throws, the directory is as before, unless the file system
   /// refuses to remove the new file.
   ///

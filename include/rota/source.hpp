@@ -21,6 +21,7 @@ namespace rota {
 
 namespace internal {
 class NodeFiles;
+struct SampleContent;
 }
 
 /// One named tensor of a sample. A fixed field has `shape` in every sample ({} is a scalar). A ragged field
@@ -167,6 +168,9 @@ class Source {
 
   /// For rota's own sources: the files that a node's ranks share in memory; null without any.
   [[nodiscard]] virtual const internal::NodeFiles* node_files() const { return nullptr; }
+  /// For rota's own sources: what up to `most` samples hold, by which a loader's state knows its dataset.
+  /// Empty: nothing is known. Blocks on storage. Any thread.
+  [[nodiscard]] virtual std::vector<internal::SampleContent> content(std::int64_t most) const;
 };
 
 /// A source made of another one. It forwards everything; override what you change. Example: for lines in
@@ -194,6 +198,7 @@ class SourceAdaptor : public Source {
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override;
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
   [[nodiscard]] const internal::NodeFiles* node_files() const override;
+  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most) const override;
 
  protected:
   [[nodiscard]] const Source& inner() const noexcept { return *inner_; }

@@ -38,10 +38,12 @@ class CatalogChanges(NamedTuple):
 
     changed: int = 0
     """other sizes, or written to; 0 where changes are detected by name"""
+    resized: int = 0
+    """of these, with other sizes"""
     vanished: int = 0
     appeared: int = 0
     first: str = ""
-    """the name of one of them"""
+    """the name of one of them; of a resized or vanished one, if there is any"""
 
     @property
     def any(self) -> bool:
@@ -69,8 +71,8 @@ document(
 class Catalog(_rota.Catalog):
     """The files of a dataset, in order. It does not change; any thread may use it.
 
-    `path` is a file, a directory (all files under it), a glob (`*`, `?`, `[...]`), or what `save` wrote. Files are in
-    the order of the bytes of their names. It keeps what sources find in its files, so that the next one need not look.
+    `path` is a file, a directory (all files under it), a glob (`*`, `?`, `[...]`), or what `save` wrote (which is not
+    opened while `changes` tells of files that vanished or have other sizes). Files are in the order of their names' bytes. It keeps what sources find in its files, so that the next one need not look.
 
     - `change_detection` "by_size" takes a file of another size for another dataset. "by_name" asks for no sizes, which
       is several times faster. Choose before the first run.

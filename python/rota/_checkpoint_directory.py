@@ -167,7 +167,8 @@ class CheckpointDirectory:
     A tensor is whole on rank 0, which writes it; all ranks name it. `Rows(array)` is this rank's part of it instead.
     A scalar is saved as one row, [1]. Bytes and texts are rank 0's, too.
 
-    - `keep_last` checkpoints stay, and for ever each one with a serial that `keep_every` divides (0: none).
+    - `keep_last` checkpoints of this run stay, and for ever each one of a step that `keep_every` divides (0: none).
+      A run goes on where its newest one is restored. Those of other runs stay, and the first save beside such says so.
     - `deadline`: seconds that the other ranks wait for one; 0: for ever. After TimeoutError, end the job.
     - `writer`: "direct", or "collective" for file systems that want MPI-IO. Both leave the same bytes.
     - `mirror`: "s3://bucket/run", where rank 0 copies each checkpoint to, in the background. Of those that wait for an

@@ -49,7 +49,7 @@ document(
     slots="[size], int64: places in the global batch, ascending.",
     real="Samples here that count.",
     global_size="Samples of all ranks, which count or not.",
-    global_real="Samples of all ranks that count.",
+    global_real="Samples of all ranks that count. An error where several ranks may skip some: sum `real` over ranks.",
 )
 
 

@@ -130,7 +130,7 @@ std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::stri
 
 py::object changes_of(const PyCatalog& self) {
   const CatalogChanges& changes = self.get().changes();
-  return package("CatalogChanges")(changes.changed, changes.vanished, changes.appeared,
+  return package("CatalogChanges")(changes.changed, changes.resized, changes.vanished, changes.appeared,
                                    to_file_name(changes.first));
 }
 

@@ -4,7 +4,11 @@
 #include <pybind11/stl.h>
 
 #include <cstring>
+#include <iterator>
+#include <list>
+#include <numeric>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "errors.hpp"
@@ -15,10 +19,49 @@
 namespace rota::python {
 namespace {
 
-// The items of some samples, each as an array for each field. The GIL guards it.
-struct Fetched {
-  std::vector<SampleId> ids;
-  std::vector<std::vector<py::array>> items;
+using Item = std::vector<py::array>;  // one for each field
+
+// Items that were asked for their rows, until a worker, perhaps another one, reads them. Those of batches that
+// were given up are never read: the oldest go. The GIL guards it.
+class Asked {
+ public:
+  template <typename Take>
+  const Item& keep(SampleId id, const Take& take) {
+    constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+    if (const auto found = places_.find(id.value); found != places_.end()) return found->second->item;
+    kept_.push_back({id, take(id)});
+    places_[id.value] = std::prev(kept_.end());
+    bytes_ += kept_.back().bytes();
+    while (bytes_ > kMostBytes && kept_.size() > 1) remove(kept_.begin());
+    return kept_.back().item;
+  }
+  std::optional<Item> take(SampleId id) {
+    const auto found = places_.find(id.value);
+    return found == places_.end() ? std::nullopt : std::optional(remove(found->second));
+  }
+
+ private:
+  struct Kept {
+    SampleId id;
+    Item item;
+    [[nodiscard]] std::size_t bytes() const {
+      return std::accumulate(item.begin(), item.end(), std::size_t{1024},  // with what Python needs
+                             [](std::size_t sum, const py::array& array) {
+                               return sum + static_cast<std::size_t>(array.nbytes());
+                             });
+    }
+  };
+  Item remove(std::list<Kept>::iterator place) {
+    bytes_ -= place->bytes();
+    Item item = std::move(place->item);
+    places_.erase(place->id.value);
+    kept_.erase(place);
+    return item;
+  }
+
+  std::list<Kept> kept_;
+  std::unordered_map<std::int64_t, std::list<Kept>::iterator> places_;
+  std::size_t bytes_ = 0;
 };
 
 class PythonSource final : public Source {
@@ -32,7 +75,8 @@ class PythonSource final : public Source {
       : size_(other.size_),
         items_(other.items_),
         fingerprint_(other.fingerprint_),
-        dataset_(std::move(dataset)) {}
+        dataset_(std::move(dataset)),
+        asked_(other.asked_) {}
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return items_.fields(); }
@@ -40,19 +84,20 @@ class PythonSource final : public Source {
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     check_ids(*this, ids);
     call_python([&] {
-      const auto fetched = fetch(ids);
-      for (std::size_t i = 0; i < ids.size(); ++i) out[i] = rows_of(fetched->items[i][field]);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        out[i] = rows_of(asked_->keep(ids[i], [&](SampleId id) { return take(id); })[field]);
+      }
     });
   }
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
     call_python([&] {
-      const auto fetched = fetch(ids);
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        for (std::size_t f = 0; f < fields().size(); ++f) put(fetched->items[i][f], f, out.bytes(f, i));
+        std::optional<Item> asked = asked_->take(ids[i]);
+        const Item item = asked ? *std::move(asked) : take(ids[i]);
+        for (std::size_t f = 0; f < fields().size(); ++f) put(item[f], f, out.bytes(f, i));
       }
-      fetched_.reset();
     });
   }
 
@@ -78,20 +123,13 @@ class PythonSource final : public Source {
   }
 
  private:
-  // Those of the last call, where they are the same: `rows` comes before `read`.
-  std::shared_ptr<const Fetched> fetch(std::span<const SampleId> ids) const {
-    if (fetched_ && std::ranges::equal(fetched_->ids, ids)) return fetched_;
-    auto fetched = share_many(Fetched{});
-    fetched->ids.assign(ids.begin(), ids.end());
-    for (const SampleId id : ids) {
-      auto& arrays = fetched->items.emplace_back(items_.take((*dataset_)[py::int_(id.value)]));
-      for (py::array& array : arrays) {
-        // Where others have it, too, the next sample may be written over it.
-        if (array.ref_count() > 1 || !array.owndata()) array = py::array(array.attr("copy")());
-      }
+  Item take(SampleId id) const {
+    Item item = items_.take((*dataset_)[py::int_(id.value)]);
+    for (py::array& array : item) {
+      // Where others have it, too, the next sample may be written over it.
+      if (array.ref_count() > 1 || !array.owndata()) array = py::array(array.attr("copy")());
     }
-    fetched_ = fetched;
-    return fetched;
+    return item;
   }
 
   void put(const py::array& from, std::size_t f, std::span<std::byte> to) const {
@@ -109,7 +147,7 @@ class PythonSource final : public Source {
   SampleItems items_;
   std::optional<Fingerprint> fingerprint_;
   Shared dataset_;
-  mutable std::shared_ptr<const Fetched> fetched_;
+  std::shared_ptr<Asked> asked_ = share_many(Asked{});
 };
 
 }  // namespace

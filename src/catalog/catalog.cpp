@@ -18,7 +18,7 @@ namespace rota {
 
 template <typename Archive>
 void serialize(Archive& archive, CatalogChanges& changes) {
-  archive(changes.changed, changes.vanished, changes.appeared, changes.first);
+  archive(changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first);
 }
 
 }  // namespace rota

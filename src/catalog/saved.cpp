@@ -312,6 +312,10 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
     if (!changes.any()) changes.first = name;
     ++count;
   };
+  const auto note_loss = [&](std::int64_t& count, const std::string& name) {
+    if (changes.resized + changes.vanished == 0) changes.first = name;
+    ++count;
+  };
   NameReader found(now.names());
   for (std::size_t i = 0; i < now.size(); ++i) {
     const auto place = known.find(found[i]);
@@ -319,10 +323,13 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
       note(changes.appeared, found[i]);
       continue;
     }
-    if (has_stats && before.stat(place->second) != now.stat(i)) note(changes.changed, found[i]);
+    if (has_stats && before.stat(place->second) != now.stat(i)) {
+      note(changes.changed, found[i]);
+      if (before.stat(place->second).bytes != now.stat(i).bytes) note_loss(changes.resized, found[i]);
+    }
     known.erase(place);
   }
-  for (const auto& [name, i] : known) note(changes.vanished, name);
+  for (const auto& [name, i] : known) note_loss(changes.vanished, name);
   return changes;
 }
 

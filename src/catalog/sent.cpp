@@ -17,7 +17,7 @@ namespace rota::internal {
 namespace {
 
 // The bytes: magic, digest of what follows, the size of the head, the head, the catalog as it would be saved.
-constexpr std::string_view kSentMagic{"rota files\n\x1a\0\0\0\1", 16};
+constexpr std::string_view kSentMagic{"rota files\n\x1a\0\0\0\2", 16};
 
 struct SentPreamble {
   std::array<char, 16> magic{};
@@ -34,7 +34,7 @@ struct SentHead {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(facts, changes.changed, changes.vanished, changes.appeared, changes.first, pattern, series.files,
+    archive(facts, changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first, pattern, series.files,
             series.first_index, series.folders, series.first_folder, series.layout);
   }
 };

@@ -19,6 +19,7 @@
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 #include "rota/open.hpp"
+#include "source/one_sample.hpp"
 
 namespace rota::cli {
 namespace {
@@ -41,38 +42,10 @@ std::string field_table(const Source& source) {
   return table_text(table, 4);
 }
 
-// One sample, its fields one by one.
-struct Sample {
-  std::vector<std::array<std::int64_t, 2>> offsets;  // rows are [0, offsets[f][1])
-  std::vector<std::vector<std::byte>> data;
-  bool is_read = false;
-
-  [[nodiscard]] std::int64_t rows(std::size_t f) const { return offsets[f][1]; }
-};
-
-Sample read_sample(const Source& source, SampleId id) {
-  const auto& fields = source.fields();
-  Sample sample;
-  sample.offsets.resize(fields.size(), {0, 1});
-  std::vector<std::size_t> bytes;
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    if (fields[f].ragged) source.rows({&id, 1}, f, {&sample.offsets[f][1], 1});
-    bytes.push_back(static_cast<std::size_t>(sample.rows(f)) * fields[f].row_bytes());
-  }
-  sample.is_read = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) <= kMostBytes;
-  if (!sample.is_read) return sample;
-  std::vector<BatchView::FieldMemory> memory;
-  for (std::size_t f = 0; f < fields.size(); ++f) {
-    memory.push_back({.data = sample.data.emplace_back(bytes[f]).data(),
-                      .row_bytes = fields[f].row_bytes(),
-                      .offsets = fields[f].ragged ? sample.offsets[f].data() : nullptr});
-  }
-  source.read({&id, 1}, BatchView(memory, 0, 1));
-  return sample;
-}
-
 std::string sample_text(const Source& source, SampleId id) {
-  const Sample sample = read_sample(source, id);
+  internal::OneSample sample(source, id);
+  const bool is_read = sample.bytes() <= kMostBytes;
+  if (is_read) sample.read();
   const std::string where = source.where(id);
   std::string text = fmt::format("\nsample {}{}\n", id.value, where.empty() ? "" : ": " + shown(where));
   std::size_t width = 0;
@@ -83,7 +56,7 @@ std::string sample_text(const Source& source, SampleId id) {
     text += fmt::format("  {:<{}}  {}, {}: {}\n", shown(field.name), width,
                         shape_text(field, fmt::format("{}", rows)),
                         counted(rows * static_cast<std::int64_t>(field.row_bytes()), "byte"),
-                        sample.is_read ? preview(field, sample.data[f]) : "too large to be shown");
+                        is_read ? preview(field, sample.data(f)) : "too large to be shown");
   }
   return text;
 }

@@ -99,8 +99,12 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
     bar.show(progress);
   };
   const bool was_saved = is_update || is_saved(options.dataset);
-  const Catalog catalog = is_update ? Catalog(options.file, how) : make_catalog(options.dataset, how);
+  Catalog catalog = is_update ? Catalog(options.file, how) : make_catalog(options.dataset, how);
   if (was_saved) made.changes = catalog.changes();
+  if (catalog.changes().any()) {  // which would not be opened
+    catalog.save(options.file);
+    catalog = Catalog(options.file, how);
+  }
   made.files = catalog.size();
   made.format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
   made.samples = open(catalog, made.format)->size();

@@ -13,6 +13,7 @@
 #include "formats/formats.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
+#include "source/content.hpp"
 #include "storage/reads.hpp"
 #include "values/mutex.hpp"
 #include "values/parallel.hpp"
@@ -79,6 +80,19 @@ class FilesSource final : public Source {
     check_ids(*this, ids);
     if (files_.place().is_stored()) return read_stored(ids, out);
     read_open(ids, out);
+  }
+
+  void read_rows(std::span<const SampleRows> wanted, [[maybe_unused]] std::size_t field) const override {
+    check_ids(*this, wanted);
+    for (const SampleRows& rows : wanted) {
+      const File file = files_.open(index(rows.id));
+      check_rows(rows, static_cast<std::int64_t>(file.bytes()));
+      file.read(static_cast<std::uint64_t>(rows.first), {rows.to, static_cast<std::size_t>(rows.count)});
+    }
+  }
+
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    return read_content(*this, most, true);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {

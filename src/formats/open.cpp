@@ -176,7 +176,15 @@ void require_distinct(std::string_view option, std::span<const std::string> name
 void agree_on_format(const Catalog& catalog, const std::string& how, const std::function<void()>& validate) {
   const FileList& files = files_of(catalog);
   const mpi::Communicator& all = files.context().nodes.all();
-  mpi::together(all, "open files", validate);
+  mpi::together(all, "open files", [&] {
+    validate();
+    const auto& [changed, resized, vanished, appeared, first] = catalog.changes();
+    if (resized + vanished == 0) return;
+    throw Error(ErrorCode::mismatch,
+                fmt::format("open the saved catalog of {}: of its files {} vanished and {} have other sizes, "
+                            "among them {}; bring them back, or save it anew (\"rota index\", Catalog::save)",
+                            catalog.origin(), vanished, resized, first));
+  });
   const std::string& directory = files.directory();
   mpi::require_same(all, "open files of " + (directory.empty() ? "." : directory), how);
 }

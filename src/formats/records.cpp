@@ -13,6 +13,7 @@
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
+#include "source/content.hpp"
 #include "storage/reads.hpp"
 #include "values/parallel.hpp"
 
@@ -70,6 +71,9 @@ class RecordSource final : public Source {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    return files_.is_shared() ? std::vector<SampleContent>() : read_content(*this, most, true);
+  }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     assert(fields_[field].ragged && out.size() == ids.size());

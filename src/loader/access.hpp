@@ -9,6 +9,7 @@
 #include "loader/skip_counter.hpp"
 #include "order/order.hpp"
 #include "rota/loader.hpp"
+#include "source/content.hpp"
 
 namespace rota::internal {
 
@@ -26,6 +27,8 @@ class LoaderAccess {
   /// The weights that a loader of a mixture was made with, quantised.
   [[nodiscard]] static const std::vector<std::int64_t>& given_weights(const Loader& loader);
   [[nodiscard]] static SkipCounter& counter(const Loader& loader);
+  /// Of all its datasets. Reads them the first time.
+  [[nodiscard]] static const std::vector<SampleContent>& content(const Loader& loader);
   /// Of dataset `dataset`. Throws as Loader::first_id does.
   [[nodiscard]] static const Order& order(const Loader& loader, std::int64_t dataset = 0);
   /// Throws as Loader::seek where that would refuse to go to `place`. Goes nowhere.

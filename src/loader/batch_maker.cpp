@@ -75,6 +75,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     if (!planner_.plan(at, out)) return false;
     out.store.resize(out.ids.size());
     out.bad.clear();
+    out.may_skip = skips_;
     if (skips_) out.bad.resize(out.ids.size());
     while (makes_rows_ && std::ssize(out.made) < std::max(options_.workers, 1)) {
       out.made.emplace_back(sample_pool_->fields(), out.store.buffers());

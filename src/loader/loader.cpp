@@ -62,6 +62,7 @@ struct Loader::Impl {
   World world;
   internal::SkipCounter counter;
   mutable std::optional<Fingerprint> asked_fingerprint = {};
+  mutable std::optional<std::vector<internal::SampleContent>> content = {};  // once a state is made
   Position position = {};
   bool has_failed = false;  // the last next() threw
   bool was_moved = false;   // since the last `for` began
@@ -435,6 +436,11 @@ const std::vector<std::int64_t>& LoaderAccess::given_weights(const Loader& loade
   return loader.impl().run_order.mix_plan->given;
 }
 SkipCounter& LoaderAccess::counter(const Loader& loader) { return loader.impl().counter; }
+const std::vector<SampleContent>& LoaderAccess::content(const Loader& loader) {
+  auto& content = loader.impl().content;
+  if (!content) content = loader.impl().source->content(kSamplesOfContent);
+  return *content;
+}
 const Order& LoaderAccess::order(const Loader& loader, std::int64_t dataset) {
   return loader.impl().run_order.orders[dataset_index(loader, dataset)];
 }

@@ -41,7 +41,45 @@ std::string describe_dataset(const StateObject& order) {
   return fmt::format("{} samples with fingerprint {}", order.number("samples"), order.text("dataset"));
 }
 
-void require_same(const StateObject& then, const StateObject& now, const Refusal& refusal) {
+// What is known of the samples of a dataset, then and now.
+struct ContentChange {
+  std::int64_t same = 0;
+  std::string first;  // that is another: where it lies
+};
+
+// On rank 0, which has looked.
+ContentChange compare_content(const Loader& loader, const StateObject& saved) {
+  ContentChange change;
+  if (loader.world().rank != 0 || !saved.has("content")) return change;
+  const std::vector<SampleContent>& now = LoaderAccess::content(loader);
+  const std::vector<std::int64_t> then = saved.numbers("content");
+  for (std::size_t k = 0; k < std::min(then.size(), now.size()); ++k) {
+    if (then[k] == 0 || now[k].digest == 0) continue;  // it could not be read
+    if (then[k] == now[k].digest) ++change.same;
+    if (then[k] != now[k].digest && change.first.empty()) change.first = now[k].where;
+  }
+  return change;
+}
+
+void require_same_dataset(const Loader& loader, const StateObject& saved, const StateObject& then,
+                          const StateObject& now, const Refusal& refusal) {
+  const ContentChange content = compare_content(loader, saved);
+  const bool is_same = describe_dataset(then) == describe_dataset(now);
+  if (!is_same && then.number("samples") == now.number("samples") && content.same > 0 && content.first.empty()) {
+    refusal.fail(ErrorCode::mismatch,
+                 "the dataset differs in names or shapes alone, as far as rota has looked: its content is the same; "
+                 "give its files the names that they had");
+  }
+  refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
+  if (content.first.empty()) return;
+  refusal.fail(ErrorCode::mismatch,
+               fmt::format("the content of the dataset differs: {} has changed since {} was made; {}",
+                           content.first, refusal.saved, refusal.rule));
+}
+
+void require_same(const Loader& loader, const StateObject& saved, const StateObject& now,
+                  const Refusal& refusal) {
+  const StateObject then = saved.object("order");
   const auto numbers = [&](std::string_view part, std::string_view key) {
     refusal.require_same(part, then.number(key), now.number(key));
   };
@@ -49,7 +87,7 @@ void require_same(const StateObject& then, const StateObject& now, const Refusal
     refusal.require_same(part, then.text(key), now.text(key));
   };
   numbers("the order's version", "version");
-  refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
+  require_same_dataset(loader, saved, then, now, refusal);
   if (then.number("shards") != now.number("shards")) {
     refusal.fail(
         ErrorCode::mismatch,
@@ -93,6 +131,11 @@ LoaderPosition place_of(const StateObject& state) {
   return place;
 }
 
+void add_content(const Loader& loader, OrderedJson& state) {
+  if (loader.world().rank != 0) return;
+  for (const SampleContent& sample : LoaderAccess::content(loader)) state["content"].push_back(sample.digest);
+}
+
 OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped) {
   const LoaderOptions& options = loader.options();
   if (options.evaluation) {
@@ -122,7 +165,7 @@ LoaderPosition require_fits(const Loader& loader, const StateObject& saved, cons
   const Json own(state_of(loader));
   for (const char* const part : {"order", "run"}) require_like(saved.object(part), own[part]);
   LoaderPosition place = place_of(saved);
-  require_same(saved.object("order"), StateObject(own, refusal).object("order"), refusal);
+  require_same(loader, saved, StateObject(own, refusal).object("order"), refusal);
   refusal.require_same("the number of datasets mixed", mixed(place.mixture ? &*place.mixture : nullptr),
                        mixed(loader.mixture()));
   try {

@@ -16,12 +16,15 @@
 namespace rota::internal {
 
 /// Blob "loader/<name>/state"; with what was skipped, as all ranks know, it is what `state` returns. In a
-/// checkpoint that is a tensor.
+/// checkpoint that is a tensor. Reads no samples.
 [[nodiscard]] OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped = {});
 
+/// Adds what its dataset holds, as rank 0 alone knows, who may have to read that.
+void add_content(const Loader& loader, OrderedJson& state);
+
 /// The place of a saved state, of which nothing is believed. Throws Error{corrupt} for what no loader's state
-/// has, Error{mismatch} unless it is of `loader`'s order, Error{corrupt} for a place that this does not have.
-/// Moves nothing.
+/// has, Error{mismatch} unless it is of `loader`'s order and, as rank 0 sees it, of its content, Error{corrupt}
+/// for a place that this does not have. Moves nothing.
 [[nodiscard]] LoaderPosition require_fits(const Loader& loader, const StateObject& saved,
                                           const Refusal& refusal);
 

@@ -132,7 +132,9 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   // tensor.
   snapshot.tensor(internal::cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
-  snapshot.blob(internal::state_name(name), internal::state_of(loader).dump());
+  internal::OrderedJson json = internal::state_of(loader);
+  internal::add_content(loader, json);
+  snapshot.blob(internal::state_name(name), json.dump());
   internal::save_skipped(loader, snapshot, name, data.is_alone());
   snapshot.same(fmt::format("loader/{}", name),
                 LoaderAccess::described(loader) + fmt::format("a world of {}", loader.world().size));
@@ -150,7 +152,10 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
 }
 
 std::string state(const Loader& loader) {
-  return internal::sealed(internal::state_of(loader, LoaderAccess::counter(loader).known(loader.world())));
+  internal::OrderedJson json =
+      internal::state_of(loader, LoaderAccess::counter(loader).known(loader.world()));
+  internal::add_content(loader, json);
+  return internal::sealed(std::move(json));
 }
 
 void restore(Loader& loader, std::string_view state) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <random>
 #include <system_error>
+#include <vector>
 
 #include "catalog/place.hpp"
 #include "checkpoint/temporary.hpp"
@@ -58,6 +59,26 @@ std::map<std::string, std::uint64_t> Destination::list() const {
     throw caught().as_error_of(path_, fmt::format("list {}", path_));
   }
   return found;
+}
+
+bool Destination::holds(const std::string& name, std::span<const std::byte> bytes) const {
+  std::vector<std::byte> found(bytes.size());
+  try {
+    if (stored_.storage == nullptr) {
+      const checkpoint::File file(files(), path_ + name, O_RDONLY);
+      if (file.size() != bytes.size()) return false;
+      file.read(0, found);
+    } else {
+      const auto file = stored_.storage->find(stored_.name + name);
+      if (!file || file->bytes != bytes.size()) return false;
+      StoredBytes wanted{.file = &*file, .offset = 0, .to = found};
+      stored_.storage->read(std::span(&wanted, 1));
+      if (wanted.error != nullptr) std::rethrow_exception(wanted.error);
+    }
+  } catch (...) {
+    throw caught().as_error_of(path_ + name, fmt::format("read {}", path_ + name));
+  }
+  return std::ranges::equal(found, bytes);
 }
 
 void Destination::put(const std::string& name, std::span<const std::byte> bytes) const {

@@ -25,6 +25,8 @@ class Destination {
 
   /// What is in it, with sizes, and of directories in it the names; nothing that begins with a dot.
   [[nodiscard]] std::map<std::string, std::uint64_t> list() const;
+  /// Whether it holds just these bytes.
+  [[nodiscard]] bool holds(const std::string& name, std::span<const std::byte> bytes) const;
   /// Makes a file, or takes its place: whole, or not at all.
   void put(const std::string& name, std::span<const std::byte> bytes) const;
   /// It may be gone already.

@@ -142,10 +142,13 @@ class Found {
   bool is_indexed_ = false;
 };
 
-// Writes those of `missing`, ascending. A batch is a shard.
-void write_missing(const std::shared_ptr<const Source>& source, const ShardEncoding& encoding,
-                   const ShardPlan& plan, const Destination& to, const std::vector<std::int64_t>& missing,
-                   const ShardOptions& options) {
+// Writes those of the shards [first, end) that are not there as they should be. Returns how many. A batch is a
+// shard.
+std::int64_t write_share(const std::shared_ptr<const Source>& source, const ShardEncoding& encoding,
+                         const ShardPlan& plan, const Destination& to, const Found& found, std::int64_t first,
+                         std::int64_t end, const ShardOptions& options) {
+  constexpr std::string_view kMark =
+      "Some shards are not written yet. Run rota pack again, with the same options.\n";
   Loader loader(source,
                 {.global_batch_size = plan.per_shard(),
                  .shards = 1,
@@ -153,17 +156,30 @@ void write_missing(const std::shared_ptr<const Source>& source, const ShardEncod
                  .workers = options.workers,
                  .read_ahead_batches = 2},
                 World{});  // each process seeks its own shards
-  ProgressReporter progress(options.progress, kTask, std::ssize(missing));
-  for (const std::int64_t shard : missing) {
+  ProgressReporter progress(options.progress, kTask, end - first);
+  std::int64_t written = 0;
+  bool is_changed = false;  // the dataset, since shards were written
+  for (std::int64_t shard = first; shard < end; ++shard) {
     const Position at{.epoch = 0, .consumed = shard * plan.per_shard(), .step = shard};
     if (loader.position() != at) loader.seek(at);
     const Batch batch = loader.next().value();
-    const std::string bytes = encoding.encode(batch);
-    to.put(plan.name(shard), std::as_bytes(std::span(bytes)));
+    const std::string text = encoding.encode(batch);
+    const auto bytes = std::as_bytes(std::span(text));
+    const bool is_there = found.has(shard) && !is_changed;
+    if (!is_there || !to.holds(plan.name(shard), bytes)) {
+      if (written == 0) to.put(plan.unfinished(), std::as_bytes(std::span(kMark)));
+      is_changed = is_changed || is_there;
+      for (std::int64_t later = shard + 1; is_there && later < end; ++later) {
+        if (found.has(later)) to.remove(plan.name(later));  // lest another process takes it for done
+      }
+      to.put(plan.name(shard), bytes);
+      ++written;
+    }
     progress.add(1);
     progress.look();
   }
   progress.end();
+  return written;
 }
 
 // All shards are there. Any process may do it, also at the same time as others.
@@ -202,22 +218,15 @@ ShardReport write_shards(const std::shared_ptr<const Source>& source, const std:
   const internal::Destination to(destination, options.storages);
   const bool has_index = options.format == ShardFormat::mds;
   internal::Found found(to, plan, has_index);
-  std::vector<std::int64_t> missing;
-  for (std::int64_t shard = share(plan.shards(), options.world.rank, options.world.size);
-       shard < share(plan.shards(), options.world.rank + 1, options.world.size); ++shard) {
-    if (!found.has(shard)) missing.push_back(shard);
-  }
-  if (!missing.empty()) {
-    const std::string text = "Some shards are not written yet. Run rota pack again, with the same options.\n";
-    to.put(plan.unfinished(), std::as_bytes(std::span(text)));
-    internal::write_missing(source, *encoding, plan, to, missing, options);
-    found = internal::Found(to, plan, has_index);
-  }
+  const std::int64_t written = internal::write_share(
+      source, *encoding, plan, to, found, share(plan.shards(), options.world.rank, options.world.size),
+      share(plan.shards(), options.world.rank + 1, options.world.size), options);
+  if (written > 0) found = internal::Found(to, plan, has_index);
   if (found.is_whole() && !found.is_complete()) internal::finish(*encoding, plan, to, found);
   ShardReport report{.samples = plan.samples(),
                      .shards = plan.shards(),
                      .there = std::ssize(found.shards()),
-                     .written = std::ssize(missing),
+                     .written = written,
                      .is_complete = found.is_whole()};
   for (const internal::WrittenShard& shard : found.shards())
     report.bytes += static_cast<std::int64_t>(shard.bytes);

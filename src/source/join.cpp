@@ -6,6 +6,7 @@
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
+#include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
@@ -81,6 +82,16 @@ class Joined final : public Source, private NodeFiles {
   [[nodiscard]] const NodeFiles* node_files() const override {
     const auto has_any = [](const auto& source) { return source->node_files() != nullptr; };
     return std::ranges::any_of(sources_, has_any) ? this : nullptr;
+  }
+  // Of each source as many, or of some sources one.
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    std::vector<SampleContent> all;
+    const std::int64_t asked = std::min(most, std::ssize(sources_));
+    for (std::int64_t k = 0; k < asked; ++k) {
+      auto own = sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))]->content(most / asked);
+      std::ranges::move(own, std::back_inserter(all));
+    }
+    return all;
   }
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
     std::int64_t bytes = 0;

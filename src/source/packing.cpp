@@ -15,6 +15,7 @@
 #include "mpi/collectives.hpp"
 #include "mpi/nodes.hpp"
 #include "rota/error.hpp"
+#include "source/content.hpp"
 #include "source/document_stream.hpp"
 #include "source/field_check.hpp"
 #include "source/node_files.hpp"
@@ -178,6 +179,9 @@ class PackedSource final : public Source {
   }
 
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    return plan_.documents->content(most);
+  }
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
 #include "rota/error.hpp"
-#include "source/field_check.hpp"
-#include "values/scarce.hpp"
+#include "source/content.hpp"
+#include "source/one_sample.hpp"
 
 namespace rota::internal {
 namespace {
@@ -18,25 +17,6 @@ Error no_sample(SampleId id, std::int64_t size) {
   return {
       ErrorCode::out_of_range,
       fmt::format("read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size)};
-}
-
-// Field f of one sample, of which all have to be read; puts how many rows it has into `rows`.
-std::vector<std::byte> read_whole(const Source& source, SampleId id, std::size_t f, std::int64_t& rows) {
-  const std::vector<Field>& fields = source.fields();
-  std::vector<std::vector<std::byte>> bytes(fields.size());
-  std::vector<std::array<std::int64_t, 2>> offsets(fields.size(), {0, 1});
-  std::vector<BatchView::FieldMemory> memory;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    std::int64_t& count = offsets[i][1];
-    if (fields[i].ragged) source.rows({&id, 1}, i, {&count, 1});
-    check_row_count(fields[i], count);
-    with_memory([&] { bytes[i].resize(static_cast<std::size_t>(count) * fields[i].row_bytes()); },
-                [&] { return fmt::format("read sample {}", id.value); });
-    memory.push_back({bytes[i].data(), fields[i].row_bytes(), offsets[i].data()});
-  }
-  source.read({&id, 1}, BatchView(memory, 0, 1));
-  rows = offsets[f][1];
-  return std::move(bytes[f]);
 }
 
 }  // namespace
@@ -67,7 +47,12 @@ void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) co
   std::int64_t rows = 0;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const SampleRows& part = wanted[i];
-    if (i == 0 || part.id != wanted[i - 1].id) bytes = internal::read_whole(*this, part.id, field, rows);
+    if (i == 0 || part.id != wanted[i - 1].id) {
+      internal::OneSample sample(*this, part.id);
+      sample.read();
+      rows = sample.rows(field);
+      bytes = std::move(sample.data(field));
+    }
     check_rows(part, rows);
     std::copy_n(bytes.begin() + part.first * static_cast<std::ptrdiff_t>(row_bytes),
                 static_cast<std::size_t>(part.count) * row_bytes, part.to);
@@ -88,6 +73,8 @@ Fingerprint Source::fingerprint() const {
 std::string Source::where(SampleId /*id*/) const { return {}; }
 
 std::vector<std::int64_t> Source::part_sizes() const { return {}; }
+
+std::vector<internal::SampleContent> Source::content(std::int64_t /*most*/) const { return {}; }
 
 std::vector<std::int64_t> Source::shard_lengths(std::int64_t /*shards*/) const { return {}; }
 

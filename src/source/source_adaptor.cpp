@@ -2,6 +2,7 @@
 
 #include "rota/error.hpp"
 #include "rota/source.hpp"
+#include "source/content.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 
@@ -39,6 +40,10 @@ std::vector<std::int64_t> SourceAdaptor::shard_lengths(std::int64_t shards) cons
 
 std::int64_t SourceAdaptor::will_read(SampleId first, std::int64_t count) const {
   return size() == inner_->size() ? inner_->will_read(first, count) : Source::will_read(first, count);
+}
+
+std::vector<internal::SampleContent> SourceAdaptor::content(std::int64_t most) const {
+  return inner_->content(most);
 }
 
 const internal::NodeFiles* SourceAdaptor::node_files() const {

@@ -7,6 +7,7 @@
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 #include "rota/source.hpp"
+#include "source/content.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 
@@ -58,6 +59,9 @@ class SplitPart final : public Source {
   }
 
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    return whole_->content(most);
+  }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint whole = whole_->fingerprint();

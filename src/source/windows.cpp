@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "rota/error.hpp"
+#include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
 #include "source/node_files.hpp"
@@ -90,6 +91,9 @@ class Windows final : public Source, private NodeFiles {
     return rows_->will_read({rows.begin}, rows.end - rows.begin);
   }
   [[nodiscard]] Fetched fetched() const override { return fetched_by(*rows_); }
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    return rows_->content(most);
+  }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     const Fingerprint rows = rows_->fingerprint();

@@ -107,9 +107,13 @@ TEST_F(Catalogs, NoticeWhatHasBecomeOfFilesAndIndexOnlyThose) {
   fs::remove(directory_ / "data/020.jsonl");
   const CatalogChanges changes = Catalog(saved()).changes();
   EXPECT_EQ(changes.changed, 1);
+  EXPECT_EQ(changes.resized, 1);
   EXPECT_EQ(changes.appeared, 1);
   EXPECT_EQ(changes.vanished, 1);
   EXPECT_THAT(changes.first, HasSubstr("007"));
+  EXPECT_ERROR(open(saved()), mismatch, {"1 vanished and 1 have other sizes", "007", "rota index"});
+  EXPECT_ERROR(open_lines(saved()), mismatch, {"1 vanished"});
+  Catalog(saved()).save(saved());
   EXPECT_EQ(indexed_by(saved()), 2);
   EXPECT_EQ(open(saved())->fingerprint(), open(data())->fingerprint());
   EXPECT_EQ(open(saved())->size(), 50 * 2 + 1 + 1 - 2);
@@ -363,6 +367,7 @@ TEST_F(Catalogs, TellHowFarTheyAreAndHowManyFilesThereAreForEachTask) {
               ElementsAre("list files 30", "ask for sizes 30", "index files 30"));
   save();
   directory_.write("data/007.jsonl", "{}\n");
+  Catalog(saved()).save(saved());
   EXPECT_THAT(ends_of(saved(), &Progress::total),
               ElementsAre("list files 0", "ask for sizes 30", "index files 1"));
 }

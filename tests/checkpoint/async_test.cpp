@@ -2,6 +2,7 @@
 
 #include "all_of_ranks.hpp"
 #include "mpi_fixture.hpp"
+#include "messages.hpp"
 
 namespace rota::test::async_test {
 
@@ -102,15 +103,13 @@ TEST_F(Async, ASaveThatIsNeverWaitedForIsFinishedWhereTheDirectoryIsClosed) {
 }
 
 TEST_F(Async, WhatASaveFailsAtThatIsNeverWaitedForIsTold) {
-  std::vector<std::string> told;
-  set_message_sink([&](std::string_view message) { told.emplace_back(message); });
+  const SinkMessages told;
   {
     auto directory = open_faulty();
     system_.fail("pwrite", rank() == last() ? 0 : -1, EIO);
     save_async(directory, 2);
   }
-  set_message_sink({});
-  EXPECT_THAT(told, ElementsAre(AllOf(HasSubstr("a save in the background failed: "), HasSubstr("write"))));
+  EXPECT_THAT(told.lines, ElementsAre(AllOf(HasSubstr("a save in the background failed: "), HasSubstr("write"))));
   EXPECT_THAT(names(), IsEmpty());
 }
 

@@ -1,7 +1,9 @@
 // Which checkpoints a directory keeps.
 
 #include "retention.hpp"
+
 #include "checkpoint_fixture.hpp"
+#include "messages.hpp"
 
 namespace rota::test::retention_test {
 
@@ -15,9 +17,9 @@ class Retention : public CheckpointTest {
 };
 
 TEST_F(Retention, KeepsTheLastAndEveryMilestone) {
-  auto directory = open({.keep_last = 2, .keep_every = 4});
-  for (int step = 0; step < 11; ++step) directory.save(step, {});
-  EXPECT_THAT(serials(directory), ElementsAre(0, 4, 8, 9, 10));
+  auto directory = open({.keep_last = 2, .keep_every = 40});
+  for (int step = 30; step <= 140; step += 10) directory.save(step, {});  // serial 0 on
+  EXPECT_THAT(serials(directory), ElementsAre(1, 5, 9, 10, 11));
 }
 
 TEST_F(Retention, ListsOldestFirstWhatTheCommitPagesSayAndCountsNoDamagedOnes) {
@@ -59,12 +61,68 @@ TEST_F(Retention, TheLastThatWasReadIsKeptUntilALaterOneIs) {
   EXPECT_THAT(serials(directory), ElementsAre(3, 4));
 }
 
+TEST_F(Retention, AJobThatForgotToRestoreLeavesTheRunThatItShouldHaveGoneOnWith) {
+  {
+    auto run = open();
+    for (int step : {100, 200}) run.save(step, {});
+  }
+  const SinkMessages told;
+  auto forgot = open();
+  for (int step : {10, 20, 30}) forgot.save(step, {});
+  EXPECT_THAT(serials(forgot), ElementsAre(0, 1, 3, 4));
+  EXPECT_THAT(told.lines, ElementsAre(AllOf(HasSubstr("did not go on from: 1, 0"), HasSubstr("restore_all"),
+                                            HasSubstr("checkpoint-000000000002.h5"))));
+}
+
+TEST_F(Retention, ARunOverItsRestartsIsOne) {
+  const SinkMessages told;
+  std::set<std::string> runs;
+  for (int start = 0; start < 6; ++start) {
+    auto directory = open();
+    directory.latest();
+    for (int k = 0; k <= start % 3; ++k) runs.insert(directory.save(start, {}).info.run_id);
+    EXPECT_LE(serials(directory).size(), 3U);
+  }
+  EXPECT_THAT(runs, SizeIs(1));
+  EXPECT_THAT(told.lines, IsEmpty());
+}
+
+TEST_F(Retention, WhatARunThatWentBackLeftStaysOverRestarts) {
+  const SinkMessages told;
+  auto first = std::make_optional(open({.keep_last = 3}));
+  for (int step : {10, 20, 30}) first->save(step, {});
+  first.reset();
+  for (const int start : {0, 1}) {
+    auto directory = open({.keep_last = 1});
+    if (start == 0) static_cast<void>(directory.open(0));
+    if (start == 1) EXPECT_EQ(directory.latest()->info().step, 13);
+    for (int step : {11, 12, 13}) directory.save(step, {});
+    const std::vector<std::int64_t> kept = {0, 1, 2, 5, 8};
+    EXPECT_EQ(serials(directory), std::vector(kept.begin(), kept.end() - 1 + start));
+  }
+  EXPECT_THAT(told.lines, ElementsAre(AllOf(HasSubstr("from: 2, 1. They stay."), Not(HasSubstr("restore"))),
+                                      HasSubstr("from: 2, 1, 0. They stay.")));
+}
+
+TEST_F(Retention, WhatCannotBeReadStays) {
+  { open().save(1, {}); }
+  write_file(path_ / "checkpoint-000000000007.h5", "damaged");
+  fs::create_directory(path_ / "checkpoint-000000000008.h5");
+  for (int start = 0; start < 3; ++start) {
+    auto directory = open({.keep_last = 1});
+    EXPECT_TRUE(directory.latest());
+    for (int step : {2, 3}) directory.save(step, {});
+  }
+  EXPECT_THAT(names_in(path_), IsSupersetOf({"checkpoint-000000000007.h5", "checkpoint-000000000008.h5"}));
+  EXPECT_THAT(names_in(path_), SizeIs(4));
+}
+
 TEST(ToDrop, NeverNamesTheLastThatWasVerified) {
   // Serial 1 was read, and 2 to 4 were saved since; 4 just now.
   using checkpoint::to_drop;
-  const std::vector<checkpoint::Present> present{{4, true}, {3, true}, {2, true}, {1, true}};
+  const std::vector<checkpoint::Present> present{{4, 40}, {3, 30}, {2, 20}, {1, 10}};
   EXPECT_THAT(to_drop(present, {.keep_last = 2}, 1), ElementsAre(2));
-  EXPECT_THAT(to_drop(present, {.keep_last = 1, .keep_every = 2}, 1), ElementsAre(3));
+  EXPECT_THAT(to_drop(present, {.keep_last = 1, .keep_every = 20}, 1), ElementsAre(3));
   EXPECT_THAT(to_drop(present, {.keep_last = 9}, 1), IsEmpty());
   EXPECT_THAT(to_drop(present, {.keep_last = 2}, -1), ElementsAre(2, 1));
 }

@@ -1,5 +1,6 @@
 #include "loader/course.hpp"
 #include "test.hpp"
+#include "messages.hpp"
 
 namespace rota::test::loader_test {
 
@@ -102,16 +103,14 @@ TEST(Loader, GoesOnWithoutEnd) {
 }
 
 TEST(Loader, WithoutAStepIsTold) {
-  std::vector<std::string> told;
-  set_message_sink([&](std::string_view message) { told.emplace_back(message); });
+  const SinkMessages told;
   Loader(counting(0), {});
   Loader(counting(40), {.global_batch_size = 41, .tail = Tail::drop});
   const Mixture mixture{.datasets = {{counting(10)}}};
   Loader(mixture, {.global_batch_size = 41, .tail = Tail::drop});
   Loader(counting(40), {.global_batch_size = 41});
   Loader(counting(0), {}, World{1, 2});  // said by rank 0
-  set_message_sink({});
-  EXPECT_THAT(told,
+  EXPECT_THAT(told.lines,
               ElementsAre(HasSubstr("no step: 0 samples"),
                           HasSubstr("40 samples, global_batch_size 41, tail drop"), HasSubstr("10 samples")));
 }
@@ -120,10 +119,6 @@ TEST(Loader, WithoutAStepIsTold) {
 
 class For : public Test {
  protected:
-  For() {
-    set_message_sink([this](std::string_view message) { told_.emplace_back(message); });
-  }
-  ~For() override { set_message_sink({}); }
   static Loader make(LoaderOptions options = {}) {
     options.global_batch_size = 10;
     options.shuffle = Shuffle::none;
@@ -134,7 +129,7 @@ class For : public Test {
     std::iota(ids.begin(), ids.end(), first);
     return ids;
   }
-  std::vector<std::string> told_;
+  SinkMessages told_;
 };
 
 TEST_F(For, OverALoaderForEvaluationBeginsAnewAndThereIsNoState) {
@@ -149,7 +144,7 @@ TEST_F(For, OverALoaderForEvaluationBeginsAnewAndThereIsNoState) {
     EXPECT_THAT(error_of([&] { Checkpoints()->save_all(0, loader); }),
                 is_error(ErrorCode::invalid_argument, {"has no state"}));
   }
-  EXPECT_THAT(told_, IsEmpty());
+  EXPECT_THAT(told_.lines, IsEmpty());
 }
 
 TEST_F(For, ThatGoesOnInTheMiddleSaysSoOnceButNotBehindARestore) {
@@ -163,14 +158,14 @@ TEST_F(For, ThatGoesOnInTheMiddleSaysSoOnceButNotBehindARestore) {
       break;
     }
   }
-  EXPECT_THAT(told_, ElementsAre(AllOf(HasSubstr("in epoch 0 behind sample 10"), HasSubstr("restart()"),
+  EXPECT_THAT(told_.lines, ElementsAre(AllOf(HasSubstr("in epoch 0 behind sample 10"), HasSubstr("restart()"),
                                        HasSubstr("evaluation"))));
   Loader other = make();
   restore(other, middle);
   EXPECT_EQ(rest_of(other), in_order(10));
   restore(other, begin);
   EXPECT_EQ(rest_of(other), in_order(0));
-  EXPECT_THAT(told_, SizeIs(1));
+  EXPECT_THAT(told_.lines, SizeIs(1));
 }
 
 TEST_F(For, OverALoaderWhoseEpochsAreOverIsAnErrorButNotBehindARestore) {

@@ -89,6 +89,10 @@ def test_a_saved_catalog_tells_what_has_changed(data):
     (data / "new.txt").write_text("")
     changes = rota.Catalog(file).changes
     assert (changes.changed, changes.vanished, changes.appeared) == (1, 1, 1) and changes.any
+    with pytest.raises(rota.MismatchError, match="1 vanished and 1 have other sizes, among them 00[01].txt"):
+        rota.open(rota.Catalog(file))
+    rota.Catalog(file).save(file)
+    assert len(rota.open(file)) == 20
     assert rota.find_format(rota.Catalog(file)) == "files"
     with pytest.raises(rota.InvalidArgumentError):
         catalog.save(data / "inside")

@@ -53,6 +53,12 @@ std::vector<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
+std::vector<std::string> shards_in(const fs::path& directory) {
+  std::vector<std::string> names = names_in(directory);
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("shard-"); });
+  return names;
+}
+
 class WriteShards : public PythonTest {
  protected:
   ShardReport write_shards(const std::shared_ptr<const Source>& source,
@@ -169,6 +175,58 @@ TEST_F(WriteShards, AnInterruptedRunGoesOnInAnotherWorld) {
     EXPECT_FALSE(storage->files.contains(marker));
     expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
   }
+}
+
+// As where labels are rewritten in place: the same names, sizes and shapes.
+TEST_F(WriteShards, AChangedDatasetIsWrittenAnew) {
+  for (const ShardFormat format : {ShardFormat::tar, ShardFormat::mds}) {
+    const TemporaryDirectory directory;
+    const fs::path data = directory.path() / "data";
+    const fs::path out = directory.path() / "out";
+    const auto write_files = [&](int first, char content) {
+      for (int i = first; i < 60; ++i) directory.write(fmt::format("data/{:02}", i), std::string(500, content));
+    };
+    write_files(0, 'a');
+    const ShardOptions options{.format = format, .shard_bytes = 5'000};
+    const std::int64_t shards = rota::write_shards(open(data, "files"), out, options).shards;
+    ASSERT_GT(shards, 4);
+    fs::remove(out / std::ranges::max(shards_in(out)));  // as of one that was interrupted
+    write_files(35, 'b');
+    const ShardReport report = rota::write_shards(open(data, "files"), out, options);
+    EXPECT_TRUE(report.is_complete);
+    EXPECT_THAT(report.written, AllOf(Gt(1), Lt(shards)));
+    expect_equal(*open(data, "files"), *open(out));
+    write_files(59, 'c');  // of one that was not
+    EXPECT_EQ(rota::write_shards(open(data, "files"), out, options).written, 1);
+    expect_equal(*open(data, "files"), *open(out));
+  }
+}
+
+// What is written anew is not there, for others who end meanwhile.
+TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  const auto source = random_samples(kBytes, 100, 5);
+  ShardOptions options{.shard_bytes = 5'000, .storages = {{"memory", storage}}};
+  const auto write = [&](World world) {
+    options.world = world;
+    return rota::write_shards(source, "memory://b/out", options);
+  };
+  EXPECT_TRUE(write({}).is_complete);
+  source->fill = [fill = source->fill](SampleId id, std::size_t f, std::int64_t row, std::span<std::byte> to) {
+    fill(id, f, row, to);
+    if (id.value >= 50 && !to.empty()) to[0] ^= std::byte{1};
+  };
+  int ended = 0;
+  storage->on_write = [&](std::string_view name) {
+    if (name.find("unfinished") != std::string_view::npos || ended > 0) return;
+    ++ended;
+    EXPECT_FALSE(write({0, 2}).is_complete);
+    EXPECT_TRUE(storage->files.contains("b/out/unfinished.tar"));
+  };
+  EXPECT_TRUE(write({1, 2}).is_complete);
+  EXPECT_EQ(ended, 1);
+  EXPECT_FALSE(storage->files.contains("b/out/unfinished.tar"));
+  expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
 }
 
 // An empty file is no shard: a tool leaves it that copies them, and is interrupted.

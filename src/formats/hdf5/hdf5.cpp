@@ -15,6 +15,7 @@
 #include "formats/hdf5/reader.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
+#include "source/content.hpp"
 #include "source/field_check.hpp"
 
 namespace rota::internal {
@@ -49,6 +50,9 @@ class Hdf5Source final : public Source {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    return files_.is_shared() ? std::vector<SampleContent>() : read_content(*this, most, false);
+  }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     assert(fields_[field].ragged && out.size() == ids.size());

@@ -1,0 +1,67 @@
+#include "source/content.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "rota/error.hpp"
+#include "rota/fingerprint.hpp"
+#include "source/one_sample.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::size_t kMostOfAField = 4096;
+constexpr std::size_t kMostOfAll = std::size_t{64} << 20;
+
+// The first bytes of a ragged field.
+std::vector<std::byte> read_first(const Source& source, SampleId id, std::size_t f, std::int64_t rows) {
+  const std::size_t row_bytes = std::max<std::size_t>(source.fields()[f].row_bytes(), 1);
+  rows = std::min(rows, static_cast<std::int64_t>((kMostOfAField + row_bytes - 1) / row_bytes));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(rows) * source.fields()[f].row_bytes());
+  const SampleRows wanted{.id = id, .first = 0, .count = rows, .to = bytes.data()};
+  source.read_rows(std::span(&wanted, 1), f);
+  return bytes;
+}
+
+// Takes what it reads from `left`. 0 where that is too much.
+std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std::size_t& left) {
+  OneSample sample(source, id);
+  if (!reads_parts) {
+    if (sample.bytes() > left) return 0;
+    left -= sample.bytes();
+    sample.read();
+  }
+  FingerprintBuilder digest;
+  for (std::size_t f = 0; f < source.fields().size(); ++f) {
+    const auto bytes = reads_parts ? read_first(source, id, f, sample.rows(f)) : std::move(sample.data(f));
+    if (reads_parts) left -= std::min(left, bytes.size());
+    digest.add(sample.rows(f));
+    digest.add(std::string_view(reinterpret_cast<const char*>(bytes.data()),
+                                std::min(bytes.size(), kMostOfAField)));
+  }
+  return static_cast<std::int64_t>(digest.finish().low >> 2U | 1U);
+}
+
+}  // namespace
+
+std::vector<SampleContent> read_content(const Source& source, std::int64_t most, bool reads_parts) {
+  std::vector<SampleContent> content;
+  const std::int64_t count = std::min(most, source.size());
+  const bool is_ragged = std::ranges::all_of(source.fields(), &Field::ragged);
+  std::size_t left = kMostOfAll;
+  for (std::int64_t k = 0; k < count && left > 0; ++k) {
+    const __int128 last = source.size() - 1;
+    const SampleId id{count == 1 ? 0 : static_cast<std::int64_t>(last * k / (count - 1))};
+    SampleContent& sample = content.emplace_back(SampleContent{.where = source.where(id)});
+    try {
+      sample.digest = digest_of(source, id, reads_parts && is_ragged, left);
+    } catch (const Error&) {
+      continue;  // whoever reads it says why
+    }
+  }
+  return content;
+}
+
+}  // namespace rota::internal
