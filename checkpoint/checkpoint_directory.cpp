@@ -285,14 +285,15 @@ struct CheckpointDirectory::Impl {
                                                        policy, lineage, verified, rejected);
     freeing = std::move(dropped.freeing);
     if (!is_first || dropped.others.empty()) return;
-    internal::tell(fmt::format(
-        "{} has checkpoints that this run did not go on from: {}. They stay.{}", path.string(),
-        fmt::join(dropped.others, ", "),
-        !lineage.restored.empty() ? ""
-                              : fmt::format(" Nothing was restored before {} was saved: if this run was to "
-                                            "go on, end it, delete {} and what it saves after it, and call "
-                                            "restore_all first",
-                                            saved, checkpoint::checkpoint_name(saved))));
+    internal::tell(
+        fmt::format("{} has checkpoints that this run did not go on from: {}. They stay.{}", path.string(),
+                    fmt::join(dropped.others, ", "),
+                    !lineage.restored.empty()
+                        ? ""
+                        : fmt::format(" Nothing was restored before {} was saved: if this run was to "
+                                      "go on, end it, delete {} and what it saves after it, and call "
+                                      "restore_all first",
+                                      saved, checkpoint::checkpoint_name(saved))));
   }
 
   SaveReport report(const CommitPage& page) {

@@ -24,7 +24,7 @@ struct SaveTarget {
   Collectives& ranks;
   const std::filesystem::path& directory;
   const File& directory_file;  ///< open on rank 0
-  const RunId& job_id;  ///< in the names of temporaries
+  const RunId& job_id;         ///< in the names of temporaries
   const RunId& run_id;
   std::int64_t parent = -1;
   std::int64_t above = -1;  ///< the serial is to be higher than this

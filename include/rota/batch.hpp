@@ -106,8 +106,8 @@ class Batch {
   /// Slots of the global batch, over all ranks, padding included.
   [[nodiscard]] std::int64_t global_size() const;
   /// Slots of SlotKind::sample, of all ranks: a divisor for a loss, computed without the other ranks. Where
-  /// bad samples are skipped in a world of several ranks, nobody knows it: throws Error{invalid_argument}. Sum
-  /// `real()` over ranks then.
+  /// bad samples are skipped in a world of several ranks, nobody knows it: throws Error{invalid_argument}.
+  /// Sum `real()` over ranks then.
   [[nodiscard]] std::int64_t global_real() const;
 
   /// The sample in each slot, in canonical order: [size]. Ids of a Mixture are numbered as by `join`; see

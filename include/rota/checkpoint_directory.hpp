@@ -35,8 +35,8 @@ enum class Writer {
 
 /// How many checkpoints of its run a directory keeps. A run goes on where a job restores its newest one. Any
 /// other job is a new run, and checkpoints of other runs stay; the first save beside such tells the
-/// MessageSink. Also kept is the last one that `latest` or `open` of this object verified, until they verify a
-/// later one: newer files have not been read yet.
+/// MessageSink. Also kept is the last one that `latest` or `open` of this object verified, until they verify
+/// a later one: newer files have not been read yet.
 struct CheckpointPolicy {
   std::int64_t keep_last = 2;   ///< the newest ones; at least 1
   std::int64_t keep_every = 0;  ///< and for ever each one of a step that it divides; 0: none
@@ -91,9 +91,9 @@ class CheckpointDirectory {
   /// all of its state. Not collective.
   [[nodiscard]] Snapshot new_snapshot() const;
 
-  /// Writes `snapshot` as the newest checkpoint, then deletes what the policy does not keep of this run. When it returns,
-  /// the file is complete and on disk. When it throws, the directory is as before, unless the file system
-  /// refuses to remove the new file.
+  /// Writes `snapshot` as the newest checkpoint, then deletes what the policy does not keep of this run. When
+  /// it returns, the file is complete and on disk. When it throws, the directory is as before, unless the
+  /// file system refuses to remove the new file.
   ///
   /// Error{timeout} is the exception: a rank missed the policy's deadline. The new file is complete or
   /// absent. This object is of no use any more: all calls throw Error{timeout}. End the job. Under

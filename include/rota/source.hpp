@@ -22,7 +22,7 @@ namespace rota {
 namespace internal {
 class NodeFiles;
 struct SampleContent;
-}
+}  // namespace internal
 
 /// One named tensor of a sample. A fixed field has `shape` in every sample ({} is a scalar). A ragged field
 /// has [rows, shape...], and each sample has its own number of rows.

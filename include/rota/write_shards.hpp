@@ -60,9 +60,9 @@ struct ShardReport {
 ///     rota::world_from_environment()});
 ///
 /// A shard is there whole, or not at all. After a kill, the same call, by a world of any size, writes those
-/// that lack. It reads the whole dataset: each process compares its part of the shards that are there with it,
-/// and writes those anew that differ. Until all are there, so is a file "unfinished.tar" (or ".mds"), by which `open` refuses the
-/// directory.
+/// that lack. It reads the whole dataset: each process compares its part of the shards that are there with
+/// it, and writes those anew that differ. Until all are there, so is a file "unfinished.tar" (or ".mds"), by
+/// which `open` refuses the directory.
 ///
 /// Throws Error{invalid_argument} for a source without samples, and a destination with other files;
 /// Error{mismatch} for one with shards of another dataset, or of other options; Error{unsupported} for fields

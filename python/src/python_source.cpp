@@ -21,8 +21,8 @@ namespace {
 
 using Item = std::vector<py::array>;  // one for each field
 
-// Items that were asked for their rows, until a worker, perhaps another one, reads them. Those of batches that
-// were given up are never read: the oldest go. The GIL guards it.
+// Items that were asked for their rows, until a worker, perhaps another one, reads them. Those of batches
+// that were given up are never read: the oldest go. The GIL guards it.
 class Asked {
  public:
   template <typename Take>

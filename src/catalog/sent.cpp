@@ -34,8 +34,8 @@ struct SentHead {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(facts, changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first, pattern, series.files,
-            series.first_index, series.folders, series.first_folder, series.layout);
+    archive(facts, changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first,
+            pattern, series.files, series.first_index, series.folders, series.first_folder, series.layout);
   }
 };
 

@@ -52,8 +52,9 @@ std::int64_t Batch::global_real() const {
   const internal::BatchMemory& own = memory();
   if (!own.may_skip) return own.global.real;
   if (std::ssize(own.ids) == own.global.size) return real();
-  throw Error(ErrorCode::invalid_argument,
-              "count the samples of a global batch: what other ranks skip is not known here; sum real() over ranks");
+  throw Error(
+      ErrorCode::invalid_argument,
+      "count the samples of a global batch: what other ranks skip is not known here; sum real() over ranks");
 }
 
 std::span<const SampleId> Batch::ids() const& noexcept { return listed(memory_.get(), &Slots::ids); }

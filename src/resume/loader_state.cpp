@@ -65,10 +65,12 @@ void require_same_dataset(const Loader& loader, const StateObject& saved, const 
                           const StateObject& now, const Refusal& refusal) {
   const ContentChange content = compare_content(loader, saved);
   const bool is_same = describe_dataset(then) == describe_dataset(now);
-  if (!is_same && then.number("samples") == now.number("samples") && content.same > 0 && content.first.empty()) {
-    refusal.fail(ErrorCode::mismatch,
-                 "the dataset differs in names or shapes alone, as far as rota has looked: its content is the same; "
-                 "give its files the names that they had");
+  if (!is_same && then.number("samples") == now.number("samples") && content.same > 0 &&
+      content.first.empty()) {
+    refusal.fail(
+        ErrorCode::mismatch,
+        "the dataset differs in names or shapes alone, as far as rota has looked: its content is the same; "
+        "give its files the names that they had");
   }
   refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
   if (content.first.empty()) return;

@@ -23,8 +23,8 @@ namespace rota::internal {
 void add_content(const Loader& loader, OrderedJson& state);
 
 /// The place of a saved state, of which nothing is believed. Throws Error{corrupt} for what no loader's state
-/// has, Error{mismatch} unless it is of `loader`'s order and, as rank 0 sees it, of its content, Error{corrupt}
-/// for a place that this does not have. Moves nothing.
+/// has, Error{mismatch} unless it is of `loader`'s order and, as rank 0 sees it, of its content,
+/// Error{corrupt} for a place that this does not have. Moves nothing.
 [[nodiscard]] LoaderPosition require_fits(const Loader& loader, const StateObject& saved,
                                           const Refusal& refusal);
 

@@ -142,8 +142,8 @@ class Found {
   bool is_indexed_ = false;
 };
 
-// Writes those of the shards [first, end) that are not there as they should be. Returns how many. A batch is a
-// shard.
+// Writes those of the shards [first, end) that are not there as they should be. Returns how many. A batch is
+// a shard.
 std::int64_t write_share(const std::shared_ptr<const Source>& source, const ShardEncoding& encoding,
                          const ShardPlan& plan, const Destination& to, const Found& found, std::int64_t first,
                          std::int64_t end, const ShardOptions& options) {

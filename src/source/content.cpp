@@ -38,8 +38,8 @@ std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std:
     const auto bytes = reads_parts ? read_first(source, id, f, sample.rows(f)) : std::move(sample.data(f));
     if (reads_parts) left -= std::min(left, bytes.size());
     digest.add(sample.rows(f));
-    digest.add(std::string_view(reinterpret_cast<const char*>(bytes.data()),
-                                std::min(bytes.size(), kMostOfAField)));
+    digest.add(
+        std::string_view(reinterpret_cast<const char*>(bytes.data()), std::min(bytes.size(), kMostOfAField)));
   }
   return static_cast<std::int64_t>(digest.finish().low >> 2U | 1U);
 }

@@ -88,7 +88,8 @@ class Joined final : public Source, private NodeFiles {
     std::vector<SampleContent> all;
     const std::int64_t asked = std::min(most, std::ssize(sources_));
     for (std::int64_t k = 0; k < asked; ++k) {
-      auto own = sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))]->content(most / asked);
+      auto own =
+          sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))]->content(most / asked);
       std::ranges::move(own, std::back_inserter(all));
     }
     return all;

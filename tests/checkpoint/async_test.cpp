@@ -1,8 +1,8 @@
 // A save in the background, whatever the loop does meanwhile.
 
 #include "all_of_ranks.hpp"
-#include "mpi_fixture.hpp"
 #include "messages.hpp"
+#include "mpi_fixture.hpp"
 
 namespace rota::test::async_test {
 
@@ -109,7 +109,8 @@ TEST_F(Async, WhatASaveFailsAtThatIsNeverWaitedForIsTold) {
     system_.fail("pwrite", rank() == last() ? 0 : -1, EIO);
     save_async(directory, 2);
   }
-  EXPECT_THAT(told.lines, ElementsAre(AllOf(HasSubstr("a save in the background failed: "), HasSubstr("write"))));
+  EXPECT_THAT(told.lines,
+              ElementsAre(AllOf(HasSubstr("a save in the background failed: "), HasSubstr("write"))));
   EXPECT_THAT(names(), IsEmpty());
 }
 

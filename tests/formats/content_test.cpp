@@ -1,7 +1,7 @@
 // A state knows what its dataset holds, and not by names and sizes alone.
 
-#include "formats/python.hpp"
 #include "source/content.hpp"
+#include "formats/python.hpp"
 #include "source/told_source.hpp"
 
 namespace rota::test::content_test {

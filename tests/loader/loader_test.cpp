@@ -1,6 +1,6 @@
 #include "loader/course.hpp"
-#include "test.hpp"
 #include "messages.hpp"
+#include "test.hpp"
 
 namespace rota::test::loader_test {
 
@@ -159,7 +159,7 @@ TEST_F(For, ThatGoesOnInTheMiddleSaysSoOnceButNotBehindARestore) {
     }
   }
   EXPECT_THAT(told_.lines, ElementsAre(AllOf(HasSubstr("in epoch 0 behind sample 10"), HasSubstr("restart()"),
-                                       HasSubstr("evaluation"))));
+                                             HasSubstr("evaluation"))));
   Loader other = make();
   restore(other, middle);
   EXPECT_EQ(rest_of(other), in_order(10));

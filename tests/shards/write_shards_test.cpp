@@ -184,7 +184,8 @@ TEST_F(WriteShards, AChangedDatasetIsWrittenAnew) {
     const fs::path data = directory.path() / "data";
     const fs::path out = directory.path() / "out";
     const auto write_files = [&](int first, char content) {
-      for (int i = first; i < 60; ++i) directory.write(fmt::format("data/{:02}", i), std::string(500, content));
+      for (int i = first; i < 60; ++i)
+        directory.write(fmt::format("data/{:02}", i), std::string(500, content));
     };
     write_files(0, 'a');
     const ShardOptions options{.format = format, .shard_bytes = 5'000};
@@ -212,7 +213,8 @@ TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
     return rota::write_shards(source, "memory://b/out", options);
   };
   EXPECT_TRUE(write({}).is_complete);
-  source->fill = [fill = source->fill](SampleId id, std::size_t f, std::int64_t row, std::span<std::byte> to) {
+  source->fill = [fill = source->fill](SampleId id, std::size_t f, std::int64_t row,
+                                       std::span<std::byte> to) {
     fill(id, f, row, to);
     if (id.value >= 50 && !to.empty()) to[0] ^= std::byte{1};
   };
