@@ -41,18 +41,11 @@ struct Model {
   rota::RowRange share;
 };
 
-void save(benchmark::State& state, const Setting& setting, rota::Writer writer) {
+void save(benchmark::State& state, const Setting& setting) {
   const Model model(state.range(0), setting.comm.world());
   const rota::Snapshot snapshot = model.snapshot();
-  rota::CheckpointDirectory directory(setting.comm, setting.directory / "save", {.writer = writer});
+  rota::CheckpointDirectory directory(setting.comm, setting.directory / "save");
   rota_bench::run_saves(state, setting, model.bytes(), [&](int step) { directory.save(step, snapshot); });
-}
-
-void save_direct(benchmark::State& state, const Setting& setting) {
-  save(state, setting, rota::Writer::direct);
-}
-void save_collective(benchmark::State& state, const Setting& setting) {
-  save(state, setting, rota::Writer::collective);
 }
 
 // What the loop waits for.
@@ -103,8 +96,7 @@ int main(int argc, char** argv) {
     const auto add = [&](const char* name, void (*run)(benchmark::State&, const Setting&)) {
       rota_bench::add(name, run, setting, {{63 << 10, 200}, {32 << 20, 40}, {256 << 20, 8}});
     };
-    add("save/direct", save_direct);
-    add("save/collective", save_collective);
+    add("save", save);
     add("stall", stall);
     add("verify", verify);
   });

@@ -151,7 +151,7 @@ class Silent : public benchmark::BenchmarkReporter {
 /// A program of benchmarks that `add` registers. Its files go to a new directory under --dir=DIR, else
 /// $ROTA_BENCH_DIR, else the current one. All ranks must run alike, so numbers of iterations are to be fixed.
 inline int run_benchmarks(int argc, char** argv, const std::function<void(const Setting&)>& add) {
-  rota::mpi::Session session(argc, argv, rota::mpi::ThreadLevel::multiple);
+  rota::mpi::Session session(argc, argv);
   const std::string parent = take_directory(argc, argv);
   benchmark::Initialize(&argc, argv);
   return session.run([&] {

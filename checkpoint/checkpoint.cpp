@@ -1,6 +1,7 @@
 #include "rota/checkpoint.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -88,6 +89,14 @@ const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) cons
   throw Error(ErrorCode::out_of_range,
               fmt::format("read {} rows from row {} on of tensor \"{}\" of {}: it has {} rows", rows.count,
                           rows.first, name, impl().info.path.string(), info.rows()));
+}
+
+void Checkpoint::require_shape(std::string_view name, std::span<const std::int64_t> shape) const {
+  const TensorInfo& info = tensor(name);
+  if (std::ranges::equal(info.shape, shape)) return;
+  throw Error(ErrorCode::mismatch,
+              fmt::format("read tensor \"{}\" of {}: it has the shape [{}], and [{}] is wanted", name,
+                          impl().info.path.string(), fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
 }
 
 std::size_t Checkpoint::count_elements(std::string_view name, RowRange rows, DType dtype) const {

@@ -12,7 +12,6 @@
 #include <thread>
 #include <utility>
 
-#include "collective_writer.hpp"
 #include "collectives.hpp"
 #include "directory_access.hpp"
 #include "file_name.hpp"
@@ -52,7 +51,6 @@ void CheckpointPolicy::validate() const {
   kCheck.in_range("keep_last", keep_last, 1);
   kCheck.in_range("keep_every", keep_every, 0, internal::kUnbounded, "0 = none");
   kCheck.in_range("deadline", deadline.count(), 0, internal::kUnbounded, "milliseconds; 0 = never");
-  kCheck.one_of("writer", writer, {"direct", "collective"});
 }
 
 struct CheckpointDirectory::Impl {
@@ -65,7 +63,6 @@ struct CheckpointDirectory::Impl {
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const FileSystem& files)
       : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
-    if (comm.get() == MPI_COMM_NULL) policy.writer = Writer::direct;
     const std::string mine = text_of(policy);
     std::string of_root = mine;
     ranks.broadcast(of_root);
@@ -76,10 +73,8 @@ struct CheckpointDirectory::Impl {
                     fmt::format("open checkpoint directory {}: it is for {} on this rank, for {} on rank 0",
                                 path.string(), mine, of_root));
       }
-      if (policy.writer == Writer::collective) checkpoint::require_romio();
       if (ranks.is_root()) open_directory();
     });
-    if (policy.writer == Writer::collective) ranks.allow_blocking();
     ranks.broadcast(job_id);
     ranks.broadcast(is_locked);
     run_id = job_id;
@@ -89,8 +84,7 @@ struct CheckpointDirectory::Impl {
 
   // Of what ranks do together.
   static std::string text_of(const CheckpointPolicy& policy) {
-    return fmt::format("keep_last {}, keep_every {}, the {} writer, {} mirror {}", policy.keep_last,
-                       policy.keep_every, policy.writer == Writer::direct ? "direct" : "collective",
+    return fmt::format("keep_last {}, keep_every {}, {} mirror {}", policy.keep_last, policy.keep_every,
                        is_mirrored(policy) ? "the" : "no", policy.mirror.path);
   }
 
@@ -173,14 +167,9 @@ struct CheckpointDirectory::Impl {
 
   // Collective. A run that goes back from its newest checkpoint is another from there: what it left stays.
   void go_on_from(const CommitPage& page) {
-    verified = parent = lineage.restored[page.run_id] = page.serial;
-    run_id = page.run_id;
-    ranks.at_root("look for newer checkpoints", [&] {
-      const auto is_newer = [&](std::int64_t serial) {
-        return serial > page.serial && checkpoint::run_of(system, file_path(serial)) == page.run_id;
-      };
-      if (std::ranges::any_of(checkpoint::list_serials(system, path), is_newer)) run_id = random_id();
-    });
+    parent = page.serial;
+    ranks.at_root("look for newer checkpoints",
+                  [&] { run_id = retention.go_on_from(page) ? page.run_id : random_id(); });
   }
 
   // Collective: of the copies in the mirror.
@@ -264,36 +253,16 @@ struct CheckpointDirectory::Impl {
                                         .run_id = run_id,
                                         .parent = parent,
                                         .above = highest,
-                                        .step = step,
-                                        .writer = policy.writer,
-                                        .memory = in_background};
-    if (freeing.joinable()) freeing.join();  // its space may be needed
+                                        .step = step};
+    retention.finish();  // the space may be needed
     const CommitPage page = checkpoint::save(target, data, error);
     if (ranks.is_root()) {
       if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
-      static_cast<void>(internal::error_of([&] { drop_old(page.serial); }));
+      static_cast<void>(internal::error_of([&] { retention.add(page.serial, rejected); }));
     }
     took = std::chrono::steady_clock::now() - began;
     return page;
-  }
-
-  void drop_old(std::int64_t saved) {
-    const bool is_first = lineage.saved.empty();
-    lineage.saved.insert(saved);
-    checkpoint::Dropped dropped = checkpoint::drop_old(system, path, checkpoint::list_serials(system, path),
-                                                       policy, lineage, verified, rejected);
-    freeing = std::move(dropped.freeing);
-    if (!is_first || dropped.others.empty()) return;
-    internal::tell(
-        fmt::format("{} has checkpoints that this run did not go on from: {}. They stay.{}", path.string(),
-                    fmt::join(dropped.others, ", "),
-                    !lineage.restored.empty()
-                        ? ""
-                        : fmt::format(" Nothing was restored before {} was saved: if this run was to "
-                                      "go on, end it, delete {} and what it saves after it, and call "
-                                      "restore_all first",
-                                      saved, checkpoint::checkpoint_name(saved))));
   }
 
   SaveReport report(const CommitPage& page) {
@@ -324,12 +293,12 @@ struct CheckpointDirectory::Impl {
     began = std::chrono::steady_clock::now();
     const auto failed = internal::error_of([&] {
       require_step(step);
-      SnapshotAccess::data(snapshot).copy_views(in_background->staging);
+      SnapshotAccess::data(snapshot).copy_views(in_background.staging);
     });
     if (!error) error = failed;
-    in_background->snapshot = failed ? Snapshot() : std::move(snapshot);
+    in_background.snapshot = failed ? Snapshot() : std::move(snapshot);
     background.emplace(ranks, [this, step, error] {
-      return write(step, SnapshotAccess::data(std::as_const(in_background->snapshot)), error);
+      return write(step, SnapshotAccess::data(std::as_const(in_background.snapshot)), error);
     });
   }
 
@@ -341,7 +310,7 @@ struct CheckpointDirectory::Impl {
     CommitPage page;
     const auto error = internal::error_of([&] { page = background->finish(); });
     background.reset();
-    in_background->snapshot = Snapshot();
+    in_background.snapshot = Snapshot();
     if (error) std::rethrow_exception(error);
     return report(page);
   }
@@ -380,22 +349,19 @@ struct CheckpointDirectory::Impl {
   checkpoint::Collectives ranks;
   std::filesystem::path path;
   CheckpointPolicy policy;
-  std::jthread freeing;                      // rank 0: of what was dropped
-  std::optional<checkpoint::Mirror> mirror;  // rank 0
-  File directory_file;                       // rank 0: has the lock
+  checkpoint::Retention retention{system, path, policy};  // rank 0
+  std::optional<checkpoint::Mirror> mirror;               // rank 0
+  File directory_file;                                    // rank 0: has the lock
   bool is_locked = false;
   checkpoint::RunId job_id{};
-  checkpoint::RunId run_id{};   // rank 0: of the next save
-  checkpoint::Lineage lineage;  // rank 0
+  checkpoint::RunId run_id{};  // rank 0: of the next save
   std::int64_t parent = -1;
-  std::int64_t verified = -1;  // the last that was read and verified as a whole
-  std::int64_t highest = -1;   // that was saved here, or is in the mirror
+  std::int64_t highest = -1;  // that was saved here, or is in the mirror
   std::vector<RejectedCheckpoint> rejected;
 
   std::chrono::steady_clock::time_point began;  // of the last save
   std::chrono::duration<double> took{};
-  // Shared with blocking calls that a save may leave behind.
-  std::shared_ptr<InBackground> in_background = std::make_shared<InBackground>();
+  InBackground in_background;
   std::optional<checkpoint::Background> background;  // dies first: it uses all of the above
 };
 
@@ -428,7 +394,7 @@ void CheckpointDirectory::finish() noexcept {
 void CheckpointDirectory::give_up_save() noexcept {
   if (!impl_ || !impl_.get_deleter().is_here()) return;
   impl_->background.reset();
-  impl_->in_background->snapshot = Snapshot();
+  impl_->in_background.snapshot = Snapshot();
 }
 
 CheckpointDirectory::Impl& CheckpointDirectory::impl() const {
@@ -470,6 +436,10 @@ Snapshot CheckpointDirectory::new_snapshot() const {
 bool CheckpointDirectory::agree_on_restore(std::exception_ptr error, std::optional<Checkpoint>& checkpoint) {
   try {
     impl().ranks.agree("restore states", std::move(error));
+    if (impl().ranks.is_root() && !rejected().empty()) {
+      internal::tell(fmt::format("restored {}, for {} is damaged: {}", checkpoint->info().path.string(),
+                                 rejected()[0].path.filename().string(), rejected()[0].reason));
+    }
     return true;
   } catch (const Error& damage) {
     if (damage.code() != ErrorCode::corrupt) throw;

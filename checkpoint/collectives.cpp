@@ -30,18 +30,8 @@ Collectives::Collectives(const mpi::Communicator& comm, std::chrono::millisecond
   if (size() > 1) find_nodes();
 }
 
-void Collectives::allow_blocking() {
-  if (comm_.get() == MPI_COMM_NULL) return;
-  MPI_Comm plain = MPI_COMM_NULL;
-  mpi::check(MPI_Comm_split(comm_.get(), 0, rank(), &plain), "MPI_Comm_split");
-  io_ = mpi::Communicator(plain);
-  MPI_Comm_free(&plain);
-}
-
 Collectives::~Collectives() {
-  if (!exchange_.is_broken()) return;
-  comm_.abandon();
-  io_.abandon();
+  if (exchange_.is_broken()) comm_.abandon();
 }
 
 void Collectives::find_nodes() {
@@ -77,60 +67,6 @@ void Collectives::run(mpi::Operation& operation) {
     if (error.code() == ErrorCode::timeout) is_late_ = true;
     throw;
   }
-}
-
-Blocking::Blocking(MPI_Comm comm, std::function<void(MPI_Comm)> work)
-    : work_([comm, work = std::move(work)] { work(comm); }),
-      end_(work_.get_future()),
-      thread_([this, may_begin = may_begin_.get_future()]() mutable {
-        if (may_begin.get()) work_();
-      }) {}
-
-Blocking::~Blocking() {
-  if (!has_begun_) may_begin_.set_value(false);
-}
-
-void Blocking::begin() {
-  has_begun_ = true;
-  may_begin_.set_value(true);
-}
-
-void Blocking::leave_behind(const std::shared_ptr<Blocking>& blocking) {
-  blocking->thread_.detach();
-  mpi::keep_for_ever(blocking);
-}
-
-std::shared_ptr<Blocking> Collectives::make_blocking(std::function<void(MPI_Comm)> work) const {
-  return std::make_shared<Blocking>(io_.get(), std::move(work));
-}
-
-void Collectives::block(std::string_view phase, const std::shared_ptr<Blocking>& blocking) {
-  constexpr auto kLook = std::chrono::milliseconds(10);
-  const auto start = mpi::DeadlineClock::now();
-  blocking->begin();
-  try {
-    while (!blocking->wait_for(kLook)) attend(phase, start);
-  } catch (...) {
-    is_late_ = true;
-    Blocking::leave_behind(blocking);
-    throw;
-  }
-  blocking->require_success();
-}
-
-// Throws where `phase`, which began at `start`, has missed its deadline, or the other ranks have given up.
-// While the caller of a save in the background does not wait for it, nobody is late.
-void Collectives::attend(std::string_view phase, mpi::DeadlineClock::time_point start) {
-  mpi::DeadlineClock::time_point late = exchange_.latest(start);
-  if (caller_ == nullptr) {
-    exchange_.attend(phase);
-  } else if (const auto since = caller_->waits_since()) {
-    late = exchange_.latest(std::max(start, *since));
-  } else {
-    late = mpi::DeadlineClock::time_point::max();
-  }
-  const bool has_given_up = caller_ != nullptr && caller_->has_given_up();
-  if (has_given_up || mpi::DeadlineClock::now() > late) run(phase, nullptr, nullptr);
 }
 
 void Collectives::agree(std::string_view phase, std::exception_ptr error) {

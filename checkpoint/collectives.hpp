@@ -8,12 +8,10 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <future>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -22,31 +20,6 @@
 #include "rota/mpi.hpp"
 
 namespace rota::checkpoint {
-
-/// Work that blocks in MPI, on a thread of its own, for others to wait for.
-class Blocking {
- public:
-  /// The thread waits for `begin`, or for the end of this.
-  Blocking(MPI_Comm comm, std::function<void(MPI_Comm)> work);
-  ~Blocking();
-  Blocking(const Blocking&) = delete;
-  Blocking& operator=(const Blocking&) = delete;
-
-  void begin();
-  /// Whether it has ended within `time`.
-  bool wait_for(std::chrono::milliseconds time) { return end_.wait_for(time) == std::future_status::ready; }
-  /// Throws what the work threw. To be called after its end, once.
-  void require_success() { end_.get(); }
-  /// Nobody waits for it any more; what it uses lives as long as the process.
-  static void leave_behind(const std::shared_ptr<Blocking>& blocking);
-
- private:
-  std::packaged_task<void()> work_;
-  std::future<void> end_;
-  std::promise<bool> may_begin_;
-  bool has_begun_ = false;
-  std::jthread thread_;
-};
 
 /// A duplicate of the caller's communicator, and a deadline for ranks that do not arrive. Once one was
 /// missed, all calls throw Error{timeout}, at once. Without MPI where `comm` is a world of one that needs
@@ -94,15 +67,6 @@ class Collectives {
     });
   }
 
-  /// **Collective.** Prepares for blocking calls.
-  void allow_blocking();
-  /// Makes ready `work`, which blocks in calls of MPI over the communicator that it is given, and owns all
-  /// that it uses.
-  [[nodiscard]] std::shared_ptr<Blocking> make_blocking(std::function<void(MPI_Comm)> work) const;
-  /// **Collective.** Runs it until the deadline; where that is missed it is left behind. Throws what it
-  /// throws. Needs MPI_THREAD_MULTIPLE.
-  void block(std::string_view phase, const std::shared_ptr<Blocking>& blocking);
-
   /// **Collective.** Rank 0's `value`, or the values of a string or a vector, on all ranks.
   template <typename T>
   void broadcast(T& value) {
@@ -136,7 +100,6 @@ class Collectives {
   void find_nodes();
   void run(mpi::Operation& operation);
   void run(std::string_view what, std::shared_ptr<void> memory, mpi::Operation::Start start);
-  void attend(std::string_view phase, mpi::DeadlineClock::time_point start);
   // Runs `work`, which exchanges something, unless this rank is alone; where it throws on this rank alone,
   // this rank exchanges nothing any more.
   template <typename Work>
@@ -145,7 +108,6 @@ class Collectives {
   void gather_bytes(std::span<const std::byte> own, std::span<std::byte> all);
 
   mpi::Communicator comm_;
-  mpi::Communicator io_;  // for calls that block; without a topology, which could mislead MPI-IO
   mpi::Exchange exchange_;
   mpi::CallerThread* caller_ = nullptr;
   std::atomic<bool> is_late_ = false;         // a deadline was missed

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -101,6 +103,10 @@ mode_t FileSystem::type_of(const char* path) const {
 bool FileSystem::is_link(const char* path) const {
   struct stat status {};
   return ::lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+bool FileSystem::writes_whole_pages(const char* directory) const {
+  struct statfs status {};
+  return ::statfs(directory, &status) == 0 && status.f_type == NFS_SUPER_MAGIC;
 }
 int FileSystem::rename(const char* from, const char* to) const { return std::rename(from, to); }
 int FileSystem::unlink(const char* path) const { return ::unlink(path); }

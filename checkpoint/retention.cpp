@@ -1,13 +1,17 @@
 #include "retention.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "file_name.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
+#include "values/message.hpp"
 
 namespace rota::checkpoint {
 
@@ -23,33 +27,17 @@ std::vector<std::int64_t> to_drop(std::span<const Present> newest_first, const C
   return dropped;
 }
 
-std::optional<RunId> run_of(const FileSystem& system, const std::filesystem::path& file) {
-  try {
-    return read_page(File(system, file.string(), O_RDONLY)).run_id;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 namespace {
 
 // To free the bytes of such a file takes longer than to start a thread for it.
 constexpr std::uint64_t kLargeFile = 8 << 20;
 
-// What retention is to know of a file; nothing where it is not for this job to judge.
-std::optional<Present> judge(const FileSystem& system, const std::filesystem::path& path, std::int64_t serial,
-                             const Lineage& lineage, std::span<const RejectedCheckpoint> rejected) {
-  const bool was_saved = lineage.saved.contains(serial);
-  const bool was_bad = std::ranges::find(rejected, path, &RejectedCheckpoint::path) != rejected.end();
+// The run that the checkpoint `file` is of; nothing where that cannot be read.
+std::optional<RunId> run_of(const FileSystem& system, const std::filesystem::path& file) {
   try {
-    const CommitPage page = read_page(File(system, path.string(), O_RDONLY));
-    const auto restored = lineage.restored.find(page.run_id);
-    const bool is_ancestor = restored != lineage.restored.end() && serial <= restored->second;
-    if (!was_saved && !is_ancestor) return std::nullopt;
-    return Present{.serial = serial, .step = page.step, .is_good = !was_bad && page.serial == serial};
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::unsupported || !was_saved) return std::nullopt;
-    return Present{.serial = serial, .is_good = false};
+    return read_page(File(system, file.string(), O_RDONLY)).run_id;
+  } catch (const Error&) {
+    return std::nullopt;
   }
 }
 
@@ -67,27 +55,61 @@ File remove(const FileSystem& system, const std::filesystem::path& path) {
 
 }  // namespace
 
-Dropped drop_old(const FileSystem& system, const std::filesystem::path& directory,
-                 std::span<const std::int64_t> serials_newest_first, const CheckpointPolicy& policy,
-                 const Lineage& lineage, std::int64_t verified,
-                 std::span<const RejectedCheckpoint> rejected) {
+bool Retention::go_on_from(const CommitPage& page) {
+  verified_ = restored_[page.run_id] = page.serial;
+  return std::ranges::none_of(list_serials(system_, directory_), [&](std::int64_t serial) {
+    return serial > page.serial && run_of(system_, directory_ / checkpoint_name(serial)) == page.run_id;
+  });
+}
+
+// What is to be known of a file; nothing where it is not for this job to judge.
+std::optional<Present> Retention::judge(std::int64_t serial,
+                                        std::span<const RejectedCheckpoint> rejected) const {
+  const std::filesystem::path path = directory_ / checkpoint_name(serial);
+  const bool was_saved = saved_.contains(serial);
+  const bool was_bad = std::ranges::find(rejected, path, &RejectedCheckpoint::path) != rejected.end();
+  try {
+    const CommitPage page = read_page(File(system_, path.string(), O_RDONLY));
+    const auto restored = restored_.find(page.run_id);
+    const bool is_ancestor = restored != restored_.end() && serial <= restored->second;
+    if (!was_saved && !is_ancestor) return std::nullopt;
+    return Present{.serial = serial, .step = page.step, .is_good = !was_bad && page.serial == serial};
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::unsupported || !was_saved) return std::nullopt;
+    return Present{.serial = serial, .is_good = false};
+  }
+}
+
+void Retention::add(std::int64_t saved, std::span<const RejectedCheckpoint> rejected) {
+  saved_.insert(saved);
   std::vector<Present> present;
-  Dropped dropped;
-  for (const std::int64_t serial : serials_newest_first) {
-    const auto file = judge(system, directory / checkpoint_name(serial), serial, lineage, rejected);
-    if (file) {
+  std::vector<std::int64_t> others;
+  for (const std::int64_t serial : list_serials(system_, directory_)) {
+    if (const auto file = judge(serial, rejected)) {
       present.push_back(*file);
     } else {
-      dropped.others.push_back(serial);
+      others.push_back(serial);
     }
   }
   std::vector<File> large;
-  for (const std::int64_t serial : to_drop(present, policy, verified)) {
-    File file = remove(system, directory / checkpoint_name(serial));
+  for (const std::int64_t serial : to_drop(present, policy_, verified_)) {
+    File file = remove(system_, directory_ / checkpoint_name(serial));
     if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
   }
-  if (!large.empty()) dropped.freeing = std::jthread([files = std::move(large)] {});
-  return dropped;
+  if (!large.empty()) freeing_ = std::jthread([files = std::move(large)] {});
+  if (saved_.size() == 1 && !others.empty()) tell_of(others, saved);
+}
+
+void Retention::tell_of(std::span<const std::int64_t> others, std::int64_t saved) const {
+  std::string text = fmt::format("{} has checkpoints that this run did not go on from: {}. They stay.",
+                                 directory_.string(), fmt::join(others, ", "));
+  if (restored_.empty()) {
+    text += fmt::format(
+        " Nothing was restored before {} was saved: if this run was to go on, end it, delete {} and what it "
+        "saves after it, and call restore_all first",
+        saved, checkpoint_name(saved));
+  }
+  internal::tell(text);
 }
 
 }  // namespace rota::checkpoint

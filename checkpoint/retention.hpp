@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
 #include <thread>
@@ -17,14 +16,7 @@
 
 namespace rota::checkpoint {
 
-/// What a job may drop: the checkpoints that it wrote, and those of a run up to the one that it restored.
-/// Others may be all that is left of a run that it should have gone on with.
-struct Lineage {
-  std::map<RunId, std::int64_t> restored;  ///< the last serial that was, of each run
-  std::set<std::int64_t> saved;
-};
-
-/// A checkpoint of the lineage that is there. A damaged one is not counted among those kept.
+/// A checkpoint that is there. A damaged one is not counted among those kept.
 struct Present {
   std::int64_t serial = 0;
   std::int64_t step = 0;
@@ -36,21 +28,39 @@ struct Present {
 [[nodiscard]] std::vector<std::int64_t> to_drop(std::span<const Present> newest_first,
                                                 const CheckpointPolicy& policy, std::int64_t verified);
 
-/// The run that the checkpoint `file` is of; nothing where that cannot be read.
-[[nodiscard]] std::optional<RunId> run_of(const FileSystem& system, const std::filesystem::path& file);
+/// Drops what a job may drop: the checkpoints that it wrote, and those of a run up to the one that it
+/// restored. Others may be all that is left of a run that it should have gone on with. Rank 0's. *One thread*
+/// at a time.
+class Retention {
+ public:
+  /// All must outlive it.
+  Retention(const FileSystem& system, const std::filesystem::path& directory,
+            const CheckpointPolicy& policy) noexcept
+      : system_(system), directory_(directory), policy_(policy) {}
 
-/// What was done to a directory.
-struct Dropped {
-  std::vector<std::int64_t> others;  ///< that are there and not of the lineage, newest first
-  std::jthread freeing;              ///< of the bytes of large files, if any
+  /// The checkpoint of `page` was read and verified as a whole, and the job goes on from it. Returns whether
+  /// it is the newest of its run. Throws Error{io}.
+  bool go_on_from(const CommitPage& page);
+  /// One was saved: removes those of its lineage that the policy does not keep. `rejected` are known to be
+  /// damaged. What cannot be dropped now is dropped by the next call; files of a newer format never are.
+  /// Tells the MessageSink once of others that are there. Throws Error{io}.
+  void add(std::int64_t saved, std::span<const RejectedCheckpoint> rejected);
+  /// Waits until the space of what was dropped is free.
+  void finish() {
+    if (freeing_.joinable()) freeing_.join();
+  }
+
+ private:
+  std::optional<Present> judge(std::int64_t serial, std::span<const RejectedCheckpoint> rejected) const;
+  void tell_of(std::span<const std::int64_t> others, std::int64_t saved) const;
+
+  const FileSystem& system_;
+  const std::filesystem::path& directory_;
+  const CheckpointPolicy& policy_;
+  std::map<RunId, std::int64_t> restored_;  // the last serial that was, of each run
+  std::set<std::int64_t> saved_;
+  std::int64_t verified_ = -1;
+  std::jthread freeing_;  // the bytes of large files
 };
-
-/// Removes those of `serials_newest_first` in `directory` that are of the lineage, and that `policy` does not
-/// keep. `rejected` are known to be damaged; `verified` as for to_drop. What cannot be dropped now is dropped
-/// by the next call; files of a newer format never are.
-[[nodiscard]] Dropped drop_old(const FileSystem& system, const std::filesystem::path& directory,
-                               std::span<const std::int64_t> serials_newest_first,
-                               const CheckpointPolicy& policy, const Lineage& lineage, std::int64_t verified,
-                               std::span<const RejectedCheckpoint> rejected);
 
 }  // namespace rota::checkpoint

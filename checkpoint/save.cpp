@@ -4,11 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <utility>
 
-#include "collective_writer.hpp"
 #include "file_name.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"
@@ -16,9 +14,12 @@
 #include "skeleton.hpp"
 #include "stored_blobs.hpp"
 #include "temporary.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 namespace {
+
+constexpr std::string_view kWriting = "write a checkpoint";
 
 // The extents of `slabs`, hashed from memory; each is written to `file`, if any, while it is in the cache.
 std::vector<Extent> write_slabs(const File* file, std::span<const Slab> slabs) {
@@ -33,7 +34,7 @@ std::vector<Extent> write_slabs(const File* file, std::span<const Slab> slabs) {
   return extents;
 }
 
-class Save : public std::enable_shared_from_this<Save> {
+class Save {
  public:
   Save(const SaveTarget& target, const SnapshotData& snapshot) : target_(target), snapshot_(snapshot) {
     page_.parent = target.parent;
@@ -43,16 +44,6 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   CommitPage run(const std::exception_ptr& error) {
-    try {
-      return save(error);
-    } catch (...) {
-      temporary_.reset();  // now, for a blocking call that was left behind keeps this alive
-      throw;
-    }
-  }
-
- private:
-  CommitPage save(const std::exception_ptr& error) {
     prepare(error);
     require_same_schema(target_.ranks, snapshot_, target_.step);
     plan();
@@ -65,6 +56,7 @@ class Save : public std::enable_shared_from_this<Save> {
     return page_;
   }
 
+ private:
   [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(target_.ranks.rank()); }
   [[nodiscard]] bool is_root() const { return target_.ranks.is_root(); }
 
@@ -273,29 +265,68 @@ class Save : public std::enable_shared_from_this<Save> {
   }
 
   void write() {
+    if (target_.ranks.size() > 1 && writes_whole_pages()) return write_by_root();
     std::optional<File> own;
-    const std::string_view phase = "write a checkpoint";
-    std::shared_ptr<Blocking> together;
-    target_.ranks.together(phase, [&] {
-      const bool needs_file = target_.writer == Writer::direct || target_.ranks.syncs_node();
-      if (!is_root() && needs_file) own.emplace(target_.system, temporary_path().string(), O_RDWR);
-      if (target_.writer == Writer::direct) {
-        extents_ = write_slabs(is_root() ? &temporary_->file() : &*own, slabs());
-        if (own && !target_.ranks.syncs_node()) own->close();
-      } else {
-        extents_ = write_slabs(nullptr, slabs());
-        auto work = std::make_shared<CollectiveWrite>(temporary_path().string(), slabs(), page_.hdf5_end);
-        together = target_.ranks.make_blocking(
-            [self = shared_from_this(), work](MPI_Comm comm) { work->run(comm); });
-      }
+    target_.ranks.together(kWriting, [&] {
+      if (!is_root()) own.emplace(target_.system, temporary_path().string(), O_RDWR);
+      extents_ = write_slabs(is_root() ? &temporary_->file() : &*own, slabs());
+      if (own && !target_.ranks.syncs_node()) own->close();
     });
-    if (together) target_.ranks.together(phase, [&] { target_.ranks.block(phase, together); });
     if (!target_.ranks.has_other_nodes()) return;
     target_.ranks.together("write back a checkpoint", [&] {
       if (!target_.ranks.syncs_node()) return;
       own->sync();
       own->close();
     });
+  }
+
+  // As any rank sees it: the server of an NFS sees its own disk.
+  bool writes_whole_pages() {
+    const std::uint64_t own = target_.system.writes_whole_pages(target_.directory.c_str()) ? 1 : 0;
+    return std::ranges::max(target_.ranks.gather<std::uint64_t>(std::span(&own, 1))) != 0;
+  }
+
+  // Two nodes that write parts of one page would lose each other's. So rank 0 writes what others send: 256
+  // MiB at a time, or 1 MiB of each rank.
+  void write_by_root() {
+    std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> pieces;  // of this rank: offset, bytes
+    target_.ranks.together(kWriting, [&] {
+      extents_ = write_slabs(is_root() ? &temporary_->file() : nullptr, slabs());
+      if (is_root()) return;
+      for (const Slab& slab : slabs()) {
+        for (std::uint64_t at = 0; at < slab.bytes.size(); at += kMaxExtentBytes) {
+          const auto bytes = slab.bytes.subspan(at, std::min(kMaxExtentBytes, slab.bytes.size() - at));
+          pieces.emplace_back(slab.offset + at, bytes);
+        }
+      }
+    });
+    const std::size_t most = (std::size_t{256} << 20) / static_cast<std::size_t>(target_.ranks.size());
+    std::uint64_t left = 1;
+    for (std::size_t next = 0; std::ranges::max(target_.ranks.gather<std::uint64_t>(std::span(&left, 1))) > 0;
+         left = pieces.size() - next) {
+      const auto received = target_.ranks.exchange(kWriting, [&](Collectives::Messages& messages) {
+        internal::ByteWriter message;
+        for (std::size_t bytes = 0; next < pieces.size() && (bytes == 0 || bytes < most); ++next) {
+          message.add(pieces[next].first);
+          message.add(std::uint64_t{pieces[next].second.size()});
+          message.add_bytes(pieces[next].second);
+          bytes += pieces[next].second.size() + 2 * sizeof(std::uint64_t);
+        }
+        messages.front() = std::move(message).take();
+      });
+      target_.ranks.at_root(kWriting, [&] {
+        for (const auto& message : received) write_pieces(message);
+      });
+    }
+  }
+
+  void write_pieces(std::span<const std::byte> message) {
+    while (!message.empty()) {
+      const auto offset = internal::load<std::uint64_t>(message);
+      const auto bytes = internal::load<std::uint64_t>(message, 8);
+      temporary_->file().write(offset, message.subspan(16, bytes));
+      message = message.subspan(16 + bytes);
+    }
   }
 
   void commit() {
@@ -320,7 +351,7 @@ class Save : public std::enable_shared_from_this<Save> {
     target_.ranks.broadcast(page_);
   }
 
-  const SaveTarget target_;
+  const SaveTarget& target_;
   const SnapshotData& snapshot_;
   CommitPage page_;
   StoredBlobs blobs_;  // rank 0: all that go into the file; other ranks: their own
@@ -339,7 +370,7 @@ class Save : public std::enable_shared_from_this<Save> {
 }  // namespace
 
 CommitPage save(const SaveTarget& target, const SnapshotData& snapshot, const std::exception_ptr& error) {
-  return std::make_shared<Save>(target, snapshot)->run(error);
+  return Save(target, snapshot).run(error);
 }
 
 Background::Background(Collectives& ranks, std::function<CommitPage()> save)

@@ -6,7 +6,6 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <thread>
 
 #include "collectives.hpp"
@@ -29,8 +28,6 @@ struct SaveTarget {
   std::int64_t parent = -1;
   std::int64_t above = -1;  ///< the serial is to be higher than this
   std::int64_t step = 0;
-  Writer writer = Writer::direct;
-  std::shared_ptr<const void> memory;  ///< what the snapshot views and is not the user's
 };
 
 /// **Collective.** Writes `snapshot` as the next checkpoint of the directory and returns what its page says;
@@ -42,8 +39,8 @@ struct SaveTarget {
 ///    rank are moved to where they are. Row digests are summed, and rank blobs collected by rank 0.
 /// 2. Rank 0 makes the skeleton in memory, sweeps dead temporaries, creates one of its own and allots all of
 ///    it, so that a full disk shows here. Agreed; offsets are broadcast.
-/// 3. Every rank hashes its slabs from memory and writes them: each alone, or all together. Agreed. One rank
-///    of each node other than rank 0's calls fsync. Agreed.
+/// 3. Every rank hashes its slabs from memory and writes them; over NFS, rank 0 writes for all. Agreed. One
+///    rank of each node other than rank 0's calls fsync. Agreed.
 /// 4. Rank 0 checks that the extents cover every byte once, writes table and commit page, calls fsync,
 ///    closes, renames, and calls fsync on the directory. Agreed.
 [[nodiscard]] CommitPage save(const SaveTarget& target, const SnapshotData& snapshot,
@@ -56,8 +53,7 @@ class Background {
   /// Starts `save`, whose operations of `ranks` go through the caller's thread until this dies. Where
   /// there can be no thread, `finish` runs it.
   Background(Collectives& ranks, std::function<CommitPage()> save);
-  /// Gives up what is not finished: the save fails at its next operation. Waits for calls that block in MPI,
-  /// until the deadline.
+  /// Gives up what is not finished: the save fails at its next operation.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;

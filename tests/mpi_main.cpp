@@ -11,9 +11,7 @@ rota::mpi::Session* current = nullptr;
 rota::mpi::Session& mpi_session() { return *current; }
 
 int main(int argc, char** argv) {
-  const bool has_threads = std::getenv("ROTA_TEST_WRITER") != nullptr;  // collective writes need them
-  using rota::mpi::ThreadLevel;
-  rota::mpi::Session session(argc, argv, has_threads ? ThreadLevel::multiple : ThreadLevel::funneled);
+  rota::mpi::Session session(argc, argv);
   current = &session;
   ::testing::InitGoogleTest(&argc, argv);
   if (session.world().rank != 0) {

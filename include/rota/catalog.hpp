@@ -3,6 +3,7 @@
 // The files of a dataset. A Catalog is made once, by one process or by all ranks together. Then a source
 // opens it. Next: open.hpp.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -147,9 +148,9 @@ class Catalog {
  public:
   /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
   /// `[...]`, as in a shell). Their order is by the bytes of their names relative to the directory. Symbolic
-  /// links are followed. A file that `save` wrote is loaded, with its own `change_detection`. It is compared
-  /// with the files as they are now: `changes`. Where some have vanished or have other sizes, it is not
-  /// opened until it is saved again. Only what has changed is listed, and later indexed, again.
+  /// links are followed. A file that `save` wrote is loaded, with its own `change_detection`, and compared
+  /// with the files as they are now: `changes`. Only what has changed is listed, and later indexed, again. It
+  /// is not opened while files have vanished or have other sizes: save it again.
   ///
   /// Ranges in braces name files without any list, in the order of their numbers, with as many digits as the
   /// first: "shards/x-{0000..0999}.tar". All of them must be there, once each. Paths such as
@@ -160,6 +161,9 @@ class Catalog {
   /// Error{not_found} for a missing path or no file in it, and Error{io} naming an unreadable entry. Throws
   /// Error{unsupported} for a cycle of symbolic links, Error{corrupt} for a damaged saved catalog.
   explicit Catalog(const std::filesystem::path& path, const CatalogOptions& options = {});
+  template <std::convertible_to<std::filesystem::path> Path>
+  Catalog(const Path& path)  // NOLINT: so that a path can be given for a catalog
+      : Catalog(std::filesystem::path(path), CatalogOptions()) {}
   Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
           const CatalogOptions& options = {});
 
@@ -184,12 +188,10 @@ class Catalog {
   /// and keep a table of them.
   ///
   /// Validation asks for a sample of files: the first, the last, and a random one in each of k equal parts of
-  /// the others. Here k = ceil(log(1 - confidence) / log(1 - missing_fraction)), at least 200. If there are
-  /// no more files, it asks for all. It is certain to notice a gap of 2 / k of all files (at most 1 %). It
-  /// notices scattered ones with PatternOptions::confidence. A missing file outside the sample is an error
-  /// when it is read. Folders are sampled alike. It looks for surplus files at the names next to those of
-  /// each sampled folder. It also looks past both ends of all: 8 names one by one, then in doubling steps.
-  /// Surplus files go unnoticed only if all lie between these names.
+  /// the others. Here k = ceil(log(1 - confidence) / log(1 - missing_fraction)), at least 200. So it notices
+  /// a gap of 2 / k of all files, and scattered ones with PatternOptions::confidence. A missing file outside
+  /// the sample is an error when it is read. Surplus files are looked for next to each sampled folder, and
+  /// past both ends of all: 8 names one by one, then in doubling steps.
   ///
   /// **Collective** as above. Throws Error{invalid_argument} for an invalid pattern or options, and for
   /// surplus files, Error{not_found} for missing ones, Error{io} for forbidden or unreachable ones,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -72,6 +73,14 @@ class Checkpoint {
   /// float16 and bfloat16.
   template <typename T>
   [[nodiscard]] std::vector<T> read(std::string_view name, RowRange rows) const;
+  /// The same of a tensor that has just this shape, [rows, row_shape...]; throws Error{mismatch} naming both
+  /// for another.
+  template <typename T>
+  [[nodiscard]] std::vector<T> read(std::string_view name, std::initializer_list<std::int64_t> shape,
+                                    RowRange rows) const {
+    require_shape(name, std::span(shape.begin(), shape.size()));
+    return read<T>(name, rows);
+  }
   /// All rows.
   template <typename T>
   [[nodiscard]] std::vector<T> read(std::string_view name) const {
@@ -94,6 +103,7 @@ class Checkpoint {
   explicit Checkpoint(std::unique_ptr<Impl> impl);
   [[nodiscard]] const Impl& impl() const;
   const TensorInfo& require(std::string_view name, RowRange rows) const;
+  void require_shape(std::string_view name, std::span<const std::int64_t> shape) const;
   [[nodiscard]] std::int64_t row_bytes(const TensorInfo& info) const;
   [[nodiscard]] std::size_t count_elements(std::string_view name, RowRange rows, DType dtype) const;
   std::unique_ptr<Impl> impl_;

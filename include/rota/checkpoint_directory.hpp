@@ -22,17 +22,6 @@
 
 namespace rota {
 
-/// How ranks write the tensors of one file. Both leave the same bytes.
-enum class Writer {
-  /// Each rank writes its own rows with POSIX calls. The fastest for local file systems, and for those where
-  /// several nodes may write parts of one page of a file.
-  direct,
-  /// All ranks write together through MPI-IO, where a few write for all. For file systems that want that.
-  /// Needs ROMIO and MPI_THREAD_MULTIPLE; otherwise CheckpointDirectory's constructor throws
-  /// Error{unsupported} and says what to do. Without MPI it is the same as `direct`.
-  collective,
-};
-
 /// How many checkpoints of its run a directory keeps. A run goes on where a job restores its newest one. Any
 /// other job is a new run, and checkpoints of other runs stay; the first save beside such tells the
 /// MessageSink. Also kept is the last one that `latest` or `open` of this object verified, until they verify
@@ -44,7 +33,6 @@ struct CheckpointPolicy {
   /// exceed the longest phase on any rank, such as allocating the file on rank 0, or writing a rank's rows. A
   /// rank that is merely late counts as missing.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
-  Writer writer = Writer::direct;
   /// Where rank 0 copies each checkpoint to, in the background: stored_path("s3://bucket/run"). One job at a
   /// time has it. Of checkpoints that wait for an earlier one, only the newest is copied. Nothing is deleted
   /// there. `latest` looks there, too, and brings what the directory lacks.
@@ -96,8 +84,7 @@ class CheckpointDirectory {
   /// file system refuses to remove the new file.
   ///
   /// Error{timeout} is the exception: a rank missed the policy's deadline. The new file is complete or
-  /// absent. This object is of no use any more: all calls throw Error{timeout}. End the job. Under
-  /// Writer::collective, memory that the snapshot views must live until then.
+  /// absent. This object is of no use any more: all calls throw Error{timeout}. End the job.
   SaveReport save(std::int64_t step, const Snapshot& snapshot);
 
   /// The same in the background: copies what `snapshot` views, takes over what it owns, and returns. A thread
@@ -116,8 +103,7 @@ class CheckpointDirectory {
   std::optional<SaveReport> wait();
 
   /// Gives a background save up, as one rank that fails must before it destroys this object; the earlier
-  /// checkpoints stay. Not collective, but a save that one rank gives up, no rank finishes. Only a collective
-  /// write that has begun is waited for, until the deadline, because MPI cannot cancel it.
+  /// checkpoints stay. Not collective, but a save that one rank gives up, no rank finishes.
   void give_up_save() noexcept;
 
   /// Waits until all checkpoints are copied to the mirror, if there is one: call it before the job ends.

@@ -82,6 +82,10 @@ class Loader {
 
   /// The position after the last batch returned.
   [[nodiscard]] Position position() const;
+  /// Steps of an epoch at this batch size, and of all epochs, wherever the run stands: for a schedule of
+  /// learning rates, say. Throws Error{unsupported} for a mixture, and of `steps` without a last epoch.
+  [[nodiscard]] std::int64_t steps_per_epoch() const;
+  [[nodiscard]] std::int64_t steps() const;
 
   /// The step, rank and slot in which this run, at the present batch size and world, reads sample `id` in
   /// `epoch`. Steps in the past are computed as if the run had always been like this. `id` is as in

@@ -99,6 +99,9 @@ struct SkippedSamples {
 /// No last epoch.
 inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
+/// Of LoaderOptions::shards: each part of the source is one, such as a file.
+inline constexpr std::int64_t kFileShards = std::numeric_limits<std::int64_t>::min();
+
 /// The options of a Loader. The dataset, `shards`, `interleave`, `shuffle`, `seed` and `block` define the
 /// order: they must be the same on resume. All others may change, and so may the world.
 struct LoaderOptions {
@@ -107,6 +110,7 @@ struct LoaderOptions {
   /// within; fewer read more in sequence. Fixed for a run. 1 to 2^24, summed over the datasets of a mixture.
   /// 0: 1 under Shuffle::none, so that this is the dataset's order, unless shards are asked for: by
   /// `interleave`, by Split::by_shard, or by shared files; else 256. `Loader::options` has the number.
+  /// kFileShards: the parts of the source (Source::part_sizes); not of a mixture.
   std::int64_t shards = 0;
   std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0: all
   Shuffle shuffle = Shuffle::global;

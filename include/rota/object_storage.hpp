@@ -21,9 +21,6 @@ struct HttpOptions {
   /// Before the second try. It doubles for each further one, up to 15 s, and is cut at random to a half at
   /// least.
   std::chrono::milliseconds retry_wait{100};
-  /// A request that only reads, and whose answer has not begun after so long, and four times as long as is
-  /// usual, is made once more: one in twenty at most. 0: never.
-  std::chrono::milliseconds hedge_after{500};
   std::string ca_file = {};  ///< certificates to trust; empty: SSL_CERT_FILE for web servers, or the system's
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.

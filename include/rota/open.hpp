@@ -17,14 +17,20 @@ namespace mpi {
 class Communicator;
 }
 
+/// Options of `open_files`.
+struct FilesOptions {
+  /// Two more ragged fields of text, for labels: `path` of the file, relative to the dataset, and `folder`,
+  /// the name of its directory ("cat" of "train/cat/0.jpg"; empty at the top).
+  bool keys = false;
+};
+
 /// Each file is one sample, with one ragged field `data` of bytes. Throws Error{corrupt} where a file has
 /// changed its size since it was listed.
 ///
 /// All functions with a catalog are **collective** over the ranks that made it, which share the work of
 /// looking into files. They throw Error{mismatch} on all ranks unless all ask for the same format and
-/// options. Those with a path open Catalog(path), for this process alone, or Catalog(comm, path).
-std::shared_ptr<const Source> open_files(const Catalog& catalog);
-std::shared_ptr<const Source> open_files(const std::filesystem::path& path);
+/// options. A path in the place of a catalog is Catalog(path), for this process alone.
+std::shared_ptr<const Source> open_files(const Catalog& catalog, const FilesOptions& options = {});
 
 /// Options of `open_hdf5`.
 struct Hdf5Options {
@@ -51,7 +57,6 @@ struct Hdf5Options {
 /// - Error{unsupported}: other types and filters, virtual datasets, data in external files, links that are
 ///   not allowed
 std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options = {});
-std::shared_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options = {});
 
 /// Options of `open_tfrecord`.
 struct TfRecordOptions {
@@ -64,8 +69,6 @@ struct TfRecordOptions {
 /// path or no file in it. Throws Error{corrupt}, naming file and byte offset, for a file that is damaged, cut
 /// short, or of another format.
 std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options = {});
-std::shared_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
-                                            const TfRecordOptions& options = {});
 
 /// Options of `open_tar`.
 struct TarOptions {
@@ -95,7 +98,6 @@ struct TarOptions {
 /// - Error{invalid_argument}: an extension that is no field, where `fields` is empty
 /// - Error{unsupported}: other compressions
 std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options = {});
-std::shared_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options = {});
 
 /// The lines of text or JSON-lines files, joined in the order of their names. One ragged field `text` of
 /// bytes, without the newline and a carriage return before it. The last line may lack its newline, so a plain
@@ -104,7 +106,6 @@ std::shared_ptr<const Source> open_tar(const std::filesystem::path& path, const 
 /// open_tfrecord does; also Error{corrupt} for a file named *.gz, *.zst or *.zstd that is not compressed,
 /// Error{unsupported} for other compressions.
 std::shared_ptr<const Source> open_lines(const Catalog& catalog);
-std::shared_ptr<const Source> open_lines(const std::filesystem::path& path);
 
 /// Options of `open_npy`.
 struct NpyOptions {
@@ -118,7 +119,6 @@ struct NpyOptions {
 /// relative names, sizes, type and shapes. Throws as open_tfrecord does; also Error{unsupported} for other
 /// types, Error{invalid_argument} for arrays that do not match.
 std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options = {});
-std::shared_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options = {});
 
 /// Options of `open_npz`.
 struct NpzOptions {
@@ -135,7 +135,6 @@ struct NpzOptions {
 /// sizes, fields and numbers of samples. Throws as open_npy does, and Error{not_found} for an array that a
 /// file lacks.
 std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options = {});
-std::shared_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options = {});
 
 /// Options of `open_tokens`.
 struct TokensOptions {
@@ -152,8 +151,6 @@ struct TokensOptions {
 /// fingerprint covers relative names, sizes and options. Throws Error{not_found} for a missing path or no
 /// file in it, Error{corrupt} for a file with part of a token.
 std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options = {});
-std::shared_ptr<const Source> open_tokens(const std::filesystem::path& path,
-                                          const TokensOptions& options = {});
 
 /// Options of `open_megatron`.
 struct MegatronOptions {
@@ -168,8 +165,6 @@ struct MegatronOptions {
 ///   the samples
 /// - Error{unsupported}: other versions; a document with sequences that do not lie side by side
 std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const MegatronOptions& options = {});
-std::shared_ptr<const Source> open_megatron(const std::filesystem::path& path,
-                                            const MegatronOptions& options = {});
 
 /// Options of `open_mds`.
 struct MdsOptions {
@@ -187,7 +182,6 @@ struct MdsOptions {
 /// Error{not_found} for a missing column. Throws Error{unsupported} for other versions and compressions,
 /// pickles, and arrays of any type or more dimensions.
 std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options = {});
-std::shared_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options = {});
 
 /// The formats that `open` knows, "auto" first.
 std::vector<std::string> formats();
@@ -205,7 +199,6 @@ std::string find_format(const Catalog& catalog);
 /// that source throws. Throws Error{corrupt} for a file named as one of these formats that does not begin so.
 /// Throws Error{invalid_argument} for other files beside such files, and for an unknown format.
 std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format = "auto");
-std::shared_ptr<const Source> open(const std::filesystem::path& path, const std::string& format = "auto");
 /// Names of arrays are options of a format's own function, such as open_hdf5.
 std::shared_ptr<const Source> open(const std::filesystem::path&, std::initializer_list<const char*>) = delete;
 std::shared_ptr<const Source> open(const mpi::Communicator&, const std::filesystem::path&,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rota import _rota
 from rota._checkpoint import Checkpoint, CheckpointInfo
 from rota._communicator import agreed, as_communicator
-from rota._errors import Error, InvalidArgumentError, TimeoutError, told
+from rota._errors import Error, InvalidArgumentError, told
 from rota._options import as_number, as_option
 from rota._sampler import ElasticBatchSampler
 from rota._values import World
@@ -137,7 +137,6 @@ def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
 _numbers = itertools.count()
 _open: weakref.WeakValueDictionary[int, CheckpointDirectory] = weakref.WeakValueDictionary()
 _saving: set[CheckpointDirectory] = set()  # which live until their save is waited for
-_given_up: list[Any] = []  # what a collective write that was given up may still read
 
 
 def close_all() -> None:
@@ -170,7 +169,6 @@ class CheckpointDirectory:
     - `keep_last` checkpoints of this run stay, and for ever each one of a step that `keep_every` divides (0: none).
       A run goes on where its newest one is restored. Those of other runs stay, and the first save beside such says so.
     - `deadline`: seconds that the other ranks wait for one; 0: for ever. After TimeoutError, end the job.
-    - `writer`: "direct", or "collective" for file systems that want MPI-IO. Both leave the same bytes.
     - `mirror`: "s3://bucket/run", where rank 0 copies each checkpoint to, in the background. Of those that wait for an
       earlier one, only the newest is copied; nothing is deleted there. `latest` and `restore` look there, too.
 
@@ -192,7 +190,6 @@ class CheckpointDirectory:
         keep_last: int = 2,
         keep_every: int = 0,
         deadline: float = 600.0,
-        writer: str = "direct",
         mirror: str | None = None,
     ) -> None:
         what = "open a checkpoint directory"
@@ -204,8 +201,6 @@ class CheckpointDirectory:
             )
         ranks = as_communicator(comm)
         with agreed(ranks, what):
-            if writer not in ("direct", "collective"):
-                raise InvalidArgumentError(f'{what}: writer is "{writer}"; it must be direct or collective')
             deadline = as_option(what, "deadline", deadline, 0.0)
             if not 0 <= deadline < 1e12:
                 raise InvalidArgumentError(f"{what}: deadline is {deadline} seconds; it must be 0 to 10^12")
@@ -214,7 +209,7 @@ class CheckpointDirectory:
             if mirror is not None:
                 _rota.require_storage(mirror)
         self._raw = _rota.CheckpointDirectory(
-            ranks, path, *keep, math.ceil(deadline * 1000), writer == "collective", mirror or ""
+            ranks, path, *keep, math.ceil(deadline * 1000), mirror or ""
         )
         self._path = path
         self._world = World(ranks.rank, ranks.size)
@@ -254,9 +249,7 @@ class CheckpointDirectory:
             step, failed = 0, error
         try:
             return write(step, snapshot, told(failed))
-        except BaseException as error:
-            if isinstance(error, TimeoutError) or not isinstance(error, Error):
-                _given_up.append(snapshot)
+        except Error:
             if failed is not None:
                 raise failed from None
             raise

@@ -1,13 +1,15 @@
-"""Communicators of MPI, which mpi4py makes."""
+"""Communicators of MPI, which mpi4py makes; and what ranks of torch.distributed compare."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from rota import _rota
-from rota._errors import Error, InvalidArgumentError, told
+from rota._errors import BY_CODE, Error, InvalidArgumentError, TimeoutError, told
 from rota._options import as_number
 from rota._values import World
 
@@ -91,3 +93,61 @@ def agreed(comm: Communicator | None, phase: str) -> Iterator[None]:
                 raise
     if failed is not None:
         raise failed
+
+
+def torch_distributed() -> Any:
+    """The module, where it is initialised; else None."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
+
+
+@contextmanager
+def compared(task: str, is_torchs: bool) -> Iterator[Callable[[str], None]]:
+    """**Collective** over torch.distributed, where the world is of it.
+
+    What one rank fails at inside is raised on all; so is a text, of lines, that differs from rank 0's.
+    """
+    distributed = torch_distributed() if is_torchs else None
+    texts: list[str] = []
+    failed: BaseException | None = None
+    try:
+        yield texts.append
+    except BaseException as error:
+        if distributed is None:
+            raise
+        failed = error
+    if distributed is None or distributed.get_world_size() == 1:
+        if failed is not None:
+            raise failed
+        return
+    ranks = _gather(distributed, task, (told(failed), "".join(texts)))
+    if failed is not None:
+        raise failed
+    for rank, (other, _) in enumerate(ranks):
+        if other is not None:
+            raise BY_CODE[other[0]](f"rank {rank}: {other[1]}")
+    for rank, (_, text) in enumerate(ranks):
+        try:
+            _rota.require_same_lines(task, text, ranks[0][1])
+        except Error as error:
+            raise type(error)(f"rank {rank}: {error}") from None
+
+
+_gloo: tuple[Any, Any] = (None, None)  # the group of all ranks, and one by gloo
+
+
+def _gather(distributed: Any, task: str, mine: Any) -> list[Any]:
+    """What all ranks have, in their order."""
+    global _gloo
+    deadline = timedelta(minutes=10)
+    ranks: list[Any] = [None] * distributed.get_world_size()
+    try:
+        if _gloo[0] is not distributed.group.WORLD:
+            _gloo = distributed.group.WORLD, distributed.new_group(timeout=deadline, backend="gloo")
+        distributed.all_gather_object(ranks, mine, group=_gloo[1])
+    except RuntimeError as error:
+        raise TimeoutError(
+            f"{task}: not all ranks of torch.distributed came within {deadline} ({error}); all of them make what has "
+            "their world; what one rank makes alone takes world=(0, 1)"
+        ) from error
+    return ranks

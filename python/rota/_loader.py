@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
-from rota._communicator import Communicator, agreed, as_communicator
-from rota._errors import BusyError, InvalidArgumentError
+from rota._communicator import Communicator, agreed, as_communicator, compared, torch_distributed
+from rota._errors import BusyError, InvalidArgumentError, UnsupportedError
 from rota._options import as_number, as_option
 from rota._sources import Source
 from rota._values import BatchSlot, DTypeLike, FieldsLike, Position, SkippedSample, World, document
@@ -89,11 +89,28 @@ def find_world(world: Any = None) -> World:
         return World(*(as_number("place a loader", "a number of its world", number, 32) for number in world))
     mpi = _rota.mpi_world()
     if mpi is not None:
-        return World(*mpi)
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        return World(distributed.get_rank(), distributed.get_world_size())
+        return _told("MPI", World(*mpi))
+    distributed = torch_distributed()
+    if distributed is not None:
+        return _told("torch.distributed", World(distributed.get_rank(), distributed.get_world_size()))
     return World(*_rota.world_from_environment())
+
+
+_is_told = False
+
+
+def _told(by: str, world: World) -> World:
+    """Says once where the world is from."""
+    global _is_told
+    if world.rank == 0 and world.size > 1 and not _is_told:
+        _is_told = True
+        logging.getLogger("rota").warning("the world is %s's: rank 0 of %d", by, world.size)
+    return world
+
+
+def is_torchs(world: Any) -> bool:
+    """Whether `find_world` asks torch.distributed."""
+    return world is None and _rota.mpi_world() is None and torch_distributed() is not None
 
 
 def check_mixture(sources: Sequence[Any], weights: Sequence[float], end: str, steps: int) -> tuple:
@@ -231,7 +248,8 @@ class Loader(LoaderBase, _rota.Loader):
     moves when a batch is handed out. One thread at a time uses a loader.
 
     - The dataset, `shards`, `interleave`, `shuffle` ("none", "within", "global", "block"), `seed` and `block` define the
-      order: they must be the same on resume. All else may change, the world included. `shards=0` makes 256, or one under
+      order: they must be the same on resume. All else may change, the world included. `shards="files"` makes one of each
+      file; `shards=0` makes 256, or one under
       "none", which is then the dataset's order.
     - `tail` says what happens at the end of an epoch: "partial", "carry", "drop" or "pad". `epochs=None`: no last one.
     - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
@@ -256,7 +274,7 @@ class Loader(LoaderBase, _rota.Loader):
         *,
         world: Any = None,
         comm: Any = None,
-        shards: int = 0,
+        shards: int | str = 0,
         interleave: int = 0,
         shuffle: str = "global",
         seed: int = 0,
@@ -284,33 +302,47 @@ class Loader(LoaderBase, _rota.Loader):
     ) -> None:
         options = dict(locals())
         place = _place(world, comm)
-        with agreed(place if isinstance(place, Communicator) else None, "make a loader"):
-            if on_bad_sample not in ("fail", "skip"):
-                raise InvalidArgumentError(f'make a loader: on_bad_sample is "{on_bad_sample}"; it must be fail or skip')
-            for name, function, made in (
-                ("transform", transform, transform_fields),
-                ("collate", collate, collate_fields),
-            ):
-                if made and function is None:
-                    raise InvalidArgumentError(f"make a loader: {name}_fields are given, but no {name}")
-            if not isinstance(source, Mixture):
-                source = _sources._as_source("make a loader", source)
-            if cast is not None:
-                source = _cast(source, cast)
-            for name in ("self", "source", "world", "comm", "cast", "on_bad_sample", "__class__"):
-                options.pop(name, None)
-            options["skip_bad_samples"] = on_bad_sample == "skip"
-            data: Any = check_mixture(*source) if isinstance(source, Mixture) else source
-            given = {**options, "transform": _weakly(transform), "collate": _weakly(collate)}
-            _rota.check_loader_options(given)
-        self._options = options
-        super().__init__(data, given, place)
+        with compared("make loaders", comm is None and is_torchs(world)) as describe:
+            with agreed(place if isinstance(place, Communicator) else None, "make a loader"):
+                if on_bad_sample not in ("fail", "skip"):
+                    raise InvalidArgumentError(f'make a loader: on_bad_sample is "{on_bad_sample}"; it must be fail or skip')
+                for name, function, made in (
+                    ("transform", transform, transform_fields),
+                    ("collate", collate, collate_fields),
+                ):
+                    if made and function is None:
+                        raise InvalidArgumentError(f"make a loader: {name}_fields are given, but no {name}")
+                if not isinstance(source, Mixture):
+                    source = _sources._as_source("make a loader", source)
+                if cast is not None:
+                    source = _cast(source, cast)
+                for name in ("self", "source", "world", "comm", "cast", "on_bad_sample", "__class__"):
+                    options.pop(name, None)
+                options["skip_bad_samples"] = on_bad_sample == "skip"
+                data: Any = check_mixture(*source) if isinstance(source, Mixture) else source
+                given = {**options, "transform": _weakly(transform), "collate": _weakly(collate)}
+                _rota.check_loader_options(given)
+            self._options = options
+            super().__init__(data, given, place)
+            describe(self._described())
         self._source = source
         self._opened()
 
     def __iter__(self) -> Iterator[Any]:
         self._begin()
         return self
+
+    def __len__(self) -> int:
+        """Steps of all epochs, wherever the run stands. TypeError of a mixture, and without a last epoch."""
+        try:
+            return self._steps(False)
+        except UnsupportedError as error:  # by which list() knows that there is no length
+            raise TypeError(str(error)) from None
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """At this batch size. UnsupportedError of a mixture."""
+        return self._steps(True)
 
     def restart(self) -> None:
         """Begins anew, with the first sample of the first epoch."""

@@ -11,7 +11,8 @@ from typing import Any, Union
 
 from rota import _rota
 from rota._errors import InvalidArgumentError, UnsupportedError
-from rota._loader import Loader, Mixture, find_world, state_text
+from rota._communicator import compared
+from rota._loader import Loader, Mixture, find_world, is_torchs, state_text
 from rota._options import as_number, as_option, as_seed
 from rota._values import BatchSlot, Index, Position, World
 
@@ -127,7 +128,9 @@ class ElasticBatchSampler:
             epochs=epochs,
             rank_split=rank_split,
         )
-        self._loader = self._make(find_world(world))
+        with compared("make samplers", is_torchs(world)) as describe:
+            self._loader = self._make(find_world(world))
+            describe(self._loader._described())
         self._evaluation = bool(evaluation)
         self._changes = 0
         self._first_step = 0  # from which on batches are as they are now
@@ -199,16 +202,10 @@ class ElasticBatchSampler:
         """Batches of an epoch; of all of them, where the number of `epochs` was given."""
         if self._is_mixture:
             raise TypeError("a mixture's steps are not known beforehand")
-        per_epoch = self._steps_per_epoch()
-        if self._epochs is None:
-            return per_epoch
-        if self._options["tail"] == "carry":
-            return -(-self._lengths[0] * self._epochs // self._options["global_batch_size"])
-        return per_epoch * self._epochs
+        return self._loader._steps(self._epochs is None)
 
     def _steps_per_epoch(self) -> int:
-        samples, size = self._lengths[0], self._options["global_batch_size"]
-        return samples // size if self._options["tail"] == "drop" else -(-samples // size)
+        return self._loader._steps(True)
 
     # ---- where it is ----
 

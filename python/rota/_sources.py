@@ -87,6 +87,7 @@ def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
 
 
 _FORMAT_OPTIONS: dict[str, dict[str, Any]] = {
+    "files": dict(keys=False),
     "hdf5": dict(datasets=(), allow_external_links=False),
     "tfrecord": dict(verify=True),
     "tar": dict(fields=(), keys=False, allow_missing_end=False),
@@ -134,7 +135,7 @@ def open(path: PathLike | Catalog, format: str = "auto", *, comm: Any = None, **
     """The samples of files: a path, a glob, or a `Catalog`. "auto" looks which format they are of.
 
     ========  ======================================================================================================
-    files     each file is a sample: `data`, its bytes
+    files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
     hdf5      rows of `datasets` (all numeric ones); `x` with `x_offsets` is ragged; `allow_external_links`
     tfrecord  records: `data`, bytes; `verify` their checksums
     tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`

@@ -168,6 +168,7 @@ Opener to_opener(const std::string& format, const py::dict& given) {
   if (format == "megatron") {
     return with(open_megatron, MegatronOptions{.sequence_is_sample = is("sequence_is_sample")});
   }
+  if (format == "files") return with(open_files, FilesOptions{.keys = is("keys")});
   if (format == "mds") return with(open_mds, MdsOptions{.columns = names("columns")});
   return [format](const Catalog& catalog) { return open(catalog, format); };
 }

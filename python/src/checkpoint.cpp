@@ -216,12 +216,10 @@ class PyDirectory {
 
 std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const std::filesystem::path& path,
                                             std::int64_t keep_last, std::int64_t keep_every,
-                                            std::int64_t deadline, bool is_collective,
-                                            const std::string& mirror) {
+                                            std::int64_t deadline, const std::string& mirror) {
   const CheckpointPolicy policy{.keep_last = keep_last,
                                 .keep_every = keep_every,
                                 .deadline = std::chrono::milliseconds(deadline),
-                                .writer = is_collective ? Writer::collective : Writer::direct,
                                 .mirror = mirror.empty() ? StoredPath() : stored_path(mirror)};
   const auto ranks = comm.get();
   std::shared_ptr<CheckpointDirectory> directory;

@@ -16,8 +16,10 @@
 #include "errors.hpp"
 #include "functions.hpp"
 #include "loader.hpp"
+#include "loader/access.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
+#include "values/lines.hpp"
 
 namespace rota::python {
 namespace {
@@ -25,7 +27,9 @@ namespace {
 LoaderOptions to_options(const py::dict& given) {
   LoaderOptions options;
   options.global_batch_size = option<std::int64_t>(given, "global_batch_size");
-  options.shards = option<std::int64_t>(given, "shards");
+  const bool are_files =
+      py::isinstance<py::str>(given["shards"]) && py::cast<std::string>(given["shards"]) == "files";
+  options.shards = are_files ? kFileShards : option<std::int64_t>(given, "shards");
   options.interleave = option<std::int64_t>(given, "interleave");
   options.shuffle = parse_shuffle(option<std::string>(given, "shuffle"));
   options.seed = option<std::uint64_t>(given, "seed");
@@ -186,6 +190,7 @@ void define_loader(py::module_& module) {
     return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
   });
   module.def("end_waits", &end_waits);
+  module.def("require_same_lines", &internal::require_same_lines);
   module.def("check_loader_options", [](const py::dict& options) { static_cast<void>(to_options(options)); });
   define_loader_class<Loader>(module, "Loader")
       .def(py::init([](const PySource& source, const py::dict& options, const py::tuple& world) {
@@ -232,6 +237,14 @@ void define_loader(py::module_& module) {
       .def("first_id",
            [](PyLoader& self, std::int64_t dataset) {
              return self.use([&](Loader& l) { return l.first_id(dataset).value; });
+           })
+      .def("_described",
+           [](PyLoader& self) {
+             return self.use([](Loader& l) { return internal::LoaderAccess::described(l); });
+           })
+      .def("_steps",
+           [](PyLoader& self, bool of_epoch) {
+             return self.use([&](Loader& l) { return of_epoch ? l.steps_per_epoch() : l.steps(); });
            })
       .def_property_readonly(
           "skipped", [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); })

@@ -224,9 +224,9 @@ bool would_match(const std::string& pattern, const std::filesystem::path& to) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("save a catalog to {}: it would be one of the dataset's files; name another place",
-                          file.native()));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("write {}: it would be one of the dataset's files; name another place", file.native()));
 }
 
 }  // namespace

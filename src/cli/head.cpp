@@ -68,11 +68,12 @@ std::shared_ptr<const Source> open_dataset(const DatasetOptions& dataset) {
   return open(make_catalog(dataset, how), dataset.format);
 }
 
-void head(const DatasetOptions& dataset, std::int64_t samples) {
+void head(const DatasetOptions& dataset, std::int64_t first, std::int64_t samples) {
   const auto source = open_dataset(dataset);
   fmt::print("{}: {}, fingerprint {}\n\n{}", shown(dataset.path.native()), counted(source->size(), "sample"),
              to_string(source->fingerprint()), field_table(*source));
-  for (std::int64_t i = 0; i < std::min(samples, source->size()); ++i) {
+  if (first > 0) check_ids(*source, std::vector{SampleId{first}});
+  for (std::int64_t i = first; i < source->size() && i - first < samples; ++i) {
     fmt::print("{}", sample_text(*source, SampleId{i}));
   }
 }
@@ -82,14 +83,16 @@ void head(const DatasetOptions& dataset, std::int64_t samples) {
 Verb add_head(CLI::App& app) {
   struct Head {
     DatasetOptions dataset;
+    std::int64_t first = 0;
     std::int64_t samples = 3;
   };
   const auto options = std::make_shared<Head>();
-  CLI::App& command = *app.add_subcommand("head", "Shows the fields and the first samples of a dataset.");
+  CLI::App& command = *app.add_subcommand("head", "Shows the fields of a dataset, and some samples.");
   add_dataset(command, options->dataset);
   add_number(command, "-n", options->samples, 0, "samples to show");
+  add_number(command, "--at", options->first, 0, "the first of them");
   return {.command = &command, .run = [options] {
-            head(options->dataset, options->samples);
+            head(options->dataset, options->first, options->samples);
             return 0;
           }};
 }

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "catalog/saved.hpp"
 #include "cli/dataset.hpp"
 #include "cli/number_option.hpp"
 #include "cli/progress_bar.hpp"
@@ -21,14 +24,29 @@ struct PackOptions {
   DatasetOptions dataset;
   std::string destination;
   std::string to = "tar";
+  std::optional<std::uint64_t> seed;
+  bool is_numbered = false;
   ShardOptions shards;
 };
+
+// With names of files, where tar files can keep them.
+std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Catalog& catalog) {
+  const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
+  const bool keeps_names = options.to == to_string(ShardFormat::tar) && !options.is_numbered;
+  if (keeps_names && format == "files") return open_files(catalog, {.keys = true});
+  if (keeps_names && format == "tar") return open_tar(catalog, {.keys = true});
+  return open(catalog, format);
+}
 
 void pack(PackOptions& options) {
   ProgressBar bar;
   CatalogOptions how;
   how.progress = bar.function();
-  const auto source = open(make_catalog(options.dataset, how), options.dataset.format);
+  const Catalog catalog = make_catalog(options.dataset, how);
+  internal::refuse_inside(std::filesystem::path(options.destination) / "shard.tar",
+                          {.path = catalog.origin()});
+  auto source = open_to_pack(options, catalog);
+  if (options.seed) source = split(source, {1}, *options.seed)[0];
   options.shards.format = options.to == to_string(ShardFormat::mds) ? ShardFormat::mds : ShardFormat::tar;
   options.shards.progress = bar.function();
   options.shards.world = world_from_environment();
@@ -57,6 +75,10 @@ Verb add_pack(CLI::App& app) {
       ->capture_default_str();
   add_number(command, "--shard-bytes", options->shards.shard_bytes, 1, "about so large is a shard");
   add_number(command, "--workers", options->shards.workers, 0, "reading threads", 4096);
+  command.add_option("--shuffle", options->seed,
+                     "a seed: writes the samples in an order of its own, as for class folders");
+  command.add_flag("--numbered", options->is_numbered,
+                   "tar files name samples by number, and not as their files");
   return {.command = &command, .run = [options] {
             pack(*options);
             return 0;

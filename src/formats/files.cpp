@@ -46,18 +46,26 @@ class Asked {
 
 class FilesSource final : public Source {
  public:
-  explicit FilesSource(FileList files)
+  FilesSource(FileList files, const FilesOptions& options)
       : files_(std::move(files)),
-        fingerprint_(FingerprintBuilder().add("files").add(to_string(files_.fingerprint())).finish()) {}
+        fingerprint_(FingerprintBuilder().add("files").add(to_string(files_.fingerprint())).finish()) {
+    if (!options.keys) return;
+    for (const std::string_view name : {kPathField, kFolderField}) {
+      fields_.push_back({.name = std::string(name), .ragged = true});
+    }
+  }
 
   [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(files_.size()); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
 
-  void rows(std::span<const SampleId> ids, [[maybe_unused]] std::size_t field,
-            std::span<std::int64_t> out) const override {
-    assert(field == 0 && out.size() == ids.size());
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    assert(out.size() == ids.size());
     check_ids(*this, ids);
+    if (field != 0) {
+      std::ranges::transform(ids, out.begin(), [&](SampleId id) { return std::ssize(key(id, field)); });
+      return;
+    }
     if (files_.change_detection() == ChangeDetection::by_size) {
       std::transform(ids.begin(), ids.end(), out.begin(),
                      [this](SampleId id) { return files_.bytes(index(id)); });
@@ -78,11 +86,18 @@ class FilesSource final : public Source {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      for (std::size_t field = 1; field < fields_.size(); ++field) {
+        const std::string text = key(ids[i], field);
+        std::ranges::copy(std::as_bytes(std::span(text)), out.bytes(field, i).begin());
+      }
+    }
     if (files_.place().is_stored()) return read_stored(ids, out);
     read_open(ids, out);
   }
 
-  void read_rows(std::span<const SampleRows> wanted, [[maybe_unused]] std::size_t field) const override {
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    if (field != 0) return Source::read_rows(wanted, field);
     check_ids(*this, wanted);
     for (const SampleRows& rows : wanted) {
       const File file = files_.open(index(rows.id));
@@ -101,6 +116,13 @@ class FilesSource final : public Source {
 
  private:
   static std::size_t index(SampleId id) noexcept { return static_cast<std::size_t>(id.value); }
+
+  [[nodiscard]] std::string key(SampleId id, std::size_t field) const {
+    std::string path = (*files_.read_names())[index(id)];
+    if (fields_[field].name == kPathField) return path;
+    path.resize(path.rfind('/') == std::string::npos ? 0 : path.rfind('/'));
+    return path.substr(path.rfind('/') + 1);
+  }
 
   void read_stored(std::span<const SampleId> ids, const BatchView& out) const {
     std::vector<File> files;
@@ -200,8 +222,8 @@ class FilesSource final : public Source {
 
 namespace rota {
 
-std::shared_ptr<const Source> open_files(const Catalog& catalog) {
-  internal::agree_on_format(catalog, "open_files");
+std::shared_ptr<const Source> open_files(const Catalog& catalog, const FilesOptions& options) {
+  internal::agree_on_format(catalog, fmt::format("open_files with keys {}", options.keys));
   const internal::FileList& files = internal::files_of(catalog);
   if (files.context().options.share_files) {
     throw Error(ErrorCode::unsupported,
@@ -212,7 +234,7 @@ std::shared_ptr<const Source> open_files(const Catalog& catalog) {
   internal::FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
   internal::require_expected(samples, files);
-  return std::make_unique<internal::FilesSource>(files);
+  return std::make_unique<internal::FilesSource>(files, options);
 }
 
 }  // namespace rota

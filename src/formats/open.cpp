@@ -235,51 +235,10 @@ std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& fo
   return open_files(catalog);
 }
 
-std::shared_ptr<const Source> open(const std::filesystem::path& path, const std::string& format) {
-  internal::require_format("open " + path.native(), format);
-  return open(Catalog(path), format);
-}
 std::shared_ptr<const Source> open(const mpi::Communicator& comm, const std::filesystem::path& path,
                                    const std::string& format) {
   mpi::together(comm, "open a dataset", [&] { internal::require_format("open " + path.native(), format); });
   return open(Catalog(comm, path), format);
-}
-std::shared_ptr<const Source> open_files(const std::filesystem::path& path) {
-  return open_files(Catalog(path));
-}
-std::shared_ptr<const Source> open_hdf5(const std::filesystem::path& path, const Hdf5Options& options) {
-  options.validate();
-  return open_hdf5(Catalog(path), options);
-}
-std::shared_ptr<const Source> open_tfrecord(const std::filesystem::path& path,
-                                            const TfRecordOptions& options) {
-  return open_tfrecord(Catalog(path), options);
-}
-std::shared_ptr<const Source> open_tar(const std::filesystem::path& path, const TarOptions& options) {
-  options.validate();
-  return open_tar(Catalog(path), options);
-}
-std::shared_ptr<const Source> open_lines(const std::filesystem::path& path) {
-  return open_lines(Catalog(path));
-}
-std::shared_ptr<const Source> open_npy(const std::filesystem::path& path, const NpyOptions& options) {
-  return open_npy(Catalog(path), options);
-}
-std::shared_ptr<const Source> open_npz(const std::filesystem::path& path, const NpzOptions& options) {
-  options.validate();
-  return open_npz(Catalog(path), options);
-}
-std::shared_ptr<const Source> open_tokens(const std::filesystem::path& path, const TokensOptions& options) {
-  options.validate();
-  return open_tokens(Catalog(path), options);
-}
-std::shared_ptr<const Source> open_megatron(const std::filesystem::path& path,
-                                            const MegatronOptions& options) {
-  return open_megatron(Catalog(path), options);
-}
-std::shared_ptr<const Source> open_mds(const std::filesystem::path& path, const MdsOptions& options) {
-  options.validate();
-  return open_mds(Catalog(path), options);
 }
 
 }  // namespace rota

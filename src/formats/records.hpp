@@ -81,6 +81,9 @@ void refuse_compressed(const File& file);
 
 /// The field of keys.
 inline constexpr std::string_view kKeyField = "__key__";
+/// Those of files as samples (FilesOptions::keys).
+inline constexpr std::string_view kPathField = "path";
+inline constexpr std::string_view kFolderField = "folder";
 
 /// The records of `files`, in order; a logical shard is a group of whole files where there are enough.
 /// `signature` names all that the index depends on. **Collective** over the context of `files`.

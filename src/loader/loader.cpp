@@ -50,7 +50,7 @@ struct Loader::Impl {
   void require_mixture(std::string_view verb, std::size_t datasets) const;
   [[nodiscard]] std::string described() const;
   [[nodiscard]] bool has_step() const;
-  void tell_if_empty() const;
+  void tell_what_is_odd() const;
   std::unique_ptr<BatchMemory> make_batch();
   std::unique_ptr<BatchMemory> make_inline();
   void restart();
@@ -93,6 +93,7 @@ OrderedSource put_in_order(std::shared_ptr<const Source> source, LoaderOptions& 
   }
   resolve_shards(options, source->node_files() != nullptr);
   RunOrder order(*source, options);
+  options.shards = order.orders.front().plan().shards();
   return {std::move(source), std::move(order)};
 }
 
@@ -151,7 +152,7 @@ Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator& comm, Data&& dat
     if (comm.size() > 1) described = impl->described();
   });
   mpi::require_same(comm, "make loaders", described);
-  if (world.rank == 0 && world.replica == 0) impl->tell_if_empty();
+  if (world.rank == 0 && world.replica == 0) impl->tell_what_is_odd();
   return impl;
 }
 
@@ -162,8 +163,17 @@ bool Loader::Impl::has_step() const {
       schedule_at(place_at(position)));
 }
 
-// A run that ends before its first step looks like one that is done.
-void Loader::Impl::tell_if_empty() const {
+// A run that ends before its first step looks like one that is done; one whose shards have a sample each,
+// like one that is shuffled.
+void Loader::Impl::tell_what_is_odd() const {
+  const std::int64_t samples = run_order.firsts.back();
+  const std::int64_t shards = options.shards * std::ssize(run_order.orders);
+  if (options.shuffle == Shuffle::within && samples > shards / 2 && samples < 2 * shards) {
+    internal::tell(fmt::format(
+        "shuffle within shards: {} samples in {} shards, one or two in each, so that nothing is shuffled; "
+        "lower shards",
+        samples, shards));
+  }
   if (has_step()) return;
   internal::tell(fmt::format("this loader has no step: {} samples, global_batch_size {}, tail {}, {} epochs",
                              run_order.firsts.back(), options.global_batch_size, to_string(options.tail),
@@ -409,6 +419,10 @@ World Loader::world() const { return impl().world; }
 const LoaderOptions& Loader::options() const { return impl().options; }
 const Source& Loader::source() const { return *impl().source; }
 Fingerprint Loader::fingerprint() const { return impl().fingerprint(); }
+std::int64_t Loader::steps_per_epoch() const { return impl().run_order.steps(options(), 1); }
+
+std::int64_t Loader::steps() const { return impl().run_order.steps(options(), options().epochs); }
+
 std::int64_t Loader::datasets() const { return std::ssize(impl().run_order.orders); }
 const SkippedSamples& Loader::skipped() const { return impl().counter.skipped(); }
 void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <string_view>
 
 #include "order/permutation.hpp"
@@ -15,7 +17,15 @@ namespace {
 constexpr std::string_view kTask = "make a loader";
 
 internal::ShardPlan make_plan(const Source& source, std::int64_t size, const LoaderOptions& options) {
-  const auto lengths = internal::ask_shard_lengths(source, size, options.shards, kTask);
+  const bool are_files = options.shards == kFileShards;
+  const auto lengths = are_files ? internal::ask_part_sizes(source, size, kTask)
+                                 : internal::ask_shard_lengths(source, size, options.shards, kTask);
+  if (lengths.empty() && are_files) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: shards are to be files, and the source does not say where files begin "
+                            "(Source::part_sizes); give a number of shards",
+                            kTask));
+  }
   if (lengths.empty()) return internal::ShardPlan::equal(size, options.shards, options.interleave);
   return internal::ShardPlan::ragged(lengths, options.interleave);
 }
@@ -55,6 +65,13 @@ RunOrder::RunOrder(const Source& source, const LoaderOptions& options) : firsts{
 }
 
 RunOrder::RunOrder(const Mixture& mixture, const LoaderOptions& options) : firsts{0} {
+  if (options.shards == kFileShards) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("{}: datasets of a mixture have as many shards each, which files cannot be; give a "
+                    "number of shards",
+                    kTask));
+  }
   OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(mixture.datasets),
                               "all datasets together have at most 2^24");
   for (std::size_t d = 0; d < mixture.datasets.size(); ++d) {
@@ -74,6 +91,20 @@ void RunOrder::add(const Source& source, const LoaderOptions& options, std::uint
   orders.emplace_back(make_plan(source, facts.size, options), options.shuffle, seed, options.block);
   firsts.push_back(firsts.back() + facts.size);
   fields = std::move(facts.fields);
+}
+
+std::int64_t RunOrder::steps(const LoaderOptions& options, std::int64_t epochs) const {
+  if (mix_plan || epochs == kEndless) {
+    throw Error(ErrorCode::unsupported,
+                mix_plan ? "count a loader's steps: datasets of a mixture have epochs of their own"
+                         : "count a loader's steps: it has no last epoch");
+  }
+  const std::int64_t size = options.global_batch_size;
+  const bool are_joined = options.tail == Tail::carry;
+  const __int128 samples = are_joined ? __int128{firsts.back()} * epochs : firsts.back();
+  const __int128 steps =
+      (samples + (options.tail == Tail::drop ? 0 : size - 1)) / size * (are_joined ? 1 : epochs);
+  return static_cast<std::int64_t>(std::min<__int128>(steps, std::numeric_limits<std::int64_t>::max()));
 }
 
 }  // namespace internal

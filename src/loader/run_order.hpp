@@ -26,6 +26,9 @@ struct RunOrder {
   /// for too many shards of all of them.
   RunOrder(const Mixture& mixture, const LoaderOptions& options);
 
+  /// Of so many epochs, from the first on. Throws Error{unsupported} where nobody knows.
+  [[nodiscard]] std::int64_t steps(const LoaderOptions& options, std::int64_t epochs) const;
+
   std::vector<Order> orders;
   std::vector<std::int64_t> firsts;  // [orders + 1]: the first sample of each, numbered one after the other
   std::vector<Field> fields;         // that the source said it has

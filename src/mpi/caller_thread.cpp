@@ -20,16 +20,6 @@ void CallerThread::run(Operation& operation) {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-bool CallerThread::has_given_up() {
-  const internal::MutexLock lock(mutex_);
-  return has_given_up_;
-}
-
-std::optional<DeadlineClock::time_point> CallerThread::waits_since() {
-  const internal::MutexLock lock(mutex_);
-  return waits_since_;
-}
-
 void CallerThread::end() {
   const internal::MutexLock lock(mutex_);
   has_ended_ = true;
@@ -57,8 +47,6 @@ bool CallerThread::refuse_operations(Exchange& exchange) {
     serve([&](Operation& operation) { return exchange.advance(operation); });
   }
   is_refusing_ = true;
-  has_given_up_ = exchange.is_broken();
-  waits_since_ = DeadlineClock::now();
   changed_.notify_all();
   return has_ended_;
 }
@@ -72,7 +60,6 @@ bool CallerThread::poll(Exchange& exchange) {
 void CallerThread::finish(Exchange& exchange, std::string_view what) {
   constexpr auto kLook = std::chrono::milliseconds(20);  // other ranks may ask whether this one is there
   const internal::MutexLock lock(mutex_);
-  waits_since_ = DeadlineClock::now();
   while (!has_ended_) {
     serve([&](Operation& operation) {
       exchange.finish(operation);

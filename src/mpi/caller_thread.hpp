@@ -4,7 +4,6 @@
 
 #include <condition_variable>
 #include <exception>
-#include <optional>
 #include <string_view>
 
 #include "mpi/exchange.hpp"
@@ -18,10 +17,6 @@ class CallerThread {
   /// Background: has `operation` completed. Throws what that threw on the caller's thread, or Error{timeout}
   /// once the caller has gone.
   void run(Operation& operation);
-  /// Background: whether the caller has gone after ranks were given up.
-  [[nodiscard]] bool has_given_up();
-  /// Background: since when the caller waits, in `finish` or because it has gone, if it does.
-  [[nodiscard]] std::optional<DeadlineClock::time_point> waits_since();
   /// Background: there is no more to come.
   void end();
 
@@ -31,8 +26,7 @@ class CallerThread {
   /// earliest.
   void finish(Exchange& exchange, std::string_view what);
   /// Caller's: what is handed over from now on fails. Whether the background thread had ended. What is
-  /// started is completed first, if the others come to it soon: where they go on to calls that block, this
-  /// rank must.
+  /// started is completed first, if the others come to it soon.
   bool refuse_operations(Exchange& exchange);
 
  private:
@@ -45,10 +39,8 @@ class CallerThread {
   std::condition_variable_any changed_;
   Operation* operation_ ROTA_GUARDED_BY(mutex_) = nullptr;
   std::exception_ptr error_ ROTA_GUARDED_BY(mutex_);
-  std::optional<DeadlineClock::time_point> waits_since_ ROTA_GUARDED_BY(mutex_);
   bool has_ended_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_refusing_ ROTA_GUARDED_BY(mutex_) = false;
-  bool has_given_up_ ROTA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace rota::mpi

@@ -66,7 +66,8 @@ bool Operation::advance(MPI_Comm comm) {
   return is_done_ = done != 0;
 }
 
-DeadlineClock::time_point Exchange::latest(DeadlineClock::time_point start) const {
+DeadlineClock::time_point Exchange::latest() const {
+  const auto start = DeadlineClock::now();
   const auto longest =
       std::chrono::floor<std::chrono::milliseconds>(DeadlineClock::time_point::max() - start);
   return deadline_.count() > 0 && deadline_ < longest ? start + deadline_ : DeadlineClock::time_point::max();
@@ -80,7 +81,6 @@ void Exchange::require_unbroken(std::string_view phase) const {
 
 bool Exchange::advance(Operation& operation) {
   attend(operation.phase());
-  if (operation.is_late()) give_up(operation.phase());
   if (comm_->size() == 1) return true;
   return operation.advance(comm_->get());
 }

@@ -29,8 +29,7 @@ using Requests = std::vector<MPI_Request>;
 /// given up while under way. *One thread* at a time.
 class Operation {
  public:
-  /// Makes the calls and adds their requests. None: the calls were made elsewhere, and have missed their
-  /// deadline.
+  /// Makes the calls and adds their requests.
   using Start = std::function<void(MPI_Comm, Requests&)>;
 
   /// `memory` is all that the calls read and write.
@@ -41,7 +40,6 @@ class Operation {
 
   [[nodiscard]] const std::string& phase() const noexcept { return phase_; }
   [[nodiscard]] bool is_started() const noexcept { return is_started_; }
-  [[nodiscard]] bool is_late() const noexcept { return start_ == nullptr; }
 
   /// Starts it if need be; whether it is complete. Throws Error{io}.
   bool advance(MPI_Comm comm);
@@ -83,9 +81,8 @@ class Exchange {
     if (!is_broken()) verdict_ = std::move(why);
   }
   [[nodiscard]] bool is_broken() const noexcept { return !verdict_.empty(); }
-  /// When what begins at `start` is late.
-  [[nodiscard]] DeadlineClock::time_point latest(
-      DeadlineClock::time_point start = DeadlineClock::now()) const;
+  /// When what begins now is late.
+  [[nodiscard]] DeadlineClock::time_point latest() const;
 
  private:
   void require_unbroken(std::string_view phase) const;

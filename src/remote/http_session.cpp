@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -24,10 +25,9 @@ constexpr std::size_t kMostBody = std::size_t{64} << 20;  // that is kept of an 
 constexpr auto kLongestWait = std::chrono::seconds(15);
 constexpr int kConnectTries = 3;  // where that server has never answered
 
-// When a request is made once more.
-constexpr std::int64_t kKnownAnswers = 16;
-constexpr int kUsualTimes = 4;
-constexpr std::int64_t kAnswersPerHedge = 20;
+void check(CURLMcode code) {
+  if (code != CURLM_OK) throw std::bad_alloc();  // else it is ours to call as we do
+}
 
 bool may_pass(int status) noexcept {
   const bool is_never = status == 501 || status == 505;  // not implemented, not this version of HTTP
@@ -101,19 +101,12 @@ struct HttpSession::Try {
   std::unique_ptr<curl_slist, EndHeaders> headers = nullptr;
   HttpRequest request = {};
   HttpAnswer answer = {};
-  Clock::time_point begun = Clock::now();
-  Clock::duration waited = {};  // until the answer began
-  Try* twin = nullptr;          // of the same transfer; the first that is answered counts
-  bool is_lost = false;         // the twin was answered
   bool is_head_whole = false;  // up to the empty line behind it: libcurl takes what ends before for an answer
   bool is_head_seen = false;
   bool is_taken = false;
   std::exception_ptr thrown = {};
   std::array<char, CURL_ERROR_SIZE> text{};
 
-  [[nodiscard]] bool only_reads() const noexcept {
-    return request.method == "GET" || request.method == "HEAD";
-  }
   // Calls the transfer for curl, which must not see what it throws.
   template <typename Work>
   bool guarded(Work work) noexcept {
@@ -127,21 +120,11 @@ struct HttpSession::Try {
   }
   void see_head() {
     if (std::exchange(is_head_seen, true)) return;
-    waited = Clock::now() - begun;
     Long status = 0;
     ::curl_easy_getinfo(easy.get(), CURLINFO_RESPONSE_CODE, &status);
     answer.status = static_cast<int>(status);
     if (may_pass(answer.status)) return;
-    if (twin != nullptr) {
-      twin->is_lost = true;
-      part();
-    }
     is_taken = job.transfer->accepts(answer);
-  }
-  // From here on, there is no other.
-  void part() noexcept {
-    twin->twin = nullptr;
-    twin = nullptr;
   }
 
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* user) noexcept {
@@ -157,11 +140,10 @@ struct HttpSession::Try {
       if (colon == std::string_view::npos) return;
       one.answer.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
     });
-    return is_kept && !one.is_lost ? size * count : 0;
+    return is_kept ? size * count : 0;
   }
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* user) noexcept {
     Try& one = *static_cast<Try*>(user);
-    if (one.is_lost) return 0;
     const std::size_t bytes = size * count;
     const bool is_kept = one.guarded([&] {
       one.see_head();
@@ -198,9 +180,16 @@ std::string failure_of(const std::string& trouble, const HttpAnswer& answer, con
 }  // namespace
 
 HttpSession::HttpSession(const HttpOptions& options, KnownServers& known)
-    : options_(options), known_(known), multi_(options.connections) {}
+    : options_(options), known_(known), multi_(::curl_multi_init()), process_(::getpid()) {
+  if (multi_ == nullptr) throw std::bad_alloc();
+  ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
+}
 
-HttpSession::~HttpSession() = default;
+HttpSession::~HttpSession() {
+  if (is_own()) ::curl_multi_cleanup(multi_);  // else the connections are the parent's
+}
+
+bool HttpSession::is_own() const noexcept { return ::getpid() == process_; }
 
 void HttpSession::run(std::span<Transfer* const> transfers) {
   const auto now = Clock::now();
@@ -216,7 +205,12 @@ void HttpSession::run(std::span<Transfer* const> transfers) {
 void HttpSession::step() {
   const auto now = Clock::now();
   const auto most = InterruptScope::is_open() ? InterruptScope::kInterval : std::chrono::milliseconds(1000);
-  multi_.run(std::min({begin_due(now), hedge(now), now + most}));
+  const auto wait = std::min<Clock::duration>(begin_due(now) - now, most);
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  check(::curl_multi_poll(multi_, nullptr, 0, static_cast<int>(std::max<std::int64_t>(milliseconds, 0)),
+                          nullptr));
+  int running = 0;
+  check(::curl_multi_perform(multi_, &running));
   collect();
   if (InterruptScope::is_due()) InterruptScope::ask();
 }
@@ -243,43 +237,17 @@ HttpSession::Clock::time_point HttpSession::begin_due(Clock::time_point now) {
   return next;
 }
 
-// Makes requests once more whose answers are late. Returns when the next may be.
-HttpSession::Clock::time_point HttpSession::hedge(Clock::time_point now) {
-  auto next = Clock::time_point::max();
-  if (answers_ < kKnownAnswers || options_.hedge_after.count() == 0) return next;
-  const auto patience = std::max<Clock::duration>(kUsualTimes * usual_, options_.hedge_after);
-  for (Try& one : tries_) {
-    if (one.is_head_seen || one.twin != nullptr || one.is_lost || !one.only_reads()) continue;
-    if (hedges_ >= answers_ / kAnswersPerHedge || std::ssize(tries_) >= options_.connections) break;
-    if (one.begun + patience > now) {
-      next = std::min(next, one.begun + patience);
-      continue;
-    }
-    ++hedges_;
-    try {
-      Try& twin = begin(one.job);
-      twin.twin = &one;
-      one.twin = &twin;
-    } catch (...) {
-      rethrow_interrupt(std::current_exception());
-      break;  // the first may still be answered
-    }
-  }
-  return next;
-}
-
-HttpSession::Try& HttpSession::begin(Job job) {
+void HttpSession::begin(Job job) {
   Try& one = tries_.emplace_back();
   most_tries_ = std::max(most_tries_, tries_.size());
   one.job = std::move(job);
   try {
     set_up(one);
-    multi_.add(one.easy.get());
+    check(::curl_multi_add_handle(multi_, one.easy.get()));
   } catch (...) {
     tries_.pop_back();
     throw;
   }
-  return one;
 }
 
 void HttpSession::set_up(Try& one) {
@@ -339,32 +307,28 @@ void HttpSession::set_up(Try& one) {
 }
 
 void HttpSession::collect() {
-  while (const auto ended = multi_.take_ended()) {
+  int left = 0;
+  while (const CURLMsg* const message = ::curl_multi_info_read(multi_, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    const CURLcode code = message->data.result;
     void* user = nullptr;
-    ::curl_easy_getinfo(ended->easy, CURLINFO_PRIVATE, &user);
+    ::curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
     const auto found = std::ranges::find_if(tries_, [user](const Try& one) { return &one == user; });
-    end(*found, ended->code);
+    end(*found, code);
     forget(found);
-  }
-  for (auto one = tries_.begin(); one != tries_.end();) {
-    const auto next = std::next(one);
-    if (one->is_lost) forget(one);
-    one = next;
   }
 }
 
 void HttpSession::forget(std::list<Try>::iterator one) {
-  multi_.remove(one->easy.get());
+  ::curl_multi_remove_handle(multi_, one->easy.get());
   unused_.push_back({std::move(one->easy)});
   tries_.erase(one);
 }
 
 void HttpSession::end(Try& one, int code) {
-  if (one.is_lost) return;
   const auto result =
       static_cast<CURLcode>(code == CURLE_OK && !one.is_head_whole ? CURLE_GOT_NOTHING : code);
   if (result == CURLE_OK) one.guarded([&] { one.see_head(); });
-  if (one.twin != nullptr) return one.part();  // which goes on
   Job& job = one.job;
   bool is_done = false;
   if (result == CURLE_OK && one.thrown == nullptr &&
@@ -372,7 +336,7 @@ void HttpSession::end(Try& one, int code) {
     known_.add(one.request.url);
   }
   if (result != CURLE_OK && one.thrown == nullptr && one.is_taken) is_done = job.transfer->has_all();
-  if (is_done) return learn(one);
+  if (is_done) return;
   ++job.tries;
   job.failure = failure_of(job.transfer->trouble, one.answer, one.text.data(), result);
   const bool is_alone = is_nobody_there(one.easy.get(), result) && !known_.has(one.request.url);
@@ -385,11 +349,6 @@ void HttpSession::end(Try& one, int code) {
   } else {
     again(std::move(job), one.answer);
   }
-}
-
-void HttpSession::learn(const Try& one) {
-  if (!one.only_reads()) return;
-  usual_ += (one.waited - usual_) / std::min<std::int64_t>(++answers_, kKnownAnswers);
 }
 
 void HttpSession::again(Job job, const HttpAnswer& answer) {
@@ -412,7 +371,7 @@ void HttpSession::again(Job job, const HttpAnswer& answer) {
 
 void HttpSession::drop() noexcept {
   for (const Try& one : tries_) {
-    if (one.easy != nullptr) multi_.remove(one.easy.get());
+    if (one.easy != nullptr) ::curl_multi_remove_handle(multi_, one.easy.get());
   }
   tries_.clear();
   jobs_.clear();

@@ -24,7 +24,6 @@ void HttpOptions::validate() const {
   kCheck.in_range("connections", connections, 1, 1024);
   kCheck.in_range("deadline", deadline.count(), 1, 86'400'000, "milliseconds");
   kCheck.in_range("stall", stall.count(), 1, 3600, "seconds");
-  kCheck.in_range("hedge_after", hedge_after.count(), 0, 86'400'000, "milliseconds");
   kCheck.in_range("retry_wait", retry_wait.count(), 0, 15'000, "milliseconds");
 }
 

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "formats/records.hpp"
 #include "rota/error.hpp"
@@ -69,8 +73,9 @@ class TarWriter {
 
 class TarEncoding final : public ShardEncoding {
  public:
-  explicit TarEncoding(const std::vector<Field>& fields) {
-    for (const Field& field : fields) {
+  explicit TarEncoding(const std::vector<Field>& fields) : key_(find_key(fields)), is_file_(is_file(fields)) {
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      const Field& field = fields[f];
       const bool are_bytes = field.dtype == DType::uint8 && field.ragged && field.shape.empty();
       if (!are_bytes) {
         throw Error(ErrorCode::unsupported,
@@ -78,15 +83,15 @@ class TarEncoding final : public ShardEncoding {
                                 "shapes",
                                 describe({field})));
       }
-      const bool is_extension =
-          !field.name.empty() && field.name != kKeyField && std::ranges::all_of(field.name, [](char c) {
-            return c != '/' && c != '\0' && (c < 'A' || c > 'Z');
-          });
+      if (!is_member(f)) continue;
+      const bool is_extension = !field.name.empty() && std::ranges::all_of(field.name, [](char c) {
+        return c != '/' && c != '\0' && (c < 'A' || c > 'Z');
+      });
       if (!is_extension) {
         throw Error(ErrorCode::unsupported,
                     fmt::format("write tar files: the field \"{}\" cannot be an extension: no capitals, no "
-                                "slash, and not {}; write MDS shards",
-                                field.name, kKeyField));
+                                "slash; write MDS shards",
+                                field.name));
       }
       const bool is_ascii = std::ranges::none_of(field.name, [](char c) { return (c & 0x80) != 0; });
       has_odd_names_ = has_odd_names_ || !is_ascii;
@@ -103,12 +108,17 @@ class TarEncoding final : public ShardEncoding {
   }
 
   [[nodiscard]] std::string encode(const Batch& samples) const override {
-    TarWriter tar(has_odd_names_);
-    const auto ids = samples.ids();
+    const std::vector<std::string> keys = keys_of(samples);
+    const bool has_odd_keys = std::ranges::any_of(keys, [](const std::string& key) {
+      return std::ranges::any_of(key, [](char c) { return (c & 0x80) != 0; });
+    });
+    TarWriter tar(has_odd_names_ || has_odd_keys);
     for (std::int64_t i = 0; i < samples.size(); ++i) {
+      const std::string& key = keys[static_cast<std::size_t>(i)];
+      const bool has_ending = is_file_ && stem(key).size() < key.size();
       for (std::size_t f = 0; f < samples.fields().size(); ++f) {
-        tar.add(fmt::format("{:012}.{}", ids[static_cast<std::size_t>(i)].value, samples.fields()[f].name),
-                samples.bytes(f, i));
+        if (is_member(f))
+          tar.add(has_ending ? key : key + "." + samples.fields()[f].name, samples.bytes(f, i));
       }
     }
     return tar.finish();
@@ -117,6 +127,44 @@ class TarEncoding final : public ShardEncoding {
   [[nodiscard]] std::string index(std::span<const WrittenShard> /*shards*/) const override { return {}; }
 
  private:
+  // The field that names samples: of a tar file that was read with its keys, or of files with their paths.
+  static std::optional<std::size_t> find_key(const std::vector<Field>& fields) {
+    if (is_file(fields)) return 1;
+    const auto key = std::ranges::find(fields, kKeyField, &Field::name);
+    return key == fields.end() ? std::nullopt : std::optional<std::size_t>(key - fields.begin());
+  }
+  static bool is_file(const std::vector<Field>& fields) {
+    return fields.size() == 3 && fields[1].name == kPathField && fields[2].name == kFolderField;
+  }
+  [[nodiscard]] bool is_member(std::size_t f) const { return !key_ || (f != *key_ && !(is_file_ && f == 2)); }
+
+  // What a reader takes for the name of a sample: up to the first dot of its last part.
+  static std::string_view stem(std::string_view path) {
+    return path.substr(0, path.find('.', path.rfind('/') == path.npos ? 0 : path.rfind('/')));
+  }
+
+  // Their numbers, where they have no names.
+  [[nodiscard]] std::vector<std::string> keys_of(const Batch& samples) const {
+    std::vector<std::string> keys;
+    for (std::int64_t i = 0; i < samples.size(); ++i) {
+      if (!key_) {
+        keys.push_back(fmt::format("{:012}", samples.ids()[static_cast<std::size_t>(i)].value));
+        continue;
+      }
+      const auto bytes = samples.bytes(*key_, i);
+      keys.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+      if (keys.size() < 2 || stem(keys.back()) != stem(keys[keys.size() - 2])) continue;
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("write tar files: {} and {} would be one sample of a tar file; name samples by number "
+                      "(\"rota pack --numbered\", or files without their keys)",
+                      keys[keys.size() - 2], keys.back()));
+    }
+    return keys;
+  }
+
+  std::optional<std::size_t> key_;
+  bool is_file_ = false;
   bool has_odd_names_ = false;
 };
 

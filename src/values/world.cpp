@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "rota/error.hpp"
+#include "values/message.hpp"
 
 namespace rota {
 namespace {
@@ -48,7 +50,14 @@ void World::validate() const {
                           rank, size, replica));
 }
 
-World world_from_environment() { return internal::launched().world; }
+World world_from_environment() {
+  static std::atomic_flag was_told;
+  const internal::Launched found = internal::launched();
+  if (found.world.rank == 0 && found.world.size > 1 && !was_told.test_and_set()) {
+    internal::tell(fmt::format("the world is {}'s: rank 0 of {}", found.by, found.world.size));
+  }
+  return found.world;
+}
 
 internal::Launched internal::launched() {
   for (const auto& [launcher, rank_name, size_name] : kLaunchers) {

@@ -56,6 +56,16 @@ TEST_F(Async, GoesOnWhenTheLoopComesByAndNeedsNoWait) {
   expect_latest(directory, 1);
 }
 
+TEST_F(Async, SaysHowLongItTookAndNotHowLongNobodyAsked) {
+  auto directory = open();
+  const auto start = std::chrono::steady_clock::now();
+  save_async(directory, 1);
+  while (!directory.poll()) continue;
+  const std::chrono::duration<double> most = std::chrono::steady_clock::now() - start;
+  std::this_thread::sleep_for(10ms);
+  EXPECT_LE(directory.wait()->seconds, most.count());
+}
+
 TEST_F(Async, TheNextSaveWaitsForTheOneUnderWay) {
   auto directory = open({.keep_last = 3});
   for (const int step : {1, 2}) save_async(directory, step);
@@ -133,6 +143,26 @@ TEST_F(Async, ASaveIsGivenUpWhereItIsToBeOrAnExceptionIsUnderWay) {
   }
 }
 
+TEST_F(Async, ASaveIsFinishedOrGivenUpHoweverFarItIs) {
+  for (int round = 0; round < 10; ++round) {
+    const bool gives_up = round % 2 == 0;
+    {
+      auto directory = open();
+      save_async(directory, round);
+      const auto until = std::chrono::steady_clock::now() + (4 * round + rank() % 3) * 1ms;
+      while (std::chrono::steady_clock::now() < until) directory.poll();
+      if (gives_up) directory.give_up_save();
+    }
+    mpi::agree(comm(), "close", nullptr);
+    auto directory = open();
+    if (!gives_up) expect_latest(directory, round);
+  }
+  auto directory = open();
+  save(directory, 99);
+  expect_latest(directory, 99);
+  EXPECT_THAT(names(), Each(StartsWith("checkpoint-")));
+}
+
 TEST_F(Async, ADirectoryThatIsMovedGoesOnSaving) {
   auto first = open();
   save_async(first, 1);
@@ -162,6 +192,18 @@ TEST_F(Async, ALoopThatTakesLongerThanTheDeadlineIsNotMissed) {
   save_async(directory, 1);
   directory.poll();
   DeadlineClock::advance(2 * kDeadline);
+  EXPECT_TRUE(directory.wait());
+  expect_latest(directory, 1);
+}
+
+TEST_F(Async, RanksThatComeByAfterTheDeadlineAreNotMissedByOneThatPolls) {
+  auto directory = open({.deadline = kDeadline});
+  save_async(directory, 1);
+  for (int i = 0; i < 100; ++i) {
+    if (rank() == 0) directory.poll();
+    if (i == 50) DeadlineClock::advance(2 * kDeadline);
+    std::this_thread::sleep_for(1ms);
+  }
   EXPECT_TRUE(directory.wait());
   expect_latest(directory, 1);
 }

@@ -54,7 +54,7 @@ class FullDisk : public SmallDisk {
 
   // `save` is done with a directory, a step, and a state of it.
   void expect_told(const std::function<SaveReport(CheckpointDirectory&, std::int64_t, Snapshot)>& save) {
-    CheckpointDirectory directory(comm(), checkpoints_, {.writer = writer()});
+    CheckpointDirectory directory(comm(), checkpoints_);
     const auto attempt = [&](std::int64_t step, std::int64_t bytes) {
       EXPECT_EQ(save(directory, step, make_state(step, comm().world(), bytes)).info.step, step);
     };
@@ -88,7 +88,7 @@ class DiskOfFewFiles : public SmallDisk {
 };
 
 TEST_F(DiskOfFewFiles, IsToldAsOneThatIsFullAndTheNextSaveSucceedsOnceAFileIsGone) {
-  CheckpointDirectory directory(comm(), checkpoints_, {.keep_last = 9, .writer = writer()});
+  CheckpointDirectory directory(comm(), checkpoints_, {.keep_last = 9});
   for (const std::int64_t step : {0, 1, 2}) directory.save(step, {});
   expect_same_error(ErrorCode::io, "free some space", [&] { directory.save(3, {}); });
   EXPECT_EQ(directory.latest()->info().step, 2);

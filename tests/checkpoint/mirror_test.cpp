@@ -13,7 +13,7 @@ std::string name_of(int serial) { return fmt::format("b/run/checkpoint-{:012}.h5
 class Mirrored : public MpiCheckpointTest {
  protected:
   CheckpointDirectory open_in(const std::string& below, std::int64_t keep_last = 2) {
-    return {comm(), path_ / below, {.keep_last = keep_last, .writer = writer(), .mirror = mirror_}};
+    return {comm(), path_ / below, {.keep_last = keep_last, .mirror = mirror_}};
   }
   void save_and_copy(CheckpointDirectory&& directory, int step) { save_and_copy(directory, step); }
   void save_and_copy(CheckpointDirectory& directory, int step) {

@@ -55,14 +55,7 @@ class MpiCheckpointTest : public Test {
   /// What heads an error of one of several ranks.
   static std::string from(int failed) { return size() > 1 ? fmt::format("rank {}: ", failed) : ""; }
 
-  /// As the environment says: CTest runs these tests with each writer.
-  static Writer writer() {
-    return std::getenv("ROTA_TEST_WRITER") != nullptr ? Writer::collective : Writer::direct;
-  }
-  CheckpointDirectory open(CheckpointPolicy policy = {}) {
-    policy.writer = writer();
-    return {comm(), path_, policy};
-  }
+  CheckpointDirectory open(const CheckpointPolicy& policy = {}) { return {comm(), path_, policy}; }
 
   /// On a file system whose calls fail as a test says.
   CheckpointDirectory open_faulty() { return CheckpointDirectoryAccess::open(comm(), path_, {}, system_); }

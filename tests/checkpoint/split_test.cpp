@@ -1,6 +1,7 @@
 // However rows were divided among ranks that save, any other division reads the same.
 
 #include "mpi_fixture.hpp"
+#include "saved_state.hpp"
 
 namespace rota::test::split_test {
 
@@ -124,6 +125,29 @@ TEST_F(Split, WhatAnyWorldSavedAnyOtherWorldReads) {
       if (reading.has_this_rank()) expect_in_world(reading.comm(), path_, savers);
       mpi::agree(comm(), "take turns", nullptr);
     }
+  }
+}
+
+// MPI may number their ranks anew.
+TEST_F(Split, RanksOfARingOrAGridSaveAsOthersDo) {
+  constexpr std::int64_t kBytes = 120'000;
+  for (const int dimensions : {1, 2}) {
+    std::array<int, 2> extents{0, dimensions == 1 ? 1 : 0};
+    const std::array<int, 2> closed{1, 0};
+    mpi::check(MPI_Dims_create(size(), 2, extents.data()), "MPI_Dims_create");
+    MPI_Comm cartesian = MPI_COMM_NULL;
+    mpi::check(MPI_Cart_create(comm().get(), dimensions, extents.data(), closed.data(), 1, &cartesian),
+               "MPI_Cart_create");
+    const mpi::Communicator ranks(cartesian);
+    CheckpointDirectory directory(ranks, path_ / std::to_string(dimensions));
+    for (const std::int64_t step : {1, 2}) {
+      directory.save(step, make_state(step, ranks.world(), kBytes));
+      const auto newest = directory.latest();
+      ASSERT_TRUE(newest);
+      EXPECT_EQ(newest->info().step, step);
+      EXPECT_EQ(difference(*newest, kBytes), "");
+    }
+    MPI_Comm_free(&cartesian);
   }
 }
 

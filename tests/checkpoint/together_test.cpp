@@ -70,6 +70,17 @@ TEST_F(SavedTogether, RanksThatSaveDifferentThingsAreToldWhich) {
   EXPECT_EQ(directory.save(1, {}).info.serial, 0);
 }
 
+TEST_F(SavedTogether, ARankThatAddsATensorFailsTheSaveOnAllAndTheNextIsGood) {
+  if (size() == 1) GTEST_SKIP() << "one rank has no others";
+  auto directory = open();
+  Snapshot snapshot;
+  weights_.save(snapshot);
+  if (rank() == last()) snapshot.tensor("another", DType::int8, {}, 0, Bytes{});
+  expect_same_error(ErrorCode::invalid_argument, "another", [&] { directory.save(1, snapshot); });
+  EXPECT_EQ(save(directory, 2).info.serial, 0);
+  expect_latest(directory, 2);
+}
+
 TEST_F(SavedTogether, DamageThatOneRankFindsIsPassedOverByAll) {
   auto directory = open();
   save(directory, 1);

@@ -1,53 +1,8 @@
-// Very many saves, and a tensor of more elements and bytes than a signed integer of 32 bits can count.
+// A tensor of more elements and bytes than a signed integer of 32 bits can count.
 
 #include "mpi_fixture.hpp"
-#include "saved_state.hpp"
 
 namespace rota::test::volume_test {
-
-// ---- many saves by the collective writer, where nobody has chosen an MPI-IO for it ----
-
-constexpr std::int64_t kManyBytes = 120'000;
-
-class ManySaves : public MpiCheckpointTest {
- protected:
-  // Saves `count` states, and compares all of each on every rank.
-  void expect_whole(const mpi::Communicator& ranks, std::int64_t count) {
-    CheckpointDirectory directory(ranks, path_, {.deadline = 30s, .writer = Writer::collective});
-    for (std::int64_t step = 0; step < count; ++step) {
-      const auto info = directory.save(step, make_state(step, ranks.world(), kManyBytes)).info;
-      const Checkpoint saved = directory.open(info.serial);
-      ASSERT_EQ(saved.info().step, step);
-      ASSERT_EQ(difference(saved, kManyBytes), "") << "step " << step;
-    }
-  }
-
-  // Of the world, of a ring, and of a grid that is closed in one dimension; MPI may number the ranks anew.
-  void expect_whole_on_any_communicator(std::int64_t count) {
-    expect_whole(comm(), count);
-    for (const int dimensions : {1, 2}) {
-      std::array<int, 2> extents{0, dimensions == 1 ? 1 : 0};
-      const std::array<int, 2> closed{1, 0};
-      mpi::check(MPI_Dims_create(size(), 2, extents.data()), "MPI_Dims_create");
-      MPI_Comm cartesian = MPI_COMM_NULL;
-      mpi::check(MPI_Cart_create(comm().get(), dimensions, extents.data(), closed.data(), 1, &cartesian),
-                 "MPI_Cart_create");
-      expect_whole(mpi::Communicator(cartesian), count);
-      MPI_Comm_free(&cartesian);
-    }
-  }
-};
-using ManySavesCampaign = ManySaves;
-
-TEST_F(ManySaves, ByTheCollectiveWriterHoldEveryByteOnAnyCommunicator) {
-  expect_whole_on_any_communicator(8);
-}
-
-TEST_F(ManySavesCampaign, ByTheCollectiveWriterHoldEveryByteOnAnyCommunicator) {
-  expect_whole_on_any_communicator(400);
-}
-
-// ---- a large tensor ----
 
 constexpr std::int64_t kElements = (std::int64_t{1} << 31) + 10;
 
@@ -103,7 +58,7 @@ class LargeTensorCampaign : public MpiCheckpointTest {
     }
     Snapshot snapshot;
     snapshot.tensor("large", DType::uint8, {columns}, share, std::move(bytes));
-    CheckpointDirectory(savers, path_, {.writer = writer()}).save(1, snapshot);
+    CheckpointDirectory(savers, path_).save(1, snapshot);
   }
 };
 

@@ -8,6 +8,13 @@ namespace rota::test::dataset_verbs_test {
 
 class DatasetVerb : public ProgramTest {
  protected:
+  /// The names in the one tar file there, whose members have a block each.
+  std::vector<std::string> names_in(const std::string& shards) const {
+    const std::string bytes = read_text(fs::directory_iterator(path(shards))->path());
+    std::vector<std::string> names;
+    for (std::size_t at = 0; bytes[at] != '\0'; at += 1024) names.emplace_back(bytes.c_str() + at);
+    return names;
+  }
   /// Files of lines: as many in file i as its number says.
   void make_lines(int files) const {
     for (int i = 0; i < files; ++i) {
@@ -258,6 +265,25 @@ TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
   ::unsetenv("RANK");
   expect_says(pack, 0, HasSubstr("written  0"));
   expect_says("pack data -o shards --to mds", 1, HasSubstr("of other options"));
+}
+
+TEST_F(DatasetVerb, PackKeepsNamesAndShufflesAndTakesNoPlaceInItsDataset) {
+  for (int i = 0; i < 40; ++i) write(fmt::format("data/{}/{:02}.jpg", i < 20 ? "cat" : "dog", i), "x");
+  ASSERT_EQ(rota("pack data -o sorted").code, 0);
+  EXPECT_THAT(rota("head sorted -n 1").output, HasSubstr("jpg"));
+  ASSERT_EQ(rota("pack data -o numbered --numbered").code, 0);
+  EXPECT_THAT(rota("head numbered -n 1").output, AllOf(HasSubstr("data"), Not(HasSubstr("jpg"))));
+  ASSERT_EQ(rota("pack data -o shuffled --shuffle 1").code, 0);
+  EXPECT_THAT(names_in("shuffled"), Not(Eq(names_in("sorted"))));
+  EXPECT_THAT(names_in("shuffled"), UnorderedElementsAreArray(names_in("sorted")));
+  expect_says("pack data -o data/shards", 1, HasSubstr("it would be one of the dataset's files"));
+  EXPECT_FALSE(fs::exists(path("data/shards")));
+}
+
+TEST_F(DatasetVerb, HeadShowsSamplesFromAnyOn) {
+  make_lines(4);
+  expect_says("head data --at 4 -n 1", 0, AllOf(HasSubstr("sample 4: "), Not(HasSubstr("sample 5"))));
+  expect_says("head data --at 6", 1, HasSubstr("6"));
 }
 
 }  // namespace rota::test::dataset_verbs_test

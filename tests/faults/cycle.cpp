@@ -32,11 +32,10 @@ void require_small(const fs::path& path) {
 
 void cycle(Job& job, std::istream& line) {
   std::string path;
-  std::string writer;
   int victim = 0;
   int delay = 0;
   std::string from;
-  line >> path >> writer >> victim >> delay >> from;
+  line >> path >> victim >> delay >> from;
   const World world = job.world();
   const auto die_soon = [&] {  // by a signal, as of SIGKILL: nothing is put in order
     const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 1 + 1000 * delay}};
@@ -44,7 +43,7 @@ void cycle(Job& job, std::istream& line) {
   };
   if (from == "start") die_soon();
 
-  CheckpointPolicy policy = policy_of(writer);
+  CheckpointPolicy policy = job_policy();
   policy.keep_last = kKeepLast;
   CheckpointDirectory directory(job.comm(), path, policy);
   std::int64_t step = -1;

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD: stands before the I/O calls of the C library that rota, HDF5 and MPI-IO make, for
-// the whole process, and does to one of them what rota_faults_arm says. Only paths under ROTA_FAULTS_UNDER
+// A library for LD_PRELOAD: stands before the I/O calls of the C library that rota and HDF5 make, for the
+// whole process, and does to one of them what rota_faults_arm says. Only paths under ROTA_FAULTS_UNDER
 // and descriptors opened there count. Calls go on to the kernel directly, so that nothing has to be looked up
 // while the process starts.
 

@@ -4,12 +4,8 @@
 
 namespace rota::test {
 
-CheckpointPolicy policy_of(std::string_view writer) {
-  return {.deadline = 20s, .writer = writer == "collective" ? Writer::collective : Writer::direct};
-}
-
-void save_with(CheckpointDirectory& directory, std::string_view writer, std::int64_t step, Snapshot state) {
-  if (writer != "background") {
+void save_so(CheckpointDirectory& directory, std::string_view how, std::int64_t step, Snapshot state) {
+  if (how != "background") {
     directory.save(step, state);
     return;
   }
@@ -61,7 +57,7 @@ void Job::at_root(const std::function<void()>& work) const {
 }
 
 int job(int argc, char** argv) {
-  mpi::Session session(argc, argv, mpi::ThreadLevel::multiple);  // as the collective writer wants it
+  mpi::Session session(argc, argv, mpi::ThreadLevel::multiple);  // mpi_main.cpp has the other level
   return session.run([&] {
     const std::map<std::string, void (*)(Job&, std::istream&)> works{
         {"save", save}, {"restore", restore}, {"record", record}, {"cycle", cycle}, {"stall", stall}};

@@ -33,10 +33,10 @@ inline constexpr std::string_view kThrows = "throws";
 inline constexpr auto kPause = 300ms;
 inline constexpr auto kReturn = 2200ms;
 
-/// The policy of a job with that writer: "direct", "collective", or "background", which is direct, and not
-/// waited for until the end.
-CheckpointPolicy policy_of(std::string_view writer);
-void save_with(CheckpointDirectory& directory, std::string_view writer, std::int64_t step, Snapshot state);
+inline CheckpointPolicy job_policy() { return {.deadline = 20s}; }
+
+/// Saves "direct", or in the "background", and waits for it.
+void save_so(CheckpointDirectory& directory, std::string_view how, std::int64_t step, Snapshot state);
 
 /// A rank of a job, and what it says.
 class Job {
@@ -69,7 +69,7 @@ class Job {
   std::size_t number_ = 0;
 };
 
-/// `WRITER DIRECTORY RANK AT KIND`: a save in which call AT of RANK meets a fault. Says `first`, how it
+/// `HOW DIRECTORY RANK AT KIND`: a save in which call AT of RANK meets a fault. Says `first`, how it
 /// ended, `hit`, the name of the call, `calls`, the names of all where KIND is count, and `again`, how the
 /// next save ended. The directory is copied to DIRECTORY.after before that.
 void save(Job& job, std::istream& line);
@@ -77,15 +77,15 @@ void save(Job& job, std::istream& line);
 /// `DIRECTORY`: says `restored`, what is there, and `then`, what was left after one more save.
 void restore(Job& job, std::istream& line);
 
-/// `WRITER DIRECTORY N`: N saves, with a mark of its step as each is acknowledged.
+/// `HOW DIRECTORY N`: N saves, with a mark of its step as each is acknowledged.
 void record(Job& job, std::istream& line);
 
-/// `DIRECTORY WRITER VICTIM DELAY_MS start|first`: says `restored`, the step and what differs, and saves on,
+/// `DIRECTORY VICTIM DELAY_MS start|first`: says `restored`, the step and what differs, and saves on,
 /// with `saved` and the step, until rank VICTIM (-1: every rank) kills itself, so long after the start or the
 /// first save.
 void cycle(Job& job, std::istream& line);
 
-/// `DIRECTORY save|async|restore WRITER RANK POINT HITCH`: saves kOldStep, lets the hitch befall the
+/// `DIRECTORY save|async|restore RANK POINT HITCH`: saves kOldStep, lets the hitch befall the
 /// operation (a save is one of kNewStep), then looks at the newest checkpoint, and saves kNextStep. Says
 /// `pid`, `hit` as the rank comes to the point, `did`, how the operation ended, `names`, what the directory
 /// holds then, and `newest` and `next`, how the others ended.

@@ -21,10 +21,9 @@ class KillCycles : public Test {
   void run_cycle(int number) {
     const int ranks = draw(1, 4);
     const int victim = number % 7 == 6 ? -1 : draw(0, ranks - 1);
-    const char* writer = number % 2 == 0 ? "direct" : "collective";
     const int delay = draw(0, 400);
     const char* from = draw(0, 2) == 0 ? "start" : "first";
-    const std::string arguments = fmt::format("{} {} {} {} {}", path_.string(), writer, victim, delay, from);
+    const std::string arguments = fmt::format("{} {} {} {}", path_.string(), victim, delay, from);
     SCOPED_TRACE(fmt::format("cycle {}, {} ranks: {}", number, ranks, arguments));
     const Launched launched = launch("cycle", ranks, {arguments}, 60);
     EXPECT_FALSE(launched.hung);

@@ -43,11 +43,11 @@ class PowerLosses : public TestWithParam<std::tuple<std::string, int>> {
 #ifdef ROTA_FAULTS_SKIPPED
     GTEST_SKIP() << ROTA_FAULTS_SKIPPED;
 #endif
-    const auto [writer, ranks] = GetParam();
+    const auto [how, ranks] = GetParam();
     fs::create_directory(run_);
     fs::create_directory(directory_ / "trace");
     const Launched recorded =
-        launch("record", ranks, {fmt::format("{} {} {}", writer, (run_ / "saves").string(), kSaves)}, 90,
+        launch("record", ranks, {fmt::format("{} {} {}", how, (run_ / "saves").string(), kSaves)}, 90,
                interposed_below(run_) + " ROTA_FAULTS_TRACE=" + (directory_ / "trace").string());
     ASSERT_EQ(recorded.ended.code, 0) << recorded.ended.output;
     trace_ = read_trace(directory_ / "trace");
@@ -107,9 +107,9 @@ TEST_P(PowerLosses, WouldLoseACheckpointWithoutAnyOneOfTheFsyncs) {
 const auto name = [](const auto& test) {
   return fmt::format("{}{}", std::get<0>(test.param), std::get<1>(test.param));
 };
-INSTANTIATE_TEST_SUITE_P(Each, PowerLosses, Values(std::tuple("direct", 1), std::tuple("collective", 3)),
+INSTANTIATE_TEST_SUITE_P(Each, PowerLosses, Values(std::tuple("direct", 1), std::tuple("background", 3)),
                          name);
-INSTANTIATE_TEST_SUITE_P(Each, PowerLossesCampaign, Combine(Values("direct", "collective"), Values(1, 3)),
+INSTANTIATE_TEST_SUITE_P(Each, PowerLossesCampaign, Combine(Values("direct", "background"), Values(1, 3)),
                          name);
 
 }  // namespace rota::test::power_loss_test

@@ -23,11 +23,11 @@ std::string call(std::int64_t i) {
 }
 
 // What each case begins with: so many checkpoints that one is to be dropped, and a temporary to be swept.
-void make_old(const Job& job, const fs::path& path, const std::string& writer) {
+void make_old(const Job& job, const fs::path& path, const std::string& how) {
   {
-    CheckpointDirectory directory(job.comm(), path, policy_of(writer));
+    CheckpointDirectory directory(job.comm(), path, job_policy());
     for (const std::int64_t step : {kOlderStep, kOldStep}) {
-      save_with(directory, writer, step, make_state(step, job.world(), kStateBytes));
+      save_so(directory, how, step, make_state(step, job.world(), kStateBytes));
     }
   }
   job.at_root([&] { std::ofstream(path / ".checkpoint-000000000000.dead.tmp") << "half"; });
@@ -43,24 +43,24 @@ std::string restored(CheckpointDirectory& directory) {
 }  // namespace
 
 void save(Job& job, std::istream& line) {
-  std::string writer;
+  std::string how;
   std::string path;
   int rank = 0;
   std::int64_t at = 0;
   std::string name;
-  line >> writer >> path >> rank >> at >> name;
+  line >> how >> path >> rank >> at >> name;
   const Kind kind = kind_of(name);
   const fs::path old = job.report() / "old";
-  if (job.number() == 0) make_old(job, old, writer);
+  if (job.number() == 0) make_old(job, old, how);
   job.at_root([&] { fs::copy(old, path); });
 
-  CheckpointPolicy policy = policy_of(writer);
+  CheckpointPolicy policy = job_policy();
   policy.deadline = kind == Kind::late ? kMissedDeadline : 5s;
   CheckpointDirectory directory(job.comm(), path, policy);
   static_cast<void>(directory.latest());
   const auto save_step = [&](const char* what, std::int64_t step) {
     job.attempt(what, [&] {
-      save_with(directory, writer, step, make_state(step, job.world(), kStateBytes));
+      save_so(directory, how, step, make_state(step, job.world(), kStateBytes));
       return "saved";
     });
   };
@@ -83,7 +83,7 @@ void restore(Job& job, std::istream& line) {
   std::string path;
   line >> path;
   job.attempt("failed", [&] {
-    CheckpointDirectory directory(job.comm(), path, policy_of("direct"));
+    CheckpointDirectory directory(job.comm(), path, job_policy());
     job.say("restored", restored(directory));
     directory.save(kLastStep, make_state(kLastStep, job.world(), kStateBytes));
     std::string temporaries;
@@ -97,13 +97,13 @@ void restore(Job& job, std::istream& line) {
 }
 
 void record(Job& job, std::istream& line) {
-  std::string writer;
+  std::string how;
   std::string path;
   std::int64_t saves = 0;
-  line >> writer >> path >> saves;
-  CheckpointDirectory directory(job.comm(), path, policy_of(writer));
+  line >> how >> path >> saves;
+  CheckpointDirectory directory(job.comm(), path, job_policy());
   for (std::int64_t step = 0; step < saves; ++step) {
-    save_with(directory, writer, step, make_state(step, job.world(), kStateBytes));
+    save_so(directory, how, step, make_state(step, job.world(), kStateBytes));
     interposed<decltype(rota_faults_mark)>("rota_faults_mark")(step);
   }
 }

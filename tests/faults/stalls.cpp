@@ -1,7 +1,5 @@
 // A rank that stops, is slow, or throws, once, at a chosen point of a save or a restore.
 
-#include <mpi.h>
-
 #include "checkpoint/checkpoint_fixture.hpp"
 #include "checkpoint/faulty_file_system.hpp"
 #include "faults.hpp"
@@ -10,8 +8,8 @@
 namespace rota::test {
 namespace {
 
-// Points are named `KIND` or `KIND:N`, the N-th of its kind, from 0: calls of a FaultyFileSystem and of
-// MPI-IO, and what the job says. *Any thread.*
+// Points are named `KIND` or `KIND:N`, the N-th of its kind, from 0: calls of a FaultyFileSystem, and what
+// the job says. *Any thread.*
 class Hitch {
  public:
   // Returns an error number, with which the call at that point is to fail; 0: it is to be made.
@@ -93,13 +91,13 @@ struct State {
 class Stall {
  public:
   Stall(Job& job, std::istream& line) : job_(job) {
-    line >> path_ >> operation_ >> writer_ >> rank_ >> point_ >> hitch_;
+    line >> path_ >> operation_ >> rank_ >> point_ >> hitch_;
     system_.on_call = [](std::string_view kind) { return hitch().reach(kind); };
   }
 
   void run() {
     job_.say("pid", std::to_string(::getpid()));
-    CheckpointPolicy policy = policy_of(writer_);
+    CheckpointPolicy policy = job_policy();
     policy.keep_last = 1;
     const bool is_missed = hitch_ == kStops || hitch_ == kReturns;
     if (is_missed) policy.deadline = kMissedDeadline;
@@ -142,7 +140,6 @@ class Stall {
   Job& job_;
   std::string path_;
   std::string operation_;
-  std::string writer_;
   int rank_ = 0;
   std::string point_;
   std::string hitch_;
@@ -154,28 +151,3 @@ class Stall {
 void stall(Job& job, std::istream& line) { Stall(job, line).run(); }
 
 }  // namespace rota::test
-
-// MPI's profiling interface: these stand before those of the MPI library. A failing one does its work, too,
-// so that other ranks do not wait for it in vain.
-
-extern "C" {
-
-int MPI_File_open(MPI_Comm comm, const char* name, int mode, MPI_Info info, MPI_File* file) {
-  static_cast<void>(rota::test::hitch().reach("mpi_open"));
-  return PMPI_File_open(comm, name, mode, info, file);
-}
-
-int MPI_File_write_at_all(MPI_File file, MPI_Offset at, const void* data, int count, MPI_Datatype type,
-                          MPI_Status* status) {
-  const int error = rota::test::hitch().reach("mpi_write");
-  const int result = PMPI_File_write_at_all(file, at, data, count, type, status);
-  return error != 0 ? MPI_ERR_IO : result;
-}
-
-int MPI_File_close(MPI_File* file) {
-  const int error = rota::test::hitch().reach("mpi_close");
-  const int result = PMPI_File_close(file);
-  return error != 0 ? MPI_ERR_IO : result;
-}
-
-}  // extern "C"

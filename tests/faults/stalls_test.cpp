@@ -7,7 +7,6 @@ namespace rota::test::stalls_test {
 
 struct Stalled {
   std::string operation;
-  std::string writer;
   int rank = 0;
   std::string point;
   std::string hitch;
@@ -18,14 +17,14 @@ struct Stalled {
   bool hung = false;
 
   friend std::ostream& operator<<(std::ostream& out, const Stalled& one) {
-    out << fmt::format("{} {} {} {} {}\n", one.operation, one.writer, one.rank, one.point, one.hitch);
+    out << fmt::format("{} {} {} {}\n", one.operation, one.rank, one.point, one.hitch);
     for (const Said& by_rank : one.said) out << fmt::format("  {}\n", fmt::join(by_rank, ", "));
     return out << one.ended.output;
   }
 };
 
 // The points at which a rank may stall.
-std::vector<std::string> points_of(std::string_view operation, std::string_view writer, bool is_root) {
+std::vector<std::string> points_of(std::string_view operation, bool is_root) {
   std::vector<std::string> points{"before", "state"};
   const auto add = [&](std::initializer_list<const char*> more) {
     points.insert(points.end(), more.begin(), more.end());
@@ -37,13 +36,8 @@ std::vector<std::string> points_of(std::string_view operation, std::string_view 
   }
   if (operation == "async") add({"between"});
   if (is_root) {
-    add({"list:0", "list:1", "create", "fallocate", "pwrite:0"});
+    add({"list:0", "list:1", "create", "fallocate", "pwrite:0", "pwrite:1"});
     add({"page", "fsync:0", "close", "rename", "fsync:1", "unlink"});
-  }
-  if (writer == "collective") {
-    add({"mpi_open", "mpi_write", "mpi_close"});
-  } else if (is_root) {
-    add({"pwrite:1"});
   } else {
     add({"open", "pwrite:0", "close"});
   }
@@ -52,7 +46,7 @@ std::vector<std::string> points_of(std::string_view operation, std::string_view 
 
 // Whether a failure there is heard of.
 bool can_throw(std::string_view point) {
-  return point != "before" && point != "between" && point != "unlink" && point != "mpi_open";
+  return point != "before" && point != "between" && point != "unlink";
 }
 
 // A process that has been killed closes its files, and so gives up its locks, before it is a zombie.
@@ -67,19 +61,14 @@ bool is_running(std::int64_t pid) {
 
 class Stalls : public TestWithParam<int> {
  protected:
-  // Every point of every operation on every rank, with each writer, at which `hitch` makes sense; about
-  // `count` of them.
+  // Every point of every operation on every rank at which `hitch` makes sense; about `count` of them.
   static std::vector<Stalled> stalls(std::string_view hitch, std::size_t count = 1000) {
     std::vector<Stalled> all;
-    for (const auto& [operation, writer] : {std::pair{"save", "direct"},
-                                            {"save", "collective"},
-                                            {"async", "direct"},
-                                            {"async", "collective"},
-                                            {"restore", "direct"}}) {
+    for (const char* operation : {"save", "async", "restore"}) {
       for (int rank = 0; rank < GetParam(); ++rank) {
-        for (const std::string& point : points_of(operation, writer, rank == 0)) {
+        for (const std::string& point : points_of(operation, rank == 0)) {
           if (hitch == kThrows && !can_throw(point)) continue;
-          all.push_back({operation, writer, rank, point, std::string(hitch)});
+          all.push_back({operation, rank, point, std::string(hitch)});
         }
       }
     }
@@ -95,8 +84,8 @@ class Stalls : public TestWithParam<int> {
     std::vector<std::string> lines;
     for (Stalled& one : stalls) {
       one.directory = directory_ / std::to_string(number++);
-      lines.push_back(fmt::format("{} {} {} {} {} {}", one.directory.string(), one.operation, one.writer,
-                                  one.rank, one.point, one.hitch));
+      lines.push_back(fmt::format("{} {} {} {} {}", one.directory.string(), one.operation, one.rank,
+                                  one.point, one.hitch));
     }
     const Launched launched = launch("stall", GetParam(), lines, 60 + 4 * static_cast<int>(stalls.size()));
     ASSERT_THAT(launched.cases, SizeIs(stalls.size())) << launched.ended.output;
@@ -217,7 +206,7 @@ TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
 TEST_P(Stalls, ARankThatReturnsWhenItWasGivenUpEndsInOrderWithTheOthers) {
   auto some = stalls(kReturns);
   std::erase_if(some,
-                [](const Stalled& one) { return one.point != "mpi_write" || one.rank + 1 < GetParam(); });
+                [](const Stalled& one) { return one.point != "pwrite:0" || one.rank + 1 < GetParam(); });
   expect_returns_end_in_order(some);
 }
 TEST_P(Stalls, ARankThatIsSlowOrPausesIsWaitedFor) {

@@ -117,6 +117,7 @@ TEST_F(Tokens, ThatAreNotWholeAreDamage) {
 }
 
 TEST_F(Tokens, NeedOptionsThatMakeSense) {
+  directory_.write("a.bin", "1234");
   const auto refused = [&](const TokensOptions& options) {
     return error_of([&] { open_tokens(directory_.path(), options); });
   };

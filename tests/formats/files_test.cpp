@@ -38,6 +38,17 @@ TEST_F(Files, AreSamplesOfOneRaggedFieldAndMayBeEmpty) {
   EXPECT_EQ(contents(*source), (Contents{{""}, {"xyz"}}));
 }
 
+TEST_F(Files, MayTellTheirPathsAndFolders) {
+  for (const char* const name : {"top", "cat/0.jpg", "cat/big/1.jpg", "d\xff/x"}) directory.write(name, name);
+  const auto source = open_files(directory.path(), {.keys = true});
+  EXPECT_THAT(field_names(*source), ElementsAre("data", "path", "folder"));
+  expect_samples(*source, {"cat/0.jpg", "cat/0.jpg", "cat", "cat/big/1.jpg", "cat/big/1.jpg", "big",
+                           "d\xff/x", "d\xff/x", "d\xff", "top", "top", ""});
+  EXPECT_EQ(source->fingerprint(), open_files(directory.path())->fingerprint());
+  const Catalog by_name(directory.path(), {.change_detection = ChangeDetection::by_name});
+  EXPECT_EQ(contents(*open_files(by_name, {.keys = true})), contents(*source));
+}
+
 TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrderByManyThreads) {
   std::mt19937_64 random(1);
   std::map<std::string, std::string> expected;

@@ -78,7 +78,8 @@ TEST_F(Open, NamesTheFormatThatItTakes) {
 }
 
 TEST_F(Open, SaysWhichPathIsMissingOrFormatUnknown) {
-  EXPECT_ERROR(open("x", "zarr"), invalid_argument, {"open x", "\"zarr\"", "\"files\"", "\"hdf5\""});
+  directory_.write("x", "text");
+  EXPECT_ERROR(open(directory_ / "x", "zarr"), invalid_argument, {"\"zarr\"", "\"files\"", "\"hdf5\""});
   EXPECT_ERROR(open("/no/where"), not_found, {"open /no/where"});
 }
 

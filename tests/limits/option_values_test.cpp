@@ -224,7 +224,6 @@ TEST(OptionValues, OfACheckpointPolicyAreRefusedByNameAndTakenToTheirRim) {
   row({.keep_last = -1}, "keep_last", "-1", "1 or more");
   row({.keep_every = -1}, "keep_every", "-1", "0 or more (0 = none)");
   row({.deadline = milliseconds(-1)}, "deadline", "-1", "0 or more (milliseconds; 0 = never)");
-  row({.writer = Writer(2)}, "writer", "number 2", "one of direct, collective");
   for (const CheckpointPolicy& right :
        {CheckpointPolicy{}, CheckpointPolicy{.keep_last = kMost, .keep_every = kMost},
         CheckpointPolicy{.deadline = milliseconds::zero()},

@@ -102,6 +102,63 @@ TEST(Loader, GoesOnWithoutEnd) {
   EXPECT_EQ(loader.position().epoch, 50);
 }
 
+TEST(Loader, CountsTheStepsThatItTakes) {
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 200; ++round) {
+    const LoaderOptions options{.global_batch_size = draw(random, 1, 12),
+                                .shards = 3,
+                                .tail = static_cast<Tail>(round % 4),
+                                .epochs = draw(random, 1, 4),
+                                .workers = 0};
+    Loader loader(counting(draw(random, 0, 40)), options);
+    const std::int64_t steps = loader.steps();
+    std::int64_t first = 0;
+    while (loader.position().epoch == 0 && loader.next()) ++first;
+    if (options.tail != Tail::carry) EXPECT_EQ(loader.steps_per_epoch(), first);
+    while (loader.next()) ++first;
+    EXPECT_EQ(first, steps);
+    EXPECT_EQ(loader.steps(), steps);
+  }
+  const Loader endless(counting(3), {.global_batch_size = 2, .epochs = kEndless});
+  EXPECT_ERROR(endless.steps(), unsupported, {"no last epoch"});
+  const Loader mixed(Mixture{.datasets = {{counting(10)}}}, {});
+  EXPECT_ERROR(mixed.steps_per_epoch(), unsupported, {"epochs of their own"});
+  EXPECT_EQ(Loader(counting(1), {.global_batch_size = 1, .tail = Tail::carry, .epochs = kMaxCount}).steps(),
+            kMaxCount);
+}
+
+TEST(Loader, MayHaveAShardForEachFile) {
+  const auto source = told(10, kOneNumber);
+  source->parts = {3, 0, 5, 2};
+  Loader loader(source, {.shards = kFileShards, .interleave = 1, .shuffle = Shuffle::within});
+  EXPECT_EQ(loader.options().shards, 4);
+  Numbers ids = rest_of(loader);
+  for (const auto& [first, last] : {std::pair{0, 3}, {3, 8}, {8, 10}}) {
+    Numbers own(ids.begin() + first, ids.begin() + last);
+    std::ranges::sort(own);
+    EXPECT_EQ(own.front(), first);
+    EXPECT_EQ(own.back(), last - 1);
+  }
+  const std::string saved = state(loader);
+  source->parts = {5, 5};
+  Loader other(source, {.shards = kFileShards, .interleave = 1, .shuffle = Shuffle::within});
+  EXPECT_ERROR(restore(other, saved), mismatch, {"shards to 4"});
+  source->parts = {5, 6};
+  EXPECT_ERROR(Loader(source, {.shards = kFileShards}), callback, {"part_sizes"});
+  source->parts = {};
+  EXPECT_ERROR(Loader(source, {.shards = kFileShards}), invalid_argument, {"part_sizes"});
+  EXPECT_ERROR(Loader(Mixture{.datasets = {{source}}}, {.shards = kFileShards}), unsupported,
+               {"number of shards"});
+}
+
+TEST(Loader, WhoseShardsAreTooSmallToShuffleSaysSo) {
+  const SinkMessages told;
+  Loader(counting(256), {.shuffle = Shuffle::within});
+  Loader(counting(600), {.shuffle = Shuffle::within});
+  Loader(counting(256), {.shuffle = Shuffle::global});
+  EXPECT_THAT(told.lines, ElementsAre(HasSubstr("256 samples in 256 shards")));
+}
+
 TEST(Loader, WithoutAStepIsTold) {
   const SinkMessages told;
   Loader(counting(0), {});

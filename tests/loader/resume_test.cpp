@@ -1,4 +1,5 @@
 #include "loader/course.hpp"
+#include "messages.hpp"
 #include "test.hpp"
 
 namespace rota::test::resume_test {
@@ -61,7 +62,11 @@ TEST_F(Resume, GoesBackPastALoaderThatIsCorruptInItselfAndRestoresAllStatesAgain
   snapshot.blob("loader/main/state", state(loader));
   checkpoints_->save(1, snapshot);
   Loader resumed = make();
+  const SinkMessages told;
   EXPECT_EQ(checkpoints_->restore_all(other, resumed)->info().serial, 0);
+  EXPECT_THAT(told.lines,
+              ElementsAre(AllOf(HasSubstr("checkpoint-000000000000.h5, for checkpoint-000000000001.h5"),
+                                HasSubstr("its cursors are not those"))));
   EXPECT_THAT(other.restored, ElementsAre(1, 0));
   EXPECT_EQ(resumed.position(), Position{});
   ASSERT_THAT(checkpoints_->rejected(), SizeIs(1));

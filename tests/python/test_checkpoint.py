@@ -173,7 +173,7 @@ def test_the_policy_says_what_stays(tmp_path):
 
 
 @pytest.mark.parametrize("option", [{"keep_last": 0}, {"keep_every": -1}, {"deadline": -1}, {"deadline": float("nan")},
-                                    {"deadline": float("inf")}, {"writer": "none"}])  # fmt: skip
+                                    {"deadline": float("inf")}])  # fmt: skip
 def test_options_that_cannot_work_are_refused(tmp_path, option):
     with pytest.raises(rota.InvalidArgumentError, match=next(iter(option))):
         rota.CheckpointDirectory(None, tmp_path, **option)

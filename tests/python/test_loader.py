@@ -1,6 +1,7 @@
 """rota.Loader from Python: batches, arrays, functions of the user, errors."""
 
 import gc
+import random
 import threading
 import weakref
 
@@ -182,6 +183,40 @@ def test_oserror_of_a_dataset_is_tried_again():
 
     one = rota.Loader(rota.PythonSource(Flaky(rows(20)), source(1).fields), 4, io_retries=5, retry_wait=0)
     assert sum(batch.size for batch in one) == 20 and one.stats["retries"] > 0
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 5])
+def test_a_ragged_dataset_is_asked_once_for_each_sample_whoever_reads_it(workers):
+    draw, asked = random.Random(3), []
+
+    class Lengths:
+        """Of which each item has another length each time that it is taken."""
+
+        def __len__(self):
+            return 200
+
+        def __getitem__(self, i):
+            asked.append(i)
+            return {"x": np.full(draw.randint(1, 50), i), "y": np.full((draw.randint(0, 3), 2), i)}
+
+    source = rota.PythonSource(Lengths(), fields={"x": ("int64", (), True), "y": ("int64", (2,), True)})
+    asked.clear()
+    loader = rota.Loader(source, 16, workers=workers)
+    for batch in loader:
+        for name in "xy":
+            for i, rows in zip(batch.ids, batch[name]):
+                assert (rows == i).all()
+    assert sorted(asked) == list(range(200))
+
+
+def test_a_loader_has_a_length():
+    source = rota.PythonSource([{"x": i} for i in range(10)])
+    assert len(rota.Loader(source, 4, epochs=3)) == 9 and rota.Loader(source, 4, epochs=None).steps_per_epoch == 3
+    assert len(rota.Loader(source, 4, epochs=3, tail="carry")) == 8
+    for endless in (rota.Loader(source, 4, epochs=None), rota.Loader(rota.Mixture([source], [1]), 4)):
+        with pytest.raises(TypeError):
+            len(endless)
+    assert len(list(rota.Loader(rota.Mixture([source], [1]), 4))) == 3
 
 
 def test_each_worker_has_a_copy_of_the_dataset():

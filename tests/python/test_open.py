@@ -12,6 +12,7 @@ import rota
 from runs import python
 
 OPTIONS = {
+    "files": {"keys": True},
     "hdf5": {"datasets": ["x"], "allow_external_links": True},
     "tfrecord": {"verify": False},
     "tar": {"fields": ["txt"], "keys": True, "allow_missing_end": True},
@@ -93,6 +94,7 @@ def test_options_do_what_they_say(tmp_path):
     assert [f.name for f in opened("hdf5").fields] == ["x", "y"]
     assert [f.name for f in opened("hdf5", datasets=("y",)).fields] == ["y"]
     assert [f.name for f in opened("tar", fields=["txt"], keys=True).fields] == ["txt", "__key__"]
+    assert [f.name for f in opened("files", keys=True).fields] == ["data", "path", "folder"]
     assert opened("npy", file_is_sample=True)[0]["data"].shape == (3, 2)
     assert opened("npz", arrays=["b"], rows=True)[0].keys() == {"b"}
     tokens = opened("tokens", dtype=np.uint32, length=4, stride=3)

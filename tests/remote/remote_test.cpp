@@ -107,44 +107,6 @@ TEST_F(S3FaultsCampaign, ThatPassDeliverWhatIsThere) {
   }
 }
 
-// One in twenty that only read may be asked for once more.
-TEST_F(S3, RequestsWhoseAnswersAreLateAreMadeOnceMore) {
-  server.become({"--fault", "hang", "--name", "b/late"});
-  const std::string bytes = some_bytes(1000);
-  for (int i = 0; i < 60; ++i) server.put(fmt::format("b/d/{:02}", i), bytes);
-  S3Options options = server.options();
-  options.http.hedge_after = 300ms;
-  const auto storage = s3_storage(options);
-  for (const StoredFile& file : list(*storage, "b/d/")) {
-    EXPECT_EQ(read(*storage, file, 0, bytes.size()), bytes);
-  }
-  server.put("b/late", bytes);
-  const auto start = std::chrono::steady_clock::now();
-  const auto late = storage->find("b/late");
-  ASSERT_TRUE(late);
-  EXPECT_EQ(read(*storage, *late, 0, bytes.size()), bytes);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
-  EXPECT_EQ(std::ranges::count_if(server.requests(),
-                                  [](const auto& line) { return line.find("b/late") != line.npos; }),
-            4);
-}
-
-TEST_F(S3, WhatIsWrittenIsSentOnceHoweverLateTheAnswer) {
-  S3Options options = server.options();
-  options.http.hedge_after = 100ms;
-  const auto storage = s3_storage(options);
-  server.put("b/x", "x");
-  for (int i = 0; i < 60; ++i) ASSERT_TRUE(storage->find("b/x"));
-  server.become({"--delay", "0.5"});
-  storage->write("b/new", 3, [](std::uint64_t /*offset*/, std::span<std::byte> to) {
-    std::ranges::fill(to, std::byte{'y'});
-  });
-  ASSERT_TRUE(storage->find("b/x"));  // which is asked for twice, as it only reads
-  for (int i = 0; i < 1000 && server.count("head") < 2; ++i) std::this_thread::sleep_for(10ms);
-  EXPECT_EQ(server.count("head"), 2);
-  EXPECT_EQ(server.count("put"), 1);
-}
-
 TEST_F(S3, WhatHasChangedIsRefusedByName) {
   server.put("b/x", "before");
   const auto storage = this->storage();

@@ -54,7 +54,6 @@ class S3Server {
     made.http.deadline = std::chrono::seconds(60);
     made.http.stall = std::chrono::seconds(15);
     made.http.retry_wait = std::chrono::milliseconds(5);
-    made.http.hedge_after = {};  // tests count requests
     return made;
   }
 

@@ -231,6 +231,37 @@ TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
   expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
 }
 
+TEST_F(WriteShards, KeepTheNamesOfFiles) {
+  const TemporaryDirectory data;
+  const Contents files{{"", "a/no ending"},
+                       {"1", "cat/0.jpg"},
+                       {"22", "cat/1.seg.png"},
+                       {"", "cat/2.jpg"},
+                       {"4", "d\xff/\xc3\xbc.JPG"}};
+  for (const auto& file : files) data.write(file[1], file[0]);
+  const auto source = open_files(data.path(), {.keys = true});
+  write_shards(source);
+  const auto names = write(R"(
+import glob, os, tarfile
+for member in tarfile.open(*glob.glob('shard-*.tar'), errors='surrogateescape'):
+    tell(os.fsencode(f'{member.name}={member.size}'))
+)");
+  EXPECT_THAT(names, ElementsAre("a/no ending.data=0", "cat/0.jpg=1", "cat/1.seg.png=2", "cat/2.jpg=0",
+                                 "d\xff/\xc3\xbc.JPG=1"));
+  const auto again = open_tar(directory_.path(), {.fields = {"jpg"}, .keys = true});
+  EXPECT_EQ(contents(*again)[1], (std::vector<std::string>{"1", "cat/0"}));
+  const TemporaryDirectory copy;  // of shards as shards
+  rota::write_shards(again, copy.path().string());
+  EXPECT_EQ(contents(*open_tar(copy.path(), {.fields = {"jpg"}, .keys = true})), contents(*again));
+}
+
+TEST_F(WriteShards, FilesThatWouldBeOneSampleAreRefused) {
+  const TemporaryDirectory data;
+  for (const char* const name : {"a.jpg", "a.txt", "b/a.jpg"}) data.write(name, "x");
+  EXPECT_ERROR(write_shards(open_files(data.path(), {.keys = true})), invalid_argument,
+               {"a.jpg and a.txt would be one sample", "--numbered"});
+}
+
 // An empty file is no shard: a tool leaves it that copies them, and is interrupted.
 TEST_F(WriteShards, WhatAKillLeftIsSweptAway) {
   const auto source = random_samples(kBytes, 30, 5);
@@ -262,7 +293,7 @@ TEST_F(WriteShards, WhatCannotBeIsRefused) {
   EXPECT_THAT(refused(source, {.shard_bytes = 0}), is_error(invalid_argument, {"shard_bytes"}));
   EXPECT_THAT(refused(source, {.world = {.rank = 2, .size = 2}}), is_error(invalid_argument, {}));
   EXPECT_THAT(refused(random_samples(kNumbers, 3, 1), {}), is_error(unsupported, {"label", "MDS"}));
-  for (const std::string name : {"JPG", "a/b", "__key__"}) {
+  for (const std::string name : {"JPG", "a/b", ""}) {
     const std::vector<Field> fields{{.name = name, .ragged = true}};
     EXPECT_THAT(refused(random_samples(fields, 3, 1), {}), is_error(unsupported, {name}));
   }
