@@ -77,7 +77,6 @@ struct CheckpointDirectory::Impl {
     });
     ranks.broadcast(job_id);
     ranks.broadcast(is_locked);
-    run_id = job_id;
   }
 
   static bool is_mirrored(const CheckpointPolicy& policy) { return policy.mirror.storage != nullptr; }
@@ -97,17 +96,18 @@ struct CheckpointDirectory::Impl {
     directory_file = File(system, path.string(), O_RDONLY | O_DIRECTORY);
     const checkpoint::Lock lock = lock_patiently();
     if (lock == checkpoint::Lock::taken_elsewhere) {
-      throw Error(ErrorCode::busy,
-                  fmt::format("lock checkpoint directory {}: another job has locked it; wait for it "
-                              "to end, or give each job a directory of its own",
-                              path.string()));
+      throw Error(
+          ErrorCode::busy,
+          fmt::format("lock checkpoint directory {}: {}", path.string(),
+                      directory_file.is_open_elsewhere()
+                          ? "this process has it open as another CheckpointDirectory; use that one"
+                          : "another job has locked it; wait for its end, or name another directory"));
     }
     is_locked = lock == checkpoint::Lock::taken;
-    job_id = random_id();
+    run_id = job_id = random_id();
     if (is_mirrored(policy)) {
       mirror.emplace(policy.mirror);
-      const std::vector<std::int64_t> copies = mirror->serials();
-      if (!copies.empty()) highest = copies.front();
+      if (const auto copies = mirror->serials(); !copies.empty()) highest = copies.front();
     }
     // HDF5's first use calls MPI, and is not to be left to a thread in the background.
     static_cast<void>(hdf5::lock());

@@ -133,21 +133,21 @@ def compared(task: str, is_torchs: bool) -> Iterator[Callable[[str], None]]:
             raise type(error)(f"rank {rank}: {error}") from None
 
 
+_DEADLINE = timedelta(minutes=10)
 _gloo: tuple[Any, Any] = (None, None)  # the group of all ranks, and one by gloo
 
 
 def _gather(distributed: Any, task: str, mine: Any) -> list[Any]:
     """What all ranks have, in their order."""
     global _gloo
-    deadline = timedelta(minutes=10)
     ranks: list[Any] = [None] * distributed.get_world_size()
     try:
         if _gloo[0] is not distributed.group.WORLD:
-            _gloo = distributed.group.WORLD, distributed.new_group(timeout=deadline, backend="gloo")
+            _gloo = distributed.group.WORLD, distributed.new_group(timeout=_DEADLINE, backend="gloo")
         distributed.all_gather_object(ranks, mine, group=_gloo[1])
     except RuntimeError as error:
         raise TimeoutError(
-            f"{task}: not all ranks of torch.distributed came within {deadline} ({error}); all of them make what has "
+            f"{task}: not all ranks of torch.distributed came within {_DEADLINE} ({error}); all of them make what has "
             "their world; what one rank makes alone takes world=(0, 1)"
         ) from error
     return ranks

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from rota import _rota
-from rota._errors import InvalidArgumentError, UnsupportedError
+from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._communicator import compared
 from rota._loader import Loader, Mixture, find_world, is_torchs, state_text
 from rota._options import as_number, as_option, as_seed
@@ -115,6 +116,8 @@ class ElasticBatchSampler:
                 epochs = 1  # of a dataset: until one is exhausted
         epochs = None if epochs is None else as_number(what, "epochs", epochs)  # Python's int: of numpy's, sums overflow
         self._is_mixture = weights is not None
+        is_name = fingerprint is not None and re.fullmatch("[0-9a-f]{32}", fingerprint) is None
+        self._name = {"fingerprint": fingerprint} if is_name else {}  # kept for people
         self._data = data
         self._epochs = epochs
         self._options: dict[str, Any] = dict(
@@ -252,13 +255,19 @@ class ElasticBatchSampler:
 
         An evaluation has none: {}, which `load_state_dict` takes.
         """
-        return {} if self._evaluation else self._loader.state_dict()
+        return {} if self._evaluation else {**self._loader.state_dict(), **self._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
         if self._evaluation and not state:
             return
-        self._loader.load_state_dict(state)
+        try:
+            self._loader.load_state_dict(state)
+        except MismatchError as error:
+            then, now = state.get("fingerprint"), self._name.get("fingerprint")
+            if then == now:
+                raise
+            raise MismatchError(f"{error}; fingerprint= was {then!r} then, and is {now!r} now") from None
         self._moved(0)
         self._is_resumed = True
 

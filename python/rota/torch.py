@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -78,6 +79,7 @@ class DataLoader(_data.DataLoader):
         self._iterations = 0
         self._order = sampler
         self._info: BatchInfo | None = None
+        self._batches, self._waited = 0, 0.0
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         sampler = self._order
@@ -94,15 +96,23 @@ class DataLoader(_data.DataLoader):
                     "this `for` goes on from batches that were drawn before the loader was moved, "
                     "or another `for` over it began; end this one, and begin a new one"
                 )
+            begun = time.perf_counter()
             try:
                 batch = next(batches)
             except StopIteration as error:
                 if not sampler._is_done(begin):  # it came from the dataset
                     raise CallbackError("read a batch: the dataset raised StopIteration") from error
                 return
+            self._waited += time.perf_counter() - begun
+            self._batches += 1
             self._info = sampler.advance(BatchInfo)
             drawn = self._iterations, sampler.changes, sampler.position
             yield batch
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """`batches` of all `for`s, and `wait_seconds` that the loop has waited for them: take it before and after a step."""
+        return {"batches": self._batches, "wait_seconds": self._waited}
 
     @property
     def info(self) -> BatchInfo:

@@ -144,6 +144,7 @@ class RecordSource final : public Source {
 
   // From the first record to the last, with what lies between.
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    check_range({.begin = first.value, .end = first.value + count}, size());
     std::int64_t bytes = 0;
     while (count > 0) {
       const FileSamples::SamplePlace place = samples_.find(first.value);

@@ -140,7 +140,7 @@ class TarEncoding final : public ShardEncoding {
 
   // What a reader takes for the name of a sample: up to the first dot of its last part.
   static std::string_view stem(std::string_view path) {
-    return path.substr(0, path.find('.', path.rfind('/') == path.npos ? 0 : path.rfind('/')));
+    return path.substr(0, path.find('.', path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/')));
   }
 
   // Their numbers, where they have no names.

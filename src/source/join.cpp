@@ -95,6 +95,7 @@ class Joined final : public Source, private NodeFiles {
     return all;
   }
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    check_range({.begin = first.value, .end = first.value + count}, size());
     std::int64_t bytes = 0;
     for (std::int64_t end = first.value + count; first.value < end;) {
       const std::size_t s = source_of(first);

@@ -8,7 +8,7 @@ namespace rota::internal {
 
 void check_range(SampleRange samples, std::int64_t size) {
   if (samples.begin >= 0 && samples.begin <= samples.end && samples.end <= size) return;
-  throw Error(ErrorCode::out_of_range, fmt::format("pin samples [{}, {}): the dataset has {} samples",
+  throw Error(ErrorCode::out_of_range, fmt::format("bring samples [{}, {}): the dataset has {} samples",
                                                    samples.begin, samples.end, size));
 }
 

@@ -87,6 +87,7 @@ class Windows final : public Source, private NodeFiles {
                                     reads);
   }
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    check_range({.begin = first.value, .end = first.value + count}, size());
     const SampleRange rows = rows_under({.begin = first.value, .end = first.value + count});
     return rows_->will_read({rows.begin}, rows.end - rows.begin);
   }

@@ -41,6 +41,8 @@ TEST_P(EachFormat, IsReadFromAStorageAsFromADirectory) {
   EXPECT_EQ(near > bytes / 10, format != "files") << near << " of " << bytes;
   EXPECT_LE(near, bytes);
   EXPECT_EQ(there->will_read({0}, there->size()), 0);
+  if (format != "files") EXPECT_ERROR(here->will_read({1}, here->size()), out_of_range, {"bring samples"});
+  EXPECT_ERROR(join({here, here})->will_read({2 * here->size()}, 1), out_of_range, {"bring samples"});
 
   for (const Access access : {Access::direct, Access::mapped, Access::automatic}) {
     EXPECT_EQ(contents(*open(Catalog("memory://bucket/data", options_of(storage, access)), format)),

@@ -101,8 +101,9 @@ def test_an_index_is_an_int_and_keeps_its_key_in_another_process():
 def test_a_state_of_another_order_is_refused_with_both_values(change):
     state = rota.ElasticBatchSampler(30, 4, world=(0, 1)).state_dict()
     other = rota.ElasticBatchSampler(30, 4, world=(0, 1), **change)
-    with pytest.raises(rota.MismatchError, match="the text has .*, this loader has "):
+    with pytest.raises(rota.MismatchError, match="the text has .*, this loader has ") as refused:
         other.load_state_dict(state)
+    assert ("fingerprint= was None then, and is 'other' now" in str(refused.value)) == ("fingerprint" in change)
 
 
 def test_a_pickled_sampler_stands_where_it_stood():

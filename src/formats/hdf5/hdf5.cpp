@@ -113,6 +113,7 @@ class Hdf5Source final : public Source {
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
 
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    check_range({.begin = first.value, .end = first.value + count}, size());
     std::int64_t bytes = 0;
     while (count > 0) {
       const FileSamples::SamplePlace place = samples_.find(first.value);
