@@ -91,7 +91,7 @@ const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) cons
                           rows.first, name, impl().info.path.string(), info.rows()));
 }
 
-void Checkpoint::require_shape(std::string_view name, std::span<const std::int64_t> shape) const {
+void Checkpoint::require_shape(std::string_view name, std::initializer_list<std::int64_t> shape) const {
   const TensorInfo& info = tensor(name);
   if (std::ranges::equal(info.shape, shape)) return;
   throw Error(ErrorCode::mismatch,

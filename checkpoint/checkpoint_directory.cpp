@@ -100,7 +100,7 @@ struct CheckpointDirectory::Impl {
           ErrorCode::busy,
           fmt::format("lock checkpoint directory {}: {}", path.string(),
                       directory_file.is_open_elsewhere()
-                          ? "this process has it open as another CheckpointDirectory; use that one"
+                          ? "this process has it open, as another CheckpointDirectory perhaps; use that one"
                           : "another job has locked it; wait for its end, or name another directory"));
     }
     is_locked = lock == checkpoint::Lock::taken;
@@ -169,7 +169,7 @@ struct CheckpointDirectory::Impl {
   void go_on_from(const CommitPage& page) {
     parent = page.serial;
     ranks.at_root("look for newer checkpoints",
-                  [&] { run_id = retention.go_on_from(page) ? page.run_id : random_id(); });
+                  [&] { run_id = retention.go_on_from(page, run_id, rejected) ? page.run_id : random_id(); });
   }
 
   // Collective: of the copies in the mirror.

@@ -104,9 +104,9 @@ bool FileSystem::is_link(const char* path) const {
   struct stat status {};
   return ::lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
-bool FileSystem::writes_whole_pages(const char* directory) const {
+bool FileSystem::writes_whole_pages(const char* directory, bool are_several) const {
   struct statfs status {};
-  return ::statfs(directory, &status) == 0 && status.f_type == NFS_SUPER_MAGIC;
+  return are_several && ::statfs(directory, &status) == 0 && status.f_type == NFS_SUPER_MAGIC;
 }
 int FileSystem::rename(const char* from, const char* to) const { return std::rename(from, to); }
 int FileSystem::unlink(const char* path) const { return ::unlink(path); }

@@ -55,10 +55,17 @@ File remove(const FileSystem& system, const std::filesystem::path& path) {
 
 }  // namespace
 
-bool Retention::go_on_from(const CommitPage& page) {
-  verified_ = restored_[page.run_id] = page.serial;
+bool Retention::go_on_from(const CommitPage& page, const RunId& current,
+                           std::span<const RejectedCheckpoint> rejected) {
+  const bool is_first = restored_.empty() && saved_.empty();
+  verified_ = page.serial;
+  std::int64_t& restored = restored_.try_emplace(page.run_id, page.serial).first->second;
+  restored = std::max(restored, page.serial);
+  if (!is_first && page.run_id == current) return true;  // it looks at what it came by
   return std::ranges::none_of(list_serials(system_, directory_), [&](std::int64_t serial) {
-    return serial > page.serial && run_of(system_, directory_ / checkpoint_name(serial)) == page.run_id;
+    const std::filesystem::path file = directory_ / checkpoint_name(serial);
+    const bool is_bad = std::ranges::find(rejected, file, &RejectedCheckpoint::path) != rejected.end();
+    return serial > page.serial && !is_bad && run_of(system_, file) == page.run_id;
   });
 }
 
@@ -97,11 +104,11 @@ void Retention::add(std::int64_t saved, std::span<const RejectedCheckpoint> reje
     if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
   }
   if (!large.empty()) freeing_ = std::jthread([files = std::move(large)] {});
-  if (saved_.size() == 1 && !others.empty()) tell_of(others, saved);
+  if (!std::exchange(has_told_, true) && !others.empty()) tell_of(others, saved);
 }
 
 void Retention::tell_of(std::span<const std::int64_t> others, std::int64_t saved) const {
-  std::string text = fmt::format("{} has checkpoints that this run did not go on from: {}. They stay.",
+  std::string text = fmt::format("{} has checkpoints of other runs, or newer than what was restored: {}. They stay.",
                                  directory_.string(), fmt::join(others, ", "));
   if (restored_.empty()) {
     text += fmt::format(

@@ -38,9 +38,10 @@ class Retention {
             const CheckpointPolicy& policy) noexcept
       : system_(system), directory_(directory), policy_(policy) {}
 
-  /// The checkpoint of `page` was read and verified as a whole, and the job goes on from it. Returns whether
-  /// it is the newest of its run. Throws Error{io}.
-  bool go_on_from(const CommitPage& page);
+  /// The checkpoint of `page` was read and verified as a whole, and the job may go on from it: a job of run
+  /// `current`, or one that has restored and saved nothing yet. Returns whether what it saves is of the run of
+  /// `page`. `rejected` are known to be damaged. Throws Error{io}.
+  bool go_on_from(const CommitPage& page, const RunId& current, std::span<const RejectedCheckpoint> rejected);
   /// One was saved: removes those of its lineage that the policy does not keep. `rejected` are known to be
   /// damaged. What cannot be dropped now is dropped by the next call; files of a newer format never are.
   /// Tells the MessageSink once of others that are there. Throws Error{io}.
@@ -60,6 +61,7 @@ class Retention {
   std::map<RunId, std::int64_t> restored_;  // the last serial that was, of each run
   std::set<std::int64_t> saved_;
   std::int64_t verified_ = -1;
+  bool has_told_ = false;
   std::jthread freeing_;  // the bytes of large files
 };
 

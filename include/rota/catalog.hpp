@@ -150,7 +150,7 @@ class Catalog {
   /// `[...]`, as in a shell). Their order is by the bytes of their names relative to the directory. Symbolic
   /// links are followed. A file that `save` wrote is loaded, with its own `change_detection`, and compared
   /// with the files as they are now: `changes`. Only what has changed is listed, and later indexed, again. It
-  /// is not opened while files have vanished or have other sizes: save it again.
+  /// is not opened while files have vanished or have other sizes: save it, and load it again.
   ///
   /// Ranges in braces name files without any list, in the order of their numbers, with as many digits as the
   /// first: "shards/x-{0000..0999}.tar". All of them must be there, once each. Paths such as

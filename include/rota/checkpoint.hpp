@@ -63,6 +63,8 @@ class Checkpoint {
 
   /// Throws Error{not_found} naming the tensors of the file.
   [[nodiscard]] const TensorInfo& tensor(std::string_view name) const;
+  /// Throws Error{mismatch}, naming both, unless tensor `name` has the shape [rows, row_shape...].
+  void require_shape(std::string_view name, std::initializer_list<std::int64_t> shape) const;
   [[nodiscard]] bool has_tensor(std::string_view name) const;
   [[nodiscard]] bool has_blob(std::string_view name) const;
 
@@ -73,14 +75,6 @@ class Checkpoint {
   /// float16 and bfloat16.
   template <typename T>
   [[nodiscard]] std::vector<T> read(std::string_view name, RowRange rows) const;
-  /// The same of a tensor that has just this shape, [rows, row_shape...]; throws Error{mismatch} naming both
-  /// for another.
-  template <typename T>
-  [[nodiscard]] std::vector<T> read(std::string_view name, std::initializer_list<std::int64_t> shape,
-                                    RowRange rows) const {
-    require_shape(name, std::span(shape.begin(), shape.size()));
-    return read<T>(name, rows);
-  }
   /// All rows.
   template <typename T>
   [[nodiscard]] std::vector<T> read(std::string_view name) const {
@@ -103,7 +97,6 @@ class Checkpoint {
   explicit Checkpoint(std::unique_ptr<Impl> impl);
   [[nodiscard]] const Impl& impl() const;
   const TensorInfo& require(std::string_view name, RowRange rows) const;
-  void require_shape(std::string_view name, std::span<const std::int64_t> shape) const;
   [[nodiscard]] std::int64_t row_bytes(const TensorInfo& info) const;
   [[nodiscard]] std::size_t count_elements(std::string_view name, RowRange rows, DType dtype) const;
   std::unique_ptr<Impl> impl_;

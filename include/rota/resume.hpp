@@ -29,7 +29,7 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "mai
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
 
 /// The loader's state as JSON text, for programs that keep it elsewhere: where it is, and what defines the
-/// order. Some 500 bytes for any number of samples and shards, plus up to 40 for each dataset of a mixture.
+/// order. Some 1,100 bytes for any number of samples and shards, plus up to 40 for each dataset of a mixture.
 /// The same on all ranks after the same step. Not collective.
 ///
 /// It has the number of skipped samples that all ranks know: without those of the last step. Where ranks do

@@ -147,7 +147,7 @@ def _gather(distributed: Any, task: str, mine: Any) -> list[Any]:
         distributed.all_gather_object(ranks, mine, group=_gloo[1])
     except RuntimeError as error:
         raise TimeoutError(
-            f"{task}: not all ranks of torch.distributed came within {_DEADLINE} ({error}); all of them make what has "
-            "their world; what one rank makes alone takes world=(0, 1)"
+            f"{task}: ranks of torch.distributed could not compare what they make: {error}. All of them make it, within "
+            f"{_DEADLINE}; what one rank makes alone takes world=(0, 1)"
         ) from error
     return ranks

@@ -324,13 +324,16 @@ class Loader(LoaderBase, _rota.Loader):
                 _rota.check_loader_options(given)
             self._options = options
             super().__init__(data, given, place)
+            self._source = source
+            self._opened()
             describe(self._described())
-        self._source = source
-        self._opened()
 
     def __iter__(self) -> Iterator[Any]:
         self._begin()
         return self
+
+    def __bool__(self) -> bool:
+        return True  # however many steps there are
 
     def __len__(self) -> int:
         """Steps of all epochs, wherever the run stands. TypeError of a mixture, and without a last epoch."""

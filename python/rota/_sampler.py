@@ -95,52 +95,53 @@ class ElasticBatchSampler:
         fingerprint: str | None = None,
         evaluation: bool = False,
     ) -> None:
-        what = "make a sampler"
-        if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
-            raise InvalidArgumentError(
-                f'{what}: evaluation=True gives each sample once in each `for`: leave out weights= and epochs=, and let tail be '
-                '"pad" or "partial"'
-            )
-        steps = as_number(what, "steps", steps)
-        self._lengths = _lengths(dataset, weights)
-        if weights is None:
-            if steps or end != "first_exhausted":
-                raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
-            data: Any = _rota.numbers(self._lengths[0], fingerprint)
-        else:
-            if fingerprint is not None:
-                raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
-            numbers = [as_option(what, "a weight", weight, 1.0) for weight in weights]
-            data = Mixture([_rota.numbers(n, None) for n in self._lengths], numbers, end, steps)
-            if epochs is None:
-                epochs = 1  # of a dataset: until one is exhausted
-        epochs = None if epochs is None else as_number(what, "epochs", epochs)  # Python's int: of numpy's, sums overflow
-        self._is_mixture = weights is not None
-        is_name = fingerprint is not None and re.fullmatch("[0-9a-f]{32}", fingerprint) is None
-        self._name = {"fingerprint": fingerprint} if is_name else {}  # kept for people
-        self._data = data
-        self._epochs = epochs
-        self._options: dict[str, Any] = dict(
-            global_batch_size=as_number(what, "global_batch_size", global_batch_size),
-            shards=as_number(what, "shards", shards),
-            interleave=as_number(what, "interleave", interleave),
-            shuffle=shuffle,
-            block=tuple(as_number(what, "block", number) for number in block),
-            seed=as_seed(what, seed),
-            tail=tail,
-            epochs=epochs,
-            rank_split=rank_split,
-        )
         with compared("make samplers", is_torchs(world)) as describe:
+            what = "make a sampler"
+            if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
+                raise InvalidArgumentError(
+                    f'{what}: evaluation=True gives each sample once in each `for`: leave out weights= and epochs=, and let tail be '
+                    '"pad" or "partial"'
+                )
+            steps = as_number(what, "steps", steps)
+            self._lengths = _lengths(dataset, weights)
+            if weights is None:
+                if steps or end != "first_exhausted":
+                    raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
+                data: Any = _rota.numbers(self._lengths[0], fingerprint)
+            else:
+                if fingerprint is not None:
+                    raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
+                numbers = [as_option(what, "a weight", weight, 1.0) for weight in weights]
+                data = Mixture([_rota.numbers(n, None) for n in self._lengths], numbers, end, steps)
+                if epochs is None:
+                    epochs = 1  # of a dataset: until one is exhausted
+            epochs = None if epochs is None else as_number(what, "epochs", epochs)  # Python's int: of numpy's, sums overflow
+            self._is_mixture = weights is not None
+            self._name: dict[str, str] = {}  # kept for people
+            if fingerprint is not None and re.fullmatch("[0-9a-f]{32}", fingerprint) is None:
+                self._name = {"fingerprint": fingerprint}
+            self._data = data
+            self._epochs = epochs
+            self._options: dict[str, Any] = dict(
+                global_batch_size=as_number(what, "global_batch_size", global_batch_size),
+                shards=as_number(what, "shards", shards),
+                interleave=as_number(what, "interleave", interleave),
+                shuffle=shuffle,
+                block=tuple(as_number(what, "block", number) for number in block),
+                seed=as_seed(what, seed),
+                tail=tail,
+                epochs=epochs,
+                rank_split=rank_split,
+            )
             self._loader = self._make(find_world(world))
             describe(self._loader._described())
-        self._evaluation = bool(evaluation)
-        self._changes = 0
-        self._first_step = 0  # from which on batches are as they are now
-        self._is_resumed = False  # since a load, until an epoch's last batch was delivered
-        self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
-        self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
-        self._has_warned = False
+            self._evaluation = bool(evaluation)
+            self._changes = 0
+            self._first_step = 0  # from which on batches are as they are now
+            self._is_resumed = False  # since a load, until an epoch's last batch was delivered
+            self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
+            self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
+            self._has_warned = False
 
     def _make(self, world: World) -> Loader:
         return Loader(self._data, **self._options, world=world, workers=0)
@@ -419,7 +420,7 @@ class BatchIterator(Iterator[list[Index]]):
     def state_dict(self) -> dict[str, str]:
         """Behind the last batch drawn."""
         self._counts_nothing, self._sampler._drawn_at = False, None
-        return self._loader.state_dict()
+        return {**self._loader.state_dict(), **self._sampler._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""

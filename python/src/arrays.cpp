@@ -39,7 +39,7 @@ void require_known_numpy() {
 
 py::object as_integer(py::handle number) {
   auto made = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
-  if (made) return made;
+  if (made && !PyBool_Check(number.ptr())) return made;
   PyErr_Clear();
   throw py::cast_error("no whole number");
 }

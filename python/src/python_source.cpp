@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <cstring>
-#include <iterator>
-#include <list>
-#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -21,46 +19,46 @@ namespace {
 
 using Item = std::vector<py::array>;  // one for each field
 
-// Items that were asked for their rows, until a worker, perhaps another one, reads them. Those of batches
-// that were given up are never read: the oldest go. The GIL guards it.
+// Items that were asked for their rows, until a worker, perhaps another one, reads them; 256 MiB of them.
+// Those of batches that were given up stay until they are asked for again. The GIL guards it.
 class Asked {
  public:
-  template <typename Take>
-  const Item& keep(SampleId id, const Take& take) {
+  // In the place of what was asked for before; to be taken so many times.
+  void keep(SampleId id, Item item, std::int64_t times) {
     constexpr std::size_t kMostBytes = std::size_t{256} << 20;
-    if (const auto found = places_.find(id.value); found != places_.end()) return found->second->item;
-    kept_.push_back({id, take(id)});
-    places_[id.value] = std::prev(kept_.end());
-    bytes_ += kept_.back().bytes();
-    while (bytes_ > kMostBytes && kept_.size() > 1) remove(kept_.begin());
-    return kept_.back().item;
+    remove(kept_.find(id.value));
+    std::size_t bytes = 1024;  // with what Python needs
+    for (const py::array& array : item) bytes += static_cast<std::size_t>(array.nbytes());
+    if (bytes_ + bytes > kMostBytes) return;  // it is fetched again
+    bytes_ += bytes;
+    kept_[id.value] = {std::move(item), bytes, times};
+  }
+  [[nodiscard]] const Item* find(SampleId id) const {
+    const auto found = kept_.find(id.value);
+    return found == kept_.end() ? nullptr : &found->second.item;
   }
   std::optional<Item> take(SampleId id) {
-    const auto found = places_.find(id.value);
-    return found == places_.end() ? std::nullopt : std::optional(remove(found->second));
+    const auto found = kept_.find(id.value);
+    if (found == kept_.end()) return std::nullopt;
+    Item item = found->second.item;
+    if (--found->second.times == 0) remove(found);
+    return item;
   }
 
  private:
   struct Kept {
-    SampleId id;
     Item item;
-    [[nodiscard]] std::size_t bytes() const {
-      return std::accumulate(item.begin(), item.end(), std::size_t{1024},  // with what Python needs
-                             [](std::size_t sum, const py::array& array) {
-                               return sum + static_cast<std::size_t>(array.nbytes());
-                             });
-    }
+    std::size_t bytes = 0;
+    std::int64_t times = 0;
   };
-  Item remove(std::list<Kept>::iterator place) {
-    bytes_ -= place->bytes();
-    Item item = std::move(place->item);
-    places_.erase(place->id.value);
-    kept_.erase(place);
-    return item;
+  using Items = std::unordered_map<std::int64_t, Kept>;
+  void remove(Items::iterator found) {
+    if (found == kept_.end()) return;
+    bytes_ -= found->second.bytes;
+    kept_.erase(found);
   }
 
-  std::list<Kept> kept_;
-  std::unordered_map<std::int64_t, std::list<Kept>::iterator> places_;
+  Items kept_;
   std::size_t bytes_ = 0;
 };
 
@@ -84,8 +82,12 @@ class PythonSource final : public Source {
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     check_ids(*this, ids);
     call_python([&] {
+      // The first ragged field asks for a batch, the others for the same.
+      const auto first = std::ranges::find(fields(), true, &Field::ragged) - fields().begin();
+      if (static_cast<std::size_t>(first) == field) ask(ids);
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        out[i] = rows_of(asked_->keep(ids[i], [&](SampleId id) { return take(id); })[field]);
+        const Item* const asked = asked_->find(ids[i]);
+        out[i] = rows_of((asked != nullptr ? *asked : take(ids[i]))[field]);
       }
     });
   }
@@ -123,6 +125,14 @@ class PythonSource final : public Source {
   }
 
  private:
+  void ask(std::span<const SampleId> ids) const {
+    std::unordered_map<std::int64_t, std::int64_t> times;
+    for (const SampleId id : ids) ++times[id.value];
+    for (const SampleId id : ids) {
+      if (const auto asked = times.extract(id.value)) asked_->keep(id, take(id), asked.mapped());
+    }
+  }
+
   Item take(SampleId id) const {
     Item item = items_.take((*dataset_)[py::int_(id.value)]);
     for (py::array& array : item) {

@@ -107,7 +107,7 @@ class FilesSource final : public Source {
   }
 
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return read_content(*this, most, true);
+    return read_content(*this, most, true, 1);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {

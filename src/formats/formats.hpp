@@ -24,6 +24,13 @@ void require_distinct(std::string_view option, std::span<const std::string> name
 void agree_on_format(
     const Catalog& catalog, const std::string& how, const std::function<void()>& validate = [] {});
 
+/// What WebDataset makes of a member's name.
+struct TarKey {
+  std::string_view sample;
+  std::string extension;  ///< in lower case; empty: it is of no sample
+};
+[[nodiscard]] TarKey tar_key(std::string_view name);
+
 /// The lines of text files.
 std::shared_ptr<const Source> make_lines_source(FileList files);
 

@@ -176,26 +176,6 @@ class TarMembers {
   std::unique_ptr<archive, FreeBy<::archive_read_free>> archive_;
 };
 
-/// What WebDataset makes of a member's name.
-struct Key {
-  std::string_view sample;
-  std::string extension;  // in lower case; empty: of no sample
-};
-
-Key key_of(std::string_view name) {
-  const std::size_t slash = name.rfind('/');
-  const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
-  const std::string_view last = name.substr(begin);
-  const std::size_t dot = last.find('.');
-  const bool is_hidden = dot == 0 || (last.starts_with("__") && last.ends_with("__"));
-  if (dot == std::string_view::npos || is_hidden) return {};
-  Key key{.sample = name.substr(0, begin + dot), .extension = std::string(last.substr(dot + 1))};
-  std::ranges::transform(key.extension, key.extension.begin(), [](char c) {
-    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  });
-  return key;
-}
-
 class TarFormat final : public RecordFormat {
  public:
   TarFormat(const std::vector<std::string>& extensions, const TarOptions& options)
@@ -222,7 +202,7 @@ class TarFormat final : public RecordFormat {
     std::set<std::string, std::less<>> seen;  // extensions of the sample
     TarMembers members(file, allow_missing_end_);
     for (Member member; members.next(member);) {
-      const Key key = key_of(member.name);
+      const TarKey key = tar_key(member.name);
       if (key.extension.empty()) continue;
       if (index.samples == 0 || key.sample != sample) {
         sample = key.sample;
@@ -275,7 +255,7 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);
   for (Member member; members.next(member);) {
-    if (Key key = key_of(member.name); !key.extension.empty()) extensions.insert(std::move(key.extension));
+    if (TarKey key = tar_key(member.name); !key.extension.empty()) extensions.insert(std::move(key.extension));
   }
   if (options.keys && extensions.contains(std::string(kKeyField))) {
     throw Error(
@@ -292,6 +272,20 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
 }
 
 }  // namespace
+
+TarKey tar_key(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t begin = slash == std::string_view::npos ? 0 : slash + 1;
+  const std::string_view last = name.substr(begin);
+  const std::size_t dot = last.find('.');
+  const bool is_hidden = dot == 0 || (last.starts_with("__") && last.ends_with("__"));
+  if (dot == std::string_view::npos || is_hidden) return {};
+  TarKey key{.sample = name.substr(0, begin + dot), .extension = std::string(last.substr(dot + 1))};
+  std::ranges::transform(key.extension, key.extension.begin(), [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+  return key;
+}
 
 bool is_tar(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "ustar";

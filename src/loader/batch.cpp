@@ -50,8 +50,8 @@ Position Batch::start() const { return memory().global.start; }
 std::int64_t Batch::global_size() const { return memory().global.size; }
 std::int64_t Batch::global_real() const {
   const internal::BatchMemory& own = memory();
-  if (!own.may_skip) return own.global.real;
-  if (std::ssize(own.ids) == own.global.size) return real();
+  if (own.skippers == 0) return own.global.real;
+  if (own.skippers == 1) return real();
   throw Error(
       ErrorCode::invalid_argument,
       "count the samples of a global batch: what other ranks skip is not known here; sum real() over ranks");

@@ -75,7 +75,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     if (!planner_.plan(at, out)) return false;
     out.store.resize(out.ids.size());
     out.bad.clear();
-    out.may_skip = skips_;
+    out.skippers = skips_ ? world_.size : 0;
     if (skips_) out.bad.resize(out.ids.size());
     while (makes_rows_ && std::ssize(out.made) < std::max(options_.workers, 1)) {
       out.made.emplace_back(sample_pool_->fields(), out.store.buffers());
@@ -313,6 +313,7 @@ std::unique_ptr<BatchMemory> BatchMaker::collate(std::unique_ptr<BatchMemory> ba
   auto made = pool_->take();
   static_cast<Slots&>(*made) = static_cast<const Slots&>(*batch);
   made->bad = std::move(batch->bad);
+  made->skippers = batch->skippers;
   made->pins = std::move(batch->pins);
   made->store.resize(made->ids.size());
   made->store.open();

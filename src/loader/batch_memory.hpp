@@ -37,10 +37,10 @@ struct BatchMemory : Slots {
   std::vector<MadeRows> made;
   /// Keeps what is read for it in shared memory, until it is handed over.
   std::vector<std::shared_ptr<const void>> pins;
-  /// What is bad: [size] where bad samples `may_skip`, else empty. A slot belongs to one thread at a
+  /// What is bad: [size] where bad samples may be skipped, else empty. A slot belongs to one thread at a
   /// time.
   std::vector<std::unique_ptr<const BadSlot>> bad;
-  bool may_skip = false;
+  int skippers = 0;  ///< ranks that may skip some
 };
 
 /// It outlives the loader as long as a batch does.

@@ -168,10 +168,10 @@ bool Loader::Impl::has_step() const {
 void Loader::Impl::tell_what_is_odd() const {
   const std::int64_t samples = run_order.firsts.back();
   const std::int64_t shards = options.shards * std::ssize(run_order.orders);
-  if (options.shuffle == Shuffle::within && samples > shards / 2 && samples < 2 * shards) {
+  if (options.shuffle == Shuffle::within && samples > 1 && samples < 2 * shards) {
     internal::tell(fmt::format(
-        "shuffle within shards: {} samples in {} shards, one or two in each, so that nothing is shuffled; "
-        "lower shards",
+        "shuffle within shards: {} samples in {} shards are so few in each that little is shuffled; lower "
+        "shards",
         samples, shards));
   }
   if (has_step()) return;

@@ -52,7 +52,7 @@ void LoaderOptions::validate() const {
   kCheck.one_of("tail", tail, internal::kTails);
   kCheck.one_of("rank_split", rank_split, internal::kSplits);
   kCheck.one_of("worker_split", worker_split, internal::kSplits);
-  kCheck.in_range("epochs", epochs, 0);
+  kCheck.in_range("epochs", epochs, 1);
   const bool loses = tail == Tail::drop || tail == Tail::carry;
   if (evaluation && (epochs != 1 || loses)) {
     kCheck.refuse("evaluation", "true", "false unless epochs is 1, and tail partial or pad");

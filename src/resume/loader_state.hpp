@@ -19,11 +19,11 @@ namespace rota::internal {
 /// checkpoint that is a tensor. Reads no samples.
 [[nodiscard]] OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped = {});
 
-/// Adds what its dataset holds, as rank 0 alone knows, who may have to read that.
+/// Adds what its dataset holds, which may have to be read.
 void add_content(const Loader& loader, OrderedJson& state);
 
 /// The place of a saved state, of which nothing is believed. Throws Error{corrupt} for what no loader's state
-/// has, Error{mismatch} unless it is of `loader`'s order and, as rank 0 sees it, of its content,
+/// has, Error{mismatch} unless it is of `loader`'s order and content,
 /// Error{corrupt} for a place that this does not have. Moves nothing.
 [[nodiscard]] LoaderPosition require_fits(const Loader& loader, const StateObject& saved,
                                           const Refusal& refusal);

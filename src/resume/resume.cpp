@@ -133,7 +133,7 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   snapshot.tensor(internal::cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
   internal::OrderedJson json = internal::state_of(loader);
-  internal::add_content(loader, json);
+  if (world.rank == 0) internal::add_content(loader, json);  // the other blobs are not saved
   snapshot.blob(internal::state_name(name), json.dump());
   internal::save_skipped(loader, snapshot, name, data.is_alone());
   snapshot.same(fmt::format("loader/{}", name),

@@ -33,6 +33,8 @@ class ShardEncoding {
 
   /// How the names of its files end.
   [[nodiscard]] virtual std::string_view ending() const = 0;
+  /// Throws Error{invalid_argument} where samples of `source` would not be read back as they are.
+  virtual void require(const Source& /*source*/) const {}
   /// How many bytes a sample takes whose fields take these.
   [[nodiscard]] virtual std::uint64_t sample_bytes(std::span<const std::uint64_t> fields) const = 0;
   /// A shard of these samples.

@@ -10,10 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
 #include "shards/shard_encoding.hpp"
 #include "source/field_check.hpp"
+#include "source/one_sample.hpp"
 #include "values/owned.hpp"
 
 namespace rota::internal {
@@ -100,10 +102,14 @@ class TarEncoding final : public ShardEncoding {
 
   [[nodiscard]] std::string_view ending() const override { return ".tar"; }
 
+  void require(const Source& source) const override { require_names(source); }
+
   [[nodiscard]] std::uint64_t sample_bytes(std::span<const std::uint64_t> fields) const override {
     constexpr std::uint64_t kBlock = 512;
     std::uint64_t bytes = 0;
-    for (const std::uint64_t field : fields) bytes += kBlock + (field + kBlock - 1) / kBlock * kBlock;
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (is_member(f)) bytes += kBlock + (fields[f] + kBlock - 1) / kBlock * kBlock;
+    }
     return bytes;
   }
 
@@ -115,10 +121,8 @@ class TarEncoding final : public ShardEncoding {
     TarWriter tar(has_odd_names_ || has_odd_keys);
     for (std::int64_t i = 0; i < samples.size(); ++i) {
       const std::string& key = keys[static_cast<std::size_t>(i)];
-      const bool has_ending = is_file_ && stem(key).size() < key.size();
       for (std::size_t f = 0; f < samples.fields().size(); ++f) {
-        if (is_member(f))
-          tar.add(has_ending ? key : key + "." + samples.fields()[f].name, samples.bytes(f, i));
+        if (is_member(f)) tar.add(is_file_ ? key : key + "." + samples.fields()[f].name, samples.bytes(f, i));
       }
     }
     return tar.finish();
@@ -138,11 +142,6 @@ class TarEncoding final : public ShardEncoding {
   }
   [[nodiscard]] bool is_member(std::size_t f) const { return !key_ || (f != *key_ && !(is_file_ && f == 2)); }
 
-  // What a reader takes for the name of a sample: up to the first dot of its last part.
-  static std::string_view stem(std::string_view path) {
-    return path.substr(0, path.find('.', path.rfind('/') == std::string_view::npos ? 0 : path.rfind('/')));
-  }
-
   // Their numbers, where they have no names.
   [[nodiscard]] std::vector<std::string> keys_of(const Batch& samples) const {
     std::vector<std::string> keys;
@@ -153,14 +152,33 @@ class TarEncoding final : public ShardEncoding {
       }
       const auto bytes = samples.bytes(*key_, i);
       keys.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      if (keys.size() < 2 || stem(keys.back()) != stem(keys[keys.size() - 2])) continue;
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("write tar files: {} and {} would be one sample of a tar file; name samples by number "
-                      "(\"rota pack --numbered\", or files without their keys)",
-                      keys[keys.size() - 2], keys.back()));
     }
     return keys;
+  }
+
+  // Unless readers find the same samples again.
+  void require_names(const Source& source) const {
+    if (!key_) return;
+    const auto refuse = [](const std::string& why) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("write tar files: {}; name samples by number (\"rota pack --numbered\", or open "
+                              "them without keys)",
+                              why));
+    };
+    std::string before;
+    std::string ending;
+    for (SampleId id{0}; id.value < source.size(); ++id.value) {
+      std::string name(static_cast<std::size_t>(OneSample(source, id).rows(*key_)), '\0');
+      const SampleRows all{id, 0, std::ssize(name), std::as_writable_bytes(std::span(name)).data()};
+      source.read_rows(std::span(&all, 1), *key_);
+      const TarKey key = tar_key(is_file_ ? name : name + ".x");
+      const bool is_whole = !key.extension.empty() && (is_file_ || (key.sample == name && !name.empty()));
+      if (!is_whole) refuse(fmt::format("\"{}\" would be no sample", name));
+      if (id.value > 0 && key.sample == before) refuse(fmt::format("\"{}\" would be part of the one before", name));
+      if (id.value == 0) ending = key.extension;
+      if (key.extension != ending) refuse(fmt::format("\"{}\" does not end in .{} as others do", name, ending));
+      before = key.sample;
+    }
   }
 
   std::optional<std::size_t> key_;

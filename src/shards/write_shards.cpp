@@ -11,6 +11,8 @@
 #include "rota/loader.hpp"
 #include "shards/destination.hpp"
 #include "shards/shard_encoding.hpp"
+#include "source/content.hpp"
+#include "source/field_check.hpp"
 #include "values/option.hpp"
 
 namespace rota {
@@ -34,11 +36,11 @@ class ShardPlan {
     per_shard_ =
         static_cast<std::int64_t>(std::clamp(static_cast<double>(options.shard_bytes) / std::max(mean, 1.0),
                                              1.0, static_cast<double>(std::min(samples_, kMaxBatchSize))));
-    const Fingerprint own = FingerprintBuilder()
-                                .add(to_string(source.fingerprint()))
-                                .add(to_string(options.format))
-                                .add(per_shard_)
-                                .finish();
+    FingerprintBuilder own_digest;
+    own_digest.add(to_string(source.fingerprint())).add(to_string(options.format)).add(per_shard_);
+    own_digest.add(describe(source.fields()));
+    for (const SampleContent& sample : source.content(kSamplesOfContent)) own_digest.add(sample.digest);
+    const Fingerprint own = own_digest.finish();
     stem_ = fmt::format("{}{:08x}-", kStem, own.low >> 32U);
   }
 
@@ -214,6 +216,7 @@ ShardReport write_shards(const std::shared_ptr<const Source>& source, const std:
                          const ShardOptions& options) {
   options.validate();
   const auto encoding = internal::make_encoding(options.format, source->fields());
+  encoding->require(*source);
   const internal::ShardPlan plan(*source, *encoding, options);
   const internal::Destination to(destination, options.storages);
   const bool has_index = options.format == ShardFormat::mds;

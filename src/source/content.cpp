@@ -26,7 +26,7 @@ std::vector<std::byte> read_first(const Source& source, SampleId id, std::size_t
 }
 
 // Takes what it reads from `left`. 0 where that is too much.
-std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std::size_t& left) {
+std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std::size_t fields, std::size_t& left) {
   OneSample sample(source, id);
   if (!reads_parts) {
     if (sample.bytes() > left) return 0;
@@ -34,7 +34,7 @@ std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std:
     sample.read();
   }
   FingerprintBuilder digest;
-  for (std::size_t f = 0; f < source.fields().size(); ++f) {
+  for (std::size_t f = 0; f < std::min(fields, source.fields().size()); ++f) {
     const auto bytes = reads_parts ? read_first(source, id, f, sample.rows(f)) : std::move(sample.data(f));
     if (reads_parts) left -= std::min(left, bytes.size());
     digest.add(sample.rows(f));
@@ -46,7 +46,7 @@ std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std:
 
 }  // namespace
 
-std::vector<SampleContent> read_content(const Source& source, std::int64_t most, bool reads_parts) {
+std::vector<SampleContent> read_content(const Source& source, std::int64_t most, bool reads_parts, std::size_t fields) {
   std::vector<SampleContent> content;
   const std::int64_t count = std::min(most, source.size());
   const bool is_ragged = std::ranges::all_of(source.fields(), &Field::ragged);
@@ -56,7 +56,7 @@ std::vector<SampleContent> read_content(const Source& source, std::int64_t most,
     const SampleId id{count == 1 ? 0 : static_cast<std::int64_t>(last * k / (count - 1))};
     SampleContent& sample = content.emplace_back(SampleContent{.where = source.where(id)});
     try {
-      sample.digest = digest_of(source, id, reads_parts && is_ragged, left);
+      sample.digest = digest_of(source, id, reads_parts && is_ragged, fields, left);
     } catch (const Error&) {
       continue;  // whoever reads it says why
     }

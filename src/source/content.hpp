@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rota/source.hpp"
+#include "source/field_check.hpp"
 
 namespace rota::internal {
 
@@ -21,7 +22,9 @@ inline constexpr std::int64_t kSamplesOfContent = 32;
 
 /// Of up to `most` samples of `source`, from the first to the last, of 64 MiB together. Of one that
 /// `reads_parts`, read_rows reads no more than it is asked for.
+/// `fields` is how many of the first fields count.
 [[nodiscard]] std::vector<SampleContent> read_content(const Source& source, std::int64_t most,
-                                                      bool reads_parts);
+                                                      bool reads_parts,
+                                                      std::size_t fields = kMaxFields);
 
 }  // namespace rota::internal

@@ -249,7 +249,7 @@ TEST_F(DamagedNewest, ArePassedOverAndSavesGoOnAboveThem) {
 TEST_F(DamagedNewest, NeverCostTheLastGoodOneBeforeANewerOneWasRead) {
   for_each_combination([&] {
     CheckpointDirectory directory = open({.keep_last = 1});
-    std::set<std::int64_t> readable;  // what is damaged stays, unless it tells that this run comes of it
+    std::set<std::int64_t> readable;  // what is damaged stays, unless it tells that it is of this run
     for (const CheckpointInfo& info : directory.list()) readable.insert(info.serial);
     expect_newest_good(directory);
     for (std::int64_t serial = kCount; serial < kCount + 3; ++serial) {
@@ -259,8 +259,8 @@ TEST_F(DamagedNewest, NeverCostTheLastGoodOneBeforeANewerOneWasRead) {
     expect_latest(directory, kCount + 2);
     save(directory, kCount + 3);
     for (int serial = 0; serial < kCount; ++serial) {
-      const bool is_ancestor = serial <= newest_good_.value_or(-1) && readable.contains(serial);
-      EXPECT_NE(fs::exists(files_.at(static_cast<std::size_t>(serial))), is_ancestor);
+      const bool is_of_the_run = newest_good_ && readable.contains(serial);
+      EXPECT_NE(fs::exists(files_.at(static_cast<std::size_t>(serial))), is_of_the_run);
     }
     expect_latest(directory, kCount + 3);
   });

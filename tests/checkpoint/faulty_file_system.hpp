@@ -60,7 +60,7 @@ class FaultyFileSystem : public checkpoint::FileSystem {
     return fails("access") ? -1 : FileSystem::access(path, mode);
   }
   /// Each rank writes for itself, wherever a test runs.
-  bool writes_whole_pages(const char* /*directory*/) const override { return false; }
+  bool writes_whole_pages(const char* /*directory*/, bool /*are_several*/) const override { return false; }
   int make_directories(const fs::path& path) const override {
     return fails("make_directories") ? -1 : FileSystem::make_directories(path);
   }

@@ -25,7 +25,7 @@ class NfsClient : public checkpoint::FileSystem {
     return writes_;
   }
 
-  bool writes_whole_pages(const char* /*directory*/) const override { return is_told_; }
+  bool writes_whole_pages(const char* /*directory*/, bool /*are_several*/) const override { return is_told_; }
   int fallocate(int fd, off_t bytes) const override {
     const int error = FileSystem::fallocate(fd, bytes);
     const std::scoped_lock lock(mutex_);

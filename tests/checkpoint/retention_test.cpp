@@ -70,8 +70,9 @@ TEST_F(Retention, AJobThatForgotToRestoreLeavesTheRunThatItShouldHaveGoneOnWith)
   auto forgot = open();
   for (int step : {10, 20, 30}) forgot.save(step, {});
   EXPECT_THAT(serials(forgot), ElementsAre(0, 1, 3, 4));
-  EXPECT_THAT(told.lines, ElementsAre(AllOf(HasSubstr("did not go on from: 1, 0"), HasSubstr("restore_all"),
-                                            HasSubstr("checkpoint-000000000002.h5"))));
+  EXPECT_THAT(told.lines,
+              ElementsAre(AllOf(HasSubstr("newer than what was restored: 1, 0"), HasSubstr("restore_all"),
+                                HasSubstr("checkpoint-000000000002.h5"))));
 }
 
 TEST_F(Retention, ARunOverItsRestartsIsOne) {
@@ -100,8 +101,28 @@ TEST_F(Retention, WhatARunThatWentBackLeftStaysOverRestarts) {
     const std::vector<std::int64_t> kept = {0, 1, 2, 5, 8};
     EXPECT_EQ(serials(directory), std::vector(kept.begin(), kept.end() - 1 + start));
   }
-  EXPECT_THAT(told.lines, ElementsAre(AllOf(HasSubstr("from: 2, 1. They stay."), Not(HasSubstr("restore"))),
-                                      HasSubstr("from: 2, 1, 0. They stay.")));
+  EXPECT_THAT(told.lines,
+              ElementsAre(AllOf(HasSubstr("restored: 2, 1. They stay."), Not(HasSubstr("restore_all"))),
+                          HasSubstr("restored: 2, 1, 0. They stay.")));
+}
+
+TEST_F(Retention, ALookAtAnOlderOneAndADamagedOneChangeNoRun) {
+  const SinkMessages told;
+  std::string run;
+  {
+    auto directory = open({.keep_last = 3});
+    for (int step = 0; step < 4; ++step) run = directory.save(step, {}).info.run_id;
+  }
+  const fs::path newest = path_ / "checkpoint-000000000003.h5";
+  flip(newest, fs::file_size(newest) / 2);
+  auto directory = open({.keep_last = 1});
+  EXPECT_EQ(directory.latest()->info().serial, 2);
+  static_cast<void>(directory.open(1));
+  EXPECT_EQ(directory.save(4, {}).info.run_id, run);
+  static_cast<void>(directory.latest());
+  directory.save(5, {});
+  EXPECT_THAT(serials(directory), ElementsAre(4, 5));
+  EXPECT_THAT(told.lines, ElementsAre(HasSubstr("newer than what was restored: 3. They stay.")));
 }
 
 TEST_F(Retention, WhatCannotBeReadStays) {

@@ -280,6 +280,12 @@ TEST_F(DatasetVerb, PackKeepsNamesAndShufflesAndTakesNoPlaceInItsDataset) {
   EXPECT_FALSE(fs::exists(path("data/shards")));
 }
 
+TEST_F(DatasetVerb, PackNumbersWhatItCannotName) {
+  for (const std::string name : {"a.jpg", "a.txt", "README"}) write("data/" + name, name);
+  expect_says("pack data -o shards", 0, HasSubstr("samples are named by number: "));
+  expect_says("head shards", 0, HasSubstr("shards: 3 samples"));
+}
+
 TEST_F(DatasetVerb, HeadShowsSamplesFromAnyOn) {
   make_lines(4);
   expect_says("head data --at 4 -n 1", 0, AllOf(HasSubstr("sample 4: "), Not(HasSubstr("sample 5"))));

@@ -217,4 +217,19 @@ TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {
   EXPECT_EQ(one.skipped().count, 599);
 }
 
+TEST(BadSamples, OfOtherRanksAreNotKnownToABatch) {
+  const auto nothing = [](const Batch&, BatchOutput&) {};
+  for (const bool is_collated : {false, true}) {
+    LoaderOptions options{.global_batch_size = 1, .bad_samples = {.policy = OnBadSample::skip}};
+    if (is_collated) options.collate = {.apply = nothing, .fields = kOneNumber};
+    for (const int rank : {0, 1}) {
+      Loader loader(counting(3), options, World{rank, 2});
+      const Batch batch = loader.next().value();
+      EXPECT_ERROR(batch.global_real(), invalid_argument, {"sum real() over ranks"});
+    }
+    Loader alone(counting(3), options, World{});
+    EXPECT_EQ(Batch(alone.next().value()).global_real(), 1);
+  }
+}
+
 }  // namespace rota::test::bad_samples_test

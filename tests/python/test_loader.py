@@ -209,6 +209,28 @@ def test_a_ragged_dataset_is_asked_once_for_each_sample_whoever_reads_it(workers
     assert sorted(asked) == list(range(200))
 
 
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_what_was_asked_for_a_batch_that_was_given_up_is_asked_anew(workers):
+    draw, epoch = random.Random(3), [0]
+
+    class Epochs:
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, i):
+            return {"x": np.full(draw.randint(1, 9), epoch[0])}
+
+    source = rota.PythonSource(Epochs(), fields={"x": ("int64", (), True)})
+    loader = rota.Loader(source, 8, workers=workers, tail="pad")
+    loader.next()
+    loader.warm_up()
+    epoch[0] = 1
+    loader.restart()
+    assert all((rows == 1).all() for batch in loader for rows in batch["x"])
+    if workers < 2:  # a batch that several share is asked for in parts
+        assert len(list(rota.Loader(source, 100, workers=workers, tail="pad"))[0]["x"]) == 100
+
+
 def test_a_loader_has_a_length():
     source = rota.PythonSource([{"x": i} for i in range(10)])
     assert len(rota.Loader(source, 4, epochs=3)) == 9 and rota.Loader(source, 4, epochs=None).steps_per_epoch == 3
@@ -217,6 +239,7 @@ def test_a_loader_has_a_length():
         with pytest.raises(TypeError):
             len(endless)
     assert len(list(rota.Loader(rota.Mixture([source], [1]), 4))) == 3
+    assert endless and rota.Loader(source, 40, tail="drop")
 
 
 def test_each_worker_has_a_copy_of_the_dataset():
