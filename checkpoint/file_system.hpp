@@ -40,8 +40,8 @@ class FileSystem {
   virtual int rename(const char* from, const char* to) const;
   virtual int unlink(const char* path) const;
   virtual int access(const char* path, int mode) const;
-  /// Whether files in `directory` are of NFS, and of several clients, who may write a page of which they changed
-  /// a part.
+  /// Whether files in `directory` are of NFS, and of several clients, who may write a page of which they
+  /// changed a part.
   virtual bool writes_whole_pages(const char* directory, bool are_several) const;
   /// Makes `path` and what leads to it; there already is no failure.
   virtual int make_directories(const std::filesystem::path& path) const;

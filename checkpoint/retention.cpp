@@ -108,8 +108,9 @@ void Retention::add(std::int64_t saved, std::span<const RejectedCheckpoint> reje
 }
 
 void Retention::tell_of(std::span<const std::int64_t> others, std::int64_t saved) const {
-  std::string text = fmt::format("{} has checkpoints of other runs, or newer than what was restored: {}. They stay.",
-                                 directory_.string(), fmt::join(others, ", "));
+  std::string text =
+      fmt::format("{} has checkpoints of other runs, or newer than what was restored: {}. They stay.",
+                  directory_.string(), fmt::join(others, ", "));
   if (restored_.empty()) {
     text += fmt::format(
         " Nothing was restored before {} was saved: if this run was to go on, end it, delete {} and what it "

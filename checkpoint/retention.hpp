@@ -39,8 +39,8 @@ class Retention {
       : system_(system), directory_(directory), policy_(policy) {}
 
   /// The checkpoint of `page` was read and verified as a whole, and the job may go on from it: a job of run
-  /// `current`, or one that has restored and saved nothing yet. Returns whether what it saves is of the run of
-  /// `page`. `rejected` are known to be damaged. Throws Error{io}.
+  /// `current`, or one that has restored and saved nothing yet. Returns whether what it saves is of the run
+  /// of `page`. `rejected` are known to be damaged. Throws Error{io}.
   bool go_on_from(const CommitPage& page, const RunId& current, std::span<const RejectedCheckpoint> rejected);
   /// One was saved: removes those of its lineage that the policy does not keep. `rejected` are known to be
   /// damaged. What cannot be dropped now is dropped by the next call; files of a newer format never are.

@@ -282,7 +282,8 @@ class Save {
 
   // As any rank sees it: the server of an NFS sees its own disk.
   bool writes_whole_pages() {
-    const std::uint64_t own = target_.system.writes_whole_pages(target_.directory.c_str(), target_.ranks.has_other_nodes()) ? 1 : 0;
+    const std::uint64_t own =
+        target_.system.writes_whole_pages(target_.directory.c_str(), target_.ranks.has_other_nodes()) ? 1 : 0;
     return std::ranges::max(target_.ranks.gather<std::uint64_t>(std::span(&own, 1))) != 0;
   }
 

@@ -182,7 +182,8 @@ void agree_on_format(const Catalog& catalog, const std::string& how, const std::
     if (resized + vanished == 0) return;
     throw Error(ErrorCode::mismatch,
                 fmt::format("open the saved catalog of {}: of its files {} vanished and {} have other sizes, "
-                            "among them {}; bring them back, or save it anew (\"rota index\", Catalog::save) and load it again",
+                            "among them {}; bring them back, or save it anew (\"rota index\", Catalog::save) "
+                            "and load it again",
                             catalog.origin(), vanished, resized, first));
   });
   const std::string& directory = files.directory();

@@ -72,7 +72,8 @@ class RecordSource final : public Source {
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return files_.is_shared() ? std::vector<SampleContent>() : read_content(*this, most, format_->foot_bytes() == 0);
+    return files_.is_shared() ? std::vector<SampleContent>()
+                              : read_content(*this, most, format_->foot_bytes() == 0);
   }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {

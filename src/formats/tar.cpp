@@ -255,7 +255,8 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);
   for (Member member; members.next(member);) {
-    if (TarKey key = tar_key(member.name); !key.extension.empty()) extensions.insert(std::move(key.extension));
+    if (TarKey key = tar_key(member.name); !key.extension.empty())
+      extensions.insert(std::move(key.extension));
   }
   if (options.keys && extensions.contains(std::string(kKeyField))) {
     throw Error(

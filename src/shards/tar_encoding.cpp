@@ -160,10 +160,11 @@ class TarEncoding final : public ShardEncoding {
   void require_names(const Source& source) const {
     if (!key_) return;
     const auto refuse = [](const std::string& why) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("write tar files: {}; name samples by number (\"rota pack --numbered\", or open "
-                              "them without keys)",
-                              why));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("write tar files: {}; name samples by number (\"rota pack --numbered\", or open "
+                      "them without keys)",
+                      why));
     };
     std::string before;
     std::string ending;
@@ -174,9 +175,11 @@ class TarEncoding final : public ShardEncoding {
       const TarKey key = tar_key(is_file_ ? name : name + ".x");
       const bool is_whole = !key.extension.empty() && (is_file_ || (key.sample == name && !name.empty()));
       if (!is_whole) refuse(fmt::format("\"{}\" would be no sample", name));
-      if (id.value > 0 && key.sample == before) refuse(fmt::format("\"{}\" would be part of the one before", name));
+      if (id.value > 0 && key.sample == before)
+        refuse(fmt::format("\"{}\" would be part of the one before", name));
       if (id.value == 0) ending = key.extension;
-      if (key.extension != ending) refuse(fmt::format("\"{}\" does not end in .{} as others do", name, ending));
+      if (key.extension != ending)
+        refuse(fmt::format("\"{}\" does not end in .{} as others do", name, ending));
       before = key.sample;
     }
   }

@@ -26,7 +26,8 @@ std::vector<std::byte> read_first(const Source& source, SampleId id, std::size_t
 }
 
 // Takes what it reads from `left`. 0 where that is too much.
-std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std::size_t fields, std::size_t& left) {
+std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std::size_t fields,
+                       std::size_t& left) {
   OneSample sample(source, id);
   if (!reads_parts) {
     if (sample.bytes() > left) return 0;
@@ -46,7 +47,8 @@ std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std:
 
 }  // namespace
 
-std::vector<SampleContent> read_content(const Source& source, std::int64_t most, bool reads_parts, std::size_t fields) {
+std::vector<SampleContent> read_content(const Source& source, std::int64_t most, bool reads_parts,
+                                        std::size_t fields) {
   std::vector<SampleContent> content;
   const std::int64_t count = std::min(most, source.size());
   const bool is_ragged = std::ranges::all_of(source.fields(), &Field::ragged);

@@ -24,7 +24,6 @@ inline constexpr std::int64_t kSamplesOfContent = 32;
 /// `reads_parts`, read_rows reads no more than it is asked for.
 /// `fields` is how many of the first fields count.
 [[nodiscard]] std::vector<SampleContent> read_content(const Source& source, std::int64_t most,
-                                                      bool reads_parts,
-                                                      std::size_t fields = kMaxFields);
+                                                      bool reads_parts, std::size_t fields = kMaxFields);
 
 }  // namespace rota::internal
