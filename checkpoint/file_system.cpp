@@ -247,14 +247,14 @@ Lock File::try_lock() {
 }
 
 bool File::is_open_elsewhere() const {
-  struct stat own {};
   int times = 0;
+  struct stat own {};
+  struct stat other {};
   if (::fstat(fd_, &own) != 0) return false;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    struct stat other {};
-    if (::stat(entry.path().c_str(), &other) != 0) continue;
-    if (other.st_dev == own.st_dev && other.st_ino == own.st_ino) ++times;
+    const bool is_there = ::stat(entry.path().c_str(), &other) == 0;
+    if (is_there && other.st_dev == own.st_dev && other.st_ino == own.st_ino) ++times;
   }
   return times > 1;
 }

@@ -21,15 +21,24 @@ namespace {
 
 constexpr std::string_view kWriting = "write a checkpoint";
 
-// The extents of `slabs`, hashed from memory; each is written to `file`, if any, while it is in the cache.
-std::vector<Extent> write_slabs(const File* file, std::span<const Slab> slabs) {
-  std::vector<Extent> extents;
+// `slabs` as pieces of an extent each.
+std::vector<Slab> cut(std::span<const Slab> slabs) {
+  std::vector<Slab> pieces;
   for (const Slab& slab : slabs) {
     for (std::uint64_t at = 0; at < slab.bytes.size(); at += kMaxExtentBytes) {
-      const auto bytes = slab.bytes.subspan(at, std::min(kMaxExtentBytes, slab.bytes.size() - at));
-      extents.push_back({.offset = slab.offset + at, .length = bytes.size(), .digest = digest(bytes)});
-      if (file != nullptr) file->write(slab.offset + at, bytes);
+      pieces.push_back({.offset = slab.offset + at,
+                        .bytes = slab.bytes.subspan(at, std::min(kMaxExtentBytes, slab.bytes.size() - at))});
     }
+  }
+  return pieces;
+}
+
+// The extents of `pieces`, hashed from memory; each is written to `file`, if any, while it is in the cache.
+std::vector<Extent> write_pieces(const File* file, std::span<const Slab> pieces) {
+  std::vector<Extent> extents;
+  for (const auto& [offset, bytes] : pieces) {
+    extents.push_back({.offset = offset, .length = bytes.size(), .digest = digest(bytes)});
+    if (file != nullptr) file->write(offset, bytes);
   }
   return extents;
 }
@@ -269,7 +278,7 @@ class Save {
     std::optional<File> own;
     target_.ranks.together(kWriting, [&] {
       if (!is_root()) own.emplace(target_.system, temporary_path().string(), O_RDWR);
-      extents_ = write_slabs(is_root() ? &temporary_->file() : &*own, slabs());
+      extents_ = write_pieces(is_root() ? &temporary_->file() : &*own, cut(slabs()));
       if (own && !target_.ranks.syncs_node()) own->close();
     });
     if (!target_.ranks.has_other_nodes()) return;
@@ -290,16 +299,11 @@ class Save {
   // Two nodes that write parts of one page would lose each other's. So rank 0 writes what others send: 256
   // MiB at a time, or 1 MiB of each rank.
   void write_by_root() {
-    std::vector<std::pair<std::uint64_t, std::span<const std::byte>>> pieces;  // of this rank: offset, bytes
+    std::vector<Slab> pieces;
     target_.ranks.together(kWriting, [&] {
-      extents_ = write_slabs(is_root() ? &temporary_->file() : nullptr, slabs());
-      if (is_root()) return;
-      for (const Slab& slab : slabs()) {
-        for (std::uint64_t at = 0; at < slab.bytes.size(); at += kMaxExtentBytes) {
-          const auto bytes = slab.bytes.subspan(at, std::min(kMaxExtentBytes, slab.bytes.size() - at));
-          pieces.emplace_back(slab.offset + at, bytes);
-        }
-      }
+      pieces = cut(slabs());
+      extents_ = write_pieces(is_root() ? &temporary_->file() : nullptr, pieces);
+      if (is_root()) pieces.clear();
     });
     const std::size_t most = (std::size_t{256} << 20) / static_cast<std::size_t>(target_.ranks.size());
     std::uint64_t left = 1;
@@ -308,20 +312,20 @@ class Save {
       const auto received = target_.ranks.exchange(kWriting, [&](Collectives::Messages& messages) {
         internal::ByteWriter message;
         for (std::size_t bytes = 0; next < pieces.size() && (bytes == 0 || bytes < most); ++next) {
-          message.add(pieces[next].first);
-          message.add(std::uint64_t{pieces[next].second.size()});
-          message.add_bytes(pieces[next].second);
-          bytes += pieces[next].second.size() + 2 * sizeof(std::uint64_t);
+          message.add(pieces[next].offset);
+          message.add(std::uint64_t{pieces[next].bytes.size()});
+          message.add_bytes(pieces[next].bytes);
+          bytes += pieces[next].bytes.size() + 2 * sizeof(std::uint64_t);
         }
         messages.front() = std::move(message).take();
       });
       target_.ranks.at_root(kWriting, [&] {
-        for (const auto& message : received) write_pieces(message);
+        for (const auto& message : received) write_received(message);
       });
     }
   }
 
-  void write_pieces(std::span<const std::byte> message) {
+  void write_received(std::span<const std::byte> message) {
     while (!message.empty()) {
       const auto offset = internal::load<std::uint64_t>(message);
       const auto bytes = internal::load<std::uint64_t>(message, 8);

@@ -22,10 +22,9 @@
 
 namespace rota {
 
-/// How many checkpoints of its run a directory keeps. A run goes on where a job restores its newest one. Any
-/// other job is a new run, and checkpoints of other runs stay; the first save beside such tells the
-/// MessageSink. Also kept is the last one that `latest` or `open` of this object verified, until they verify
-/// a later one: newer files have not been read yet.
+/// How many checkpoints of its run a directory keeps. A run goes on where a job restores its newest one.
+/// Those of other runs stay, and the first save beside such tells the MessageSink. Also kept is the last one
+/// that `latest` or `open` of this object verified, until they verify a later one.
 struct CheckpointPolicy {
   std::int64_t keep_last = 2;   ///< the newest ones; at least 1
   std::int64_t keep_every = 0;  ///< and for ever each one of a step that it divides; 0: none

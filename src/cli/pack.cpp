@@ -34,16 +34,15 @@ struct PackOptions {
 std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Catalog& catalog) {
   const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
   const bool keeps_names = options.to == to_string(ShardFormat::tar) && !options.is_numbered;
-  if (keeps_names && format == "tar") return open_tar(catalog, {.keys = true});
-  auto numbered = open(catalog, format);
-  if (!keeps_names || format != "files") return numbered;
-  const auto named = open_files(catalog, {.keys = true});
+  if (!keeps_names || (format != "tar" && format != "files")) return open(catalog, format);
+  if (format == "tar") return open_tar(catalog, {.keys = true});
   try {
+    const auto named = open_files(catalog, {.keys = true});
     internal::make_encoding(ShardFormat::tar, named->fields())->require(*named);
     return named;
   } catch (const Error& error) {
     fmt::print(stderr, "samples are named by number: {}\n", shown(error.what()));
-    return numbered;
+    return open_files(catalog);
   }
 }
 

@@ -163,8 +163,7 @@ bool Loader::Impl::has_step() const {
       schedule_at(place_at(position)));
 }
 
-// A run that ends before its first step looks like one that is done; one whose shards have a sample each,
-// like one that is shuffled.
+// A run without a step looks like one that is done; one of tiny shards, like one that is shuffled.
 void Loader::Impl::tell_what_is_odd() const {
   const std::int64_t samples = run_order.firsts.back();
   const std::int64_t shards = options.shards * std::ssize(run_order.orders);

@@ -55,7 +55,7 @@ ContentChange compare_content(const Loader& loader, const StateObject& saved) {
   for (std::size_t k = 0; k < std::min(then.size(), now.size()); ++k) {
     if (then[k] == 0 || now[k].digest == 0) continue;  // it could not be read
     if (then[k] == now[k].digest) ++change.same;
-    if (then[k] != now[k].digest && change.first.empty()) change.first = now[k].where;
+    if (then[k] != now[k].digest && change.first.empty()) change.first = now[k].where + " ";
   }
   return change;
 }
@@ -66,15 +66,14 @@ void require_same_dataset(const Loader& loader, const StateObject& saved, const 
   const bool is_same = describe_dataset(then) == describe_dataset(now);
   if (!is_same && then.number("samples") == now.number("samples") && content.same > 0 &&
       content.first.empty()) {
-    refusal.fail(
-        ErrorCode::mismatch,
-        "the dataset differs in names or shapes alone, as far as rota has looked: its content is the same; "
-        "give its files the names that they had");
+    refusal.fail(ErrorCode::mismatch,
+                 "the dataset differs in names or shapes alone, as far as was looked; give its files the "
+                 "names that they had");
   }
   refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
   if (content.first.empty()) return;
   refusal.fail(ErrorCode::mismatch,
-               fmt::format("the content of the dataset differs: {} has changed since {} was made; {}",
+               fmt::format("the content of the dataset differs: {}has changed since {} was made; {}",
                            content.first, refusal.saved, refusal.rule));
 }
 

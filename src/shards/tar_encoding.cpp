@@ -73,6 +73,10 @@ class TarWriter {
   std::unique_ptr<archive_entry, FreeBy<::archive_entry_free>> entry_;
 };
 
+bool is_ascii(const std::string& name) {
+  return std::ranges::none_of(name, [](char c) { return (c & 0x80) != 0; });
+}
+
 class TarEncoding final : public ShardEncoding {
  public:
   explicit TarEncoding(const std::vector<Field>& fields) : key_(find_key(fields)), is_file_(is_file(fields)) {
@@ -95,8 +99,7 @@ class TarEncoding final : public ShardEncoding {
                                 "slash; write MDS shards",
                                 field.name));
       }
-      const bool is_ascii = std::ranges::none_of(field.name, [](char c) { return (c & 0x80) != 0; });
-      has_odd_names_ = has_odd_names_ || !is_ascii;
+      has_odd_names_ = has_odd_names_ || !is_ascii(field.name);
     }
   }
 
@@ -115,10 +118,7 @@ class TarEncoding final : public ShardEncoding {
 
   [[nodiscard]] std::string encode(const Batch& samples) const override {
     const std::vector<std::string> keys = keys_of(samples);
-    const bool has_odd_keys = std::ranges::any_of(keys, [](const std::string& key) {
-      return std::ranges::any_of(key, [](char c) { return (c & 0x80) != 0; });
-    });
-    TarWriter tar(has_odd_names_ || has_odd_keys);
+    TarWriter tar(has_odd_names_ || !std::ranges::all_of(keys, is_ascii));
     for (std::int64_t i = 0; i < samples.size(); ++i) {
       const std::string& key = keys[static_cast<std::size_t>(i)];
       for (std::size_t f = 0; f < samples.fields().size(); ++f) {

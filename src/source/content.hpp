@@ -20,9 +20,8 @@ struct SampleContent {
 /// Looked at by a loader for its state.
 inline constexpr std::int64_t kSamplesOfContent = 32;
 
-/// Of up to `most` samples of `source`, from the first to the last, of 64 MiB together. Of one that
-/// `reads_parts`, read_rows reads no more than it is asked for.
-/// `fields` is how many of the first fields count.
+/// Of up to `most` samples of `source`, from the first to the last, of 64 MiB together; the first `fields` of
+/// them. Of one that `reads_parts`, read_rows reads no more than it is asked for.
 [[nodiscard]] std::vector<SampleContent> read_content(const Source& source, std::int64_t most,
                                                       bool reads_parts, std::size_t fields = kMaxFields);
 
