@@ -37,7 +37,7 @@ std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Cat
   if (!keeps_names || (format != "tar" && format != "files")) return open(catalog, format);
   if (format == "tar") return open_tar(catalog, {.keys = true});
   try {
-    const auto named = open_files(catalog, {.keys = true});
+    auto named = open_files(catalog, {.keys = true});
     internal::make_encoding(ShardFormat::tar, named->fields())->require(*named);
     return named;
   } catch (const Error& error) {

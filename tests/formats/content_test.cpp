@@ -7,7 +7,7 @@
 namespace rota::test::content_test {
 
 Loader loader_of(std::shared_ptr<const Source> source, World world = {}) {
-  return Loader(std::move(source), {.global_batch_size = 5}, world);
+  return Loader(std::move(source), {.global_batch_size = 5, .workers = 0}, world);
 }
 
 std::string state_of(const std::shared_ptr<const Source>& source, World world = {}) {

@@ -23,3 +23,4 @@ extern const std::shared_ptr<const rota::Source> source;
 
 void train(const rota::Batch& batch);
 void train(const rota::StreamBatch& batch);
+void evaluate(const rota::Batch& batch);
