@@ -11,6 +11,7 @@
 #include "catalog/files.hpp"
 #include "cli/dataset.hpp"
 #include "cli/number_option.hpp"
+#include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
@@ -79,7 +80,7 @@ void ls(const LsOptions& options) {
   const Catalog catalog = make_catalog(options.dataset, how);
   fmt::print("{}", catalog_text(options.dataset, catalog));
   if (options.opens) {
-    std::fflush(stdout);  // it may take its time
+    flush_output();
     fmt::print("{}", source_text(catalog, options.dataset.format));
   }
   print_files(catalog, options.limit);

@@ -40,6 +40,11 @@ int run(const std::function<int()>& program, std::string& message, int& error) {
 
 }  // namespace
 
+void flush_output() {
+  if (std::fflush(stdout) != 0)
+    throw std::system_error(errno, std::generic_category(), "write to standard output");
+}
+
 int run_with_output(const std::function<int()>& program) {
   occupy_closed_streams();
   std::string message;

@@ -14,4 +14,8 @@ namespace rota::cli {
 /// that the program opens would take their place, and what is printed would go into it.
 int run_with_output(const std::function<int()>& program);
 
+/// Shows what was printed so far, before something that takes its time. Throws std::system_error, of which
+/// run_with_output says that output is lost.
+void flush_output();
+
 }  // namespace rota::cli

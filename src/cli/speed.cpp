@@ -14,6 +14,7 @@
 #include "catalog/files.hpp"
 #include "cli/dataset.hpp"
 #include "cli/number_option.hpp"
+#include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
@@ -134,7 +135,7 @@ std::vector<std::string> row(const SpeedOptions& options, const std::string& sen
 void print_row(const std::vector<std::string>& cells) {
   fmt::print("{:<8} {:<7} {:>7} {:>15} {:>12} {:>15} {:>12}\n", cells[0], cells[1], cells[2], cells[3],
              cells[4], cells[5], cells[6]);
-  std::fflush(stdout);
+  flush_output();
 }
 
 void speed(const SpeedOptions& options) {
