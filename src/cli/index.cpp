@@ -101,7 +101,7 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
   const bool was_saved = is_update || is_saved(options.dataset);
   Catalog catalog = is_update ? Catalog(options.file, how) : make_catalog(options.dataset, how);
   if (was_saved) made.changes = catalog.changes();
-  if (catalog.changes().any()) {  // which would not be opened
+  if (catalog.changes().any()) {  // which may not be opened
     catalog.save(options.file);
     catalog = Catalog(options.file, how);
   }

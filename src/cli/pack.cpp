@@ -14,6 +14,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
+#include "rota/error.hpp"
 #include "rota/open.hpp"
 #include "rota/write_shards.hpp"
 #include "shards/shard_encoding.hpp"
@@ -41,6 +42,7 @@ std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Cat
     internal::make_encoding(ShardFormat::tar, named->fields())->require(*named);
     return named;
   } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument) throw;
     fmt::print(stderr, "samples are named by number: {}\n", shown(error.what()));
     return open_files(catalog);
   }

@@ -15,7 +15,6 @@
 #include "rota/error.hpp"
 #include "shards/shard_encoding.hpp"
 #include "source/field_check.hpp"
-#include "source/one_sample.hpp"
 #include "values/owned.hpp"
 
 namespace rota::internal {
@@ -169,7 +168,9 @@ class TarEncoding final : public ShardEncoding {
     std::string before;
     std::string ending;
     for (SampleId id{0}; id.value < source.size(); ++id.value) {
-      std::string name(static_cast<std::size_t>(OneSample(source, id).rows(*key_)), '\0');
+      std::int64_t rows = 0;
+      source.rows({&id, 1}, *key_, {&rows, 1});
+      std::string name(static_cast<std::size_t>(rows), '\0');
       const SampleRows all{id, 0, std::ssize(name), std::as_writable_bytes(std::span(name)).data()};
       source.read_rows(std::span(&all, 1), *key_);
       const TarKey key = tar_key(is_file_ ? name : name + ".x");
