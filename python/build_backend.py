@@ -8,6 +8,7 @@ import hashlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -42,7 +43,11 @@ def _pybind11():
 
 
 def _cmake(*arguments):
-    subprocess.run(["cmake", *map(str, arguments)], check=True)
+    for tool, package in (("cmake", "cmake"), ("ninja", "ninja-build")):
+        if shutil.which(tool) is None:
+            raise SystemExit(f"rota is compiled, and there is no {tool}. On Debian: apt install {package}")
+    if subprocess.run(["cmake", *map(str, arguments)]).returncode != 0:
+        raise SystemExit("rota was not built: see what CMake said above")
 
 
 def _install(build, prefix):

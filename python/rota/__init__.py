@@ -14,6 +14,7 @@
   a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
   `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
+- A `TraceWriter` writes what a rank is given, for `rota audit`.
 - `rota.mpi` is for MPI jobs.
 - `Error` and its subclasses: each is also the built-in exception that says the same. `BadSample` is for you to raise.
 - What there is to tell beside errors goes to the logger "rota" of Python's `logging`.
@@ -80,6 +81,7 @@ from rota._streams import (
     flat_map,
     shuffle_buffer,
 )
+from rota._trace import TraceWriter
 from rota._values import (
     BatchSlot,
     Field,
@@ -142,6 +144,7 @@ __all__ = [
     "StreamSample",
     "StreamSource",
     "TimeoutError",
+    "TraceWriter",
     "UnsupportedError",
     "Verification",
     "World",

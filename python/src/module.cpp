@@ -26,4 +26,5 @@ PYBIND11_MODULE(_rota, module) {
   python::define_streams(module);
   python::define_python_stream(module);
   python::define_stream_loader(module);
+  python::define_traces(module);
 }

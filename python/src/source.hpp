@@ -49,5 +49,6 @@ void define_loader(py::module_& module);
 void define_streams(py::module_& module);
 void define_python_stream(py::module_& module);
 void define_stream_loader(py::module_& module);
+void define_traces(py::module_& module);
 
 }  // namespace rota::python

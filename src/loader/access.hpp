@@ -29,8 +29,8 @@ class LoaderAccess {
   [[nodiscard]] static SkipCounter& counter(const Loader& loader);
   /// Of all its datasets. Reads them the first time.
   [[nodiscard]] static const std::vector<SampleContent>& content(const Loader& loader);
-  /// Of dataset `dataset`. Throws as Loader::first_id does.
-  [[nodiscard]] static const Order& order(const Loader& loader, std::int64_t dataset = 0);
+  /// Of each of its datasets.
+  [[nodiscard]] static const std::vector<Order>& orders(const Loader& loader);
   /// Throws as Loader::seek where that would refuse to go to `place`. Goes nowhere.
   static void require_place(const Loader& loader, const LoaderPosition& place);
   /// As Loader::cursors, of a place that the loader may go to.

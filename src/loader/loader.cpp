@@ -199,11 +199,13 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 std::string Loader::Impl::described() const {
   const BadSamples& bad = options.bad_samples;
   std::string lines = fmt::format(
-      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\ninterleave {}\nshuffle {}\nseed {}\n"
+      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\nlengths {}\ninterleave {}\nshuffle "
+      "{}\nseed {}\n"
       "block {} x {}\ntail {}\nrank_split {}\nepochs {}\n{}\nits place at epoch {}, sample {}, step {}\n",
       to_string(fingerprint()), run_order.firsts.back(), options.global_batch_size, options.shards,
-      options.interleave, to_string(options.shuffle), options.seed, options.block.samples,
-      options.block.blocks, to_string(options.tail), to_string(options.rank_split), options.epochs,
+      to_string(internal::digest_lengths(run_order.orders)), options.interleave, to_string(options.shuffle),
+      options.seed, options.block.samples, options.block.blocks, to_string(options.tail),
+      to_string(options.rank_split), options.epochs,
       bad.policy == OnBadSample::skip ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
                                       : "bad samples that fail",
       position.epoch, position.consumed, position.step);
@@ -454,8 +456,8 @@ const std::vector<SampleContent>& LoaderAccess::content(const Loader& loader) {
   if (!content) content = loader.impl().source->content(kSamplesOfContent);
   return *content;
 }
-const Order& LoaderAccess::order(const Loader& loader, std::int64_t dataset) {
-  return loader.impl().run_order.orders[dataset_index(loader, dataset)];
+const std::vector<Order>& LoaderAccess::orders(const Loader& loader) {
+  return loader.impl().run_order.orders;
 }
 void LoaderAccess::require_place(const Loader& loader, const LoaderPosition& place) {
   loader.impl().require_place(place);

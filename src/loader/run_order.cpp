@@ -60,6 +60,17 @@ void Mixture::validate() const {
 
 namespace internal {
 
+Fingerprint digest_lengths(std::span<const Order> orders) {
+  FingerprintBuilder digest;
+  for (const Order& order : orders) {
+    const ShardPlan& plan = order.plan();
+    if (plan.is_equal()) digest.add("equal");
+    if (plan.is_equal()) continue;
+    for (std::int64_t s = 0; s < plan.shards(); ++s) digest.add(plan.length(s));
+  }
+  return digest.finish();
+}
+
 RunOrder::RunOrder(const Source& source, const LoaderOptions& options) : firsts{0} {
   add(source, options, options.seed);
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "order/mixture_schedule.hpp"
@@ -17,6 +18,9 @@ struct MixPlan {
   WeightedTurns turns;
   std::vector<std::int64_t> given = {};  ///< the weights that the program began with, quantised
 };
+
+/// Of the shards of all of them: what lets equal numbers of shards be told apart.
+[[nodiscard]] Fingerprint digest_lengths(std::span<const Order> orders);
 
 /// What makes the order of a run: the order of its dataset, or of each of those that are mixed.
 struct RunOrder {

@@ -9,27 +9,17 @@
 namespace rota::internal {
 namespace {
 
-Fingerprint digest_lengths(const Loader& loader) {
-  FingerprintBuilder digest;
-  for (std::int64_t d = 0; d < loader.datasets(); ++d) {
-    const ShardPlan& plan = LoaderAccess::order(loader, d).plan();
-    if (plan.is_equal()) digest.add("equal");
-    if (plan.is_equal()) continue;
-    for (std::int64_t s = 0; s < plan.shards(); ++s) digest.add(plan.length(s));
-  }
-  return digest.finish();
-}
-
 // What the order of a run is known by; it must be the same wherever the run goes on.
 OrderedJson order_of(const Loader& loader) {
-  const Order& order = LoaderAccess::order(loader);
+  const std::vector<Order>& orders = LoaderAccess::orders(loader);
+  const Order& order = orders.front();
   const LoaderOptions& options = loader.options();
   const std::int64_t last = loader.datasets() - 1;
   return {{"version", kOrderVersion},
           {"dataset", to_string(loader.fingerprint())},
-          {"samples", loader.first_id(last).value + LoaderAccess::order(loader, last).plan().samples()},
+          {"samples", loader.first_id(last).value + orders.back().plan().samples()},
           {"shards", order.plan().shards()},  // of each dataset
-          {"lengths", to_string(digest_lengths(loader))},
+          {"lengths", to_string(digest_lengths(orders))},
           {"interleave", order.plan().interleave()},
           {"shuffle", to_string(order.shuffle())},
           {"seed", std::to_string(options.seed)},

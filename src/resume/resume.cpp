@@ -38,7 +38,7 @@ internal::Json parse_loader(std::string_view state, const Refusal& refusal) {
 
 /// Shards of all datasets.
 std::int64_t shards_of(const Loader& loader) {
-  return loader.datasets() * LoaderAccess::order(loader).plan().shards();
+  return loader.datasets() * LoaderAccess::orders(loader).front().plan().shards();
 }
 
 /// The shards whose cursors this place in `world` writes, and checks.

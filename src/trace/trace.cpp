@@ -113,8 +113,8 @@ std::string start_line(const Loader& loader) {
   const LoaderOptions& options = loader.options();
   const Position at = loader.position();
   std::vector<std::int64_t> samples;
-  for (std::int64_t d = 0; d < loader.datasets(); ++d)
-    samples.push_back(internal::LoaderAccess::order(loader, d).plan().samples());
+  for (const internal::Order& order : internal::LoaderAccess::orders(loader))
+    samples.push_back(order.plan().samples());
   std::string line = fmt::format(
       R"("workers":{},"batch":{},"split":"{}","tail":"{}","epoch":{},"consumed":{},"step":{},"fingerprint":"{}")",
       options.workers, options.global_batch_size, to_string(options.rank_split), to_string(options.tail),

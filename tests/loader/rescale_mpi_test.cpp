@@ -72,6 +72,8 @@ TEST(Resume, LoadersOfRanksThatDifferInOneOptionAreNotMade) {
     const LoaderOptions plain = i == 9 ? options[8] : LoaderOptions{.global_batch_size = 10};
     EXPECT_THROW(Loader(everyone(), source, is_root() ? options[i] : plain), Error) << i;
   }
+  const auto parts = join({counting(30), counting(70)});
+  EXPECT_THROW(Loader(everyone(), parts, {.shards = is_root() ? kFileShards : 2}), Error);
   const auto other = counting(is_root() ? 99 : 100);
   EXPECT_THROW(Loader(everyone(), other, {}), Error);
   const Mixture mixture{.datasets = {{source, is_root() ? 0.5 : 0.4}, {source, 0.6}}};

@@ -78,6 +78,15 @@ def test_an_interpreter_that_is_not_supported_is_refused_before_anything_is_buil
     assert not list(tmp_path.iterdir())
 
 
+def test_what_building_lacks_is_named_by_its_package(tmp_path, backend, monkeypatch):
+    configure = ["cmake", "-S", os.environ["ROTA_ROOT"], "-B", str(tmp_path), "-DCMAKE_DISABLE_FIND_PACKAGE_Minizip=ON"]
+    done = subprocess.run(configure, capture_output=True, text=True, timeout=100)
+    assert done.returncode != 0 and "rota needs Minizip. On Debian: apt install libminizip-dev" in " ".join(done.stderr.split())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match="there is no cmake. On Debian: apt install cmake"):
+        backend._cmake("--version")
+
+
 def test_a_source_archive_has_what_builds_a_wheel(tmp_path, backend):
     if not Path(os.environ["ROTA_ROOT"], ".git").exists():
         pytest.skip("this is no clone")
