@@ -2,6 +2,7 @@
 
 // Element types of tensors, in memory and in files. Next: source.hpp.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -41,6 +42,12 @@ DType parse_dtype(std::string_view text);
 void to_floats(DType dtype, std::span<const std::byte> from, std::span<float> to);
 
 namespace internal {
+// Of 1, 2, 4 or 8 bytes: they follow each other.
+constexpr DType integer_type(std::size_t bytes, bool is_signed) noexcept {
+  const auto first = static_cast<int>(is_signed ? DType::int8 : DType::uint8);
+  return static_cast<DType>(first + std::countr_zero(bytes));
+}
+
 template <typename T>
 consteval DType dtype_of() {
   static_assert(std::is_arithmetic_v<T> || std::is_same_v<T, std::byte>, "an arithmetic type, or std::byte");
@@ -50,17 +57,7 @@ consteval DType dtype_of() {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8, "float or double");
     return sizeof(T) == 4 ? DType::float32 : DType::float64;
   }
-  constexpr bool is_signed = std::is_signed_v<T>;
-  switch (sizeof(T)) {
-    case 1:
-      return is_signed ? DType::int8 : DType::uint8;
-    case 2:
-      return is_signed ? DType::int16 : DType::uint16;
-    case 4:
-      return is_signed ? DType::int32 : DType::uint32;
-    default:
-      return is_signed ? DType::int64 : DType::uint64;
-  }
+  return integer_type(sizeof(T), std::is_signed_v<T>);
 }
 }  // namespace internal
 

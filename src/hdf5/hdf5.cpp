@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "rota/error.hpp"
 
 namespace rota::hdf5 {
@@ -17,33 +19,12 @@ std::recursive_mutex& process_mutex() {
   return mutex;
 }
 
+// In the order of DType. Booleans and float16 have types of their own.
 hid_t standard_type(DType dtype) {
-  switch (dtype) {
-    case DType::int8:
-      return H5T_STD_I8LE;
-    case DType::int16:
-      return H5T_STD_I16LE;
-    case DType::int32:
-      return H5T_STD_I32LE;
-    case DType::int64:
-      return H5T_STD_I64LE;
-    case DType::boolean:
-    case DType::uint8:
-      return H5T_STD_U8LE;
-    case DType::bfloat16:
-    case DType::uint16:
-      return H5T_STD_U16LE;
-    case DType::uint32:
-      return H5T_STD_U32LE;
-    case DType::uint64:
-      return H5T_STD_U64LE;
-    case DType::float16:
-    case DType::float32:
-      return H5T_IEEE_F32LE;
-    case DType::float64:
-      return H5T_IEEE_F64LE;
-  }
-  return H5I_INVALID_HID;
+  const std::array types{H5T_STD_U8LE,  H5T_STD_I8LE,   H5T_STD_I16LE, H5T_STD_I32LE, H5T_STD_I64LE,
+                         H5T_STD_U8LE,  H5T_STD_U16LE,  H5T_STD_U32LE, H5T_STD_U64LE, H5T_IEEE_F32LE,
+                         H5T_STD_U16LE, H5T_IEEE_F32LE, H5T_IEEE_F64LE};
+  return types.at(static_cast<std::size_t>(dtype));
 }
 
 Datatype boolean_type() {

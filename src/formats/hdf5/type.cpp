@@ -36,19 +36,9 @@ bool is_whole(hid_t type) {
 }
 
 std::optional<DType> integer_of(hid_t type) {
-  const bool is_signed = H5Tget_sign(type) == H5T_SGN_2;
-  switch (H5Tget_size(type)) {
-    case 1:
-      return is_signed ? DType::int8 : DType::uint8;
-    case 2:
-      return is_signed ? DType::int16 : DType::uint16;
-    case 4:
-      return is_signed ? DType::int32 : DType::uint32;
-    case 8:
-      return is_signed ? DType::int64 : DType::uint64;
-    default:
-      return std::nullopt;
-  }
+  const std::size_t bytes = H5Tget_size(type);
+  if (!std::has_single_bit(bytes) || bytes > 8) return std::nullopt;
+  return internal::integer_type(bytes, H5Tget_sign(type) == H5T_SGN_2);
 }
 
 struct FloatFormat {
