@@ -16,11 +16,11 @@ constexpr std::size_t kSampleCost = 256;
 
 constexpr std::size_t kShort = 4096;  // bytes that are kept, to be used again
 
+}  // namespace
+
 std::size_t bytes_of(const StreamCursor& cursor) noexcept {
   return cursor.numbers.size() * sizeof(std::int64_t) + cursor.blob.size();
 }
-
-}  // namespace
 
 void exchange(StreamCursor& a, StreamCursor& b) noexcept {
   a.numbers.swap(b.numbers);
@@ -28,7 +28,7 @@ void exchange(StreamCursor& a, StreamCursor& b) noexcept {
 }
 
 void forget_blob(StreamCursor& cursor) noexcept {
-  if (cursor.blob.capacity() > kShort) cursor.blob = std::string();
+  if (cursor.blob.capacity() > kShort) std::string().swap(cursor.blob);  // an assignment would keep it
 }
 
 void ShardProgress::advance(StreamCursor* behind) noexcept {
@@ -46,7 +46,8 @@ void ShardProgress::take(StreamCursor& here) noexcept {
 // Nothing will be read there.
 void ShardProgress::end() noexcept {
   is_done = true;
-  cursor = {};
+  StreamCursor none;
+  exchange(cursor, none);
   skip = position;
 }
 

@@ -20,6 +20,8 @@ namespace {
                   text));
 }
 
+constexpr std::size_t kKept = 4096;  // bytes, however few are used
+
 }  // namespace
 
 std::string to_string(const StreamId& id) {
@@ -57,7 +59,8 @@ StreamSample::StreamSample(std::span<const Field> fields) {
 
 // From here on in memory of its own.
 void StreamSample::FieldSlot::reserve(std::size_t bytes) {
-  if (bytes > capacity) {
+  // What a long sample took is not kept for short ones.
+  if (bytes > capacity || (capacity > kKept && bytes < capacity / 4)) {
     const std::size_t room = ragged ? bytes + bytes / 4 : bytes;
     internal::with_memory([&] { own.reset(new std::byte[room]); },  // not make_unique, which would clear it
                           [&] { return fmt::format("take {} bytes for a field of a sample", room); });
