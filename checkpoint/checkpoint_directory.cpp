@@ -101,7 +101,7 @@ struct CheckpointDirectory::Impl {
           fmt::format("lock checkpoint directory {}: {}", path.string(),
                       directory_file.is_open_elsewhere()
                           ? "this process has it open, as another CheckpointDirectory perhaps; use that one"
-                          : "another job has locked it; wait for its end, or name another directory"));
+                          : "another job has locked it, or a rank of this one alone; wait, or name another"));
     }
     is_locked = lock == checkpoint::Lock::taken;
     run_id = job_id = random_id();
@@ -259,7 +259,7 @@ struct CheckpointDirectory::Impl {
     if (ranks.is_root()) {
       if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
-      static_cast<void>(internal::error_of([&] { retention.add(page.serial, rejected); }));
+      static_cast<void>(internal::error_of([&] { retention.add(page, rejected); }));
     }
     took = std::chrono::steady_clock::now() - began;
     return page;

@@ -59,6 +59,7 @@ bool Retention::go_on_from(const CommitPage& page, const RunId& current,
                            std::span<const RejectedCheckpoint> rejected) {
   const bool is_first = restored_.empty() && saved_.empty();
   verified_ = page.serial;
+  last_step_ = page.step;
   std::int64_t& restored = restored_.try_emplace(page.run_id, page.serial).first->second;
   restored = std::max(restored, page.serial);
   if (!is_first && page.run_id == current) return true;  // it looks at what it came by
@@ -87,8 +88,15 @@ std::optional<Present> Retention::judge(std::int64_t serial,
   }
 }
 
-void Retention::add(std::int64_t saved, std::span<const RejectedCheckpoint> rejected) {
+void Retention::add(const CommitPage& page, std::span<const RejectedCheckpoint> rejected) {
+  const std::int64_t saved = page.serial;
   saved_.insert(saved);
+  if (std::exchange(last_step_, page.step) > page.step) {
+    internal::tell(
+        fmt::format("{} is of step {}, and what it goes on from is of a later one: were all states of "
+                    "the run restored?",
+                    (directory_ / checkpoint_name(saved)).string(), page.step));
+  }
   std::vector<Present> present;
   std::vector<std::int64_t> others;
   for (const std::int64_t serial : list_serials(system_, directory_)) {

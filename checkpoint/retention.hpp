@@ -44,8 +44,8 @@ class Retention {
   bool go_on_from(const CommitPage& page, const RunId& current, std::span<const RejectedCheckpoint> rejected);
   /// One was saved: removes those of its lineage that the policy does not keep. `rejected` are known to be
   /// damaged. What cannot be dropped now is dropped by the next call; files of a newer format never are.
-  /// Tells the MessageSink once of others that are there. Throws Error{io}.
-  void add(std::int64_t saved, std::span<const RejectedCheckpoint> rejected);
+  /// Tells the MessageSink once of others that are there, and where steps went back. Throws Error{io}.
+  void add(const CommitPage& page, std::span<const RejectedCheckpoint> rejected);
   /// Waits until the space of what was dropped is free.
   void finish() {
     if (freeing_.joinable()) freeing_.join();
@@ -61,6 +61,7 @@ class Retention {
   std::map<RunId, std::int64_t> restored_;  // the last serial that was, of each run
   std::set<std::int64_t> saved_;
   std::int64_t verified_ = -1;
+  std::int64_t last_step_ = -1;
   bool has_told_ = false;
   std::jthread freeing_;  // the bytes of large files
 };

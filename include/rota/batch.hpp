@@ -60,24 +60,24 @@ namespace internal {
 /// difference: a temporary one gives its batch by value, because a view would dangle. `value` of an empty one
 /// throws Error{out_of_range}, and so does `*` of an empty temporary.
 template <typename T>
-class NextBatch : public std::optional<T> {
+class [[nodiscard]] NextBatch : public std::optional<T> {
  public:
   using std::optional<T>::optional;
 
-  [[nodiscard]] T& operator*() & noexcept { return std::optional<T>::operator*(); }
-  [[nodiscard]] const T& operator*() const& noexcept { return std::optional<T>::operator*(); }
+  [[nodiscard]] T& operator*() & { return value(); }
+  [[nodiscard]] const T& operator*() const& { return value(); }
   [[nodiscard]] T operator*() && { return std::move(value()); }
   [[nodiscard]] T& value() & {
     if (!this->has_value()) internal::refuse_no_batch();
-    return **this;
+    return std::optional<T>::operator*();
   }
   [[nodiscard]] const T& value() const& {
     if (!this->has_value()) internal::refuse_no_batch();
-    return **this;
+    return std::optional<T>::operator*();
   }
   [[nodiscard]] T value() && { return std::move(value()); }
-  [[nodiscard]] T* operator->() & noexcept { return &**this; }
-  [[nodiscard]] const T* operator->() const& noexcept { return &**this; }
+  [[nodiscard]] T* operator->() & { return &value(); }
+  [[nodiscard]] const T* operator->() const& { return &value(); }
   /// Keep the batch in a variable, or take a number from it as in `(*loader.next()).size()`.
   const T* operator->() const&& = delete;
 };

@@ -91,6 +91,9 @@ struct CatalogOptions {
   /// files have no names there (O_TMPFILE), and are gone with the job, however it ends; so any jobs may use
   /// one. They are mapped: a disk that fails ends the process by SIGBUS. Ranks may name different ones.
   std::filesystem::path shared_directory = {};
+  /// Whether directories, globs and storages are listed with hidden names (".x") and those that programs
+  /// leave: "x~", "#x#", "x.crc", "Thumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata".
+  bool all_names = false;
   /// Called on each rank with the progress of its part of listing and indexing; may be null. The catalog
   /// keeps it, for when it is opened.
   ProgressFunction progress = {};
@@ -140,22 +143,19 @@ class FileList;
 const FileList& files_of(const Catalog& catalog) noexcept;
 }  // namespace internal
 
-/// The regular files of a dataset, in order. *Immutable.* Copies are cheap and share it; a move copies. The
-/// catalog keeps what sources find in its files, by format and options. This cache spares the next source a
-/// look, and `save` writes it. Any thread, and several may open it at once. A catalog of several ranks: one
-/// thread, and it ends before MPI does.
+/// The regular files of a dataset, in order. *Immutable.* Copies are cheap and share it; a move copies. It
+/// keeps what sources find in its files, which spares the next one a look, and `save` writes it. Any thread,
+/// and several may open it at once. A catalog of several ranks: one thread, and it ends before MPI does.
 class Catalog {
  public:
   /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
   /// `[...]`, as in a shell). Their order is by the bytes of their names relative to the directory. Symbolic
-  /// links are followed. A file that `save` wrote is loaded, with its own `change_detection`, and compared
-  /// with the files as they are now: `changes`. Only what has changed is listed, and later indexed, again. It
-  /// is not opened while files have vanished or have other sizes: save it, and load it again.
-  ///
+  /// links are followed. A file that `save` wrote is loaded, with its own `change_detection` and `all_names`,
+  /// and compared with the files as they are now: `changes`. What has changed is indexed again. It is not
+  /// opened while files have vanished or have other sizes: save it, and load it again.
   /// Ranges in braces name files without any list, in the order of their numbers, with as many digits as the
   /// first: "shards/x-{0000..0999}.tar". All of them must be there, once each. Paths such as
   /// "s3://bucket/train" lead to storages: see CatalogOptions::storages and object_storage.hpp.
-  ///
   /// With `comm`, **collective** over it, which is duplicated: its ranks make the catalog together, and later
   /// open it together. Rank 0 alone reads directories, and sends the names. Blocks on storage. Throws
   /// Error{not_found} for a missing path or no file in it, and Error{io} naming an unreadable entry. Throws
@@ -207,7 +207,7 @@ class Catalog {
 
   /// The number of files.
   [[nodiscard]] std::int64_t size() const noexcept;
-  /// The path of file i, as a user would write it. Throws Error{out_of_range} for an invalid i.
+  /// The path of file i, as a user would write it. Throws Error{out_of_range}.
   [[nodiscard]] std::string path(std::int64_t i) const;
   [[nodiscard]] ChangeDetection change_detection() const noexcept;
   /// The size of file i, in bytes, when it was listed. Throws as `path` does, and Error{invalid_argument}

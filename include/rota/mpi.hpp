@@ -107,13 +107,13 @@ class Session {
 class StopSignal {
  public:
   /// `comm` must outlive it. Throws Error{busy} where this process has a StopSignal already.
-  explicit StopSignal(const Communicator& comm);
+  [[nodiscard]] explicit StopSignal(const Communicator& comm);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
   /// True on all ranks once any rank was signalled. **Collective**: one small reduction.
-  bool requested();
+  [[nodiscard]] bool requested();
 
  private:
   const Communicator* comm_;

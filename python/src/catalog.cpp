@@ -65,6 +65,7 @@ CatalogOptions to_catalog_options(const py::dict& given) {
   options.share_files = file_option<bool>(given, "share_files");
   options.shared_memory_limit = file_option<std::int64_t>(given, "shared_memory_limit");
   options.shared_directory = file_option<std::filesystem::path>(given, "shared_directory");
+  options.all_names = file_option<bool>(given, "all_names");
   options.progress = to_progress(given["progress"]);
   return options;
 }

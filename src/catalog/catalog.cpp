@@ -46,7 +46,9 @@ Origin origin_at(const OpenContext& context, Origin::Kind kind, const std::files
 // The files of `origin`; `shown` is its path as the user wrote it. Collective.
 FileList list_origin(const std::shared_ptr<const OpenContext>& context, const Origin& origin,
                      ChangeDetection change_detection, const std::string& shown) {
-  if (origin.kind == Origin::Kind::path) return FileList::list(context, change_detection, shown);
+  if (origin.kind != Origin::Kind::manifest) {
+    return FileList::list(context, change_detection, shown, origin.kind == Origin::Kind::all_names);
+  }
   std::vector<std::int64_t> samples;  // on rank 0
   FileList files(context, change_detection, [&](const NameVisitor& visit) {
     return Listed{list_manifest(shown, visit, context->options.storages, samples)};
@@ -92,7 +94,8 @@ Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& pat
         Contents{.files = std::move(files), .origin = saved->origin, .changes = std::move(changes)});
     return;
   }
-  const auto origin = internal::origin_at(*context, internal::Origin::Kind::path, local);
+  using Kind = internal::Origin::Kind;
+  const auto origin = internal::origin_at(*context, options.all_names ? Kind::all_names : Kind::path, local);
   contents_ = std::make_shared<const Contents>(
       Contents{.files = internal::list_origin(context, origin, context->options.change_detection, local),
                .origin = origin,

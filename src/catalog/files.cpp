@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "catalog/leftover.hpp"
 #include "catalog/name_ranges.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "mpi/collectives.hpp"
@@ -51,9 +52,15 @@ std::string directory_of(const std::string& path, PathKind kind) {
 }
 
 // The names that there are at `path`, of a storage.
-Listed list_stored_path(const std::string& path, const StoredPath& stored, const NameVisitor& visit) {
+Listed list_stored_path(const std::string& path, const StoredPath& stored, bool all_names,
+                        const NameVisitor& visit) {
   Listed listed;
   listed.directory = list_stored(path, stored, [&](std::string_view name, const FileStat& stat) {
+    // A path that is all of a name is of one file.
+    if (!all_names && has_leftover(name) && !path.ends_with(name)) {
+      ++listed.left_out;
+      return;
+    }
     visit("", name);
     listed.stats.push_back(stat);
   });
@@ -83,12 +90,13 @@ Listed list_ranges(const std::string& path, const NameVisitor& visit) {
 }
 
 // Puts the names that there are at `path`, and returns what they are relative to.
-Listed list_path(const std::string& path, const CatalogOptions& options, const NameVisitor& visit) {
+Listed list_path(const std::string& path, const CatalogOptions& options, bool all_names,
+                 const NameVisitor& visit) {
   struct stat status {};
   if (find_range(path) != std::string::npos && ::stat(path.c_str(), &status) != 0)
     return list_ranges(path, visit);
   if (const StoredPath stored = parse_stored(path, options.storages); stored.storage != nullptr)
-    return list_stored_path(path, stored, visit);
+    return list_stored_path(path, stored, all_names, visit);
   const PathKind kind = kind_of(path);
   const Place place(directory_of(path, kind), options.storages);
   const std::string& directory = place.directory();
@@ -98,19 +106,27 @@ Listed list_path(const std::string& path, const CatalogOptions& options, const N
     is_any = true;
     visit(below, name);
   };
+  Listed listed{directory};
   if (kind == PathKind::directory) {
-    walk_directory(root, {.shown = directory, .threads = options.listing_threads}, note);
+    listed.left_out = walk_directory(
+        root, {.shown = directory, .threads = options.listing_threads, .all_names = all_names}, note);
   } else {
     const auto names = kind == PathKind::glob ? match_glob(path) : std::vector{path.substr(directory.size())};
     for (const std::string& name : names) {
+      if (kind == PathKind::glob && !all_names && has_leftover(name)) {
+        ++listed.left_out;
+        continue;
+      }
       if (S_ISREG(stat_entry(root, name.c_str(), directory).st_mode)) note("", name);
     }
   }
-  if (is_any) return {directory};
-  throw Error(ErrorCode::not_found, fmt::format("open {}: {} no regular file; check the path", path,
-                                                kind == PathKind::directory ? "the directory holds"
-                                                : kind == PathKind::glob    ? "the glob matches"
-                                                                            : "it is"));
+  if (is_any) return listed;
+  throw Error(ErrorCode::not_found,
+              fmt::format("open {}: {} no regular file{}; check the path", path,
+                          kind == PathKind::directory ? "the directory holds"
+                          : kind == PathKind::glob    ? "the glob matches"
+                                                      : "it is",
+                          listed.left_out == 0 ? "" : ", but hidden or left-over ones (all_names)"));
 }
 
 }  // namespace
@@ -169,6 +185,7 @@ NameTable FileList::broadcast_names(const Lister& list, std::vector<FileStat>& s
     sink(names.end());
     names_ = names.digest();
     directory = std::move(listed.directory);
+    left_out_ = listed.left_out;
     stats = std::move(listed.stats);
   });
   open_place(mpi::broadcast(nodes.all(), std::move(directory)));
@@ -224,9 +241,9 @@ void FileList::ask_stats(const NameTable& names, std::size_t first, std::span<Fi
 }
 
 FileList FileList::list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
-                        const std::string& path) {
+                        const std::string& path, bool all_names) {
   return {context, change_detection,
-          [&](const NameVisitor& visit) { return list_path(path, context->options, visit); }};
+          [&](const NameVisitor& visit) { return list_path(path, context->options, all_names, visit); }};
 }
 
 void FileList::expect(const std::vector<std::int64_t>& samples) {

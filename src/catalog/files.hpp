@@ -42,6 +42,7 @@ struct ListingFacts {
 struct Listed {
   std::string directory;             ///< that names are relative to, as Place has it
   std::vector<FileStat> stats = {};  ///< one for each name, or none: not known yet
+  std::int64_t left_out = 0;         ///< names that no dataset has
 };
 
 /// Regular files, in order, by their names relative to one place. *Immutable.* All that makes one is
@@ -64,7 +65,7 @@ class FileList {
   /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
   /// empty path, and what walk_directory and match_glob throw.
   static FileList list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
-                       const std::string& path);
+                       const std::string& path, bool all_names = false);
 
   /// Files of these names, in this order, in the same directory. Throws Error{not_found}, Error{io} naming
   /// one that is not there or is no regular file.
@@ -111,6 +112,9 @@ class FileList {
   /// How many samples file i must have, or a negative number.
   [[nodiscard]] std::int64_t expected_samples(std::size_t i) const noexcept;
 
+  /// On rank 0, names that were left out as none of a dataset's, where this process listed them.
+  [[nodiscard]] std::int64_t left_out() const noexcept { return left_out_; }
+
   /// What sources have found in files; copies of the list share it, as do lists that are made of it.
   [[nodiscard]] KeptIndices& kept() const noexcept { return *kept_; }
 
@@ -128,6 +132,7 @@ class FileList {
   NodeBuffer expected_;  // samples of each file, where they are known
   Fingerprint names_;    // of all names
   Fingerprint sizes_;    // of all sizes, where changes are detected by size
+  std::int64_t left_out_ = 0;
   std::shared_ptr<KeptIndices> kept_ = std::make_shared<KeptIndices>();
 };
 

@@ -16,7 +16,7 @@ namespace rota::internal {
 
 /// What a catalog was made of, so that its files can be found again.
 struct Origin {
-  enum class Kind : std::uint8_t { path, manifest };
+  enum class Kind : std::uint8_t { path, manifest, all_names };
 
   Kind kind = Kind::path;
   std::string path;  ///< absolute, for another process

@@ -18,6 +18,7 @@
 #include <stop_token>
 #include <thread>
 
+#include "catalog/leftover.hpp"
 #include "storage/descriptor.hpp"
 #include "values/mutex.hpp"
 #include "values/owned.hpp"
@@ -53,10 +54,11 @@ class DirectoryListing {
   };
 
   DirectoryListing() = default;
-  /// Reads the directory that is open as `fd`; `shown` is its path, with a slash, for messages. Asks for what
-  /// an entry is only where the file system does not say. Throws Error{io} naming an entry that cannot be
+  /// Reads the directory that is open as `fd`; `shown` is its path, with a slash, for messages. Leaves out
+  /// what is_leftover, unless it takes `all_names`. Asks for what an entry is only where the file system does
+  /// not say. Throws Error{io} naming an entry that cannot be
   /// read or links to nothing, Error{unsupported} naming a cycle of symbolic links.
-  DirectoryListing(int fd, std::string_view shown);
+  DirectoryListing(int fd, std::string_view shown, bool all_names);
 
   [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
   [[nodiscard]] DirectoryEntry operator[](std::size_t i) const noexcept {
@@ -64,6 +66,7 @@ class DirectoryListing {
     return {.name = std::string_view(text_).substr(place.offset(), place.length()),
             .is_directory = place.is_directory()};
   }
+  [[nodiscard]] std::int64_t left_out() const noexcept { return left_out_; }
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
     return text_.capacity() + places_.capacity() * sizeof(SortedName);
   }
@@ -85,9 +88,10 @@ class DirectoryListing {
 
   std::string text_;
   std::vector<SortedName> places_;
+  std::int64_t left_out_ = 0;
 };
 
-DirectoryListing::DirectoryListing(int fd, std::string_view shown) {
+DirectoryListing::DirectoryListing(int fd, std::string_view shown, bool all_names) {
   const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kBufferBytes);
   for (;;) {
     const ssize_t bytes = ::getdents64(fd, buffer.get(), kBufferBytes);
@@ -98,6 +102,10 @@ DirectoryListing::DirectoryListing(int fd, std::string_view shown) {
       at += entry->d_reclen;
       const std::string_view name(&entry->d_name[0]);
       if (name == "." || name == "..") continue;
+      if (!all_names && is_leftover(name)) {
+        ++left_out_;
+        continue;
+      }
       const mode_t mode = mode_of(*entry, fd, shown);
       const bool is_directory = S_ISDIR(mode);
       if (!is_directory && !S_ISREG(mode)) continue;
@@ -146,7 +154,7 @@ class Walk {
   Walk(int root, const WalkOptions& options, const NameVisitor& visit)
       : root_(root), options_(options), visit_(visit) {}
 
-  void run() {
+  std::int64_t run() {
     Node root;
     await(root);
     std::vector<std::jthread> threads;
@@ -157,6 +165,7 @@ class Walk {
       }
     }
     visit(root);
+    return left_out_;
   }
 
  private:
@@ -199,7 +208,7 @@ class Walk {
     // Even where it is gone by now, the dataset is there.
     if (!fd.is_open()) throw Error(ErrorCode::io, system_error("list", shown, error).what());
     enter(fd.get(), node, shown);
-    node.listing = DirectoryListing(fd.get(), shown);
+    node.listing = DirectoryListing(fd.get(), shown, options_.all_names);
     for (std::size_t i = 0; i < node.listing.size(); ++i) {
       const auto entry = node.listing[i];
       if (!entry.is_directory) continue;
@@ -225,6 +234,7 @@ class Walk {
   void visit(Node& node) {
     await(node);
     if (node.error) std::rethrow_exception(node.error);
+    left_out_ += node.listing.left_out();
     auto child = node.children.begin();
     for (std::size_t i = 0; i < node.listing.size(); ++i) {
       const auto entry = node.listing[i];
@@ -257,6 +267,7 @@ class Walk {
   int root_;
   const WalkOptions& options_;
   const NameVisitor& visit_;
+  std::int64_t left_out_ = 0;
   Mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<Node*> waiting_ ROTA_GUARDED_BY(mutex_);  // to be read; the last one first
@@ -277,8 +288,8 @@ int note_failure(const char* path, int error) {
 
 }  // namespace
 
-void walk_directory(int root, const WalkOptions& options, const NameVisitor& visit) {
-  Walk(root, options, visit).run();
+std::int64_t walk_directory(int root, const WalkOptions& options, const NameVisitor& visit) {
+  return Walk(root, options, visit).run();
 }
 
 std::string fixed_directory(const std::string& pattern) {

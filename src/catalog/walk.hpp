@@ -12,6 +12,7 @@ namespace rota::internal {
 struct WalkOptions {
   std::string shown;  ///< goes before a name in messages
   int threads = 8;    ///< that read directories, beside the caller's
+  bool all_names = false;
 };
 
 /// Is given a directory's name, which is empty or ends in a slash, and the last name of a file in it.
@@ -19,9 +20,10 @@ using NameVisitor = std::function<void(std::string_view directory, std::string_v
 
 /// Calls `visit`, on the caller's thread, for the regular files at any depth below directory `root`,
 /// symbolic links followed, in the byte-wise order of their relative paths, while threads read directories
-/// ahead. Throws what `visit` throws, Error{io} naming an entry that cannot be read or links to nothing,
-/// Error{unsupported} naming a cycle of symbolic links: the first in that order.
-void walk_directory(int root, const WalkOptions& options, const NameVisitor& visit);
+/// ahead. Returns how many entries it left out: see CatalogOptions::all_names. Throws what `visit` throws,
+/// Error{io} naming an entry that cannot be read or links to nothing, Error{unsupported} naming a cycle of
+/// symbolic links: the first in that order.
+std::int64_t walk_directory(int root, const WalkOptions& options, const NameVisitor& visit);
 
 /// The part of glob `pattern` up to the last slash before its first special character.
 std::string fixed_directory(const std::string& pattern);

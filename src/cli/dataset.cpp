@@ -13,6 +13,8 @@ CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
       ->required();
   command.add_flag("--manifest", dataset.is_manifest,
                    "PATH is a manifest: on each line a file's path, or a JSON object with one");
+  command.add_flag("--all", dataset.all_names,
+                   "also hidden names, and those that programs leave (.x, x~, _SUCCESS)");
   return *command.add_option("--format", dataset.format, "of the files; auto looks")
               ->check(CLI::IsMember(formats()));
 }
@@ -22,7 +24,9 @@ bool is_saved(const DatasetOptions& dataset) {
 }
 
 Catalog make_catalog(const DatasetOptions& dataset, const CatalogOptions& options) {
-  return dataset.is_manifest ? Catalog::from_manifest(dataset.path, options) : Catalog(dataset.path, options);
+  CatalogOptions how = options;
+  how.all_names = dataset.all_names;
+  return dataset.is_manifest ? Catalog::from_manifest(dataset.path, how) : Catalog(dataset.path, how);
 }
 
 std::string changes_text(const CatalogChanges& changes) {

@@ -15,6 +15,7 @@ struct DatasetOptions {
   std::filesystem::path path;   ///< a file, directory, glob, saved catalog, or manifest
   std::string format = "auto";  ///< see rota::open
   bool is_manifest = false;
+  bool all_names = false;
 };
 
 /// Adds the options of a dataset to a verb; returns that of the format. `dataset` must live as long.

@@ -50,7 +50,8 @@ Path plain(const Path& path) {
 internal::Origin origin_of(const DatasetOptions& dataset) {
   if (dataset.is_manifest) return {.kind = internal::Origin::Kind::manifest, .path = plain(dataset.path)};
   if (is_saved(dataset)) return internal::read_catalog(dataset.path.native(), {}).origin;
-  return {.kind = internal::Origin::Kind::path, .path = plain(dataset.path)};
+  using Kind = internal::Origin::Kind;
+  return {.kind = dataset.all_names ? Kind::all_names : Kind::path, .path = plain(dataset.path)};
 }
 
 bool is_same(const internal::Origin& a, const internal::Origin& b) {

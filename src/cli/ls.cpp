@@ -42,6 +42,9 @@ std::string catalog_text(const DatasetOptions& dataset, const Catalog& catalog) 
                                  total_text(catalog));
   text += fmt::format("  changes      detected by {}\n", has_sizes(catalog) ? "name and size" : "name");
   text += fmt::format("  fingerprint  {}\n", to_string(catalog.fingerprint()));
+  if (const std::int64_t left_out = internal::files_of(catalog).left_out(); left_out > 0) {
+    text += fmt::format("  left out     {}, hidden or left by programs (--all)\n", counted(left_out, "name"));
+  }
   if (!is_saved(dataset)) return text;
   text += fmt::format("  catalog of   {}\n", shown(catalog.origin()));
   text += fmt::format("  since then   {}\n", changes_text(catalog.changes()));

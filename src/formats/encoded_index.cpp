@@ -44,7 +44,7 @@ EncodedIndex::EncodedIndex(std::span<const std::byte> bytes, std::size_t fields)
   const std::uint64_t most = bytes.size() / sizeof(ByteRange);
   if (head.samples < 0 || head.ranges > most || head.raw_bytes < 0) fail();
   if (head.ranges % fields != 0 || head.ranges / fields != static_cast<std::uint64_t>(head.samples)) fail();
-  if (head.compression > static_cast<std::uint64_t>(Compression::zstd)) fail();
+  if (head.compression > static_cast<std::uint64_t>(Compression::other)) fail();
   samples = head.samples;
   encoding = {.compression = static_cast<Compression>(head.compression), .raw_bytes = head.raw_bytes};
   ranges = {reinterpret_cast<const ByteRange*>(bytes.data()), head.ranges};

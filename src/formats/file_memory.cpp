@@ -1,5 +1,7 @@
 #include "formats/file_memory.hpp"
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <fmt/format.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -8,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <exception>
+#include <limits>
 #include <memory>
 #include <new>
 #include <utility>
@@ -16,6 +20,7 @@
 #include "formats/open_files.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "values/owned.hpp"
 #include "values/parallel.hpp"
 
 namespace rota::internal {
@@ -130,18 +135,80 @@ void unpack_zstd(const File& file, std::size_t piece_bytes, const RawSink& sink)
   if (is_inside) throw ends_inside(file, end, "zstd frame");
 }
 
+/// Reads a file for libarchive, through whose C nothing may be thrown.
+struct ArchiveInput {
+  const File& file;
+  std::vector<std::byte> block = std::vector<std::byte>(kBlockBytes);
+  std::uint64_t next = 0;
+  std::exception_ptr error = nullptr;
+
+  static la_ssize_t read(archive* /*of*/, void* self, const void** bytes) noexcept {
+    auto& input = *static_cast<ArchiveInput*>(self);
+    *bytes = input.block.data();
+    try {
+      const std::size_t got = input.file.read_up_to_end(input.next, input.block);
+      input.next += got;
+      return static_cast<la_ssize_t>(got);
+    } catch (...) {
+      input.error = std::current_exception();
+      return -1;
+    }
+  }
+};
+
+void unpack_other(const File& file, const RawSink& sink) {
+  const std::unique_ptr<archive, FreeBy<::archive_read_free>> reader(::archive_read_new());
+  if (reader == nullptr) throw std::bad_alloc();
+  ArchiveInput input{.file = file};
+  const auto fail = [&](const char* why) {
+    const char* format = ::archive_filter_name(reader.get(), 0);
+    throw not_unpacked(file, static_cast<std::uint64_t>(::archive_filter_bytes(reader.get(), -1)),
+                       format == nullptr ? "what it begins as" : format, why == nullptr ? "?" : why);
+  };
+  const auto require = [&](la_ssize_t status) {
+    if (input.error != nullptr) std::rethrow_exception(input.error);
+    if (status < 0 && status != ARCHIVE_WARN) fail(::archive_error_string(reader.get()));
+  };
+  ::archive_read_support_filter_bzip2(reader.get());
+  ::archive_read_support_filter_xz(reader.get());
+  ::archive_read_support_filter_lzip(reader.get());
+  ::archive_read_support_filter_lz4(reader.get());
+  ::archive_read_support_filter_compress(reader.get());
+  require(::archive_read_support_format_raw(reader.get()));
+  require(::archive_read_support_format_empty(reader.get()));
+  require(::archive_read_open(reader.get(), &input, nullptr, ArchiveInput::read, nullptr));
+  archive_entry* entry = nullptr;
+  const int status = ::archive_read_next_header(reader.get(), &entry);
+  require(status);
+  if (::archive_filter_code(reader.get(), 0) == ARCHIVE_FILTER_NONE) fail("it is cut short or damaged");
+  std::vector<std::byte> raw(kBlockBytes);
+  for (;;) {
+    const la_ssize_t got =
+        status == ARCHIVE_EOF ? 0 : ::archive_read_data(reader.get(), raw.data(), raw.size());
+    require(got);
+    if (got <= 0) break;
+    if (!sink(std::span(raw).first(static_cast<std::size_t>(got)))) return;
+  }
+  const auto end = static_cast<std::uint64_t>(::archive_filter_bytes(reader.get(), -1));
+  if (end < file.bytes()) fail("something else begins here");
+}
+
 // `piece_bytes` are read at a time.
 void decompress_by(std::size_t piece_bytes, const File& file, Compression compression, const RawSink& sink) {
   if (compression == Compression::gzip) return unpack_gzip(file, piece_bytes, sink);
   if (compression == Compression::zstd) return unpack_zstd(file, piece_bytes, sink);
+  if (compression == Compression::other) return unpack_other(file, sink);
   for_each_piece(file, piece_bytes,
                  [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
 }
 
-// How many bytes a packed byte can become. A block of zstd takes 4 bytes or more, and holds 128 KiB or less
-// (RFC 8878, 3.1.1.2); a match of deflate takes 2 bits or more, and is of 258 bytes or less (RFC 1951).
+// How many bytes a packed byte can become, where anybody knows. A block of zstd takes 4 bytes or more, and
+// holds 128 KiB or less (RFC 8878, 3.1.1.2); a match of deflate takes 2 bits or more, and is of 258 bytes or
+// less (RFC 1951).
 std::int64_t most_ratio(Compression compression) {
-  return compression == Compression::zstd ? (128 << 10) / 4 : compression == Compression::gzip ? 1032 : 1;
+  constexpr std::array<std::int64_t, 4> kRatios{1, 1032, (128 << 10) / 4,
+                                                std::numeric_limits<std::int64_t>::max()};
+  return kRatios.at(static_cast<std::size_t>(compression));
 }
 
 void check_possible(const File& file, const FileEncoding& as) {
@@ -183,14 +250,29 @@ void check_size(const File& file, const FileEncoding& as, std::size_t raw_bytes,
 }  // namespace
 
 Compression compression_of(const File& file) {
-  std::array<std::uint8_t, 4> head{};
+  constexpr std::array<std::string_view, 5> kOthers{"BZh",
+                                                    "\xFD"
+                                                    "7zXZ",
+                                                    "LZIP", "\x04\x22\x4D\x18", "\x1F\x9D"};
+  std::array<std::uint8_t, 5> head{};
   (void)file.read_up_to_end(0, std::as_writable_bytes(std::span(head)));
   if (head[0] == 0x1F && head[1] == 0x8B && head[2] == 0x08) return Compression::gzip;
-  const bool is_frame = head == std::array<std::uint8_t, 4>{0x28, 0xB5, 0x2F, 0xFD};
+  const std::string_view text(reinterpret_cast<const char*>(head.data()), head.size());
+  if (std::ranges::any_of(kOthers, [&](std::string_view magic) { return text.starts_with(magic); }))
+    return Compression::other;
+  const bool is_frame = text.starts_with("\x28\xB5\x2F\xFD");
   // One that holds no data, as some tools write in front.
-  head[0] &= 0xF0;
-  const bool is_skippable = head == std::array<std::uint8_t, 4>{0x50, 0x2A, 0x4D, 0x18};
+  const bool is_skippable = (head[0] & 0xF0U) == 0x50 && text.substr(1).starts_with("\x2A\x4D\x18");
   return is_frame || is_skippable ? Compression::zstd : Compression::none;
+}
+
+std::string_view without_packing(std::string_view name) {
+  constexpr std::array<std::string_view, 8> kEndings{".gz", ".zst", ".zstd", ".bz2",
+                                                     ".xz", ".lz",  ".lz4",  ".z"};
+  for (const std::string_view ending : kEndings) {
+    if (ends_as(name, ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return name;
 }
 
 void decompress(const File& file, Compression compression, const RawSink& sink) {

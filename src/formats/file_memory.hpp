@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "catalog/leftover.hpp"
 #include "storage/file.hpp"
 #include "storage/memory_file.hpp"
 
 namespace rota::internal {
 
 /// How a file is compressed as a whole.
-enum class Compression : std::uint32_t { none, gzip, zstd };
+enum class Compression : std::uint32_t { none, gzip, zstd, other };
 
 /// How a file is compressed, and how many bytes it unpacks to; negative where that is not known.
 struct FileEncoding {
@@ -30,13 +31,17 @@ struct FileEncoding {
 /// How `file`, which is open, is compressed, by its first bytes. Throws Error{io}.
 Compression compression_of(const File& file);
 
+/// The name without an ending of such compression, such as ".gz".
+std::string_view without_packing(std::string_view name);
+
 /// Takes bytes that follow those of the call before; false: no more are wanted.
 using RawSink = std::function<bool(std::span<const std::byte> raw)>;
 
 /// Gives what `file` unpacks to, piece by piece, to `sink`: all members of gzip (RFC 1952), all frames of
-/// zstd (RFC 8878) with windows of up to 128 MiB, which is the memory that it takes, the bytes themselves
-/// where it is not packed. Blocks on storage. Checksums are verified, before the end is reached where there
-/// are some inside. Throws Error{corrupt} naming the file and a byte of it, Error{io}.
+/// zstd (RFC 8878) with windows of up to 128 MiB, which is the memory that it takes; what libarchive knows
+/// beside them: bzip2, xz, lzip, LZ4, compress; the bytes themselves where it is not packed. Blocks on
+/// storage. Checksums are verified, before the end is reached where there are some inside. Throws
+/// Error{corrupt} naming the file and a byte of it, Error{io}.
 void decompress(const File& file, Compression compression, const RawSink& sink);
 
 /// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `decompress`

@@ -26,12 +26,15 @@ void agree_on_format(
 
 /// What WebDataset makes of a member's name.
 struct TarKey {
-  std::string_view sample;
-  std::string extension;  ///< in lower case; empty: it is of no sample
+  std::string_view sample;  ///< of the name
+  std::string extension;    ///< in lower case; empty: it is of no sample
 };
 [[nodiscard]] TarKey tar_key(std::string_view name);
+TarKey tar_key(std::string&& name) = delete;
 
-/// The lines of text files.
+/// Whether a name is that of JSON lines, compressed or not.
+[[nodiscard]] bool is_json_lines(std::string_view name);
+/// The lines of text files. Of JSON lines, none is blank.
 std::shared_ptr<const Source> make_lines_source(FileList files);
 
 /// Whether file i carries HDF5's signature, at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5

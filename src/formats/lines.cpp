@@ -11,10 +11,6 @@
 namespace rota::internal {
 namespace {
 
-bool is_named_packed(std::string_view path) {
-  return path.ends_with(".gz") || path.ends_with(".zst") || path.ends_with(".zstd");
-}
-
 class LinesFormat final : public RecordFormat {
  public:
   [[nodiscard]] std::string_view name() const override { return "lines"; }
@@ -22,7 +18,7 @@ class LinesFormat final : public RecordFormat {
 
   [[nodiscard]] FileEncoding encoding(const File& file) const override {
     const FileEncoding as{.compression = compression_of(file)};
-    if (as.compression == Compression::none && is_named_packed(file.path())) {
+    if (as.compression == Compression::none && without_packing(file.path()).size() < file.path().size()) {
       throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes begin otherwise: it is "
                                        "damaged or was cut short, restore it; or it was unpacked, rename it",
                                        file.bytes()));
@@ -35,8 +31,14 @@ class LinesFormat final : public RecordFormat {
     refuse_compressed(file);
     RecordIndex index;
     Scan scan(file);
-    std::uint64_t begin = 0;  // of the line
-    char before = 0;          // the last byte of the block before
+    const bool has_blank = !is_json_lines(file.path());  // which are lines as others, elsewhere
+    const auto add = [&](std::uint64_t offset, std::uint64_t bytes) {
+      if (bytes > 0 || has_blank) index.ranges.push_back({.offset = offset, .bytes = bytes});
+    };
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    const bool is_marked = decompress_head(file, Compression::none, 3) == kByteOrderMark;
+    std::uint64_t begin = is_marked ? kByteOrderMark.size() : 0;  // of the line
+    char before = 0;                                              // the last byte of the block before
     for (std::uint64_t at = 0; at < file.bytes();) {
       const auto block = scan.at(at, kScanBytes);
       if (block.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
@@ -47,13 +49,13 @@ class LinesFormat final : public RecordFormat {
         i = static_cast<std::size_t>(end - text);
         const char last = i > 0 ? text[i - 1] : before;
         const std::uint64_t bytes = at + i - begin;
-        index.ranges.push_back({.offset = begin, .bytes = bytes - (bytes > 0 && last == '\r' ? 1U : 0U)});
+        add(begin, bytes - (bytes > 0 && last == '\r' ? 1U : 0U));
         begin = at + ++i;
       }
       before = text[block.size() - 1];
       at += block.size();
     }
-    if (begin < file.bytes()) index.ranges.push_back({.offset = begin, .bytes = file.bytes() - begin});
+    if (begin < file.bytes()) add(begin, file.bytes() - begin);
     index.samples = std::ssize(index.ranges);
     return index;
   }
@@ -66,6 +68,11 @@ class LinesFormat final : public RecordFormat {
 
 std::shared_ptr<const Source> make_lines_source(FileList files) {
   return make_record_source(std::move(files), std::make_unique<LinesFormat>(), "lines");
+}
+
+bool is_json_lines(std::string_view name) {
+  name = without_packing(name);
+  return ends_as(name, ".jsonl") || ends_as(name, ".ndjson");
 }
 
 }  // namespace rota::internal

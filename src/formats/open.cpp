@@ -50,20 +50,10 @@ bool all_of(const FileList& files, Test&& test) {
   return are_all;
 }
 
-// Behind which there may be another suffix.
-std::string_view without_packing(std::string_view name) {
-  for (const std::string_view suffix : {".gz", ".zst", ".zstd"}) {
-    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
-  }
-  return name;
-}
-
 bool are_json_lines(const FileList& files) {
   const auto names = files.read_names();
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::string whole = (*names)[i];
-    const std::string_view name = without_packing(whole);
-    if (!name.ends_with(".jsonl") && !name.ends_with(".ndjson")) return false;
+    if (!is_json_lines((*names)[i])) return false;
   }
   return true;
 }
@@ -77,10 +67,12 @@ bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
 
 // Of the formats that are found, that of files with such names; "" for others.
 std::string_view format_by_name(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kSuffixes = {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSuffixes = {
       {{".mds", "mds"},
        {".tar", "tar"},
        {".tgz", "tar"},
+       {".tbz2", "tar"},
+       {".txz", "tar"},
        {".h5", "hdf5"},
        {".hdf5", "hdf5"},
        {".tfrecord", "tfrecord"},
@@ -90,7 +82,7 @@ std::string_view format_by_name(std::string_view name) {
        {".ndjson", "lines"}}};
   const std::string_view bare = without_packing(name);
   for (const auto& [suffix, format] : kSuffixes) {
-    if (bare.ends_with(suffix)) return format;
+    if (ends_as(bare, suffix)) return format;
   }
   return {};
 }
@@ -110,7 +102,7 @@ void refuse_damaged(const FileList& files, std::size_t i, std::string_view forma
   }
   if (format != "tar" && format != "lines") {
     throw Error(ErrorCode::unsupported,
-                fmt::format("open {}: it is compressed, and only tar, lines and mds are unpacked as they are "
+                fmt::format("open {}: it is compressed, and only tar, lines and MDS are unpacked as they are "
                             "read; unpack it first",
                             file.path()));
   }
@@ -151,6 +143,32 @@ void refuse_mixed(const FileList& files) {
   }
 }
 
+// What is no format of rota's, by its name, and would be a sample of bytes that nobody expects.
+void refuse_foreign(const FileList& files) {
+  constexpr std::array<std::string_view, 12> kEndings{".parquet", ".arrow", ".feather", ".orc",
+                                                      ".avro",    ".beton", ".mdb",     ".zip",
+                                                      ".7z",      ".rar",   ".br",      ".idx"};
+  const auto names = files.read_names();
+  const std::size_t looked_at =
+      files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
+  for (std::size_t i = 0; i < looked_at; ++i) {
+    const std::string name = (*names)[i];
+    const bool is_packed =
+        without_packing(name).size() < name.size() && compression_of(files.open(i)) == Compression::other;
+    const bool is_foreign =
+        std::ranges::any_of(kEndings, [&](std::string_view ending) { return ends_as(name, ending); });
+    if (!is_packed && !is_foreign) continue;
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("open {}: {} is {}; or say that each file is a sample (\"files\")", files.directory(),
+                    name,
+                    is_packed               ? "compressed, and neither tar nor JSON lines: unpack it"
+                    : ends_as(name, ".idx") ? "an index of Megatron-LM, perhaps: say so (\"megatron\")"
+                                            : "of a format that rota does not read: convert it, or wrap what "
+                                              "reads it as a source of your own"));
+  }
+}
+
 std::string format_of(const FileList& files) {
   if (is_mds(files)) return "mds";
   if (all_of(files, has_hdf5_signature)) return "hdf5";
@@ -159,6 +177,7 @@ std::string format_of(const FileList& files) {
   if (all_of(files, is_npy)) return "npy";
   if (are_json_lines(files)) return "lines";
   refuse_mixed(files);
+  refuse_foreign(files);
   return "files";
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <unordered_set>
 #include <utility>
 
 #include "catalog/serialize.hpp"
@@ -60,14 +61,23 @@ class TarMembers {
       has_entry_ = true;
       // A name that is not in UTF-8 is still a name. Other warnings are of what is malformed.
       if (result != ARCHIVE_WARN || ::archive_errno(archive_.get()) == kMalformed) require(result);
-      if (::archive_entry_filetype(entry) != AE_IFREG || ::archive_entry_hardlink(entry) != nullptr) continue;
+      member.name = name_of(entry);
+      const bool is_link =
+          ::archive_entry_hardlink(entry) != nullptr || ::archive_entry_filetype(entry) == AE_IFLNK;
+      if (is_link && !tar_key(member.name).extension.empty()) {
+        throw Error(
+            ErrorCode::unsupported,
+            fmt::format("read {}: byte {}: \"{}\" is a link and has no bytes of its own; make the tar "
+                        "file with --dereference --hard-dereference",
+                        file_.path(), head, member.name));
+      }
+      if (is_link || ::archive_entry_filetype(entry) != AE_IFREG) continue;
       if (::archive_entry_sparse_reset(entry) > 0) {
         throw Error(ErrorCode::unsupported,
                     fmt::format("read {}: byte {}: \"{}\" is stored as a sparse file; "
                                 "make the tar file without --sparse",
-                                file_.path(), head, name_of(entry)));
+                                file_.path(), head, member.name));
       }
-      member.name = name_of(entry);
       member.range = {.offset = position(), .bytes = static_cast<std::uint64_t>(::archive_entry_size(entry))};
       const std::uint64_t end = file_.bytes();
       if (member.range.offset > end || member.range.bytes > end - member.range.offset) {
@@ -199,6 +209,7 @@ class TarFormat final : public RecordFormat {
     RecordIndex index;
     NameTableBuilder keys;
     std::string sample;
+    std::unordered_set<std::string> samples;
     std::set<std::string, std::less<>> seen;  // extensions of the sample
     TarMembers members(file, allow_missing_end_);
     for (Member member; members.next(member);) {
@@ -207,6 +218,14 @@ class TarFormat final : public RecordFormat {
       if (index.samples == 0 || key.sample != sample) {
         sample = key.sample;
         seen.clear();
+        if (!samples.insert(sample).second) {
+          throw file.damage(
+              member.range.offset,
+              fmt::format("\"{}\" is of the sample \"{}\", whose other members stand further up: "
+                          "what is of one sample must stand together; make the tar file with "
+                          "--sort=name",
+                          member.name, sample));
+        }
         keys.add("", sample);
         ++index.samples;
         index.ranges.resize(index.ranges.size() + fields_.size(),
@@ -272,6 +291,33 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
                           file.path()));
 }
 
+// Of what was asked for by name.
+void require_fields(const Source& source, const FileList& files, const TarOptions& options) {
+  constexpr std::int64_t kAtOnce = 4096;
+  std::vector<std::int64_t> rows;
+  std::vector<SampleId> ids;
+  const auto has_any = [&](std::size_t field) {
+    for (std::int64_t first = 0; first < source.size(); first += kAtOnce) {
+      ids.clear();
+      for (std::int64_t i = first; i < std::min(first + kAtOnce, source.size()); ++i) ids.push_back({i});
+      rows.resize(ids.size());
+      source.rows(ids, field, rows);
+      if (std::ranges::any_of(rows, [](std::int64_t n) { return n > 0; })) return true;
+    }
+    return source.size() == 0;
+  };
+  for (std::size_t f = 0; f < options.fields.size(); ++f) {
+    if (has_any(f)) continue;
+    const auto found = made_on_first_rank(files.context(), "look into the first tar file",
+                                          [&] { return extensions_of(files, options); });
+    if (std::ranges::find(found, options.fields[f]) != found.end()) continue;  // empty, and there
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: no sample has anything in \"{}\", which TarOptions::fields name; the "
+                            "first file has {} (all that follows the first dot of a name)",
+                            files.directory(), options.fields[f], fmt::join(found, ", ")));
+  }
+}
+
 }  // namespace
 
 TarKey tar_key(std::string_view name) {
@@ -324,7 +370,7 @@ std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions&
                             fmt::format("open_tar with fields {}, keys {}, allow_missing_end {}",
                                         options.fields, options.keys, options.allow_missing_end),
                             [&] { options.validate(); });
-  internal::FileList files = internal::files_of(catalog).with_sizes();
+  const internal::FileList files = internal::files_of(catalog).with_sizes();
   const bool is_open = options.fields.empty();
   std::vector<std::string> fields = options.fields;
   if (is_open) {
@@ -333,8 +379,10 @@ std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions&
   }
   const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
                                             options.allow_missing_end ? ", with or without an end" : "");
-  return internal::make_record_source(std::move(files),
-                                      std::make_unique<internal::TarFormat>(fields, options), signature);
+  auto source =
+      internal::make_record_source(files, std::make_unique<internal::TarFormat>(fields, options), signature);
+  internal::require_fields(*source, files, options);
+  return source;
 }
 
 }  // namespace rota

@@ -39,6 +39,8 @@ class BatchMaker {
   BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order, const LoaderOptions& options,
              World world);
 
+  /// Of batches.
+  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *pool_->fields(); }
   /// Memory for a batch to be made.
   [[nodiscard]] std::unique_ptr<BatchMemory> take() { return sample_pool_->take(); }
   /// A batch that is made.

@@ -199,13 +199,13 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 std::string Loader::Impl::described() const {
   const BadSamples& bad = options.bad_samples;
   std::string lines = fmt::format(
-      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\nlengths {}\ninterleave {}\nshuffle "
-      "{}\nseed {}\n"
-      "block {} x {}\ntail {}\nrank_split {}\nepochs {}\n{}\nits place at epoch {}, sample {}, step {}\n",
+      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\nlengths {}\ninterleave {}\nshuffle {}\n"
+      "seed {}\nblock {} x {}\ntail {}\nrank_split {}\nepochs {}\nevaluation {}\nfields {}\n{}\nits place at "
+      "epoch {}, sample {}, step {}\n",
       to_string(fingerprint()), run_order.firsts.back(), options.global_batch_size, options.shards,
       to_string(internal::digest_lengths(run_order.orders)), options.interleave, to_string(options.shuffle),
       options.seed, options.block.samples, options.block.blocks, to_string(options.tail),
-      to_string(options.rank_split), options.epochs,
+      to_string(options.rank_split), options.epochs, options.evaluation, internal::describe(maker.fields()),
       bad.policy == OnBadSample::skip ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
                                       : "bad samples that fail",
       position.epoch, position.consumed, position.step);

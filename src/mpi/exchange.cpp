@@ -127,7 +127,8 @@ void Exchange::give_up(std::string_view phase) {
   Backoff backoff;
   for (const auto until = DeadlineClock::now() + kForVerdict; DeadlineClock::now() < until; backoff.wait())
     answer();
-  std::string verdict = fmt::format("{}: rank 0 did not arrive before the deadline", phase);
+  std::string verdict =
+      fmt::format("{}: rank 0 did not arrive before the deadline; all ranks must come here", phase);
   send(0, kVerdict + verdict);
   fail(std::move(verdict));
 }
@@ -147,7 +148,7 @@ void Exchange::call_the_roll(std::string_view phase) {
   std::string verdict =
       missing.empty()
           ? fmt::format("{}: all ranks are there by now, but not all were before the deadline", phase)
-          : fmt::format("{}: rank{} {} did not arrive before the deadline", phase,
+          : fmt::format("{}: rank{} {} did not arrive before the deadline; all ranks must come here", phase,
                         missing.size() > 1 ? "s" : "", fmt::join(missing, ", "));
   for (const int rank : ranks) send(rank, kVerdict + verdict);
   fail(std::move(verdict));

@@ -78,6 +78,7 @@ void require_same(const Loader& loader, const StateObject& saved, const StateObj
   };
   numbers("the order's version", "version");
   require_same_dataset(loader, saved, then, now, refusal);
+  texts("the shuffle", "shuffle");
   if (then.number("shards") != now.number("shards")) {
     refusal.fail(
         ErrorCode::mismatch,
@@ -87,7 +88,6 @@ void require_same(const Loader& loader, const StateObject& saved, const StateObj
   texts("the digest of the shards' lengths", "lengths");
   numbers("interleave", "interleave");
   texts("the seed", "seed");
-  texts("the shuffle", "shuffle");
   if (now.text("shuffle") != to_string(Shuffle::block)) return;
   numbers("block.samples", "block_samples");
   numbers("block.blocks", "block_blocks");

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -165,7 +166,7 @@ class TarEncoding final : public ShardEncoding {
                       "them without keys)",
                       why));
     };
-    std::string before;
+    std::unordered_set<std::string> samples;
     std::string ending;
     for (SampleId id{0}; id.value < source.size(); ++id.value) {
       std::int64_t rows = 0;
@@ -173,15 +174,15 @@ class TarEncoding final : public ShardEncoding {
       std::string name(static_cast<std::size_t>(rows), '\0');
       const SampleRows all{id, 0, std::ssize(name), std::as_writable_bytes(std::span(name)).data()};
       source.read_rows(std::span(&all, 1), *key_);
-      const TarKey key = tar_key(is_file_ ? name : name + ".x");
+      const std::string member = is_file_ ? name : name + ".x";
+      const TarKey key = tar_key(member);
       const bool is_whole = !key.extension.empty() && (is_file_ || (key.sample == name && !name.empty()));
       if (!is_whole) refuse(fmt::format("\"{}\" would be no sample", name));
-      if (id.value > 0 && key.sample == before)
-        refuse(fmt::format("\"{}\" would be part of the one before", name));
+      if (!samples.emplace(key.sample).second)
+        refuse(fmt::format("\"{}\" would be part of one before it", name));
       if (id.value == 0) ending = key.extension;
       if (key.extension != ending)
         refuse(fmt::format("\"{}\" does not end in .{} as others do", name, ending));
-      before = key.sample;
     }
   }
 

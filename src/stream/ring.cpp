@@ -332,19 +332,15 @@ void StreamRing::read(std::size_t worker) {
   }
   std::size_t done = 0;
   std::int64_t bytes = 0;
-  std::int64_t cursor_bytes = 0;
   const auto start = std::chrono::steady_clock::now();
   {
     const MutexUnlock unlocked(mutex_);
-    while (done < run.size() && (bytes + cursor_bytes < room || done < std::max<std::size_t>(needed, 1))) {
+    while (done < run.size() && (bytes < room || done < std::max<std::size_t>(needed, 1))) {
       Ticket& ticket = *run[done++];
       read_one(ticket, worker);
       if (ticket.found == Ticket::State::failed) break;
       if (ticket.found != Ticket::State::filled) continue;
       bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
-      if (ticket.reading.has_cursor) {
-        cursor_bytes += static_cast<std::int64_t>(bytes_of(ticket.reading.cursor));
-      }
     }
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

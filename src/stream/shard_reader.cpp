@@ -1,6 +1,7 @@
 #include "stream/shard_reader.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
@@ -16,11 +17,11 @@ constexpr std::size_t kSampleCost = 256;
 
 constexpr std::size_t kShort = 4096;  // bytes that are kept, to be used again
 
-}  // namespace
-
 std::size_t bytes_of(const StreamCursor& cursor) noexcept {
   return cursor.numbers.size() * sizeof(std::int64_t) + cursor.blob.size();
 }
+
+}  // namespace
 
 void exchange(StreamCursor& a, StreamCursor& b) noexcept {
   a.numbers.swap(b.numbers);
@@ -94,6 +95,16 @@ bool ShardReader::read(const StreamSource& source, Reading& out) {
 // `out` is memory for the samples that are passed over.
 void ShardReader::open(const StreamSource& source, Reading& out) {
   stream_ = ask_stream(source, at_.shard, epoch_, at_.cursor);
+  if (!at_.cursor.is_start()) {
+    stream_->cursor(out.cursor);
+    if (out.cursor.numbers != at_.cursor.numbers) {
+      throw Error(
+          ErrorCode::callback,
+          fmt::format("open it behind cursor {}: its stream says that it is at {}; what `open` returns "
+                      "must begin where its cursor says",
+                      at_.cursor.numbers, out.cursor.numbers));
+    }
+  }
   for (std::int64_t i = 0; i < at_.skip; ++i) {
     if (stream_->next(out.sample)) continue;
     throw Error(ErrorCode::mismatch,

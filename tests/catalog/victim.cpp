@@ -23,7 +23,7 @@ int victim(int argc, char** argv) {
     while (what == "index") open(Catalog(comm, data), "lines");
     Loader loader(open(Catalog(comm, data), "files"),
                   {.global_batch_size = 64, .epochs = kEndless, .workers = 2}, comm.world());
-    for (;;) loader.next();
+    for (;;) (void)loader.next();
   });
 }
 

@@ -11,7 +11,8 @@ class Walks : public Test {
   [[nodiscard]] Names walk(int threads) const {
     const Descriptor root = open_for_reading(AT_FDCWD, directory_.path().c_str());
     Names names;
-    walk_directory(root.get(), {.shown = directory_.path().string() + "/", .threads = threads},
+    walk_directory(root.get(),
+                   {.shown = directory_.path().string() + "/", .threads = threads, .all_names = true},
                    [&](std::string_view directory, std::string_view name) {
                      names.push_back(std::string(directory).append(name));
                    });

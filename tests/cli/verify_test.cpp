@@ -180,7 +180,7 @@ TEST_F(Verify, FindsALoaderWhoseCursorsAreNotThoseOfItsPosition) {
   Loader loader(counting(100), {.global_batch_size = 7, .shards = 4});
   std::vector<std::int64_t> cursors(8);
   loader.cursors(0, cursors);
-  loader.next();
+  (void)loader.next();
   Snapshot snapshot;
   snapshot.tensor("loader/main/cursors", {2}, 4, cursors);
   snapshot.blob("loader/main/state", state(loader));

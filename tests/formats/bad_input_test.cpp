@@ -35,7 +35,7 @@ class BadInput : public PythonTest, public WithParamInterface<Case> {
     const std::string format = GetParam().format;
     if (format == "mds") return open_mds(file.parent_path());
     if (format == "megatron") return open_megatron(fs::path(file).replace_extension(".idx"));
-    if (format == "tar") return open_tar(file, {.fields = {"cls", "jpg"}});
+    if (format == "tar") return open_tar(file, {.fields = {"jpg"}});
     return open(file, format);
   }
   static auto is_damage_of(const fs::path& file) {

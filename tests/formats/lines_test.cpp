@@ -40,6 +40,18 @@ TEST_F(Lines, AreWhatJsonLinesFilesHold) {
   EXPECT_EQ(open(directory_.path())->fields()[0].name, "text");
 }
 
+TEST_F(Lines, OfJsonAreNeverBlank) {
+  directory_.write("a.JSONL", "\n{}\n\r\n\n[]\n\n");
+  directory_.write("b.ndjson", "\n");
+  EXPECT_THAT(lines(), ElementsAre("{}", "[]"));
+}
+
+TEST_F(Lines, BeginBehindAByteOrderMark) {
+  directory_.write("a.txt", "\xEF\xBB\xBFone\n\xEF\xBB\xBFtwo\n");
+  directory_.write("b.txt", "\xEF\xBB\xBF");
+  EXPECT_THAT(lines(), ElementsAre("one", "\xEF\xBB\xBFtwo"));
+}
+
 TEST_F(Lines, MayBeNoneInAPackedFile) {
   write(R"(
 import gzip

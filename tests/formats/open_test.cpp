@@ -1,3 +1,4 @@
+#include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
 
 namespace rota::test::open_test {
@@ -75,6 +76,50 @@ TEST_F(Open, NamesTheFormatThatItTakes) {
   directory_.write("b/c.txt", "text");
   EXPECT_EQ(find_format(Catalog(directory_ / "b")), "files");
   EXPECT_THAT(formats(), AllOf(Contains("auto"), Contains("lines")));
+}
+
+TEST_F(Open, FindsFormatsByNamesInCapitals) {
+  directory_.write("a.JSONL", "1\n2\n");
+  EXPECT_EQ(find_format(Catalog(directory_.path())), "lines");
+  directory_.write("b/c.TAR", "text");
+  EXPECT_ERROR(open(directory_ / "b"), corrupt, {"c.TAR", "it is named as tar"});
+}
+
+TEST_F(Open, TakesNoFilesOfOtherFormatsForSamples) {
+  preamble_ = "import bz2\n";
+  expect_refused({Refused("open('a.parquet', 'wb').write(b'PAR1')", unsupported, {"a.parquet", "convert it"}),
+                  Refused("open('a.Zip', 'wb').write(b'PK')", unsupported, {"a.Zip", "(\"files\")"}),
+                  Refused("open('a.idx', 'wb').close()\nopen('a.bin', 'wb').close()", unsupported,
+                          {"a.idx", "\"megatron\""}),
+                  Refused("open('a.csv.bz2', 'wb').write(bz2.compress(b'text'))", unsupported,
+                          {"a.csv.bz2 is compressed", "unpack it"})},
+                 [](const fs::path& path) { open(path); });
+  directory_.write("b/a.parquet", "PAR1");
+  EXPECT_EQ(open(directory_ / "b", "files")->size(), 1);
+}
+
+// Hidden, or left by programs; unless they are asked for, or named one by one.
+TEST_F(Open, LeavesOutNamesThatNoDatasetHas) {
+  for (const auto* name : {".DS_Store", "._a.jpg", ".nfs01", ".ipynb_checkpoints/a.jpg", "a.jpg~", "#a.jpg#",
+                           "Thumbs.db", "desktop.ini", "_SUCCESS", "_metadata", ".a.jpg.crc", "a.crc",
+                           "__MACOSX/a.jpg", "b/.git/x", "a.jpg", "b/c.jpg"}) {
+    directory_.write(name, "x");
+  }
+  const Catalog catalog(directory_.path());
+  EXPECT_EQ(catalog.size(), 2);
+  EXPECT_EQ(files_of(catalog).left_out(), 14);
+  EXPECT_EQ(Catalog((directory_ / "*").string()).size(), 1);
+  EXPECT_EQ(Catalog(directory_ / "_SUCCESS").size(), 1);
+  EXPECT_EQ(Catalog(directory_.path(), {.all_names = true}).size(), 16);
+  EXPECT_ERROR(Catalog((directory_ / "_*").string()), not_found, {"hidden or left-over", "all_names"});
+  const TemporaryDirectory saved;
+  Catalog(directory_.path(), {.all_names = true}).save(saved / "all.rota");
+  EXPECT_EQ(Catalog(saved / "all.rota").size(), 16) << "as it was made";
+  const auto stored = std::make_shared<MemoryStorage>();
+  for (const auto* name : {"d/.x", "d/a.jpg", "d/_SUCCESS", "d/.y/a.jpg"})
+    stored->files[name] = {.bytes = "x"};
+  EXPECT_EQ(Catalog("memory://d", {.storages = {{"memory", stored}}}).size(), 1);
+  EXPECT_EQ(Catalog("memory://d/.x", {.storages = {{"memory", stored}}}).size(), 1);
 }
 
 TEST_F(Open, SaysWhichPathIsMissingOrFormatUnknown) {

@@ -45,8 +45,8 @@ with tarfile.open('a.tar', 'w') as tar:
     add(tar, '.hidden.txt', b'hidden')
     add(tar, '__meta.json__', b'{}')
     add(tar, 'd/0.txt', b'zero')
-    add(tar, 'd/link.txt', type=tarfile.SYMTYPE, linkname='0.txt')
-    add(tar, 'd/hard.txt', type=tarfile.LNKTYPE, linkname='d/0.txt')
+    add(tar, 'd/link', type=tarfile.SYMTYPE, linkname='0.txt')
+    add(tar, 'd/hard', type=tarfile.LNKTYPE, linkname='d/0.txt')
     add(tar, 'd/1.txt', b'one')
 )");
   EXPECT_EQ(contents(*open_tar(directory_.path())), (Contents{{"zero"}, {"one"}}));
@@ -65,9 +65,11 @@ TEST_F(Tar, LeavesEmptyWhatASampleLacks) {
 
 TEST_F(Tar, ReadsTheFieldsThatAreNamedInTheirOrder) {
   write("write('a.tar', [('0.a', b'A'), ('0.b', b'B'), ('0.c', b'C')])");
-  const auto source = open_tar(directory_.path(), {.fields = {"c", "a", "none"}});
-  EXPECT_THAT(field_names(*source), ElementsAre("c", "a", "none"));
-  EXPECT_EQ(contents(*source), (Contents{{"C", "A", ""}}));
+  const auto source = open_tar(directory_.path(), {.fields = {"c", "a"}});
+  EXPECT_THAT(field_names(*source), ElementsAre("c", "a"));
+  EXPECT_EQ(contents(*source), (Contents{{"C", "A"}}));
+  EXPECT_ERROR(open_tar(directory_.path(), {.fields = {"c", "none"}}), invalid_argument,
+               {"\"none\"", "a, b, c", "first dot"});
 }
 
 TEST_F(Tar, RefusesAnExtensionThatTheFirstFileHasNot) {
@@ -89,9 +91,17 @@ TEST_F(Tar, RefusesArchivesThatAreDamagedOrOfNoSamples) {
       [](const fs::path& path) { open_tar(path); });
 }
 
-TEST_F(Tar, TakesAKeyThatComesBackForAnotherSample) {
-  write("write('a.tar', [('0.a', b'first'), ('1.a', b'second'), ('0.a', b'third')])");
-  EXPECT_EQ(contents(*open_tar(directory_.path())), (Contents{{"first"}, {"second"}, {"third"}}));
+TEST_F(Tar, RefusesMembersOfASampleThatDoNotStandTogetherAndLinks) {
+  expect_refused({Refused("write('a.tar', [('0.a', b''), ('1.a', b''), ('0.b', b'')])", corrupt,
+                          {"a.tar", "byte 1536", "\"0.b\"", "--sort=name"}),
+                  Refused("with tarfile.open('a.tar', 'w') as tar:\n"
+                          "    add(tar, '0.txt', b'zero')\n"
+                          "    add(tar, '1.txt', type=tarfile.LNKTYPE, linkname='0.txt')\n",
+                          unsupported, {"\"1.txt\" is a link", "--hard-dereference"}),
+                  Refused("with tarfile.open('a.tar', 'w') as tar:\n"
+                          "    add(tar, '1.txt', type=tarfile.SYMTYPE, linkname='0.txt')\n",
+                          unsupported, {"\"1.txt\" is a link"})},
+                 [](const fs::path& path) { open_tar(path); });
 }
 
 TEST_F(Tar, MayHaveAnyBytesInItsNames) {

@@ -30,8 +30,8 @@ void expect_refused_by_loaders(const Allocator& allocator, const std::string& wh
     Loader loader(source, {.workers = workers, .allocator = allocator});
     StreamLoader stream(as_stream(source, 2), {.workers = workers, .allocator = allocator});
     const Words words{"bytes for the tensors of a batch: Allocator::allocate", why};
-    for (int time = 0; time < 2; ++time) refused(kCallback, words, [&] { loader.next(); });
-    refused(kCallback, words, [&] { stream.next(); });
+    for (int time = 0; time < 2; ++time) refused(kCallback, words, [&] { (void)loader.next(); });
+    refused(kCallback, words, [&] { (void)stream.next(); });
   }
 }
 
@@ -61,7 +61,7 @@ TEST(Batches, OfMoreThan2To50BytesAreRefused) {
   const auto source = told(10, {{.name = "x", .shape = {std::int64_t{1} << 49}}});
   const std::string each = "3 samples of 562949953421312 bytes";
   refused({each, "global_batch_size"},
-          [&] { Loader(source, {.global_batch_size = 3, .workers = 0}).next(); });
+          [&] { (void)Loader(source, {.global_batch_size = 3, .workers = 0}).next(); });
   refused({each}, [&] { StreamLoader(as_stream(source, 2), {.global_batch_size = 3, .workers = 0}).next(); });
 }
 
@@ -129,7 +129,7 @@ TEST(Scarce, MemoryIsAnErrorThatNamesWhatItWasFor) {
   const LoaderOptions padded{.global_batch_size = kMaxBatchSize, .tail = Tail::pad, .workers = 0};
   expect_scarce([&] { Loader(told(10), padded).next(); }, "^io: lay out a batch, of 2147483647 slots");
   const auto large = told(10, {{.name = "x", .shape = {std::int64_t{1} << 40}}});
-  expect_scarce([&] { Loader(large, {.global_batch_size = 2, .workers = 0}).next(); },
+  expect_scarce([&] { (void)Loader(large, {.global_batch_size = 2, .workers = 0}).next(); },
                 "^io: take 2[0-9]* bytes for the tensors of a batch: .*not so much memory");
   expect_scarce([&] { StreamLoader(as_stream(large, 1), {.global_batch_size = 2, .workers = 0}).next(); },
                 "^io: .*not so much memory");

@@ -102,8 +102,8 @@ TEST(SourceValues, RowsThatCannotBeAreRefusedWhereverTheyAreAsked) {
     const auto source = told(10, kRagged);
     source->row_count = rows;
     const Words words{std::to_string(rows), "cannot be"};
-    refused(kCallback, words, [&] { Loader(source, {.workers = 0}).next(); });
-    refused(kCallback, words, [&] { Loader(source, {.workers = 2}).next(); });
+    refused(kCallback, words, [&] { (void)Loader(source, {.workers = 0}).next(); });
+    refused(kCallback, words, [&] { (void)Loader(source, {.workers = 2}).next(); });
     refused(kCallback, words, [&] { StreamLoader(as_stream(source, 2), {.workers = 0}).next(); });
     std::int64_t to = 0;
     const SampleRows wanted{.id = {1}, .first = 0, .count = 1, .to = reinterpret_cast<std::byte*>(&to)};
@@ -120,7 +120,7 @@ TEST(SourceValues, RowsOfManySamplesDoNotOverflow) {
   const auto source = told(10, kRagged);
   source->row_count = std::int64_t{1} << 46;  // of 8 bytes each: 2^49
   refused({"field \"t\"", "more than 2^50 bytes", "global_batch_size"},
-          [&] { Loader(source, {.workers = 0}).next(); });
+          [&] { (void)Loader(source, {.workers = 0}).next(); });
 }
 
 TEST(SourceValues, ASizeThatChangesIsAskedOnceOrRefused) {

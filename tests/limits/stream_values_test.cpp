@@ -88,7 +88,7 @@ TEST(StreamValues, AreReadWhereShardsAreEmptyAndWhereASourceIsReadTwice) {
   EXPECT_EQ(count_of(Dispatch{.source = numbers({1})}), 1);
   const Shared source = numbers({7, 0, 5});
   StreamLoader one(source, {.global_batch_size = 4});
-  one.next();
+  (void)one.next();
   EXPECT_EQ(count_of(source), 12);
   EXPECT_EQ(count(one), 8);
 }

@@ -195,12 +195,12 @@ TEST(Programs, ThatAreWrongAreNotSkipped) {
     Loader loader(counting(60), skipping([&](const TransformContext& context) {
                     if (context.id.value == 7) throw Error(code, "wrong");
                   }));
-    EXPECT_THAT(error_of([&] { loader.next(); }), is_error(code, {"transform sample 7", "wrong"}));
+    EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(code, {"transform sample 7", "wrong"}));
   }
   Loader loader(counting(60), {.transform = {.apply = [](const TransformContext&, const SampleView& in,
                                                          SampleOutput&) { (void)in.as<float>(0); }},
                                .bad_samples = {.policy = OnBadSample::skip}});
-  EXPECT_THAT(error_of([&] { loader.next(); }), is_error(ErrorCode::mismatch));
+  EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(ErrorCode::mismatch));
 }
 
 TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {

@@ -112,9 +112,9 @@ TEST_P(Collated, WithAnErrorItIsTriedAgainAtTheSameStep) {
     whole(in, out);
   };
   Loader loader(source_, how);
-  for (int step = 0; step < 3; ++step) loader.next();
+  for (int step = 0; step < 3; ++step) (void)loader.next();
   for (int tries = 0; tries < 2; ++tries) {
-    EXPECT_THAT(error_of([&] { loader.next(); }),
+    EXPECT_THAT(error_of([&] { (void)loader.next(); }),
                 is_error(ErrorCode::callback, {"collate the batch of step 3: no room"}));
   }
   is_bad = false;
@@ -151,7 +151,7 @@ TEST_P(Collated, RefusesRowsThatCannotBe) {
   const auto thrown = [&](const std::function<void(BatchOutput&)>& work) {
     LoaderOptions how = options(pad());
     how.collate.apply = [&](const Batch&, BatchOutput& out) { work(out); };
-    return error_of([&] { Loader(source_, how).next(); });
+    return error_of([&] { (void)Loader(source_, how).next(); });
   };
   const auto refused = [](const std::string& why, ErrorCode code = ErrorCode::callback) {
     return is_error(code, {why});

@@ -207,7 +207,7 @@ TEST_F(For, OverALoaderForEvaluationBeginsAnewAndThereIsNoState) {
 TEST_F(For, ThatGoesOnInTheMiddleSaysSoOnceButNotBehindARestore) {
   Loader loader = make();
   const std::string begin = state(loader);
-  loader.next();
+  (void)loader.next();
   const std::string middle = state(loader);
   for (int pass = 0; pass < 2; ++pass) {
     for (const Batch& batch : loader) {
@@ -248,9 +248,9 @@ TEST_F(For, BehindARestartBeginsAnewAlsoOfAMixture) {
                   {.global_batch_size = 10});
   };
   Loader loader = make_mixture();
-  loader.next();
+  (void)loader.next();
   loader.set_weights(std::array{0.25, 0.75});
-  loader.next();
+  (void)loader.next();
   loader.restart();
   Loader fresh = make_mixture();
   EXPECT_EQ(*loader.mixture(), *fresh.mixture());

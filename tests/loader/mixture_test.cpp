@@ -70,9 +70,9 @@ TEST(Mixture, TakesNewWeightsOfTheProgramFromARestoreOnButKeepsThoseThatWereSet)
                   {.global_batch_size = 20});
   };
   Loader saved = make(0.5);
-  for (int step = 0; step < 3; ++step) saved.next();
+  for (int step = 0; step < 3; ++step) (void)saved.next();
   saved.set_weights(std::array{0.25, 0.75});
-  saved.next();
+  (void)saved.next();
   const std::string text = state(saved);
   Loader same = make(0.5);
   restore(same, text);

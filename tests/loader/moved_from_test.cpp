@@ -42,7 +42,7 @@ TEST(MovedFrom, LoaderRefusesEveryCall) {
   Loader from = make_loader();
   const Loader to = std::move(from);
   Snapshot snapshot;
-  expect_refused("a loader", {[&] { from.next(); },
+  expect_refused("a loader", {[&] { (void)from.next(); },
                               [&] { from.warm_up(); },
                               [&] { (void)from.position(); },
                               [&] { from.seek({}); },
@@ -66,7 +66,7 @@ TEST(MovedFrom, LoaderRefusesEveryCall) {
 
 TEST(MovedFrom, LoaderGoesOnWhereItWasMovedToAndMayBeFilledAgain) {
   Loader from = make_loader();
-  from.next();
+  (void)from.next();
   Loader to = std::move(from);
   EXPECT_EQ((*to.next()).start().step, 1);
   from = std::move(to);

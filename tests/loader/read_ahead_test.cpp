@@ -82,7 +82,7 @@ class OfUnknownSize : public TestWithParam<int> {
     Loader loader(counting(2 * kManyBatches * kBatch), how);
     loader.warm_up();
     EXPECT_GE(loader.stats().ready_batches, 2);
-    for (int step = 0; step < 10; ++step) loader.next();
+    for (int step = 0; step < 10; ++step) (void)loader.next();
     EXPECT_LE(memory_.most, most_for(kAhead, kMiB));
   }
   TensorMemory memory_;
@@ -115,7 +115,7 @@ TEST_P(OfUnknownSize, LargerBatchesThanAnyBeforeAreNotReadAhead) {
   loader.warm_up();
   loader.set_global_batch_size(kBatch);
   loader.warm_up();
-  for (int step = 0; step < 10; ++step) loader.next();
+  for (int step = 0; step < 10; ++step) (void)loader.next();
   EXPECT_LE(memory_.most, most_for(kAhead, kMiB));
 }
 

@@ -104,6 +104,7 @@ TEST_F(RefusedRestore, OfAnotherOrderMovesNothing) {
   differs("interleave", " has 2, this loader has 9", with([](LoaderOptions& o) { o.interleave = 2; }));
   differs("the shuffle", " has none, this loader has global",
           with([](LoaderOptions& o) { o.shuffle = Shuffle::none; }));
+  differs("the shuffle", "global", Loader(counting(kSamples), {.shuffle = Shuffle::none}));  // of one shard
   differs("the digest of the shards' lengths", "",
           Loader(counting(kSamples, {12, 12, 11, 11, 11, 11, 11, 11, 10}), options()));
   refuses(mismatch, "version differs", changed([](json& s) { s["order"]["version"] = 9; }));

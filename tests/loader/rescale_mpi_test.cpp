@@ -49,7 +49,7 @@ TEST(Resume, LoadersThatDifferBetweenRanksAreToldApart) {
 /// Options of loaders, each of which makes another course.
 std::vector<LoaderOptions> all_different() {
   const LoaderOptions plain{.global_batch_size = 10};
-  std::vector<LoaderOptions> all(10, plain);
+  std::vector<LoaderOptions> all(12, plain);
   all[0].global_batch_size = 11;
   all[1].shards = 7;
   all[2].interleave = 3;
@@ -61,6 +61,8 @@ std::vector<LoaderOptions> all_different() {
   all[8].shuffle = Shuffle::block;
   all[9] = all[8];
   all[9].block.samples = 7;
+  all[10].evaluation = true;
+  all[11].transform = {.apply = [](const auto&, const auto&, auto&) {}, .fields = {{.name = "other"}}};
   return all;
 }
 

@@ -55,7 +55,7 @@ TEST_F(Resume, GoesBackPastALoaderThatIsCorruptInItselfAndRestoresAllStatesAgain
   Noting other;
   checkpoints_->save_all(0, other, loader);
   const std::vector<std::int64_t> cursors(18);
-  loader.next();
+  (void)loader.next();
   Snapshot snapshot;
   other.save(snapshot);
   snapshot.tensor("loader/main/cursors", {2}, 9, cursors);

@@ -17,7 +17,7 @@ struct Difference {
 
 std::vector<Difference> differences() {
   return {
-      {[](Loader& loader) { loader.next(); }, "its place at epoch 0, sample 12, step 2",
+      {[](Loader& loader) { (void)loader.next(); }, "its place at epoch 0, sample 12, step 2",
        "its place at epoch 0, sample 6, step 1"},
       {[](Loader& loader) { loader.seek({}); }, "its place at epoch 0, sample 0, step 0",
        "its place at epoch 0, sample 6, step 1"},
@@ -47,7 +47,7 @@ class DifferentRanks : public Test {
 TEST_F(DifferentRanks, AreNotSavedAndToldWhatDiffersAndAreSavedOnceItIsMended) {
   for (const Difference& difference : differences()) {
     Loader loader(everyone(), counting(40), kOptions);
-    loader.next();
+    (void)loader.next();
     if (is_last()) difference.make(loader);
     const auto what = fmt::format("rank {}: save a checkpoint: rank 0 has loader/main: {}",
                                   everyone().size() - 1, difference.all);
@@ -58,10 +58,10 @@ TEST_F(DifferentRanks, AreNotSavedAndToldWhatDiffersAndAreSavedOnceItIsMended) {
     });
   }
   Loader loader(everyone(), counting(40), kOptions);
-  if (is_root()) loader.next();
+  if (is_root()) (void)loader.next();
   expect_refused("this rank has loader/main: its place at epoch 0, sample 0, step 0",
                  [&] { checkpoints_.save_all(1, loader); });
-  if (!is_root()) loader.next();
+  if (!is_root()) (void)loader.next();
   checkpoints_.save_all(1, loader);
   EXPECT_EQ(checkpoints_.latest()->info().serial, 0);
 }
@@ -76,7 +76,7 @@ TEST_F(DifferentRanks, OfAMixtureAreToldTheirWeights) {
 TEST_F(DifferentRanks, OfStreamsAreToldWhereTheyAre) {
   StreamLoader loader(everyone(), numbered(Numbers(40, 3)), {.global_batch_size = 10});
   const std::string text = state(loader);
-  loader.next();
+  (void)loader.next();
   if (is_last()) restore(loader, text);
   expect_refused("loader/main: its place at epoch 0, step 1", [&] { checkpoints_.save_all(1, loader); });
 }
@@ -113,7 +113,7 @@ TEST(RankAlone, SavesTheStateOfAllOfItsWorld) {
       const TemporaryDirectory directory;
       CheckpointDirectory checkpoints(alone, directory.path());
       Loader loader = make({rank, ranks});
-      for (int step = 0; step < 3; ++step) loader.next();
+      for (int step = 0; step < 3; ++step) (void)loader.next();
       checkpoints.save_all(3, loader);
       Snapshot snapshot = checkpoints.new_snapshot();
       save(loader, snapshot);
@@ -154,7 +154,7 @@ TEST(RankAlone, LeavesOutWhatOthersHaveSkipped) {
   const TemporaryDirectory directory;
   CheckpointDirectory checkpoints(alone, directory.path());
   Loader loader(source, options, World{0, 2});
-  loader.next();
+  (void)loader.next();
   EXPECT_EQ(loader.skipped().count, 1);
   checkpoints.save_all(1, loader);
   Loader other(source, options, World{});

@@ -78,7 +78,7 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
                                  .transform = transform});
     EXPECT_TRUE(loader.next());
     EXPECT_TRUE(loader.next());
-    EXPECT_THAT(error_of([&] { loader.next(); }),
+    EXPECT_THAT(error_of([&] { (void)loader.next(); }),
                 is_error(ErrorCode::callback, {"transform sample 13 (place-13): unlucky"}));
   }
 }
@@ -212,7 +212,7 @@ std::optional<Error> thrown(Fields fields, const std::function<void(SampleOutput
   const Transform transform{
       .apply = [&](const TransformContext&, const SampleView&, SampleOutput& out) { work(out); },
       .fields = std::move(fields)};
-  return error_of([&] { Loader(counting(1), {.workers = 0, .transform = transform}).next(); });
+  return error_of([&] { (void)Loader(counting(1), {.workers = 0, .transform = transform}).next(); });
 }
 
 TEST(SampleOutput, RefusesRowsThatCannotBe) {
@@ -241,7 +241,7 @@ TEST(ReadAhead, IsBoundByTheLargestBatchThatATransformMade) {
                                .read_ahead_batches = 32,
                                .read_ahead_bytes = 450'000,
                                .transform = transform});
-  for (int step = 0; step < 32; ++step) loader.next();  // by now the first ones are over
+  for (int step = 0; step < 32; ++step) (void)loader.next();  // by now the first ones are over
   loader.warm_up();
   EXPECT_EQ(loader.stats().ready_batches, 4);
 }

@@ -144,7 +144,7 @@ TEST(Views, OfAWrongTypeInATransformReachNext) {
     in.as<float>(0)[0] = 1;
   }};
   Loader loader(counting(10), {.workers = 1, .transform = transform});
-  EXPECT_THAT(error_of([&] { loader.next(); }),
+  EXPECT_THAT(error_of([&] { (void)loader.next(); }),
               is_error(ErrorCode::mismatch, {"transform sample", "field \"x\" as float32", "int64"}));
 }
 
@@ -157,6 +157,9 @@ TEST(Views, OfFieldsAndSamplesThatThereAreNotAreRefused) {
   for (const std::int64_t i : {-1, 10}) {
     EXPECT_THAT(error_of([&] { (void)batch->bytes(0, i); }), is_none("it has 10"));
   }
+  NextBatch<Batch> none;
+  EXPECT_THAT(error_of([&] { (void)*none; }), is_none("the run is over"));
+  EXPECT_THAT(error_of([&] { (void)none->size(); }), is_none("the run is over"));
   EXPECT_THAT(error_of([] { (void)SampleView{}.as<float>(0); }), is_none("there are 0"));
 }
 

@@ -14,7 +14,7 @@ TEST(WarmUp, ReturnsWhenAllThatMayBeReadAheadIsReady) {
     loader.warm_up();
     EXPECT_EQ(loader.stats().ready_batches, ahead);
     EXPECT_EQ(source->reads, ahead * 10);
-    loader.next();
+    (void)loader.next();
     loader.warm_up();
     EXPECT_EQ(source->reads, (ahead + 1) * 10);
   }
@@ -62,7 +62,7 @@ TEST(Workers, LiveAsLongAsTheLoaderWhateverItIsTold) {
   }};
   Loader loader(counting(60), {.global_batch_size = 6, .epochs = kEndless, .workers = 3, .transform = note});
   for (int i = 0; i < 40; ++i) {
-    for (int step = 0; step < 7; ++step) loader.next();  // over ends of epochs
+    for (int step = 0; step < 7; ++step) (void)loader.next();  // over ends of epochs
     if (i % 4 == 0) loader.rescale({.rank = i % 3, .size = 3});
     if (i % 4 == 1) loader.seek({.epoch = i, .consumed = 12, .step = 0});
     if (i % 4 == 2) loader.set_global_batch_size(6 + i % 5);

@@ -133,7 +133,7 @@ TEST(When, RefusesSamplesThereAreNotAndAPastThatCannotBeKnown) {
     EXPECT_THAT(error_of([&, id = id, epoch = epoch] { (void)loader.when({id}, epoch); }),
                 is_error(ErrorCode::out_of_range, {"samples 0 to 9"}));
   }
-  loader.next();
+  (void)loader.next();
   EXPECT_EQ(loader.when({0}, 0), (BatchSlot{.step = 0, .rank = 0, .slot = 0}));
   loader.set_global_batch_size(3);
   EXPECT_THAT(error_of([&] { (void)loader.when({0}, 0); }),

@@ -73,7 +73,7 @@ TEST_F(WorkerSource, IsToldAllShardsOnceWhereTheyAreSplit) {
                                 .workers = 2};
     for (int r = 0; r < 3; ++r) {
       Loader loader(source, options, {.rank = r, .size = 3});
-      loader.next();
+      (void)loader.next();
     }
     std::vector<int> times(30);
     for (const WorkerInfo& worker : instances->told()) {
@@ -85,14 +85,14 @@ TEST_F(WorkerSource, IsToldAllShardsOnceWhereTheyAreSplit) {
 
 TEST_F(WorkerSource, IsToldOfAllShardsWhereNoneIsItsOwn) {
   Loader loader(source_, {.shards = 30, .workers = 2});
-  loader.next();
+  (void)loader.next();
   for (const WorkerInfo& worker : instances_->told()) EXPECT_EQ(worker.shards.size(), 30);
 }
 
 TEST_F(WorkerSource, IsMadeOncePerWorkerHoweverOftenTheLoaderSeeks) {
   Loader loader(source_, {.global_batch_size = 40, .workers = 3});
   for (int i = 0; i < 5; ++i) {
-    loader.next();
+    (void)loader.next();
     loader.seek({});
     loader.set_global_batch_size(41 + i);
   }
@@ -142,7 +142,7 @@ TEST_F(WorkerSource, OfOtherSamplesOrFieldsIsRefused) {
   for (const int workers : {0, 2}) {
     const auto refused = [&](std::int64_t size, Fields fields) {
       source_->on_worker = [=](const WorkerInfo&) { return std::make_unique<ToldSource>(size, fields); };
-      return error_of([&] { Loader(source_, {.workers = workers}).next(); });
+      return error_of([&] { (void)Loader(source_, {.workers = workers}).next(); });
     };
     EXPECT_THAT(refused(1001, source_->fields()),
                 is_error(ErrorCode::callback, {"worker 0 of", "1000 samples", "1001", "for_worker()"}));
@@ -161,7 +161,8 @@ TEST_F(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
     };
     Loader loader(source_, {.global_batch_size = 100, .workers = workers});
     for (int i = 0; i < 2; ++i) {
-      EXPECT_THAT(error_of([&] { loader.next(); }), is_error(ErrorCode::corrupt, {"worker", "no licence"}));
+      EXPECT_THAT(error_of([&] { (void)loader.next(); }),
+                  is_error(ErrorCode::corrupt, {"worker", "no licence"}));
     }
     EXPECT_EQ(loader.stats().retries, 0) << "by the caller alone";
     fails = false;

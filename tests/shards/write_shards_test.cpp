@@ -252,7 +252,8 @@ for member in tarfile.open(*glob.glob('shard-*.tar'), errors='surrogateescape'):
 
 TEST_F(WriteShards, NamesThatWouldNotBeReadBackAreRefused) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{"a.jpg", "a.txt"}, "\"a.txt\" would be part of the one before"},
+      {{"a.jpg", "a.txt"}, "\"a.txt\" would be part of one before it"},
+      {{"a.jpg", "a/1.jpg", "a0.jpg", "a.txt"}, "\"a.txt\" would be part of one before it"},
       {{"a.jpg", "b.png"}, "\"b.png\" does not end in .jpg"},
       {{"a.jpg", "b.1.jpg"}, "\"b.1.jpg\" does not end in .jpg"},
       {{".hidden", "a.jpg"}, "\".hidden\" would be no sample"},
@@ -260,8 +261,8 @@ TEST_F(WriteShards, NamesThatWouldNotBeReadBackAreRefused) {
   for (const auto& [names, why] : cases) {
     const TemporaryDirectory data;
     for (const std::string& name : names) data.write(name, "x");
-    EXPECT_ERROR(write_shards(open_files(data.path(), {.keys = true})), invalid_argument,
-                 {why, "--numbered"});
+    EXPECT_ERROR(write_shards(open_files(Catalog(data.path(), {.all_names = true}), {.keys = true})),
+                 invalid_argument, {why, "--numbered"});
   }
   for (const std::string key : {"", "a.b", "d/.x"}) {
     const auto source = told(1, {{.name = "jpg", .ragged = true}, {.name = "__key__", .ragged = true}});

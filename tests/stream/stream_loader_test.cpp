@@ -160,7 +160,7 @@ TEST(StreamLoader, RefusesEveryCallWhereItWasMovedFrom) {
   StreamLoader to = std::move(from);
   Snapshot snapshot;
   expect_refused("a stream loader",
-                 {[&] { from.next(); }, [&] { static_cast<void>(from.position()); },
+                 {[&] { (void)from.next(); }, [&] { static_cast<void>(from.position()); },
                   [&] { static_cast<void>(from.owner({0})); }, [&] { static_cast<void>(from.world()); },
                   [&] { static_cast<void>(from.options()); }, [&] { static_cast<void>(from.source()); },
                   [&] { static_cast<void>(from.fingerprint()); }, [&] { static_cast<void>(from.stats()); },

@@ -1,6 +1,8 @@
 // Streams and what is made of them: saved behind any sample, they go on with the very samples that they would
 // have gone on with.
 
+#include <malloc.h>
+
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
@@ -196,6 +198,56 @@ TEST(StreamSample, ViewsOfAWrongTypeNameTheFieldAndBothTypes) {
   expect_refused(ErrorCode::mismatch, "view field \"text\" as int8: its elements are uint8",
                  [&] { return sample.as<std::int8_t>(1); });
   expect_refused(ErrorCode::out_of_range, "view field 2: there are 2", [&] { return sample.as<float>(2); });
+}
+
+TEST(Streams, ThatDoNotBeginWhereTheyAreToldToAreRefused) {
+  for (const std::int64_t behind : {-1, 0, 1}) {
+    const auto source = numbered({9, 9});
+    StreamLoader loader(source, {.global_batch_size = 4, .workers = 0});
+    (void)loader.next();
+    const std::string saved = state(loader);
+    source->on_open = [behind](std::int64_t, std::int64_t next) { return behind == 0 ? 0 : next + behind; };
+    StreamLoader later(source, {.global_batch_size = 4, .workers = 0});
+    restore(later, saved);
+    EXPECT_ERROR(later.next(), callback, {"file-0", "open it behind cursor [2, 9]"});
+  }
+}
+
+// Whatever was read: buffers, as much again for what they are restored from, batches, and 4 MiB.
+TEST(Streams, TakeNoMoreMemoryThanTheirBuffersAndBatches) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "which have memory of their own";
+#endif
+  const auto in_use = [] {
+    const auto all = ::mallinfo2();
+    return static_cast<std::int64_t>(all.uordblks + all.hblkhd);
+  };
+  struct Case {
+    std::int64_t batch, buffer, shards, bytes;
+  };
+  for (const auto& [batch, buffer, shards, bytes] :
+       {Case{32, 100, 4, 20'000}, Case{512, 100, 4, 20'000}, Case{1024, 2, 1, 20'000},
+        Case{64, 2000, 1, 10'000}, Case{256, 4, 1000, 2'000}, Case{64, 500, 64, 2'000}}) {
+    const auto source = numbered(Numbers(static_cast<std::size_t>(shards), 1 << 20));
+    // One in a hundred is long.
+    const auto longer = [bytes = bytes](std::int64_t, const StreamSample& sample, StreamOutputs& out) {
+      StreamSample& made = out.add();
+      const std::int64_t length = sample.id().input % 100 == 7 ? 10 * bytes : bytes / 2;
+      std::ranges::fill(made.resize(0, length), std::byte{1});
+    };
+    const std::int64_t before = in_use();
+    StreamLoader loader(
+        shuffle_buffer(flat_map(source, longer, {.fields = {{.name = "x", .ragged = true}}}), buffer, 1),
+        {.global_batch_size = batch, .workers = 1, .read_ahead_batches = 2, .read_ahead_bytes = 1 << 20});
+    std::int64_t most = 0;
+    for (int step = 0; step < 12'000 / batch + 8; ++step) {
+      (void)loader.next();
+      most = std::max(most, in_use() - before);
+    }
+    const std::int64_t buffers = shards * buffer * bytes;
+    EXPECT_LT(most, 2 * (buffers + 4 * batch * bytes) + shards * 40'000 + (4 << 20))
+        << batch << ", " << buffer << ", " << shards;
+  }
 }
 
 }  // namespace rota::test::transforms_test

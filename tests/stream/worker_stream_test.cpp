@@ -170,7 +170,7 @@ TEST_F(WorkerStream, ThatCannotBeMadeIsTriedAgain) {
     };
     StreamLoader loader(source_, {.global_batch_size = 60, .workers = workers});
     for (int i = 0; i < 2; ++i) {
-      EXPECT_THAT(error_of([&] { loader.next(); }), is_error(ErrorCode::io, {"no answer"}));
+      EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(ErrorCode::io, {"no answer"}));
     }
     fails = false;
     EXPECT_EQ((*loader.next()).size(), 54);

@@ -1,0 +1,40 @@
+#include "catalog/leftover.hpp"
+
+#include <strings.h>
+
+#include <algorithm>
+#include <array>
+
+namespace rota::internal {
+namespace {
+
+// Of Windows, macOS, and of those that write with Hadoop or Spark.
+constexpr std::array<std::string_view, 6> kNames{"thumbs.db", "desktop.ini", "__macosx",
+                                                 "_success",  "_metadata",   "_common_metadata"};
+
+bool is_same(std::string_view a, std::string_view b) noexcept {
+  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace
+
+bool is_leftover(std::string_view name) noexcept {
+  return name.starts_with('.') || name.ends_with('~') || name.ends_with(".crc") ||
+         (name.starts_with('#') && name.ends_with('#')) ||
+         std::ranges::any_of(kNames, [&](std::string_view other) { return is_same(name, other); });
+}
+
+bool ends_as(std::string_view name, std::string_view ending) noexcept {
+  return name.size() >= ending.size() && is_same(name.substr(name.size() - ending.size()), ending);
+}
+
+bool has_leftover(std::string_view path) noexcept {
+  while (!path.empty()) {
+    const std::string_view name = path.substr(0, path.find('/'));
+    if (is_leftover(name)) return true;
+    path.remove_prefix(std::min(name.size() + 1, path.size()));
+  }
+  return false;
+}
+
+}  // namespace rota::internal

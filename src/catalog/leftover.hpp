@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string_view>
+
+namespace rota::internal {
+
+/// Whether a file or directory of this last name is none of a dataset's: it is hidden, or programs left it
+/// that list, edit, copy or write files.
+[[nodiscard]] bool is_leftover(std::string_view name) noexcept;
+
+/// Whether any part of a path is.
+[[nodiscard]] bool has_leftover(std::string_view path) noexcept;
+
+/// Whether `name` ends in `ending`, in capitals or not.
+[[nodiscard]] bool ends_as(std::string_view name, std::string_view ending) noexcept;
+
+}  // namespace rota::internal
