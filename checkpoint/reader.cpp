@@ -54,7 +54,8 @@ void reject(const File& file, std::string_view why) {
 
 CommitPage read_page_alone(const File& file) {
   if (const std::uint64_t size = file.size(); size < kPageBytes) {
-    reject(file, fmt::format("{} bytes are less than a commit page", size));
+    reject(file,
+           fmt::format("{} bytes are less than a commit page: it was cut short, or is no checkpoint", size));
   }
   PageBytes bytes{};
   file.read(0, bytes);

@@ -256,6 +256,11 @@ class ElasticBatchSampler:
 
         An evaluation has none: {}, which `load_state_dict` takes.
         """
+        if self._drawn_at == self.position:
+            self._warn(
+                "this state has none of the batches that were drawn: batches that are drawn from a sampler count by advance(), "
+                "or in a rota.torch.DataLoader"
+            )
         return {} if self._evaluation else {**self._loader.state_dict(), **self._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
@@ -306,6 +311,11 @@ class ElasticBatchSampler:
             raise InvalidArgumentError(
                 f"go to epoch {epoch}: the state that was loaded is in epoch {at.epoch}, so that one is over; call "
                 "restart() first to begin the run anew"
+            )
+        if self._epochs is not None and at.epoch > epoch >= 0:
+            raise InvalidArgumentError(
+                f"go to epoch {epoch}: epochs={self._epochs}, so that a `for` goes on to the last epoch, and that one is over; "
+                "leave epochs out for one epoch in each `for`, or call restart() to begin the run anew"
             )
         self._loader.seek(Position(epoch, 0, at.step))
         self._moved(at.step)

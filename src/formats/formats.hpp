@@ -37,8 +37,7 @@ TarKey tar_key(std::string&& name) = delete;
 /// The lines of text files. Of JSON lines, none is blank.
 std::shared_ptr<const Source> make_lines_source(FileList files);
 
-/// Whether file i carries HDF5's signature, at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5
-/// File Format Specification 3.0, II.A). Throws Error{io}, as do the next.
+/// Whether file i carries HDF5's signature. Throws Error{io}, as do the next.
 bool has_hdf5_signature(const FileList& files, std::size_t i);
 /// Whether file i begins with a length and its right checksum; with a tar member's head; as NPY files
 /// do.

@@ -12,6 +12,7 @@
 
 #include "catalog/format_names.hpp"
 #include "formats/formats.hpp"
+#include "formats/hdf5/file.hpp"
 #include "formats/records.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
@@ -19,8 +20,6 @@
 
 namespace rota::internal {
 namespace {
-
-constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
 
 // Such a directory has other files, too.
 bool is_mds(const FileList& files) {
@@ -181,6 +180,18 @@ std::string format_of(const FileList& files) {
   return "files";
 }
 
+// Of formats that any bytes are of.
+void refuse_other(const Catalog& catalog, std::string_view format) {
+  const FileList& files = files_of(catalog);
+  (void)files.context().on_first_rank("look which format it is", [&] {
+    const bool is_known = files.size() > 0 && (is_npy(files, 0) || has_hdf5_signature(files, 0));
+    if (!is_known) return std::string();
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {} as {}: it begins as an NPY or HDF5 file; leave the format out",
+                            files.path(std::size_t{0}), format));
+  });
+}
+
 }  // namespace
 
 void require_distinct(std::string_view option, std::span<const std::string> names) {
@@ -211,13 +222,11 @@ void agree_on_format(const Catalog& catalog, const std::string& how, const std::
 
 bool has_hdf5_signature(const FileList& files, std::size_t i) {
   const File file = files.open(i);
-  for (std::uint64_t offset = 0; offset + kSignature.size() <= file.bytes();
-       offset = offset == 0 ? 512 : offset * 2) {
-    std::array<char, kSignature.size()> found{};
-    (void)file.read_up_to_end(offset, std::as_writable_bytes(std::span(found)));
-    if (std::string_view(found.data(), found.size()) == kSignature) return true;
-  }
-  return false;
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
+    file.read(offset, to);
+    return true;
+  };
+  return find_hdf5_signature({file.bytes(), read}).has_value();
 }
 
 }  // namespace rota::internal
@@ -243,6 +252,7 @@ std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& fo
   internal::agree_on_format(catalog, fmt::format("the format \"{}\"", format));
   const std::string known = format == "auto" ? find_format(catalog) : format;
   internal::require_format("open " + internal::files_of(catalog).directory(), known);
+  if (known == "tokens" || known == "lines") internal::refuse_other(catalog, known);
   if (known == "hdf5") return open_hdf5(catalog);
   if (known == "tfrecord") return open_tfrecord(catalog);
   if (known == "tar") return open_tar(catalog);

@@ -122,6 +122,13 @@ std::string internal::kind_of_loader(const Checkpoint& checkpoint, std::string_v
 
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
+  if (data.is_alone() && loader.world().rank > 0) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("save a loader of rank {} of {} into a directory of this process alone: rank 0 saves for "
+                    "all of them, or all save together into one that they open over their communicator",
+                    loader.world().rank, loader.world().size));
+  }
   const World world = data.is_alone() ? World{} : loader.world();
   RowRange rows = cursor_rows(loader, world);
   if (world.replica > 0) rows.count = 0;

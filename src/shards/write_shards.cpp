@@ -13,6 +13,7 @@
 #include "shards/shard_encoding.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
+#include "source/source_facts.hpp"
 #include "values/option.hpp"
 
 namespace rota {
@@ -215,6 +216,11 @@ void ShardOptions::validate() const {
 ShardReport write_shards(const std::shared_ptr<const Source>& source, const std::string& destination,
                          const ShardOptions& options) {
   options.validate();
+  if (source == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{}: there is no source (a null pointer)", internal::kTask));
+  }
+  (void)internal::ask_facts(*source, internal::kTask);
   const auto encoding = internal::make_encoding(options.format, source->fields());
   encoding->require(*source);
   const internal::ShardPlan plan(*source, *encoding, options);

@@ -205,7 +205,7 @@ TEST_F(Catalogs, AreSavedAsTheSameBytesInWhateverOrderTheyWereOpened) {
   std::vector<std::function<void(const Catalog&)>> opens = {
       [](const Catalog& catalog) { EXPECT_EQ(open(catalog)->size(), 40); },
       [](const Catalog& catalog) { EXPECT_EQ(open_npy(catalog, {.file_is_sample = true})->size(), 20); },
-      [](const Catalog& catalog) { EXPECT_GE(open(catalog, "lines")->size(), 20); }};
+      [](const Catalog& catalog) { EXPECT_GE(open_lines(catalog)->size(), 20); }};
   std::vector<std::size_t> order = {0, 1, 2};
   std::set<std::string> all;
   do {

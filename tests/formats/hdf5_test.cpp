@@ -1,4 +1,8 @@
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include "formats/python.hpp"
+#include "storage/descriptor.hpp"
 
 namespace rota::test::hdf5_test {
 
@@ -17,6 +21,32 @@ f['g/rec'] = np.zeros(7, dtype=[('a', 'i4')])
   EXPECT_THAT(samples.values<std::int16_t>(0, 0), ElementsAre(6, 7));
   EXPECT_THAT(samples.values<float>(1, 0), ElementsAre(3.F));
   EXPECT_THAT(samples.values<std::int16_t>(0, 1), ElementsAre(0, 1));
+}
+
+// Which is marked in the file from HDF5 1.10's format on, and locked while a process has it open.
+TEST_F(Hdf5, RefusesAFileThatIsBeingWrittenOrThatItsWriterLeft) {
+  write(R"(
+import h5py, numpy as np
+for name, options in dict(killed=dict(libver='latest'), block=dict(libver='latest', userblock_size=1024)).items():
+    if os.fork() == 0:
+        f = h5py.File(name + '.h5', 'w', **options)
+        f['x'] = np.arange(9)
+        f.flush()
+        os._exit(0)
+    os.wait()
+with h5py.File('closed.h5', 'w', libver='latest') as f:
+    f['x'] = np.arange(9)
+)");
+  for (const auto* name : {"killed.h5", "block.h5"}) {
+    EXPECT_ERROR(open_hdf5(directory_ / name), busy,
+                 {name, "its writer ended without closing it", "h5clear"});
+  }
+  EXPECT_EQ(open_hdf5(directory_ / "closed.h5")->size(), 9);
+  const Descriptor writer = open_for_reading(AT_FDCWD, (directory_ / "closed.h5").c_str());
+  ASSERT_EQ(::flock(writer.get(), LOCK_EX), 0);
+  EXPECT_ERROR(open_hdf5(directory_ / "closed.h5"), busy, {"closed.h5", "a writer has locked it"});
+  ASSERT_EQ(::flock(writer.get(), LOCK_SH), 0);  // as those who read it do
+  EXPECT_EQ(open_hdf5(directory_ / "closed.h5")->size(), 9);
 }
 
 TEST_F(Hdf5, ReadsTheDatasetsThatWereNamedInThatOrderAndOffsetsWhereTheyAreNamedAlone) {

@@ -78,6 +78,13 @@ TEST_F(Open, NamesTheFormatThatItTakes) {
   EXPECT_THAT(formats(), AllOf(Contains("auto"), Contains("lines")));
 }
 
+TEST_F(Open, TakesNoArrayForLinesOrTokens) {
+  write("import numpy as np\nnp.save('a.npy', np.arange(40))");
+  for (const auto* format : {"lines", "tokens"}) {
+    EXPECT_ERROR(open(directory_ / "a.npy", format), invalid_argument, {"a.npy as", format, "leave the format"});
+  }
+}
+
 TEST_F(Open, FindsFormatsByNamesInCapitals) {
   directory_.write("a.JSONL", "1\n2\n");
   EXPECT_EQ(find_format(Catalog(directory_.path())), "lines");

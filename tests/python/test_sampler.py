@@ -127,6 +127,21 @@ def test_set_epoch_goes_to_the_start_of_an_epoch():
         assert passes_epochs.position == position
 
 
+def test_set_epoch_behind_a_for_of_all_epochs_is_refused():
+    sampler = rota.ElasticBatchSampler(30, 4, world=(0, 1), epochs=3)
+    while sampler.advance():
+        pass
+    with pytest.raises(ValueError, match="go to epoch 1: epochs=3, .* leave epochs out"):
+        sampler.set_epoch(1)
+
+
+def test_a_state_that_counts_nothing_of_what_was_drawn_says_so():
+    sampler = rota.ElasticBatchSampler(30, 4, world=(0, 1))
+    next(iter(sampler))
+    with pytest.warns(UserWarning, match="none of the batches that were drawn"):
+        sampler.state_dict()
+
+
 def loaded(steps, **options):
     """A sampler of five steps an epoch, with the state behind so many."""
     options = {"shuffle": "none", "world": (0, 1), **options}

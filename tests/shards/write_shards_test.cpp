@@ -250,6 +250,11 @@ for member in tarfile.open(*glob.glob('shard-*.tar'), errors='surrogateescape'):
   expect_equal(*open_tar(copy.path(), {.keys = true}), *again);
 }
 
+TEST_F(WriteShards, OfNoSourceOrOfAnImpossibleOneAreRefused) {
+  EXPECT_ERROR(rota::write_shards(nullptr, directory_.path().string()), invalid_argument, {"no source"});
+  EXPECT_ERROR(write_shards(told(-1)), callback, {"write shards", "-1"});
+}
+
 TEST_F(WriteShards, NamesThatWouldNotBeReadBackAreRefused) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"a.jpg", "a.txt"}, "\"a.txt\" would be part of one before it"},
