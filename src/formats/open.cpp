@@ -12,7 +12,7 @@
 
 #include "catalog/format_names.hpp"
 #include "formats/formats.hpp"
-#include "formats/hdf5/file.hpp"
+#include "formats/hdf5/superblock.hpp"
 #include "formats/records.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"

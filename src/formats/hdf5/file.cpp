@@ -2,23 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "formats/hdf5/superblock.hpp"
 #include "formats/hdf5/type.hpp"
 #include "rota/error.hpp"
 #include "storage/descriptor.hpp"
@@ -73,8 +69,6 @@ template <typename Info>
 herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
   return info->type == H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
 }
-
-void require_finished(const File& file, const hdf5::FileBytes& bytes);
 
 /// Lets HDF5 read files, and keeps what is thrown meanwhile, which it would only tell as damage. A storage is
 /// not waited for under HDF5's lock: there, a read of bytes that have not come fails, `fetch` brings them,
@@ -421,30 +415,6 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
   }
 }
 
-// Its writer says so in the file, from version 2 of the superblock on (HDF5 File Format Specification 3.0,
-// II.A), or by a lock: what it has written may not be there yet, and reads as zeros.
-void require_finished(const File& file, const hdf5::FileBytes& bytes) {
-  const auto superblock = find_hdf5_signature(bytes);
-  std::array<std::uint8_t, 12> head{};
-  if (superblock && bytes.size - *superblock >= head.size())
-    (void)bytes.read(*superblock, std::as_writable_bytes(std::span(head)));
-  constexpr unsigned kOpenForWriting = 0x01U | 0x04U;  // the latter: others may read meanwhile
-  const bool is_marked = head[8] >= 2 && (head[11] & kOpenForWriting) != 0;
-  const bool is_local = file.descriptor() >= 0;
-  const bool is_locked =
-      is_local && ::flock(file.descriptor(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (is_local && !is_locked) ::flock(file.descriptor(), LOCK_UN);
-  if (!is_marked && !is_locked) return;
-  throw Error(
-      ErrorCode::busy,
-      fmt::format("open {}: {}", file.path(),
-                  is_locked
-                      ? "a writer has locked it; close it first"
-                      : "it is open for writing, or its writer ended without closing it; close it first. "
-                        "Where nobody writes it any more, look at what it has, and clear the mark "
-                        "(h5clear -s)"));
-}
-
 Hdf5File ask_readable(const File& file, Hdf5Reads& reads, std::vector<std::string>& datasets,
                       bool may_leave) {
   require_finished(file, reads.of(file));
@@ -463,17 +433,6 @@ Hdf5File ask_readable(const File& file, Hdf5Reads& reads, std::vector<std::strin
 }
 
 }  // namespace
-
-std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
-  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
-  std::array<char, kSignature.size()> found{};
-  for (std::uint64_t offset = 0; offset + found.size() <= bytes.size;
-       offset = offset == 0 ? 512 : offset * 2) {
-    if (!bytes.read(offset, std::as_writable_bytes(std::span(found)))) return std::nullopt;
-    if (std::string_view(found.data(), found.size()) == kSignature) return offset;
-  }
-  return std::nullopt;
-}
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.
 Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may_leave) {

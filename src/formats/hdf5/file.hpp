@@ -55,8 +55,4 @@ struct Hdf5File {
 /// on a file system under HDF5's lock, on a Storage without it.
 Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may_leave);
 
-/// Where HDF5's signature stands: at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5 File Format
-/// Specification 3.0, II.A). Throws what `bytes.read` throws; nothing, too, where that fails.
-std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes);
-
 }  // namespace rota::internal
