@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -27,6 +28,28 @@ std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+std::string_view code_in(std::string_view body) {
+  constexpr std::string_view kBegin = "<Code>";
+  const auto begin = body.find(kBegin);
+  if (begin == std::string_view::npos) return {};
+  const auto code = body.substr(begin + kBegin.size(), body.find('<', begin + 1) - begin - kBegin.size());
+  const bool is_word = std::ranges::all_of(code, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  });
+  return is_word && code.size() <= 64 ? code : std::string_view();
+}
+
+std::string without_users(std::string_view text) {
+  std::string made(text);
+  for (std::size_t at = 0; (at = made.find("://", at)) != std::string::npos;) {
+    at += 3;
+    const std::size_t end = made.find_first_of("/?# \t'\"", at);
+    const std::size_t user_end = std::string_view(made).substr(0, end).rfind('@');
+    if (user_end != std::string::npos && user_end >= at) made.replace(at, user_end - at, "***");
+  }
+  return made;
 }
 
 std::string percent_encoded(std::string_view text, bool slashes_may_stay) {

@@ -104,6 +104,12 @@ class HttpClient {
   mutable std::size_t kept_ ROTA_GUARDED_BY(mutex_) = 0;  // connections of those
 };
 
+/// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is told,
+/// for a server may repeat what it was sent, and there are secrets in that.
+std::string_view code_in(std::string_view body);
+/// A text without the names and passwords that stand before "@" in its URLs.
+std::string without_users(std::string_view text);
+
 /// Without white space at both ends.
 std::string_view trimmed(std::string_view text);
 /// Every byte but letters, digits and "-._~", and but slashes where they `may_stay`, as %XX.

@@ -135,7 +135,8 @@ struct HttpSession::Try {
         one.answer.headers.clear();  // of the answer before a redirect
         one.is_head_whole = false;
       }
-      if (line.empty()) one.is_head_whole = true;  // headers behind the body have no such line
+      if (one.is_head_whole) return;  // what follows the body is not of this
+      if (line.empty()) one.is_head_whole = true;
       const auto colon = line.find(':');
       if (colon == std::string_view::npos) return;
       one.answer.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
@@ -145,6 +146,7 @@ struct HttpSession::Try {
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* user) noexcept {
     Try& one = *static_cast<Try*>(user);
     const std::size_t bytes = size * count;
+    if (one.is_taken && one.job.transfer->has_all()) return 0;  // the rest is not wanted: `end` knows
     const bool is_kept = one.guarded([&] {
       one.see_head();
       if (one.is_taken) return one.job.transfer->take(std::as_bytes(std::span(data, bytes)));
@@ -156,22 +158,9 @@ struct HttpSession::Try {
 
 namespace {
 
-// "SlowDown", of an answer as S3 gives them; empty without. Nothing else of a body is told, for there may be
-// secrets in it.
-std::string_view code_in(std::string_view body) {
-  constexpr std::string_view kBegin = "<Code>";
-  const auto begin = body.find(kBegin);
-  if (begin == std::string_view::npos) return {};
-  const auto code = body.substr(begin + kBegin.size(), body.find('<', begin + 1) - begin - kBegin.size());
-  const bool is_word = std::ranges::all_of(code, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-  });
-  return is_word && code.size() <= 64 ? code : std::string_view();
-}
-
 std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
                        CURLcode code) {
-  if (code != CURLE_OK) return *said != '\0' ? said : ::curl_easy_strerror(code);
+  if (code != CURLE_OK) return without_users(*said != '\0' ? said : ::curl_easy_strerror(code));
   if (!trouble.empty()) return trouble;
   const auto name = code_in(answer.body);
   return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "remote/http.hpp"
 #include "rota/error.hpp"
 #include "values/option.hpp"
 
@@ -17,6 +18,9 @@ void check_secrets(const S3Options& options) {
               "make a storage: credentials must have both an access key and a secret key, or neither");
 }
 
+// Whether something, perhaps a password, stands before the server's name.
+bool has_user(std::string_view url) { return internal::without_users(url) != url; }
+
 }  // namespace
 
 void HttpOptions::validate() const {
@@ -31,8 +35,10 @@ void S3Options::validate() const {
   http.validate();
   check_secrets(*this);
   const bool is_url = endpoint.starts_with("http://") || endpoint.starts_with("https://");
-  if (endpoint.empty() || is_url) return;
-  OptionCheck("make a storage").refuse("endpoint", endpoint, "a URL: https://host:port");
+  if (endpoint.empty() || (is_url && !has_user(endpoint))) return;
+  OptionCheck("make a storage")
+      .refuse("endpoint", internal::without_users("://" + endpoint).substr(3),
+              "a URL without a password: https://host:port");
 }
 
 const Storages& storages_from_environment() {
@@ -48,9 +54,7 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("find a storage for \"{}\": name a scheme, as in s3://bucket/run", path));
   }
-  const std::string_view authority = std::string_view(path).substr(end + kBehindScheme.size());
-  if (path.starts_with("http") &&
-      authority.substr(0, authority.find('/')).find('@') != std::string_view::npos) {
+  if (has_user(path)) {
     throw Error(
         ErrorCode::invalid_argument,
         "open a URL with a password in it: paths are told in messages, and saved; have the server ask "

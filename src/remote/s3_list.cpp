@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <exception>
 #include <iterator>
 #include <list>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -37,6 +40,7 @@ class Pages final : public Transfer {
     });
     if (trouble.empty() && !is_below) trouble = "the list has directories that were not asked for";
     if (!trouble.empty()) return false;
+    require_progress(page);
     page_ = std::move(page);
     return true;
   }
@@ -46,10 +50,26 @@ class Pages final : public Transfer {
   [[nodiscard]] S3Page& page() noexcept { return page_; }
 
  private:
+  // Pages may be empty; but a list that goes round, or brings nothing, would be asked for without end.
+  void require_progress(const S3Page& page) {
+    ++pages_;
+    const auto now = std::chrono::steady_clock::now();
+    if (!page.files.empty() || !page.directories.empty()) last_name_ = now;
+    const bool goes_round = !page.next.empty() && !tokens_.insert(page.next).second;
+    if (!goes_round && (page.next.empty() || now - last_name_ < server_.deadline())) return;
+    throw Error(
+        ErrorCode::io,
+        fmt::format("{}: after {} pages the server {}; its list never ends", what(), pages_,
+                    goes_round ? "goes on where it has gone on before" : "has had no new name for long"));
+  }
+
   const S3Server& server_;
   std::string prefix_;
   bool by_directory_;
   S3Page page_ = {};
+  std::int64_t pages_ = 0;
+  std::unordered_set<std::string> tokens_ = {};
+  std::chrono::steady_clock::time_point last_name_ = std::chrono::steady_clock::now();
 };
 
 class List {

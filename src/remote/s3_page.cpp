@@ -19,8 +19,8 @@ S3Page parse_page(std::string_view xml, std::string_view bucket, std::string_vie
   const bool is_whole = document.load_buffer(xml.data(), xml.size()).status == pugi::status_ok;
   const pugi::xml_node list = document.child("ListBucketResult");
   if (!is_whole || !list) {
-    const pugi::xml_node error = document.child("Error");
-    return fail(fmt::format("the answer is no list{}{}", error ? ": " : "", error.child_value("Code")));
+    const std::string_view code = code_in(xml);
+    return fail(fmt::format("the answer is no list{}{}", code.empty() ? "" : ": ", code));
   }
   S3Page page;
   const bool is_encoded = std::string_view(list.child_value("EncodingType")) == "url";

@@ -68,9 +68,8 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
                            code == "TokenRefreshRequired" || code == "InvalidToken";
   if (may_be_over && credentials_.renew(signed_as.substr(end_of_region + 1))) return true;
   if (code == "RequestTimeout" || code == "OperationAborted") return true;
-  const std::string said =
-      code.empty() ? fmt::format("status {}", answer.status)
-                   : fmt::format("status {}, {}: {}", answer.status, code, error.child_value("Message"));
+  const std::string_view word = code_in(answer.body);
+  const std::string said = fmt::format("status {}{}{}", answer.status, word.empty() ? "" : ", ", word);
   if (answer.status == 404) {
     throw Error(
         ErrorCode::not_found,
@@ -78,11 +77,18 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
                     code == "NoSuchBucket" ? "; check its name, and the endpoint (AWS_ENDPOINT_URL)" : ""));
   }
   std::string_view advice;
-  if (answer.status == 401 || answer.status == 403) {
-    advice = code == "RequestTimeTooSkewed"
-                 ? "; set this machine's clock"
-                 : "; check the credentials, and that they are for this bucket (S3 "
-                   "says the same of what is not there to who may not list it)";
+  if (code == "RequestTimeTooSkewed") {
+    advice = "; set this machine's clock";
+  } else if (may_be_over) {
+    advice = "; check the credentials: the session token is over, or is none";
+  } else if (code == "InvalidAccessKeyId") {
+    advice = "; check the credentials: there is no such access key";
+  } else if (code == "SignatureDoesNotMatch") {
+    advice = "; check the credentials: the secret key is not that of the access key";
+  } else if (answer.status == 401 || answer.status == 403) {
+    advice =
+        "; check the credentials, and that they are for this bucket (S3 says the same of what is not there "
+        "to who may not list it)";
   }
   throw Error(ErrorCode::io, fmt::format("{}: {}{}", what, said, advice));
 }

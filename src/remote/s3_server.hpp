@@ -2,6 +2,7 @@
 
 // Requests to S3, and what its refusals mean.
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <string_view>
@@ -41,6 +42,8 @@ class S3Server final : public Server {
                                  std::string body) const;
   [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view name,
                            const std::string& what) const override;
+
+  [[nodiscard]] std::chrono::milliseconds deadline() const noexcept { return options_.http.deadline; }
 
  private:
   [[nodiscard]] std::string region_of(const std::string& bucket) const;

@@ -104,7 +104,7 @@ class Complete final : public Change {
     pugi::xml_document document;  // which may say that it failed, in spite of status 200
     document.load_buffer(answer.body.data(), answer.body.size());
     if (document.child("CompleteMultipartUploadResult")) return true;
-    trouble = fmt::format("status 200 without a result: {}", document.child("Error").child_value("Code"));
+    trouble = fmt::format("status 200 without a result: {}", code_in(answer.body));
     return false;
   }
   /// Whether the store has no such upload: an earlier try may have ended it, of which no answer came.

@@ -21,22 +21,49 @@ class Find final : public Transfer {
  public:
   Find(const Server& server, std::string_view name) : server_(server), name_(name) {}
   [[nodiscard]] std::string what() const override { return "ask for " + server_.path(name_); }
-  HttpRequest request() override { return server_.request("HEAD", name_, {}); }
-  bool finish(const HttpAnswer& answer) override {
-    if (answer.status == 404) return true;
-    if (!answer.is_success()) return !server_.judge(answer, name_, what());
-    const auto bytes = number_in(answer.header("content-length"));
-    if (!bytes) {
-      throw Error(ErrorCode::unsupported, what() + ": the server does not say how many bytes it has");
+  // What a HEAD is refused, or leaves open, is asked of the first byte: a URL may be signed for GET alone,
+  // and an answer without a body does not say why.
+  HttpRequest request() override {
+    return asks_by_get_ ? server_.request("GET", name_, "bytes=0-0") : server_.request("HEAD", name_, {});
+  }
+  bool accepts(const HttpAnswer& head) override {
+    if (!asks_by_get_ || (head.status != 200 && head.status != 206)) return false;
+    const auto range = parse_content_range(head.header("content-range"));
+    const auto bytes = head.status == 200 ? number_in(head.header("content-length"))
+                       : range            ? range->bytes
+                                          : std::nullopt;
+    if (head.status == 200 && bytes.value_or(0) > kMostMerged) {
+      throw Error(ErrorCode::unsupported, what() + ": the server sends all of it where a part is asked for");
     }
-    found_ = StoredFile{.name = name_, .bytes = *bytes, .version = version_of(answer)};
+    note(head, bytes);
+    return true;
+  }
+  [[nodiscard]] bool has_all() const override { return found_.has_value(); }
+  bool finish(const HttpAnswer& answer) override {
+    if (answer.status == 404 || found_) return true;
+    if (!asks_by_get_) {
+      const auto bytes = number_in(answer.header("content-length"));
+      asks_by_get_ = answer.status != 200 || bytes.value_or(0) == 0;
+      if (!asks_by_get_) note(answer, bytes);
+      return !asks_by_get_;
+    }
+    if (answer.status != 416) return !server_.judge(answer, name_, what());
+    note(answer, 0);  // there is no first byte
     return true;
   }
   [[nodiscard]] const std::optional<StoredFile>& found() const noexcept { return found_; }
 
  private:
+  void note(const HttpAnswer& answer, std::optional<std::uint64_t> bytes) {
+    if (!bytes) {
+      throw Error(ErrorCode::unsupported, what() + ": the server does not say how many bytes it has");
+    }
+    found_ = StoredFile{.name = name_, .bytes = *bytes, .version = version_of(answer)};
+  }
+
   const Server& server_;
   std::string name_;
+  bool asks_by_get_ = false;
   std::optional<StoredFile> found_ = {};
 };
 
@@ -78,7 +105,8 @@ class Range final : public Transfer {
   }
 
   void take(std::span<const std::byte> bytes) override {
-    if (bytes.size() > end_ - at_) throw changed("more comes than it had");
+    if (bytes.size() > end_ - at_ && !is_all_) throw changed("more comes than it had");
+    bytes = bytes.first(std::min<std::uint64_t>(bytes.size(), end_ - at_));
     const std::uint64_t until = at_ + bytes.size();
     while (!wanted_.empty() && wanted_[0].offset + wanted_[0].to.size() <= at_) wanted_ = wanted_.subspan(1);
     for (const StoredBytes& one : wanted_) {
@@ -117,8 +145,10 @@ class Range final : public Transfer {
   // All of it, where a range was asked for.
   [[nodiscard]] bool accepts_all(std::optional<std::uint64_t> length) {
     if (length && *length != file().bytes) return doubt("status 200 with something else than the file");
-    if (begin_ == 0 && end_ == file().bytes) {
+    is_all_ = end_ <= kMostSkipped || (begin_ == 0 && end_ == file().bytes);  // little comes in vain
+    if (is_all_) {
       begin_anew();
+      at_ = 0;
       return true;
     }
     throw Error(
@@ -131,7 +161,8 @@ class Range final : public Transfer {
   std::span<StoredBytes> wanted_;  // what is still to come
   const StoredFile* file_ = all_[0].file;
   std::uint64_t begin_;
-  std::uint64_t at_;  // all before it has come
+  std::uint64_t at_;     // all before it has come
+  bool is_all_ = false;  // that comes, whatever was asked for
   std::uint64_t end_;
 };
 

@@ -46,7 +46,7 @@ class WebStorage final : public Storage {
 
   void list(std::string_view prefix, const std::function<void(const StoredFile&)>& /*visit*/) const override {
     throw Error(
-        ErrorCode::unsupported,
+        ErrorCode::not_found,
         fmt::format("list {}: no file has this name, and a web server cannot list others; name each file",
                     server_.path(prefix)));
   }

@@ -52,6 +52,61 @@ TEST_F(S3, RefusalsAreToldAtOnceAndWithoutSecrets) {
   expect(options, "b/", io, "nobody.invalid");
 }
 
+// Whoever repeats what it was asked, as proxies do.
+TEST_F(S3, NothingThatWasSentIsToldOfAnAnswer) {
+  server.put("b/x", "x");
+  S3Options options = server.options();
+  options.credentials.session_token = "a-token";
+  for (const std::string kind : {"list", "head", "range", "put"}) {
+    server.become({"--fault", "echo", "--kind", kind, "--times", "9"});
+    const auto storage = s3_storage(options);
+    const StoredFile file{.name = "b/x", .bytes = 1, .version = 1};
+    char byte = 0;
+    StoredBytes wanted{.file = &file, .offset = 0, .to = std::as_writable_bytes(std::span(&byte, 1))};
+    const auto error = error_of([&] {
+      if (kind == "list") (void)list(*storage, "b/");
+      if (kind == "head") (void)storage->find("b/x");
+      if (kind == "range") storage->read(std::span(&wanted, 1));
+      if (kind == "put") storage->write("b/y", 1, [](std::uint64_t, std::span<std::byte>) {});
+      if (wanted.error) std::rethrow_exception(wanted.error);
+    });
+    if (kind == "head") continue;  // has no body, and the file is found by its first byte
+    ASSERT_THAT(error, is_error(io, {"status 403", "check the credentials"})) << kind;
+    EXPECT_THAT(error->what(),
+                AllOf(Not(HasSubstr("a-token")), Not(HasSubstr("AKID")), Not(HasSubstr("Signature"))));
+  }
+}
+
+TEST_F(S3, PasswordsInUrlsAreNeverTold) {
+  const auto tells = [](const std::function<void()>& work) {
+    const auto error = error_of(work);
+    ASSERT_THAT(error, is_error(invalid_argument, {}));
+    EXPECT_THAT(error->what(), Not(HasSubstr("pw")));
+  };
+  for (const std::string endpoint :
+       {"http://user:pw@host", "HTTP://user:pw@host", "ftp://user:pw@host", "user:pw@host"}) {
+    tells([&] { (void)s3_storage({.endpoint = endpoint}); });
+  }
+  for (const std::string path : {"HTTP://user:pw@host/x", "ftp://user:pw@host/x", "s3://user:pw@bucket/x"}) {
+    tells([&] { (void)stored_path(path); });
+  }
+}
+
+// "ask for", by a HEAD; of a URL that is signed for GET alone, or where applications leave out the length.
+TEST_F(S3, AFileIsNeverEmptyByAHeadAlone) {
+  server.put("b/x", "bytes");
+  server.put("b/empty", "");
+  for (const std::string fault : {"403", "501", "no_length"}) {
+    server.become({"--fault", fault, "--kind", "head", "--times", "9"});
+    ASSERT_TRUE(storage()->find("b/x")) << fault;
+    EXPECT_EQ(storage()->find("b/x")->bytes, 5U) << fault;
+    EXPECT_EQ(storage()->find("b/empty")->bytes, 0U) << fault;
+    EXPECT_FALSE(storage()->find("b/none")) << fault;
+  }
+  server.become({});
+  EXPECT_EQ(storage()->find("b/empty")->bytes, 0U);
+}
+
 TEST_F(S3, FindsTheRegionOfABucket) {
   server.put("b/x", "x");
   for (const std::string answers : {"--open", "--redirect"}) {

@@ -34,6 +34,16 @@ TEST_F(S3, NamesOutOfOrderAreRefused) {
   EXPECT_ERROR(list(*storage(), "b/"), corrupt, {"\"b/y\" after \"b/z\""});
 }
 
+TEST_F(S3, AListWithoutEndIsAnError) {
+  server.put("b/x", "x");
+  server.become({"--fault", "round", "--kind", "list", "--times", "1000000"});
+  EXPECT_ERROR(list(*storage(), "b/"), io, {"after 3 pages", "gone on before"});
+  server.become({"--fault", "nothing", "--kind", "list", "--times", "1000000"});
+  S3Options options = server.options();
+  options.http.deadline = std::chrono::milliseconds(300);
+  EXPECT_ERROR(list(*s3_storage(options), "b/"), io, {"pages", "no new name"});
+}
+
 TEST_F(S3, DirectoriesOfManyNamesAreListedBesideEachOther) {
   std::minstd_rand random(5);
   for (int run = 0; run < 10; ++run) {

@@ -233,12 +233,17 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
   for (const std::string number : {"008", "009", "010", "011"})
     server.put("data/y-" + number + ".txt", "line\n");
   EXPECT_EQ(open_lines(Catalog("https://" + directory + "y-{008..011}.txt", options))->size(), 4);
-  EXPECT_ERROR(list(*storage, name), unsupported);
+  EXPECT_ERROR(list(*storage, name), not_found, {"a web server cannot list others"});
   EXPECT_FALSE(storage->find(name + ".none"));
 
   server.become({"--open", "--no-ranges"});
   EXPECT_EQ(read(*storage, *storage->find(name), 0, 14), content);
-  EXPECT_ERROR(read(*storage, *file, 4, 3), unsupported);
+  EXPECT_EQ(read(*storage, *file, 4, 3), "two") << "of what comes as a whole";
+  server.put("data/large", std::string(3 << 20, 'x') + "end");
+  const auto large = storage->find(directory + "large");
+  EXPECT_EQ(read(*storage, *large, 1 << 10, 3), "xxx");
+  EXPECT_ERROR(read(*storage, *large, 3 << 20, 3), unsupported, {"one that knows ranges"});
+  EXPECT_EQ(read(*storage, *large, 0, (3 << 20) + 3).substr(3 << 20), "end");
 }
 
 }  // namespace rota::test::remote_test

@@ -203,6 +203,9 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(int(name), "SlowDown")
         elif name == "error200":
             self.answer(200, "InternalError")
+        elif name == "echo":  # an error that repeats what was asked, as proxies send
+            echo = escape("".join(f"{name}: {value};" for name, value in self.headers.items()))
+            self.send_xml(f"<Error><Code>{echo}</Code><Message>{echo}</Message></Error>", 403)
         elif name == "reset":
             self.reset()
         elif name == "hang":
@@ -252,6 +255,10 @@ class Handler(BaseHTTPRequestHandler):
         token = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if more else ""
         if fault == "no_token":
             token, more = "", True
+        if fault in ("round", "nothing"):  # a list without end: tokens that go round, or pages without names
+            before = self.query.get("continuation-token", [""])[0]
+            token = {"": "a", "a": "b", "b": "a"}.get(before, "a") if fault == "round" else before + "x"
+            items, token, more = "", f"<NextContinuationToken>{token}</NextContinuationToken>", True
         goes_on = "" if fault == "no_truncated" else f"<IsTruncated>{str(more).lower()}</IsTruncated>"
         text = f"<ListBucketResult><EncodingType>url</EncodingType>{goes_on}{token}{items}</ListBucketResult>"
         self.send_xml(text[: len(text) // 2] if fault == "torn" else text)
@@ -276,6 +283,8 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             return self.answer(404, "NoSuchKey")
         fault = self.fault
+        if fault == "no_length":
+            return self.send(204, {}, b"")
         headers = {} if options.no_etags or fault == "no_etag" else {"ETag": f'"{etag}"'}
         wanted = None if options.no_ranges else self.headers.get("Range")
         if wanted is None:
@@ -369,7 +378,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         if fault == "trailer":
-            self.wfile.write(b"%x\r\n%s\r\n0\r\nX-Later: 1\r\n\r\n" % (len(body), body))
+            self.wfile.write(b'%x\r\n%s\r\n0\r\nETag: "later"\r\n\r\n' % (len(body), body))
         elif fault == "unended":
             self.end_with(b"%x\r\n%s\r\n" % (len(body), body))
         elif fault == "cut":
