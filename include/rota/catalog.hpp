@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rota/fingerprint.hpp"
 #include "rota/storage.hpp"
@@ -153,8 +154,8 @@ class Catalog {
   /// links are followed. A file that `save` wrote is loaded, with its own `change_detection` and `all_names`,
   /// and compared with the files as they are now: `changes`. What has changed is indexed again. It is not
   /// opened while files have vanished or have other sizes: save it, and load it again.
-  /// Ranges in braces name files without any list, in the order of their numbers, with as many digits as the
-  /// first: "shards/x-{0000..0999}.tar". All of them must be there, once each. Paths such as
+  /// Ranges and words in braces name files without any list, in their order, numbers with as many digits as
+  /// the first: "{a,b}/x-{0000..0999}.tar". All of them must be there, once each. Paths such as
   /// "s3://bucket/train" lead to storages: see CatalogOptions::storages and object_storage.hpp.
   /// With `comm`, **collective** over it, which is duplicated: its ranks make the catalog together, and later
   /// open it together. Rank 0 alone reads directories, and sends the names. Blocks on storage. Throws
@@ -177,6 +178,12 @@ class Catalog {
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
   static Catalog from_manifest(const mpi::Communicator& comm, const std::filesystem::path& manifest,
                                const CatalogOptions& options = {});
+
+  /// These files, in this order, as a manifest lists them; paths are relative to the working directory. Their
+  /// catalog cannot be saved.
+  static Catalog from_paths(const std::vector<std::string>& paths, const CatalogOptions& options = {});
+  static Catalog from_paths(const mpi::Communicator& comm, const std::vector<std::string>& paths,
+                            const CatalogOptions& options = {});
 
   /// Files with names computed from `pattern`, such as "train/{folder:02}/img_{index:08}_of_{total}.npz". Its
   /// fields are `{index}`, `{folder}` and `{total}` (number of files), with `:08` for 8 digits; `{{` and `}}`

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
@@ -71,7 +71,7 @@ document(
 class Catalog(_rota.Catalog):
     """The files of a dataset, in order. It does not change; any thread may use it.
 
-    `path` is a file, a directory (all files under it), a glob (`*`, `?`, `[...]`), or what `save` wrote (which is not
+    `path` is a file, a list of files, a directory (all files under it), a glob (`*`, `?`, `[...]`), or what `save` wrote (which is not
     opened while `changes` tells of files that vanished or have other sizes). Files are in the order of their names' bytes. It keeps what sources find in its files, so that the next one need not look.
 
     - `change_detection` "by_size" takes a file of another size for another dataset. "by_name" asks for no sizes, which
@@ -100,7 +100,7 @@ class Catalog(_rota.Catalog):
 
     def __init__(
         self,
-        path: PathLike,
+        path: PathLike | Sequence[PathLike],
         *,
         change_detection: str = "by_size",
         listing_threads: int = 8,
@@ -125,7 +125,9 @@ class Catalog(_rota.Catalog):
             options = as_options("make a catalog", options, Catalog.__init__)
             if pattern:
                 pattern = as_options("make a catalog", pattern, Catalog.from_pattern)
-            name = what if kind == "bytes" else path_bytes(what)
+            if kind == "path" and isinstance(what, (list, tuple)):
+                kind, what = "paths", b"".join(path_bytes(path) + b"\0" for path in what)
+            name = what if kind in ("bytes", "paths") else path_bytes(what)
             _rota.check_catalog_options(pattern, options)
         super().__init__(kind, name, pattern, options, ranks)
         self._options = dict(options, progress=None)
@@ -201,7 +203,7 @@ class Catalog(_rota.Catalog):
     def __repr__(self) -> str:
         if "_options" not in self.__dict__:
             return "<rota.Catalog, not made>"
-        return f"<rota.Catalog of {len(self)} files: {self.origin}>"
+        return f"<rota.Catalog of {len(self)} files: {self.origin or 'a list of paths'}>"
 
 
 def _load(cls: type[Catalog], data: bytes, options: dict[str, Any]) -> Catalog:

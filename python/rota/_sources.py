@@ -104,7 +104,7 @@ def formats() -> list[str]:
     return _rota.formats()
 
 
-def _as_catalog(path: PathLike | Catalog, comm: Any) -> Catalog:
+def _as_catalog(path: PathLike | Sequence[PathLike] | Catalog, comm: Any) -> Catalog:
     ranks = None if comm is None else as_communicator(comm)
     with agreed(ranks, "open files"):
         if ranks is not None and isinstance(path, Catalog):
@@ -112,7 +112,7 @@ def _as_catalog(path: PathLike | Catalog, comm: Any) -> Catalog:
     return path if isinstance(path, Catalog) else Catalog(path, comm=ranks)
 
 
-def find_format(path: PathLike | Catalog, *, comm: Any = None) -> str:
+def find_format(path: PathLike | Sequence[PathLike] | Catalog, *, comm: Any = None) -> str:
     """The format that `open` finds for these files. A catalog remembers it."""
     return _rota.find_format(_as_catalog(path, comm))
 
@@ -131,8 +131,8 @@ def _options_of(format: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: as_option("open files", name, given.get(name, like), like) for name, like in options.items()}
 
 
-def open(path: PathLike | Catalog, format: str = "auto", *, comm: Any = None, **options: Any) -> Source:
-    """The samples of files: a path, a glob, or a `Catalog`. "auto" looks which format they are of.
+def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *, comm: Any = None, **options: Any) -> Source:
+    """The samples of files: a path, a list of them, a glob, or a `Catalog`. "auto" looks which format they are of.
 
     ========  ======================================================================================================
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory

@@ -112,7 +112,7 @@ class PyCatalog {
   bool needs_mpi_;
 };
 
-// `kind` is what `from` is: "path", "manifest", "pattern" or "bytes".
+// `kind` is what `from` is: "path", "paths", "manifest", "pattern" or "bytes".
 std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::string& from,
                                         const py::dict& pattern, const py::dict& given,
                                         const PyCommunicator* comm) {
@@ -120,6 +120,15 @@ std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::stri
   const auto ranks = ranks_of(comm);
   if (kind == "manifest")
     return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::from_manifest(*ranks, from, options); });
+  if (kind == "paths") {
+    std::vector<std::string> paths;
+    for (std::size_t begin = 0; begin < from.size();) {  // each ends in a zero byte
+      const std::size_t end = from.find('\0', begin);
+      paths.push_back(from.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::from_paths(*ranks, paths, options); });
+  }
   if (kind == "bytes")
     return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::deserialize(from, options); });
   if (kind == "path")

@@ -116,6 +116,25 @@ Catalog Catalog::from_manifest(const mpi::Communicator& comm, const std::filesys
       .changes = {}}));
 }
 
+Catalog Catalog::from_paths(const std::vector<std::string>& paths, const CatalogOptions& options) {
+  return from_paths(mpi::Communicator(), paths, options);
+}
+
+Catalog Catalog::from_paths(const mpi::Communicator& comm, const std::vector<std::string>& paths,
+                            const CatalogOptions& options) {
+  FingerprintBuilder all;
+  for (const std::string& path : paths) all.add(path);
+  const auto context = internal::begin_to_open(
+      comm, fmt::format("list of {} paths, {}", paths.size(), to_string(all.finish())), options);
+  return Catalog(std::make_shared<const Contents>(Contents{
+      .files = {context, context->options.change_detection,
+                [&](const internal::NameVisitor& visit) {
+                  return internal::Listed{internal::list_paths(paths, visit, context->options.storages)};
+                }},
+      .origin = {},
+      .changes = {}}));
+}
+
 Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& pattern_options,
                               const CatalogOptions& options) {
   return from_pattern(mpi::Communicator(), pattern, pattern_options, options);
@@ -167,6 +186,11 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
     if (files.listing().is_computed()) {
       throw Error(ErrorCode::unsupported,
                   attempt + ": it was made of a pattern, and is as quickly made of it again");
+    }
+    if (origin().empty()) {
+      throw Error(
+          ErrorCode::unsupported,
+          attempt + ": it was made of a list of paths; write them to a manifest, and make it of that");
     }
     if (all.rank() > 0) return;
     const Storages& storages = files.context().options.storages;

@@ -29,12 +29,11 @@ struct ManifestEntry {
 
 /// A line of a manifest, for messages.
 struct Line {
-  const std::string& manifest;
+  const std::string& list;
   std::int64_t number;
 
   [[nodiscard]] Error wrong(std::string_view what) const {
-    return {ErrorCode::invalid_argument,
-            fmt::format("read the manifest {}: line {}: {}", manifest, number, what)};
+    return {ErrorCode::invalid_argument, fmt::format("read the {}: line {}: {}", list, number, what)};
   }
 };
 
@@ -55,13 +54,6 @@ ManifestEntry parse_json(const std::string& text, const Line& line) {
   return entry;
 }
 
-ManifestEntry parse(const std::string& text, const Line& line) {
-  ManifestEntry entry = text.starts_with('{') ? parse_json(text, line) : ManifestEntry{.path = text};
-  if (entry.path.empty()) throw line.wrong("the path is empty");
-  if (entry.path.find('\0') != std::string::npos) throw line.wrong("the path has a zero byte in it");
-  return entry;
-}
-
 // "s3://" of a URL that a storage has; empty for a path of a file system.
 std::string scheme_of(const std::string& path, const Storages& storages, const Line& line) {
   try {
@@ -71,6 +63,47 @@ std::string scheme_of(const std::string& path, const Storages& storages, const L
     throw line.wrong(error.what());
   }
 }
+
+}  // namespace
+
+namespace {
+
+/// Puts one entry after the other.
+class Entries {
+ public:
+  Entries(const NameVisitor& visit, const Storages& storages, std::vector<std::int64_t>& samples)
+      : visit_(visit), storages_(storages), samples_(samples) {}
+
+  void add(ManifestEntry entry, const Line& line) {
+    entry.path = local_path(std::move(entry.path));
+    if (entry.path.empty()) throw line.wrong("the path is empty");
+    if (entry.path.find('\0') != std::string::npos) throw line.wrong("the path has a zero byte in it");
+    const std::string own = scheme_of(entry.path, storages_, line);
+    if (scheme_.value_or(own) != own)
+      throw line.wrong("it is in another place than the files before; list those of one place");
+    if (entry.path.size() == own.size()) throw line.wrong("it names no file");
+    scheme_ = own;
+    const auto [known, is_new] = lines_.emplace(entry.path, line.number);
+    if (!is_new) throw line.wrong(fmt::format("{} is listed on line {} already", entry.path, known->second));
+    visit_("", std::string_view(entry.path).substr(own.size()));
+    samples_.push_back(entry.samples);
+  }
+  /// What they are relative to: their scheme, or `directory`.
+  std::string finish(const std::string& list, std::string_view directory) {
+    if (samples_.empty())
+      throw Error(ErrorCode::not_found, fmt::format("read the {}: it lists no files", list));
+    if (std::all_of(samples_.begin(), samples_.end(), [](std::int64_t n) { return n == kNotSaid; }))
+      samples_.clear();
+    return scheme_->empty() ? std::string(directory) : *scheme_;
+  }
+
+ private:
+  const NameVisitor& visit_;
+  const Storages& storages_;
+  std::vector<std::int64_t>& samples_;
+  std::unordered_map<std::string, std::int64_t> lines_;  // of each path
+  std::optional<std::string> scheme_;                    // of all of them: "s3://", or empty
+};
 
 }  // namespace
 
@@ -87,31 +120,29 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit, con
   errno = 0;
   std::ifstream file(path);
   if (!file) throw system_error("open the manifest", path, errno == 0 ? EIO : errno);
-  std::unordered_map<std::string, std::int64_t> lines;  // of each path
-  std::optional<std::string> scheme;                    // of all of them: "s3://", or empty
+  const std::string list = "manifest " + path;
+  Entries entries(visit, storages, samples);
   std::string text;
   for (std::int64_t number = 1; std::getline(file, text); ++number) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    if (number == 1 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     if (text.ends_with('\r')) text.pop_back();
     if (text.empty()) continue;
-    const Line line{.manifest = path, .number = number};
-    ManifestEntry entry = parse(text, line);
-    entry.path = local_path(std::move(entry.path));
-    const std::string own = scheme_of(entry.path, storages, line);
-    if (scheme.value_or(own) != own)
-      throw line.wrong("it is in another place than the files before; list those of one place");
-    if (entry.path.size() == own.size()) throw line.wrong("it names no file");
-    scheme = own;
-    const auto [known, is_new] = lines.emplace(entry.path, number);
-    if (!is_new) throw line.wrong(fmt::format("{} is listed on line {} already", entry.path, known->second));
-    visit("", std::string_view(entry.path).substr(own.size()));
-    samples.push_back(entry.samples);
+    const Line line{.list = list, .number = number};
+    entries.add(text.starts_with('{') ? parse_json(text, line) : ManifestEntry{.path = text}, line);
   }
   if (file.bad()) throw Error(ErrorCode::io, system_error("read", path, EIO).what());
-  if (samples.empty())
-    throw Error(ErrorCode::not_found, fmt::format("read the manifest {}: it lists no files", path));
-  if (std::all_of(samples.begin(), samples.end(), [](std::int64_t n) { return n == kNotSaid; }))
-    samples.clear();
-  return scheme->empty() ? path.substr(0, path.rfind('/') + 1) : *scheme;
+  return entries.finish(list, std::string_view(path).substr(0, path.rfind('/') + 1));
+}
+
+std::string list_paths(std::span<const std::string> paths, const NameVisitor& visit,
+                       const Storages& storages) {
+  const std::string list = "list of paths";
+  std::vector<std::int64_t> samples;
+  Entries entries(visit, storages, samples);
+  std::int64_t number = 0;
+  for (const std::string& path : paths) entries.add({.path = path}, {.list = list, .number = ++number});
+  return entries.finish(list, "");
 }
 
 }  // namespace rota::internal

@@ -3,6 +3,7 @@
 // Lists of files that people write.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,9 @@ namespace rota::internal {
 /// where nothing is said of any. Throws as Catalog::from_manifest does.
 std::string list_manifest(const std::string& path, const NameVisitor& visit, const Storages& storages,
                           std::vector<std::int64_t>& samples);
+
+/// The same of these paths, relative to the working directory.
+std::string list_paths(std::span<const std::string> paths, const NameVisitor& visit,
+                       const Storages& storages);
 
 }  // namespace rota::internal

@@ -1,6 +1,7 @@
 #pragma once
 
-// Names with ranges of numbers in them, as "shard-{000000..000999}.tar".
+// Names with ranges of numbers in them, as "shard-{000000..000999}.tar", or with words, as
+// "{train,test}.tar".
 
 #include <functional>
 #include <string>

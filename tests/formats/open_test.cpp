@@ -81,7 +81,8 @@ TEST_F(Open, NamesTheFormatThatItTakes) {
 TEST_F(Open, TakesNoArrayForLinesOrTokens) {
   write("import numpy as np\nnp.save('a.npy', np.arange(40))");
   for (const auto* format : {"lines", "tokens"}) {
-    EXPECT_ERROR(open(directory_ / "a.npy", format), invalid_argument, {"a.npy as", format, "leave the format"});
+    EXPECT_ERROR(open(directory_ / "a.npy", format), invalid_argument,
+                 {"a.npy as", format, "leave the format"});
   }
 }
 
@@ -127,6 +128,22 @@ TEST_F(Open, LeavesOutNamesThatNoDatasetHas) {
     stored->files[name] = {.bytes = "x"};
   EXPECT_EQ(Catalog("memory://d", {.storages = {{"memory", stored}}}).size(), 1);
   EXPECT_EQ(Catalog("memory://d/.x", {.storages = {{"memory", stored}}}).size(), 1);
+}
+
+TEST_F(Open, TakesListsOfPathsAndWordsInBraces) {
+  for (const auto* name : {"b", "a", "c"})
+    directory_.write(std::string(name) + ".jsonl", std::string(name) + "\n");
+  const Catalog listed = Catalog::from_paths({at("b.jsonl"), at("a.jsonl")});
+  EXPECT_EQ(contents(*open(listed)), (Contents{{"b"}, {"a"}}));
+  EXPECT_EQ(contents(*open(at("{b,c}.jsonl"))), (Contents{{"b"}, {"c"}}));
+  EXPECT_ERROR(Catalog::from_paths({}), not_found, {"list of paths", "no files"});
+  EXPECT_ERROR(Catalog::from_paths({at("a.jsonl"), at("a.jsonl")}), invalid_argument, {"on line 1 already"});
+  EXPECT_ERROR(Catalog::from_paths({at("a.jsonl"), "s3://b/x"}), invalid_argument, {"in another place"});
+  EXPECT_ERROR(Catalog::from_paths({at("none")}), io, {"none"});
+  EXPECT_ERROR(listed.save(at("x.rota")), unsupported, {"a manifest"});
+  EXPECT_ERROR(Catalog(at("{a,a}.jsonl")), invalid_argument, {"twice"});
+  directory_.write("{a,b}.jsonl", "itself\n");
+  EXPECT_EQ(contents(*open(at("{a,b}.jsonl"))), (Contents{{"itself"}}));
 }
 
 TEST_F(Open, SaysWhichPathIsMissingOrFormatUnknown) {

@@ -93,10 +93,10 @@ def test_that_lists_of_many_pages_and_odd_names_are_whole(store):
     names = NAMES + [f"names/{i:04}" for i in range(3 * PAGE)]
     for name in names:
         client.put_object(Bucket="data", Key=name, Body=name.encode())
-    listed = run([PROGRAMS / "rota", "ls", "s3://data/names", "--limit", "0"], store.environment())
+    listed = run([PROGRAMS / "rota", "ls", "s3://data/names", "--all", "--limit", "0"], store.environment())
     assert f"{len(names)} files" in listed
     program = (
-        "import rota; s = rota.open('s3://data/names', 'files');"
+        "import rota; s = rota.open(rota.Catalog('s3://data/names', all_names=True), 'files');"
         "print(*sorted(bytes(x).decode() for b in rota.Loader(s, 50) for x in b['data']), sep='\\n')"
     )
     assert run([sys.executable, "-c", program], store.environment()).splitlines() == sorted(names)
