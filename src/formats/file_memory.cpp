@@ -69,7 +69,7 @@ Error ends_inside(const File& file, std::uint64_t end, std::string_view what) {
 }
 
 void unpack_gzip(const File& file, std::size_t piece_bytes, const RawSink& sink) {
-  constexpr int kGzip = 16 + MAX_WBITS;
+  constexpr int kGzip = 32 + MAX_WBITS;  // or zlib's
   const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
   z_stream stream{};
   if (::inflateInit2(&stream, kGzip) != Z_OK) throw std::bad_alloc();

@@ -37,10 +37,10 @@ std::string_view without_packing(std::string_view name);
 /// Takes bytes that follow those of the call before; false: no more are wanted.
 using RawSink = std::function<bool(std::span<const std::byte> raw)>;
 
-/// Gives what `file` unpacks to, piece by piece, to `sink`: all members of gzip (RFC 1952), all frames of
-/// zstd (RFC 8878) with windows of up to 128 MiB, which is the memory that it takes; what libarchive knows
-/// beside them: bzip2, xz, lzip, LZ4, compress; the bytes themselves where it is not packed. Blocks on
-/// storage. Checksums are verified, before the end is reached where there are some inside. Throws
+/// Gives what `file` unpacks to, piece by piece, to `sink`: all members of gzip (RFC 1952) or zlib, all
+/// frames of zstd (RFC 8878) with windows of up to 128 MiB, which is the memory that it takes; what
+/// libarchive knows beside them: bzip2, xz, lzip, LZ4, compress; the bytes themselves where it is not packed.
+/// Blocks on storage. Checksums are verified, before the end is reached where there are some inside. Throws
 /// Error{corrupt} naming the file and a byte of it, Error{io}.
 void decompress(const File& file, Compression compression, const RawSink& sink);
 

@@ -99,11 +99,13 @@ void refuse_damaged(const FileList& files, std::size_t i, std::string_view forma
                                      "something else; {}",
                                      format, kWhatToDo));
   }
-  if (format != "tar" && format != "lines") {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("open {}: it is compressed, and only tar, lines and MDS are unpacked as they are "
-                            "read; unpack it first",
-                            file.path()));
+  if (format != "tar" && format != "lines" && format != "tfrecord") {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format(
+            "open {}: it is compressed, and only tar, lines, TFRecord and MDS are unpacked as they are "
+            "read; unpack it first",
+            file.path()));
   }
   // All of it: a checksum stands at its end.
   decompress(file, compression, [](std::span<const std::byte>) { return true; });

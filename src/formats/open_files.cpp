@@ -1,14 +1,34 @@
 #include "formats/open_files.hpp"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 
 #include "rota/types.hpp"
 #include "storage/memory.hpp"
 
 namespace rota::internal {
+namespace {
+
+// What sources of this process keep open: half of the descriptors that it may have, so that others find some.
+std::atomic<std::size_t> kept_descriptors{0};
+
+// So many of those that are wanted are left; a few in any case.
+std::size_t take_descriptors(std::size_t wanted) {
+  constexpr std::size_t kLeast = 8;
+  struct rlimit limit {};
+  const bool is_known = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const std::size_t most = is_known ? limit.rlim_cur / 2 : wanted;
+  const std::size_t kept = kept_descriptors.load();
+  const std::size_t taken = std::min(wanted, std::max(most - std::min(kept, most), kLeast));
+  kept_descriptors += taken;
+  return taken;
+}
+
+}  // namespace
 
 void require_expected(const FileSamples& samples, const FileList& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -46,6 +66,11 @@ OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
   if (is_shared() && access_ != Access::mapped) access_ = Access::cached;
   if (access_ == Access::automatic) access_ = choose_access(files_);
   if (access_ == Access::direct) direct_ = std::make_unique<const DirectReads>();
+  if (!is_shared() && !files_.place().is_stored()) {
+    const std::size_t each = access_ == Access::direct ? 2 : 1;
+    taken_ = take_descriptors(std::min(files_.size(), most_kept_) * each);
+    most_kept_ = std::min(most_kept_, std::max<std::size_t>(taken_ / each, 1));
+  }
   if (files_.size() > most_kept_) return;
   all_.resize(files_.size());
   for (std::size_t i = 0; i < files_.size(); ++i) {
@@ -53,6 +78,8 @@ OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
       all_[i] = std::make_shared<const File>(files_.open_unchanged(i, access_));
   }
 }
+
+OpenFiles::~OpenFiles() { kept_descriptors -= taken_; }
 
 OpenFiles::SharedFile OpenFiles::open(std::size_t i) const {
   if (is_shared() && shared_->has(i)) {

@@ -33,13 +33,17 @@ void require_expected(const FileSamples& samples, const FileList& files);
 Access choose_access(const FileList& files);
 
 /// Files that are open for reading, each once for all threads: all of them where they are few
-/// (CatalogOptions::max_open_files), else those that were read last; those that are being read may come on
-/// top. Files that are shared are read from memory. Any thread.
+/// (CatalogOptions::max_open_files, and half of the process's descriptors for all such together), else those
+/// that were read last; those that are being read may come on top. Files that are shared are read from
+/// memory. Any thread.
 class OpenFiles {
  public:
   using SharedFile = std::shared_ptr<const File>;
   /// Opens them, if they are few, but for those that are `shared`. Throws as `open` does.
   explicit OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared = nullptr);
+  ~OpenFiles();
+  OpenFiles(const OpenFiles&) = delete;
+  OpenFiles& operator=(const OpenFiles&) = delete;
 
   [[nodiscard]] const FileList& list() const noexcept { return files_; }
   /// Throws as FileList::open_unchanged does; of shared files, as fetch_file does.
@@ -79,6 +83,7 @@ class OpenFiles {
   Access access_;
   std::unique_ptr<const DirectReads> direct_;  // null: through the page cache
   std::size_t most_kept_;
+  std::size_t taken_ = 0;  // descriptors, of those that the process may keep
   mutable Mutex mutex_;
   mutable std::unordered_map<std::size_t, Slot> slots_ ROTA_GUARDED_BY(mutex_);  // of files that were opened
   mutable Kept kept_ ROTA_GUARDED_BY(mutex_);                                    // the one used last first

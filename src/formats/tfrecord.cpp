@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <limits>
+#include <string>
 
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
@@ -33,12 +35,27 @@ std::uint32_t masked_crc(std::span<const std::byte> bytes) {
   return ((crc >> 15U) | (crc << 17U)) + 0xA282EAD8U;
 }
 
+// As TensorFlow's GZIP and ZLIB have it. The latter begins with two bytes that a length may begin with, too.
+Compression packing_of(const File& file) {
+  const Compression packing = compression_of(file);
+  std::array<std::byte, kHeadBytes> head{};
+  if (packing != Compression::none || file.read_up_to_end(0, head) < 2) return packing;
+  const auto first = std::to_integer<unsigned>(head[0]);
+  const bool is_zlib = first == 0x78 && (first * 256 + std::to_integer<unsigned>(head[1])) % 31 == 0;
+  const bool is_record = masked_crc(std::span(head).first(8)) == load<std::uint32_t>(head, 8);
+  return is_zlib && !is_record ? Compression::gzip : packing;
+}
+
 class TfRecordFormat final : public RecordFormat {
  public:
   explicit TfRecordFormat(bool verifies) : verifies_(verifies) {}
 
   [[nodiscard]] std::string_view name() const override { return "tfrecord"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+
+  [[nodiscard]] FileEncoding encoding(const File& file) const override {
+    return {.compression = packing_of(file)};
+  }
 
   [[nodiscard]] RecordIndex index(const File& file) const override {
     RecordIndex index;
@@ -81,9 +98,15 @@ class TfRecordFormat final : public RecordFormat {
 }  // namespace
 
 bool is_tfrecord(const FileList& files, std::size_t i) {
-  std::array<std::byte, kHeadBytes> head{};
-  if (files.open(i).read_up_to_end(0, head) != head.size()) return false;
-  return masked_crc(std::span(head).first(8)) == load<std::uint32_t>(head, 8);
+  const File file = files.open(i);
+  try {
+    const std::string head = decompress_head(file, packing_of(file), kHeadBytes);
+    const auto bytes = std::as_bytes(std::span(head));
+    return bytes.size() == kHeadBytes && masked_crc(bytes.first(8)) == load<std::uint32_t>(bytes, 8);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt) throw;
+    return false;  // it begins as if it were packed
+  }
 }
 
 }  // namespace rota::internal

@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
 
@@ -65,8 +67,10 @@ TEST_F(Open, DoesNotTakeCompressedFilesOfOtherFormatsForDamaged) {
   preamble_ = "import gzip\n";
   expect_refused({Refused("open('a.tar.gz', 'wb').write(gzip.compress(b'text'))", invalid_argument,
                           {"a.tar.gz is named as tar", "no such file"}),
-                  Refused("open('a.tfrecord.gz', 'wb').write(gzip.compress(b'text'))", unsupported,
-                          {"a.tfrecord.gz", "compressed", "unpack it first"})},
+                  Refused("open('a.tfrecord.gz', 'wb').write(gzip.compress(b'text'))", invalid_argument,
+                          {"a.tfrecord.gz is named as tfrecord", "no such file"}),
+                  Refused("open('a.npy.gz', 'wb').write(gzip.compress(b'text'))", unsupported,
+                          {"a.npy.gz", "compressed", "unpack it first"})},
                  [](const fs::path& path) { open(path); });
 }
 
@@ -76,6 +80,26 @@ TEST_F(Open, NamesTheFormatThatItTakes) {
   directory_.write("b/c.txt", "text");
   EXPECT_EQ(find_format(Catalog(directory_ / "b")), "files");
   EXPECT_THAT(formats(), AllOf(Contains("auto"), Contains("lines")));
+}
+
+TEST_F(Open, KeepsNoMoreFilesOpenThanHalfOfWhatTheProcessMayHave) {
+  for (int i = 0; i < 60; ++i) directory_.write(fmt::format("{:02}.jsonl", i), "1\n");
+  const auto open_now = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  struct rlimit former {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &former), 0);
+  struct rlimit few = former;
+  few.rlim_cur = static_cast<rlim_t>(open_now()) + 600;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<WeightedSource> datasets;
+  for (int k = 0; k < 12; ++k) datasets.push_back({.source = open(directory_.path())});
+  EXPECT_LE(open_now(), static_cast<std::int64_t>(few.rlim_cur) / 2 + 12 * 8);
+  Loader loader({.datasets = datasets}, {.global_batch_size = 32, .workers = 2});
+  std::int64_t read = 0;
+  for (const Batch& batch : loader) read += batch.real();
+  EXPECT_GE(read, 12 * 50);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &former), 0);
 }
 
 TEST_F(Open, TakesNoArrayForLinesOrTokens) {

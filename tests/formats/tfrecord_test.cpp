@@ -32,6 +32,27 @@ for f, records in enumerate(files + [[], [b'', random.randbytes(700000), b'x', b
   EXPECT_EQ(source->where({150}), at("train-00004.tfrecord") + ", record 0 at byte 12");
 }
 
+TEST_F(TfRecords, AreUnpackedAsTensorFlowPacksThem) {
+  write(R"(
+import gzip, zlib
+write('a.tfrecord', [b'first', b'', b'third' * 99])
+data = open('a.tfrecord', 'rb').read()
+for name, pack in {'gzip.tfrecord.gz': gzip.compress, 'zlib.tfrecord': zlib.compress, 'x-00000-of-00001': gzip.compress}.items():
+    open(name, 'wb').write(pack(data))
+)");
+  const Contents expected{{"first"}, {""}, {[] {
+                            std::string third;
+                            for (int i = 0; i < 99; ++i) third += "third";
+                            return third;
+                          }()}};
+  for (const auto* name : {"a.tfrecord", "gzip.tfrecord.gz", "zlib.tfrecord", "x-00000-of-00001"}) {
+    EXPECT_EQ(contents(*open(directory_ / name)), expected) << name;
+    EXPECT_EQ(contents(*open(directory_ / name, "tfrecord")), expected) << name;
+  }
+  overwrite(directory_ / "zlib.tfrecord", bytes_of(directory_ / "zlib.tfrecord").substr(0, 20));
+  EXPECT_ERROR(open_tfrecord(directory_ / "zlib.tfrecord"), corrupt, {"zlib.tfrecord", "byte 20"});
+}
+
 TEST_F(TfRecords, WithAFlippedBitAreDamagedWhereItIs) {
   write_one("b'first', b'second', b'third'");
   const fs::path path = directory_ / "a.tfrecord";
