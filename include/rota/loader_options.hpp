@@ -49,7 +49,7 @@ enum class OnBadSample {
 };
 
 /// What a loader does about bad samples. A sample is *bad* where Source::rows or read throws Error{corrupt}
-/// for it, or where the transform throws anything but Error{io}, std::bad_alloc, and what programs do wrong:
+/// or Error{not_found} for it, or where the transform throws anything but Error{io}, std::bad_alloc, and what programs do wrong:
 /// Error{mismatch}, Error{out_of_range}, Error{invalid_argument}. All other errors leave `next()` under any
 /// policy; Error{io} of the source does so after retries.
 struct BadSamples {

@@ -3,10 +3,12 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <array>
 #include <cerrno>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -66,6 +68,41 @@ Listed list_stored_path(const std::string& path, const StoredPath& stored, bool 
   });
   return listed;
 }
+
+// Marks of datasets that rota has not written to their end, beside shards that a glob or a directory has.
+class UnfinishedMarks {
+ public:
+  void see(std::string_view below, std::string_view name) {
+    const std::size_t begin = name.rfind('/') + 1;
+    const std::string_view last = name.substr(begin);
+    for (const std::string_view ending : {".tar", ".mds"}) {
+      if (!last.ends_with(ending)) continue;
+      const bool is_mark = last.size() == kUnfinished.size() + ending.size() && last.starts_with(kUnfinished);
+      if (!is_mark && !last.starts_with(kShardStem)) continue;
+      (is_mark ? found_ : marks_)
+          .insert(fmt::format("{}{}{}{}", below, name.substr(0, begin), kUnfinished, ending));
+    }
+  }
+  void require_none(const std::string& path, const std::string& directory, const Storages& storages) {
+    if (path.find_first_of("*?[") != std::string::npos && !marks_.empty()) {
+      const Place place(directory, storages);
+      for (const std::string& mark : marks_) {
+        const bool is_there = place.is_stored() ? place.has_stored(mark, false)
+                                                : ::faccessat(place.root().get(), mark.c_str(), F_OK, 0) == 0;
+        if (is_there) found_.insert(mark);
+      }
+    }
+    if (found_.empty()) return;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("open {}: {} says that its shards are not all written; let what writes them run "
+                            "again (rota pack, write_shards), with the same options",
+                            path, *found_.begin()));
+  }
+
+ private:
+  std::set<std::string> found_;
+  std::set<std::string> marks_;  // that there would be
+};
 
 // Puts the names that the ranges of `path` stand for, which need no list.
 Listed list_ranges(const std::string& path, const NameVisitor& visit) {
@@ -242,8 +279,16 @@ void FileList::ask_stats(const NameTable& names, std::size_t first, std::span<Fi
 
 FileList FileList::list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
                         const std::string& path, bool all_names) {
-  return {context, change_detection,
-          [&](const NameVisitor& visit) { return list_path(path, context->options, all_names, visit); }};
+  return {context, change_detection, [&](const NameVisitor& visit) {
+            UnfinishedMarks marks;
+            Listed listed = list_path(path, context->options, all_names,
+                                      [&](std::string_view below, std::string_view name) {
+                                        marks.see(below, name);
+                                        visit(below, name);
+                                      });
+            marks.require_none(path, listed.directory, context->options.storages);
+            return listed;
+          }};
 }
 
 void FileList::expect(const std::vector<std::int64_t>& samples) {

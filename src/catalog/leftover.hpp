@@ -11,6 +11,11 @@ namespace rota::internal {
 /// Whether any part of a path is.
 [[nodiscard]] bool has_leftover(std::string_view path) noexcept;
 
+/// What names of shards begin with that rota writes, and that of a file that stands beside them, with their
+/// ending, as long as some lack.
+inline constexpr std::string_view kShardStem = "shard-";
+inline constexpr std::string_view kUnfinished = "unfinished";
+
 /// Whether `name` ends in `ending`, in capitals or not.
 [[nodiscard]] bool ends_as(std::string_view name, std::string_view ending) noexcept;
 

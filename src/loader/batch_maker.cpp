@@ -145,7 +145,8 @@ void BatchMaker::by_sample(std::string_view verb, BatchMemory& batch, SlotRange 
       } else if (is_again) {
         by_sample(verb, batch, run, work, tries + 1);
       } else {
-        skip(verb, batch, run.begin, error, error.code == ErrorCode::corrupt);
+        skip(verb, batch, run.begin, error,
+             error.code == ErrorCode::corrupt || error.code == ErrorCode::not_found);
       }
     }
     run = good_run(batch, {run.end, part.end});

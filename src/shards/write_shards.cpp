@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "catalog/leftover.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
@@ -23,7 +24,6 @@ namespace {
 constexpr std::string_view kTask = "write shards";
 constexpr std::array<std::string_view, 2> kFormatNames{"tar", "mds"};
 const std::string kIndex = "index.json";
-const std::string kStem = "shard-";
 
 /// Which samples are in which shard.
 class ShardPlan {
@@ -42,7 +42,7 @@ class ShardPlan {
     own_digest.add(describe(source.fields()));
     for (const SampleContent& sample : source.content(kSamplesOfContent)) own_digest.add(sample.digest);
     const Fingerprint own = own_digest.finish();
-    stem_ = fmt::format("{}{:08x}-", kStem, own.low >> 32U);
+    stem_ = fmt::format("{}{:08x}-", kShardStem, own.low >> 32U);
   }
 
   [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
@@ -50,7 +50,7 @@ class ShardPlan {
   [[nodiscard]] std::int64_t shards() const noexcept { return (samples_ + per_shard_ - 1) / per_shard_; }
   [[nodiscard]] const std::string& stem() const noexcept { return stem_; }
   /// A file that says that some lack. It is named as a shard, and is none, so that nobody opens the others.
-  [[nodiscard]] std::string unfinished() const { return "unfinished" + ending_; }
+  [[nodiscard]] std::string unfinished() const { return fmt::format("{}{}", kUnfinished, ending_); }
   /// Their order is that of the shards.
   [[nodiscard]] std::string name(std::int64_t shard) const {
     return fmt::format("{}{:0{}}{}", stem_, shard,
@@ -124,7 +124,7 @@ class Found {
       const std::string& name = entry.first;
       if (name == plan.unfinished() || (has_index_ && name == kIndex)) continue;
       if (std::ranges::any_of(shards_, [&](const auto& shard) { return shard.name == name; })) continue;
-      if (name.starts_with(kStem)) {
+      if (name.starts_with(kShardStem)) {
         throw Error(
             ErrorCode::mismatch,
             fmt::format("{} to {}: it has {}, of another dataset or of other options; those of this one "

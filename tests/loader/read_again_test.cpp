@@ -53,11 +53,23 @@ TEST_P(Skipping, DoesNotPassOverErrorsThatAreNotOfTheSample) {
     Loader loader(source, options_);
     EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(code, {"read sample 0 (place-0)"}));
   };
-  for (const ErrorCode code : {out_of_range, not_found, unsupported, callback, io}) {
+  for (const ErrorCode code : {out_of_range, unsupported, callback, io}) {
     expect([code](SampleId) { throw Error(code, "no"); }, code);
   }
   expect([](SampleId) { throw std::bad_alloc(); }, callback);
   expect([](SampleId) { throw std::runtime_error("no"); }, callback);
+}
+
+TEST_P(Skipping, PassesOverFilesThatAreGone) {
+  const auto source = counting(30);
+  source->on_read = [](SampleId id) {
+    if (id.value == 7) throw Error(not_found, "its file is gone");
+  };
+  Loader loader(source, options_);
+  std::int64_t real = 0;
+  for (const Batch& batch : loader) real += batch.real();
+  EXPECT_EQ(real, 29);
+  EXPECT_THAT(loader.skipped().samples.at(0).error, HasSubstr("its file is gone"));
 }
 
 TEST_P(Skipping, ReadsAgainWhatDoesNotAnswerAtFirst) {

@@ -280,6 +280,18 @@ TEST_F(WriteShards, NamesThatWouldNotBeReadBackAreRefused) {
   EXPECT_THAT(names(), IsEmpty());
 }
 
+// By a glob, too, which has no mark among its names; the mark alone is none either.
+TEST_F(WriteShards, ThatAreNotAllWrittenAreNotOpened) {
+  write_shards(random_samples(kBytes, 30, 5), {.shard_bytes = 5'000});
+  directory_.write("unfinished.tar", "Some shards are not written yet.");
+  for (const fs::path path :
+       {directory_.path(), directory_ / "*.tar", directory_ / "shard-*", directory_ / "unf*"}) {
+    EXPECT_ERROR(open(path), corrupt, {"unfinished.tar", "not all written", "run again"});
+  }
+  fs::remove(directory_ / "unfinished.tar");
+  EXPECT_EQ(open(directory_ / "shard-*")->size(), 30);
+}
+
 // An empty file is no shard: a tool leaves it that copies them, and is interrupted.
 TEST_F(WriteShards, WhatAKillLeftIsSweptAway) {
   const auto source = random_samples(kBytes, 30, 5);
