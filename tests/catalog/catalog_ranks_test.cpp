@@ -190,7 +190,7 @@ TEST_F(CatalogTogether, ThrowOnAllRanksWhatOneCannotOpen) {
   getrlimit(RLIMIT_NOFILE, &before);
   if (is_last()) {
     const auto used = static_cast<rlim_t>(std::distance(fs::directory_iterator("/proc/self/fd"), {}));
-    const rlimit few{.rlim_cur = used + 30, .rlim_max = before.rlim_max};
+    const rlimit few{.rlim_cur = used - 1, .rlim_max = before.rlim_max};
     setrlimit(RLIMIT_NOFILE, &few);
   }
   EXPECT_ERROR_OF_ALL(open(catalog, "lines"), io, {"raise the limit of open files"});
