@@ -98,10 +98,9 @@ struct CheckpointDirectory::Impl {
     if (lock == checkpoint::Lock::taken_elsewhere) {
       throw Error(
           ErrorCode::busy,
-          fmt::format("lock checkpoint directory {}: {}", path.string(),
-                      directory_file.is_open_elsewhere()
-                          ? "this process has it open, as another CheckpointDirectory perhaps; use that one"
-                          : "another job has locked it, or a rank of this one alone; wait, or name another"));
+          fmt::format("lock checkpoint directory {}: another job has locked it, or another "
+                      "CheckpointDirectory of this one; use that one, wait, or name another directory",
+                      path.string()));
     }
     is_locked = lock == checkpoint::Lock::taken;
     run_id = job_id = random_id();

@@ -246,19 +246,6 @@ Lock File::try_lock() {
   return Lock::taken;
 }
 
-bool File::is_open_elsewhere() const {
-  int times = 0;
-  struct stat own {};
-  struct stat other {};
-  if (::fstat(fd_, &own) != 0) return false;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    const bool is_there = ::stat(entry.path().c_str(), &other) == 0;
-    if (is_there && other.st_dev == own.st_dev && other.st_ino == own.st_ino) ++times;
-  }
-  return times > 1;
-}
-
 std::vector<std::string> list_names(const FileSystem& system, const std::filesystem::path& directory) {
   std::vector<std::string> names;
   if (system.list(directory, names) != 0) {

@@ -85,8 +85,6 @@ class File {
   [[nodiscard]] std::uint64_t size() const;
   /// The lock goes with this object, also where a forked child has the file open, too.
   [[nodiscard]] Lock try_lock();
-  /// Whether this process has it open elsewhere, too.
-  [[nodiscard]] bool is_open_elsewhere() const;
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
 

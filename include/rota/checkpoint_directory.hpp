@@ -112,9 +112,9 @@ class CheckpointDirectory {
   /// Builds the snapshot of `states` and saves it. A state has a member `save(Snapshot&) const` or a function
   /// `save(const State&, Snapshot&)`. What one throws on one rank, all ranks throw.
   template <typename... States>
-  requires(sizeof...(States) > 0) SaveReport save_all(std::int64_t step, const States&... states);
+  SaveReport save_all(std::int64_t step, const States&... states);
   template <typename... States>
-  requires(sizeof...(States) > 0) void save_all_async(std::int64_t step, const States&... states);
+  void save_all_async(std::int64_t step, const States&... states);
 
   /// The newest checkpoint that verifies; nothing in an empty directory. It goes back to an older one only
   /// past damage. Throws Error{corrupt} where all are damaged, and Error{unsupported} for a newer format
@@ -126,7 +126,7 @@ class CheckpointDirectory {
   /// on one rank, all ranks throw; some states may be restored then. Error{corrupt}, as a loader throws whose
   /// state is damaged in itself, counts as damage: all states are restored from an older checkpoint.
   template <typename... States>
-  requires(sizeof...(States) > 0) std::optional<Checkpoint> restore_all(States&... states);
+  std::optional<Checkpoint> restore_all(States&... states);
   /// The checkpoints that the last `latest` or `restore_all` rejected, and why.
   [[nodiscard]] std::span<const RejectedCheckpoint> rejected() const;
 
@@ -188,24 +188,24 @@ std::exception_ptr error_of(Work&& work) {
 }  // namespace internal
 
 template <typename... States>
-requires(sizeof...(States) > 0) SaveReport CheckpointDirectory::save_all(std::int64_t step,
-                                                                         const States&... states) {
+SaveReport CheckpointDirectory::save_all(std::int64_t step, const States&... states) {
+  static_assert(sizeof...(States) > 0, "name what is to be saved");
   Snapshot snapshot = new_snapshot();
   const auto error = internal::error_of([&] { (internal::add_state(states, snapshot), ...); });
   return save_or_agree(step, snapshot, error);
 }
 
 template <typename... States>
-requires(sizeof...(States) > 0) void CheckpointDirectory::save_all_async(std::int64_t step,
-                                                                         const States&... states) {
+void CheckpointDirectory::save_all_async(std::int64_t step, const States&... states) {
+  static_assert(sizeof...(States) > 0, "name what is to be saved");
   Snapshot snapshot = new_snapshot();
   const auto error = internal::error_of([&] { (internal::add_state(states, snapshot), ...); });
   start_save(step, std::move(snapshot), error);
 }
 
 template <typename... States>
-requires(sizeof...(States) >
-         0) std::optional<Checkpoint> CheckpointDirectory::restore_all(States&... states) {
+std::optional<Checkpoint> CheckpointDirectory::restore_all(States&... states) {
+  static_assert(sizeof...(States) > 0, "name what is to be restored");
   std::optional<Checkpoint> checkpoint = latest();
   const auto restore = [&] { (internal::restore_state(states, *checkpoint), ...); };
   while (checkpoint && !agree_on_restore(internal::error_of(restore), checkpoint)) continue;

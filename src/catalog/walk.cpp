@@ -6,12 +6,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
@@ -34,13 +32,6 @@ mode_t mode_of(const dirent64& entry, int fd, std::string_view shown) {
   const bool is_told = entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN;
   return is_told ? static_cast<mode_t>(DTTOIF(entry.d_type))
                  : stat_entry(fd, &entry.d_name[0], shown).st_mode;
-}
-
-// The first eight bytes, so that they compare as numbers.
-std::uint64_t key_of(std::string_view name) {
-  std::uint64_t key = 0;
-  std::memcpy(&key, name.data(), std::min(name.size(), sizeof(key)));
-  return std::endian::native == std::endian::little ? __builtin_bswap64(key) : key;
 }
 
 /// The regular files of a directory, and its directories; symbolic links are what they lead to. Sorted
@@ -72,9 +63,8 @@ class DirectoryListing {
   }
 
  private:
-  // Where a name lies in text_, and the eight bytes of it behind what all have in common.
+  // Where a name lies in text_.
   struct SortedName {
-    std::uint64_t key = 0;
     std::uint64_t packed = 0;  // offset, 16 bits of length, one of being a directory
     [[nodiscard]] std::size_t offset() const noexcept { return packed >> 17U; }
     [[nodiscard]] std::size_t length() const noexcept { return (packed >> 1U) & 0xFFFFU; }
@@ -84,7 +74,6 @@ class DirectoryListing {
   [[nodiscard]] std::string_view sorted_name(const SortedName& place) const noexcept {
     return std::string_view(text_).substr(place.offset(), place.length() + (place.is_directory() ? 1U : 0U));
   }
-  void sort();
 
   std::string text_;
   std::vector<SortedName> places_;
@@ -113,23 +102,7 @@ DirectoryListing::DirectoryListing(int fd, std::string_view shown, bool all_name
       text_.append(name).push_back(is_directory ? '/' : '\0');
     }
   }
-  sort();
-}
-
-void DirectoryListing::sort() {
-  if (places_.empty()) return;
-  std::string_view common = sorted_name(places_.front());
-  for (const SortedName& place : places_) {
-    const std::string_view name = sorted_name(place);
-    if (name.starts_with(common)) continue;
-    const auto* end = std::mismatch(common.begin(), common.end(), name.begin(), name.end()).first;
-    common = common.substr(0, static_cast<std::size_t>(end - common.begin()));
-  }
-  for (SortedName& place : places_) place.key = key_of(sorted_name(place).substr(common.size()));
-  std::sort(places_.begin(), places_.end(), [this, &common](const SortedName& a, const SortedName& b) {
-    if (a.key != b.key) return a.key < b.key;
-    return sorted_name(a).substr(common.size()) < sorted_name(b).substr(common.size());
-  });
+  std::ranges::sort(places_, {}, [this](const SortedName& place) { return sorted_name(place); });
 }
 
 // Of listings that were read and not visited, before threads wait with the next.

@@ -157,7 +157,7 @@ TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {
   {
     auto directory = open();
     EXPECT_TRUE(directory.is_locked());
-    expect_error(ErrorCode::busy, "this process has it open", [&] { open(); });
+    expect_error(ErrorCode::busy, "another job has locked it, or another CheckpointDirectory", [&] { open(); });
     auto moved = std::move(directory);
     expect_error(ErrorCode::busy, path_.string(), [&] { open(); });
   }
@@ -203,7 +203,7 @@ TEST_F(Faults, ADirectoryIsFreeOnceItsOwnerEndsWhateverChildrenLive) {
   }
   char is_running = 0;
   EXPECT_EQ(::read(pipe[0], &is_running, 1), 1);
-  expect_error(ErrorCode::busy, "this process has it open", [&] { open(); });
+  expect_error(ErrorCode::busy, "another job has locked it, or another CheckpointDirectory", [&] { open(); });
   directory.reset();
   EXPECT_NO_THROW(open());
   ::kill(child, SIGKILL);
