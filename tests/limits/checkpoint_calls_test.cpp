@@ -117,7 +117,7 @@ TEST_F(CheckpointCalls, NameADirectoryThatIsNoneOrIsInUse) {
   refused(ErrorCode::io, {".h5: it is a file"}, [&] { CheckpointDirectory({}, file_); });
   {
     const auto first = directory();
-    refused(ErrorCode::busy, {"/c: this process"}, [&] { directory(); });
+    refused(ErrorCode::busy, {"/c: another job"}, [&] { directory(); });
   }
   EXPECT_THAT(directory().list(), SizeIs(1));
 }
