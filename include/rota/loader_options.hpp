@@ -49,9 +49,9 @@ enum class OnBadSample {
 };
 
 /// What a loader does about bad samples. A sample is *bad* where Source::rows or read throws Error{corrupt}
-/// or Error{not_found} for it, or where the transform throws anything but Error{io}, std::bad_alloc, and what programs do wrong:
-/// Error{mismatch}, Error{out_of_range}, Error{invalid_argument}. All other errors leave `next()` under any
-/// policy; Error{io} of the source does so after retries.
+/// or Error{not_found} for it, or where the transform throws anything but Error{io}, std::bad_alloc, and what
+/// programs do wrong: Error{mismatch}, Error{out_of_range}, Error{invalid_argument}. All other errors leave
+/// `next()` under any policy; Error{io} of the source does so after retries.
 struct BadSamples {
   /// The same on all ranks. A skipped sample counts as consumed. Its bytes are 0. Its ragged fields have as
   /// many rows as the source said, or none if that failed. A bad sample of padding stays padding: neither
