@@ -141,6 +141,7 @@ class ElasticBatchSampler:
             self._is_resumed = False  # since a load, until an epoch's last batch was delivered
             self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
             self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
+            self._is_counted = False  # by what delivers its batches
             self._has_warned = False
 
     def _make(self, world: World) -> Loader:
@@ -170,7 +171,7 @@ class ElasticBatchSampler:
 
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
-        self._drawn_at = None
+        self._drawn_at, self._is_counted = None, True
         if self._evaluation:
             self.restart()
             return True
@@ -411,7 +412,7 @@ class BatchIterator(Iterator[list[Index]]):
         self._start = self._loader.position
         self._seed = sampler._options["seed"]
         self._is_over = sampler._takes_end()
-        self._counts_nothing = True  # unless what delivers its batches counts them, or keeps its state
+        self._counts_nothing = not sampler._is_counted  # unless what delivers its batches counts them, or keeps its state
 
     def __iter__(self) -> BatchIterator:
         return self

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from rota import _rota
-from rota._communicator import as_communicator
+from rota._communicator import agreed, as_communicator
 from rota._loader import Loader
 from rota._options import as_number
 from rota._streams import StreamLoader
@@ -34,8 +34,13 @@ class TraceWriter(_rota.TraceWriter):
         comm: Any = None,
         phase: int | None = None,
     ) -> None:
-        number = None if phase is None else as_number("write a trace", "phase", phase)
-        super().__init__(os.fspath(directory), loader, None if comm is None else as_communicator(comm), number)
+        ranks = None if comm is None else as_communicator(comm)
+        with agreed(ranks, "begin a trace"):
+            number = None if phase is None else as_number("begin a trace", "phase", phase)
+            path = os.fspath(directory)
+            if not isinstance(loader, (Loader, StreamLoader)):
+                raise TypeError(f"begin a trace: a {type(loader).__name__} is no loader of rota")
+        super().__init__(path, loader, ranks, number)
         self._loader = loader
 
     def write(self, batch: Any) -> None:

@@ -154,8 +154,9 @@ void refuse_foreign(const FileList& files) {
       files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
   for (std::size_t i = 0; i < looked_at; ++i) {
     const std::string name = (*names)[i];
-    const bool is_packed =
-        without_packing(name).size() < name.size() && compression_of(files.open(i)) == Compression::other;
+    const std::string_view packing = std::string_view(name).substr(without_packing(name).size());
+    const bool may_be_packed = !packing.empty() && !ends_as(packing, ".gz") && !packing.starts_with(".zst");
+    const bool is_packed = may_be_packed && compression_of(files.open(i)) == Compression::other;
     const bool is_foreign =
         std::ranges::any_of(kEndings, [&](std::string_view ending) { return ends_as(name, ending); });
     if (!is_packed && !is_foreign) continue;

@@ -104,6 +104,7 @@ void ShardReader::open(const StreamSource& source, Reading& out) {
                       "must begin where its cursor says",
                       at_.cursor.numbers, out.cursor.numbers));
     }
+    forget_blob(out.cursor);
   }
   for (std::int64_t i = 0; i < at_.skip; ++i) {
     if (stream_->next(out.sample)) continue;
