@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/archive_input.hpp"
 #include "formats/open_files.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
@@ -135,31 +136,10 @@ void unpack_zstd(const File& file, std::size_t piece_bytes, const RawSink& sink)
   if (is_inside) throw ends_inside(file, end, "zstd frame");
 }
 
-/// Reads a file for libarchive, through whose C nothing may be thrown.
-struct ArchiveInput {
-  const File& file;
-  std::vector<std::byte> block = std::vector<std::byte>(kBlockBytes);
-  std::uint64_t next = 0;
-  std::exception_ptr error = nullptr;
-
-  static la_ssize_t read(archive* /*of*/, void* self, const void** bytes) noexcept {
-    auto& input = *static_cast<ArchiveInput*>(self);
-    *bytes = input.block.data();
-    try {
-      const std::size_t got = input.file.read_up_to_end(input.next, input.block);
-      input.next += got;
-      return static_cast<la_ssize_t>(got);
-    } catch (...) {
-      input.error = std::current_exception();
-      return -1;
-    }
-  }
-};
-
 void unpack_other(const File& file, const RawSink& sink) {
   const std::unique_ptr<archive, FreeBy<::archive_read_free>> reader(::archive_read_new());
   if (reader == nullptr) throw std::bad_alloc();
-  ArchiveInput input{.file = file};
+  ArchiveInput input{.file = file, .block = std::vector<std::byte>(kBlockBytes)};
   const auto fail = [&](const char* why) {
     const char* format = ::archive_filter_name(reader.get(), 0);
     throw not_unpacked(file, static_cast<std::uint64_t>(::archive_filter_bytes(reader.get(), -1)),

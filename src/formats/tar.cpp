@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "catalog/serialize.hpp"
+#include "formats/archive_input.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
@@ -40,9 +41,9 @@ class TarMembers {
       : file_(file), allow_missing_end_(allow_missing_end), archive_(::archive_read_new()) {
     if (archive_ == nullptr) throw std::bad_alloc();
     require(::archive_read_support_format_tar(archive_.get()));
-    ::archive_read_set_callback_data(archive_.get(), this);
-    ::archive_read_set_read_callback(archive_.get(), read);
-    ::archive_read_set_skip_callback(archive_.get(), skip);
+    ::archive_read_set_callback_data(archive_.get(), &input_);
+    ::archive_read_set_read_callback(archive_.get(), ArchiveInput::read);
+    ::archive_read_set_skip_callback(archive_.get(), ArchiveInput::skip);
     require(::archive_read_open1(archive_.get()));
   }
 
@@ -53,7 +54,7 @@ class TarMembers {
       const std::uint64_t head = position();
       archive_entry* entry = nullptr;
       const int result = ::archive_read_next_header(archive_.get(), &entry);
-      if (error_ != nullptr) std::rethrow_exception(error_);
+      if (input_.error != nullptr) std::rethrow_exception(input_.error);
       if (result == ARCHIVE_EOF) {
         require_end(head);
         return false;
@@ -148,29 +149,8 @@ class TarMembers {
     return name == nullptr ? std::string() : name;
   }
 
-  // Callbacks of C: nothing may be thrown through them.
-  static la_ssize_t read(archive* /*tar*/, void* self, const void** bytes) noexcept {
-    auto& members = *static_cast<TarMembers*>(self);
-    *bytes = members.block_.data();
-    try {
-      const std::size_t got = members.file_.read_up_to_end(members.next_, members.block_);
-      members.next_ += got;
-      return static_cast<la_ssize_t>(got);
-    } catch (...) {
-      members.error_ = std::current_exception();
-      return -1;
-    }
-  }
-  static la_int64_t skip(archive* /*tar*/, void* self, la_int64_t bytes) noexcept {
-    auto& members = *static_cast<TarMembers*>(self);
-    const std::uint64_t end = members.file_.bytes();
-    const auto skipped = std::min(static_cast<std::uint64_t>(bytes), end - std::min(end, members.next_));
-    members.next_ += skipped;
-    return static_cast<la_int64_t>(skipped);
-  }
-
   void require(int result) const {
-    if (error_ != nullptr) std::rethrow_exception(error_);
+    if (input_.error != nullptr) std::rethrow_exception(input_.error);
     if (result == ARCHIVE_OK) return;
     const char* text = ::archive_error_string(archive_.get());
     throw file_.damage(position(),
@@ -180,9 +160,7 @@ class TarMembers {
   const File& file_;
   bool allow_missing_end_;
   bool has_entry_ = false;  // whose data is to be skipped
-  std::array<std::byte, kBlockBytes> block_{};
-  std::uint64_t next_ = 0;
-  std::exception_ptr error_;  // of a read, which libarchive may take for damage
+  ArchiveInput input_{.file = file_, .block = std::vector<std::byte>(kBlockBytes)};
   std::unique_ptr<archive, FreeBy<::archive_read_free>> archive_;
 };
 
