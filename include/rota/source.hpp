@@ -238,10 +238,10 @@ inline std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<co
 /// the same dataset, with the same fingerprint.
 ///
 /// Every value must survive: booleans become any number; integers become wider ones, and floats with enough
-/// digits; floats become wider ones. Only float64 to float32 rounds; a sample with a value that is too large
-/// for that is Error{corrupt} when it is read. Throws Error{invalid_argument} for a null source and for any
-/// other change of type, Error{not_found} for a field that there is not, Error{callback} for an impossible
-/// size or fields.
+/// digits; floats become wider ones. Two casts round, to the nearest, ties to even: float64 to float32, and
+/// any number to float16 and bfloat16. A sample with a value that is too large for that is Error{corrupt}
+/// when it is read. Throws Error{invalid_argument} for a null source and for any other change of type,
+/// Error{not_found} for a field that there is not, Error{callback} for an impossible size or fields.
 std::shared_ptr<const Source> cast(const std::shared_ptr<const Source>& source,
                                    const std::map<std::string, DType>& types);
 

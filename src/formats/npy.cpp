@@ -9,12 +9,13 @@
 #include "formats/npy_header.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "source/unpack_stored.hpp"
 
 namespace rota::internal {
 namespace {
 
 std::vector<NpyHeader> read_headers(const FileList& files) {
-  const auto index = index_open_files(files, "npy", [](const File& file) {
+  const auto index = index_open_files(files, "npy arrays", [](const File& file) {
     std::uint64_t at = 0;
     return serialize(read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
       file.read(at, to);
@@ -36,9 +37,8 @@ void require_alike(const FileList& files, const std::vector<NpyHeader>& headers)
 }
 
 std::shared_ptr<const Source> make_rows(FileList files, const std::vector<NpyHeader>& headers) {
-  StridedLayout layout{.format = "npy",
-                       .field = {.name = "data", .dtype = headers[0].dtype, .shape = row_shape(headers[0])},
-                       .files = {}};
+  StridedLayout layout{
+      .format = "npy", .field = headers[0].type.as_stored("data", row_shape(headers[0])), .files = {}};
   layout.stride_bytes = layout.field.row_bytes();
   for (std::size_t i = 0; i < headers.size(); ++i) {
     const NpyHeader& header = headers[i];
@@ -61,10 +61,7 @@ class NpyFiles final : public RecordFormat {
     const NpyHeader& first = headers_[0];
     const bool is_ragged = std::any_of(headers_.begin(), headers_.end(),
                                        [&](const auto& other) { return other.shape != first.shape; });
-    fields_ = {{.name = "data",
-                .dtype = first.dtype,
-                .shape = is_ragged ? row_shape(first) : first.shape,
-                .ragged = is_ragged}};
+    fields_ = {first.type.as_stored("data", is_ragged ? row_shape(first) : first.shape, is_ragged)};
   }
 
   [[nodiscard]] std::string_view name() const override { return "npy files"; }
@@ -108,9 +105,13 @@ std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions&
   internal::FileList files = internal::files_of(catalog).with_sizes();
   std::vector<internal::NpyHeader> headers = internal::read_headers(files);
   internal::require_alike(files, headers);
-  if (!options.file_is_sample) return internal::make_rows(std::move(files), headers);
-  return internal::make_record_source(std::move(files),
-                                      std::make_unique<internal::NpyFiles>(std::move(headers)), "npy files");
+  const std::vector<internal::StoredType> types{headers[0].type};
+  auto stored =
+      !options.file_is_sample
+          ? internal::make_rows(std::move(files), headers)
+          : internal::make_record_source(
+                std::move(files), std::make_unique<internal::NpyFiles>(std::move(headers)), "npy files");
+  return internal::unpack_stored(std::move(stored), types, "open NPY files");
 }
 
 }  // namespace rota

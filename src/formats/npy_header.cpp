@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <charconv>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,28 +22,93 @@ namespace rota::internal {
 namespace {
 
 constexpr std::string_view kNumpyMagic = "\x93NUMPY";
+constexpr std::size_t kMostElementBytes = 1U << 31U;
 constexpr std::size_t kMostHeaderBytes = 1 << 16;  // NumPy itself refuses more than 10,000
 
-std::optional<DType> dtype_of(std::string_view text) {
-  static constexpr std::pair<std::string_view, DType> kTypes[] = {
-      {"b1", DType::boolean}, {"i1", DType::int8},    {"i2", DType::int16},   {"i4", DType::int32},
-      {"i8", DType::int64},   {"u1", DType::uint8},   {"u2", DType::uint16},  {"u4", DType::uint32},
-      {"u8", DType::uint64},  {"f2", DType::float16}, {"f4", DType::float32}, {"f8", DType::float64}};
-  if (text.empty()) return std::nullopt;
-  const bool is_native = text[0] == '<' || text[0] == '=' || (text[0] == '|' && text.ends_with('1'));
-  const auto* found = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                   [&](const auto& type) { return type.first == text.substr(1); });
-  if (!is_native || found == std::end(kTypes)) return std::nullopt;
-  return found->second;
+bool is_shape(const nlohmann::json& shape) {
+  return shape.is_array() && std::ranges::all_of(shape, [](const nlohmann::json& extent) {
+           constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+           return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= kMost;
+         });
+}
+
+DType float_type(std::size_t bytes) {
+  return bytes == 2 ? DType::float16 : bytes == 4 ? DType::float32 : DType::float64;
+}
+
+// Of what NumPy calls '<f4' (numpy.lib.format); nothing for objects, and floats of more than 8 bytes.
+std::optional<StoredType> scalar_of(std::string_view text) {
+  std::size_t count = 0;
+  if (text.size() < 3 || std::string_view("<>=|").find(text[0]) == std::string_view::npos) return {};
+  const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), count);
+  if (error != std::errc() || count > kMostElementBytes) return {};
+  const bool is_swapped = text[0] == '>' && count > 1;
+  const bool is_power = std::has_single_bit(count) && count <= sizeof(std::int64_t);
+  switch (text[1]) {
+    case 'b':
+      return count == 1 ? std::optional(StoredType::of(DType::boolean)) : std::nullopt;
+    case 'i':
+    case 'u':
+      if (!is_power) return {};
+      return StoredType::of(integer_type(count, text[1] == 'i'), is_swapped);
+    case 'f':
+      if (!is_power || count == 1) return {};
+      return StoredType::of(float_type(count), is_swapped);
+    case 'c':
+      if (count != 8 && count != 16) return {};
+      return StoredType::of(float_type(count / 2), is_swapped, {2});
+    case 'M':
+    case 'm':
+      return count == 8 ? std::optional(StoredType::of(DType::int64, is_swapped)) : std::nullopt;
+    case 'S':
+      return StoredType{.bytes = count, .parts = {{.kind = StoredKind::text_of_zeros, .bytes = count}}};
+    case 'U':
+      count *= sizeof(char32_t);
+      return StoredType{.bytes = count,
+                        .parts = {{.kind = StoredKind::utf32, .is_swapped = text[0] == '>', .bytes = count}}};
+    case 'V':
+      return StoredType::of(DType::uint8, false, {static_cast<std::int64_t>(count)});
+    default:
+      return {};
+  }
+}
+
+// Of '<f4', or of a list of members: (name, type), (name, type, shape), or ((title, name), ...). Those
+// without a name fill gaps.
+std::optional<StoredType> type_of(const nlohmann::json& descr) {
+  if (descr.is_string()) return scalar_of(descr.get_ref<const std::string&>());
+  StoredType whole;
+  for (const auto& member : descr) {
+    if (!member.is_array() || member.size() < 2 || member.size() > 3) return {};
+    const auto& name = member[0].is_array() && member[0].size() == 2 ? member[0][1] : member[0];
+    const auto type = type_of(member[1]);
+    const bool has_shape = member.size() == 3;
+    if (!name.is_string() || !type || (has_shape && !is_shape(member[2]))) return {};
+    const auto shape = has_shape ? member[2].get<std::vector<std::int64_t>>() : std::vector<std::int64_t>();
+    StoredType placed;
+    if (!type->add_to(placed, name.get<std::string>(), whole.bytes, shape)) return {};
+    whole.bytes += shape.empty() ? type->bytes : placed.parts[0].bytes;
+    if (whole.bytes > kMostElementBytes) return {};
+    if (!name.get_ref<const std::string&>().empty())
+      std::ranges::move(placed.parts, std::back_inserter(whole.parts));
+  }
+  return whole.parts.empty() ? std::nullopt : std::optional(std::move(whole));
 }
 
 // The dictionary of Python that NumPy writes, {'descr': '<f4', 'fortran_order': False, 'shape': (3,), }, as
 // JSON; other text becomes something else.
 std::string as_json(std::string_view python) {
-  constexpr std::string_view kPython = "'()TFL";  // 3L: as Python 2 wrote it
-  constexpr std::string_view kJson = "\"[]tf ";
+  constexpr std::string_view kPython = "()TFL";  // 3L: as Python 2 wrote it
+  constexpr std::string_view kJson = "[]tf ";
   std::string text;
+  char quote = '\0';  // within a string, what ends it
   for (const char c : python) {
+    const bool is_quote = quote != '\0' ? c == quote : c == '\'' || c == '"';
+    if (is_quote) quote = quote != '\0' ? '\0' : c;
+    if (is_quote || quote != '\0') {
+      text += is_quote ? "\"" : c == '"' ? "\\\"" : std::string(1, c);
+      continue;
+    }
     if (c == ')' || c == ']' || c == '}') {
       const std::size_t last = text.find_last_not_of(" \t\n");
       if (last != std::string::npos && text[last] == ',') text[last] = ' ';
@@ -58,12 +126,8 @@ std::optional<nlohmann::json> parse(std::string_view text) {
   if (!parsed.is_object() || parsed.size() != 3 || !parsed.contains("descr")) return std::nullopt;
   const auto shape = parsed.find("shape");
   const auto order = parsed.find("fortran_order");
-  const auto is_extent = [](const json& extent) {
-    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
-    return extent.is_number_unsigned() && extent.get<std::uint64_t>() <= kMost;
-  };
-  const bool is_whole = order != parsed.end() && order->is_boolean() && shape != parsed.end() &&
-                        shape->is_array() && std::all_of(shape->begin(), shape->end(), is_extent);
+  const bool is_whole =
+      order != parsed.end() && order->is_boolean() && shape != parsed.end() && is_shape(*shape);
   if (!is_whole) return std::nullopt;
   return parsed;
 }
@@ -71,13 +135,13 @@ std::optional<nlohmann::json> parse(std::string_view text) {
 Error unsupported(const File& file, std::uint64_t at, std::string_view what) {
   return {
       ErrorCode::unsupported,
-      fmt::format("read {}: byte {}: the array holds {}; rota reads native integers, floats and booleans: "
-                  "convert it",
+      fmt::format("read {}: byte {}: the array holds {}; rota reads integers, floats, text and structures of "
+                  "these: convert it",
                   file.path(), at, what)};
 }
 
 bool fits(const NpyHeader& header, std::uint64_t most) {
-  auto bytes = static_cast<std::int64_t>(size_of(header.dtype));
+  auto bytes = static_cast<std::int64_t>(header.type.bytes);
   bool is_empty = false;
   for (const std::int64_t extent : header.shape) {
     is_empty = is_empty || extent == 0;
@@ -89,7 +153,7 @@ bool fits(const NpyHeader& header, std::uint64_t most) {
 }  // namespace
 
 std::uint64_t NpyHeader::data_bytes() const noexcept {
-  std::uint64_t bytes = size_of(dtype);
+  std::uint64_t bytes = type.bytes;
   for (const std::int64_t extent : shape) bytes *= static_cast<std::uint64_t>(extent);
   return bytes;
 }
@@ -115,33 +179,31 @@ NpyHeader read_npy_header(const File& file, std::uint64_t at, std::uint64_t byte
   std::string text(length, '\0');
   next(std::as_writable_bytes(std::span(text)));
   const auto dictionary = parse(text);
-  const bool is_structure =  // also where names of its members make no JSON
-      dictionary ? !dictionary->at("descr").is_string() : text.find("'descr': [") != std::string_view::npos;
-  if (is_structure) throw unsupported(file, at, "structures");
   if (!dictionary) throw damaged("its NPY header is damaged");
-  const auto type = dictionary->at("descr").get<std::string>();
-  if (type.find('O') != std::string::npos) {
+  const std::string descr = dictionary->at("descr").dump();
+  if (descr.find("|O\"") != std::string::npos) {
     throw unsupported(file, at, "Python objects, which only a pickle can hold, and pickles can run anything");
   }
-  const auto dtype = dtype_of(type);
-  if (!dtype) throw unsupported(file, at, fmt::format("elements of type '{}'", type));
-  NpyHeader header{.dtype = *dtype,
+  auto type = type_of(dictionary->at("descr"));
+  if (!type) throw unsupported(file, at, fmt::format("elements of type {}", descr));
+  NpyHeader header{.type = std::move(*type),
                    .is_fortran = dictionary->at("fortran_order").get<bool>(),
                    .shape = dictionary->at("shape").get<std::vector<std::int64_t>>(),
                    .data_at = begin + length};
   if (!fits(header, bytes - header.data_at)) {
     throw damaged(fmt::format("an array [{}] of {} is more than the {} bytes that follow: it was cut short",
-                              fmt::join(header.shape, ", "), to_string(*dtype), bytes - header.data_at));
+                              fmt::join(header.shape, ", "), descr, bytes - header.data_at));
   }
   return header;
 }
 
 std::string describe(const NpyHeader& header) {
-  return fmt::format("{} [{}]", to_string(header.dtype), fmt::join(header.shape, ", "));
+  const Field field = header.type.as_stored("", header.shape);
+  return fmt::format("{} [{}]", to_string(field.dtype), fmt::join(field.shape, ", "));
 }
 
 bool are_alike(const NpyHeader& a, const NpyHeader& b) {
-  return a.dtype == b.dtype && a.shape.size() == b.shape.size() &&
+  return a.type == b.type && a.shape.size() == b.shape.size() &&
          (a.shape.empty() || std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1));
 }
 
@@ -150,7 +212,7 @@ std::vector<std::int64_t> row_shape(const NpyHeader& header) {
 }
 
 void to_c_order(const NpyHeader& header, std::span<const std::byte> from, std::span<std::byte> to) {
-  const std::size_t element = size_of(header.dtype);
+  const std::size_t element = header.type.bytes;
   std::vector<std::size_t> strides;  // in `from`, of each index
   std::size_t stride = element;
   for (const std::int64_t extent : header.shape) {

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "formats/records.hpp"
-#include "rota/dtype.hpp"
+#include "source/stored_type.hpp"
 
 namespace rota::internal {
 
 /// One array.
 struct NpyHeader {
-  DType dtype = DType::uint8;
+  StoredType type;
   bool is_fortran = false;  ///< stored by columns
   std::vector<std::int64_t> shape;
   std::uint64_t data_at = 0;  ///< its first byte, counted from the beginning of the header
@@ -27,7 +27,7 @@ struct NpyHeader {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(dtype, is_fortran, shape, data_at);
+    archive(type, is_fortran, shape, data_at);
   }
 };
 
@@ -36,8 +36,8 @@ using NextBytes = std::function<void(std::span<std::byte>)>;
 
 /// Reads a header from `next`; array and header have `bytes` together, and are at byte `at` of `file`, for
 /// messages. Throws what `next` does, Error{corrupt} naming file and offset for what is no NPY header or
-/// claims more than there is, Error{unsupported} for types that rota does not know: big-endian, structures,
-/// strings, and Python objects, which only a pickle can hold.
+/// claims more than there is, Error{unsupported} for types that rota does not know: floats of more than 8
+/// bytes, and Python objects, which only a pickle can hold.
 NpyHeader read_npy_header(const File& file, std::uint64_t at, std::uint64_t bytes, const NextBytes& next);
 
 /// `float32 [3, 2]`.

@@ -17,6 +17,7 @@
 #include "formats/npy_header.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "source/unpack_stored.hpp"
 
 namespace rota::internal {
 namespace {
@@ -316,10 +317,9 @@ class NpzFiles final : public RecordFormat {
       const bool is_ragged = std::any_of(contents_.begin(), contents_.end(), [&](const Arrays& other) {
         return other[f].header.shape != first.header.shape;
       });
-      fields_.push_back({.name = first.member.name,
-                         .dtype = first.header.dtype,
-                         .shape = is_ragged ? row_shape(first.header) : first.header.shape,
-                         .ragged = is_ragged});
+      const auto& header = first.header;
+      fields_.push_back(
+          header.type.as_stored(first.member.name, is_ragged ? row_shape(header) : header.shape, is_ragged));
     }
   }
 
@@ -359,8 +359,7 @@ class NpzRows final : public RecordFormat {
  public:
   NpzRows(const FileList& files, std::vector<Arrays> contents) : contents_(std::move(contents)) {
     for (const Array& array : contents_[0]) {
-      fields_.push_back(
-          {.name = array.member.name, .dtype = array.header.dtype, .shape = row_shape(array.header)});
+      fields_.push_back(array.header.type.as_stored(array.member.name, row_shape(array.header)));
     }
     for (std::size_t i = 0; i < contents_.size(); ++i) require_rows(files.path(i), contents_[i]);
   }
@@ -415,7 +414,7 @@ std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions&
                             fmt::format("open_npz with arrays {}, rows {}", options.arrays, options.rows),
                             [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).with_sizes();
-  const std::string signature = fmt::format("npz {}", options.arrays);
+  const std::string signature = fmt::format("npz arrays {}", options.arrays);
   const auto index = internal::index_open_files(files, signature, [&](const internal::File& file) {
     return internal::serialize(internal::read_arrays(file, options.arrays));
   });
@@ -423,14 +422,18 @@ std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions&
   for (std::size_t i = 0; i < contents.size(); ++i)
     contents[i] = internal::deserialize<internal::Arrays>((*index)[i]);
   internal::require_alike(files, contents);
+  std::vector<internal::StoredType> types;
+  for (const internal::Array& array : contents[0]) types.push_back(array.header.type);
   std::unique_ptr<const internal::RecordFormat> format;
   if (options.rows) {
     format = std::make_unique<internal::NpzRows>(files, std::move(contents));
   } else {
     format = std::make_unique<internal::NpzFiles>(std::move(contents));
   }
-  return internal::make_record_source(std::move(files), std::move(format),
-                                      fmt::format("{} of {}", options.rows ? "rows" : "files", signature));
+  return internal::unpack_stored(
+      internal::make_record_source(std::move(files), std::move(format),
+                                   fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
+      types, "open NPZ files");
 }
 
 }  // namespace rota

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -28,21 +29,64 @@ using ConvertElements = void (*)(const std::byte* from, std::byte* to, std::size
 
 /// The bits of a float16 or bfloat16.
 template <DType dtype>
-struct Half {};
+struct Half {
+  static constexpr DType kType = dtype;
+};
+template <typename T>
+constexpr bool kIsHalf = std::is_same_v<T, Half<DType::float16>> || std::is_same_v<T, Half<DType::bfloat16>>;
 
 template <typename From, typename To>
 constexpr bool keeps_values() {
   using Limits = std::numeric_limits<From>;
   if constexpr (std::is_same_v<To, bool>) return false;
-  if constexpr (std::is_floating_point_v<From>) return std::is_floating_point_v<To>;
+  if constexpr (kIsHalf<To>) return !std::is_same_v<From, To>;
+  if constexpr (kIsHalf<From> || std::is_floating_point_v<From>) return std::is_floating_point_v<To>;
   return Limits::digits <= std::numeric_limits<To>::digits && (std::is_signed_v<To> || !Limits::is_signed);
+}
+
+[[noreturn]] void refuse_large(double value, DType to) {
+  throw Error(ErrorCode::corrupt, fmt::format("{}: {} is too large for {}", kCasting, value, to_string(to)));
 }
 
 // Of a double that no float is near to.
 void require_float(double value) {
   constexpr double kFirstTooLarge = 0x1.ffffffp127;
-  if (!std::isfinite(value) || std::abs(value) < kFirstTooLarge) return;
-  throw Error(ErrorCode::corrupt, fmt::format("{}: {} is too large for float32", kCasting, value));
+  if (std::isfinite(value) && std::abs(value) >= kFirstTooLarge) refuse_large(value, DType::float32);
+}
+
+// The float nearest to zero's side of `value`, its last bit set where they differ: what has fewer bits is
+// then rounded once, and not twice (S. Boldo, G. Melquiond, "When double rounding is odd", 2005).
+template <typename From>
+float round_to_odd(From value) {
+  using Wide = std::conditional_t<(std::numeric_limits<From>::digits > 53), long double, double>;
+  const auto near = static_cast<float>(value);
+  const auto exact = static_cast<Wide>(value);
+  const auto found = static_cast<Wide>(near);
+  if (found == exact || std::isnan(near)) return near;
+  const auto bits = std::bit_cast<std::uint32_t>(near);
+  return std::bit_cast<float>((std::abs(found) > std::abs(exact) ? bits - 1 : bits) | 1U);
+}
+
+// The nearest one, the even one of two.
+template <DType dtype>
+std::uint16_t round_to_half(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  constexpr unsigned kDropped = dtype == DType::float16 ? 13 : 16;
+  constexpr std::uint32_t kInfinity = 0x7f800000U;
+  constexpr std::uint32_t kBias = dtype == DType::float16 ? 112U << 23U : 0;  // how the exponents differ
+  constexpr std::uint32_t kHalfInfinity = dtype == DType::float16 ? 0x7c00U : 0x7f80U;
+  std::uint32_t made = kHalfInfinity;
+  if (magnitude > kInfinity) {
+    made |= 1U << (22U - kDropped) | (magnitude & 0x7fffffU) >> kDropped;  // quiet, with what there is of it
+  } else if (dtype == DType::float16 && magnitude < kBias + (1U << 23U)) {
+    made = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + .5F) -
+           std::bit_cast<std::uint32_t>(.5F);
+  } else if (magnitude < kInfinity) {
+    made = (magnitude - kBias + (1U << (kDropped - 1)) - 1 + (magnitude >> kDropped & 1U)) >> kDropped;
+    if (made >= kHalfInfinity) refuse_large(value, dtype);
+  }
+  return static_cast<std::uint16_t>((bits >> 16U & 0x8000U) | made);
 }
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): all that is read is written first
@@ -54,10 +98,18 @@ void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
   if constexpr (std::is_same_v<From, double> && std::is_same_v<To, float>) {
     std::for_each_n(values.begin(), count, require_float);
   }
-  std::array<To, kElementsAtOnce> made;
-  // NOLINTNEXTLINE(bugprone-signed-char-misuse): int8 has a sign
-  for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<To>(static_cast<From>(values[i]));
-  std::memcpy(to, made.data(), count * sizeof(To));
+  if constexpr (kIsHalf<To>) {
+    std::array<std::uint16_t, kElementsAtOnce> made;
+    for (std::size_t i = 0; i < count; ++i) {
+      made[i] = round_to_half<To::kType>(round_to_odd(static_cast<From>(values[i])));
+    }
+    std::memcpy(to, made.data(), count * sizeof(std::uint16_t));
+  } else {
+    std::array<To, kElementsAtOnce> made;
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): int8 has a sign
+    for (std::size_t i = 0; i < count; ++i) made[i] = static_cast<To>(static_cast<From>(values[i]));
+    std::memcpy(to, made.data(), count * sizeof(To));
+  }
 }
 
 template <DType dtype, typename To>
@@ -80,12 +132,12 @@ template <DType dtype>
 struct Converter<Half<dtype>> {
   template <typename To>
   static constexpr ConvertElements to() {
-    if constexpr (std::is_floating_point_v<To>) return convert_halves<dtype, To>;
+    if constexpr (keeps_values<Half<dtype>, To>()) return convert_halves<dtype, To>;
     return nullptr;
   }
 };
 
-// Calls `work` with a value of the C++ type of `dtype`; nothing for halves.
+// Calls `work` with a value of the C++ type of `dtype`.
 template <typename Work>
 ConvertElements with_type(DType dtype, const Work& work) {
   switch (dtype) {
@@ -107,6 +159,10 @@ ConvertElements with_type(DType dtype, const Work& work) {
       return work(std::uint32_t());
     case DType::uint64:
       return work(std::uint64_t());
+    case DType::float16:
+      return work(Half<DType::float16>());
+    case DType::bfloat16:
+      return work(Half<DType::bfloat16>());
     case DType::float32:
       return work(float());
     case DType::float64:
@@ -123,8 +179,6 @@ ConvertElements find_converter_of(DType to) {
 
 // Null where values would be lost.
 ConvertElements find_converter(DType from, DType to) {
-  if (from == DType::float16) return find_converter_of<Half<DType::float16>>(to);
-  if (from == DType::bfloat16) return find_converter_of<Half<DType::bfloat16>>(to);
   return with_type(from, [&](auto value) { return find_converter_of<decltype(value)>(to); });
 }
 
@@ -151,16 +205,6 @@ struct FieldCast {
     }
   }
 };
-
-// The rows that samples of a ragged field take, each from the one before on.
-std::vector<std::int64_t> offsets_of(const BatchView& out, std::size_t f, std::size_t row_bytes) {
-  std::vector<std::int64_t> offsets(1, 0);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const std::size_t rows = row_bytes == 0 ? 0 : out.bytes(f, i).size() / row_bytes;
-    offsets.push_back(offsets.back() + static_cast<std::int64_t>(rows));
-  }
-  return offsets;
-}
 
 class Cast final : public SourceAdaptor {
  public:

@@ -87,4 +87,13 @@ std::int64_t fixed_bytes(std::span<const Field> fields, std::size_t samples) {
                   samples, bytes));
 }
 
+std::vector<std::int64_t> offsets_of(const BatchView& out, std::size_t f, std::size_t row_bytes) {
+  std::vector<std::int64_t> offsets(1, 0);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const std::size_t rows = row_bytes == 0 ? 0 : out.bytes(f, i).size() / row_bytes;
+    offsets.push_back(offsets.back() + static_cast<std::int64_t>(rows));
+  }
+  return offsets;
+}
+
 }  // namespace rota::internal

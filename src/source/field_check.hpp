@@ -38,6 +38,9 @@ void check_row_count(const Field& field, std::int64_t rows, std::int64_t before 
 /// Throws Error{callback} for a field that has no row counts, Error{out_of_range} for one that there is not.
 void require_ragged(std::span<const Field> fields, std::size_t f);
 
+/// The rows that samples of a ragged field take, each from the one before on.
+std::vector<std::int64_t> offsets_of(const BatchView& out, std::size_t f, std::size_t row_bytes);
+
 /// Bytes of the fixed fields of `samples` samples. Throws Error{invalid_argument} beyond kMaxTensorBytes.
 std::int64_t fixed_bytes(std::span<const Field> fields, std::size_t samples);
 

@@ -68,10 +68,8 @@ tell(*(row.tobytes() for row in array))
 
 TEST_F(Npy, OtherTypesAndWhatOnlyAPickleCanHoldAreRefused) {
   for (const fs::path& one :
-       write_each({"save(0, np.zeros(3, '>f4'))", "save(0, np.zeros(3, 'U5'))", "save(0, np.zeros(3, 'c16'))",
-                   "save(0, np.zeros(3, 'M8[s]'))", "save(0, np.zeros(3, 'i4,f4'))",
-                   "save(0, np.array([{}, []], dtype=object))"})) {
-    const std::string what = one.filename() == "5" ? "pickle" : "convert it";
+       write_each({"save(0, np.zeros(3, 'g'))", "save(0, np.array([{}, []], dtype=object))"})) {
+    const std::string what = one.filename() == "1" ? "pickle" : "convert it";
     EXPECT_ERROR(open_npy(one), unsupported, {one / "0.npy", what});
   }
 }

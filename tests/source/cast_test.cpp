@@ -28,7 +28,8 @@ Numbers numbers_of(DType dtype) {
 }
 bool is_allowed(DType from, DType to) {
   if (from == to || (from == DType::float64 && to == DType::float32)) return true;
-  if (to == DType::boolean || to == DType::float16 || to == DType::bfloat16) return false;
+  if (to == DType::float16 || to == DType::bfloat16) return true;
+  if (to == DType::boolean) return false;
   const Numbers a = numbers_of(from);
   const Numbers b = numbers_of(to);
   return (a.is_integer || !b.is_integer) && (!a.is_signed || b.is_signed) && a.bits <= b.bits;
@@ -48,7 +49,7 @@ void store_number(std::byte* to, double value) {
 // Of numbers below 128, which bfloat16 has all of; so has float16 with other bits.
 void put_number(std::byte* to, double value, DType dtype) {
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
-  const std::uint32_t magnitude = bits & 0x7fffffffU;
+  const std::uint32_t magnitude = std::max(bits & 0x7fffffffU, 112U << 23U);
   switch (size_of(dtype)) {
     case 1:
       return store_number<std::int8_t>(to, value);
@@ -130,7 +131,8 @@ TEST(Cast, RefusesTypesThatMayLoseValuesAndNamesThoseThatDoNot) {
                                                      std::string(to_string(to)), "in a transform"}));
     }
   }
-  EXPECT_ERROR(cast_all(DType::int32, DType::float32), invalid_argument, {"one of int64, float64"});
+  EXPECT_ERROR(cast_all(DType::int32, DType::float32), invalid_argument,
+               {"one of int64, float16, bfloat16, float64"});
 }
 
 /// One number of a type: the hardest ones.
@@ -162,6 +164,74 @@ TEST(Cast, RefusesADoubleThatNoFloatIsNearTo) {
   for (const double value : {0x1.ffffffp127, -1e300, 1e39}) {
     EXPECT_ERROR((cast_one<float, double>(value)), corrupt, {"is too large for float32"});
   }
+}
+
+/// All of them at once, as the bits of a half.
+template <typename From>
+std::vector<std::uint16_t> round_all(const std::vector<From>& values, DType to) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  auto all = told(1, {{.name = "x", .dtype = kDTypeOf<From>, .shape = {count}}});
+  all->fill = [&](SampleId, std::size_t, std::int64_t, std::span<std::byte> out) {
+    std::memcpy(out.data(), values.data(), out.size());
+  };
+  return Samples(*cast(all, {{"x", to}}), {{0}}).values<std::uint16_t>(0, 0);
+}
+
+// Each pair of neighbours, what lies in their middle, and what lies beside that, as floats and as doubles
+// that only one rounding gets right.
+TEST(Cast, RoundsToTheNearestHalfAndToTheEvenOneOfTwo) {
+  for (const auto& [dtype, infinity] : {std::pair{DType::float16, 0x7c00U}, {DType::bfloat16, 0x7f80U}}) {
+    std::vector<float> floats;
+    std::vector<double> doubles;
+    std::vector<std::uint16_t> of_floats;
+    std::vector<std::uint16_t> of_doubles;
+    const auto value_of = [&dtype = dtype](std::uint16_t bits) {
+      float value = 0;
+      to_floats(dtype, std::as_bytes(std::span(&bits, 1)), {&value, 1});
+      return value;
+    };
+    for (const unsigned sign : {0U, 0x8000U}) {
+      for (unsigned bits = 0; bits + 1 < infinity; ++bits) {
+        const auto low = static_cast<std::uint16_t>(sign | bits);
+        const auto high = static_cast<std::uint16_t>(sign | (bits + 1));
+        const std::uint16_t even = bits % 2 == 0 ? low : high;
+        const double from = value_of(low);
+        const double to = value_of(high);
+        const double middle = (from + to) / 2;
+        doubles.insert(doubles.end(),
+                       {from, std::nextafter(middle, from), middle, std::nextafter(middle, to)});
+        of_doubles.insert(of_doubles.end(), {low, low, even, high});
+        if (static_cast<double>(static_cast<float>(middle)) != middle) continue;  // below the least float
+        const auto near = static_cast<float>(middle);
+        floats.insert(floats.end(), {value_of(low), std::nextafter(near, value_of(low)), near,
+                                     std::nextafter(near, value_of(high))});
+        of_floats.insert(of_floats.end(), {low, low, even, high});
+      }
+    }
+    EXPECT_EQ(round_all(floats, dtype), of_floats);
+    EXPECT_EQ(round_all(doubles, dtype), of_doubles);
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(round_all(std::vector{kInfinity, -kInfinity}, dtype),
+              (std::vector<std::uint16_t>{static_cast<std::uint16_t>(infinity),
+                                          static_cast<std::uint16_t>(infinity | 0x8000U)}));
+    const auto nans = round_all(std::vector{std::nanf(""), std::bit_cast<float>(0x7f800001U)}, dtype);
+    EXPECT_TRUE(std::isnan(value_of(nans[0])) && std::isnan(value_of(nans[1])));
+    const double greatest = value_of(static_cast<std::uint16_t>(infinity - 1));
+    const double next = greatest + (greatest - value_of(static_cast<std::uint16_t>(infinity - 2))) / 2;
+    EXPECT_EQ(round_all(std::vector{std::nextafter(next, 0)}, dtype)[0], infinity - 1);
+    for (const double large : {next, -1e300}) {
+      EXPECT_ERROR(round_all(std::vector{large}, dtype), corrupt,
+                   {"too large for", std::string(to_string(dtype))});
+    }
+  }
+}
+
+TEST(Cast, RoundsLongIntegersOnce) {
+  // Of 2^62 + 2^54: halfway between two of bfloat16, and one more.
+  const std::vector<std::int64_t> values{(1LL << 62) + (1LL << 54), (1LL << 62) + (1LL << 54) + 1, 70, -3};
+  EXPECT_EQ(round_all(values, DType::bfloat16), (std::vector<std::uint16_t>{0x5e80, 0x5e81, 0x428c, 0xc040}));
+  EXPECT_ERROR(round_all(std::vector<std::int64_t>{65520}, DType::float16), corrupt);
+  EXPECT_EQ(round_all(std::vector<std::int64_t>{65519}, DType::float16)[0], 0x7bff);
 }
 
 TEST(Cast, IsTheSameDataset) {

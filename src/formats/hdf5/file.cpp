@@ -300,32 +300,58 @@ hdf5::Dataset open_dataset(const Hdf5Object& at) {
   return {H5Dopen2(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT), at.subject->what(at.name)};
 }
 
-// Whether `name` is a dataset of numbers, with at least one dimension; of integers in exactly one, where
-// `as_offsets`.
-bool is_usable(Hdf5Links& links, const std::string& name, bool as_offsets) {
-  if (!is_dataset(links, name)) return false;
+/// What a dataset holds, as far as is asked about those that are not named.
+struct Holds {
+  int rank = 0;
+  H5T_class_t kind = H5T_NO_CLASS;
+  bool is_known = false;     ///< can be read
+  bool has_numbers = false;  ///< and nothing else, or should have, and cannot be read
+  std::string type = {};     ///< in words
+};
+Holds ask_what(Hdf5Links& links, const std::string& name) {
+  if (!is_dataset(links, name)) return {};
   const std::string what = links.from().what(name);
   const hdf5::Dataset dataset = open_dataset(links.follow(name));
   const hdf5::Datatype type(H5Dget_type(dataset.get()), what);
   const hdf5::Dataspace space(H5Dget_space(dataset.get()), what);
-  const int rank = H5Sget_simple_extent_ndims(space.get());
-  return as_offsets ? rank == 1 && H5Tget_class(type.get()) == H5T_INTEGER
-                    : rank >= 1 && is_numeric(type.get());
+  const auto stored = stored_type(type.get(), what);
+  Holds found{.rank = H5Sget_simple_extent_ndims(space.get()),
+              .kind = H5Tget_class(type.get()),
+              .is_known = stored.has_value(),
+              .type = describe(type.get())};
+  found.has_numbers = stored ? stored->parts[0].name.empty() && !stored->parts[0].is_text()
+                             : found.kind == H5T_INTEGER || found.kind == H5T_FLOAT;
+  return found;
 }
 
 std::string offsets_of(const std::string& name) { return name + std::string(kOffsetsSuffix); }
 
-bool is_ragged(Hdf5Links& links, const std::string& name) { return is_usable(links, offsets_of(name), true); }
+bool is_ragged(Hdf5Links& links, const std::string& name) {
+  const Holds offsets = ask_what(links, offsets_of(name));
+  return offsets.rank == 1 && offsets.kind == H5T_INTEGER;
+}
 
-std::vector<std::string> numeric_datasets(Hdf5Links& links) {
+// Those of numbers, or else all that can be read: batches of text are of little use to a loop, and compounds
+// often describe the others.
+void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
   const std::vector<std::string> all = dataset_names(links);
-  std::vector<std::string> names;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(names),
-               [&](const std::string& name) { return is_usable(links, name, false); });
-  if (!names.empty()) return names;
-  throw Error(ErrorCode::not_found,
-              fmt::format("open {}: no dataset of numbers with rows; {}", links.from().path,
-                          all.empty() ? "it has no dataset at all" : listing(all)));
+  std::vector<std::string> others;
+  for (const std::string& name : all) {
+    const Holds found = ask_what(links, name);
+    if (found.rank >= 1 && found.has_numbers) {
+      choice.datasets.push_back(name);
+    } else if (found.rank >= 1) {
+      choice.left_out.push_back(fmt::format("\"{}\" ({})", name, found.type));
+      if (found.is_known) others.push_back(name);
+    }
+  }
+  if (!choice.datasets.empty()) return;
+  if (others.empty()) {
+    throw Error(ErrorCode::not_found,
+                fmt::format("open {}: no dataset of numbers or text with rows; {}", links.from().path,
+                            all.empty() ? "it has no dataset at all" : listing(all)));
+  }
+  choice = {.datasets = std::move(others)};
 }
 
 void check_present(Hdf5Links& links, const std::vector<std::string>& datasets) {
@@ -415,16 +441,15 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
   }
 }
 
-Hdf5File ask_readable(const File& file, Hdf5Reads& reads, std::vector<std::string>& datasets,
-                      bool may_leave) {
+Hdf5File ask_readable(const File& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {
   require_finished(file, reads.of(file));
   hdf5::AddressFile address_file(file.path(), reads.of(file));
   const Hdf5Subject subject{address_file, file.path(), file.bytes(), file.storage() != nullptr};
   Hdf5Links links(subject, reads, may_leave);
-  if (datasets.empty()) datasets = numeric_datasets(links);
-  check_present(links, datasets);
+  if (choice.datasets.empty()) choose_datasets(links, choice);
+  check_present(links, choice.datasets);
   Hdf5File found;
-  for (const std::string& name : without_offsets(links, datasets)) {
+  for (const std::string& name : without_offsets(links, choice.datasets)) {
     found.fields.push_back(ask_field(links, name));
   }
   found.samples = samples_of(found.fields[0]);
@@ -435,17 +460,17 @@ Hdf5File ask_readable(const File& file, Hdf5Reads& reads, std::vector<std::strin
 }  // namespace
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.
-Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may_leave) {
+Hdf5File ask_file(const File& file, Hdf5Choice& choice, bool may_leave) {
   Hdf5Reads reads;
   for (;;) {
     if (reads.is_missing()) reads.fetch(file);
-    std::vector<std::string> names = datasets;
+    Hdf5Choice made = choice;
     try {
       const auto guard = hdf5::lock();
-      Hdf5File found = ask_readable(file, reads, names, may_leave);
+      Hdf5File found = ask_readable(file, reads, made, may_leave);
       reads.rethrow();  // HDF5 may have taken a read that failed for something that is not there
       if (reads.is_missing()) continue;
-      datasets = std::move(names);
+      choice = std::move(made);
       return found;
     } catch (const Error& error) {
       if (reads.is_missing()) continue;

@@ -50,9 +50,20 @@ struct Hdf5File {
   }
 };
 
-/// Asks `file` for `datasets`; where that is empty, it becomes the names of all datasets of numbers in the
-/// file, by name. External links are followed where it `may_leave` the file. Throws as open_hdf5 does. Blocks
-/// on a file system under HDF5's lock, on a Storage without it.
-Hdf5File ask_file(const File& file, std::vector<std::string>& datasets, bool may_leave);
+/// Which datasets are read.
+struct Hdf5Choice {
+  std::vector<std::string> datasets;
+  std::vector<std::string> left_out = {};  ///< each with what it is, in words
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(datasets, left_out);
+  }
+};
+
+/// Asks `file` for the `choice`; where that names none, it becomes all datasets of numbers in the file, by
+/// name, or else all that can be read. External links are followed where it `may_leave` the file. Throws as
+/// open_hdf5 does. Blocks on a file system under HDF5's lock, on a Storage without it.
+Hdf5File ask_file(const File& file, Hdf5Choice& choice, bool may_leave);
 
 }  // namespace rota::internal

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -12,11 +13,15 @@
 #include "catalog/serialize.hpp"
 #include "formats/formats.hpp"
 #include "formats/hdf5/file.hpp"
+#include "formats/hdf5/heap.hpp"
 #include "formats/hdf5/reader.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
+#include "source/unpack_stored.hpp"
+#include "values/bytes.hpp"
+#include "values/message.hpp"
 
 namespace rota::internal {
 namespace {
@@ -82,6 +87,37 @@ class Hdf5Source final : public Source {
       add(field, ranges, reading);
     }
     reading.rows.read(reader());
+  }
+
+  // As unpack_stored asks for them.
+  void read_field(std::span<const SampleId> ids, std::size_t field, std::span<std::byte> to) const {
+    check_ids(*this, ids);
+    const std::size_t row_bytes = fields_[field].row_bytes();
+    Reading reading;
+    std::vector<FileRange> ranges;
+    FileSamples::SamplePlace place;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = samples_.find(ids[i].value, place.file);
+      append(ranges, {place.file, rows_of(place, field, &to[i * row_bytes])}, row_bytes);
+    }
+    add(field, ranges, reading);
+    reading.rows.read(reader());
+  }
+  void read_heap(std::span<const SampleId> ids, std::size_t field, std::span<const std::byte> references,
+                 std::span<const std::span<std::byte>> to) const {
+    std::vector<HeapRead> reads;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::size_t at = i * HeapRead::kBytes + sizeof(std::uint32_t);  // behind how many there are
+      const std::size_t file = samples_.find(ids[i].value).file;
+      const auto& target = contents_[file].fields[field].target;
+      reads.push_back({.file = (target ? *targets_ : files_).open(target ? target->index : file),
+                       .address = load<std::uint64_t>(references, at),
+                       .index = load<std::uint32_t>(references, at + sizeof(std::uint64_t)),
+                       .to = to[i]});
+      if (reads.size() < files_.most_together() && i + 1 < ids.size()) continue;
+      read_from_heap(reader(), std::move(reads));
+      reads.clear();
+    }
   }
 
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
@@ -237,9 +273,9 @@ std::vector<std::string> absolute_names(std::vector<std::string> names) {
   return names;
 }
 
-Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& datasets, bool may_leave) {
+Hdf5File ask(const FileList& files, std::size_t i, Hdf5Choice& choice, bool may_leave) {
   const File file = files.open_unchanged(i);
-  if (has_hdf5_signature(files, i)) return ask_file(file, datasets, may_leave);
+  if (has_hdf5_signature(files, i)) return ask_file(file, choice, may_leave);
   throw Error(ErrorCode::corrupt,
               fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or use open_files",
                           file.path()));
@@ -248,10 +284,15 @@ Hdf5File ask(const FileList& files, std::size_t i, std::vector<std::string>& dat
 void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {
   const std::vector<Field> expected = fields_of(contents[0]);
   const std::vector<Field> found = fields_of(contents[i]);
-  if (found == expected) return;
+  const auto is_stored_alike = [](const Hdf5Field& a, const Hdf5Field& b) {
+    return a.values.type == b.values.type;
+  };
+  const bool are_stored_alike = std::ranges::equal(contents[0].fields, contents[i].fields, is_stored_alike);
+  if (found == expected && are_stored_alike) return;
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("open {}: it has {}, and {} has {}; join files whose fields are the same",
-                          files.path(i), describe(found), files.path(0), describe(expected)));
+              fmt::format("open {}: it has {}, and {} has {}{}; join files whose fields are the same",
+                          files.path(i), describe(found), files.path(0), describe(expected),
+                          found == expected ? ", stored otherwise" : ""));
 }
 
 // From the directory that `files` are in, for FileList::beside.
@@ -300,6 +341,16 @@ FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
   return targets;
 }
 
+void tell_left_out(const std::string& path, const std::vector<std::string>& datasets) {
+  constexpr std::size_t kMostShown = 5;
+  if (datasets.empty()) return;
+  const auto shown = std::span(datasets).first(std::min(datasets.size(), kMostShown));
+  tell(fmt::format(
+      "open {}: left out {}{}; name what you want of them (Hdf5Options::datasets)", path,
+      fmt::join(shown, ", "),
+      datasets.size() > kMostShown ? fmt::format(" and {} more", datasets.size() - kMostShown) : ""));
+}
+
 bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
 
 }  // namespace
@@ -320,18 +371,20 @@ std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Option
                                         options.datasets, options.allow_external_links),
                             [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).only(internal::is_hdf5_name);
-  std::vector<std::string> datasets = internal::absolute_names(options.datasets);
-  if (datasets.empty()) {
-    datasets = internal::made_on_first_rank(files.context(), "look into the first file", [&] {
-      (void)internal::ask(files, 0, datasets, options.allow_external_links);
-      return datasets;
+  internal::Hdf5Choice choice{.datasets = internal::absolute_names(options.datasets)};
+  if (choice.datasets.empty()) {
+    choice = internal::made_on_first_rank(files.context(), "look into the first file", [&] {
+      (void)internal::ask(files, 0, choice, options.allow_external_links);
+      internal::tell_left_out(files.path(0), choice.left_out);
+      return choice;
     });
   }
   // What lies in other files may change without these.
-  const std::string signature = options.allow_external_links ? "" : fmt::format("hdf5 {}", datasets);
+  const std::string signature =
+      options.allow_external_links ? "" : fmt::format("hdf5 datasets {}", choice.datasets);
   const auto index = internal::index_files(files, signature, [&](std::size_t i) {
-    std::vector<std::string> names = datasets;
-    return internal::serialize(internal::ask(files, i, names, options.allow_external_links));
+    internal::Hdf5Choice same = choice;
+    return internal::serialize(internal::ask(files, i, same, options.allow_external_links));
   });
   std::vector<internal::Hdf5File> contents(files.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
@@ -346,10 +399,17 @@ std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Option
   if (has_targets) targets = internal::list_targets(files, contents);
   auto shared = internal::SharedFiles::make(files, internal::as_they_are(files));
   const auto context = files.shared_context();
-  return internal::made_together(*context, "open files", [&] {
-    return std::make_unique<internal::Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
-                                                  std::move(contents));
-  });
+  std::vector<internal::StoredType> types;
+  for (const internal::Hdf5Field& field : contents[0].fields) types.push_back(field.values.type);
+  const std::shared_ptr<const internal::Hdf5Source> stored =
+      internal::made_together(*context, "open files", [&] {
+        return std::make_unique<internal::Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
+                                                      std::move(contents));
+      });
+  const internal::Hdf5Source* const source = stored.get();  // which those who call these keep
+  return internal::unpack_stored(stored, types, "open HDF5 files",
+                                 {.field = std::bind_front(&internal::Hdf5Source::read_field, source),
+                                  .heap = std::bind_front(&internal::Hdf5Source::read_heap, source)});
 }
 
 }  // namespace rota

@@ -46,13 +46,21 @@ std::vector<std::int64_t> ask_extent(const Question& question) {
   return {extent.begin(), extent.end()};
 }
 
-DType ask_dtype(const Question& question) {
+StoredType ask_type(const Question& question) {
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
-  if (const auto dtype = dtype_of(type.get())) return *dtype;
+  if (auto stored = stored_type(type.get(), question.what)) return std::move(*stored);
   throw unsupported(
       question, fmt::format("holds {}, which rota does not read", describe(type.get())),
-      "rewrite it as native integers, floats or booleans (in h5py, data.astype('<f4') and such), "
-      "or leave it out of the datasets");
+      "rewrite it as integers, floats or text (in h5py, data.astype('<f4') and such), or leave it out of the "
+      "datasets");
+}
+
+bool is_elsewhere(const Hdf5Dataset& dataset) {
+  return std::ranges::any_of(dataset.type.parts, &StoredPart::is_elsewhere);
+}
+
+void add_axes(const StoredType& type, std::vector<std::int64_t>& extents) {
+  extents = type.as_stored("", std::move(extents)).shape;
 }
 
 // Extents come from the file: their product must be believable before it is computed with.
@@ -80,8 +88,9 @@ void check_inside(const Question& question, std::uint64_t address, std::uint64_t
                   question.what, bytes, address, end));
 }
 
-std::vector<std::byte> ask_fill(const Question& question, DType dtype) {
-  std::vector<std::byte> fill(size_of(dtype));
+std::vector<std::byte> ask_fill(const Question& question, const Hdf5Dataset& dataset) {
+  std::vector<std::byte> fill(dataset.type.bytes);
+  if (is_elsewhere(dataset)) return fill;
   H5D_fill_value_t status = H5D_FILL_VALUE_UNDEFINED;
   hdf5::check(H5Pfill_value_defined(question.properties.get(), &status), question.what);
   if (status != H5D_FILL_VALUE_USER_DEFINED) return fill;
@@ -108,6 +117,9 @@ void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
   const std::size_t bytes = product(dataset.extent, 0, size_of(dataset.dtype));
   check_inside(question, 0, bytes);
+  if (is_elsewhere(dataset)) {
+    throw unsupported(question, "keeps sequences or text of any length in the file's header", kRewriteAdvice);
+  }
   dataset.contents.resize(bytes);
   hdf5::check(
       H5Dread(question.dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, dataset.contents.data()),
@@ -246,9 +258,10 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
 
 void ask_chunked(const Question& question, Hdf5Dataset& dataset) {
   std::vector<hsize_t> chunk(dataset.extent.size());
-  hdf5::check(H5Pget_chunk(question.properties.get(), static_cast<int>(chunk.size()), chunk.data()),
-              question.what);
-  dataset.chunk.assign(chunk.begin(), chunk.end());
+  const int rank = hdf5::check(
+      H5Pget_chunk(question.properties.get(), static_cast<int>(chunk.size()), chunk.data()), question.what);
+  dataset.chunk.assign(chunk.begin(), chunk.begin() + rank);
+  add_axes(dataset.type, dataset.chunk);
   dataset.filters = ask_filters(question);
   for (std::size_t d = 1; d < chunk.size(); ++d) {
     dataset.chunks_per_slab *= (dataset.extent[d] + dataset.chunk[d] - 1) / dataset.chunk[d];
@@ -287,9 +300,11 @@ Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name) {
   question.properties = {H5Dget_create_plist(question.dataset.get()), what};
   Hdf5Dataset dataset;
   dataset.name = name;
-  dataset.dtype = ask_dtype(question);
+  dataset.type = ask_type(question);
+  dataset.dtype = dataset.type.as_stored("", {}).dtype;
   dataset.extent = ask_extent(question);
-  dataset.fill = ask_fill(question, dataset.dtype);
+  add_axes(dataset.type, dataset.extent);
+  dataset.fill = ask_fill(question, dataset);
   check_size(question, dataset);
   if (std::find(dataset.extent.begin(), dataset.extent.end(), 0) != dataset.extent.end()) return dataset;
   switch (H5Pget_layout(question.properties.get())) {

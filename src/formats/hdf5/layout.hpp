@@ -9,6 +9,7 @@
 
 #include "hdf5/address_file.hpp"
 #include "rota/dtype.hpp"
+#include "source/stored_type.hpp"
 
 namespace rota::internal {
 
@@ -35,11 +36,12 @@ struct StoredChunk {
 };
 static_assert(sizeof(StoredChunk) <= 24);
 
-/// One dataset of numbers, [rows, row shape...]. *Immutable.*
+/// One dataset, [rows, row shape...]. *Immutable.*
 struct Hdf5Dataset {
-  std::string name;  ///< from the root, with a leading slash
-  DType dtype = DType::uint8;
-  std::vector<std::int64_t> extent;  ///< of every dimension; at least one
+  std::string name;                  ///< from the root, with a leading slash
+  StoredType type;                   ///< of an element
+  DType dtype = DType::uint8;        ///< as which it is read
+  std::vector<std::int64_t> extent;  ///< of every dimension, at least one, and those of an element
   Hdf5Storage storage = Hdf5Storage::absent;
   std::vector<std::byte> fill;       ///< one element
   std::uint64_t address = 0;         ///< contiguous: of row 0
@@ -58,7 +60,8 @@ struct Hdf5Dataset {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(name, dtype, extent, storage, fill, address, contents, chunk, filters, chunks, chunks_per_slab);
+    archive(name, type, dtype, extent, storage, fill, address, contents, chunk, filters, chunks,
+            chunks_per_slab);
   }
 };
 

@@ -21,8 +21,9 @@ namespace {
 
 // The shuffle filter stores the first bytes of all elements, then all second ones, and so on; bytes that make
 // no whole element follow as they are.
-template <std::size_t size>
-void gather(const std::byte* from, std::size_t count, std::byte* to) {
+template <std::size_t fixed>
+void gather(const std::byte* from, std::size_t count, std::byte* to, std::size_t size = fixed) {
+  if constexpr (fixed > 0) size = fixed;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t b = 0; b < size; ++b) to[i * size + b] = from[b * count + i];
   }
@@ -42,7 +43,7 @@ void unshuffle(std::span<const std::byte> from, std::size_t element_bytes, std::
       gather<8>(from.data(), count, to.data());
       break;
     default:
-      gather<1>(from.data(), whole, to.data());
+      gather<0>(from.data(), count, to.data(), element_bytes);
   }
   if (whole < from.size()) std::memcpy(to.data() + whole, from.data() + whole, from.size() - whole);
 }
@@ -67,7 +68,7 @@ class Unfilter {
       if (next.size() != bytes) return false;
       if (filters[i] == Hdf5Filter::deflate && !inflate_into(from, next)) return false;
       if (filters[i] == Hdf5Filter::zstd && !unzstd_into(from, next)) return false;
-      if (filters[i] == Hdf5Filter::shuffle) unshuffle(from, size_of(dataset.dtype), next);
+      if (filters[i] == Hdf5Filter::shuffle) unshuffle(from, dataset.type.bytes, next);
       from = next;
     }
     if (!filters.empty()) return true;

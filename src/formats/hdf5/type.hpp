@@ -6,17 +6,14 @@
 #include <string>
 
 #include "hdf5/hdf5.hpp"
-#include "rota/dtype.hpp"
+#include "source/stored_type.hpp"
 
 namespace rota::internal {
 
-/// Whether `type` holds numbers of any kind, readable here or not: integers, floats, h5py's booleans.
-bool is_numeric(hid_t type);
+/// How elements of `type` lie in a file; nothing where rota cannot read them. `what` heads its errors.
+std::optional<StoredType> stored_type(hid_t type, const std::string& what);
 
-/// The DType whose elements lie in memory as those of `type` do in the file; nothing where there is none.
-std::optional<DType> dtype_of(hid_t type);
-
-/// What `type` is, for a message: "big-endian", "strings".
+/// What `type` is, for a message: "text", "padded integers of 4 bytes".
 std::string describe(hid_t type);
 
 }  // namespace rota::internal

@@ -1,0 +1,72 @@
+#pragma once
+
+// Elements as people's files hold them, numbers or not.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rota/source.hpp"
+
+namespace rota::internal {
+
+/// What a part of an element is.
+enum class StoredKind : std::uint8_t {
+  numbers,
+  text_to_zero,   ///< bytes up to the first zero
+  text_of_zeros,  ///< bytes without the zeros that fill up its place
+  text_of_blanks,
+  utf32,
+  in_heap,       ///< elsewhere in the file; in its place, the count of elements (32 bits) and where
+  text_in_heap,  ///< the same, of bytes
+};
+
+/// A part of an element that becomes a field: a member, or all of it.
+struct StoredPart {
+  std::string name = {};  ///< of the member, behind that of the field: ".x"; empty: all of the element
+  StoredKind kind = StoredKind::numbers;
+  DType dtype = DType::uint8;
+  bool is_swapped = false;               ///< its bytes are in the other order
+  std::vector<std::int64_t> shape = {};  ///< behind that of the elements
+  std::size_t offset = 0;                ///< in the element
+  std::size_t bytes = 0;
+
+  /// Whether each has a length of its own.
+  [[nodiscard]] bool is_long() const noexcept { return kind != StoredKind::numbers; }
+  [[nodiscard]] bool is_text() const noexcept { return is_long() && kind != StoredKind::in_heap; }
+  [[nodiscard]] bool is_elsewhere() const noexcept {
+    return kind == StoredKind::in_heap || kind == StoredKind::text_in_heap;
+  }
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(name, kind, dtype, is_swapped, shape, offset, bytes);
+  }
+  friend bool operator==(const StoredPart&, const StoredPart&) = default;
+};
+
+struct StoredType {
+  std::size_t bytes = 0;  ///< of an element
+  std::vector<StoredPart> parts;
+
+  /// Whether it is numbers and nothing else.
+  [[nodiscard]] bool is_numbers() const noexcept;
+  /// Of numbers in native order, or in the other one, and more than one of them where there is a shape.
+  static StoredType of(DType dtype, bool is_swapped = false, std::vector<std::int64_t> shape = {});
+  /// Its parts as those of the member `name`, "" for all of it, at `offset` of a larger element, `shape`
+  /// times. False where that cannot be.
+  [[nodiscard]] bool add_to(StoredType& whole, std::string_view name, std::size_t offset,
+                            const std::vector<std::int64_t>& shape) const;
+  /// The field of elements as they lie in the file: numbers in any order, or bytes.
+  [[nodiscard]] Field as_stored(std::string name, std::vector<std::int64_t> shape, bool ragged = false) const;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(bytes, parts);
+  }
+  friend bool operator==(const StoredType&, const StoredType&) = default;
+};
+
+}  // namespace rota::internal

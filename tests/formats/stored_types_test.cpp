@@ -1,0 +1,218 @@
+// Elements that are no native numbers, as h5py and NumPy write them.
+
+#include "formats/python.hpp"
+#include "messages.hpp"
+
+namespace rota::test::stored_types_test {
+
+// Arrays of 60 elements of many types, and what each becomes: its fields, sorted by name, each with the bytes
+// of a row.
+constexpr std::string_view kArrays = R"(
+import h5py, numpy as np
+random, n = np.random.default_rng(3), 60
+words = np.array([['', 'a', 'zwölf €', '😀' * 5][i % 4] + str(i) * (i % 3) for i in range(n)])
+record = np.zeros(n, [('b', '>i4'), ('two', 'f8', (2,)), ('s', 'S40'), ('in', [('y', 'u1'), ('z', '>c16', (3,))])])
+for name in 'b', 'two': record[name] = random.integers(-99, 99, record[name].shape)
+record['s'] = [word.encode() for word in words]
+record['in']['y'], record['in']['z'] = np.arange(n), random.random((n, 3)) + 2j
+arrays = dict(big=random.integers(-9e8, 9e8, (n, 3)).astype('>i4'), huge=random.random(n).astype('>f8'),
+              half=random.random((n, 2)).astype('>f2'), complex=(random.random((n, 2)) + 1j).astype('c8'),
+              complex_big=(random.random(n) - 3j).astype('>c16'), bytes=record['s'], record=record,
+              opaque=np.frombuffer(random.bytes(5 * n), 'V5'), one=np.arange(n).astype('>u1'))
+def native(row):
+    return np.ascontiguousarray(row).astype(row.dtype.newbyteorder('=')).tobytes()
+def fields_of(name, array):
+    if array.dtype.names:
+        for member in array.dtype.names: yield from fields_of(name + '.' + member, array[member])
+    elif array.dtype.kind == 'S': yield name, list(array)
+    elif array.dtype.kind in 'UO': yield name, [text.encode() for text in array]
+    else: yield name, [native(row) for row in array]
+def tell_rows(name, array):
+    columns = [column for _, column in fields_of(name, array)]
+    tell(*(column[i] for i in range(n) for column in columns))
+)";
+
+class StoredTypes : public PythonTest {
+ protected:
+  StoredTypes() : PythonTest(std::string(kArrays)) {}
+};
+using StoredNpy = StoredTypes;
+using StoredHdf5 = StoredTypes;
+
+TEST_F(StoredNpy, IsReadAsNativeNumbersMembersAndText) {
+  const auto told = write(R"(
+arrays.update(text=words, text_big=words.astype('>U60'), days=np.arange(n).astype('M8[D]'),
+              seconds=np.arange(n).astype('>m8[s]'), named=np.zeros(n, [(('A title', 'Time L'), 'f4'), ('F', 'u2')]),
+              aligned=np.zeros(n, np.dtype('u1,f8', align=True)))
+tell(*(name.encode() for name in sorted(arrays)))
+for name in sorted(arrays):
+    np.save(name, arrays[name])
+    tell_rows('data', arrays[name])
+)");
+  const std::map<std::string, std::vector<Field>> expected = {
+      {"big", {{"data", DType::int32, {3}}}},
+      {"huge", {{"data", DType::float64}}},
+      {"half", {{"data", DType::float16, {2}}}},
+      {"complex", {{"data", DType::float32, {2, 2}}}},
+      {"complex_big", {{"data", DType::float64, {2}}}},
+      {"bytes", {{"data", DType::uint8, {}, true}}},
+      {"text", {{"data", DType::uint8, {}, true}}},
+      {"text_big", {{"data", DType::uint8, {}, true}}},
+      {"opaque", {{"data", DType::uint8, {5}}}},
+      {"one", {{"data", DType::uint8}}},
+      {"days", {{"data", DType::int64}}},
+      {"seconds", {{"data", DType::int64}}},
+      {"named", {{"data.Time L", DType::float32}, {"data.F", DType::uint16}}},
+      {"aligned", {{"data.f0", DType::uint8}, {"data.f1", DType::float64}}},
+      {"record",
+       {{"data.b", DType::int32},
+        {"data.two", DType::float64, {2}},
+        {"data.s", DType::uint8, {}, true},
+        {"data.in.y", DType::uint8},
+        {"data.in.z", DType::float64, {3, 2}}}}};
+  std::size_t at = expected.size();
+  for (const auto& [name, fields] : expected) {
+    SCOPED_TRACE(name);
+    ASSERT_THAT(std::span(told).first(expected.size()), Contains(name));
+    const auto source = open_npy(directory_ / (name + ".npy"));
+    EXPECT_EQ(source->fields(), fields);
+    const auto begin = told.begin() + static_cast<std::ptrdiff_t>(at);
+    expect_samples(*source, {begin, begin + static_cast<std::ptrdiff_t>(60 * fields.size())});
+    at += 60 * fields.size();
+  }
+}
+
+TEST_F(StoredNpy, IsRefusedWhereOneSampleHasSeveralTexts) {
+  write(
+      "np.save('a', words.reshape(20, 3))\nnp.savez('b', x=words, y=np.float32(1))\nnp.savez('c', "
+      "x=words[2])");
+  EXPECT_ERROR(open_npy(directory_ / "a.npy"), unsupported, {"\"data\"", "several texts"});
+  EXPECT_ERROR(open_npz(directory_ / "b.npz"), unsupported, {"\"x\"", "several texts"});
+  expect_samples(*open_npz(directory_ / "c.npz"), {"zwölf €22"});
+}
+
+TEST_F(StoredNpy, IsRefusedAsAnElementThatCannotBe) {
+  for (const auto* descr :
+       {"[('a', '<f4', (4294967296, 4294967296))]", "[('a', '|V2000000000'), ('b', '|V2000000000')]",
+        "'|V99999999999'", "[]", "[('a',)]", "[('', '|V4')]", "'<f3'", "'<f16'", "'<b2'"}) {
+    directory_.write("a.npy", python(directory_, fmt::format(R"(
+import struct
+head = "{{'descr': {}, 'fortran_order': False, 'shape': (1,)}}".encode()
+tell(b'\x93NUMPY\x01\0' + struct.pack('<H', len(head)) + head + bytes(100))
+)",
+                                                             descr))[0]);
+    EXPECT_ERROR(open_npy(directory_ / "a.npy"), unsupported, {"elements of type"}) << descr;
+  }
+}
+
+// Contiguous, in chunks that are cut at a row's edge, and in others.
+TEST_F(StoredHdf5, IsReadAsNativeNumbersMembersAndText) {
+  const auto told = write(R"(
+text = h5py.string_dtype()
+long = np.zeros(n, [('u', 'i2'), ('t', text), ('in', [('t', text), ('x', '>f4')]), ('w', 'u1')])
+for i in range(n): long[i] = i, words[i] * (i % 5), (words[-i], i / 2), i
+sequences = [random.random(i * 37 % 1200).astype('>f4') for i in range(n)]
+blank = h5py.h5t.C_S1.copy()
+blank.set_size(50); blank.set_strpad(h5py.h5t.STR_SPACEPAD)
+arrays.update(long=long, enum=np.arange(n) % 2)
+for form, options in dict(plain={}, rows=dict(chunks=True, compression='gzip', shuffle=True), odd=dict(cut=True)).items():
+    with h5py.File(form + '.h5', 'w') as f:
+        def create(name, array, **more):
+            used = dict(options, **more)
+            if used.pop('cut', False): used['chunks'] = (7, *(2 for _ in array.shape[1:]))
+            return f.create_dataset(name, data=array, **used)
+        for name, array in arrays.items():
+            if name != 'enum': create(name, array)
+        create('enum', arrays['enum'], dtype=h5py.enum_dtype({'A': 0, 'B': 1}, '>i2'))
+        create('text', words.astype(object), dtype=text)
+        rows = f.create_dataset('rows', (n,), h5py.vlen_dtype(np.dtype('>f4')), **({} if form == 'odd' else options))
+        for i in range(n): rows[i] = sequences[i]
+        names = list(f)
+        space = h5py.h5s.create_simple((n,))
+        blanks = h5py.h5d.create(f.id, b'zblank', blank, space)
+        blanks.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array([w.encode().ljust(50) for w in words]), mtype=blank)
+arrays.update(enum=arrays['enum'].astype('i2'), text=words.astype(object))
+columns = []
+for name in names + ['zblank']:
+    if name == 'rows': columns.append([native(row) for row in sequences])
+    elif name == 'zblank': columns.append([word.encode() for word in words])
+    else: columns += [column for _, column in fields_of(name, arrays[name])]
+tell(','.join(names + ['zblank']).encode(), *(column[i] for i in range(n) for column in columns))
+)");
+  std::vector<std::string> names;
+  for (std::string_view rest = told[0]; !rest.empty();) {
+    names.emplace_back(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(rest.size(), names.back().size() + 1));
+  }
+  for (const auto* form : {"plain.h5", "rows.h5", "odd.h5"}) {
+    SCOPED_TRACE(form);
+    const auto source = open_hdf5(directory_ / form, {.datasets = names});
+    EXPECT_THAT(
+        source->fields(),
+        IsSupersetOf({Field{"complex", DType::float32, {2, 2}}, Field{"enum", DType::int16},
+                      Field{"rows", DType::float32, {}, true}, Field{"long.in.t", DType::uint8, {}, true},
+                      Field{"long.w", DType::uint8}, Field{"record.in.z", DType::float64, {3, 2}}}));
+    expect_samples(*source, {told.begin() + 1, told.end()});
+  }
+}
+
+// Which would make no batches beside numbers; it is said, so that nobody misses it in silence.
+TEST_F(StoredHdf5, IsLeftOutUnlessNamedWhereItIsTextOrHasMembers) {
+  const SinkMessages messages;
+  const auto path = h5py(directory_, "a.h5", R"(
+f['x'] = np.arange(3)
+f['g/caption'] = ['a', 'bc', '']
+f['table'] = np.zeros(9, 'i4,f4')
+f['version'] = 3
+)");
+  EXPECT_THAT(field_names(*open_hdf5(path)), ElementsAre("x"));
+  EXPECT_THAT(messages.lines,
+              ElementsAre(AllOf(HasSubstr("left out \"/g/caption\" (text), \"/table\" (compounds)"),
+                                HasSubstr("Hdf5Options::datasets"), Not(HasSubstr("version")))));
+  EXPECT_THAT(field_names(*open_hdf5(path, {.datasets = {"x", "g/caption"}})), ElementsAre("x", "g/caption"));
+  const auto alone =
+      open_hdf5(h5py(directory_, "b.h5", "f['t'] = ['a', 'bc', '']\nf['u'] = np.zeros(3, 'u1,u1')"));
+  EXPECT_THAT(field_names(*alone), ElementsAre("t", "u.f0", "u.f1"));
+  EXPECT_EQ(messages.lines.size(), 1U);
+}
+
+TEST_F(StoredHdf5, HasTheFillValueWhereNothingWasWritten) {
+  const auto source = open_h5(R"(
+x = f.create_dataset('x', (9,), '>i4', chunks=(3,), fillvalue=7)
+x[3:6] = [1, 2, 3]
+f.create_dataset('y', (9,), '>f8', fillvalue=.5)
+f.create_dataset('z', (9,), 'c16', fillvalue=2 + 1j)
+)");
+  const Samples samples(*source, ids({0, 4}));
+  EXPECT_THAT(samples.values<std::int32_t>(0, 0), ElementsAre(7));
+  EXPECT_THAT(samples.values<std::int32_t>(0, 1), ElementsAre(2));
+  EXPECT_THAT(samples.values<double>(1, 0), ElementsAre(.5));
+  EXPECT_THAT(samples.values<double>(2, 1), ElementsAre(2, 1));
+  const auto text =
+      open_hdf5(h5py(directory_, "t.h5", "f.create_dataset('t', (5,), h5py.string_dtype())[1] = 'b'"));
+  EXPECT_THAT(contents(*text), ElementsAre(ElementsAre(""), ElementsAre("b"), ElementsAre(""), _, _));
+}
+
+TEST_F(StoredHdf5, IsDamagedWhereAHeapIsNone) {
+  const auto path = h5py(directory_, "a.h5",
+                         "f.create_dataset('t', data=['some text', 'more'], dtype=h5py.string_dtype())");
+  const std::string bytes = bytes_of(path);
+  const std::size_t heap = bytes.find("GCOL");
+  for (const auto& [at, byte] :
+       {std::pair{heap, 'X'}, {heap + 15, '\x7f'}, {heap + 16, '\x33'}, {heap + 24, '\2'}}) {
+    std::string changed = bytes;
+    changed[at] = byte;
+    overwrite(path, changed);
+    EXPECT_THAT(reading(*open_hdf5(path), {0, 1}), is_error(corrupt, {path, "text or sequences"})) << at - heap;
+  }
+  overwrite(path, bytes);
+  EXPECT_THAT(contents(*open_hdf5(path)), ElementsAre(ElementsAre("some text"), ElementsAre("more")));
+}
+
+TEST_F(StoredHdf5, OfFilesThatStoreItOtherwiseIsRefused) {
+  h5py(directory_, "a.h5", "f['x'] = np.arange(3, dtype='<i4')");
+  h5py(directory_, "b.h5", "f['x'] = np.arange(3, dtype='>i4')");
+  EXPECT_ERROR(open_hdf5(directory_.path()), invalid_argument, {at("b.h5"), "stored otherwise"});
+}
+
+}  // namespace rota::test::stored_types_test
