@@ -34,8 +34,9 @@ std::shared_ptr<const Source> open_files(const Catalog& catalog, const FilesOpti
 
 /// Options of `open_hdf5`.
 struct Hdf5Options {
-  /// Datasets to read, as fields in this order, e.g. {"/x", "/y"}. Empty: all numeric ones of the first file.
-  /// A pair `name`, `name_offsets` is one ragged field `name`.
+  /// Datasets to read, as fields in this order, e.g. {"/x", "/y"}. Empty: all of numbers in the first file,
+  /// and a message names those of text and compounds that are left out; these, too, where there are no
+  /// others. A pair `name`, `name_offsets` is one ragged field `name`.
   std::vector<std::string> datasets = {};
   /// Whether external links are followed, from the directory of their file. Empty `datasets` then includes
   /// them.
@@ -46,9 +47,10 @@ struct Hdf5Options {
 };
 
 /// The rows of HDF5 datasets that share a leading extent N; files are joined in order. Where some files are
-/// named *.h5 or *.hdf5, others are ignored. Reads integers, floats and booleans in native byte order,
-/// contiguous or chunked, with the deflate, zstd (32015) and shuffle filters. `name` [T, ...] with
-/// `name_offsets` [N + 1] is ragged. Reads by byte offset, without HDF5's lock. The fingerprint covers
+/// named *.h5 or *.hdf5, others are ignored. Reads contiguous and chunked data, with the deflate, zstd
+/// (32015) and shuffle filters. `name` [T, ...] with `name_offsets` [N + 1] is ragged. Elements become fields
+/// as docs/open.md has it: numbers in any byte order; text and sequences, ragged; `name.member` for each
+/// member of a compound. Reads by byte offset, without HDF5's lock. The fingerprint covers
 /// relative names, field shapes and extents, and for allowed links the name and size of their files. Throws
 /// - Error{not_found}: a missing path; a missing dataset, naming those that exist; a link to nothing, naming
 ///   both ends
@@ -114,7 +116,8 @@ struct NpyOptions {
 
 /// The rows of the arrays in NPY files, joined in the order of their names. One field `data` of the type and
 /// row shape that all arrays share. With `file_is_sample` each array is a sample, ragged if leading extents
-/// differ; all other extents must agree. Reads native integers, floats and booleans. Arrays in Fortran order
+/// differ; all other extents must agree. Elements become fields as those of open_hdf5 do, and members of a
+/// structure `data.member`. Arrays in Fortran order
 /// are turned into C's; with more than one dimension they need `file_is_sample`. The fingerprint covers
 /// relative names, sizes, type and shapes. Throws as open_tfrecord does; also Error{unsupported} for other
 /// types, Error{invalid_argument} for arrays that do not match.
@@ -168,19 +171,23 @@ std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const Megatr
 
 /// Options of `open_mds`.
 struct MdsOptions {
-  std::vector<std::string> columns = {};  ///< to read, as fields in this order; empty: all
+  /// To read, as fields in this order; empty: all. "NAME.shape" is the shape of arrays of any shape: a byte
+  /// of dimensions x 4 + log2(bytes of an extent), then the extents.
+  std::vector<std::string> columns = {};
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;
 };
 
 /// The samples of MosaicML's shards (MDS, version 2). The catalog must have index.json, and may have other
-/// files. Numbers, and arrays with a shape in the encoding, are fixed fields. One-dimensional arrays, text
-/// and encoded images are ragged fields with their bytes as they are. A shard compressed by zstd is
-/// decompressed into shared memory, as for open_tar, unless it lies decompressed beside. The fingerprint
+/// files. Numbers, and arrays with a shape in the encoding, are fixed fields. Arrays of other shapes, whose
+/// "NAME.shape" is needed if they have more than one dimension, text, and encoded images are ragged fields.
+/// Lists of images have one more, "NAME.sizes". Pickles, and arrays of any type, are bytes as they are.
+/// A shard compressed by zstd, gz or bz2 is decompressed into shared memory, as for open_tar, unless it lies decompressed beside. The fingerprint
 /// covers shards' names, sizes and numbers of samples, as decompressed. Throws as open_tfrecord does, and
-/// Error{not_found} for a missing column. Throws Error{unsupported} for other versions and compressions,
-/// pickles, and arrays of any type or more dimensions.
+/// Error{not_found} for a missing column. Throws Error{unsupported} for other versions, compressions and
+/// encodings, and for arrays of more dimensions whose shapes are not read. Throws Error{invalid_argument}
+/// that names the folders, where datasets are in these.
 std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options = {});
 
 /// The formats that `open` knows, "auto" first.

@@ -136,7 +136,7 @@ def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *,
 
     ========  ======================================================================================================
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
-    hdf5      rows of `datasets` (all numeric ones); `x` with `x_offsets` is ragged; `allow_external_links`
+    hdf5      rows of `datasets` (all of numbers); `x` with `x_offsets` is ragged; `allow_external_links`
     tfrecord  records: `data`, bytes; `verify` their checksums
     tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
     lines     lines of text or JSON: `text`, bytes
@@ -172,7 +172,7 @@ def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
     """`source` with other element types: `cast(source, {"tokens": "int64"})`. Whoever reads converts.
 
     Every value must survive: integers become wider ones, or floats with enough digits; floats become wider ones;
-    booleans become any number. Only float64 to float32 rounds. The dataset stays the same, so that a state fits both.
+    booleans become any number. Only float16, bfloat16, and float64 to float32, round. The dataset stays the same, so that a state fits both.
 
     >>> import rota
     >>> rota.cast(rota.PythonSource([{"x": True}]), {"x": "float32"}).fields

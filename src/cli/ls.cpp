@@ -7,15 +7,20 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "catalog/files.hpp"
+#include "catalog/leftover.hpp"
 #include "cli/dataset.hpp"
 #include "cli/number_option.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
+#include "rota/error.hpp"
+#include "rota/message.hpp"
 #include "rota/open.hpp"
+#include "source/field_check.hpp"
 
 namespace rota::cli {
 namespace {
@@ -51,11 +56,27 @@ std::string catalog_text(const DatasetOptions& dataset, const Catalog& catalog) 
   return text;
 }
 
+// What rota has to say of it, too: that it left something out.
 std::string source_text(const Catalog& catalog, const std::string& wanted) {
+  std::string notes;
+  set_message_sink(
+      [&](std::string_view message) { notes += fmt::format("  note         {}\n", shown(message)); });
+  const std::shared_ptr<void> at_end(nullptr, [](void*) { set_message_sink({}); });
   const std::string format = wanted == "auto" ? find_format(catalog) : wanted;
   const auto source = open(catalog, format);
-  return fmt::format("  as {:<8}  {}, fingerprint {}\n", format, counted(source->size(), "sample"),
-                     to_string(source->fingerprint()));
+  return fmt::format("  as {:<8}  {}, fingerprint {}\n  fields       {}\n{}", format,
+                     counted(source->size(), "sample"), to_string(source->fingerprint()),
+                     shown(internal::describe(source->fields())), notes);
+}
+
+// What such files hold, no list of names tells. One that cannot be opened can be listed.
+std::string hdf5_text(const Catalog& catalog) {
+  if (catalog.size() == 0 || !internal::ends_as(catalog.path(0), ".h5")) return "";
+  try {
+    return source_text(catalog, "hdf5");
+  } catch (const Error& error) {
+    return fmt::format("  note         {}\n", shown(error.what()));
+  }
 }
 
 // One line a file, with its size before its name, which may be of any length.
@@ -85,6 +106,8 @@ void ls(const LsOptions& options) {
   if (options.opens) {
     flush_output();
     fmt::print("{}", source_text(catalog, options.dataset.format));
+  } else {
+    fmt::print("{}", hdf5_text(catalog));
   }
   print_files(catalog, options.limit);
 }

@@ -32,6 +32,9 @@ struct TarKey {
 [[nodiscard]] TarKey tar_key(std::string_view name);
 TarKey tar_key(std::string&& name) = delete;
 
+/// Throws Error{invalid_argument} that names the datasets of MDS which are in folders of this one.
+void refuse_splits(const FileList& files);
+
 /// Whether a name is that of JSON lines, compressed or not.
 [[nodiscard]] bool is_json_lines(std::string_view name);
 /// The lines of text files. Of JSON lines, none is blank.

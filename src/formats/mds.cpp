@@ -81,8 +81,13 @@ std::vector<MdsColumn> read_columns(const json& shard, const std::string& where)
   return columns;
 }
 
-// ALGORITHM or ALGORITHM:LEVEL.
-bool is_zstd(std::string_view compression) { return compression.substr(0, compression.find(':')) == "zstd"; }
+// Of ALGORITHM or ALGORITHM:LEVEL.
+std::optional<Compression> find_compression(std::string_view text) {
+  const std::string_view algorithm = text.substr(0, text.find(':'));
+  if (algorithm == "zstd") return Compression::zstd;
+  if (algorithm == "gz") return Compression::gzip;
+  return algorithm == "bz2" ? std::optional(Compression::other) : std::nullopt;
+}
 
 std::optional<PackedFile> read_packed(const json& shard) {
   const auto zip = shard.find("zip_data");
@@ -172,11 +177,11 @@ void choose_files(Index& index, const FileList& index_file) {
       std::error_code error;
       packed.push_back(shard.packed && !std::filesystem::is_regular_file(directory / shard.name, error) ? 1
                                                                                                         : 0);
-      if (packed.back() == 0 || is_zstd(shard.packed->compression)) continue;
+      if (packed.back() == 0 || find_compression(shard.packed->compression)) continue;
       throw Error(
           ErrorCode::unsupported,
-          fmt::format("open {}: shard {}: {} is compressed by {}, and rota unpacks zstd alone; write "
-                      "it with zstd or without compression, or unpack it beside, as {}",
+          fmt::format("open {}: shard {}: {} is compressed by {}, and rota unpacks zstd, gz and bz2; "
+                      "write it so or without compression, or unpack it beside, as {}",
                       path, packed.size() - 1, shard.packed->name, shard.packed->compression, shard.name));
     }
     return packed;
@@ -186,24 +191,47 @@ void choose_files(Index& index, const FileList& index_file) {
   }
 }
 
-// The columns that are wanted, as numbers, in order.
-std::vector<std::size_t> choose(const std::vector<MdsColumn>& columns, const MdsOptions& options,
+/// A field, and what of which column it is.
+struct ChosenField {
+  std::size_t column;
+  bool is_head;
+  Field field;
+};
+constexpr std::string_view kShape = ".shape";
+constexpr std::string_view kSizes = ".sizes";
+
+// The columns that are wanted, in order; of lists, the sizes behind them.
+std::vector<ChosenField> choose(const std::vector<MdsColumn>& columns, const MdsOptions& options,
                                 const std::string& path) {
-  std::vector<std::size_t> chosen;
+  std::vector<ChosenField> chosen;
   const auto add = [&](std::size_t i) {
     if (!columns[i].field) {
       throw Error(
           ErrorCode::unsupported,
-          fmt::format("open {}: column \"{}\" is {}{}; name the columns to read with MdsOptions::columns",
-                      path, columns[i].name, columns[i].encoding,
-                      columns[i].encoding == "pkl" ? ", and unpickling can run anything" : ""));
+          fmt::format("open {}: column \"{}\" is {}; name the columns to read with MdsOptions::columns", path,
+                      columns[i].name, columns[i].encoding));
     }
-    chosen.push_back(i);
+    chosen.push_back({i, false, *columns[i].field});
+    if (!columns[i].is_list) return;
+    chosen.push_back({i,
+                      true,
+                      {.name = columns[i].name + std::string(kSizes),
+                       .dtype = DType::uint32,
+                       .shape = {},
+                       .ragged = true}});
   };
   for (std::size_t i = 0; options.columns.empty() && i < columns.size(); ++i) add(i);
   for (const std::string& name : options.columns) {
     const auto found =
         std::find_if(columns.begin(), columns.end(), [&](const auto& c) { return c.name == name; });
+    const auto shaped = std::ranges::find_if(
+        columns, [&](const MdsColumn& c) { return c.has_shape && name == c.name + std::string(kShape); });
+    if (shaped != columns.end()) {
+      chosen.push_back({static_cast<std::size_t>(shaped - columns.begin()),
+                        true,
+                        {.name = name, .dtype = DType::uint8, .shape = {}, .ragged = true}});
+      continue;
+    }
     if (found == columns.end()) {
       std::string names;
       for (const MdsColumn& column : columns) names += (names.empty() ? "\"" : ", \"") + column.name + '"';
@@ -217,9 +245,13 @@ std::vector<std::size_t> choose(const std::vector<MdsColumn>& columns, const Mds
 
 class MdsFormat final : public RecordFormat {
  public:
-  MdsFormat(Index index, std::vector<std::size_t> chosen)
+  MdsFormat(Index index, std::vector<ChosenField> chosen)
       : index_(std::move(index)), chosen_(std::move(chosen)) {
-    for (const std::size_t i : chosen_) fields_.push_back(*index_.columns[i].field);
+    has_head_.resize(index_.columns.size());
+    for (const ChosenField& one : chosen_) {
+      fields_.push_back(one.field);
+      if (one.is_head) has_head_[one.column] = true;
+    }
     for (const MdsColumn& column : index_.columns) head_bytes_ += column.size ? 0 : sizeof(std::uint32_t);
   }
 
@@ -232,8 +264,9 @@ class MdsFormat final : public RecordFormat {
     if (file.bytes() != expected) {
       throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), expected));
     }
-    return {.compression = shard.packed ? Compression::zstd : Compression::none,
-            .raw_bytes = static_cast<std::int64_t>(shard.bytes)};
+    return {
+        .compression = shard.packed ? find_compression(shard.packed->compression).value() : Compression::none,
+        .raw_bytes = static_cast<std::int64_t>(shard.bytes)};
   }
 
   // As if none were packed: whether they are may change without the samples changing.
@@ -254,16 +287,31 @@ class MdsFormat final : public RecordFormat {
     std::vector<ByteRange> columns;
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
       find_columns(file, {.offset = offsets[i], .bytes = offsets[i + 1] - offsets[i]}, scan, columns);
-      for (const std::size_t c : chosen_) {
-        const MdsColumn& column = index_.columns[c];
-        result.ranges.push_back(column.has_shape ? skip_mds_shape(file, column, columns[c], scan)
-                                                 : columns[c]);
+      for (const ChosenField& one : chosen_) {
+        const MdsColumn& column = index_.columns[one.column];
+        const ByteRange& range = columns[one.column];
+        if (!column.has_shape && !column.is_list) {
+          result.ranges.push_back(range);
+          continue;
+        }
+        const MdsParts parts = split_mds_value(file, column, range, scan);
+        if (parts.count != 1 && !has_head_[one.column]) throw no_line(file, column, range);
+        result.ranges.push_back(one.is_head ? parts.head : parts.values);
       }
     }
     return result;
   }
 
  private:
+  // Of an array whose shape nobody asked for.
+  static Error no_line(const File& file, const MdsColumn& column, const ByteRange& range) {
+    return {
+        ErrorCode::unsupported,
+        fmt::format("read {}: byte {}: an array of column \"{}\" has several dimensions; give the shape in "
+                    "the encoding, as in {}:3,224,224, or read \"{}{}\", too (MdsOptions::columns)",
+                    file.path(), range.offset, column.name, column.encoding, column.name, kShape)};
+  }
+
   [[nodiscard]] std::vector<std::uint32_t> read_offsets(const File& file) const {
     const Shard& shard = index_.shards[file.number()];
     std::uint32_t samples = 0;
@@ -309,12 +357,29 @@ class MdsFormat final : public RecordFormat {
   }
 
   Index index_;
-  std::vector<std::size_t> chosen_;
+  std::vector<ChosenField> chosen_;
   std::vector<Field> fields_;
+  std::vector<bool> has_head_;  // of columns: a field tells what stands before the values
   std::size_t head_bytes_ = 0;
 };
 
 }  // namespace
+
+void refuse_splits(const FileList& files) {
+  constexpr std::string_view kEnd = "/index.json";
+  std::vector<std::string> folders;
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string name = (*names)[i];
+    if (name.ends_with(kEnd)) folders.push_back(name.substr(0, name.size() - kEnd.size()));
+  }
+  if (folders.empty()) return;
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("open {}: there are datasets of MDS in its folders {}: open one of them, as {}{}, or join "
+                  "them",
+                  files.directory(), fmt::join(folders, ", "), files.directory(), folders[0]));
+}
 
 }  // namespace rota::internal
 
@@ -330,12 +395,13 @@ std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions&
   const std::string path = index_file.path(0);
   const std::string text = index_file.context().on_first_rank("read the index of shards", [&] {
     if (index_file.size() == 1) return internal::read_text(index_file);
+    internal::refuse_splits(index_file);
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("open {}: it is one of {} files, and MDS has one index.json", path, index_file.size()));
   });
   internal::Index index = internal::read_index(text, path);
-  std::vector<std::size_t> chosen = internal::choose(index.columns, options, path);
+  std::vector<internal::ChosenField> chosen = internal::choose(index.columns, options, path);
   internal::choose_files(index, index_file);
   std::vector<std::string> names;
   for (const internal::Shard& shard : index.shards)
@@ -343,7 +409,7 @@ std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions&
   internal::FileList shards = index_file.beside(names);
   std::vector<std::string> columns;
   columns.reserve(chosen.size());
-  for (const std::size_t i : chosen) columns.push_back(index.columns[i].name);
+  for (const internal::ChosenField& one : chosen) columns.push_back(one.field.name);
   return internal::make_record_source(
       std::move(shards), std::make_unique<internal::MdsFormat>(std::move(index), std::move(chosen)),
       fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));

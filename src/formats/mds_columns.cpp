@@ -4,19 +4,25 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "rota/error.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
 
 // Their bytes are handed out as they are: text, and images that the user decodes.
-constexpr std::string_view kPlain[] = {"bytes", "str",     "json",      "jpeg",       "png",
-                                       "pil",   "str_int", "str_float", "str_decimal"};
+constexpr std::string_view kPlain[] = {"bytes", "str", "json",    "jpeg",      "png",
+                                       "pil",   "pkl", "str_int", "str_float", "str_decimal"};
+constexpr std::string_view kLists[] = {"jpeg_array", "jpegarray", "list[jpeg]", "list[png]", "list[pil]"};
 constexpr std::string_view kNumbers[] = {"int8",   "int16",  "int32",   "int64",   "uint8",  "uint16",
                                          "uint32", "uint64", "float16", "float32", "float64"};
+
+// An array has up to 63 extents. Of lists it is the two numbers before the sizes that count.
+constexpr std::size_t kMostHeadBytes = 1 + 63 * sizeof(std::uint64_t);
 
 template <typename Names>
 bool is_among(const Names& names, std::string_view name) {
@@ -37,7 +43,8 @@ std::optional<std::vector<std::int64_t>> parse_shape(std::string_view text) {
   return shape.get<std::vector<std::int64_t>>();
 }
 
-// ndarray:TYPE:SHAPE is fixed, ndarray:TYPE has a shape of its own in each sample; ndarray alone a type, too.
+// ndarray:TYPE:SHAPE is fixed, ndarray:TYPE has a shape of its own in each sample; ndarray alone a type, too,
+// and is handed out as it is.
 std::optional<Field> array_field(const std::string& name, std::string_view arguments, bool& has_shape) {
   const std::size_t colon = arguments.find(':');
   const std::string_view type = arguments.substr(0, colon);
@@ -62,7 +69,8 @@ MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<
   const std::string_view kind = text.substr(0, colon);
   if (kind == "ndarray" && colon != std::string_view::npos) {
     column.field = array_field(column.name, text.substr(colon + 1), column.has_shape);
-  } else if (is_among(kPlain, kind)) {
+  } else if (is_among(kPlain, kind) || is_among(kLists, kind) || kind == "ndarray") {
+    column.is_list = is_among(kLists, kind);
     column.field = {.name = column.name, .dtype = DType::uint8, .shape = {}, .ragged = true};
   } else if (kind == "int" || is_among(kNumbers, kind)) {
     column.field = {
@@ -94,36 +102,42 @@ void append_mds_shape(std::string& to, std::size_t elements) {
   for (unsigned byte = 0; byte < 1U << width; ++byte) to += static_cast<char>(elements >> (8 * byte));
 }
 
-ByteRange skip_mds_shape(const File& file, const MdsColumn& column, ByteRange range, Scan& scan) {
-  // A byte: six bits of dimensions, two of the width of an extent; the extents; the values.
-  const auto head = scan.at(range.offset, 1);
-  if (range.bytes < 1 || head.empty()) throw file.damage(range.offset, "an array without a shape");
-  const auto byte = std::to_integer<std::uint32_t>(head[0]);
-  const std::uint64_t dimensions = byte >> 2U;
-  const std::uint64_t width = 1U << (byte & 3U);
-  if (dimensions != 1) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("read {}: byte {}: an array of column \"{}\" has {} dimensions; rota reads arrays of "
-                    "any shape only where they have one: give the shape in the encoding, as in "
-                    "{}:3,224,224",
-                    file.path(), range.offset, column.name, dimensions, column.encoding));
-  }
-  const std::uint64_t skipped = 1 + width;
-  const auto extent_bytes = scan.at(range.offset + 1, width);
-  std::uint64_t extent = 0;
-  for (std::size_t i = extent_bytes.size(); i-- > 0;)
-    extent = extent << 8U | std::to_integer<std::uint64_t>(extent_bytes[i]);
-  const ByteRange values{.offset = range.offset + skipped,
-                         .bytes = range.bytes - std::min(range.bytes, skipped)};
+MdsParts split_mds_value(const File& file, const MdsColumn& column, ByteRange range, Scan& scan) {
+  const auto head = scan.at(range.offset, std::min<std::uint64_t>(range.bytes, kMostHeadBytes));
   const std::size_t element = column.field->row_bytes();
-  if (extent_bytes.size() < width || range.bytes < skipped || values.bytes % element != 0 ||
-      values.bytes / element != extent) {
-    throw file.damage(range.offset,
-                      fmt::format("an array of column \"{}\" says that it has {} elements, in {} bytes",
-                                  column.name, extent, range.bytes));
+  std::size_t begin = 0;  // of the extents or sizes
+  std::uint64_t count = 0;
+  std::size_t width = sizeof(std::uint32_t);
+  if (column.is_list) {
+    // A zero, in lists but not in arrays of images; how many; their sizes; the images.
+    begin = head.size() >= 2 * width && load<std::uint32_t>(head) == 0 ? 2 * width : width;
+    if (head.size() >= begin) count = load<std::uint32_t>(head, begin - width);
+  } else if (!head.empty()) {
+    // A byte: six bits of dimensions, two of the width of an extent; the extents; the values.
+    const auto byte = std::to_integer<std::uint32_t>(head[0]);
+    begin = 1;
+    count = byte >> 2U;
+    width = std::size_t{1} << (byte & 3U);
   }
-  return values;
+  const std::uint64_t end = begin + count * width;
+  const bool is_there = begin > 0 && begin <= head.size() && end <= range.bytes;
+  const auto numbers = is_there ? scan.at(range.offset + begin, count * width) : std::span<const std::byte>();
+  std::uint64_t elements = column.is_list ? 0 : 1;
+  bool is_whole = is_there && numbers.size() == count * width && (column.is_list || count > 0);
+  for (std::size_t i = 0; is_whole && i < count; ++i) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, &numbers[i * width], width);
+    is_whole = column.is_list ? !__builtin_add_overflow(elements, number, &elements)
+                              : !__builtin_mul_overflow(elements, number, &elements);
+  }
+  if (is_whole && elements <= range.bytes && elements * element == range.bytes - end) {
+    const std::uint64_t skipped = column.is_list ? begin : 0;
+    return {.head = {.offset = range.offset + skipped, .bytes = end - skipped},
+            .values = {.offset = range.offset + end, .bytes = range.bytes - end},
+            .count = count};
+  }
+  throw file.damage(range.offset, fmt::format("column \"{}\" says that it has {} elements, in {} bytes",
+                                              column.name, elements, range.bytes));
 }
 
 }  // namespace rota::internal

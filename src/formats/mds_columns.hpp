@@ -22,6 +22,7 @@ struct MdsColumn {
   std::optional<std::uint32_t> size;  ///< in bytes; nothing: it differs, and stands before the columns
   std::optional<Field> field;         ///< nothing: rota cannot read it
   bool has_shape = false;             ///< an array, with its shape before its values
+  bool is_list = false;               ///< encoded images, with their sizes before them
 };
 
 /// The column `name` of this encoding and size. Throws Error{corrupt}, headed by `where`, where the two
@@ -35,8 +36,14 @@ std::string mds_encoding(const Field& field);
 /// Puts the shape of an array of one dimension, which stands before its values.
 void append_mds_shape(std::string& to, std::size_t elements);
 
-/// The values of an array whose shape stands before them, in `range` of `file`. Throws Error{corrupt}, and
-/// Error{unsupported} for more than one dimension.
-ByteRange skip_mds_shape(const File& file, const MdsColumn& column, ByteRange range, Scan& scan);
+/// What stands before the values, and these.
+struct MdsParts {
+  ByteRange head;
+  ByteRange values;
+  std::uint64_t count = 0;  ///< of extents or sizes
+};
+/// Of an array, a byte and its extents; of a list, the sizes of what is in it. In `range` of `file`. Throws
+/// Error{corrupt}.
+MdsParts split_mds_value(const File& file, const MdsColumn& column, ByteRange range, Scan& scan);
 
 }  // namespace rota::internal

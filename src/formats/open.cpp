@@ -30,7 +30,7 @@ bool is_mds(const FileList& files) {
   for (std::size_t i = 0; i < files.size() && !(has_index && has_shard); ++i) {
     const std::string& name = (*names)[i];
     if (name == "index.json") has_index = true;
-    if (name.ends_with(".mds") || name.ends_with(".mds.zstd")) has_shard = true;
+    if (name.find(".mds") != std::string::npos) has_shard = true;
   }
   return has_index && has_shard;
 }
@@ -129,6 +129,7 @@ void refuse_mixed(const FileList& files) {
     const std::string_view format = format_by_name(name);
     if (format.empty()) continue;
     if (format == "mds") {
+      refuse_splits(files);
       throw Error(ErrorCode::corrupt,
                   fmt::format("open {}: {} is a shard, and there is no index.json: the shards are not all "
                               "written, or are not all here; {}",

@@ -62,6 +62,21 @@ TEST_F(DatasetVerb, LsOfAManifestKeepsItsOrder) {
   EXPECT_THAT(rota("ls list.txt").output, HasSubstr("list.txt: 1 file"));
 }
 
+TEST_F(DatasetVerb, LsSaysWhatHdf5FilesHoldAndWhatIsLeftOut) {
+  const Ended python =
+      run("/usr/bin/python3 -c \"import h5py\nwith h5py.File('a.h5', 'w') as f: f['x'], f['text'] = [1., "
+          "2.], ['a', 'b']\n"
+          "with h5py.File('b.h5', 'w') as f: f.create_dataset('x', (2,), chunks=(1,))\"");
+  ASSERT_EQ(python.code, 0) << python.output;
+  EXPECT_THAT(rota("ls a.h5").output,
+              AllOf(HasSubstr("as hdf5      2 samples"), HasSubstr("fields       \"x\" float64[]"),
+                    HasSubstr("note         open a.h5: left out \"/text\" (text)")));
+  EXPECT_THAT(rota("ls b.h5").output, HasSubstr("2 of 2 chunks were never written"));
+  write("c.h5", "nothing of the kind");
+  expect_says("ls c.h5", 0,
+              AllOf(HasSubstr("c.h5: 1 file"), HasSubstr("note "), HasSubstr("not an HDF5 file")));
+}
+
 TEST_F(DatasetVerb, LsWithAFormatOpensTheDataset) {
   make_lines(4);
   EXPECT_THAT(rota("ls data --format auto").output, HasSubstr("as lines     6 samples, fingerprint "));

@@ -37,20 +37,80 @@ for shard in shards:
 }
 
 TEST_F(Mds, OnlyTheColumnsThatAreNamedAreRead) {
-  write("write({'a': 'int', 'b': 'pkl', 'c': 'str'}, [[dict(a=1, b=b'pickle', c='see')]])");
+  write("write({'a': 'int', 'b': 'x', 'c': 'str'}, [[dict(a=1, b=b'bytes', c='see')]])");
   const auto source = open_mds(directory_.path(), {.columns = {"c", "a"}});
   EXPECT_EQ(contents(*source), (Contents{{"see", std::string("\1\0\0\0\0\0\0\0", 8)}}));
-  EXPECT_THAT(opening(), is_error(unsupported, {at("index.json"), "\"b\" is pkl", "run anything"}));
+  EXPECT_THAT(opening(), is_error(unsupported, {at("index.json"), "\"b\" is x", "MdsOptions::columns"}));
   EXPECT_THAT(opening({.columns = {"d"}}), is_error(not_found, {"no column \"d\"", "\"a\", \"b\", \"c\""}));
   EXPECT_THAT(opening({.columns = {"a", "c", "a"}}),
               is_error(invalid_argument, {"MdsOptions::columns", "\"a\" is named twice"}));
+}
+
+// As they are written; of lists, the images and their sizes, behind a zero or, for arrays of images, without.
+TEST_F(Mds, PicklesListsAndArraysOfAnyTypeAreBytes) {
+  write(R"(
+u32 = lambda *numbers: struct.pack(f'<{len(numbers)}I', *numbers)
+columns = {'any': 'ndarray', 'array': 'jpeg_array', 'list': 'list[png]', 'old': 'pkl'}
+write(columns, [[dict(any=b'\x08\4\2ab', old=b'\x80\4K\1.', list=u32(0, 2, 1, 3) + b'pong', array=u32(1, 2) + b'jj'),
+                 dict(any=b'\x08\4\1a', old=b'', list=u32(0, 0), array=u32(0))]])
+)");
+  const auto source = open(directory_.path());
+  EXPECT_THAT(field_names(*source), ElementsAre("any", "array", "array.sizes", "list", "list.sizes", "old"));
+  EXPECT_EQ(source->fields()[2], (Field{"array.sizes", DType::uint32, {}, true}));
+  const auto numbers = [](std::initializer_list<std::uint32_t> all) {
+    return std::string(reinterpret_cast<const char*>(all.begin()), all.size() * sizeof(std::uint32_t));
+  };
+  EXPECT_EQ(contents(*source),
+            (Contents{{"\x08\4\2ab", "jj", numbers({2}), "pong", numbers({1, 3}), "\x80\4K\1."},
+                      {"\x08\4\1a", "", "", "", "", ""}}));
+  EXPECT_THAT(field_names(*open_mds(directory_.path(), {.columns = {"list"}})),
+              ElementsAre("list", "list.sizes"));
+}
+
+TEST_F(Mds, AnArrayOfSeveralDimensionsComesWithItsShape) {
+  const auto told = write(R"(
+arrays = [np.arange(6, dtype='i2').reshape(2, 3), np.arange(600, dtype='i2').reshape(2, 1, 300), np.ones(4, 'i2')]
+write({'a': 'ndarray:int16'}, [[dict(a=array) for array in arrays]])
+for array, head in zip(arrays, (b'\x08\2\3', b'\x0d\2\0\1\0\x2c\1', b'\4\4')): tell(array.tobytes(), head)
+)");
+  expect_samples(*open_mds(directory_.path(), {.columns = {"a", "a.shape"}}), told);
+  EXPECT_THAT(opening(), is_error(unsupported, {"several dimensions", "\"a.shape\"", "MdsOptions::columns"}));
+}
+
+TEST_F(Mds, ListsAndShapesThatCannotBeAreDamage) {
+  std::vector<Refused> cases;
+  for (const auto* value : {"b''", "b'\\1'", "b'\\1\\0\\0\\0'", "b'\\1\\0\\0\\0\\3\\0\\0\\0ab'",
+                            "b'\\0\\0\\0\\0\\xff\\xff\\xff\\xff'", "b'\\2\\0\\0\\0' + b'\\xff' * 9"}) {
+    cases.push_back(Refused(fmt::format("write({{'a': 'list[jpeg]'}}, [[dict(a={})]])", value), corrupt,
+                            {"shard.00000.mds", "\"a\" says"}));
+  }
+  for (const auto* value :
+       {"b''", "b'\\0a'", "b'\\4'", "b'\\7\\xff'", "b'\\x0b' + b'\\xff' * 16 + b'a'", "b'\\4\\2a'"}) {
+    cases.push_back(
+        Refused(fmt::format("columns = {{'a': 'ndarray:int8'}}\nwrite({{'a': 'bytes'}}, [[dict(a={})]])\n"
+                            "change(0, column_encodings=['ndarray:int8'])",
+                            value),
+                corrupt, {"shard.00000.mds", "\"a\" says"}));
+  }
+  expect_refused(cases, [](const fs::path& path) { open_mds(path); });
+}
+
+TEST_F(Mds, InFoldersAreNamedWhereTheirParentIsOpened) {
+  write(
+      "for split in 'train', 'val':\n    os.mkdir(split), os.chdir(split)\n"
+      "    write({'a': 'int'}, [[dict(a=1)]])\n    os.chdir('..')");
+  for (const auto& opens :
+       {std::function([&] { open(directory_.path()); }), {[&] { open_mds(directory_.path()); }}}) {
+    EXPECT_ERROR(opens(), invalid_argument, {"folders train, val", at("train")});
+  }
+  EXPECT_EQ(open(directory_ / "val")->size(), 1);
 }
 
 TEST_F(Mds, WhatAnIndexAndItsShardsMayNotBeIsNamed) {
   const std::string one = "write({'a': 'int'}, [[dict(a=1)]])\n";
   std::vector<Refused> cases = {
       Refused("write({'a': 'ndarray:int8'}, [[dict(a=[1, 2]), dict(a=[[1], [2]])]])", unsupported,
-              {"shard.00000.mds", "\"a\" has 2 dimensions"}),
+              {"shard.00000.mds", "\"a\" has several dimensions"}),
       Refused(one + "json.dump(dict(version=3, shards=[]), open('index.json', 'w'))", unsupported,
               {"version 3", "rota knows 2"}),
       Refused("write({'a': 'int'}, [[dict(a=1)], [dict(a=2)]])\nchange(1, version=1)", unsupported,

@@ -193,6 +193,22 @@ f.create_dataset('z', (9,), 'c16', fillvalue=2 + 1j)
   EXPECT_THAT(contents(*text), ElementsAre(ElementsAre(""), ElementsAre("b"), ElementsAre(""), _, _));
 }
 
+// It may be meant so, or a writer that crashed: it is counted.
+TEST_F(StoredHdf5, WasNeverWrittenIsSaidOnce) {
+  const SinkMessages messages;
+  const std::string sparse = "f.create_dataset('x', (9, 4), 'f4', chunks=(3, 2))";
+  EXPECT_EQ(open_hdf5(h5py(directory_, "a.h5", sparse + "[3:6, :2] = 1"))->size(), 9);
+  EXPECT_THAT(messages.lines, ElementsAre(HasSubstr("5 of 6 chunks were never written")));
+  EXPECT_THAT(messages.lines[0], HasSubstr("\"/x\" in " + at("a.h5")));
+  EXPECT_EQ(open_hdf5(h5py(directory_, "b.h5", "f.create_dataset('x', (9,), 'f4')"))->size(), 9);
+  EXPECT_THAT(messages.lines, ElementsAre(_, HasSubstr("1 of 1 chunks were never written")));
+  (void)open_hdf5(
+      h5py(directory_, "c.h5", sparse + "[:] = 1\nf.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))", ""),
+      {.datasets = {"x"}});
+  (void)open_hdf5(h5py(directory_, "d.h5", "f.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))"));
+  EXPECT_EQ(messages.lines.size(), 2U);
+}
+
 TEST_F(StoredHdf5, IsDamagedWhereAHeapIsNone) {
   const auto path = h5py(directory_, "a.h5",
                          "f.create_dataset('t', data=['some text', 'more'], dtype=h5py.string_dtype())");
@@ -203,7 +219,8 @@ TEST_F(StoredHdf5, IsDamagedWhereAHeapIsNone) {
     std::string changed = bytes;
     changed[at] = byte;
     overwrite(path, changed);
-    EXPECT_THAT(reading(*open_hdf5(path), {0, 1}), is_error(corrupt, {path, "text or sequences"})) << at - heap;
+    EXPECT_THAT(reading(*open_hdf5(path), {0, 1}), is_error(corrupt, {path, "text or sequences"}))
+        << at - heap;
   }
   overwrite(path, bytes);
   EXPECT_THAT(contents(*open_hdf5(path)), ElementsAre(ElementsAre("some text"), ElementsAre("more")));

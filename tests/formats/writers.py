@@ -89,7 +89,7 @@ def encode(encoding, value):
         return value.encode()
     if kind == "int":
         return np.int64(value).tobytes()
-    if kind == "ndarray":
+    if kind == "ndarray" and not isinstance(value, bytes):
         array, shape = np.asarray(value, arguments.split(":")[0]), b""
         if arguments.count(":") == 0:
             code = 0 if max(array.shape) < 256 else 1 if max(array.shape) < 65536 else 2

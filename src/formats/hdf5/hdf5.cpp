@@ -351,6 +351,27 @@ void tell_left_out(const std::string& path, const std::vector<std::string>& data
       datasets.size() > kMostShown ? fmt::format(" and {} more", datasets.size() - kMostShown) : ""));
 }
 
+// What is read as the fill value may be meant so, or its writer may have ended before.
+void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents) {
+  std::int64_t missing = 0;
+  std::int64_t all = 0;
+  std::string first;
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    for (const Hdf5Field& field : contents[i].fields) {
+      const Hdf5Dataset& values = field.values;
+      if (values.storage != Hdf5Storage::absent && values.storage != Hdf5Storage::chunked) continue;
+      const std::int64_t grid = !values.chunk.empty() ? values.grid_chunks() : values.rows() > 0 ? 1 : 0;
+      const std::int64_t absent = grid - std::ssize(values.chunks);
+      all += grid;
+      if (missing == 0 && absent > 0) first = fmt::format("\"{}\" in {}", values.name, files.path(i));
+      missing += absent;
+    }
+  }
+  if (missing == 0 || files.context().nodes.all().rank() != 0) return;
+  tell(fmt::format("open {}: {} of {} chunks were never written, and hold the fill value: the first of {}",
+                   files.directory(), missing, all, first));
+}
+
 bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
 
 }  // namespace
@@ -391,6 +412,7 @@ std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Option
     contents[i] = internal::deserialize<internal::Hdf5File>((*index)[i]);
     internal::check_alike(files, contents, i);
   }
+  internal::tell_unwritten(files, contents);
   const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const internal::Hdf5File& file) {
     return std::any_of(file.fields.begin(), file.fields.end(),
                        [](const internal::Hdf5Field& field) { return field.target.has_value(); });

@@ -221,8 +221,7 @@ void check_chunk(const Question& question, const Hdf5Dataset& dataset, const Sto
 
 // Each chunk of the grid is asked about, written or not.
 void check_grid(const Question& question, const Hdf5Dataset& dataset) {
-  const std::int64_t slabs = (dataset.extent[0] - 1) / dataset.chunk[0] + 1;
-  const std::int64_t chunks = slabs * dataset.chunks_per_slab;
+  const std::int64_t chunks = dataset.grid_chunks();
   if (static_cast<std::uint64_t>(chunks) / 1024 <= question.subject.bytes + 4096) return;
   throw Error(
       ErrorCode::corrupt,

@@ -55,6 +55,10 @@ struct Hdf5Dataset {
   [[nodiscard]] std::vector<std::int64_t> row_shape() const { return {extent.begin() + 1, extent.end()}; }
   [[nodiscard]] std::size_t row_bytes() const noexcept;
   [[nodiscard]] std::size_t chunk_bytes() const noexcept;
+  /// Chunked: of the whole grid, written or not.
+  [[nodiscard]] std::int64_t grid_chunks() const noexcept {
+    return ((extent[0] - 1) / chunk[0] + 1) * chunks_per_slab;
+  }
   /// The stored chunk `number`, or null where it was never written. O(1) where all were, else O(log chunks).
   [[nodiscard]] const StoredChunk* find(std::int64_t number) const noexcept;
 
