@@ -5,15 +5,14 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "formats/hdf5/library_reads.hpp"
 #include "formats/hdf5/superblock.hpp"
 #include "formats/hdf5/type.hpp"
 #include "rota/error.hpp"
@@ -69,71 +68,6 @@ template <typename Info>
 herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
   return info->type == H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
 }
-
-/// Lets HDF5 read files, and keeps what is thrown meanwhile, which it would only tell as damage. A storage is
-/// not waited for under HDF5's lock: there, a read of bytes that have not come fails, `fetch` brings them,
-/// and HDF5 is asked anew.
-class Hdf5Reads {
- public:
-  /// Both must outlive what is returned. At most one file may be in a storage.
-  hdf5::FileBytes of(const File& file) {
-    return {file.bytes(), [this, &file](std::uint64_t offset, std::span<std::byte> to) {
-              if (file.storage() != nullptr) return copy(offset, to);
-              try {
-                file.read(offset, to);
-                return true;
-              } catch (...) {
-                if (error_ == nullptr) error_ = std::current_exception();
-                return false;
-              }
-            }};
-  }
-  void rethrow() const {
-    if (error_ != nullptr) std::rethrow_exception(error_);
-  }
-
-  /// Whether HDF5 wanted bytes that had not come.
-  [[nodiscard]] bool is_missing() const noexcept { return missing_bytes_ > 0; }
-  /// Brings them, and what follows, much where it is asked for piece by piece. Throws as File::read does.
-  void fetch(const File& file) {
-    constexpr std::uint64_t kLeastPiece = std::uint64_t{256} << 10;
-    constexpr std::uint64_t kMostPiece = std::uint64_t{16} << 20;
-    piece_bytes_ = std::clamp(missing_ == last_end_ ? 2 * piece_bytes_ : 0, kLeastPiece, kMostPiece);
-    const std::uint64_t bytes = std::max<std::uint64_t>(missing_bytes_, piece_bytes_);
-    last_end_ = missing_ + std::min(bytes, file.bytes() - missing_);
-    std::vector<std::byte> piece(last_end_ - missing_);
-    file.read(missing_, piece);
-    pieces_.insert_or_assign(missing_, std::move(piece));
-    missing_bytes_ = 0;
-  }
-
- private:
-  // HDF5 asks again for just what it was refused, so that a read need not be put together.
-  bool copy(std::uint64_t offset, std::span<std::byte> to) noexcept {
-    if (to.empty()) return true;
-    auto piece = pieces_.upper_bound(offset);
-    if (piece != pieces_.begin()) {
-      --piece;
-      const std::span<const std::byte> bytes = piece->second;
-      const std::uint64_t skipped = offset - piece->first;
-      if (skipped <= bytes.size() && to.size() <= bytes.size() - skipped) {
-        std::ranges::copy(bytes.subspan(skipped, to.size()), to.begin());
-        return true;
-      }
-    }
-    if (is_missing()) return false;
-    missing_ = offset;
-    missing_bytes_ = to.size();
-    return false;
-  }
-
-  std::exception_ptr error_;
-  std::map<std::uint64_t, std::vector<std::byte>> pieces_;  // by where they begin
-  std::uint64_t missing_ = 0;
-  std::size_t missing_bytes_ = 0;
-  std::uint64_t piece_bytes_ = 0;  // of the last one that was fetched
-  std::uint64_t last_end_ = 0;
-};
 
 /// Follows links from one file, and keeps those open that they lead into. HDF5 is never left to follow one:
 /// it would not tell which file the addresses are of. One thread, under HDF5's lock.
@@ -349,7 +283,10 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
   if (others.empty()) {
     throw Error(ErrorCode::not_found,
                 fmt::format("open {}: no dataset of numbers or text with rows; {}", links.from().path,
-                            all.empty() ? "it has no dataset at all" : listing(all)));
+                            all.empty() ? "it has no dataset at all"
+                            : choice.left_out.empty()
+                                ? listing(all)
+                                : "it has " + fmt::format("{}", fmt::join(choice.left_out, ", "))));
   }
   choice = {.datasets = std::move(others)};
 }
@@ -430,15 +367,18 @@ std::int64_t samples_of(const Hdf5Field& field) {
 }
 
 void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
+  std::vector<std::string> held;
+  bool are_equal = true;
   for (const Hdf5Field& field : file.fields) {
-    if (samples_of(field) == file.samples) continue;
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("open {}: \"/{}\" holds {} samples and \"/{}\" holds {}; fields need the same number: "
-                    "name those to read with Hdf5Options::datasets",
-                    subject.path, file.fields[0].field.name, file.samples, field.field.name,
-                    samples_of(field)));
+    are_equal = are_equal && samples_of(field) == file.samples;
+    held.push_back(fmt::format("\"/{}\" holds {}", field.field.name, samples_of(field)));
   }
+  if (are_equal) return;
+  if (held.size() > kNamesInMessage) held.resize(kNamesInMessage);
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("open {}: fields need the same number of samples, and {}: name those to read with "
+                          "Hdf5Options::datasets",
+                          subject.path, fmt::join(held, ", ")));
 }
 
 Hdf5File ask_readable(const File& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {

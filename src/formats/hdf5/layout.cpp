@@ -117,6 +117,11 @@ void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
   const std::size_t bytes = product(dataset.extent, 0, size_of(dataset.dtype));
   check_inside(question, 0, bytes);
+  if (H5Dget_storage_size(question.dataset.get()) < bytes) {  // which HDF5 would read past
+    throw Error(
+        ErrorCode::corrupt,
+        fmt::format("{} has less than its {} bytes; fetch or write the file again", question.what, bytes));
+  }
   if (is_elsewhere(dataset)) {
     throw unsupported(question, "keeps sequences or text of any length in the file's header", kRewriteAdvice);
   }

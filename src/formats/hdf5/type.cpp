@@ -166,6 +166,7 @@ std::optional<StoredType> stored_type(hid_t type, const std::string& what) {
       const hdf5::Datatype base(H5Tget_super(type), what);
       return stored_type(base.get(), what);
     }
+    case H5T_TIME:  // of which HDF5 says no more
     case H5T_OPAQUE:
       return StoredType::of(DType::uint8, false, {static_cast<std::int64_t>(bytes)});
     case H5T_STRING:
