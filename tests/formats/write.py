@@ -84,7 +84,7 @@ def npz():
     for i in range(60):
         name = os.fsdecode(ODD_NAMES[i % 4] + b" %d.npz" % i)
         save = np.savez if i % 3 else np.savez_compressed
-        save(name, **{"a label": np.int64(i), "tokens": np.arange(i % 6, dtype="u2"),
+        save(name, **{"a label": np.int64(i), "tokens": np.arange(i % 6, dtype=">u2"),
                       "x": np.asfortranarray(np.random.default_rng(i).random((5, 4)))})
 
 
