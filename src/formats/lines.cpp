@@ -36,9 +36,14 @@ class LinesFormat final : public RecordFormat {
       if (bytes > 0 || has_blank) index.ranges.push_back({.offset = offset, .bytes = bytes});
     };
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    const bool is_marked = decompress_head(file, Compression::none, 3) == kByteOrderMark;
-    std::uint64_t begin = is_marked ? kByteOrderMark.size() : 0;  // of the line
-    char before = 0;                                              // the last byte of the block before
+    const std::string head = decompress_head(file, Compression::none, kByteOrderMark.size());
+    if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("open {}: it is text of UTF-16; convert it (iconv -f UTF-16 -t UTF-8)", file.path()));
+    }
+    std::uint64_t begin = head == kByteOrderMark ? head.size() : 0;  // of the line
+    char before = 0;                                                 // the last byte of the block before
     for (std::uint64_t at = 0; at < file.bytes();) {
       const auto block = scan.at(at, kScanBytes);
       if (block.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");

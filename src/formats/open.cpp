@@ -163,8 +163,7 @@ void refuse_foreign(const FileList& files) {
     if (!is_packed && !is_foreign) continue;
     throw Error(
         ErrorCode::unsupported,
-        fmt::format("open {}: {} is {}; or say that each file is a sample (\"files\")", files.directory(),
-                    name,
+        fmt::format("open {}: it is {}; or say that each file is a sample (\"files\")", files.path(i),
                     is_packed               ? "compressed, and neither tar nor JSON lines: unpack it"
                     : ends_as(name, ".idx") ? "an index of Megatron-LM, perhaps: say so (\"megatron\")"
                                             : "of a format that rota does not read: convert it, or wrap what "

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -137,38 +138,19 @@ struct Converter<Half<dtype>> {
   }
 };
 
+/// In the order of DType.
+using CppTypes =
+    std::tuple<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+               std::uint32_t, std::uint64_t, Half<DType::float16>, Half<DType::bfloat16>, float, double>;
+
 // Calls `work` with a value of the C++ type of `dtype`.
-template <typename Work>
+template <typename Work, std::size_t i = 0>
 ConvertElements with_type(DType dtype, const Work& work) {
-  switch (dtype) {
-    case DType::boolean:  // NOLINT(bugprone-branch-clone): of other types
-      return work(bool());
-    case DType::int8:
-      return work(std::int8_t());
-    case DType::int16:
-      return work(std::int16_t());
-    case DType::int32:
-      return work(std::int32_t());
-    case DType::int64:
-      return work(std::int64_t());
-    case DType::uint8:
-      return work(std::uint8_t());
-    case DType::uint16:
-      return work(std::uint16_t());
-    case DType::uint32:
-      return work(std::uint32_t());
-    case DType::uint64:
-      return work(std::uint64_t());
-    case DType::float16:
-      return work(Half<DType::float16>());
-    case DType::bfloat16:
-      return work(Half<DType::bfloat16>());
-    case DType::float32:
-      return work(float());
-    case DType::float64:
-      return work(double());
-    default:
-      return nullptr;
+  if constexpr (i == std::tuple_size_v<CppTypes>) {
+    return nullptr;
+  } else {
+    if (static_cast<std::size_t>(dtype) == i) return work(std::tuple_element_t<i, CppTypes>());
+    return with_type<Work, i + 1>(dtype, work);
   }
 }
 

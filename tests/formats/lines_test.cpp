@@ -50,6 +50,8 @@ TEST_F(Lines, BeginBehindAByteOrderMark) {
   directory_.write("a.txt", "\xEF\xBB\xBFone\n\xEF\xBB\xBFtwo\n");
   directory_.write("b.txt", "\xEF\xBB\xBF");
   EXPECT_THAT(lines(), ElementsAre("one", "\xEF\xBB\xBFtwo"));
+  directory_.write("b.txt", "\xFF\xFEo");
+  EXPECT_ERROR(lines(), unsupported, {at("b.txt"), "UTF-16", "iconv"});
 }
 
 TEST_F(Lines, MayBeNoneInAPackedFile) {
