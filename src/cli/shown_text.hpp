@@ -8,14 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "values/shown.hpp"
+
 namespace rota::cli {
 
-/// How many bytes the UTF-8 character at the start of `text` takes; 0 where it begins none.
-std::size_t character_bytes(std::string_view text) noexcept;
-
-/// `text` on one line, which does nothing to a terminal: \n, \t, \r, \\, and \xHH for each byte of any other
-/// control character, of what turns the direction of writing, and of what is no UTF-8.
-std::string shown(std::string_view text);
+using internal::character_bytes;
+using internal::shown;
 
 /// 1234567 as "1,234,567".
 std::string grouped(std::int64_t value);

@@ -117,4 +117,6 @@ std::string percent_encoded(std::string_view text, bool slashes_may_stay);
 /// The other way, and a plus as a space.
 std::string percent_decoded(std::string_view text);
 
+/// How much of what comes from outside a message shows (values/shown.hpp).
+inline constexpr std::size_t kMostShown = 200;
 }  // namespace rota::internal

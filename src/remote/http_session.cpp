@@ -15,6 +15,8 @@
 
 #include "rota/error.hpp"
 #include "values/interrupt.hpp"
+#include "values/message.hpp"
+#include "values/shown.hpp"
 
 namespace rota::internal {
 namespace {
@@ -160,7 +162,7 @@ namespace {
 
 std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
                        CURLcode code) {
-  if (code != CURLE_OK) return without_users(*said != '\0' ? said : ::curl_easy_strerror(code));
+  if (code != CURLE_OK) return shown(without_users(*said != '\0' ? said : ::curl_easy_strerror(code)));
   if (!trouble.empty()) return trouble;
   const auto name = code_in(answer.body);
   return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);

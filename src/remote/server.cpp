@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "rota/fingerprint.hpp"
+#include "values/shown.hpp"
 
 namespace rota::internal {
 namespace {
@@ -88,8 +89,9 @@ class Range final : public Transfer {
     if (version == 0 && file().version != 0) return doubt("it has no ETag, and had one when it was listed");
     if (file().version != 0 && version != file().version) {
       const std::string_view etag = head.header("etag");
-      throw changed(etag.empty() ? fmt::format("it is of {} now", head.header("last-modified"))
-                                 : fmt::format("its ETag is {} now", etag));
+      throw changed(etag.empty() ? fmt::format("it is of {} now",
+                                               shown(head.header("last-modified").substr(0, kMostShown)))
+                                 : fmt::format("its ETag is {} now", shown(etag.substr(0, kMostShown))));
     }
     const auto length = number_in(head.header("content-length"));
     if (head.status == 200) return accepts_all(length);

@@ -121,6 +121,16 @@ TEST_F(S3, WhatHasChangedIsRefusedByName) {
 
 // Nobody can tell then whether two answers belong together.
 TEST_F(S3, WithoutETagsEachAnswerIsWhole) {
+TEST_F(S3, WhatAServerSaysIsShownInPartAndDoesNothingToATerminal) {
+  server.put("b/x", "content");
+  const auto storage = this->storage();
+  const auto file = storage->find("b/x");
+  server.become({"--fault", "odd_etag", "--kind", "range", "--times", "1"});
+  const auto error = error_of([&] { read(*storage, *file, 0, 7); });
+  ASSERT_THAT(error, is_error(corrupt, {"its ETag is \"\\x1b[31mee", "ee now"}));
+  EXPECT_LT(std::string_view(error->what()).size(), 400U);
+}
+
   server.become({"--no-etags", "--fault", "cut", "--kind", "range", "--times", "2"});
   const std::string bytes = some_bytes(300'000);
   server.put("b/x", bytes);

@@ -289,6 +289,7 @@ class Handler(BaseHTTPRequestHandler):
         wanted = None if options.no_ranges else self.headers.get("Range")
         if wanted is None:
             return self.send(200, headers, data)
+        etag = "\x1b[31m" + 300 * "e" if fault == "odd_etag" else etag
         first, last = (int(number) for number in wanted[6:].split("-"))
         if first >= len(data):
             return self.answer(416, "InvalidRange")
