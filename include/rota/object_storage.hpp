@@ -11,7 +11,9 @@
 namespace rota {
 
 /// How a storage makes its requests. What may pass is tried again: lost connections, answers that stall, 408,
-/// 429 and 5xx. Nothing of an answer that is cut short, or of another version, is delivered.
+/// 429 and 5xx; for 10 seconds also a server that has never answered. What fails for more than 5 seconds is
+/// told to the MessageSink, once a minute. Nothing of an answer that is cut short, or of another version, is
+/// delivered.
 struct HttpOptions {
   int connections = 32;  ///< of each thread that reads; 1 to 1,024
   /// For a request with all its tries. Then Error{timeout} names what was wanted and what failed last.

@@ -2,6 +2,7 @@
 
 // Many HTTP requests at once, each tried until it is answered.
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -62,6 +63,8 @@ class Transfer {
   [[nodiscard]] virtual bool has_all() const { return false; }
   /// An answer has come. False: to be tried again. Throws as `accepts`.
   virtual bool finish(const HttpAnswer& answer) = 0;
+  /// Of all its tries, where that is less than HttpOptions::deadline.
+  [[nodiscard]] virtual std::chrono::milliseconds deadline() const { return std::chrono::hours(24); }
 
   std::exception_ptr error = {};  ///< why it failed for good
   std::string trouble = {};       ///< why it is tried again, where the status does not say
@@ -69,20 +72,26 @@ class Transfer {
 
 class HttpSession;
 
-/// Servers that have answered. Any thread.
+/// Servers that have answered, and when it was last told that one does not. Any thread.
 class KnownServers {
  public:
   void add(std::string_view url);
   [[nodiscard]] bool has(std::string_view url) const;
+  /// True at most once a minute.
+  [[nodiscard]] bool is_to_tell(std::chrono::steady_clock::time_point now) {
+    auto next = next_tell_.load();
+    return now >= next && next_tell_.compare_exchange_strong(next, now + std::chrono::minutes(1));
+  }
 
  private:
   mutable Mutex mutex_;
   std::set<std::string, std::less<>> known_ ROTA_GUARDED_BY(mutex_);  // "https://host:port"
+  std::atomic<std::chrono::steady_clock::time_point> next_tell_ = {};
 };
 
 /// Runs transfers. What may pass is tried again, after a wait that doubles: a lost connection, an answer that
-/// stalls, 408, 429, 5xx. Any thread; each runs its own transfers, by libcurl, over connections that are kept
-/// for the next.
+/// stalls, 408, 429, 5xx. What is tried for more than 5 seconds is told, once a minute. Any thread; each runs
+/// its own transfers, by libcurl, over connections that are kept for the next.
 class HttpClient {
  public:
   explicit HttpClient(HttpOptions options);
@@ -91,7 +100,8 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   /// Returns when each of them is finished or has its error: Error{timeout} where the deadline is over,
-  /// Error{io} where nobody is there, or is who he says. What ends a wait (InterruptScope) is thrown.
+  /// Error{io} where for 10 seconds nobody is there, or nobody is who he says. What ends a wait
+  /// (InterruptScope) is thrown.
   void run(std::span<Transfer* const> transfers) const;
   /// The same of one, whose error it throws.
   void run(Transfer& transfer) const;
@@ -107,6 +117,8 @@ class HttpClient {
 /// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is told,
 /// for a server may repeat what it was sent, and there are secrets in that.
 std::string_view code_in(std::string_view body);
+/// How much of what comes from outside a message shows (values/shown.hpp).
+inline constexpr std::size_t kMostShown = 200;
 /// A text without the names and passwords that stand before "@" in its URLs.
 std::string without_users(std::string_view text);
 
@@ -117,6 +129,4 @@ std::string percent_encoded(std::string_view text, bool slashes_may_stay);
 /// The other way, and a plus as a space.
 std::string percent_decoded(std::string_view text);
 
-/// How much of what comes from outside a message shows (values/shown.hpp).
-inline constexpr std::size_t kMostShown = 200;
 }  // namespace rota::internal

@@ -25,7 +25,9 @@ using Long = long;  // NOLINT(google-runtime-int): what libcurl takes
 
 constexpr std::size_t kMostBody = std::size_t{64} << 20;  // that is kept of an answer
 constexpr auto kLongestWait = std::chrono::seconds(15);
-constexpr int kConnectTries = 3;  // where that server has never answered
+constexpr auto kConnectPatience = std::chrono::seconds(12);  // where that server has never answered
+constexpr auto kLongestConnectWait = std::chrono::seconds(2);
+constexpr auto kSilence = std::chrono::seconds(5);  // of what is tried again
 
 void check(CURLMcode code) {
   if (code != CURLM_OK) throw std::bad_alloc();  // else it is ours to call as we do
@@ -66,6 +68,10 @@ void rethrow_interrupt(const std::exception_ptr& error) {
   if (InterruptScope::has_thrown(error)) std::rethrow_exception(error);
 }
 
+double seconds(std::chrono::steady_clock::duration time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 std::string lower(std::string_view text) {
   std::string made(text);
   for (char& c : made) {
@@ -87,8 +93,10 @@ struct HttpSession::Handle {
 /// A transfer, and how often it was tried.
 struct HttpSession::Job {
   Transfer* transfer = nullptr;
-  Clock::time_point due;          // of the next try
-  Clock::time_point latest = {};  // once it was tried
+  Clock::time_point due;         // of the next try
+  Clock::time_point begun = {};  // once it was tried
+  Clock::time_point latest = {};
+  Clock::time_point until = {};  // of these tries
   int tries = 0;
   std::string failure = {};  // of the last
 };
@@ -196,13 +204,16 @@ void HttpSession::run(std::span<Transfer* const> transfers) {
 void HttpSession::step() {
   const auto now = Clock::now();
   const auto most = InterruptScope::is_open() ? InterruptScope::kInterval : std::chrono::milliseconds(1000);
-  const auto wait = std::min<Clock::duration>(begin_due(now) - now, most);
+  const auto next = begin_due(now);
+  if (jobs_.empty() && tries_.empty()) return;  // none could begin
+  const auto wait = std::min<Clock::duration>(next - now, most);
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
   check(::curl_multi_poll(multi_, nullptr, 0, static_cast<int>(std::max<std::int64_t>(milliseconds, 0)),
                           nullptr));
   int running = 0;
   check(::curl_multi_perform(multi_, &running));
   collect();
+  tell_trouble(Clock::now());
   if (InterruptScope::is_due()) InterruptScope::ask();
 }
 
@@ -215,8 +226,11 @@ HttpSession::Clock::time_point HttpSession::begin_due(Clock::time_point now) {
       ++job;
       continue;
     }
-    if (job->tries == 0) job->latest = now + options_.deadline;
     Transfer& transfer = *job->transfer;
+    if (job->tries == 0) {
+      job->begun = now;
+      job->until = job->latest = now + std::min(options_.deadline, transfer.deadline());
+    }
     try {
       begin(std::move(*job));
     } catch (...) {
@@ -329,35 +343,57 @@ void HttpSession::end(Try& one, int code) {
   if (result != CURLE_OK && one.thrown == nullptr && one.is_taken) is_done = job.transfer->has_all();
   if (is_done) return;
   ++job.tries;
-  job.failure = failure_of(job.transfer->trouble, one.answer, one.text.data(), result);
+  const auto now = Clock::now();
+  const bool is_cut = result == CURLE_OPERATION_TIMEDOUT && now + std::chrono::milliseconds(10) >= job.latest;
+  if (!is_cut || job.failure.empty()) {
+    job.failure = failure_of(job.transfer->trouble, one.answer, one.text.data(), result);
+  }
   const bool is_alone = is_nobody_there(one.easy.get(), result) && !known_.has(one.request.url);
   if (one.thrown != nullptr) {
     job.transfer->error = one.thrown;
     rethrow_interrupt(one.thrown);
-  } else if (is_final(result) || (is_alone && job.tries >= kConnectTries)) {
+  } else if (is_final(result)) {
     job.transfer->error = std::make_exception_ptr(
         Error(ErrorCode::io, fmt::format("{}: {}", job.transfer->what(), job.failure)));
   } else {
-    again(std::move(job), one.answer);
+    again(std::move(job), one.answer, is_alone);
   }
 }
 
-void HttpSession::again(Job job, const HttpAnswer& answer) {
+// `is_alone`: nobody was there, nor ever has been.
+void HttpSession::again(Job job, const HttpAnswer& answer, bool is_alone) {
   auto longest = std::min<std::chrono::milliseconds>(options_.retry_wait * (1 << std::min(job.tries - 1, 10)),
-                                                     kLongestWait);
+                                                     is_alone ? kLongestConnectWait : kLongestWait);
   const std::string_view asked = answer.header("retry-after");
   if (int seconds = 0;
       std::from_chars(asked.data(), asked.data() + asked.size(), seconds).ec == std::errc()) {
     longest = std::clamp<std::chrono::milliseconds>(std::chrono::seconds(seconds), longest, kLongestWait);
   }
   const double part = std::uniform_real_distribution<double>(0.5, 1)(random_);
-  job.due = Clock::now() + std::chrono::duration_cast<Clock::duration>(longest * part);
+  const auto now = Clock::now();
+  job.due = now + std::chrono::duration_cast<Clock::duration>(longest * part);
+  job.until = is_alone ? std::min(job.latest, job.begun + kConnectPatience) : job.latest;
   // Before those that have all their time.
-  if (job.due < job.latest) return jobs_.push_front(std::move(job));
+  if (job.due < job.until) return jobs_.push_front(std::move(job));
   job.transfer->error = std::make_exception_ptr(
-      Error(ErrorCode::timeout,
-            fmt::format("{}: given up after {} tries in {} s; the last failed with: {}", job.transfer->what(),
-                        job.tries, std::chrono::duration<double>(options_.deadline).count(), job.failure)));
+      Error(is_alone ? ErrorCode::io : ErrorCode::timeout,
+            fmt::format("{}: given up after {} tries in {:.1f} s; the last failed with: {}",
+                        job.transfer->what(), job.tries, seconds(now - job.begun), job.failure)));
+}
+
+void HttpSession::tell_trouble(Clock::time_point now) {
+  if (now < next_look_) return;
+  next_look_ = now + std::chrono::seconds(1);
+  const auto look = [&](const Job& job, std::string_view failure) {
+    if (failure.empty() || now < job.begun + kSilence || !known_.is_to_tell(now)) return;
+    tell(fmt::format("{}: not done after {:.0f} s ({}); tried again for {:.0f} s at most",
+                     job.transfer->what(), seconds(now - job.begun), failure, seconds(job.until - now)));
+  };
+  for (const Job& job : jobs_) look(job, job.failure);
+  for (const Try& one : tries_) {
+    const bool has_none = one.request.body.empty() && one.answer.headers.empty();
+    look(one.job, one.job.failure.empty() && has_none ? "no answer yet" : one.job.failure);
+  }
 }
 
 void HttpSession::drop() noexcept {

@@ -45,7 +45,8 @@ class HttpSession {
   void set_up(Try& one);
   void collect();
   void end(Try& one, int code);
-  void again(Job job, const HttpAnswer& answer);
+  void again(Job job, const HttpAnswer& answer, bool is_alone);
+  void tell_trouble(Clock::time_point now);
   void forget(std::list<Try>::iterator one);
   void drop() noexcept;
 
@@ -56,6 +57,7 @@ class HttpSession {
   std::list<Job> jobs_;  // not under way
   std::list<Try> tries_;
   std::size_t most_tries_ = 0;
+  Clock::time_point next_look_ = {};
   std::vector<Handle> unused_;
   std::minstd_rand random_{std::random_device()()};
 };

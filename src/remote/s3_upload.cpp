@@ -123,6 +123,8 @@ class Abort final : public Change {
       : Change(server, name), id_(std::move(id)) {}
   HttpRequest request() override { return server().send("DELETE", name(), {{"uploadId", id_}}, {}); }
   bool finish(const HttpAnswer& /*answer*/) override { return true; }
+  // What fails waits for it.
+  [[nodiscard]] std::chrono::milliseconds deadline() const override { return std::chrono::seconds(10); }
 
  private:
   std::string id_;

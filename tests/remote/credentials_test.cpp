@@ -38,6 +38,7 @@ class S3Credentials : public S3 {
     S3Options options = server.options();
     options.credentials = {};
     return options;
+    options.http.deadline = deadline_;
   }
   // Such as the server tells.
   S3Options options_by_container() {
@@ -46,6 +47,7 @@ class S3Credentials : public S3 {
   }
   bool is_found() { return s3_storage(options_by_environment())->find("b/x").has_value(); }
   void expect_refusal(const std::string& word) {
+  std::chrono::milliseconds deadline_ = 10s;
     EXPECT_THAT(error_of([&] { is_found(); }), Optional(Property(&Error::what, HasSubstr(word))));
   }
 
@@ -111,6 +113,7 @@ TEST_F(S3Credentials, AreNotAskedForByWayOfAProxy) {
   set("http_proxy", fmt::format("http://127.0.0.1:{}", server.port()));
   set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/keys");
   set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret");
+  deadline_ = 1s;
   const auto error = error_of([&] { is_found(); });
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), AllOf(HasSubstr("ask the container"), Not(HasSubstr("secret"))));

@@ -24,6 +24,7 @@ from xml.sax.saxutils import escape
 
 parser = argparse.ArgumentParser()
 parser.add_argument("directory")
+parser.add_argument("--port", type=int, default=0, help="any, if 0")
 parser.add_argument("--page", type=int, default=1000, help="keys of a page")
 parser.add_argument("--fault", default="", help="what each request of --kind suffers the first --times times")
 parser.add_argument("--kind", default="", help="list, head, range, put, begin, part, complete or abort; all, if empty")
@@ -411,7 +412,7 @@ class Server(ThreadingHTTPServer):
 
 def main():
     global options
-    server = Server(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", options.port), Handler)
     if options.certificate:
         import ssl
 
