@@ -226,7 +226,9 @@ struct CheckpointDirectory::Impl {
       if (std::ranges::binary_search(here, serial, std::greater())) {
         if (auto good = open_if_good(serial)) return good;
       }
-      if (std::ranges::binary_search(copied, serial, std::greater())) {
+      if (!std::ranges::binary_search(copied, serial, std::greater())) continue;
+      for (int tries = 0; tries < 2; ++tries) {  // the first may have been damaged on its way
+        if (tries > 0) rejected.pop_back();
         fetch(serial);
         if (auto good = open_if_good(serial)) return good;
       }

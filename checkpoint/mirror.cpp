@@ -32,7 +32,7 @@ std::vector<std::int64_t> Mirror::serials() const {
   try {
     place_.storage->list(place_.name, [&](const StoredFile& file) {
       const auto serial = serial_of(std::string_view(file.name).substr(place_.name.size()));
-      if (serial) found.push_back(*serial);
+      if (serial && *serial < kMaxSerial) found.push_back(*serial);  // else it is no job's: none could follow
     });
   } catch (...) {
     throw caught().as_error_of(place_.path, fmt::format("list checkpoints in {}", place_.path));

@@ -204,9 +204,11 @@ class Save {
     const auto present = list_serials(target_.system, target_.directory);
     const std::int64_t highest = std::max(target_.above, present.empty() ? -1 : present.front());
     if (highest >= kMaxSerial) {
-      throw Error(ErrorCode::out_of_range,
-                  fmt::format("number a checkpoint in {}: serial {} is the last; use a new directory",
-                              target_.directory.string(), kMaxSerial));
+      throw Error(
+          ErrorCode::out_of_range,
+          fmt::format("number a checkpoint in {}: {} has the last number that there is; move it away, "
+                      "or use a new directory",
+                      target_.directory.string(), checkpoint_name(highest)));
     }
     return highest + 1;
   }

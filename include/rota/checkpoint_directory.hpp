@@ -34,7 +34,8 @@ struct CheckpointPolicy {
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   /// Where rank 0 copies each checkpoint to, in the background: stored_path("s3://bucket/run"). One job at a
   /// time has it. Of checkpoints that wait for an earlier one, only the newest is copied. Nothing is deleted
-  /// there. `latest` looks there, too, and brings what the directory lacks.
+  /// there. `latest` looks there, too, and brings what the directory lacks. A copy that comes damaged is
+  /// brought once more.
   StoredPath mirror = {};
 
   /// Throws Error{invalid_argument} for values that can never work.

@@ -72,6 +72,29 @@ TEST_F(Mirrored, TheNewestGoodOneOfBothIsTaken) {
   EXPECT_THAT(third.rejected(), SizeIs(1));
 }
 
+TEST_F(Mirrored, ACopyThatIsDamagedOnItsWayIsFetchedAgain) {
+  auto saved = open_in("a");
+  for (const int step : {1, 2}) save_and_copy(saved, step);
+  int reads = 0;
+  storage_->after_read = [&](const StoredBytes& one) {
+    if (one.file->name == name_of(1) && reads++ == 0) one.to[5000] ^= std::byte{1};
+  };
+  auto directory = open_in("b");
+  expect_latest(directory, 2);
+  EXPECT_THAT(directory.rejected(), IsEmpty());
+  EXPECT_EQ(reads, rank() == 0 ? 2 : 0);
+}
+
+TEST_F(Mirrored, AnObjectOfTheLastNumberEndsNoSave) {
+  storage_->files["b/run/checkpoint-999999999999.h5"] = {};
+  auto directory = open_in("a");
+  save_and_copy(directory, 1);
+  expect_latest(directory, 1);
+  if (rank() == 0) write_file(path_ / "a" / "checkpoint-999999999999.h5", "");
+  expect_same_error(ErrorCode::out_of_range, "checkpoint-999999999999.h5 has the last number",
+                    [&] { directory.save_all(1, weights_); });
+}
+
 TEST_F(Mirrored, ADamagedFileIsReplacedByItsCopy) {
   auto directory = open_in("a");
   save_and_copy(directory, 1);

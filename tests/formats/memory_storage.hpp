@@ -19,6 +19,8 @@ class MemoryStorage final : public Storage {
   std::function<void(const StoredBytes&)> on_read = nullptr;
   std::function<void()> on_list = nullptr;
   std::function<void(std::string_view name)> on_write = nullptr;
+  std::function<void(const StoredBytes&)> after_read = nullptr;
+  std::function<void(std::string_view name)> on_remove = nullptr;
   /// What is listed in place of what there is, as it is.
   std::vector<std::string> listed;
   mutable std::atomic<std::int64_t> lists = 0, finds = 0, reads = 0, ranges = 0;
@@ -63,6 +65,7 @@ class MemoryStorage final : public Storage {
         if (file == files.end()) throw Error(ErrorCode::not_found, "it is gone");
         if (file->second.version != one.file->version) throw Error(ErrorCode::corrupt, "it was replaced");
         std::memcpy(one.to.data(), file->second.bytes.data() + one.offset, one.to.size());
+        if (after_read) after_read(one);
       } catch (...) {
         one.error = std::current_exception();
       }
