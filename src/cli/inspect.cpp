@@ -123,7 +123,7 @@ Verb add_inspect(CLI::App& app) {
   CLI::App& command = *app.add_subcommand("inspect", "Verifies a checkpoint and lists what it holds.");
   command.add_option("FILE", *file, "a checkpoint, checkpoint-<serial>.h5")->required();
   return {.command = &command, .run = [file] {
-            fmt::print("{}", inspect(*file));
+            fmt::print("{}", inspect(require_on_disk(*file)));
             return 0;
           }};
 }

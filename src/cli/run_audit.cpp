@@ -69,8 +69,9 @@ CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
 }
 
 int run_audit(const AuditCommand& command) {
-  AuditReport report = audit(command.dir, command.options);
-  if (command.same_as) compare(report, audit(*command.same_as, command.options), command.same_as->string());
+  AuditReport report = audit(require_on_disk(command.dir), command.options);
+  if (command.same_as)
+    compare(report, audit(require_on_disk(*command.same_as), command.options), command.same_as->string());
   // Of a Loader, another trace may be as wrong of the number as this one.
   const bool is_stream = !report.phases.empty() && report.phases.front().start.is_stream();
   const bool knows_samples = !command.options.samples.empty() || (command.same_as && is_stream);

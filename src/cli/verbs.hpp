@@ -18,6 +18,9 @@ struct Verb {
   std::function<int()> run;
 };
 
+/// `path`, of a file system. Throws Error{unsupported} for a URL.
+const std::filesystem::path& require_on_disk(const std::filesystem::path& path);
+
 /// Adds a verb to the command line.
 Verb add_audit(CLI::App& app);
 Verb add_inspect(CLI::App& app);

@@ -169,6 +169,13 @@ class DirectoryVerifier {
 
 }  // namespace
 
+const std::filesystem::path& require_on_disk(const std::filesystem::path& path) {
+  if (path.native().find("://") == std::string::npos || std::filesystem::exists(path)) return path;
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("open {}: only datasets are read from a store; copy it to a disk first", path.string()));
+}
+
 bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
   std::error_code unknown;  // what it is; to open it says more
   if (std::filesystem::is_directory(file_or_directory, unknown))
@@ -182,7 +189,8 @@ Verb add_verify(CLI::App& app) {
   const auto path = std::make_shared<std::filesystem::path>();
   CLI::App& command = *app.add_subcommand("verify", kVerifyHelp);
   command.add_option("PATH", *path, "a checkpoint, or a directory of checkpoints")->required();
-  return {.command = &command, .run = [path] { return verify(*path, stdout) ? 0 : kProblems; }};
+  return {.command = &command,
+          .run = [path] { return verify(require_on_disk(*path), stdout) ? 0 : kProblems; }};
 }
 
 }  // namespace rota::cli

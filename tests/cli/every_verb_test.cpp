@@ -182,6 +182,15 @@ const std::vector<std::string> kPathVerbs{"ls",
                                           "audit",
                                           "audit traces --same-as"};
 
+TEST_F(EveryVerb, OfCheckpointsAndTracesSaysThatTheyAreToBeOnADisk) {
+  for (const std::string verb : {"inspect", "verify", "audit", "audit traces --same-as"}) {
+    const std::string line = verb + " s3://bucket/run";
+    const Ended ended = rota(line);
+    EXPECT_EQ(ended.code, 1) << line << ": " << ended.output;
+    EXPECT_THAT(ended.output, AllOf(HasSubstr("s3://bucket/run"), HasSubstr("copy it to a disk first")));
+  }
+}
+
 TEST_F(EveryVerb, NamesAPathThatLeadsToSomethingElse) {
   make_others(dir_.path());
   auto verbs = kPathVerbs;
