@@ -190,7 +190,15 @@ void finish(const ShardEncoding& encoding, const ShardPlan& plan, const Destinat
   const std::string index = encoding.index(found.shards());
   if (!index.empty()) to.put(kIndex, std::as_bytes(std::span(index)));
   to.sweep({plan.stem(), kIndex, plan.unfinished()});
-  to.remove(plan.unfinished());
+  try {
+    to.remove(plan.unfinished());
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("{}: all shards are written, and this mark that some lack is left: {}; "
+                            "remove it, or run the same again with the right to delete "
+                            "(s3:DeleteObject), or nobody opens the shards",
+                            kTask, error.what()));
+  }
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ class MemoryStorage final : public Storage {
   }
 
   void remove(std::string_view name) const override {
+    if (on_remove) on_remove(name);
     const std::scoped_lock lock(mutex_);
     files.erase(std::string(name));
   }

@@ -232,6 +232,20 @@ TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
   expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
 }
 
+TEST_F(WriteShards, WhoMayNotDeleteIsToldWhatIsLeft) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  const auto source = random_samples(kBytes, 100, 5);
+  const ShardOptions options{.shard_bytes = 5'000, .storages = {{"memory", storage}}};
+  const auto write = [&] { return rota::write_shards(source, "memory://b/out", options); };
+  storage->on_remove = [](std::string_view) { throw Error(ErrorCode::io, "status 403, AccessDenied"); };
+  EXPECT_ERROR(write(), io, {"all shards are written", "memory://b/out/unfinished.tar", "403", "remove it"});
+  storage->on_remove = nullptr;
+  const ShardReport report = write();
+  EXPECT_TRUE(report.is_complete);
+  EXPECT_EQ(report.written, 0);
+  expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
+}
+
 TEST_F(WriteShards, KeepTheNamesOfFiles) {
   const TemporaryDirectory data;
   const Contents files{{"1", "cat/0.jpg"}, {"22", "cat/1.jpg"}, {"", "d\xff/\xc3\xbc.JPG"}};
