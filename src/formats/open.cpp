@@ -173,10 +173,10 @@ void refuse_foreign(const FileList& files) {
 
 std::string format_of(const FileList& files) {
   if (is_mds(files)) return "mds";
+  if (all_of(files, is_tar)) return "tar";  // which one read tells, where HDF5 is looked for by many
+  if (all_of(files, is_npy)) return "npy";
   if (all_of(files, has_hdf5_signature)) return "hdf5";
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
-  if (all_of(files, is_tar)) return "tar";
-  if (all_of(files, is_npy)) return "npy";
   if (are_json_lines(files)) return "lines";
   refuse_mixed(files);
   refuse_foreign(files);

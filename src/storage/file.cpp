@@ -109,10 +109,12 @@ void File::read_stored(std::uint64_t offset, std::span<std::byte> to) const {
 // The one that begins at `offset`, which is in the file.
 void File::read_piece(std::uint64_t offset, std::uint64_t least) const {
   constexpr std::uint64_t kLeast = std::uint64_t{64} << 10;
+  constexpr std::uint64_t kWhole = std::uint64_t{512} << 10;
   constexpr std::uint64_t kMost = std::uint64_t{8} << 20;
   const std::uint64_t end = piece_->begin + piece_->bytes.size();
   const bool goes_on = offset >= end && offset - end <= piece_->wanted;
-  piece_->wanted = std::clamp(goes_on ? 4 * piece_->wanted : 0, kLeast, kMost);
+  const std::uint64_t first = bytes_ <= kWhole ? kWhole : kLeast;
+  piece_->wanted = std::clamp(goes_on ? 4 * piece_->wanted : 0, first, kMost);
   piece_->begin = offset;
   std::vector<std::byte> bytes(std::min(std::max(piece_->wanted, least), bytes_ - offset));
   piece_->bytes.clear();

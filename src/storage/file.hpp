@@ -46,7 +46,8 @@ class File {
   [[nodiscard]] int direct_descriptor() const noexcept { return direct_.get(); }
 
   /// Its reader goes through it, from its beginning to its end or here and there. What follows comes with
-  /// what is asked for, the more the longer that goes on, if it is in a storage. *One thread* from here on.
+  /// what is asked for, the more the longer that goes on, if it is in a storage; a small file whole. *One
+  /// thread* from here on.
   void read_on();
 
   /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before; what a

@@ -120,6 +120,28 @@ TEST_F(S3, CatalogsAreSavedInTheBucketToo) {
   EXPECT_EQ(open_lines(Catalog("s3://b/bad.rota", options))->size(), 1) << "it is none";
 }
 
+// Each request takes as long as a large read.
+TEST_F(S3, TarFilesAreOpenedByFewRequests) {
+  constexpr int kShards = 5;
+  const TemporaryDirectory here;
+  server.put("b/other", "");
+  for (int i = 0; i < 20 * kShards; ++i) here.write(fmt::format("{:03}.txt", i), std::string(5'000, 'x'));
+  const auto samples = open_files(here.path(), {.keys = true});
+  const auto report =
+      write_shards(samples, "s3://b/t", {.shard_bytes = 120'000, .storages = {{"s3", storage()}}});
+  ASSERT_EQ(report.shards, kShards);
+  const auto requests_of_one_sample = [&](const Catalog& catalog) {
+    server.become({});
+    Loader loader(open(catalog), {.global_batch_size = 1, .shuffle = Shuffle::none, .workers = 0});
+    EXPECT_TRUE(loader.next());
+    return server.count("range") + server.count("head");
+  };
+  const Catalog catalog("s3://b/t", catalogs());
+  EXPECT_LE(requests_of_one_sample(catalog), 2 + 2 * kShards);
+  catalog.save("s3://b/t.rota");
+  EXPECT_LE(requests_of_one_sample(Catalog("s3://b/t.rota", catalogs())), 2) << "of the first file alone";
+}
+
 // Sizes that nobody has listed are asked for all at once, and once.
 TEST_F(S3, ObjectsOfAPatternAreAskedForAtOnce) {
   server.become({"--delay", "0.1"});
