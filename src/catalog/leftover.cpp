@@ -28,6 +28,11 @@ bool ends_as(std::string_view name, std::string_view ending) noexcept {
   return name.size() >= ending.size() && is_same(name.substr(name.size() - ending.size()), ending);
 }
 
+std::string_view without_query(std::string_view path) noexcept {
+  const bool is_url = path.starts_with("http://") || path.starts_with("https://");
+  return is_url ? path.substr(0, path.find('?')) : path;
+}
+
 bool has_leftover(std::string_view path) noexcept {
   while (!path.empty()) {
     const std::string_view name = path.substr(0, path.find('/'));

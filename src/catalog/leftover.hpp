@@ -18,5 +18,7 @@ inline constexpr std::string_view kUnfinished = "unfinished";
 
 /// Whether `name` ends in `ending`, in capitals or not.
 [[nodiscard]] bool ends_as(std::string_view name, std::string_view ending) noexcept;
+/// What of `path` ends as its format does: of a web server's URL, what stands before the query.
+[[nodiscard]] std::string_view without_query(std::string_view path) noexcept;
 
 }  // namespace rota::internal

@@ -18,7 +18,8 @@ class LinesFormat final : public RecordFormat {
 
   [[nodiscard]] FileEncoding encoding(const File& file) const override {
     const FileEncoding as{.compression = compression_of(file)};
-    if (as.compression == Compression::none && without_packing(file.path()).size() < file.path().size()) {
+    const std::string_view name = without_query(file.path());
+    if (as.compression == Compression::none && without_packing(name).size() < name.size()) {
       throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes begin otherwise: it is "
                                        "damaged or was cut short, restore it; or it was unpacked, rename it",
                                        file.bytes()));
@@ -76,7 +77,7 @@ std::shared_ptr<const Source> make_lines_source(FileList files) {
 }
 
 bool is_json_lines(std::string_view name) {
-  name = without_packing(name);
+  name = without_packing(without_query(name));
   return ends_as(name, ".jsonl") || ends_as(name, ".ndjson");
 }
 

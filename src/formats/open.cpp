@@ -52,7 +52,7 @@ bool all_of(const FileList& files, Test&& test) {
 bool are_json_lines(const FileList& files) {
   const auto names = files.read_names();
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!is_json_lines((*names)[i])) return false;
+    if (!is_json_lines(files.path((*names)[i]))) return false;
   }
   return true;
 }
@@ -79,7 +79,7 @@ std::string_view format_by_name(std::string_view name) {
        {".npy", "npy"},
        {".jsonl", "lines"},
        {".ndjson", "lines"}}};
-  const std::string_view bare = without_packing(name);
+  const std::string_view bare = without_packing(without_query(name));
   for (const auto& [suffix, format] : kSuffixes) {
     if (ends_as(bare, suffix)) return format;
   }
@@ -125,7 +125,7 @@ void refuse_mixed(const FileList& files) {
   const std::size_t looked_at =
       files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
   for (std::size_t i = 0; i < looked_at; ++i) {
-    const std::string name = (*names)[i];
+    const std::string name = files.path((*names)[i]);
     const std::string_view format = format_by_name(name);
     if (format.empty()) continue;
     if (format == "mds") {
@@ -136,9 +136,8 @@ void refuse_mixed(const FileList& files) {
                               files.directory(), name, kWhatToDo));
     }
     std::size_t other = 0;
-    while (other + 1 < files.size() && is_of(format, files, other, (*names)[other])) ++other;
-    const std::string other_name = (*names)[other];
-    if (format_by_name(other_name) == format) refuse_damaged(files, other, format);
+    while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;
+    if (format_by_name(files.path((*names)[other])) == format) refuse_damaged(files, other, format);
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.directory(), name,
                             format, files.path(other), kWhatToDo));
@@ -154,8 +153,9 @@ void refuse_foreign(const FileList& files) {
   const std::size_t looked_at =
       files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
   for (std::size_t i = 0; i < looked_at; ++i) {
-    const std::string name = (*names)[i];
-    const std::string_view packing = std::string_view(name).substr(without_packing(name).size());
+    const std::string path = files.path((*names)[i]);
+    const std::string_view name = without_query(path);
+    const std::string_view packing = name.substr(without_packing(name).size());
     const bool may_be_packed = !packing.empty() && !ends_as(packing, ".gz") && !packing.starts_with(".zst");
     const bool is_packed = may_be_packed && compression_of(files.open(i)) == Compression::other;
     const bool is_foreign =

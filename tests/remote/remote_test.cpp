@@ -1,5 +1,7 @@
 // Files from S3 and from web servers, from one that fails: what comes is right, or is an error that says why.
 
+#include <zlib.h>
+
 #include "remote/reading.hpp"
 #include "run_command.hpp"
 
@@ -119,8 +121,6 @@ TEST_F(S3, WhatHasChangedIsRefusedByName) {
   EXPECT_ERROR(read(*storage, *file, 0, 6), not_found);
 }
 
-// Nobody can tell then whether two answers belong together.
-TEST_F(S3, WithoutETagsEachAnswerIsWhole) {
 TEST_F(S3, WhatAServerSaysIsShownInPartAndDoesNothingToATerminal) {
   server.put("b/x", "content");
   const auto storage = this->storage();
@@ -131,6 +131,8 @@ TEST_F(S3, WhatAServerSaysIsShownInPartAndDoesNothingToATerminal) {
   EXPECT_LT(std::string_view(error->what()).size(), 400U);
 }
 
+// Nobody can tell then whether two answers belong together.
+TEST_F(S3, WithoutETagsEachAnswerIsWhole) {
   server.become({"--no-etags", "--fault", "cut", "--kind", "range", "--times", "2"});
   const std::string bytes = some_bytes(300'000);
   server.put("b/x", bytes);
@@ -254,6 +256,30 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
   EXPECT_EQ(read(*storage, *large, 1 << 10, 3), "xxx");
   EXPECT_ERROR(read(*storage, *large, 3 << 20, 3), unsupported, {"one that knows ranges"});
   EXPECT_EQ(read(*storage, *large, 0, (3 << 20) + 3).substr(3 << 20), "end");
+}
+
+// As those of presigned URLs, which may have slashes and dots in them.
+TEST(Web, TheFormatIsThatOfThePathBeforeTheQuery) {
+  S3Server server({"--open"});
+  server.put("data/y.jsonl.gz", "no gzip\n");
+  server.put("data/z.zip", "PK");
+  const gzFile packed = ::gzopen((server.directory() / "data/x.jsonl.gz").c_str(), "wb");
+  EXPECT_EQ(::gzputs(packed, "{\"a\": 1}\n\n{\"a\": 2}\n"), 19);
+  EXPECT_EQ(::gzclose(packed), Z_OK);
+  const auto at = [&](const std::string& name) {
+    return Catalog(fmt::format("http://127.0.0.1:{}/data/{}?sig=a/b.tar", server.port(), name));
+  };
+  EXPECT_EQ(find_format(at("x.jsonl.gz")), "lines");
+  EXPECT_EQ(open(at("x.jsonl.gz"))->size(), 2) << "a blank line is none";
+  EXPECT_ERROR(open_lines(at("y.jsonl.gz")), corrupt, {"named as compressed"});
+  EXPECT_ERROR(open(at("z.zip")), unsupported, {"z.zip"});
+}
+
+TEST_F(S3, AFileWithBracketsInItsNameIsThatFile) {
+  for (const char* const name : {"b/x[1].txt", "b/x1.txt", "b/x2.txt"}) server.put(name, "line\n");
+  const auto path_of = [this](const std::string& path) { return Catalog(path, catalogs()).path(0); };
+  EXPECT_EQ(path_of("s3://b/x[1].txt"), "s3://b/x[1].txt");
+  EXPECT_EQ(path_of("s3://b/x[2].txt"), "s3://b/x2.txt");
 }
 
 }  // namespace rota::test::remote_test
