@@ -40,15 +40,18 @@ struct S3Credentials {
 ///
 /// - `region`: AWS_REGION, AWS_DEFAULT_REGION, the profile; else us-east-1. A bucket that is elsewhere is
 /// found.
-/// - `endpoint`: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL; else Amazon's.
+/// - `endpoint`: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, `endpoint_url` of the profile or of its services' s3;
+///   else Amazon's.
 /// - `credentials`: AWS_ACCESS_KEY_ID and the like, the profile AWS_PROFILE of ~/.aws/credentials and
-///   ~/.aws/config, a web identity, the container, the machine. They are renewed before they end.
+///   ~/.aws/config or its `credential_process`, a web identity, the container, the machine. They are renewed
+///   before they end.
 /// - HttpOptions::ca_file: AWS_CA_BUNDLE.
 struct S3Options {
   std::string region = {};
   std::string endpoint = {};  ///< of another store: "https://store.local:9000"; buckets are in its path
   S3Credentials credentials = {};
-  bool is_anonymous = false;  ///< requests are not signed
+  bool is_anonymous = false;    ///< requests are not signed
+  bool requester_pays = false;  ///< whoever asks pays; also AWS_REQUEST_PAYER=requester
   HttpOptions http = {};
 
   /// Throws Error{invalid_argument}.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
@@ -100,6 +101,7 @@ std::string environment(const char* name) {
 ProfileFile parse_profiles(std::string_view text) {
   ProfileFile file;
   std::map<std::string, std::string>* section = nullptr;
+  std::string above;
   while (!text.empty()) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view whole = text.substr(0, end);
@@ -113,9 +115,11 @@ ProfileFile parse_profiles(std::string_view text) {
       continue;
     }
     const auto equals = line.find('=');
+    if (section == nullptr || equals == std::string_view::npos) continue;
     const bool is_nested = whole[0] == ' ' || whole[0] == '\t';
-    if (section == nullptr || equals == std::string_view::npos || is_nested) continue;
-    (*section)[std::string(trimmed(line.substr(0, equals)))] = trimmed(line.substr(equals + 1));
+    const std::string_view name = trimmed(line.substr(0, equals));
+    if (!is_nested) above = name;
+    (*section)[is_nested ? fmt::format("{}.{}", above, name) : above] = trimmed(line.substr(equals + 1));
   }
   return file;
 }
@@ -130,9 +134,13 @@ std::vector<std::map<std::string, std::string>> profile_sections() {
   std::vector<std::map<std::string, std::string>> sections;
   for (const auto& [variable, file] :
        {std::pair{"AWS_SHARED_CREDENTIALS_FILE", "credentials"}, {"AWS_CONFIG_FILE", "config"}}) {
-    const ProfileFile profiles = parse_profiles(read_file(home_file(variable, file)));
+    ProfileFile profiles = parse_profiles(read_file(home_file(variable, file)));
     const auto section = profiles.find(profile);
-    if (section != profiles.end()) sections.push_back(section->second);
+    if (section == profiles.end()) continue;
+    sections.push_back(section->second);
+    if (sections.back().contains("services")) {
+      sections.back().merge(profiles["services " + sections.back()["services"]]);
+    }
   }
   return sections;
 }
@@ -147,13 +155,13 @@ void require_profile() {
                             named_profile()));
   }
   for (const auto& section : sections) {
-    for (const char* const how : {"role_arn", "credential_process", "sso_session", "sso_start_url"}) {
+    for (const char* const how : {"role_arn", "sso_session", "sso_start_url"}) {
       if (!section.contains(how) || section.contains("aws_access_key_id")) continue;
       throw Error(
           ErrorCode::unsupported,
-          fmt::format("find credentials for S3: the profile gets them by {}, which rota does not; put "
-                      "keys into the environment, as `aws configure export-credentials` prints them",
-                      how));
+          fmt::format("find credentials for S3: the profile gets them by {}, which rota does not; run eval "
+                      "\"$(aws configure export-credentials --profile {} --format env)\" first",
+                      how, either(named_profile(), "default")));
     }
   }
 }
@@ -174,8 +182,9 @@ EndingCredentials parse_credentials(std::string_view json, const std::string& wh
     const auto found = parsed.is_object() ? parsed.find(name) : parsed.end();
     return found != parsed.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  EndingCredentials made{.keys = {value("AccessKeyId"), value("SecretAccessKey"), value("Token")},
-                         .end = parse_time(value("Expiration"))};
+  EndingCredentials made{
+      .keys = {value("AccessKeyId"), value("SecretAccessKey"), either(value("Token"), value("SessionToken"))},
+      .end = parse_time(value("Expiration"))};
   if (!made.keys.access_key.empty() && !made.keys.secret_key.empty()) return made;
   throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
 }
@@ -254,8 +263,8 @@ EndingCredentials Credentials::find() const {
     return {.keys = {section["aws_access_key_id"], section["aws_secret_access_key"],
                      section["aws_session_token"]}};
   }
-  for (const auto from :
-       {&Credentials::from_web_identity, &Credentials::from_container, &Credentials::from_machine}) {
+  for (const auto from : {&Credentials::from_process, &Credentials::from_web_identity,
+                          &Credentials::from_container, &Credentials::from_machine}) {
     if (auto found = (this->*from)()) return *std::move(found);
   }
   throw Error(
@@ -263,6 +272,19 @@ EndingCredentials Credentials::find() const {
       "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
       "does this machine tell any; give some, or set S3Options::is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
       "public data");
+}
+
+std::optional<EndingCredentials> Credentials::from_process() const {
+  const std::string command = profile_value("credential_process");
+  if (command.empty()) return std::nullopt;
+  const std::string what = "run the profile's credential_process";
+  const double limit = std::min(static_cast<double>(options_.http.deadline.count()) / 1000, 60.0);
+  std::FILE* const out = ::popen(fmt::format("exec timeout -k 1 {} {}", limit, command).c_str(), "re");
+  if (out == nullptr) throw Error(ErrorCode::io, what + ": there can be no process");
+  std::string said(1 << 16, '\0');
+  said.resize(std::fread(said.data(), 1, said.size(), out));
+  if (::pclose(out) == 0) return parse_credentials(said, what);
+  throw Error(ErrorCode::io, fmt::format("{}: it failed, or took more than {} s", what, limit));
 }
 
 std::optional<EndingCredentials> Credentials::from_web_identity() const {

@@ -20,8 +20,8 @@ namespace rota::internal {
 /// A variable of the environment; empty without.
 std::string environment(const char* name);
 
-/// The values of the sections of a file as ~/.aws/credentials is: [section], then `name = value`. What is
-/// neither is passed over.
+/// The values of the sections of a file as ~/.aws/credentials is: [section], then `name = value`, or `name =`
+/// and indented ones, which are called "name.indented". What is neither is passed over.
 using ProfileFile = std::map<std::string, std::map<std::string, std::string>, std::less<>>;
 ProfileFile parse_profiles(std::string_view text);
 
@@ -62,6 +62,7 @@ class Credentials {
  private:
   S3Credentials ask() const;
   [[nodiscard]] EndingCredentials find() const;
+  [[nodiscard]] std::optional<EndingCredentials> from_process() const;
   [[nodiscard]] std::optional<EndingCredentials> from_web_identity() const;
   [[nodiscard]] std::optional<EndingCredentials> from_container() const;
   [[nodiscard]] std::optional<EndingCredentials> from_machine() const;

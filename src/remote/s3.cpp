@@ -32,6 +32,9 @@ S3Options completed(S3Options options) {
   if (options.region.empty()) options.region = profile_value("region");
   if (options.region.empty()) options.region = "us-east-1";
   complete(options.endpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+  if (options.endpoint.empty()) options.endpoint = profile_value("s3.endpoint_url");
+  if (options.endpoint.empty()) options.endpoint = profile_value("endpoint_url");
+  options.requester_pays = options.requester_pays || environment("AWS_REQUEST_PAYER") == "requester";
   complete(options.http.ca_file, {"AWS_CA_BUNDLE"});
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   if (options.credentials.access_key.empty() && is_yes(environment("AWS_NO_SIGN_REQUEST"))) {

@@ -124,6 +124,7 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
   made.body_hash = sha256_text(body);
   made.headers.emplace_back("x-amz-content-sha256", made.body_hash);
   made.headers.emplace_back("x-amz-date", amazon_time(std::time(nullptr)));
+  if (options_.requester_pays) made.headers.emplace_back("x-amz-request-payer", "requester");
   if (!keys.session_token.empty()) made.headers.emplace_back("x-amz-security-token", keys.session_token);
   request.body = std::move(body);
   for (const auto& [header, value] : made.headers)

@@ -1,5 +1,6 @@
 // Where the keys of S3 come from, and what becomes of reads while they change.
 
+#include "remote/credentials.hpp"
 #include "remote/reading.hpp"
 #include "values/interrupt.hpp"
 
@@ -37,8 +38,8 @@ class S3Credentials : public S3 {
   S3Options options_by_environment() {
     S3Options options = server.options();
     options.credentials = {};
-    return options;
     options.http.deadline = deadline_;
+    return options;
   }
   // Such as the server tells.
   S3Options options_by_container() {
@@ -46,8 +47,8 @@ class S3Credentials : public S3 {
     return options_by_environment();
   }
   bool is_found() { return s3_storage(options_by_environment())->find("b/x").has_value(); }
-  void expect_refusal(const std::string& word) {
   std::chrono::milliseconds deadline_ = 10s;
+  void expect_refusal(const std::string& word) {
     EXPECT_THAT(error_of([&] { is_found(); }), Optional(Property(&Error::what, HasSubstr(word))));
   }
 
@@ -112,8 +113,8 @@ TEST_F(S3Credentials, AreNotAskedForByWayOfAProxy) {
   server.become({"--rotate", "100"});
   set("http_proxy", fmt::format("http://127.0.0.1:{}", server.port()));
   set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/keys");
-  set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret");
   deadline_ = 1s;
+  set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret");
   const auto error = error_of([&] { is_found(); });
   ASSERT_TRUE(error);
   EXPECT_THAT(error->what(), AllOf(HasSubstr("ask the container"), Not(HasSubstr("secret"))));
@@ -127,11 +128,71 @@ TEST_F(S3Credentials, NobodyIsSomebodyElseByAMistake) {
   expect_refusal("no profile \"defualt\"");
   set("AWS_PROFILE", "role");
   expect_refusal("role_arn");
+  expect_refusal("eval \"$(aws configure export-credentials --profile role --format env)\"");
   set("AWS_PROFILE", "");
   set_profiles("", "[default]\nrole_arn = arn\n");
   expect_refusal("role_arn");
   set("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE");
   expect_refusal("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not");
+}
+
+TEST_F(S3Credentials, MayComeFromAProcess) {
+  const auto set_process = [this](const std::string& command) {
+    set_profiles("", "[default]\ncredential_process = " + command + "\n");
+  };
+  const TemporaryDirectory here;
+  set_process("sh " + here.write("keys.sh", R"(echo '{"Version": 1, "AccessKeyId": "AKIDEXAMPLE",
+    "SecretAccessKey": "test-secret", "SessionToken": "t", "Expiration": "2099-01-02T03:04:05Z"}')")
+                          .native());
+  EXPECT_TRUE(is_found());
+  server.become({"--expired", "t"});
+  expect_refusal("ExpiredToken");
+  set_process("echo {}");
+  expect_refusal("credential_process: the answer has no credentials in it");
+  set_process("false");
+  expect_refusal("credential_process: it failed");
+  const auto start = Clock::now();
+  deadline_ = 1s;
+  set_process("sleep 60");
+  expect_refusal("took more than 1 s");
+  EXPECT_LT(Clock::now() - start, 8s);
+}
+
+TEST(S3CredentialsText, OfAProcessEnd) {
+  const auto found = parse_credentials(
+      R"({"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "t",
+          "Expiration": "1970-01-02T00:00:01Z"})",
+      "ask");
+  EXPECT_EQ(found.keys.session_token, "t");
+  EXPECT_EQ(found.end, 86'401);
+}
+
+// The store that a profile names, itself or by the services that it names.
+TEST_F(S3Credentials, AProfileSaysWhereTheStoreIs) {
+  const std::string url = fmt::format("http://127.0.0.1:{}", server.port());
+  const auto expect_found = [&](const std::string& profile) {
+    set_profiles(kRightKeys, "[default]\nregion = eu-west-9\n" + profile);
+    S3Options options = options_by_environment();
+    options.endpoint = options.region = "";
+    EXPECT_TRUE(s3_storage(options)->find("b/x")) << profile;
+  };
+  server.become({"--region", "eu-west-9"});
+  expect_found("endpoint_url = " + url + "/\n");
+  expect_found(
+      "endpoint_url = http://127.0.0.1:1\nservices = mine\n[services mine]\nec2 =\n  endpoint_url = "
+      "http://x\n"
+      "s3 =\n  endpoint_url = " +
+      url + "\n");
+  set("AWS_ENDPOINT_URL_S3", url);
+  expect_found("endpoint_url = http://127.0.0.1:1\n");
+}
+
+TEST_F(S3Credentials, WhoeverAsksMayPay) {
+  server.become({"--requester-pays"});
+  set_profiles(kRightKeys, "");
+  expect_refusal("403");
+  set("AWS_REQUEST_PAYER", "requester");
+  EXPECT_TRUE(is_found());
 }
 
 // A token of other keys would make the server refuse these.

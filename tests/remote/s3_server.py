@@ -39,6 +39,7 @@ parser.add_argument("--expired", default="", help="a session token that is over"
 parser.add_argument("--rotate", type=float, default=0, help="seconds after which GET /keys tells other keys; the last two are valid")
 parser.add_argument("--no-etags", action="store_true")
 parser.add_argument("--open", action="store_true", help="requests need no signature")
+parser.add_argument("--requester-pays", action="store_true", help="requests must say so")
 parser.add_argument("--no-ranges", action="store_true")
 parser.add_argument("--many", type=int, default=0, help='objects "many/FOLDER/INDEX" of a byte each, in 100 folders')
 parser.add_argument("--certificate", default="", help="TLS by this file of certificate and key")
@@ -162,6 +163,8 @@ class Handler(BaseHTTPRequestHandler):
         if region != options.region:
             return (307, "TemporaryRedirect") if options.redirect else (400, "AuthorizationHeaderMalformed")
         names = fields["SignedHeaders"].split(";")
+        if options.requester_pays and "x-amz-request-payer" not in names:
+            return 403, "AccessDenied"
         if not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(names):
             return 403, "AccessDenied"
         if self.headers["x-amz-content-sha256"] != hashlib.sha256(self.body).hexdigest():
@@ -286,11 +289,11 @@ class Handler(BaseHTTPRequestHandler):
         fault = self.fault
         if fault == "no_length":
             return self.send(204, {}, b"")
+        etag = "\x1b[31m" + 300 * "e" if fault == "odd_etag" else etag
         headers = {} if options.no_etags or fault == "no_etag" else {"ETag": f'"{etag}"'}
         wanted = None if options.no_ranges else self.headers.get("Range")
         if wanted is None:
             return self.send(200, headers, data)
-        etag = "\x1b[31m" + 300 * "e" if fault == "odd_etag" else etag
         first, last = (int(number) for number in wanted[6:].split("-"))
         if first >= len(data):
             return self.answer(416, "InvalidRange")
