@@ -72,7 +72,8 @@ Listed list_stored_path(const std::string& path, const StoredPath& stored, bool 
 // Marks of datasets that rota has not written to their end, beside shards that a glob or a directory has.
 class UnfinishedMarks {
  public:
-  void see(std::string_view below, std::string_view name) {
+  // Whether it is one.
+  bool see(std::string_view below, std::string_view name) {
     const std::size_t begin = name.rfind('/') + 1;
     const std::string_view last = name.substr(begin);
     for (const std::string_view ending : {".tar", ".mds"}) {
@@ -81,17 +82,23 @@ class UnfinishedMarks {
       if (!is_mark && !last.starts_with(kShardStem)) continue;
       (is_mark ? found_ : marks_)
           .insert(fmt::format("{}{}{}{}", below, name.substr(0, begin), kUnfinished, ending));
+      if (is_mark) return true;
     }
+    return false;
   }
   void require_none(const std::string& path, const std::string& directory, const Storages& storages) {
-    if (path.find_first_of("*?[") != std::string::npos && !marks_.empty()) {
-      const Place place(directory, storages);
+    const bool is_glob = path.find_first_of("*?[") != std::string::npos;
+    if (found_.empty() && (!is_glob || marks_.empty())) return;
+    const Place place(directory, storages);
+    if (is_glob) {
       for (const std::string& mark : marks_) {
         const bool is_there = place.is_stored() ? place.has_stored(mark, false)
                                                 : ::faccessat(place.root().get(), mark.c_str(), F_OK, 0) == 0;
         if (is_there) found_.insert(mark);
       }
     }
+    // Who writes shards and may not delete empties it.
+    std::erase_if(found_, [&](const std::string& mark) { return place.ask(mark).bytes == 0; });
     if (found_.empty()) return;
     throw Error(ErrorCode::corrupt,
                 fmt::format("open {}: {} says that its shards are not all written; let what writes them run "
@@ -283,8 +290,7 @@ FileList FileList::list(const std::shared_ptr<const OpenContext>& context, Chang
             UnfinishedMarks marks;
             Listed listed = list_path(path, context->options, all_names,
                                       [&](std::string_view below, std::string_view name) {
-                                        marks.see(below, name);
-                                        visit(below, name);
+                                        if (!marks.see(below, name)) visit(below, name);
                                       });
             marks.require_none(path, listed.directory, context->options.storages);
             return listed;
