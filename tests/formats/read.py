@@ -81,7 +81,7 @@ def npy(data):
 def npz(data):
     for path in paths(data):
         with np.load(path) as file:
-            yield b"".join(file[name].tobytes("C") for name in sorted(file))
+            yield b"".join(file[name].astype(file[name].dtype.newbyteorder("=")).tobytes("C") for name in sorted(file))
 
 
 def tokens(data):
