@@ -24,12 +24,13 @@ class Communicator;
 
 /// The progress of a task on the rank that is called.
 struct Progress {
-  std::string_view task;    ///< "list files", "index files", ...
-  std::int64_t done = 0;    ///< files that this rank has dealt with
-  std::int64_t total = 0;   ///< files of this rank; 0: not known yet
-  std::int64_t failed = 0;  ///< of those done
-  double seconds = 0;       ///< since the task began
-  bool is_over = false;     ///< the last call for this task
+  std::string_view task;            ///< "list files", "index files", ...
+  std::int64_t done = 0;            ///< files, or what `unit` says, that this rank has dealt with
+  std::int64_t total = 0;           ///< of this rank; 0: not known yet
+  std::int64_t failed = 0;          ///< of those done
+  double seconds = 0;               ///< since the task began
+  bool is_over = false;             ///< the last call for this task
+  std::string_view unit = "files";  ///< what is counted; "shards" where these are written
 };
 
 /// Called about ten times a second, and once at the end of a task, on the thread that called the long

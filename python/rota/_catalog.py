@@ -22,7 +22,7 @@ class Progress(NamedTuple):
     task: str
     """ "list files", "index files", ..."""
     done: int
-    """files"""
+    """files, or what `unit` says"""
     total: int
     """0: not known yet"""
     failed: int
@@ -31,6 +31,8 @@ class Progress(NamedTuple):
     """since the task began"""
     is_over: bool
     """the last call for this task"""
+    unit: str = "files"
+    """what is counted: "files", or "shards" where these are written"""
 
 
 class CatalogChanges(NamedTuple):

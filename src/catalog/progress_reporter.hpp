@@ -15,8 +15,9 @@ namespace rota::internal {
 class ProgressReporter {
  public:
   /// `tell` must outlive it; it may be null. `total` 0: not known.
-  ProgressReporter(const ProgressFunction& tell, std::string_view task, std::int64_t total) noexcept
-      : tell_(tell), task_(task), total_(total) {}
+  ProgressReporter(const ProgressFunction& tell, std::string_view task, std::int64_t total,
+                   std::string_view unit = "files") noexcept
+      : tell_(tell), task_(task), total_(total), unit_(unit) {}
 
   void add(std::int64_t done, std::int64_t failed = 0) noexcept {
     done_.fetch_add(done, std::memory_order_relaxed);
@@ -42,12 +43,14 @@ class ProgressReporter {
            .total = total_,
            .failed = failed_.load(std::memory_order_relaxed),
            .seconds = std::chrono::duration<double>(now - start_).count(),
-           .is_over = is_over});
+           .is_over = is_over,
+           .unit = unit_});
   }
 
   const ProgressFunction& tell_;
   std::string_view task_;
   std::int64_t total_;
+  std::string_view unit_;
   std::atomic<std::int64_t> done_ = 0;
   std::atomic<std::int64_t> failed_ = 0;
   Clock::time_point start_ = Clock::now();

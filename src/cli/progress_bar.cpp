@@ -27,8 +27,8 @@ double rate_of(const Progress& progress) {
 
 std::string rate_text(const Progress& progress) {
   const double rate = rate_of(progress);
-  return rate < 10 ? fmt::format("{:.1f} files/s", rate)
-                   : fmt::format("{} files/s", grouped(static_cast<std::int64_t>(rate)));
+  return rate < 10 ? fmt::format("{:.1f} {}/s", rate, progress.unit)
+                   : fmt::format("{} {}/s", grouped(static_cast<std::int64_t>(rate)), progress.unit);
 }
 
 std::string bar_of(const Progress& progress, std::size_t columns) {
@@ -37,13 +37,13 @@ std::string bar_of(const Progress& progress, std::size_t columns) {
   return fmt::format("[{:<{}}] ", std::string(full, '='), columns);
 }
 
-std::size_t width_of(std::FILE* terminal) {
+}  // namespace
+
+std::size_t columns_of(std::FILE* out) {
   winsize size{};
-  const bool is_known = ::ioctl(::fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const bool is_known = ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return is_known ? size.ws_col : kUsualWidth;
 }
-
-}  // namespace
 
 std::string clock_text(double seconds) {
   constexpr double kMost = 100 * 3600.0;
@@ -75,7 +75,11 @@ std::string bar_line(const Progress& progress, std::size_t width) {
   if (progress.total > 0 && width >= rest + kLeastBar) {
     line.insert(0, bar_of(progress, std::min(width - rest, kMostBar)));
   }
-  return line.substr(0, std::max<std::size_t>(width, 1) - 1);
+  for (std::size_t at = 0; line.size() >= width && (at = line.find(", ")) != std::string::npos;) {
+    line.erase(at, line.find(", ", at + 2) - at);  // one part: the rate first
+  }
+  return line.size() < width ? line
+                             : line.substr(0, std::min(line.find(": "), std::max<std::size_t>(width, 1) - 1));
 }
 
 ProgressBar::ProgressBar(std::FILE* out) : out_(out), is_terminal_(::isatty(::fileno(out)) != 0) {}
@@ -91,7 +95,7 @@ void ProgressBar::show(const Progress& progress) {
 }
 
 void ProgressBar::draw(const Progress& progress) {
-  std::fputs(fmt::format("\r{}{}", bar_line(progress, width_of(out_)), kEraseToEnd).c_str(), out_);
+  std::fputs(fmt::format("\r{}{}", bar_line(progress, columns_of(out_)), kEraseToEnd).c_str(), out_);
   std::fflush(out_);
   is_drawn_ = true;
 }

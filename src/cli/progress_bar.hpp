@@ -10,10 +10,14 @@
 
 namespace rota::cli {
 
-/// Task, done of total, files/s, time left, failures; in the past tense where the task is over.
+/// Of a terminal; 80 for anything else.
+std::size_t columns_of(std::FILE* out);
+
+/// Task, done of total, a rate, time left, failures; in the past tense where the task is over.
 std::string progress_line(const Progress& progress);
 
-/// The same in fewer than `width` columns, behind a bar where there is room and the total is known.
+/// The same in fewer than `width` columns, without the parts that do not fit, behind a bar where there is
+/// room and the total is known.
 std::string bar_line(const Progress& progress, std::size_t width);
 
 /// Seconds as "0:07", "1:02:03".

@@ -159,7 +159,7 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
                  .workers = options.workers,
                  .read_ahead_batches = 2},
                 World{});  // each process seeks its own shards
-  ProgressReporter progress(options.progress, kTask, end - first);
+  ProgressReporter progress(options.progress, kTask, end - first, "shards");
   std::int64_t written = 0;
   bool is_changed = false;  // the dataset, since shards were written
   for (std::int64_t shard = first; shard < end; ++shard) {

@@ -49,6 +49,22 @@ TEST(ProgressText, StaysShorterThanTheTerminalIsWide) {
   EXPECT_THAT(bar_line(kHalf, 55), AllOf(HasSubstr("500 of 1,000"), Not(HasSubstr("["))));
 }
 
+TEST(ProgressText, LeavesOutWholePartsWhereTheTerminalIsNarrow) {
+  Progress failing = kHalf;
+  failing.failed = 2;
+  EXPECT_EQ(bar_line(failing, 60), "index files: 500 of 1,000, 100 files/s, 0:05 left, 2 failed");
+  EXPECT_EQ(bar_line(failing, 59), "index files: 500 of 1,000, 0:05 left, 2 failed");
+  EXPECT_EQ(bar_line(failing, 47), "index files: 500 of 1,000, 0:05 left, 2 failed");
+  EXPECT_EQ(bar_line(failing, 46), "index files: 500 of 1,000, 2 failed");
+  EXPECT_EQ(bar_line(kHalf, 36), "index files: 500 of 1,000");
+  EXPECT_EQ(bar_line(kHalf, 25), "index files");
+}
+
+TEST(ProgressText, CountsWhatTheTaskCounts) {
+  const Progress shards{.task = "write shards", .done = 23, .total = 46, .seconds = 1, .unit = "shards"};
+  EXPECT_EQ(progress_line(shards), "write shards: 23 of 46, 23 shards/s, 0:01 left");
+}
+
 TEST(ProgressText, FillsTheBarAndNoMore) {
   const Progress more{.task = "index files", .done = 30, .total = 20, .seconds = 1};
   EXPECT_THAT(bar_line(more, 60), AllOf(HasSubstr("=] index files: 30 of 20"), HasSubstr("0:00 left")));

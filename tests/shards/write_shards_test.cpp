@@ -130,6 +130,15 @@ TEST_F(WriteShards, AreAboutAsLargeAsTheyShouldBe) {
   EXPECT_NEAR(static_cast<double>(report.bytes) / static_cast<double>(report.shards), 500'000, 50'000);
 }
 
+TEST_F(WriteShards, AreCountedByTheProgress) {
+  Progress told;
+  const ShardReport report =
+      write_shards(random_samples(kBytes, 500, 1),
+                   {.shard_bytes = 10'000, .progress = [&](const Progress& progress) { told = progress; }});
+  EXPECT_EQ(told.unit, "shards");
+  EXPECT_EQ(std::pair(told.done, told.total), std::pair(report.shards, report.shards));
+}
+
 TEST_F(WriteShards, OthersReadThem) {
   const auto source = random_samples(kBytes, 20, 3);
   write_shards(source, {.shard_bytes = 1 << 30});
