@@ -1,6 +1,7 @@
 #include "cli/dataset.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "catalog/saved.hpp"
 #include "cli/shown_text.hpp"
@@ -15,8 +16,10 @@ CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
                    "PATH is a manifest: on each line a file's path, or a JSON object with one");
   command.add_flag("--all", dataset.all_names,
                    "also hidden names, and those that programs leave (.x, x~, _SUCCESS)");
-  return *command.add_option("--format", dataset.format, "of the files; auto looks")
-              ->check(CLI::IsMember(formats()));
+  return *command
+              .add_option("--format", dataset.format,
+                          fmt::format("of the files: {} (auto looks)", fmt::join(formats(), ", ")))
+              ->check(CLI::IsMember(formats()).description(""));
 }
 
 bool is_saved(const DatasetOptions& dataset) {

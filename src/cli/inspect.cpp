@@ -25,7 +25,7 @@ namespace rota::cli {
 namespace {
 
 std::string info_text(const CheckpointInfo& info) {
-  std::string text = fmt::format("{}: a good checkpoint, format {}, {} bytes\n", info.path.string(),
+  std::string text = fmt::format("{}: a good checkpoint, format {}, {} bytes\n", shown(info.path.native()),
                                  info.format_version, grouped(info.bytes));
   text += fmt::format("  serial    {}{}\n", info.serial,
                       info.parent < 0 ? "" : fmt::format(" (after {})", info.parent));

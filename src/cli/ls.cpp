@@ -119,7 +119,7 @@ Verb add_ls(CLI::App& app) {
   CLI::App& command = *app.add_subcommand(
       "ls", "Lists the files that make a dataset, and what a saved catalog of it has not seen.");
   CLI::Option& format = add_dataset(command, options->dataset);
-  format.description("open the dataset, too, as of this format, and count its samples; auto looks");
+  format.description("open the dataset, too, and count its samples; the format " + format.get_description());
   command.add_flag("--names", options->names, "do not ask files for their sizes, which is faster");
   add_number(command, "--limit", options->limit, 0, "files to list; 0: all");
   return {.command = &command, .run = [options, &format] {

@@ -4,38 +4,59 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <iostream>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/output.hpp"
+#include "cli/progress_bar.hpp"
+#include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 
 namespace {
 
 namespace cli = rota::cli;
 
-// The first word where it is neither verb nor option. The parser would only say that a verb is missing.
-std::string unknown_word(const CLI::App& app) {
-  const auto words = app.remaining();
-  if (words.empty() || !app.get_subcommands().empty()) return "";
-  if (words.front().starts_with('-')) {
-    return fmt::format("{}: there is no such option\nRun with --help for more information.\n", words.front());
+// In one line; of words that are too many, as a glob without quotes has thousands, the first few.
+std::string failure_text(const CLI::App* app, const CLI::Error& error) {
+  const auto words = app->remaining(true);
+  std::string text = error.what();
+  if (!words.empty() && app->get_subcommands().empty()) {
+    std::vector<std::string> verbs;
+    for (const CLI::App* verb : app->get_subcommands({})) verbs.push_back(verb->get_name());
+    const bool is_option = words.front().starts_with('-');
+    text = fmt::format("{}: there is no such {}", words.front(), is_option ? "option" : "verb; there are ");
+    if (!is_option) text += fmt::format("{}", fmt::join(verbs, ", "));
+  } else if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    const auto few = std::min<std::ptrdiff_t>(std::ssize(words), 3);
+    text = fmt::format("not expected: {}", fmt::join(words.begin(), words.begin() + few, ", "));
+    if (const auto rest = std::ssize(words) - few; rest > 0)
+      text += fmt::format(" and {} more; put a glob in quotes", cli::grouped(rest));
   }
-  std::vector<std::string> names;
-  for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
-  return fmt::format("{}: there is no such verb; there are {}\nRun with --help for more information.\n",
-                     words.front(), fmt::join(names, ", "));
+  return cli::shown(text) + "\nRun with --help for more information.\n";
 }
 
-int tell(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string unknown = error.get_exit_code() == 0 ? "" : unknown_word(app);
+// As wide as the terminal: behind a line feed CLI11 goes on below where the text began.
+void wrap_help(CLI::App& app) {
+  const std::size_t columns = cli::columns_of(stdout) - app.get_formatter()->get_column_width();
+  const std::regex line(fmt::format("(?=.{{{}}})(.{{1,{}}}) ", columns + 1, columns));
+  const auto wrap = [&](auto& what) {
+    what.description(std::regex_replace(what.get_description(), line, "$1\n"));
+  };
+  wrap(app);
+  for (CLI::Option* option : app.get_options()) wrap(*option);
+  for (CLI::App* verb : app.get_subcommands({})) wrap_help(*verb);
+}
+
+int tell(CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) wrap_help(app);
   std::ostringstream out;
-  std::ostringstream err;
-  const int code = unknown.empty() ? app.exit(error, out, err) : cli::kUsage;
+  const int code = app.exit(error, out, std::cerr);
   fmt::print("{}", out.str());
-  std::fputs((unknown + err.str()).c_str(), stderr);
   return code == 0 ? 0 : cli::kUsage;
 }
 
@@ -45,6 +66,8 @@ int run(int argc, char** argv) {
       "rota");
   app.set_version_flag("--version", std::string("rota ") + ROTA_VERSION);
   app.require_subcommand(1);
+  app.failure_message(failure_text);
+  app.get_formatter()->column_width(std::min<std::size_t>(30, cli::columns_of(stdout) / 3));
   std::vector<cli::Verb> verbs;
   for (const auto add : {cli::add_ls, cli::add_head, cli::add_index, cli::add_speed, cli::add_pack,
                          cli::add_audit, cli::add_inspect, cli::add_verify}) {

@@ -12,6 +12,8 @@
 #include <string>
 #include <system_error>
 
+#include "cli/shown_text.hpp"
+
 namespace rota::cli {
 namespace {
 
@@ -59,7 +61,7 @@ int run_with_output(const std::function<int()>& program) {
     message = fmt::format("write to standard output: {}", std::generic_category().message(error));
     code = kFailed;
   }
-  if (!message.empty()) std::fputs(fmt::format("error: {}\n", message).c_str(), stderr);
+  if (!message.empty()) std::fputs(fmt::format("error: {}\n", shown(message)).c_str(), stderr);
   return code;
 }
 

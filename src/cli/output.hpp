@@ -6,9 +6,9 @@
 
 namespace rota::cli {
 
-/// Runs `program` and returns its exit code. An exception is printed to stderr, and the code is then 1; so it
-/// is where not all of stdout could be written. Where nobody reads stdout any more, it is 128 + SIGPIPE, and
-/// nothing is said: what a shell shows of a program that the signal has ended.
+/// Runs `program` and returns its exit code. An exception is printed to stderr, on one line, and the code is
+/// then 1; so it is where not all of stdout could be written. Where nobody reads stdout any more, it is 128 +
+/// SIGPIPE, and nothing is said: what a shell shows of a program that the signal has ended.
 ///
 /// Standard streams that are closed are opened anew, such that every use of them fails: else the first file
 /// that the program opens would take their place, and what is printed would go into it.
