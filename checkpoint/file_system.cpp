@@ -22,7 +22,7 @@ namespace {
 // The largest transfer that Linux makes in one call.
 constexpr std::size_t kMaxTransfer = 0x7ffff000;
 
-std::string_view advice(int error) {
+std::string_view advice(int error, bool just_reads) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
@@ -30,7 +30,8 @@ std::string_view advice(int error) {
     case EACCES:
     case EPERM:
     case EROFS:
-      return "; the directory and its files must be writable for this job";
+      return just_reads ? "; give this user the right to read it"
+                        : "; the directory and its files must be writable for this job";
     case ENOENT:
     case ENOTDIR:
       return "; check the path: it must be there, and seen by all ranks";
@@ -132,9 +133,10 @@ const FileSystem& posix_file_system() noexcept {
   return system;
 }
 
-void fail_io(std::string_view what, int error) {
-  throw Error(error == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-              fmt::format("{}: {}{}", what, std::generic_category().message(error), advice(error)));
+void fail_io(std::string_view what, int error, bool just_reads) {
+  throw Error(
+      error == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+      fmt::format("{}: {}{}", what, std::generic_category().message(error), advice(error, just_reads)));
 }
 
 std::string_view what_is(const FileSystem& system, const std::string& path) {
@@ -159,7 +161,8 @@ File::File(const FileSystem& system, std::string path, int flags, mode_t mode)
   if (const auto what = opens_file ? what_is(system, path_) : ""; !what.empty() && what != name_of(S_IFREG)) {
     fail_irregular(path_, what);
   }
-  fail_io(fmt::format("{} {}", (flags & O_CREAT) != 0 ? "create" : "open", path_), error);
+  fail_io(fmt::format("{} {}", (flags & O_CREAT) != 0 ? "create" : "open", path_), error,
+          opens_file && (flags & O_ACCMODE) == O_RDONLY);
 }
 
 void File::require_regular() const {
@@ -249,7 +252,7 @@ Lock File::try_lock() {
 std::vector<std::string> list_names(const FileSystem& system, const std::filesystem::path& directory) {
   std::vector<std::string> names;
   if (system.list(directory, names) != 0) {
-    fail_io(fmt::format("list {}", directory.string()), errno);
+    fail_io(fmt::format("list {}", directory.string()), errno, true);
   }
   return names;
 }

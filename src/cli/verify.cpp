@@ -107,13 +107,21 @@ class DirectoryVerifier {
   bool run() {
     std::vector<std::int64_t> serials;
     std::vector<std::string> temporaries;
-    for (std::string& name : checkpoint::list_names(checkpoint::posix_file_system(), directory_)) {
+    const auto names = checkpoint::list_names(checkpoint::posix_file_system(), directory_);
+    for (const std::string& name : names) {
       if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
-      if (checkpoint::is_temporary(name)) temporaries.push_back(std::move(name));
+      if (checkpoint::is_temporary(name)) temporaries.push_back(name);
+    }
+    if (serials.empty() && temporaries.empty() && !names.empty()) {
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("verify {}: it holds {}, and no checkpoints: name a directory that does, or use "
+                      "rota ls for a dataset and rota audit for traces",
+                      directory_.native(), names.front()));
     }
     std::ranges::sort(serials, std::greater());
     std::ranges::sort(temporaries, std::greater());
-    fmt::print(out_, "{}: {}\n", directory_.string(), counted(std::ssize(serials), "checkpoint"));
+    fmt::print(out_, "{}: {}\n", shown(directory_.native()), counted(std::ssize(serials), "checkpoint"));
     for (const std::int64_t serial : serials) verify(checkpoint::checkpoint_name(serial));
     for (const std::string& name : temporaries) tell_temporary(name);
     fmt::print(out_, "{}\n",
@@ -181,7 +189,7 @@ bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
   if (std::filesystem::is_directory(file_or_directory, unknown))
     return DirectoryVerifier(file_or_directory, out).run();
   const auto [found, text] = verify_file(file_or_directory);
-  fmt::print(out, "{}: {}", file_or_directory.string(), text);
+  fmt::print(out, "{}: {}", shown(file_or_directory.native()), text);
   return found.is_good();
 }
 

@@ -82,6 +82,13 @@ TEST_F(Verify, NamesWhatDamagedBytesHold) {
               AllOf(HasSubstr("of tensor \"model/w\""), HasSubstr("the rows of tensor")));
 }
 
+TEST_F(Verify, OfADatasetSaysWhatElseToUse) {
+  expect_says("verify .", 1, HasSubstr("0 checkpoints\na restore would find nothing"));
+  write("a.tar", "");
+  expect_says("verify .", 1,
+              AllOf(StartsWith("error: verify .: it holds a.tar, and no checkpoints"), HasSubstr("rota ls")));
+}
+
 TEST_F(Verify, OfADirectoryFindsTheOneThatARestoreTakes) {
   save(3);
   flip(file(2), 5);
