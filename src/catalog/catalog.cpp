@@ -57,6 +57,20 @@ FileList list_origin(const std::shared_ptr<const OpenContext>& context, const Or
   return files;
 }
 
+// The files of the catalog that is saved at `path`. Collective.
+FileList list_saved(const std::shared_ptr<const OpenContext>& context, const SavedCatalog& saved,
+                    const std::string& path) {
+  try {
+    return list_origin(context, saved.origin, saved.change_detection, saved.origin.path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    throw Error(error.code(),
+                fmt::format("{}; the saved catalog {} holds absolute paths: where the data have "
+                            "moved, make it anew (\"rota index\", Catalog::save)",
+                            error.what(), path));
+  }
+}
+
 }  // namespace
 }  // namespace rota::internal
 
@@ -85,7 +99,7 @@ Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& pat
   const std::string local = internal::local_path(path.native());
   const auto context = internal::begin_to_open(comm, local, options);
   if (const auto saved = internal::load_catalog(*context, local)) {
-    auto files = internal::list_origin(context, saved->origin, saved->change_detection, saved->origin.path);
+    auto files = internal::list_saved(context, *saved, local);
     auto changes = internal::made_on_first_rank(
         *context, "load a catalog", [&] { return internal::compare(*saved->files, files.listing()); });
     for (const auto& [signature, index] : saved->indices) files.kept().keep(signature, index);

@@ -261,6 +261,19 @@ TEST_F(DatasetVerb, SpeedRefusesADatasetWithoutSamples) {
   expect_says("speed data --format lines", 1, HasSubstr("data: it has no samples"));
 }
 
+TEST_F(DatasetVerb, SaysWhereASavedCatalogExpectsDataThatHasMoved) {
+  make_lines(3);
+  ASSERT_EQ(rota("index data -o saved").code, 0);
+  fs::rename(path("data"), path("moved"));
+  for (const std::string verb : {"ls", "head", "index -o other"}) {
+    expect_says(verb + " saved", 1,
+                AllOf(StartsWith("error: open " + path("data") + ": No such file"),
+                      HasSubstr("the saved catalog saved holds absolute paths"), HasSubstr("rota index")));
+  }
+  EXPECT_EQ(rota("index moved -o saved --force").code, 0);
+  EXPECT_EQ(rota("head saved").code, 0);
+}
+
 // ---- pack ----
 
 TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
