@@ -48,7 +48,7 @@ def _getitem(self: Source, i: int) -> dict[str, Any]:
 
 
 def _where(self: Source, i: int) -> str:
-    """The file, or other origin, of sample i."""
+    """The file, or other origin, of sample i. Of bytes that are no text, as os.fsdecode has them."""
     return self._where(as_index("look up sample", i, len(self)))
 
 

@@ -79,12 +79,13 @@ DType to_dtype(py::handle dtype) {
 }
 
 py::object to_python(const Field& field) {
-  return package("Field")(field.name, name_of(field.dtype), py::tuple(py::cast(field.shape)), field.ragged);
+  return package("Field")(to_name(field.name), name_of(field.dtype), py::tuple(py::cast(field.shape)),
+                          field.ragged);
 }
 
 Field to_field(py::handle field) {
   const py::object made = package("Field")(*py::tuple(py::reinterpret_borrow<py::object>(field)));
-  return {.name = made.attr("name").cast<std::string>(),
+  return {.name = bytes_of_name(made.attr("name")),
           .dtype = to_dtype(made.attr("dtype")),
           .shape = made.attr("shape").cast<std::vector<std::int64_t>>(),
           .ragged = made.attr("ragged").cast<bool>()};

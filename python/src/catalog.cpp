@@ -84,13 +84,6 @@ PatternOptions to_pattern_options(const py::dict& given) {
   return options;
 }
 
-// Names of files as Python has them, whatever their bytes are.
-py::str to_file_name(const std::string& path) {
-  PyObject* const name = PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<py::ssize_t>(path.size()));
-  if (name == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::str>(name);
-}
-
 /// A catalog, which closes its directory without the GIL.
 class PyCatalog {
  public:
@@ -141,7 +134,7 @@ std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::stri
 py::object changes_of(const PyCatalog& self) {
   const CatalogChanges& changes = self.get().changes();
   return package("CatalogChanges")(changes.changed, changes.resized, changes.vanished, changes.appeared,
-                                   to_file_name(changes.first));
+                                   to_name(changes.first));
 }
 
 using Opener = std::function<std::shared_ptr<const Source>(const Catalog&)>;
@@ -156,7 +149,11 @@ Opener with(std::shared_ptr<const Source> (*open_format)(const Catalog&, const O
 // What opens files as `format`, with options that Python's side has checked.
 Opener to_opener(const std::string& format, const py::dict& given) {
   const auto is = [&](const char* name) { return file_option<bool>(given, name); };
-  const auto names = [&](const char* name) { return file_option<std::vector<std::string>>(given, name); };
+  const auto names = [&](const char* name) {
+    std::vector<std::string> made;
+    for (const py::handle one : given[name]) made.push_back(bytes_of_name(one));
+    return made;
+  };
   const auto number = [&](const char* name) { return file_option<std::int64_t>(given, name); };
   if (format == "hdf5") {
     return with(open_hdf5, Hdf5Options{.datasets = names("datasets"),
@@ -196,13 +193,12 @@ void define_catalogs(py::module_& module) {
   py::class_<PyCatalog>(module, "Catalog")
       .def(py::init(&make_catalog))
       .def("__len__", [](const PyCatalog& self) { return self.get().size(); })
-      .def("_path", [](const PyCatalog& self, std::int64_t i) { return to_file_name(self.get().path(i)); })
+      .def("_path", [](const PyCatalog& self, std::int64_t i) { return to_name(self.get().path(i)); })
       .def("_bytes", [](const PyCatalog& self, std::int64_t i) { return self.get().bytes(i); })
       .def_property_readonly("fingerprint",
                              [](const PyCatalog& self) { return to_string(self.get().fingerprint()); })
       .def_property_readonly("changes", &changes_of)
-      .def_property_readonly("origin",
-                             [](const PyCatalog& self) { return to_file_name(self.get().origin()); })
+      .def_property_readonly("origin", [](const PyCatalog& self) { return to_name(self.get().origin()); })
       .def_property_readonly("change_detection",
                              [](const PyCatalog& self) { return to_string(self.get().change_detection()); })
       .def(

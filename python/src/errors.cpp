@@ -96,6 +96,17 @@ py::str to_text(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
 }
 
+py::str to_name(std::string_view name) {
+  return py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<py::ssize_t>(name.size())));
+}
+
+std::string bytes_of_name(py::handle name) {
+  const auto bytes = py::reinterpret_steal<py::bytes>(PyUnicode_EncodeFSDefault(py::str(name).ptr()));
+  if (!bytes) throw py::error_already_set();
+  return bytes;
+}
+
 std::string type_of(py::handle value) {
   return py::str(py::type::handle_of(value).attr("__name__")).cast<std::string>();
 }

@@ -20,6 +20,12 @@ namespace py = pybind11;
 /// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
 py::str to_text(std::string_view text);
 
+/// A name of a file or a field as os.fsdecode has it, whatever its bytes are.
+py::str to_name(std::string_view name);
+
+/// The bytes of such a name. Throws py::error_already_set.
+std::string bytes_of_name(py::handle name);
+
 /// The code of that name; ErrorCode::callback for all else.
 ErrorCode to_code(std::string_view name) noexcept;
 

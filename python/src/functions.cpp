@@ -50,7 +50,7 @@ void transform(py::handle function, const SampleItems& made, const TransformCont
     for (std::size_t f = 0; f < in.fields.size(); ++f) {
       const std::size_t row_bytes = in.fields[f].row_bytes();
       const auto rows = row_bytes == 0 ? 0 : static_cast<std::int64_t>(in.bytes[f].size() / row_bytes);
-      values[py::str(in.fields[f].name)] = sample_view(in.fields[f], rows, in.bytes[f], guard.owner());
+      values[to_name(in.fields[f].name)] = sample_view(in.fields[f], rows, in.bytes[f], guard.owner());
     }
     const py::object sample = package("Sample")(values, context.id.value, context.epoch, context.key);
     const py::object returned = function(sample);
@@ -93,14 +93,14 @@ void collate(py::handle function, std::span<const Field> made, const Batch& in, 
   guard.lend("collate", [&] {
     py::dict values;
     for (std::size_t f = 0; f < in.fields().size(); ++f) {
-      values[py::str(in.fields()[f].name)] = view(in.tensor(f), in.size(), guard.owner());
+      values[to_name(in.fields()[f].name)] = view(in.tensor(f), in.size(), guard.owner());
     }
     const py::object returned = function(values);
     if (!py::hasattr(returned, "__getitem__") || py::isinstance<py::tuple>(returned)) {
       refuse("a collate returned no mapping of its fields to arrays");
     }
     for (std::size_t f = 0; f < made.size(); ++f) {
-      const py::str name(made[f].name);
+      const py::str name = to_name(made[f].name);
       if (!returned.contains(name)) refuse(fmt::format("a collate returned no field \"{}\"", made[f].name));
       put(made[f], f, returned[name], static_cast<std::size_t>(in.size()), out);
     }
@@ -222,7 +222,7 @@ std::vector<py::array> SampleItems::take(py::handle returned) const {
     refuse(fmt::format("{}: a tuple of {} for {} fields", what_, py::len(returned), fields_.size()));
   }
   for (std::size_t f = 0; f < fields_.size(); ++f) {
-    const py::str name(fields_[f].name);
+    const py::str name = to_name(fields_[f].name);
     if (is_mapping && !returned.contains(name))
       refuse(fmt::format("{}: it has no \"{}\"", what_, fields_[f].name));
     auto value = py::reinterpret_borrow<py::object>(returned);

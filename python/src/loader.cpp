@@ -90,7 +90,7 @@ using PyLoader = OneThread<Loader>;
 py::list list_of(const SkippedSamples& skipped) {
   py::list made;
   for (const SkippedSample& one : skipped.samples) {
-    made.append(package("SkippedSample")(one.epoch, one.id.value, to_text(one.where), to_text(one.error)));
+    made.append(package("SkippedSample")(one.epoch, one.id.value, to_name(one.where), to_text(one.error)));
   }
   return made;
 }
@@ -240,7 +240,7 @@ void define_loader(py::module_& module) {
            })
       .def("_described",
            [](PyLoader& self) {
-             return self.use([](Loader& l) { return internal::LoaderAccess::described(l); });
+             return to_text(self.use([](Loader& l) { return internal::LoaderAccess::described(l); }));
            })
       .def("_steps",
            [](PyLoader& self, bool of_epoch) {

@@ -73,19 +73,19 @@ py::class_<T> define_batch_class(py::module_& module, const char* type) {
       .def("__iter__",
            [](const T& self) {
              py::list names;
-             for (const Field& field : self.fields()) names.append(field.name);
+             for (const Field& field : self.fields()) names.append(to_name(field.name));
              return py::iter(names);
            })
       .def("__contains__",
            [](const T& self, py::handle name) {
              return std::ranges::any_of(self.fields(),
-                                        [&](const Field& field) { return name.equal(py::str(field.name)); });
+                                        [&](const Field& field) { return name.equal(to_name(field.name)); });
            })
       .def("__getitem__",
            [](const py::object& self, py::handle name) {
              if (!py::isinstance<py::str>(name)) throw py::key_error(py::repr(name).cast<std::string>());
              const auto& batch = self.cast<const T&>();
-             return view(batch.tensor(name.cast<std::string>()), batch.size(), self);
+             return view(batch.tensor(bytes_of_name(name)), batch.size(), self);
            })
       .def_property_readonly("fields", [](const T& self) { return to_python(self.fields()); })
       .def_property_readonly("size", [](const T& self) { return self.size(); })

@@ -16,13 +16,6 @@
 namespace rota::python {
 namespace {
 
-std::string bytes_of_text(py::handle text) {
-  const auto bytes = py::reinterpret_steal<py::bytes>(
-      PyUnicode_AsEncodedString(py::str(text).ptr(), "utf-8", "surrogateescape"));
-  if (!bytes) throw py::error_already_set();
-  return bytes;
-}
-
 std::optional<std::int64_t> to_number(py::handle value) {
   const auto index = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
   if (index) {
@@ -216,7 +209,7 @@ class PythonStream final : public StreamSource {
   }
 
   [[nodiscard]] std::string where(ShardId shard) const override {
-    return call_python([&] { return bytes_of_text(stream_->attr("where")(shard.value)); });
+    return call_python([&] { return bytes_of_name(stream_->attr("where")(shard.value)); });
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {

@@ -75,11 +75,11 @@ class Arrays {
       const py::array values =
           view(fields_[f], rows, {data, static_cast<std::size_t>(rows) * fields_[f].row_bytes()}, owner);
       if (!fields_[f].ragged) {
-        made[py::str(fields_[f].name)] = values;
+        made[to_name(fields_[f].name)] = values;
         continue;
       }
       const py::array offsets(static_cast<py::ssize_t>(offsets_[f].size()), offsets_[f].data());
-      made[py::str(fields_[f].name)] = package("Ragged")(values, offsets);
+      made[to_name(fields_[f].name)] = package("Ragged")(values, offsets);
     }
     return made;
   }
@@ -113,7 +113,7 @@ std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource
 
 PySource cast_source(const PySource& source, const py::dict& given) {
   std::map<std::string, DType> types;
-  for (const auto& [name, dtype] : given) types.emplace(name.cast<std::string>(), to_dtype(dtype));
+  for (const auto& [name, dtype] : given) types.emplace(bytes_of_name(name), to_dtype(dtype));
   const Unlocked unlocked;
   return made(cast(source.source, types));
 }
@@ -201,8 +201,14 @@ void define_sources(py::module_& module) {
           "fingerprint",
           py::cpp_function([](const PySource& self) { return to_string(self.source->fingerprint()); },
                            Released()))
-      .def(
-          "_where", [](const PySource& self, std::int64_t i) { return self.source->where({i}); }, Released());
+      .def("_where", [](const PySource& self, std::int64_t i) {
+        std::string where;
+        {
+          const Unlocked unlocked;
+          where = self.source->where({i});
+        }
+        return to_name(where);
+      });
   define_adaptors(module);
 }
 

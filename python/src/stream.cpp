@@ -26,7 +26,7 @@ py::object sample_of(std::int64_t epoch, const StreamSample& sample, const std::
     const std::span memory(const_cast<std::byte*>(bytes.data()), bytes.size());
     const py::array array = sample_view(fields[f], sample.rows(f), memory, guard.owner());
     array.attr("flags").attr("writeable") = false;
-    arrays[py::str(fields[f].name)] = array;
+    arrays[to_name(fields[f].name)] = array;
   }
   const StreamId& id = sample.id();
   return package("StreamSample")(arrays, package("StreamId")(id.shard.value, id.input, id.output), epoch);

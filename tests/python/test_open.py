@@ -1,8 +1,10 @@
 """Files of every format, as Python opens them."""
 
+import io
 import os
 import pickle
 import signal
+import tarfile
 import time
 
 import h5py
@@ -190,6 +192,31 @@ def test_files_are_opened_by_names_of_any_bytes(tmp_path):
     source = rota.open(directory)
     assert [bytes(source[i]["data"]) for i in range(2)] == [b"one", b"two"]
     assert rota.Catalog(directory)[1].encode("utf-8", "surrogateescape") == name
+
+
+def test_names_of_files_and_fields_are_what_the_os_module_makes_of_any_bytes(tmp_path):
+    path = os.fsencode(tmp_path) + b"/a\xff.tar"
+    with tarfile.open(path, "w", errors="surrogateescape") as tar:
+        for name in (b"k\xe4.j\xff", b"k\xe5.j\xff"):
+            member = tarfile.TarInfo(os.fsdecode(name))
+            member.size = 3
+            tar.addfile(member, io.BytesIO(b"abc"))
+    source, field = rota.open(path), os.fsdecode(b"j\xff")
+    assert path in os.fsencode(source.where(0)) and b"k\xe4" in os.fsencode(source.where(0))
+    assert field in repr(source) and list(source[0]) == [field]
+    assert rota.open(path, "tar", fields=[field]).fields == source.fields
+    with rota.Loader(source, 2, epochs=1, transform=lambda sample: {field: sample[field]}) as loader:
+        batch = next(loader)
+        assert field in batch and list(batch) == [field] and bytes(batch[field].values) == b"abcabc"
+
+    def refuse(sample):
+        raise ValueError(source.where(sample.id))
+
+    with rota.Loader(source, 2, epochs=1, transform=refuse) as loader, pytest.raises(rota.Error, match=r"a\\xff.tar"):
+        next(loader)
+    with rota.Loader(source, 2, epochs=1, transform=refuse, on_bad_sample="skip") as loader:
+        next(loader)
+        assert {one.where for one in loader.skipped} == {source.where(0), source.where(1)}
 
 
 @pytest.mark.parametrize("kind", ["tar", "mds"])
