@@ -26,8 +26,7 @@ bool is_saved(const DatasetOptions& dataset) {
   return !dataset.is_manifest && internal::is_saved_catalog(dataset.path.native(), {});
 }
 
-Catalog make_catalog(const DatasetOptions& dataset, const CatalogOptions& options) {
-  CatalogOptions how = options;
+Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how) {
   how.all_names = dataset.all_names;
   return dataset.is_manifest ? Catalog::from_manifest(dataset.path, how) : Catalog(dataset.path, how);
 }

@@ -25,7 +25,7 @@ CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset);
 bool is_saved(const DatasetOptions& dataset);
 
 /// Makes the catalog. Throws what that throws.
-Catalog make_catalog(const DatasetOptions& dataset, const CatalogOptions& options);
+Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how);
 
 /// "1 changed, 0 vanished, 2 appeared, among them a.tar", or "nothing".
 std::string changes_text(const CatalogChanges& changes);

@@ -63,9 +63,7 @@ std::string sample_text(const Source& source, SampleId id) {
 
 std::shared_ptr<const Source> open_dataset(const DatasetOptions& dataset) {
   ProgressBar bar;
-  CatalogOptions how;
-  how.progress = bar.function();
-  return open(make_catalog(dataset, how), dataset.format);
+  return open(make_catalog(dataset, {.progress = bar.function()}), dataset.format);
 }
 
 void head(const DatasetOptions& dataset, std::int64_t first, std::int64_t samples) {

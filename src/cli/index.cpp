@@ -90,9 +90,7 @@ struct Indexed {
 Indexed make_index(const IndexOptions& options, bool is_update) {
   ProgressBar bar;
   Indexed made;
-  CatalogOptions how;
-  how.listing_threads = options.threads;
-  how.indexing_threads = options.threads;
+  CatalogOptions how{.listing_threads = options.threads, .indexing_threads = options.threads};
   how.progress = [&](const Progress& progress) {
     if (progress.task == "index files" && progress.is_over) {  // of arrays, once for each
       made.looked_into = std::max(made.looked_into, progress.done);

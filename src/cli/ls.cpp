@@ -98,10 +98,9 @@ void print_files(const Catalog& catalog, std::int64_t limit) {
 
 void ls(const LsOptions& options) {
   ProgressBar bar;
-  CatalogOptions how;
-  how.change_detection = options.names ? ChangeDetection::by_name : ChangeDetection::by_size;
-  how.progress = bar.function();
-  const Catalog catalog = make_catalog(options.dataset, how);
+  const auto detection = options.names ? ChangeDetection::by_name : ChangeDetection::by_size;
+  const Catalog catalog =
+      make_catalog(options.dataset, {.change_detection = detection, .progress = bar.function()});
   fmt::print("{}", catalog_text(options.dataset, catalog));
   if (options.opens) {
     flush_output();

@@ -52,14 +52,6 @@ void wrap_help(CLI::App& app) {
   for (CLI::App* verb : app.get_subcommands({})) wrap_help(*verb);
 }
 
-int tell(CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) wrap_help(app);
-  std::ostringstream out;
-  const int code = app.exit(error, out, std::cerr);
-  fmt::print("{}", out.str());
-  return code == 0 ? 0 : cli::kUsage;
-}
-
 int run(int argc, char** argv) {
   CLI::App app(
       "rota: looks at datasets, and at what training runs leave behind, their traces and checkpoints.",
@@ -76,7 +68,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return tell(app, error);
+    if (error.get_exit_code() == 0) wrap_help(app);
+    std::ostringstream out;
+    const int code = app.exit(error, out, std::cerr);
+    fmt::print("{}", out.str());
+    return code == 0 ? 0 : cli::kUsage;
   }
   for (const cli::Verb& verb : verbs) {
     if (verb.command->parsed()) return verb.run();

@@ -50,9 +50,7 @@ std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Cat
 
 void pack(PackOptions& options) {
   ProgressBar bar;
-  CatalogOptions how;
-  how.progress = bar.function();
-  const Catalog catalog = make_catalog(options.dataset, how);
+  const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   internal::refuse_inside(std::filesystem::path(options.destination) / "shard.tar",
                           {.path = catalog.origin()});
   auto source = open_to_pack(options, catalog);

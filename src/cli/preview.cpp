@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "cli/shown_text.hpp"
 #include "values/bytes.hpp"
@@ -19,35 +20,15 @@ constexpr std::size_t kMostText = 60;     // bytes
 constexpr std::size_t kMostLooked = 256;  // bytes that decide whether it is text
 
 std::string number_in(DType dtype, std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case DType::boolean:
-      return internal::load<std::uint8_t>(bytes) != 0 ? "true" : "false";
-    case DType::int8:
-      return fmt::to_string(internal::load<std::int8_t>(bytes));
-    case DType::uint8:
-      return fmt::to_string(internal::load<std::uint8_t>(bytes));
-    case DType::int16:
-      return fmt::to_string(internal::load<std::int16_t>(bytes));
-    case DType::uint16:
-      return fmt::to_string(internal::load<std::uint16_t>(bytes));
-    case DType::int32:
-      return fmt::to_string(internal::load<std::int32_t>(bytes));
-    case DType::uint32:
-      return fmt::to_string(internal::load<std::uint32_t>(bytes));
-    case DType::int64:
-      return fmt::to_string(internal::load<std::int64_t>(bytes));
-    case DType::uint64:
-      return fmt::to_string(internal::load<std::uint64_t>(bytes));
-    case DType::float64:
-      return fmt::format("{:.6g}", internal::load<double>(bytes));
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::float32:
-      break;
-  }
-  float number = 0;
-  to_floats(dtype, bytes, {&number, 1});
-  return fmt::format("{:.6g}", number);
+  if (dtype == DType::boolean) return internal::load<std::uint8_t>(bytes) != 0 ? "true" : "false";
+  return internal::with_type(dtype, [&](auto value) -> std::string {
+    using Value = decltype(value);
+    if constexpr (std::is_integral_v<Value>) return fmt::to_string(internal::load<Value>(bytes));
+    if constexpr (std::is_same_v<Value, double>) return fmt::format("{:.6g}", internal::load<double>(bytes));
+    float number = 0;
+    to_floats(dtype, bytes, {&number, 1});
+    return fmt::format("{:.6g}", number);
+  });
 }
 
 std::string numbers(DType dtype, std::span<const std::byte> bytes) {

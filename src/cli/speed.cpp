@@ -140,9 +140,7 @@ void print_row(const std::vector<std::string>& cells) {
 
 void speed(const SpeedOptions& options) {
   ProgressBar bar;
-  CatalogOptions how;
-  how.progress = bar.function();
-  const Catalog catalog = make_catalog(options.dataset, how);
+  const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   const auto source = open(catalog, options.dataset.format);
   if (source->size() == 0) {
     throw Error(ErrorCode::invalid_argument,

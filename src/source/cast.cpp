@@ -9,7 +9,6 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "rota/source.hpp"
 #include "source/field_check.hpp"
 #include "source/source_facts.hpp"
+#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -28,11 +28,6 @@ constexpr std::size_t kElementsAtOnce = 512;
 /// Converts up to kElementsAtOnce elements, from memory that does not overlap.
 using ConvertElements = void (*)(const std::byte* from, std::byte* to, std::size_t count);
 
-/// The bits of a float16 or bfloat16.
-template <DType dtype>
-struct Half {
-  static constexpr DType kType = dtype;
-};
 template <typename T>
 constexpr bool kIsHalf = std::is_same_v<T, Half<DType::float16>> || std::is_same_v<T, Half<DType::bfloat16>>;
 
@@ -137,22 +132,6 @@ struct Converter<Half<dtype>> {
     return nullptr;
   }
 };
-
-/// In the order of DType.
-using CppTypes =
-    std::tuple<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
-               std::uint32_t, std::uint64_t, Half<DType::float16>, Half<DType::bfloat16>, float, double>;
-
-// Calls `work` with a value of the C++ type of `dtype`.
-template <typename Work, std::size_t i = 0>
-ConvertElements with_type(DType dtype, const Work& work) {
-  if constexpr (i == std::tuple_size_v<CppTypes>) {
-    return nullptr;
-  } else {
-    if (static_cast<std::size_t>(dtype) == i) return work(std::tuple_element_t<i, CppTypes>());
-    return with_type<Work, i + 1>(dtype, work);
-  }
-}
 
 template <typename From>
 ConvertElements find_converter_of(DType to) {

@@ -12,10 +12,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "rota/dtype.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -39,6 +41,28 @@ void store(std::span<std::byte> bytes, std::size_t at, T value) {
   static_assert(std::is_trivially_copyable_v<T>);
   assert(at + sizeof(T) <= bytes.size());
   std::memcpy(bytes.data() + at, &value, sizeof(T));
+}
+
+/// The bits of a float16 or bfloat16.
+template <DType dtype>
+struct Half {
+  static constexpr DType kType = dtype;
+};
+
+/// The C++ type of each DType, in their order.
+using CppTypes =
+    std::tuple<bool, std::int8_t, std::int16_t, std::int32_t, std::int64_t, std::uint8_t, std::uint16_t,
+               std::uint32_t, std::uint64_t, Half<DType::float16>, Half<DType::bfloat16>, float, double>;
+
+/// Calls `work` with a value of the C++ type of `dtype`. Returns what it does; nothing for what is no type.
+template <typename Work, std::size_t i = 0>
+std::invoke_result_t<Work, bool> with_type(DType dtype, const Work& work) {
+  if constexpr (i == std::tuple_size_v<CppTypes>) {
+    return {};
+  } else {
+    if (static_cast<std::size_t>(dtype) == i) return work(std::tuple_element_t<i, CppTypes>());
+    return with_type<Work, i + 1>(dtype, work);
+  }
 }
 
 /// Puts values one after the other.
