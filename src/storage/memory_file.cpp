@@ -27,7 +27,14 @@ Error sharing_failed(std::string_view what, int error) {
 }
 
 MemoryFile::MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
-  if (!fd_.is_open()) throw sharing_failed("memfd_create", errno);
+  if (fd_.is_open()) return;
+  const Error failure = sharing_failed("memfd_create", errno);
+  try {
+    *this = in("/dev/shm");  // a container may forbid the call
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}, and {}: allow the call in this container, or mount /dev/shm",
+                                          failure.what(), error.what()));
+  }
 }
 
 MemoryFile::MemoryFile(const Address& address, Access access)

@@ -19,8 +19,9 @@ namespace rota::internal {
 /// Error{io}: sharing memory has met the system's error number `error` at `what`.
 Error sharing_failed(std::string_view what, int error);
 
-/// A file without a name, in memory (memfd_create) or in a directory (O_TMPFILE). It is gone with the last
-/// process that has it open or mapped, however that ends. Move-only. All throws Error{io}.
+/// A file without a name, in memory (memfd_create; /dev/shm where a container forbids that) or in a directory
+/// (O_TMPFILE). It is gone with the last process that has it open or mapped, however that ends. Move-only.
+/// All throws Error{io}.
 class MemoryFile {
  public:
   /// What another process needs to find it.

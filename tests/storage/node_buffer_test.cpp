@@ -5,17 +5,23 @@
 #include "storage/node_buffer.hpp"
 
 #include <mpi.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "allocations.hpp"
 #include "mapped_file.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
+#include "storage/memory_file.hpp"
+#include "storage/node_memory.hpp"
 #include "test.hpp"
 
 namespace {
 
 std::int64_t broadcasts = 0;
 bool is_damaging = false;
+bool is_forbidding = false;
 
 }  // namespace
 
@@ -25,6 +31,12 @@ extern "C" int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI
   const int status = PMPI_Bcast(data, count, type, root, comm);
   if (is_damaging && count > 1000) *static_cast<std::byte*>(data) ^= std::byte{1};
   return status;
+}
+// As a container forbids it.
+extern "C" int memfd_create(const char* name, unsigned flags) noexcept {
+  if (!is_forbidding) return static_cast<int>(::syscall(SYS_memfd_create, name, flags));
+  errno = EPERM;
+  return -1;
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
@@ -87,6 +99,30 @@ TEST_P(NodeBuffers, BringAllThatRankZeroMakesToAllRanks) {
   for (const std::size_t size : {0U, 1U, (1U << 18U) - 1U, 1U << 18U, (1U << 18U) + 1U, 1'000'000U}) {
     expect_handed_out(nodes_, some_bytes(size, size));
   }
+}
+
+TEST_P(NodeBuffers, AreHandedOutWhereMemfdIsForbidden) {
+  is_forbidding = true;
+  expect_handed_out(nodes_, some_bytes(1'000'000, 1));
+  const NodeMemory shared = make_node_memory(nodes_, 100);
+  is_forbidding = false;
+  if (shared.is_first) shared.memory.get()[99] = std::byte{7};
+  MPI_Barrier(comm().get());
+  EXPECT_EQ(shared.memory.get()[99], std::byte{7});
+}
+
+TEST(MemoryFileTest, SaysWhatToDoWhereThereIsNoMemoryToShare) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  is_forbidding = true;
+  ::setrlimit(RLIMIT_NOFILE, &none);  // no file can be opened in /dev/shm
+  const std::string error = error_here([] { MemoryFile(); });
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  is_forbidding = false;
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("memfd_create: Operation not permitted, and "), HasSubstr("/dev/shm: Too"),
+                    HasSubstr("allow the call in this container, or mount /dev/shm")));
 }
 
 TEST_P(NodeBuffers, ThrowOnAllRanksWhatIsThrownHalfWay) {
