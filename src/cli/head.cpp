@@ -66,7 +66,7 @@ std::shared_ptr<const Source> open_dataset(const DatasetOptions& dataset) {
   return open(make_catalog(dataset, {.progress = bar.function()}), dataset.format);
 }
 
-void head(const DatasetOptions& dataset, std::int64_t first, std::int64_t samples) {
+int head(const DatasetOptions& dataset, std::int64_t first, std::int64_t samples) {
   const auto source = open_dataset(dataset);
   fmt::print("{}: {}, fingerprint {}\n\n{}", shown(dataset.path.native()), counted(source->size(), "sample"),
              to_string(source->fingerprint()), field_table(*source));
@@ -74,6 +74,7 @@ void head(const DatasetOptions& dataset, std::int64_t first, std::int64_t sample
   for (std::int64_t i = first; i < source->size() && i - first < samples; ++i) {
     fmt::print("{}", sample_text(*source, SampleId{i}));
   }
+  return 0;
 }
 
 }  // namespace
@@ -89,10 +90,8 @@ Verb add_head(CLI::App& app) {
   add_dataset(command, options->dataset);
   add_number(command, "-n", options->samples, 0, "samples to show");
   add_number(command, "--at", options->first, 0, "the first of them");
-  return {.command = &command, .run = [options] {
-            head(options->dataset, options->first, options->samples);
-            return 0;
-          }};
+  return {.command = &command,
+          .run = [options] { return head(options->dataset, options->first, options->samples); }};
 }
 
 }  // namespace rota::cli

@@ -111,7 +111,7 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
   return made;
 }
 
-void index(const IndexOptions& options) {
+int index(const IndexOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const internal::Origin origin = origin_of(options.dataset);
   refuse_inside(options.file, origin);
@@ -130,6 +130,7 @@ void index(const IndexOptions& options) {
   text += fmt::format("  took         {:.2f} s, {} {}\n", took.count(), counted(bytes, "byte"),
                       is_local ? "on disk" : "there");
   fmt::print("{}", text);
+  return 0;
 }
 
 }  // namespace
@@ -144,10 +145,7 @@ Verb add_index(CLI::App& app) {
   command.add_option("-o,--output", options->file, "the catalog")->required();
   add_number(command, "--threads", options->threads, 1, "that list and look into files", kMostThreads);
   command.add_flag("--force", options->force, "take the place of a file that is no catalog of this dataset");
-  return {.command = &command, .run = [options] {
-            index(*options);
-            return 0;
-          }};
+  return {.command = &command, .run = [options] { return index(*options); }};
 }
 
 }  // namespace rota::cli

@@ -96,7 +96,7 @@ void print_files(const Catalog& catalog, std::int64_t limit) {
   if (count < catalog.size()) fmt::print("  and {} more\n", grouped(catalog.size() - count));
 }
 
-void ls(const LsOptions& options) {
+int ls(const LsOptions& options) {
   ProgressBar bar;
   const auto detection = options.names ? ChangeDetection::by_name : ChangeDetection::by_size;
   const Catalog catalog =
@@ -109,6 +109,7 @@ void ls(const LsOptions& options) {
     fmt::print("{}", hdf5_text(catalog));
   }
   print_files(catalog, options.limit);
+  return 0;
 }
 
 }  // namespace
@@ -123,8 +124,7 @@ Verb add_ls(CLI::App& app) {
   add_number(command, "--limit", options->limit, 0, "files to list; 0: all");
   return {.command = &command, .run = [options, &format] {
             options->opens = format.count() > 0;
-            ls(*options);
-            return 0;
+            return ls(*options);
           }};
 }
 

@@ -48,7 +48,7 @@ std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Cat
   }
 }
 
-void pack(PackOptions& options) {
+int pack(PackOptions& options) {
   ProgressBar bar;
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   internal::refuse_inside(std::filesystem::path(options.destination) / "shard.tar",
@@ -63,6 +63,7 @@ void pack(PackOptions& options) {
              counted(report.samples, "sample"), counted(report.shards, "shard"), grouped(report.there),
              grouped(report.shards), human_bytes(report.bytes), grouped(report.written),
              report.is_complete ? "" : "\nnot complete: other processes write the rest, or have failed");
+  return 0;
 }
 
 }  // namespace
@@ -87,10 +88,7 @@ Verb add_pack(CLI::App& app) {
                      "a seed: writes the samples in an order of its own, as for class folders");
   command.add_flag("--numbered", options->is_numbered,
                    "tar files name samples by number, and not as their files");
-  return {.command = &command, .run = [options] {
-            pack(*options);
-            return 0;
-          }};
+  return {.command = &command, .run = [options] { return pack(*options); }};
 }
 
 }  // namespace rota::cli

@@ -138,7 +138,7 @@ void print_row(const std::vector<std::string>& cells) {
   flush_output();
 }
 
-void speed(const SpeedOptions& options) {
+int speed(const SpeedOptions& options) {
   ProgressBar bar;
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   const auto source = open(catalog, options.dataset.format);
@@ -153,6 +153,7 @@ void speed(const SpeedOptions& options) {
              counted(source->size(), "sample"), options.batch);
   print_row({"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"});
   for (const Way& way : ways(*source, has_one_access, options.workers)) print_row(row(options, sent, way));
+  return 0;
 }
 
 }  // namespace
@@ -167,10 +168,7 @@ Verb add_speed(CLI::App& app) {
   add_number(command, "--batch", options->batch, 1, "samples of a batch", 1 << 20);
   add_number(command, "--workers", options->workers, 1, "reading threads, beside one", 4096);
   add_number(command, "--seconds", options->seconds, 1, "for each figure, about", 3600);
-  return {.command = &command, .run = [options] {
-            speed(*options);
-            return 0;
-          }};
+  return {.command = &command, .run = [options] { return speed(*options); }};
 }
 
 }  // namespace rota::cli

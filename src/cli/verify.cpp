@@ -113,11 +113,9 @@ class DirectoryVerifier {
       if (checkpoint::is_temporary(name)) temporaries.push_back(name);
     }
     if (serials.empty() && temporaries.empty() && !names.empty()) {
-      throw Error(
-          ErrorCode::invalid_argument,
-          fmt::format("verify {}: it holds {}, and no checkpoints: name a directory that does, or use "
-                      "rota ls for a dataset and rota audit for traces",
-                      directory_.native(), names.front()));
+      constexpr const char* kOther =
+          "verify {}: it holds {}, and no checkpoints; rota ls is for data, audit for traces";
+      throw Error(ErrorCode::invalid_argument, fmt::format(kOther, directory_.native(), names.front()));
     }
     std::ranges::sort(serials, std::greater());
     std::ranges::sort(temporaries, std::greater());
