@@ -162,8 +162,9 @@ struct MegatronOptions {
 
 /// The documents, or their sequences, of Megatron-LM's pairs X.idx, X.bin, joined in the order of their
 /// names. One ragged field `tokens` of the index's type. A document without sequences is a sample without
-/// tokens. The catalog must have the files X.idx, and may have others; X.bin lies beside. The fingerprint
-/// covers relative names, sizes, numbers of samples, and the option. Throws as open_tfrecord does, and
+/// tokens. The catalog must have the files X.idx, and may have others; X.bin lies beside. Or it has the files
+/// X.bin alone, or was made of the path X. The fingerprint covers relative names, sizes, numbers of samples,
+/// and the option. Throws as open_tfrecord does, and
 /// - Error{corrupt}: a document index that does not rise from 0 to the number of sequences, unless these are
 ///   the samples
 /// - Error{unsupported}: other versions; a document with sequences that do not lie side by side
@@ -199,10 +200,11 @@ std::string find_format(const Catalog& catalog);
 /// Opens a catalog with the source of its format. "auto" looks, in this order:
 /// - `mds`: an index.json beside *.mds
 /// - `hdf5`, `tfrecord`, `tar` (perhaps compressed) or `npy`: all files have its signature
+/// - `megatron`: all files are X.idx with its signature, or X.bin beside one
 /// - `lines`: all files are named *.jsonl or *.ndjson, perhaps with .gz, .zst or .zstd behind
 /// - `files`: otherwise
 ///
-/// `format` names one of these, or `npz`, `tokens` (both with default options) or `megatron`. Throws what
+/// `format` names one of these, or `npz` or `tokens` (both with default options). Throws what
 /// that source throws. Throws Error{corrupt} for a file named as one of these formats that does not begin so.
 /// Throws Error{invalid_argument} for other files beside such files, and for an unknown format.
 std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format = "auto");

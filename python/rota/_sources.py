@@ -143,7 +143,7 @@ def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *,
     npy       rows of arrays: `data`; or each file, with `file_is_sample`
     npz       each file, or with `rows` each row of its `arrays` (all)
     tokens    windows over flat files: `tokens` of `dtype` "uint16" or "uint32"; `length`, `stride` (0: `length`)
-    megatron  documents: `tokens`; or their sequences, with `sequence_is_sample`
+    megatron  documents: `tokens`; or their sequences, with `sequence_is_sample`; of x, x.idx, x.bin, or a directory
     mds       MosaicML's shards: `columns` (all)
     ========  ======================================================================================================
 

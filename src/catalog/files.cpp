@@ -141,6 +141,9 @@ Listed list_path(const std::string& path, const CatalogOptions& options, bool al
     return list_ranges(path, visit);
   if (const StoredPath stored = parse_stored(path, options.storages); stored.storage != nullptr)
     return list_stored_path(path, stored, all_names, visit);
+  const auto has = [&](const char* ending) { return ::access((path + ending).c_str(), F_OK) == 0; };
+  if (!has("") && has(".idx") && has(".bin"))  // Megatron-LM's pair
+    return list_path(path + ".idx", options, all_names, visit);
   const PathKind kind = kind_of(path);
   const Place place(directory_of(path, kind), options.storages);
   const std::string& directory = place.directory();

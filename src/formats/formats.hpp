@@ -47,5 +47,7 @@ bool has_hdf5_signature(const FileList& files, std::size_t i);
 bool is_tfrecord(const FileList& files, std::size_t i);
 bool is_tar(const FileList& files, std::size_t i);
 bool is_npy(const FileList& files, std::size_t i);
+/// Whether file i is X.idx, which begins as Megatron-LM's index does, or X.bin beside one.
+bool is_megatron(const FileList& files, std::size_t i);
 
 }  // namespace rota::internal

@@ -28,7 +28,7 @@ constexpr std::array<std::optional<DType>, 9> kElementTypes = {std::nullopt,   D
                                                                DType::int16,   DType::int32,   DType::int64,
                                                                DType::float64, DType::float32, DType::uint16};
 
-std::string bin_name(const std::string& idx) { return idx.substr(0, idx.size() - 4) + ".bin"; }
+std::string with_ending(std::string name, const char* end) { return name.replace(name.size() - 4, 4, end); }
 
 /// What stands first in an index.
 struct IndexHead {
@@ -193,6 +193,19 @@ bool is_idx_name(std::string_view name) { return name.ends_with(".idx"); }
 
 }  // namespace
 
+bool is_megatron(const FileList& files, std::size_t i) {
+  const std::string name = (*files.read_names())[i];
+  std::array<char, kIndexMagic.size()> found{};
+  if (!is_idx_name(name) && !name.ends_with(".bin")) return false;
+  try {
+    const File index = files.place().open(with_ending(name, ".idx"), i, Access::cached, nullptr);
+    (void)index.read_up_to_end(0, std::as_writable_bytes(std::span(found)));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+  }
+  return std::string_view(found.data(), found.size()) == kIndexMagic;
+}
+
 }  // namespace rota::internal
 
 namespace rota {
@@ -201,18 +214,21 @@ std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const Megatr
   internal::agree_on_format(
       catalog, fmt::format("open_megatron with sequence_is_sample {}", options.sequence_is_sample));
   internal::FileList indices = internal::files_of(catalog).only(internal::is_idx_name);
-  std::vector<std::string> names;
+  std::vector<std::string> index_names;
+  std::vector<std::string> data_names;
   const auto reader = indices.read_names();
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::string& name = (*reader)[i];
-    if (!internal::is_idx_name(name)) {
+    if (!internal::is_idx_name(name) && !name.ends_with(".bin")) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("open {}: an index of Megatron-LM is named *.idx", indices.path(i)));
     }
-    names.push_back(internal::bin_name(name));
+    index_names.push_back(internal::with_ending(name, ".idx"));
+    data_names.push_back(internal::with_ending(name, ".bin"));
   }
-  internal::FileList data = indices.beside(names);
+  internal::FileList data = indices.beside(data_names);
   data.expect_as(indices);
+  if (indices.size() > 0 && indices.path(0).ends_with(".bin")) indices = indices.beside(index_names);
   const auto dtype = internal::made_on_first_rank(indices.context(), "look into the first index", [&] {
     return internal::read_head(indices.open_unchanged(0)).dtype;
   });

@@ -177,6 +177,7 @@ std::string format_of(const FileList& files) {
   if (all_of(files, is_npy)) return "npy";
   if (all_of(files, has_hdf5_signature)) return "hdf5";
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
+  if (all_of(files, is_megatron)) return "megatron";
   if (are_json_lines(files)) return "lines";
   refuse_mixed(files);
   refuse_foreign(files);

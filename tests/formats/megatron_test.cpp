@@ -29,6 +29,34 @@ TEST_F(Megatron, SamplesAreDocumentsHoweverManySequencesTheyHave) {
   EXPECT_EQ(source->where({6}), at("c.bin") + ", record 0 at byte 0");
 }
 
+TEST_F(Megatron, APairIsFoundByItsCommonNameAndByEachOfItsFiles) {
+  const auto documents = write("tell(*joined([[5], [3, 1]], write('a', 'uint16', 8, [[5], [3, 1]])))");
+  const auto whole = open(directory_.path());
+  const auto sequences = open_megatron(directory_.path(), kSequences);
+  expect_samples(*whole, documents);
+  for (const std::string name : {"a", "a.idx", "a.bin", "*.bin"}) {
+    EXPECT_EQ(find_format(Catalog(directory_ / name)), "megatron") << name;
+    EXPECT_EQ(open(directory_ / name)->fingerprint(), whole->fingerprint()) << name;
+    EXPECT_EQ(open_megatron(directory_ / name, kSequences)->size(), sequences->size()) << name;
+  }
+  const TemporaryDirectory elsewhere;
+  Catalog(directory_ / "a").save(elsewhere / "saved");
+  expect_samples(*open(elsewhere / "saved"), documents);
+}
+
+TEST_F(Megatron, FilesThatAreNoPairAreNotTakenForOne) {
+  write("write('a', 'uint16', 8, [[5]])");
+  directory_.write("b.bin", "tokens");
+  EXPECT_EQ(find_format(Catalog(directory_ / "b.bin")), "files");
+  EXPECT_ERROR(open(directory_.path()), unsupported, {"a.idx", "\"megatron\""});
+  directory_.write("b.idx", "another index, of other data than tokens");
+  EXPECT_EQ(find_format(Catalog(directory_ / "b.bin")), "files");
+  fs::remove(directory_ / "a.bin");
+  EXPECT_ERROR(open(directory_ / "a.idx"), io, {"a.bin", "No such file"});
+  EXPECT_ERROR(open(directory_ / "a"), not_found, {"check the path"});
+  EXPECT_ERROR(open_megatron(directory_ / "b.*"), corrupt, {"b.idx"});
+}
+
 TEST_F(Megatron, SamplesAreSequencesWhereTheseAreWanted) {
   const auto sequences = write(R"(
 for name, documents in (('a', [[5], [], [0, 3, 1]]), ('b', [[7, 7]])):

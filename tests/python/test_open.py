@@ -76,7 +76,7 @@ def same(a, b):
 def test_every_format_is_found_opened_with_and_without_its_options_and_travels_in_a_pickle(tmp_path):
     for format in rota.formats()[1:]:
         directory = write(tmp_path / format, format)
-        if format not in ("npz", "tokens", "megatron"):  # which are not recognised
+        if format not in ("npz", "tokens"):  # which are not recognised
             assert rota.find_format(directory) == format
             same(rota.open(directory), rota.open(directory, format))
         for options in ({}, OPTIONS.get(format, {})):
