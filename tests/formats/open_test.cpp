@@ -124,7 +124,7 @@ TEST_F(Open, TakesNoFilesOfOtherFormatsForSamples) {
                   Refused("open('a.idx', 'wb').close()\nopen('a.bin', 'wb').close()", unsupported,
                           {"a.idx", "\"megatron\""}),
                   Refused("open('a.csv.bz2', 'wb').write(bz2.compress(b'text'))", unsupported,
-                          {"a.csv.bz2 is compressed", "unpack it"})},
+                          {"a.csv.bz2: it is compressed", "unpack it"})},
                  [](const fs::path& path) { open(path); });
   directory_.write("b/a.parquet", "PAR1");
   EXPECT_EQ(open(directory_ / "b", "files")->size(), 1);
