@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
-#include <functional>
 #include <iterator>
 #include <limits>
 #include <random>
-#include <thread>
 #include <utility>
 
 #include "collectives.hpp"
