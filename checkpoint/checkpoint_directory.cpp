@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "collectives.hpp"
@@ -233,9 +235,8 @@ struct CheckpointDirectory::Impl {
     }
     if (rejected.empty()) return std::nullopt;
     std::string reasons;
-    for (const RejectedCheckpoint& bad : rejected) {
+    for (const RejectedCheckpoint& bad : rejected)
       reasons += fmt::format("\n  {}: {}", bad.path.filename().string(), bad.reason);
-    }
     throw Error(ErrorCode::corrupt,
                 fmt::format("restore from {}: it has checkpoints, and none is good; move them away to start "
                             "anew, or bring back a good one:{}",
