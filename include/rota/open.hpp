@@ -184,11 +184,11 @@ struct MdsOptions {
 /// files. Numbers, and arrays with a shape in the encoding, are fixed fields. Arrays of other shapes, whose
 /// "NAME.shape" is needed if they have more than one dimension, text, and encoded images are ragged fields.
 /// Lists of images have one more, "NAME.sizes". Pickles, and arrays of any type, are bytes as they are.
-/// A shard compressed by zstd, gz or bz2 is decompressed into shared memory, as for open_tar, unless it lies decompressed beside. The fingerprint
-/// covers shards' names, sizes and numbers of samples, as decompressed. Throws as open_tfrecord does, and
-/// Error{not_found} for a missing column. Throws Error{unsupported} for other versions, compressions and
-/// encodings, and for arrays of more dimensions whose shapes are not read. Throws Error{invalid_argument}
-/// that names the folders, where datasets are in these.
+/// A shard compressed by zstd, gz or bz2 is decompressed into shared memory, as for open_tar, unless it lies
+/// decompressed beside. The fingerprint covers shards' names, sizes and numbers of samples, as decompressed.
+/// Throws as open_tfrecord does, and Error{not_found} for a missing column. Throws Error{unsupported} for
+/// other versions, compressions and encodings, and for arrays of more dimensions whose shapes are not read.
+/// Throws Error{invalid_argument} that names the folders, where datasets are in these.
 std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options = {});
 
 /// The formats that `open` knows, "auto" first.

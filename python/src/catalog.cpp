@@ -134,7 +134,7 @@ std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::stri
 py::object changes_of(const PyCatalog& self) {
   const CatalogChanges& changes = self.get().changes();
   return package("CatalogChanges")(changes.changed, changes.resized, changes.vanished, changes.appeared,
-                                   to_name(changes.first));
+                                   to_file_name(changes.first));
 }
 
 using Opener = std::function<std::shared_ptr<const Source>(const Catalog&)>;
@@ -193,12 +193,13 @@ void define_catalogs(py::module_& module) {
   py::class_<PyCatalog>(module, "Catalog")
       .def(py::init(&make_catalog))
       .def("__len__", [](const PyCatalog& self) { return self.get().size(); })
-      .def("_path", [](const PyCatalog& self, std::int64_t i) { return to_name(self.get().path(i)); })
+      .def("_path", [](const PyCatalog& self, std::int64_t i) { return to_file_name(self.get().path(i)); })
       .def("_bytes", [](const PyCatalog& self, std::int64_t i) { return self.get().bytes(i); })
       .def_property_readonly("fingerprint",
                              [](const PyCatalog& self) { return to_string(self.get().fingerprint()); })
       .def_property_readonly("changes", &changes_of)
-      .def_property_readonly("origin", [](const PyCatalog& self) { return to_name(self.get().origin()); })
+      .def_property_readonly("origin",
+                             [](const PyCatalog& self) { return to_file_name(self.get().origin()); })
       .def_property_readonly("change_detection",
                              [](const PyCatalog& self) { return to_string(self.get().change_detection()); })
       .def(

@@ -96,13 +96,23 @@ py::str to_text(std::string_view text) {
       PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
 }
 
+py::str to_file_name(std::string_view path) {
+  auto name = py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<py::ssize_t>(path.size())));
+  if (!name) throw py::error_already_set();
+  return name;
+}
+
 py::str to_name(std::string_view name) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeFSDefaultAndSize(name.data(), static_cast<py::ssize_t>(name.size())));
+  auto text = py::reinterpret_steal<py::str>(
+      PyUnicode_DecodeUTF8(name.data(), static_cast<py::ssize_t>(name.size()), "surrogateescape"));
+  if (!text) throw py::error_already_set();
+  return text;
 }
 
 std::string bytes_of_name(py::handle name) {
-  const auto bytes = py::reinterpret_steal<py::bytes>(PyUnicode_EncodeFSDefault(py::str(name).ptr()));
+  const auto bytes = py::reinterpret_steal<py::bytes>(
+      PyUnicode_AsEncodedString(py::str(name).ptr(), "utf-8", "surrogateescape"));
   if (!bytes) throw py::error_already_set();
   return bytes;
 }

@@ -20,7 +20,10 @@ namespace py = pybind11;
 /// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
 py::str to_text(std::string_view text);
 
-/// A name of a file or a field as os.fsdecode has it, whatever its bytes are.
+/// A file's name as os.fsdecode has it, whatever its bytes are.
+py::str to_file_name(std::string_view path);
+
+/// A field's name, of UTF-8 in any locale; other bytes as os.fsdecode would have them.
 py::str to_name(std::string_view name);
 
 /// The bytes of such a name. Throws py::error_already_set.

@@ -90,7 +90,8 @@ using PyLoader = OneThread<Loader>;
 py::list list_of(const SkippedSamples& skipped) {
   py::list made;
   for (const SkippedSample& one : skipped.samples) {
-    made.append(package("SkippedSample")(one.epoch, one.id.value, to_name(one.where), to_text(one.error)));
+    made.append(
+        package("SkippedSample")(one.epoch, one.id.value, to_file_name(one.where), to_text(one.error)));
   }
   return made;
 }

@@ -207,7 +207,7 @@ void define_sources(py::module_& module) {
           const Unlocked unlocked;
           where = self.source->where({i});
         }
-        return to_name(where);
+        return to_file_name(where);
       });
   define_adaptors(module);
 }

@@ -291,12 +291,17 @@ FileList FileList::list(const std::shared_ptr<const OpenContext>& context, Chang
                         const std::string& path, bool all_names) {
   return {context, change_detection, [&](const NameVisitor& visit) {
             UnfinishedMarks marks;
+            bool is_any = false;
             Listed listed = list_path(path, context->options, all_names,
                                       [&](std::string_view below, std::string_view name) {
-                                        if (!marks.see(below, name)) visit(below, name);
+                                        if (marks.see(below, name)) return;
+                                        is_any = true;
+                                        visit(below, name);
                                       });
             marks.require_none(path, listed.directory, context->options.storages);
-            return listed;
+            if (is_any) return listed;
+            throw Error(ErrorCode::not_found,
+                        fmt::format("open {}: it has the mark of who writes shards, and none", path));
           }};
 }
 

@@ -199,7 +199,14 @@ bool is_saved_catalog(const std::string& path, const Storages& storages) {
     static_cast<void>(read_at(file.get(), into, 0));
   }
   const std::string_view of_any_version(head.data(), head.size() - 1);
-  return of_any_version == kMagic.substr(0, kMagic.size() - 1);
+  if (of_any_version == kMagic.substr(0, kMagic.size() - 1)) return true;
+  if (!path.ends_with(kStoredCatalogEnding) || path.find("://") != std::string::npos) return false;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format(
+          "open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save it "
+          "anew (\"rota index\", Catalog::save)",
+          path));
 }
 
 std::optional<std::uint64_t> bytes_of_saved(const std::string& path, const Storages& storages) {

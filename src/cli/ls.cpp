@@ -69,11 +69,13 @@ std::string source_text(const Catalog& catalog, const std::string& wanted) {
                      shown(internal::describe(source->fields())), notes);
 }
 
-// What such files hold, no list of names tells. One that cannot be opened can be listed.
+// What such a file holds, no list of names tells. One that cannot be opened can be listed.
 std::string hdf5_text(const Catalog& catalog) {
-  if (catalog.size() == 0 || !internal::ends_as(catalog.path(0), ".h5")) return "";
+  const std::string first = catalog.size() > 0 ? catalog.path(0) : "";
+  if (!internal::ends_as(first, ".h5") && !internal::ends_as(first, ".hdf5")) return "";
   try {
-    return source_text(catalog, "hdf5");
+    const std::string text = source_text(Catalog(first), "hdf5");
+    return text + (catalog.size() > 1 ? "  note         of the first file; --format hdf5 opens all\n" : "");
   } catch (const Error& error) {
     return fmt::format("  note         {}\n", shown(error.what()));
   }

@@ -42,7 +42,9 @@ std::string failure_text(const CLI::App* app, const CLI::Error& error) {
 
 // As wide as the terminal: behind a line feed CLI11 goes on below where the text began.
 void wrap_help(CLI::App& app) {
-  const std::size_t columns = cli::columns_of(stdout) - app.get_formatter()->get_column_width();
+  constexpr std::size_t kWidest = 120;
+  const std::size_t columns =
+      std::min(cli::columns_of(stdout), kWidest) - app.get_formatter()->get_column_width();
   const std::regex line(fmt::format("(?=.{{{}}})(.{{1,{}}}) ", columns + 1, columns));
   const auto wrap = [&](auto& what) {
     what.description(std::regex_replace(what.get_description(), line, "$1\n"));

@@ -41,7 +41,8 @@ class LinesFormat final : public RecordFormat {
     if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
       throw Error(
           ErrorCode::unsupported,
-          fmt::format("open {}: it is text of UTF-16; convert it (iconv -f UTF-16 -t UTF-8)", file.path()));
+          fmt::format("open {}: it is text of UTF-16 or UTF-32; convert it, as by iconv -f UTF-16 -t UTF-8",
+                      file.path()));
     }
     std::uint64_t begin = head == kByteOrderMark ? head.size() : 0;  // of the line
     char before = 0;                                                 // the last byte of the block before

@@ -14,6 +14,7 @@
 #include "formats/mds_columns.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
+#include "source/field_check.hpp"
 #include "values/bytes.hpp"
 
 namespace rota::internal {
@@ -226,7 +227,7 @@ std::vector<ChosenField> choose(const std::vector<MdsColumn>& columns, const Mds
         std::find_if(columns.begin(), columns.end(), [&](const auto& c) { return c.name == name; });
     const auto shaped = std::ranges::find_if(
         columns, [&](const MdsColumn& c) { return c.has_shape && name == c.name + std::string(kShape); });
-    if (shaped != columns.end()) {
+    if (found == columns.end() && shaped != columns.end()) {
       chosen.push_back({static_cast<std::size_t>(shaped - columns.begin()),
                         true,
                         {.name = name, .dtype = DType::uint8, .shape = {}, .ragged = true}});
@@ -390,8 +391,12 @@ void MdsOptions::validate() const { internal::require_distinct("MdsOptions::colu
 std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
   internal::agree_on_format(catalog, fmt::format("open_mds with columns {}", options.columns),
                             [&] { options.validate(); });
-  const internal::FileList index_file =
+  internal::FileList index_file =
       internal::files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
+  const std::string merged = "index.json";  // of the indices in folders
+  for (std::size_t i = 0; index_file.size() > 1 && i < index_file.size(); ++i) {
+    if ((*index_file.read_names())[i] == merged) index_file = index_file.beside({&merged, 1});
+  }
   const std::string path = index_file.path(0);
   const std::string text = index_file.context().on_first_rank("read the index of shards", [&] {
     if (index_file.size() == 1) return internal::read_text(index_file);
@@ -408,8 +413,12 @@ std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions&
     names.push_back(shard.packed ? shard.packed->name : shard.name);
   internal::FileList shards = index_file.beside(names);
   std::vector<std::string> columns;
-  columns.reserve(chosen.size());
-  for (const internal::ChosenField& one : chosen) columns.push_back(one.field.name);
+  std::vector<Field> fields;
+  for (const internal::ChosenField& one : chosen) {
+    columns.push_back(one.field.name);
+    fields.push_back(one.field);
+  }
+  internal::check_fields(fields, "open " + path, "the index", ErrorCode::unsupported);
   return internal::make_record_source(
       std::move(shards), std::make_unique<internal::MdsFormat>(std::move(index), std::move(chosen)),
       fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));

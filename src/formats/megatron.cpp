@@ -200,8 +200,8 @@ bool is_megatron(const FileList& files, std::size_t i) {
   try {
     const File index = files.place().open(with_ending(name, ".idx"), i, Access::cached, nullptr);
     (void)index.read_up_to_end(0, std::as_writable_bytes(std::span(found)));
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::not_found) throw;
+  } catch (const Error& error) {  // of other files, whatever keeps an index from being read
+    if (is_idx_name(name) && error.code() != ErrorCode::not_found) throw;
   }
   return std::string_view(found.data(), found.size()) == kIndexMagic;
 }

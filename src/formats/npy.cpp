@@ -31,8 +31,9 @@ void require_alike(const FileList& files, const std::vector<NpyHeader>& headers)
   for (std::size_t i = 1; i < headers.size(); ++i) {
     if (are_alike(headers[i], headers[0])) continue;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: the array is {}, and {} in {}; only leading extents may differ",
-                            files.path(i), describe(headers[i]), describe(headers[0]), files.path(0)));
+                fmt::format("open {}: the array is {}, and {} in {}{}; only leading extents may differ",
+                            files.path(i), describe(headers[i]), describe(headers[0]), files.path(0),
+                            headers[i].type == headers[0].type ? "" : ", stored otherwise"));
   }
 }
 

@@ -22,6 +22,7 @@ namespace rota::internal {
 namespace {
 
 constexpr std::string_view kNumpyMagic = "\x93NUMPY";
+constexpr std::size_t kMostShown = 200;
 constexpr std::size_t kMostElementBytes = 1U << 31U;
 constexpr std::size_t kMostHeaderBytes = 1 << 16;  // NumPy itself refuses more than 10,000
 
@@ -41,7 +42,7 @@ std::optional<StoredType> scalar_of(std::string_view text) {
   std::size_t count = 0;
   if (text.size() < 3 || std::string_view("<>=|").find(text[0]) == std::string_view::npos) return {};
   const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), count);
-  if (error != std::errc() || count > kMostElementBytes) return {};
+  if (error != std::errc() || count == 0 || count > kMostElementBytes) return {};
   const bool is_swapped = text[0] == '>' && count > 1;
   const bool is_power = std::has_single_bit(count) && count <= sizeof(std::int64_t);
   switch (text[1]) {
@@ -87,26 +88,48 @@ std::optional<StoredType> type_of(const nlohmann::json& descr) {
     const auto shape = has_shape ? member[2].get<std::vector<std::int64_t>>() : std::vector<std::int64_t>();
     StoredType placed;
     if (!type->add_to(placed, name.get<std::string>(), whole.bytes, shape)) return {};
-    whole.bytes += shape.empty() ? type->bytes : placed.parts[0].bytes;
-    if (whole.bytes > kMostElementBytes) return {};
+    const std::size_t bytes = shape.empty() ? type->bytes : placed.parts[0].bytes;
+    if (bytes == 0 || bytes > kMostElementBytes - whole.bytes) return {};
+    whole.bytes += bytes;
     if (!name.get_ref<const std::string&>().empty())
       std::ranges::move(placed.parts, std::back_inserter(whole.parts));
   }
   return whole.parts.empty() ? std::nullopt : std::optional(std::move(whole));
 }
 
+// What stands in quotes, `rest` behind the first of them, as JSON has it. Names are of Latin-1, unless all is
+// UTF-8. Takes it from `rest`.
+std::string take_quoted(std::string_view& rest, char quote, bool is_utf8) {
+  std::string text = "\"";
+  while (!rest.empty() && rest[0] != quote) {
+    const auto c = static_cast<unsigned char>(rest[0]);
+    const bool is_escape = c == '\\' && rest.size() > 1;
+    if (is_escape && rest[1] == '\'') {
+      text += '\'';
+    } else if (is_escape) {
+      text += rest[1] == 'x' ? "\\u00" : rest.substr(0, 2);
+    } else if (c >= 0x80 && !is_utf8) {
+      text += {static_cast<char>(0xc0U | c >> 6U), static_cast<char>(0x80U | (c & 0x3fU))};
+    } else {
+      text += c == '"' ? "\\\"" : rest.substr(0, 1);
+    }
+    rest.remove_prefix(is_escape ? 2 : 1);
+  }
+  rest.remove_prefix(std::min<std::size_t>(rest.size(), 1));
+  return text + '"';
+}
+
 // The dictionary of Python that NumPy writes, {'descr': '<f4', 'fortran_order': False, 'shape': (3,), }, as
 // JSON; other text becomes something else.
-std::string as_json(std::string_view python) {
+std::string as_json(std::string_view python, bool is_utf8) {
   constexpr std::string_view kPython = "()TFL";  // 3L: as Python 2 wrote it
   constexpr std::string_view kJson = "[]tf ";
   std::string text;
-  char quote = '\0';  // within a string, what ends it
-  for (const char c : python) {
-    const bool is_quote = quote != '\0' ? c == quote : c == '\'' || c == '"';
-    if (is_quote) quote = quote != '\0' ? '\0' : c;
-    if (is_quote || quote != '\0') {
-      text += is_quote ? "\"" : c == '"' ? "\\\"" : std::string(1, c);
+  while (!python.empty()) {
+    const char c = python[0];
+    python.remove_prefix(1);
+    if (c == '\'' || c == '"') {
+      text += take_quoted(python, c, is_utf8);
       continue;
     }
     if (c == ')' || c == ']' || c == '}') {
@@ -120,9 +143,9 @@ std::string as_json(std::string_view python) {
 }
 
 // Nothing where `text` is no such dictionary. Whatever "descr" is, which is a list for a structure.
-std::optional<nlohmann::json> parse(std::string_view text) {
+std::optional<nlohmann::json> parse(std::string_view text, bool is_utf8) {
   using nlohmann::json;
-  json parsed = json::parse(as_json(text), nullptr, false);
+  json parsed = json::parse(as_json(text, is_utf8), nullptr, false);
   if (!parsed.is_object() || parsed.size() != 3 || !parsed.contains("descr")) return std::nullopt;
   const auto shape = parsed.find("shape");
   const auto order = parsed.find("fortran_order");
@@ -178,14 +201,14 @@ NpyHeader read_npy_header(const File& file, std::uint64_t at, std::uint64_t byte
   }
   std::string text(length, '\0');
   next(std::as_writable_bytes(std::span(text)));
-  const auto dictionary = parse(text);
+  const auto dictionary = parse(text, byte(6) == 3);
   if (!dictionary) throw damaged("its NPY header is damaged");
   const std::string descr = dictionary->at("descr").dump();
   if (descr.find("|O\"") != std::string::npos) {
     throw unsupported(file, at, "Python objects, which only a pickle can hold, and pickles can run anything");
   }
   auto type = type_of(dictionary->at("descr"));
-  if (!type) throw unsupported(file, at, fmt::format("elements of type {}", descr));
+  if (!type) throw unsupported(file, at, fmt::format("elements of type {}", descr.substr(0, kMostShown)));
   NpyHeader header{.type = std::move(*type),
                    .is_fortran = dictionary->at("fortran_order").get<bool>(),
                    .shape = dictionary->at("shape").get<std::vector<std::int64_t>>(),

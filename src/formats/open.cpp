@@ -32,7 +32,7 @@ bool is_mds(const FileList& files) {
     if (name == "index.json") has_index = true;
     if (name.find(".mds") != std::string::npos) has_shard = true;
   }
-  return has_index && has_shard;
+  return has_index && (has_shard || files.size() == 1);
 }
 
 // Those of a storage, whose answers are long on their way, are looked at beside each other, unless the first
@@ -130,10 +130,11 @@ void refuse_mixed(const FileList& files) {
     if (format.empty()) continue;
     if (format == "mds") {
       refuse_splits(files);
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("open {}: {} is a shard, and there is no index.json: the shards are not all "
-                              "written, or are not all here; {}",
-                              files.directory(), name, kWhatToDo));
+      throw Error(
+          ErrorCode::corrupt,
+          fmt::format("open {}: {} is a shard, and there is no index.json: open the directory of all, or "
+                      "the shards are not all written; {}",
+                      files.directory(), name, kWhatToDo));
     }
     std::size_t other = 0;
     while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;

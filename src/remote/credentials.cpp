@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -283,7 +284,9 @@ std::optional<EndingCredentials> Credentials::from_process() const {
   if (out == nullptr) throw Error(ErrorCode::io, what + ": there can be no process");
   std::string said(1 << 16, '\0');
   said.resize(std::fread(said.data(), 1, said.size(), out));
-  if (::pclose(out) == 0) return parse_credentials(said, what);
+  // A launcher may have the system wait for children: what it said then tells how it ended.
+  if (const int ended = ::pclose(out); ended == 0 || (ended == -1 && errno == ECHILD))
+    return parse_credentials(said, what);
   throw Error(ErrorCode::io, fmt::format("{}: it failed, or took more than {} s", what, limit));
 }
 

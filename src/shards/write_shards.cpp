@@ -155,6 +155,7 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
   Loader loader(source,
                 {.global_batch_size = plan.per_shard(),
                  .shards = 1,
+                 .interleave = 1,  // files in shared memory come one after the other
                  .shuffle = Shuffle::none,
                  .workers = options.workers,
                  .read_ahead_batches = 2},

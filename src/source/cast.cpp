@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -63,9 +64,9 @@ float round_to_odd(From value) {
   return std::bit_cast<float>((std::abs(found) > std::abs(exact) ? bits - 1 : bits) | 1U);
 }
 
-// The nearest one, the even one of two.
+// The nearest one, the even one of two; nothing where that is infinity.
 template <DType dtype>
-std::uint16_t round_to_half(float value) {
+std::optional<std::uint16_t> round_to_half(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   constexpr unsigned kDropped = dtype == DType::float16 ? 13 : 16;
@@ -80,7 +81,7 @@ std::uint16_t round_to_half(float value) {
            std::bit_cast<std::uint32_t>(.5F);
   } else if (magnitude < kInfinity) {
     made = (magnitude - kBias + (1U << (kDropped - 1)) - 1 + (magnitude >> kDropped & 1U)) >> kDropped;
-    if (made >= kHalfInfinity) refuse_large(value, dtype);
+    if (made >= kHalfInfinity) return {};
   }
   return static_cast<std::uint16_t>((bits >> 16U & 0x8000U) | made);
 }
@@ -97,7 +98,10 @@ void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
   if constexpr (kIsHalf<To>) {
     std::array<std::uint16_t, kElementsAtOnce> made;
     for (std::size_t i = 0; i < count; ++i) {
-      made[i] = round_to_half<To::kType>(round_to_odd(static_cast<From>(values[i])));
+      const auto value = static_cast<From>(values[i]);
+      const auto half = round_to_half<To::kType>(round_to_odd(value));
+      if (!half) refuse_large(static_cast<double>(value), To::kType);
+      made[i] = *half;
     }
     std::memcpy(to, made.data(), count * sizeof(std::uint16_t));
   } else {
@@ -230,7 +234,8 @@ class Cast final : public SourceAdaptor {
   std::string wider;
   for (int i = 0; i <= static_cast<int>(DType::float64); ++i) {
     const auto other = static_cast<DType>(i);
-    if (other == field.dtype || find_converter(field.dtype, other) == nullptr) continue;
+    const bool rounds = other == DType::float16 || other == DType::bfloat16;
+    if (other == field.dtype || rounds || find_converter(field.dtype, other) == nullptr) continue;
     wider += fmt::format("{}{}", wider.empty() ? "" : ", ", to_string(other));
   }
   throw Error(

@@ -2,9 +2,17 @@
 
 #include <algorithm>
 
+#include "rota/error.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
+
+void FileSamples::add(std::int64_t count) {
+  if (count > kMaxCount - total())
+    throw Error(ErrorCode::corrupt,
+                "open files: they claim more than 2^62 samples; fetch or write them again");
+  ends_.push_back(total() + count);
+}
 
 FileSamples::SamplePlace FileSamples::find(std::int64_t id, std::size_t guess) const noexcept {
   if (first(guess) > id || id >= ends_[guess]) {

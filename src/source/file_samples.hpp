@@ -17,8 +17,8 @@ class FileSamples {
     std::int64_t sample = 0;
   };
 
-  /// Puts a file of `count` samples at the end.
-  void add(std::int64_t count) { ends_.push_back(total() + count); }
+  /// Puts a file of `count` samples at the end. Throws Error{corrupt} beyond kMaxCount of all.
+  void add(std::int64_t count);
   [[nodiscard]] std::int64_t total() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] std::int64_t first(std::size_t file) const noexcept {
     return file == 0 ? 0 : ends_[file - 1];

@@ -1,5 +1,6 @@
 #include "source/stored_type.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rota::internal {
@@ -18,11 +19,12 @@ bool StoredType::is_numbers() const noexcept {
 
 bool StoredType::add_to(StoredType& whole, std::string_view name, std::size_t offset,
                         const std::vector<std::int64_t>& shape) const {
-  if (!shape.empty() && !is_numbers()) return false;
+  const bool is_one = std::ranges::all_of(shape, [](std::int64_t extent) { return extent == 1; });
+  if (!is_one && !is_numbers()) return false;
   for (StoredPart part : parts) {
     if (!name.empty()) part.name.insert(0, name).insert(0, 1, '.');
     part.offset += offset;
-    part.shape.insert(part.shape.begin(), shape.begin(), shape.end());
+    if (!part.is_long()) part.shape.insert(part.shape.begin(), shape.begin(), shape.end());
     for (const std::int64_t extent : shape) {
       if (__builtin_mul_overflow(part.bytes, static_cast<std::size_t>(extent), &part.bytes)) return false;
     }

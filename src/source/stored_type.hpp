@@ -19,9 +19,12 @@ enum class StoredKind : std::uint8_t {
   text_of_zeros,  ///< bytes without the zeros that fill up its place
   text_of_blanks,
   utf32,
-  in_heap,       ///< elsewhere in the file; in its place, the count of elements (32 bits) and where
+  in_heap,       ///< elsewhere in the file, any number of elements
   text_in_heap,  ///< the same, of bytes
 };
+
+/// What stands in an element in place of what is in the heap: how many, and 12 bytes of where.
+inline constexpr std::size_t kReferenceBytes = 16;
 
 /// A part of an element that becomes a field: a member, or all of it.
 struct StoredPart {

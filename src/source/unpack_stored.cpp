@@ -15,8 +15,6 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::size_t kReferenceBytes = 16;
-
 std::size_t without_last(std::span<const std::byte> text, std::byte filling) {
   std::size_t bytes = text.size();
   while (bytes > 0 && text[bytes - 1] == filling) --bytes;
@@ -59,6 +57,7 @@ void swap_elements(std::span<std::byte> values, std::size_t element) {
 struct PartOf {
   std::size_t field;
   std::size_t element_bytes;
+  bool is_all;  // of the element: it needs no memory beside
   StoredPart part;
 };
 
@@ -72,9 +71,12 @@ class Unpacked final : public SourceAdaptor {
         reads_(std::move(reads)) {}
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    return FingerprintBuilder().add(to_string(inner().fingerprint())).add(describe(fields_)).finish();
+  }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
-    const auto& [inner_field, element_bytes, part] = parts_[field];
+    const auto& [inner_field, element_bytes, is_all, part] = parts_[field];
     if (!part.is_long()) return inner().rows(ids, inner_field, out);
     const std::vector<std::byte> stored = read_field(ids, inner_field);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -98,9 +100,8 @@ class Unpacked final : public SourceAdaptor {
         views[g].offsets = offsets[g].data();
         rows = static_cast<std::size_t>(offsets[g].back());
       }
-      const bool is_all = !parts_[f].part.is_long() && parts_[f].part.bytes == parts_[f].element_bytes;
-      if (!is_all) memory[g].resize(rows * views[g].row_bytes);
-      views[g].data = is_all ? out.all(f).data() : memory[g].data();
+      if (!parts_[f].is_all) memory[g].resize(rows * views[g].row_bytes);
+      views[g].data = parts_[f].is_all ? out.all(f).data() : memory[g].data();
     }
     inner().read(ids, BatchView(views, 0, ids.size()));
     for (std::size_t f = 0; f < parts_.size(); ++f) unpack(ids, out, f, memory[parts_[f].field]);
@@ -110,12 +111,12 @@ class Unpacked final : public SourceAdaptor {
   // Field f of `out` from the elements that `stored` holds, or where it is, if it is all of them.
   void unpack(std::span<const SampleId> ids, const BatchView& out, std::size_t f,
               std::span<const std::byte> stored) const {
-    const auto& [inner_field, element_bytes, part] = parts_[f];
+    const auto& [inner_field, element_bytes, is_all, part] = parts_[f];
     if (part.is_elsewhere()) {
       std::vector<std::byte> references;
       std::vector<std::span<std::byte>> to;
       for (std::size_t i = 0; i < ids.size(); ++i) {
-        const auto place = stored.subspan(i * element_bytes + part.offset, kReferenceBytes);
+        const auto place = stored.subspan(i * element_bytes + part.offset, part.bytes);
         references.insert(references.end(), place.begin(), place.end());
         to.push_back(out.bytes(f, i));
       }
@@ -127,7 +128,7 @@ class Unpacked final : public SourceAdaptor {
         std::memcpy(to.data(), text.data(), std::min(text.size(), to.size()));
       }
       return;
-    } else {
+    } else if (!is_all) {
       std::byte* to = out.all(f).data();
       for (std::size_t at = 0; at < stored.size(); at += element_bytes, to += part.bytes)
         std::memcpy(to, &stored[at + part.offset], part.bytes);
@@ -181,7 +182,8 @@ std::shared_ptr<const Source> unpack_stored(std::shared_ptr<const Source> source
     for (const StoredPart& part : types[f].parts) {
       Field field{
           .name = stored.name + part.name, .dtype = part.dtype, .shape = shape, .ragged = stored.ragged};
-      if (part.is_long() && (stored.ragged || !shape.empty())) {
+      const bool is_one = std::ranges::all_of(shape, [](std::int64_t extent) { return extent == 1; });
+      if (part.is_long() && (stored.ragged || !is_one)) {
         throw Error(
             ErrorCode::unsupported,
             fmt::format("{}: \"{}\" has several texts or sequences in a sample, and rota reads one: write "
@@ -189,9 +191,11 @@ std::shared_ptr<const Source> unpack_stored(std::shared_ptr<const Source> source
                         task, field.name));
       }
       field.ragged = field.ragged || part.is_long();
+      if (part.is_long()) field.shape.clear();
       field.shape.insert(field.shape.end(), part.shape.begin(), part.shape.end());
       fields.push_back(std::move(field));
-      parts.push_back({.field = f, .element_bytes = types[f].bytes, .part = part});
+      parts.push_back(
+          {.field = f, .element_bytes = types[f].bytes, .is_all = types[f].is_numbers(), .part = part});
     }
   }
   check_fields(fields, task, "the file", ErrorCode::unsupported);

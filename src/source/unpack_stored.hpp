@@ -16,7 +16,7 @@ namespace rota::internal {
 struct StoredReads {
   /// Fixed field f alone, of all samples, side by side; empty: `read` is as good.
   std::function<void(std::span<const SampleId>, std::size_t, std::span<std::byte>)> field = {};
-  /// For each sample, what 16 bytes of field f say to be elsewhere, into its memory.
+  /// For each sample, what kReferenceBytes of field f say to be elsewhere, into its memory.
   std::function<void(std::span<const SampleId>, std::size_t, std::span<const std::byte>,
                      std::span<const std::span<std::byte>>)>
       heap = {};

@@ -28,7 +28,9 @@ Error sharing_failed(std::string_view what, int error) {
 
 MemoryFile::MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (fd_.is_open()) return;
+  const bool is_forbidden = errno == EPERM || errno == EACCES || errno == ENOSYS;
   const Error failure = sharing_failed("memfd_create", errno);
+  if (!is_forbidden) throw failure;
   try {
     *this = in("/dev/shm");  // a container may forbid the call
   } catch (const Error& error) {

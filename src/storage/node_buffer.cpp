@@ -209,6 +209,7 @@ NodeMemory make_node_memory(const mpi::Nodes& nodes, std::size_t bytes) {
   NodeMemory room{.ranks = nodes.node().size(), .is_first = nodes.leads()};
   const auto make_room = [bytes](MemoryFile& file) {
     file.resize(bytes);
+    file.allot(0, bytes);  // else a full /dev/shm would be a signal
     return file.map_to_write();
   };
   std::optional<MemoryFile> file;

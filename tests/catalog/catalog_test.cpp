@@ -164,6 +164,13 @@ TEST_F(Catalogs, ThatAreDamagedAreRefusedWhateverTheDamage) {
   }
 }
 
+TEST_F(Catalogs, ThatDoNotBeginAsOnesAreDamageAndNoSamples) {
+  for (const std::string text : {"", "rot", std::string(100, '\0').c_str()}) {
+    const fs::path path = directory_.write("x.rota", text);
+    EXPECT_ERROR(Catalog(path), corrupt, {path.string(), "named as a saved catalog", "rota index"});
+  }
+}
+
 TEST_F(Catalogs, OfALaterVersionAreRefused) {
   write_lines(1);
   save();

@@ -157,7 +157,8 @@ TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {
   {
     auto directory = open();
     EXPECT_TRUE(directory.is_locked());
-    expect_error(ErrorCode::busy, "another job has locked it, or another CheckpointDirectory", [&] { open(); });
+    expect_error(ErrorCode::busy, "another job has locked it, or another CheckpointDirectory",
+                 [&] { open(); });
     auto moved = std::move(directory);
     expect_error(ErrorCode::busy, path_.string(), [&] { open(); });
   }

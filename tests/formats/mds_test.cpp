@@ -77,6 +77,15 @@ for array, head in zip(arrays, (b'\x08\2\3', b'\x0d\2\0\1\0\x2c\1', b'\4\4')): t
   EXPECT_THAT(opening(), is_error(unsupported, {"several dimensions", "\"a.shape\"", "MdsOptions::columns"}));
 }
 
+TEST_F(Mds, AColumnMayBeNamedAsAShapeAndNotAsSizes) {
+  write("write({'a': 'ndarray:int8', 'a.shape': 'int'}, [[dict([('a', [1, 2]), ('a.shape', 77)])]])");
+  EXPECT_EQ(open_mds(directory_.path(), {.columns = {"a.shape"}})->fields(),
+            (std::vector<Field>{{"a.shape", DType::int64}}));
+  write("write({'a': 'list[png]', 'a.sizes': 'int'}, [[dict([('a', b'\\0' * 8), ('a.sizes', 7)])]])");
+  EXPECT_THAT(opening(), is_error(unsupported, {"\"a.sizes\"", "another one has that name"}));
+  EXPECT_FALSE(opening({.columns = {"a.sizes"}}).has_value());
+}
+
 TEST_F(Mds, ListsAndShapesThatCannotBeAreDamage) {
   std::vector<Refused> cases;
   for (const auto* value : {"b''", "b'\\1'", "b'\\1\\0\\0\\0'", "b'\\1\\0\\0\\0\\3\\0\\0\\0ab'",
@@ -104,6 +113,18 @@ TEST_F(Mds, InFoldersAreNamedWhereTheirParentIsOpened) {
     EXPECT_ERROR(opens(), invalid_argument, {"folders train, val", at("train")});
   }
   EXPECT_EQ(open(directory_ / "val")->size(), 1);
+  write(R"(
+merged = []
+for split in 'train', 'val':
+    for shard in json.load(open(split + '/index.json'))['shards']:
+        shard['raw_data']['basename'] = split + '/' + shard['raw_data']['basename']
+        merged.append(shard)
+json.dump(dict(version=2, shards=merged), open('index.json', 'w'))
+)");
+  EXPECT_EQ(open(directory_.path())->size(), 2);
+  EXPECT_EQ(open(directory_ / "val/index.json")->size(), 1);
+  EXPECT_ERROR(open(directory_.write("none/index.json", R"({"version": 2, "shards": []})")), not_found,
+               {"names no shards"});
 }
 
 TEST_F(Mds, WhatAnIndexAndItsShardsMayNotBeIsNamed) {

@@ -2,6 +2,7 @@
 
 #include "formats/python.hpp"
 #include "messages.hpp"
+#include "resident_memory.hpp"
 
 namespace rota::test::stored_types_test {
 
@@ -91,10 +92,24 @@ TEST_F(StoredNpy, IsRefusedWhereOneSampleHasSeveralTexts) {
   expect_samples(*open_npz(directory_ / "c.npz"), {"zwölf €22"});
 }
 
+TEST_F(StoredNpy, HasOneTextInARowOfOne) {
+  const auto told = write(R"(
+np.save('a', words.reshape(-1, 1))
+np.save('b', np.array([(i, [words[i].encode()]) for i in range(n)], [('i', 'i4'), ('t', 'S40', (1,))]))
+tell(*(word.encode() for word in words))
+)");
+  expect_samples(*open_npy(directory_ / "a.npy"), told);
+  const auto members = open_npy(directory_ / "b.npy");
+  EXPECT_EQ(members->fields()[1], (Field{"data.t", DType::uint8, {}, true}));
+  EXPECT_EQ(contents(*members)[7][1], told[7]);
+}
+
 TEST_F(StoredNpy, IsRefusedAsAnElementThatCannotBe) {
   for (const auto* descr :
        {"[('a', '<f4', (4294967296, 4294967296))]", "[('a', '|V2000000000'), ('b', '|V2000000000')]",
-        "'|V99999999999'", "[]", "[('a',)]", "[('', '|V4')]", "'<f3'", "'<f16'", "'<b2'"}) {
+        "'|V99999999999'", "[('a', '|V1004'), ('', '|V1', (4611686018427387654, 4))]",
+        "[('a', '<f4'), ('b', '|S0')]", "[('a', '<f4'), ('b', '<f4', (0,))]", "'|S0'", "[]", "[('a',)]",
+        "[('', '|V4')]", "'<f3'", "'<f16'", "'<b2'"}) {
     directory_.write("a.npy", python(directory_, fmt::format(R"(
 import struct
 head = "{{'descr': {}, 'fortran_order': False, 'shape': (1,)}}".encode()
@@ -103,6 +118,37 @@ tell(b'\x93NUMPY\x01\0' + struct.pack('<H', len(head)) + head + bytes(100))
                                                              descr))[0]);
     EXPECT_ERROR(open_npy(directory_ / "a.npy"), unsupported, {"elements of type"}) << descr;
   }
+}
+
+// Of Latin-1 in versions before 3, as Python writes it in quotes.
+TEST_F(StoredNpy, HasMembersOfAnyName) {
+  write(R"(
+names = ['é', 'both\'"', 'a\x01b', 'T F L', '(x)', 'back\\slash']
+np.save('a', np.zeros(2, [(name, 'u1') for name in names]))
+np.save('b', np.zeros(2, [(name, 'u1') for name in names + ['漢']]))
+)");
+  EXPECT_THAT(field_names(*open_npy(directory_ / "a.npy")),
+              ElementsAre("data.é", "data.both'\"",
+                          "data.a\x01"
+                          "b",
+                          "data.T F L", "data.(x)", "data.back\\slash"));
+  EXPECT_THAT(field_names(*open_npy(directory_ / "b.npy")), Contains("data.漢"));
+}
+
+TEST_F(StoredNpy, IsAnotherDatasetWhereMembersAreOthers) {
+  write("np.save('a', np.zeros(3, 'i4,f4'))\nos.mkdir('x')\nnp.save('x/a', np.zeros(3, 'f4,i4'))");
+  EXPECT_NE(open_npy(directory_ / "a.npy")->fingerprint(), open_npy(directory_ / "x/a.npy")->fingerprint());
+}
+
+TEST_F(StoredNpy, OfMoreSamplesThanThereMayBeIsDamage) {
+  const std::string empty = python(directory_, R"(
+import struct
+head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (4611686018427387903, 0)}"
+tell(b'\x93NUMPY\x01\0' + struct.pack('<H', len(head)) + head)
+)")[0];
+  for (const auto* name : {"a.npy", "b.npy"}) directory_.write(name, empty);
+  EXPECT_EQ(open_npy(directory_ / "a.npy")->size(), 4611686018427387903);
+  EXPECT_ERROR(open_npy(directory_.path()), corrupt, {"2^62 samples"});
 }
 
 // Contiguous, in chunks that are cut at a row's edge, and in others.
@@ -203,9 +249,11 @@ TEST_F(StoredHdf5, WasNeverWrittenIsSaidOnce) {
   EXPECT_EQ(open_hdf5(h5py(directory_, "b.h5", "f.create_dataset('x', (9,), 'f4')"))->size(), 9);
   EXPECT_THAT(messages.lines, ElementsAre(_, HasSubstr("1 of 1 chunks were never written")));
   (void)open_hdf5(
-      h5py(directory_, "c.h5", sparse + "[:] = 1\nf.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))", ""),
+      h5py(directory_, "c.h5",
+           sparse + "[:] = 1\nf.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))", ""),
       {.datasets = {"x"}});
-  (void)open_hdf5(h5py(directory_, "d.h5", "f.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))"));
+  (void)open_hdf5(
+      h5py(directory_, "d.h5", "f.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))"));
   EXPECT_EQ(messages.lines.size(), 2U);
 }
 
@@ -224,6 +272,67 @@ TEST_F(StoredHdf5, IsDamagedWhereAHeapIsNone) {
   }
   overwrite(path, bytes);
   EXPECT_THAT(contents(*open_hdf5(path)), ElementsAre(ElementsAre("some text"), ElementsAre("more")));
+}
+
+// Counted from behind the block; addresses of 4 bytes have other references.
+TEST_F(StoredHdf5, IsReadBehindAUserBlockAndRefusedOfShortAddresses) {
+  const std::string text = "f.create_dataset('t', data=['some text', 'more'], dtype=h5py.string_dtype())";
+  EXPECT_THAT(contents(*open_hdf5(h5py(directory_, "a.h5", text, "userblock_size=1024"))),
+              ElementsAre(ElementsAre("some text"), ElementsAre("more")));
+  write(R"(
+properties = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+properties.set_sizes(4, 4)
+with h5py.File(h5py.h5f.create(b'b.h5', fcpl=properties)) as f:
+    f.create_dataset('t', data=['some text', 'more'], dtype=h5py.string_dtype())
+    f['x'] = [1, 2]
+)");
+  EXPECT_ERROR(open_hdf5(directory_ / "b.h5", {.datasets = {"t"}}), unsupported,
+               {"\"/t\"", "4 bytes", "rewrite"});
+  EXPECT_EQ(open_hdf5(directory_ / "b.h5")->size(), 2);
+}
+
+TEST_F(StoredHdf5, IsRefusedWhereTextThatWasNotWrittenHasAFillValue) {
+  const std::string create =
+      "t = f.create_dataset('t', (4,), h5py.string_dtype(), chunks=(2,), fillvalue='abc')\n";
+  EXPECT_ERROR(open_h5(create), unsupported, {"\"/t\"", "fill value", "write all"});
+  EXPECT_ERROR(open_h5(create + "t[0] = 'x'"), unsupported, {"fill value"});
+  EXPECT_THAT(contents(*open_h5(create + "t[:] = ['x', '', 'y', 'z']"))[1], ElementsAre(""));
+}
+
+TEST_F(StoredHdf5, OfElementsThatTakeMuchMemoryTakesNoneBeforeItIsRead) {
+  forget_peak();
+  const std::int64_t before = resident("VmHWM");
+  EXPECT_EQ(open_h5("f.create_dataset('t', (4,), 'S500000000', chunks=(1,))")->size(), 4);
+  EXPECT_LT(resident("VmHWM") - before, 100 << 10);
+}
+
+TEST_F(StoredHdf5, IsDamagedWhereASequenceIsLongerThanItsFile) {
+  const auto path =
+      h5py(directory_, "a.h5",
+           "d = f.create_dataset('t', (2,), h5py.vlen_dtype('i8'))\nd[0] = [1, 2, 3]\nd[1] = [4]");
+  std::string bytes = bytes_of(path);
+  const std::size_t heap = bytes.find("GCOL");
+  std::string reference(16, '\0');
+  reference[0] = 3;
+  std::memcpy(&reference[4], &heap, sizeof(heap));
+  const std::size_t at = bytes.find(reference.substr(0, 12));
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 3] = '\x70';
+  overwrite(path, bytes);
+  EXPECT_THAT(reading(*open_hdf5(path), {0}), is_error(corrupt, {path, "\"t\" has", "elements in a row"}));
+}
+
+TEST_F(StoredHdf5, IsReadInPartsWhereSequencesAreLarge) {
+  const auto source = open_h5(
+      "d = f.create_dataset('t', (4,), h5py.vlen_dtype('u1'))\n"
+      "for i in range(4): d[i] = np.full((24 << 20) + i, i, 'u1')");
+  const Samples samples(*source, ids({3, 0, 2, 1}));
+  for (std::size_t i = 0; i < 4; ++i) {
+    const char value = std::array<char, 4>{3, 0, 2, 1}.at(i);
+    const std::string text = samples.sample(0, i);
+    EXPECT_EQ(text.size(), (24U << 20U) + static_cast<std::size_t>(value));
+    EXPECT_EQ(text.find_first_not_of(value), std::string::npos);
+  }
 }
 
 TEST_F(StoredHdf5, OfFilesThatStoreItOtherwiseIsRefused) {

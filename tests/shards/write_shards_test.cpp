@@ -241,6 +241,18 @@ TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
   expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
 }
 
+// They are in shared memory, one after the other.
+TEST_F(WriteShards, TakeFilesThatAreCompressed) {
+  std::string lines;
+  for (int i = 0; i < 100; ++i) lines += fmt::format("line {}\n", i);
+  for (const auto* name : {"in/a.jsonl", "in/b.jsonl"}) directory_.write(name, lines);
+  const fs::path in = directory_ / "in";
+  ASSERT_EQ(std::system(fmt::format("gzip {}/b.jsonl", in.string()).c_str()), 0);
+  const auto source = open(in);
+  EXPECT_TRUE(rota::write_shards(source, directory_ / "out", {.shard_bytes = 2'000}).is_complete);
+  expect_equal(*source, *open(directory_ / "out"));
+}
+
 // The mark of what lacks is emptied, and marks nothing then.
 TEST_F(WriteShards, WhoMayNotDeleteFinishes) {
   const auto storage = std::make_shared<MemoryStorage>();
@@ -256,6 +268,8 @@ TEST_F(WriteShards, WhoMayNotDeleteFinishes) {
       expect_equal(*source, *open(Catalog(path, {.storages = options.storages})));
     }
   }
+  directory_.write("unfinished.tar", "");
+  EXPECT_ERROR(Catalog(directory_.path()), not_found, {"mark of who writes shards"});
 }
 
 TEST_F(WriteShards, KeepTheNamesOfFiles) {

@@ -279,6 +279,9 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
       if (found.is_known) others.push_back(name);
     }
   }
+  for (const std::string& name : others) {
+    if (is_ragged(links, name)) std::erase(choice.datasets, offsets_of(name));
+  }
   if (!choice.datasets.empty()) return;
   if (others.empty()) {
     throw Error(ErrorCode::not_found,

@@ -72,20 +72,8 @@ class Hdf5Source final : public Source {
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
     Reading reading;
-    std::vector<FileRange> ranges;
-    ranges.reserve(ids.size());
-    for (std::size_t field = 0; field < fields_.size(); ++field) {
-      ranges.clear();
-      FileSamples::SamplePlace place;
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        place = samples_.find(ids[i].value, place.file);
-        const std::span<std::byte> to = out.bytes(field, i);
-        const PlacedRows rows = rows_of(place, field, to.data());
-        assert(to.size() == static_cast<std::size_t>(rows.count) * fields_[field].row_bytes());
-        append(ranges, {place.file, rows}, fields_[field].row_bytes());
-      }
-      add(field, ranges, reading);
-    }
+    for (std::size_t field = 0; field < fields_.size(); ++field)
+      add(ids, field, reading, [&](std::size_t i) { return out.bytes(field, i).data(); });
     reading.rows.read(reader());
   }
 
@@ -94,24 +82,25 @@ class Hdf5Source final : public Source {
     check_ids(*this, ids);
     const std::size_t row_bytes = fields_[field].row_bytes();
     Reading reading;
-    std::vector<FileRange> ranges;
-    FileSamples::SamplePlace place;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      place = samples_.find(ids[i].value, place.file);
-      append(ranges, {place.file, rows_of(place, field, &to[i * row_bytes])}, row_bytes);
-    }
-    add(field, ranges, reading);
+    add(ids, field, reading, [&](std::size_t i) { return &to[i * row_bytes]; });
     reading.rows.read(reader());
+    for (const StoredPart& part : contents_[0].fields[field].values.type.parts) {
+      for (std::size_t i = 0; part.is_elsewhere() && i < ids.size(); ++i) {
+        const std::uint64_t count = load<std::uint32_t>(to, i * row_bytes + part.offset);
+        const OpenFiles::SharedFile file = open(ids[i], field);
+        if (count * size_of(part.dtype) > file->bytes())
+          throw file->damage(0, fmt::format("\"{}\" has {} elements in a row", fields_[field].name, count));
+      }
+    }
   }
   void read_heap(std::span<const SampleId> ids, std::size_t field, std::span<const std::byte> references,
                  std::span<const std::span<std::byte>> to) const {
     std::vector<HeapRead> reads;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const std::size_t at = i * HeapRead::kBytes + sizeof(std::uint32_t);  // behind how many there are
-      const std::size_t file = samples_.find(ids[i].value).file;
-      const auto& target = contents_[file].fields[field].target;
-      reads.push_back({.file = (target ? *targets_ : files_).open(target ? target->index : file),
-                       .address = load<std::uint64_t>(references, at),
+      const std::size_t at = i * kReferenceBytes + sizeof(std::uint32_t);  // behind how many there are
+      const std::uint64_t base = contents_[samples_.find(ids[i].value).file].fields[field].values.heap_base;
+      reads.push_back({.file = open(ids[i], field),
+                       .address = base + load<std::uint64_t>(references, at),
                        .index = load<std::uint32_t>(references, at + sizeof(std::uint64_t)),
                        .to = to[i]});
       if (reads.size() < files_.most_together() && i + 1 < ids.size()) continue;
@@ -210,14 +199,34 @@ class Hdf5Source final : public Source {
     ranges.push_back(range);
   }
 
-  // What is to be read together, and the files, which are open meanwhile.
   // Of a dataset with external links: where they lead is where the rows are.
   [[nodiscard]] const OpenFiles& reader() const noexcept { return targets_ ? *targets_ : files_; }
 
+  // The file that has a field of a sample.
+  [[nodiscard]] OpenFiles::SharedFile open(SampleId id, std::size_t field) const {
+    const std::size_t file = samples_.find(id.value).file;
+    const auto& target = contents_[file].fields[field].target;
+    return (target ? *targets_ : files_).open(target ? target->index : file);
+  }
+
+  // What is to be read together, and the files, which are open meanwhile.
   struct Reading {
     RowReader rows;
     std::vector<OpenFiles::SharedFile> files;
   };
+
+  template <typename MemoryOf>
+  void add(std::span<const SampleId> ids, std::size_t field, Reading& reading,
+           const MemoryOf& memory_of) const {
+    std::vector<FileRange> ranges;
+    ranges.reserve(ids.size());
+    FileSamples::SamplePlace place;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = samples_.find(ids[i].value, place.file);
+      append(ranges, {place.file, rows_of(place, field, memory_of(i))}, fields_[field].row_bytes());
+    }
+    add(field, ranges, reading);
+  }
 
   void add(std::size_t field, std::vector<FileRange>& ranges, Reading& reading) const {
     if (fields_[field].row_bytes() == 0) return;
@@ -359,10 +368,8 @@ void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents
   for (std::size_t i = 0; i < contents.size(); ++i) {
     for (const Hdf5Field& field : contents[i].fields) {
       const Hdf5Dataset& values = field.values;
-      if (values.storage != Hdf5Storage::absent && values.storage != Hdf5Storage::chunked) continue;
-      const std::int64_t grid = !values.chunk.empty() ? values.grid_chunks() : values.rows() > 0 ? 1 : 0;
-      const std::int64_t absent = grid - std::ssize(values.chunks);
-      all += grid;
+      const std::int64_t absent = values.unwritten_chunks();
+      all += absent + std::ssize(values.chunks);
       if (missing == 0 && absent > 0) first = fmt::format("\"{}\" in {}", values.name, files.path(i));
       missing += absent;
     }
@@ -428,10 +435,9 @@ std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Option
         return std::make_unique<internal::Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
                                                       std::move(contents));
       });
-  const internal::Hdf5Source* const source = stored.get();  // which those who call these keep
   return internal::unpack_stored(stored, types, "open HDF5 files",
-                                 {.field = std::bind_front(&internal::Hdf5Source::read_field, source),
-                                  .heap = std::bind_front(&internal::Hdf5Source::read_heap, source)});
+                                 {.field = std::bind_front(&internal::Hdf5Source::read_field, stored),
+                                  .heap = std::bind_front(&internal::Hdf5Source::read_heap, stored)});
 }
 
 }  // namespace rota

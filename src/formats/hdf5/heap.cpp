@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 #include <tuple>
+#include <unordered_map>
 
 #include "rota/error.hpp"
 #include "values/bytes.hpp"
@@ -21,6 +22,9 @@ struct Collection {
   std::uint64_t address;
   std::vector<std::byte> bytes;
 
+  [[nodiscard]] bool has(const HeapRead& read) const noexcept {
+    return &file == read.file.get() && address == read.address;
+  }
   [[nodiscard]] Error damage() const {
     return file.damage(address, "there is no heap as its text or sequences need it; fetch or write it again");
   }
@@ -32,51 +36,66 @@ struct Collection {
     return size;
   }
   // Object 0 is what is free, and the last one.
-  [[nodiscard]] std::span<const std::byte> object(std::uint32_t index) const {
+  [[nodiscard]] std::unordered_map<std::uint32_t, std::span<const std::byte>> objects() const {
+    std::unordered_map<std::uint32_t, std::span<const std::byte>> found;
     for (std::size_t at = kHeadBytes; at + kHeadBytes <= bytes.size();) {
-      const auto found = load<std::uint16_t>(bytes, at);
+      const auto index = load<std::uint16_t>(bytes, at);
       const auto size = load<std::uint64_t>(bytes, at + 8);
       at += kHeadBytes;
-      if (found == 0 || size > bytes.size() - at) break;
-      if (found == index) return std::span(bytes).subspan(at, size);
+      if (index == 0 || size > bytes.size() - at) break;
+      found.emplace(index, std::span(bytes).subspan(at, size));
       at += (size + 7) / 8 * 8;
     }
-    throw damage();
+    return found;
   }
 };
+
+void read_from(const OpenFiles& files, std::span<Collection> heaps, std::size_t begin) {
+  std::vector<WantedBytes> wanted;
+  for (Collection& heap : heaps) {
+    if (heap.bytes.size() <= begin) continue;
+    wanted.push_back(
+        {.file = &heap.file, .offset = heap.address + begin, .to = std::span(heap.bytes).subspan(begin)});
+  }
+  files.read(wanted);
+}
 
 }  // namespace
 
 void read_from_heap(const OpenFiles& files, std::vector<HeapRead> reads) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;  // at once
   std::erase_if(reads, [](const HeapRead& read) { return read.to.empty(); });
   std::ranges::sort(reads, {},
                     [](const HeapRead& read) { return std::tuple(read.file.get(), read.address); });
   std::vector<Collection> heaps;
   for (const HeapRead& read : reads) {
-    if (!heaps.empty() && &heaps.back().file == read.file.get() && heaps.back().address == read.address)
-      continue;
+    if (!heaps.empty() && heaps.back().has(read)) continue;
     const std::uint64_t left = read.file->bytes() - std::min(read.file->bytes(), read.address);
     heaps.push_back(
         {*read.file, read.address, std::vector<std::byte>(std::min<std::uint64_t>(left, kFirstBytes))});
   }
-  const auto read_from = [&](std::size_t begin) {
-    std::vector<WantedBytes> wanted;
-    for (Collection& heap : heaps) {
-      if (heap.bytes.size() <= begin) continue;
-      wanted.push_back(
-          {.file = &heap.file, .offset = heap.address + begin, .to = std::span(heap.bytes).subspan(begin)});
+  read_from(files, heaps, 0);
+  auto read = reads.begin();
+  for (std::size_t first = 0; first < heaps.size();) {
+    std::size_t end = first;
+    for (std::uint64_t bytes = 0;
+         end < heaps.size() && (end == first || bytes + heaps[end].size() <= kMostBytes);) {
+      bytes += heaps[end].size();
+      heaps[end].bytes.resize(heaps[end].size());
+      ++end;
     }
-    files.read(wanted);
-  };
-  read_from(0);
-  for (Collection& heap : heaps) heap.bytes.resize(heap.size());
-  read_from(kFirstBytes);
-  auto heap = heaps.begin();
-  for (const HeapRead& read : reads) {
-    while (&heap->file != read.file.get() || heap->address != read.address) ++heap;
-    const std::span<const std::byte> object = heap->object(read.index);
-    if (object.size() < read.to.size()) throw heap->damage();
-    std::ranges::copy(object.first(read.to.size()), read.to.begin());
+    const auto group = std::span(heaps).subspan(first, end - first);
+    read_from(files, group, kFirstBytes);
+    for (Collection& heap : group) {
+      const auto objects = heap.objects();
+      for (; read != reads.end() && heap.has(*read); ++read) {
+        const auto object = objects.find(read->index);
+        if (object == objects.end() || object->second.size() < read->to.size()) throw heap.damage();
+        std::ranges::copy(object->second.first(read->to.size()), read->to.begin());
+      }
+      heap.bytes = {};
+    }
+    first = end;
   }
 }
 

@@ -14,8 +14,6 @@ namespace rota::internal {
 
 /// An object of a heap that is to be read.
 struct HeapRead {
-  static constexpr std::size_t kBytes = 16;  ///< of a reference to one
-
   OpenFiles::SharedFile file;
   std::uint64_t address = 0;  ///< of its collection
   std::uint32_t index = 0;    ///< in that

@@ -88,15 +88,33 @@ void check_inside(const Question& question, std::uint64_t address, std::uint64_t
                   question.what, bytes, address, end));
 }
 
-std::vector<std::byte> ask_fill(const Question& question, const Hdf5Dataset& dataset) {
-  std::vector<std::byte> fill(dataset.type.bytes);
-  if (is_elsewhere(dataset)) return fill;
+// Once it is known where its rows are.
+void ask_fill(const Question& question, Hdf5Dataset& dataset) {
   H5D_fill_value_t status = H5D_FILL_VALUE_UNDEFINED;
   hdf5::check(H5Pfill_value_defined(question.properties.get(), &status), question.what);
-  if (status != H5D_FILL_VALUE_USER_DEFINED) return fill;
+  if (status != H5D_FILL_VALUE_USER_DEFINED) return;
+  if (is_elsewhere(dataset)) {
+    if (dataset.unwritten_chunks() == 0) return;
+    throw unsupported(question, "has rows that were not written, and a fill value of text or sequences",
+                      "write all its rows");
+  }
+  check_inside(question, 0, dataset.type.bytes);
+  dataset.fill.resize(dataset.type.bytes);
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
-  hdf5::check(H5Pget_fill_value(question.properties.get(), type.get(), fill.data()), question.what);
-  return fill;
+  hdf5::check(H5Pget_fill_value(question.properties.get(), type.get(), dataset.fill.data()), question.what);
+}
+
+// Where addresses in the elements of `dataset` count from.
+std::uint64_t ask_heap_base(const Question& question) {
+  const hdf5::Properties file(H5Fget_create_plist(question.subject.file.get()), question.what);
+  std::size_t address_bytes = 0;
+  std::size_t length_bytes = 0;
+  hsize_t user_block = 0;
+  hdf5::check(H5Pget_sizes(file.get(), &address_bytes, &length_bytes), question.what);
+  hdf5::check(H5Pget_userblock(file.get(), &user_block), question.what);
+  if (address_bytes == sizeof(std::uint64_t) && length_bytes == sizeof(std::uint64_t)) return user_block;
+  throw unsupported(question, fmt::format("has text or sequences at addresses of {} bytes", address_bytes),
+                    kRewriteAdvice);
 }
 
 void ask_contiguous(const Question& question, Hdf5Dataset& dataset) {
@@ -282,6 +300,12 @@ void ask_chunked(const Question& question, Hdf5Dataset& dataset) {
 
 std::size_t Hdf5Dataset::row_bytes() const noexcept { return product(extent, 1, size_of(dtype)); }
 
+std::int64_t Hdf5Dataset::unwritten_chunks() const noexcept {
+  if (storage != Hdf5Storage::absent && storage != Hdf5Storage::chunked) return 0;
+  if (product(extent, 0, 1) == 0) return 0;
+  return (chunk.empty() ? 1 : grid_chunks()) - std::ssize(chunks);
+}
+
 std::size_t Hdf5Dataset::chunk_bytes() const noexcept { return product(chunk, 0, size_of(dtype)); }
 
 const StoredChunk* Hdf5Dataset::find(std::int64_t number) const noexcept {
@@ -308,8 +332,8 @@ Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name) {
   dataset.dtype = dataset.type.as_stored("", {}).dtype;
   dataset.extent = ask_extent(question);
   add_axes(dataset.type, dataset.extent);
-  dataset.fill = ask_fill(question, dataset);
   check_size(question, dataset);
+  if (is_elsewhere(dataset)) dataset.heap_base = ask_heap_base(question);
   if (std::find(dataset.extent.begin(), dataset.extent.end(), 0) != dataset.extent.end()) return dataset;
   switch (H5Pget_layout(question.properties.get())) {
     case H5D_CONTIGUOUS:
@@ -325,6 +349,7 @@ Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name) {
       throw unsupported(question, "is a virtual dataset, a view of others",
                         "open the files that it points to");
   }
+  ask_fill(question, dataset);
   return dataset;
 }
 

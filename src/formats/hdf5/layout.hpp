@@ -43,7 +43,8 @@ struct Hdf5Dataset {
   DType dtype = DType::uint8;        ///< as which it is read
   std::vector<std::int64_t> extent;  ///< of every dimension, at least one, and those of an element
   Hdf5Storage storage = Hdf5Storage::absent;
-  std::vector<std::byte> fill;       ///< one element
+  std::vector<std::byte> fill;       ///< one element; empty: zeros
+  std::uint64_t heap_base = 0;       ///< from which addresses in its elements count
   std::uint64_t address = 0;         ///< contiguous: of row 0
   std::vector<std::byte> contents;   ///< memory: all rows
   std::vector<std::int64_t> chunk;   ///< chunked: extent of a chunk, of every dimension
@@ -59,12 +60,14 @@ struct Hdf5Dataset {
   [[nodiscard]] std::int64_t grid_chunks() const noexcept {
     return ((extent[0] - 1) / chunk[0] + 1) * chunks_per_slab;
   }
+  /// How many of them were not; of what is not chunked, all of it is one.
+  [[nodiscard]] std::int64_t unwritten_chunks() const noexcept;
   /// The stored chunk `number`, or null where it was never written. O(1) where all were, else O(log chunks).
   [[nodiscard]] const StoredChunk* find(std::int64_t number) const noexcept;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(name, type, dtype, extent, storage, fill, address, contents, chunk, filters, chunks,
+    archive(name, type, dtype, extent, storage, fill, heap_base, address, contents, chunk, filters, chunks,
             chunks_per_slab);
   }
 };

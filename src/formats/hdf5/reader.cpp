@@ -97,6 +97,10 @@ class Unfilter {
 
 void put_fill(const Hdf5Dataset& dataset, std::span<std::byte> to) {
   const std::size_t element = dataset.fill.size();
+  if (element == 0) {
+    std::ranges::fill(to, std::byte{0});
+    return;
+  }
   for (std::size_t i = 0; i < to.size(); i += element)
     std::memcpy(to.data() + i, dataset.fill.data(), element);
 }

@@ -121,7 +121,6 @@ std::optional<StoredType> array_of(hid_t type, const std::string& what) {
 }
 
 std::optional<StoredType> sequence_of(hid_t type, const std::string& what) {
-  constexpr std::size_t kReferenceBytes = 16;
   StoredPart part{.kind = StoredKind::text_in_heap, .bytes = kReferenceBytes};
   if (H5Tget_class(type) == H5T_VLEN) {
     const hdf5::Datatype element(H5Tget_super(type), what);
