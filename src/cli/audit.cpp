@@ -4,179 +4,119 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
-#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
 
 #include "cli/auditor.hpp"
 #include "rota/error.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/facts.hpp"
 #include "values/scarce.hpp"
 
 namespace rota::cli {
 namespace {
 
+using trace::Phases;
+using trace::Sighting;
 using trace::TraceStart;
+using Problems = std::vector<Problem>;
 
-constexpr std::size_t kNamedRanks = 8;
-constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
-
-struct RankFile {
-  std::filesystem::path path;
-  TraceStart start;
-};
-
-// The files of a phase by rank.
-using Phase = std::map<int, RankFile>;
-using Phases = std::map<std::int64_t, Phase>;
-
-// Sorts the files of `dir` into phases. A file without a whole first record holds nothing.
-Phases find_phases(const std::filesystem::path& dir, Problems& problems) {
-  Phases phases;
-  for (const auto& path : trace::trace_files(dir)) {
-    const trace::TraceFile file(path);
-    if (!file.start()) {
-      if (!file.damage().empty()) problems.add({.kind = ProblemKind::format, .text = file.damage()});
-      continue;
-    }
-    const TraceStart& start = *file.start();
-    const auto [at, is_new] = phases[start.phase].try_emplace(start.world.rank, RankFile{path, start});
-    if (is_new) continue;
-    problems.add({.kind = ProblemKind::files,
-                  .phase = start.phase,
-                  .rank = start.world.rank,
-                  .text = fmt::format("two trace files: {} and {}", at->second.path.filename().string(),
-                                      path.filename().string())});
-  }
-  return phases;
-}
-
-// Where the steps of each phase stop to count: the lowest from which a later phase resumed.
-std::map<std::int64_t, std::int64_t> find_limits(const Phases& phases) {
-  std::map<std::int64_t, std::int64_t> limits;
-  std::int64_t limit = kNoLimit;
-  std::for_each(phases.rbegin(), phases.rend(), [&](const Phases::value_type& phase) {
-    limits[phase.first] = limit;
-    limit = std::min(limit, phase.second.begin()->second.start.from.step);
-  });
-  return limits;
-}
-
-void check_samples(const TraceStart& start, const AuditOptions& options, Problems& problems) {
-  if (start.is_stream() || options.samples.empty() || start.samples == options.samples) return;
-  problems.add({.kind = ProblemKind::start,
-                .phase = start.phase,
-                .text = fmt::format("a dataset of {} samples, not {}", fmt::join(start.samples, " + "),
-                                    fmt::join(options.samples, " + "))});
-}
-
-void check_starts(const Phase& phase, const TraceStart& run, Problems& problems) {
-  const TraceStart& first = phase.begin()->second.start;
-  if (!first.is_same_run(run)) {
-    problems.add({.kind = ProblemKind::start,
-                  .phase = first.phase,
-                  .text = "its samples, shards or fingerprint are not those that the run began with"});
-  }
-  for (const auto& [rank, file] : phase) {
-    if (first.is_same_phase(file.start)) continue;
-    problems.add({.kind = ProblemKind::start,
-                  .phase = first.phase,
-                  .rank = rank,
-                  .text = "its world, batch, tail, split, dataset or start is not that of the other ranks"});
-  }
-}
-
-void check_ranks(const Phase& phase, Problems& problems) {
-  const TraceStart& start = phase.begin()->second.start;
-  const std::int64_t missing = start.world.size - static_cast<std::int64_t>(phase.size());
-  if (missing <= 0) return;
-  std::vector<int> ranks;
-  for (int rank = 0; rank < start.world.size && ranks.size() < kNamedRanks; ++rank) {
-    if (!phase.contains(rank)) ranks.push_back(rank);
-  }
-  const bool is_all = missing == static_cast<std::int64_t>(ranks.size());
-  problems.add({.kind = ProblemKind::files,
-                .phase = start.phase,
-                .text = fmt::format("no trace file for {} of {} ranks: {}{}", missing, start.world.size,
-                                    fmt::join(ranks, ", "), is_all ? "" : ", ...")});
-}
-
-void check_batch(const Phases& phases, const AuditOptions& options, Problems& problems) {
-  if (!options.batch) return;
-  std::vector<std::int64_t> sizes;
-  for (const auto& [number, phase] : phases) sizes.push_back(phase.begin()->second.start.batch);
-  if (std::ranges::find(sizes, *options.batch) != sizes.end()) return;
-  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
-  problems.add({.kind = ProblemKind::start,
-                .text = fmt::format("no phase has a global batch of {}; there is {}", *options.batch,
-                                    fmt::join(sizes, ", "))});
-}
-
-void audit_phase(Auditor& auditor, const Phase& phase, std::int64_t limit, bool may_run, Problems& problems) {
-  const TraceStart& start = phase.begin()->second.start;
-  // A phase killed at once, none of whose batches count, need not have all its files yet.
-  if (start.from.step < limit && !may_run) check_ranks(phase, problems);
-  // Nor is any batch whole while a rank has not begun to write.
-  if (may_run && static_cast<int>(phase.size()) < start.world.size) limit = start.from.step;
-
-  std::vector<std::filesystem::path> files;
-  for (const auto& [rank, file] : phase) files.push_back(file.path);
-  auditor.audit_phase(start, files, limit, may_run);
-}
-
-std::unique_ptr<Auditor> make_auditor(const std::filesystem::path& dir, const AuditOptions& options,
-                                      const TraceStart& first, Problems& problems) {
-  if (first.is_mixture() && (options.epochs || options.complete)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("audit {}: it is of {} datasets, each of which has epochs of its own; leave out "
-                            "--epochs and --complete",
-                            dir.string(), first.samples.size()));
-  }
-  if (first.is_stream() && options.samples.size() > 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("audit {}: it is of a stream, whose epochs have one number of samples, not {}; "
-                            "give --samples one",
-                            dir.string(), options.samples.size()));
-  }
-  const auto make = first.is_stream() ? make_stream_auditor : make_sample_auditor;
-  return internal::with_memory([&] { return make(options, first, problems); },
-                               [&] {
-                                 return fmt::format("audit {}: {} samples, at 8 bytes each", dir.string(),
-                                                    fmt::join(first.samples, " + "));
-                               });
-}
-
-AuditReport audit_phases(const std::filesystem::path& dir, const Phases& phases, const AuditOptions& options,
-                         Problems& problems) {
-  const TraceStart& first = phases.begin()->second.begin()->second.start;
-  const auto auditor = make_auditor(dir, options, first, problems);
-  const auto limits = find_limits(phases);
+// Returns what the run began with, as most phases say.
+TraceStart check_starts(const Phases& phases, const AuditOptions& options, Problems& problems) {
+  std::vector<TraceStart> starts;
+  for (const auto& [number, phase] : phases) starts.push_back(phase.start);
+  TraceStart run = trace::most_common(starts, &TraceStart::is_same_run);
+  const auto expect = [&](bool holds, std::int64_t phase, int rank, const std::string& text) {
+    if (!holds) add(problems, {.kind = ProblemKind::start, .phase = phase, .rank = rank, .text = text});
+  };
+  expect(run.is_stream() || options.samples.empty() || run.samples == options.samples, -1, -1,
+         fmt::format("a dataset of {} samples, not {}", fmt::join(run.samples, " + "),
+                     fmt::join(options.samples, " + ")));
   for (const auto& [number, phase] : phases) {
-    const bool may_run = options.running && number == phases.rbegin()->first;
-    audit_phase(*auditor, phase, limits.at(number), may_run, problems);
+    expect(phase.start.is_same_run(run), number, -1,
+           "its samples, shards or fingerprint are not those of the other phases");
+    for (const auto& [rank, start] : phase.starts) {
+      expect(start.is_same_phase(phase.start), number, rank,
+             "its world, batch, tail, split, dataset or start is not that of the other ranks");
+    }
   }
-  return auditor->finish();
+  const std::int64_t batch = options.batch.value_or(run.batch);
+  expect(std::ranges::count(starts, batch, &TraceStart::batch) > 0, -1, -1,
+         fmt::format("no phase has a global batch of {}; the first has {}", batch, starts.front().batch));
+  return run;
+}
+
+AuditReport audit_run(const std::string& dir, const Phases& phases, const AuditOptions& options,
+                      const TraceStart& run) {
+  const auto refuse = [&](const char* why) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("audit {}: it is of {}", dir, why));
+  };
+  if (run.is_mixture() && (options.epochs || options.complete))
+    refuse("a mixture, whose datasets have epochs of their own; leave out --epochs and --complete");
+  if (run.is_stream() && options.samples.size() > 1)
+    refuse("a stream, whose epochs have one number of samples; give --samples one");
+  const auto what = [&] {
+    return fmt::format("audit {}: {} samples, at 8 bytes each", dir, fmt::join(run.samples, " + "));
+  };
+  return internal::with_memory([&] { return audit_phases(phases, run, options); }, what);
+}
+
+// Lays the problem to the record that contradicts most others; of two, to the earlier. If all say the same,
+// it stays where it was found. Names one of the others.
+void blame(Problem& problem, const std::vector<Sighting>& seen, bool is_stream) {
+  std::map<std::uint64_t, std::int64_t> votes;
+  for (const Sighting& sighting : seen) ++votes[sighting.value];
+  std::uint64_t right = seen.back().value;
+  for (const auto& [value, count] : votes) right = count > votes[right] ? value : right;
+
+  const auto is_odd = [&](const Sighting& s) { return s.value != right; };
+  const auto is_found = [&](const Sighting& s) {
+    return std::tie(s.phase, s.start.step, s.rank) == std::tie(problem.phase, problem.step, problem.rank);
+  };
+  auto blamed = std::ranges::find_if(seen, is_odd);
+  if (blamed == seen.end()) blamed = std::ranges::find_if(seen, is_found);
+  if (blamed == seen.end()) --blamed;
+  auto other = blamed;  // the last before it that is right, or the first behind it
+  for (auto s = seen.begin(); s != seen.end(); ++s) {
+    if (s != blamed && !is_odd(*s) && (other == blamed || s < blamed)) other = s;
+  }
+  std::tie(problem.phase, problem.rank, problem.step) =
+      std::tie(blamed->phase, blamed->rank, blamed->start.step);
+  problem.where = text_of(blamed->start, is_stream);
+  problem.text += fmt::format("; compare phase {}, rank {}, {}", other->phase, other->rank,
+                              text_of(other->start, is_stream));
 }
 
 }  // namespace
 
 AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options) {
   Problems problems;
-  const Phases phases = find_phases(dir, problems);
+  std::vector<std::string> damage;
+  const Phases phases = trace::find_phases(dir, damage);
+  for (const std::string& text : damage) add(problems, {.kind = ProblemKind::format, .text = text});
   if (phases.empty()) {
-    const auto& found = problems.all();
-    throw Error(ErrorCode::not_found, fmt::format("audit {}: there is no trace in it{}", dir.string(),
-                                                  found.empty() ? "" : "; " + to_string(found.front())));
+    throw Error(ErrorCode::not_found, fmt::format("audit {}: there is no trace in it{}{}", dir.string(),
+                                                  damage.empty() ? "" : "; ", fmt::join(damage, "; ")));
   }
-  const TraceStart& first = phases.begin()->second.begin()->second.start;
-  check_samples(first, options, problems);
-  for (const auto& [number, phase] : phases) check_starts(phase, first, problems);
-  check_batch(phases, options, problems);
-  AuditReport report;  // nothing can be said of the samples of another dataset or run
-  const bool is_other = std::ranges::any_of(
-      problems.all(), [](const Problem& problem) { return problem.kind == ProblemKind::start; });
-  if (!is_other) report = audit_phases(dir, phases, options, problems);
-  report.problems = problems.take();
+  const TraceStart run = check_starts(phases, options, problems);
+  AuditReport report;
+  const bool is_one_run = std::ranges::find(problems, ProblemKind::start, &Problem::kind) == problems.end();
+  if (is_one_run) report = audit_run(dir.string(), phases, options, run);  // else samples say nothing
+  std::set<std::uint64_t> suspects;
+  for (const Problem& problem : report.problems) suspects.insert(problem.suspect);
+  suspects.erase(0);
+  const auto seen = trace::find_facts(phases, suspects);
+  for (Problem& problem : std::exchange(report.problems, {})) {
+    const auto found = seen.find(problem.suspect);
+    if (found != seen.end()) blame(problem, found->second, run.is_stream());
+    add(problems, std::move(problem));
+  }
+  std::ranges::stable_sort(problems, {}, [](const Problem& problem) {  // those of no phase are the last
+    return std::tuple(problem.kind > ProblemKind::start, static_cast<std::uint64_t>(problem.phase),
+                      static_cast<std::uint64_t>(problem.step));
+  });
+  report.problems = std::move(problems);
   return report;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,129 +19,82 @@ namespace {
 std::string phase_table(const AuditReport& report) {
   std::vector<std::vector<std::string>> table{{"phase", "ranks x workers", "batch", "tail", "from epoch",
                                                "sample", "step", "steps", "rolled back", "samples"}};
-  for (const PhaseReport& phase : report.phases) {
-    const trace::TraceStart& start = phase.start;
+  for (const auto& [start, steps, rolled_back, samples] : report.phases) {
+    const bool is_stream = start.is_stream();
     table.push_back({std::to_string(start.phase), fmt::format("{} x {}", start.world.size, start.workers),
-                     grouped(start.batch), start.is_stream() ? "-" : std::string(to_string(start.tail)),
-                     grouped(start.from.epoch), start.is_stream() ? "-" : grouped(start.from.consumed),
-                     grouped(start.from.step), grouped(phase.steps),
-                     phase.rolled_back == 0 ? "-" : grouped(phase.rolled_back), grouped(phase.samples)});
+                     grouped(start.batch), is_stream ? "-" : std::string(to_string(start.tail)),
+                     grouped(start.from.epoch), is_stream ? "-" : grouped(start.from.consumed),
+                     grouped(start.from.step), grouped(steps), rolled_back == 0 ? "-" : grouped(rolled_back),
+                     grouped(samples)});
   }
   return table_text(table);
 }
 
-// What the run has of its epochs.
-std::string progress(const AuditReport& report) {
+// What the run has of its epochs, and how many samples were no usual ones.
+std::pair<std::string, std::string> progress(const AuditReport& report) {
   const trace::TraceStart& start = report.phases.front().start;
-  if (start.is_stream()) return counted(report.end.epoch, "complete epoch");
-  if (start.is_mixture()) return counted(std::ssize(report.datasets), "dataset");
-  return fmt::format("{} of {} samples", counted(report.end.epoch, "complete epoch"),
-                     grouped(start.samples.front()));
-}
-
-std::string extras(const AuditReport& report) {
   std::string text;
   for (std::size_t d = 0; d < report.datasets.size(); ++d) {
-    const DatasetReport& dataset = report.datasets[d];
+    const auto [samples, epochs, rest] = report.datasets[d];
     text += fmt::format("dataset {}: {} of {} samples, and {} of the next\n", d,
-                        counted(dataset.epochs, "complete epoch"), grouped(dataset.samples),
-                        grouped(dataset.rest));
+                        counted(epochs, "complete epoch"), grouped(samples), grouped(rest));
   }
-  if (report.datasets.empty() && report.end.consumed > 0) {
-    text += fmt::format("epoch {} is in progress: {} of {} samples\n", report.end.epoch,
-                        grouped(report.end.consumed), grouped(report.phases.front().start.samples.front()));
-  }
-  if (report.skipped > 0)
-    text += fmt::format("{} skipped\n", counted(report.skipped, "sample was", "samples were"));
-  if (report.padded > 0) text += fmt::format("{} of padding\n", counted(report.padded, "slot"));
-  if (report.dropped > 0) {
-    text += fmt::format("{} dropped at the ends of epochs\n",
-                        counted(report.dropped, "sample was", "samples were"));
-  }
-  return text;
+  const auto tell = [&](std::int64_t n, const std::string& what) { text += n > 0 ? what + "\n" : ""; };
+  const auto were = [](std::int64_t n) { return counted(n, "sample was", "samples were"); };
+  const auto samples = grouped(start.epoch_samples());
+  if (!start.is_mixture())
+    tell(report.end.consumed, fmt::format("epoch {} is in progress: {} of {} samples", report.end.epoch,
+                                          grouped(report.end.consumed), samples));
+  tell(report.skipped, were(report.skipped) + " skipped");
+  tell(report.padded, counted(report.padded, "slot") + " of padding");
+  tell(report.dropped, were(report.dropped) + " dropped at the ends of epochs");
+  if (start.is_mixture()) return {counted(std::ssize(report.datasets), "dataset"), text};
+  const std::string epochs = counted(report.end.epoch, "complete epoch");
+  return {start.is_stream() ? epochs : fmt::format("{} of {} samples", epochs, samples), text};
 }
 
-// What the verdict rests on that the run said of itself.
-std::string reservation(const trace::TraceStart& start, bool knows_samples) {
-  if (knows_samples) return "";
-  return start.is_stream()
-             ? "what shards hold is not known: --samples or --same-as would find samples missing at "
-               "their ends\n"
-             : "how many samples there are is what the trace says: --samples holds it against what "
-               "you know\n";
-}
-
-// Slices are held against equal ones but where ranks read whole shards.
-std::string verdict(const AuditReport& report) {
-  if (report.phases.front().start.is_stream())
-    return "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n";
-  const bool are_equal = std::ranges::none_of(
-      report.phases, [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; });
+// What was proven, after what that rests on that the run said of itself.
+std::string verdict(const AuditReport& report, bool knows_samples) {
+  const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
+  if (report.phases.front().start.is_stream()) {
+    return fmt::format(
+        "{}passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n",
+        knows_samples ? ""
+                      : "what shards hold is not known: --samples or --same-as would find "
+                        "samples missing at their ends\n");
+  }
   return fmt::format(
-      "passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample\n",
-      are_equal ? "equal slices, " : "");
-}
-
-void compare_batches(AuditReport& report, const AuditReport& other, const std::string& other_name) {
-  const auto& ours = report.batches;
-  const auto& theirs = other.batches;
-  const auto [mine, yours] = std::ranges::mismatch(ours, theirs);
-  if (mine == ours.end() && yours == theirs.end()) return;
-
-  Problem problem{.kind = ProblemKind::difference, .text = {}};
-  if (mine == ours.end() || yours == theirs.end()) {
-    problem.text = fmt::format("{} global batches, where {} has {}; they are the same up to there",
-                               ours.size(), other_name, theirs.size());
-  } else {
-    problem.where = fmt::format("epoch {}, sample {}, step {}", mine->start.epoch, mine->start.consumed,
-                                mine->start.step);
-    const char* what = mine->start != yours->start || mine->n != yours->n ? "another place or size"
-                       : mine->ids != yours->ids                          ? "other samples"
-                       : mine->kinds != yours->kinds                      ? "another mask"
-                                                                          : "other bytes";
-    problem.text = fmt::format("global batch {} has {} than in {}", mine - ours.begin(), what, other_name);
-  }
-  report.problems.push_back(std::move(problem));
-}
-
-void compare_shards(AuditReport& report, const AuditReport& other, const std::string& other_name) {
-  const auto [mine, yours] = std::ranges::mismatch(report.shards, other.shards);
-  if (mine == report.shards.end() && yours == other.shards.end()) return;
-  const bool is_mine =
-      yours == other.shards.end() || (mine != report.shards.end() && mine->first <= yours->first);
-  const auto [epoch, shard] = is_mine ? mine->first : yours->first;
-  report.problems.push_back(
-      {.kind = ProblemKind::difference,
-       .text = fmt::format("epoch {}, shard {}: other samples than in {}, or in another "
-                           "order, or with other bytes",
-                           epoch, shard, other_name)});
+      "{}passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample\n",
+      knows_samples ? ""
+                    : "how many samples there are is what the trace says: --samples holds it "
+                      "against what you know\n",
+      std::ranges::any_of(report.phases, is_uneven) ? "" : "equal slices, ");
 }
 
 }  // namespace
 
 std::string to_string(const Problem& problem) {
-  constexpr std::array<std::string_view, 16> kKinds{
-      "format",   "files",   "start", "lockstep", "slices",  "owner", "size",       "gap",
-      "repeated", "missing", "range", "padding",  "content", "order", "unfinished", "difference"};
+  constexpr std::array<std::string_view, 10> kKinds{
+      "format", "files", "start", "lockstep", "gap", "batch", "repeated", "missing", "content", "difference"};
   static_assert(static_cast<std::size_t>(ProblemKind::difference) + 1 == kKinds.size());
-  std::string where;
-  if (problem.phase >= 0) where += fmt::format(", phase {}", problem.phase);
-  if (problem.rank >= 0) where += fmt::format(", rank {}", problem.rank);
-  if (!problem.where.empty()) where += ", " + problem.where;
-  if (!where.empty()) where = where.substr(2) + ": ";
+  std::string where = problem.phase < 0 ? "" : fmt::format(" phase {},", problem.phase);
+  if (problem.rank >= 0) where += fmt::format(" rank {},", problem.rank);
+  if (!problem.where.empty()) where += fmt::format(" {},", problem.where);
+  if (!where.empty()) where.back() = ':';
   const auto more = problem.count > 1 ? fmt::format(" (and {} more like it)", problem.count - 1) : "";
-  return fmt::format("{}: {}{}{}", kKinds[static_cast<std::size_t>(problem.kind)], where, problem.text, more);
+  return fmt::format("{}:{} {}{}", kKinds[static_cast<std::size_t>(problem.kind)], where, problem.text, more);
 }
 
-void Problems::add(Problem problem) {
-  const auto same = std::ranges::find_if(problems_, [&](const Problem& other) {
-    return other.kind == problem.kind && other.phase == problem.phase && other.rank == problem.rank;
-  });
-  if (same == problems_.end()) {
-    problems_.push_back(std::move(problem));
-  } else {
-    same->count += problem.count;
-  }
+std::string text_of(const Position& position, bool is_stream) {
+  const auto sample = is_stream ? "" : fmt::format(", sample {}", position.consumed);
+  return fmt::format("epoch {}{}, step {}", position.epoch, sample, position.step);
+}
+
+void add(std::vector<Problem>& problems, Problem problem) {
+  const auto key = [](const Problem& p) { return std::tuple(p.kind, p.phase, p.rank); };
+  const auto same = std::ranges::find(problems, key(problem), key);
+  if (same == problems.end()) return problems.push_back(std::move(problem));
+  same->count += problem.count;
 }
 
 std::string problem_text(const std::vector<Problem>& problems, std::size_t max_problems) {
@@ -153,22 +107,18 @@ std::string problem_text(const std::vector<Problem>& problems, std::size_t max_p
 
 std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples,
                        std::size_t max_problems) {
-  std::string text = dir.string() + ": ";
-  const bool is_audited = !report.phases.empty();
-  if (is_audited) {
+  std::string text = dir.string() + ": not audited further\n";
+  if (!report.phases.empty()) {
     std::int64_t steps = 0;
     for (const PhaseReport& phase : report.phases) steps += phase.steps;
-    text += fmt::format("{}, {}, {} delivered\n\n{}\n{}", progress(report),
-                        counted(steps, "global batch", "global batches"), counted(report.samples, "sample"),
-                        phase_table(report), extras(report));
-  } else {
-    text += "not audited further\n";
+    const auto [epochs, extras] = progress(report);
+    text = fmt::format("{}: {}, {}, {} delivered\n\n{}\n{}", dir.string(), epochs,
+                       counted(steps, "global batch", "global batches"), counted(report.samples, "sample"),
+                       phase_table(report), extras);
   }
-  if (!report.passed()) {
-    text += fmt::format("FAILED: {}\n", counted(std::ssize(report.problems), "problem"));
-    return text + problem_text(report.problems, max_problems);
-  }
-  return text + reservation(report.phases.front().start, knows_samples) + verdict(report);
+  if (report.passed()) return text + verdict(report, knows_samples);
+  return text + fmt::format("FAILED: {}\n", counted(std::ssize(report.problems), "problem")) +
+         problem_text(report.problems, max_problems);
 }
 
 void compare(AuditReport& report, const AuditReport& other, const std::string& other_name) {
@@ -176,10 +126,21 @@ void compare(AuditReport& report, const AuditReport& other, const std::string& o
     problem.text += fmt::format(" (in {})", other_name);
     report.problems.push_back(std::move(problem));
   }
-  if (report.phases.empty() || other.phases.empty())
-    return;  // not audited: nothing is known of what is in it
-  compare_batches(report, other, other_name);
-  compare_shards(report, other, other_name);
+  if (report.phases.empty() || other.phases.empty()) return;  // nothing is known of what is in it
+  const auto [mine, yours] = std::ranges::mismatch(report.batches, other.batches);
+  if (mine == report.batches.end() && yours == other.batches.end()) return;
+  const bool is_stream = report.phases.front().start.is_stream();
+  Problem problem{.kind = ProblemKind::difference, .text = {}};
+  if (mine == report.batches.end() || yours == other.batches.end()) {
+    problem.text = fmt::format("{} {}, where {} has {}; they are the same up to there", report.batches.size(),
+                               is_stream ? "shards" : "global batches", other_name, other.batches.size());
+  } else {
+    const auto& [at, content] = *mine;
+    problem.where = is_stream ? fmt::format("epoch {}, shard {}", at.epoch, at.consumed) : text_of(at, false);
+    problem.text = fmt::format("another {} than in {}",
+                               at == yours->first ? "size, sample, mask or digest" : "position", other_name);
+  }
+  report.problems.push_back(std::move(problem));
 }
 
 }  // namespace rota::cli

@@ -1,181 +1,400 @@
 #include "cli/auditor.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "trace/facts.hpp"
 
 namespace rota::cli {
 namespace {
 
-using trace::TraceFile;
+using trace::Fact;
+using trace::TraceBatch;
+using trace::TraceSlot;
 
-// Walks through the steps of one phase, all ranks side by side. Ranks are matched by the numbers of their
-// steps, so that one record too few or too many does not shift all that follows.
-class PhaseSteps {
+// Follows a run through its phases, in order, and ticks off each sample that is delivered. A phase that
+// resumes from an earlier step first undoes the steps from there on. So all steps are checked alike, whether
+// they count in the end or were rolled back. *One thread.*
+class Auditor {
  public:
-  // Opens `files`, one per rank, in order of rank. Damaged records are added to `problems`.
-  PhaseSteps(const std::vector<std::filesystem::path>& files, Problems& problems) : problems_(problems) {
-    for (const auto& file : files) readers_.push_back({.file = TraceFile(file), .batch = {}});
-    for (Reader& reader : readers_) advance(reader);
+  Auditor(const trace::TraceStart& run, const AuditOptions& options) : options_(options), start_(run) {
+    if (run.is_stream()) sets_ = {{.samples = options.samples.empty() ? -1 : options.samples.front()}};
+    std::int64_t samples = 0;
+    for (const std::int64_t size : run.samples) {
+      sets_.push_back({.first_id = samples, .samples = size});
+      samples += size;
+    }
+    digests_.resize(index(samples));
   }
 
-  // The next step, into `step`; false after the last.
-  bool next(Step& step) {
-    const Reader* lowest = nullptr;
-    for (Reader& reader : readers_) {
-      if (reader.is_taken) advance(reader);
-      if (!reader.has_batch) continue;
-      if (lowest == nullptr || reader.batch.start.step < lowest->batch.start.step) lowest = &reader;
+  void audit_phase(const trace::Phase& phase, bool may_run) {
+    start_ = phase.start;
+    report_.phases.push_back({.start = start_});
+    owners_.clear();
+    short_.reset();
+    const std::int64_t lacking = start_.world.size - std::ssize(phase.files);
+    lacks_files_ = lacks_files_ || lacking > 0;
+    const std::int64_t limit = may_run && lacking > 0 ? start_.from.step : phase.limit;
+    undo_from(start_.from.step);
+    step_ = {.start = start_.from};
+    expect_at(start_.from.step < limit);
+    trace::PhaseSteps steps(phase);
+    for (bool has_step = true; has_step;) {
+      has_step = steps.next(step_);
+      for (const auto& [rank, damage] : step_.damage) report(Kind::format, rank, damage);
+      const bool is_written = !may_run || std::ranges::none_of(step_.absent, &trace::Absence::has_ended);
+      if (has_step) audit_step(is_written && step_.start.step < limit);
     }
-    if (lowest == nullptr) return false;
+    check_ends(steps.ends());
+    // A phase killed at once, before it had a batch, need not have all its files.
+    if (may_run || (start_.from.step >= limit && report_.phases.back().rolled_back == 0)) return;
+    int rank = 0;
+    while (phase.files.contains(rank)) ++rank;
+    if (lacking > 0) report(Kind::files, rank, "its trace file is missing", 0, lacking);
+  }
 
-    step = {.start = lowest->batch.start, .n = lowest->batch.n, .slices = {}, .absent = {}};
-    for (Reader& reader : readers_) {
-      const int rank = reader.file.start()->world.rank;
-      reader.is_taken = reader.has_batch && reader.batch.start.step == step.start.step;
-      if (reader.is_taken) {
-        step.slices.push_back({.rank = rank, .batch = &reader.batch});
-      } else {
-        step.absent.push_back({.rank = rank,
-                               .reason = reader.had_damage  ? Absence::Reason::damaged
-                                         : reader.has_batch ? Absence::Reason::passed
-                                                            : Absence::Reason::ended});
+  AuditReport finish() {
+    undo_from(0);  // what not all ranks of a running phase have
+    if (end_ && follows(*end_)) move_to(at_, *end_, true);
+    if (at_.consumed > 0) move_to(at_, start_.settled(at_), true);
+    step_ = {.start = at_};
+    if (is_stream() ? tracks_[{-1, at_.epoch}].count > 0 : at_.consumed > 0) {
+      expect(!options_.complete && !options_.epochs, Kind::missing, -1, "the run stops within an epoch");
+    } else {
+      const std::int64_t epochs = start_.slots_at({}) > 0 ? options_.epochs.value_or(at_.epoch) : at_.epoch;
+      expect(at_.epoch == epochs, Kind::missing, -1, "the run has {} complete epochs, not {}", at_.epoch,
+             epochs);
+    }
+    for (const Dataset& set : sets_) {
+      const std::int64_t rest = tracks_[{&set - sets_.data(), set.highest}].count;
+      const bool is_over = rest == set.samples;
+      if (is_mixture()) report_.datasets.push_back({set.samples, set.highest + is_over, is_over ? 0 : rest});
+    }
+    close_shards();
+    for (const PhaseReport& phase : report_.phases) report_.samples += phase.samples;
+    report_.end = at_;
+    return std::move(report_);
+  }
+
+ private:
+  using Kind = ProblemKind;
+  using SetEpoch = std::pair<std::int64_t, std::int64_t>;  // dataset or shard, and epoch
+
+  struct Dataset {
+    std::int64_t first_id = 0;
+    std::int64_t samples = 0;    // -1: unknown
+    std::int64_t open_from = 0;  // epochs below are closed
+    std::int64_t highest = 0;    // epoch of those that count
+  };
+  struct Track {  // what was delivered of a dataset or a stream's shard in an epoch
+    std::int64_t count = 0;
+    std::vector<bool> seen = {};     // of a dataset
+    std::vector<Fact> samples = {};  // of a shard
+    std::int64_t next = 0;           // position in a shard
+  };
+  struct Taken {  // in a step that may be rolled back
+    SetEpoch of;
+    std::int64_t position;  // -1: it was not ticked off
+    Fact order;
+  };
+
+  // ---- where the run is ----
+
+  void expect_at(bool counts) {
+    expect(follows(step_.start), Kind::gap, -1, "begins here, but the batches before lead to {}", text(at_));
+    if (!counts) undo_.emplace_back(at_, taken_.size());
+    move_to(at_, step_.start, counts);
+  }
+
+  void undo_from(std::int64_t step) {
+    redone_at_ = std::max(redone_at_, {at_.epoch + (is_stream() ? 1 : 0), at_.consumed});
+    for (; !undo_.empty() && undo_.back().first.step >= step; undo_.pop_back()) {
+      at_ = undo_.back().first;
+      for (; taken_.size() > undo_.back().second; taken_.pop_back()) {
+        const auto& [of, position, order] = taken_.back();
+        rolled_back_.push_back(order);
+        if (position < 0 || (!is_stream() && of.second < sets_[index(of.first)].open_from)) continue;
+        Track& track = tracks_[of];
+        --(is_stream() ? tracks_[{-1, of.second}] : track).count;
+        if (!is_stream()) track.seen[index(position)] = false;
+        if (is_stream()) track.samples.pop_back();
+        track.next = position;
       }
+    }
+    std::ranges::sort(rolled_back_);
+  }
+
+  [[nodiscard]] Position after_step() const {
+    const std::int64_t samples = is_stream() ? 0 : step_.n - (is_mixture() ? step_.slots(SlotKind::pad) : 0);
+    return {step_.start.epoch, step_.start.consumed + samples, step_.start.step + 1};
+  }
+
+  void move_to(const Position from, const Position to, bool counts) {
+    if (to.epoch != from.epoch) owners_.clear();
+    at_ = to;
+    const bool drops = start_.tail == Tail::drop && to == start_.settled(from);
+    for (Dataset& set : sets_) {
+      const std::int64_t before = is_mixture() ? set.highest : to.epoch;
+      if (counts) close_epochs(set, before, drops ? start_.epoch_samples() - from.consumed : 0);
+    }
+  }
+
+  // Says what the epochs below `before` lack, of which the tail may drop `allowed` in the last one.
+  void close_epochs(Dataset& set, std::int64_t before, std::int64_t allowed) {
+    for (auto& epoch = set.open_from; epoch < before;) {
+      const std::int64_t number = is_stream() ? -1 : &set - sets_.data();
+      const auto track = tracks_.lower_bound({number, epoch});
+      const bool has_track = track != tracks_.end() && track->first.first == number;
+      const std::int64_t seen = has_track ? std::min(track->first.second, before) : before;
+      const std::int64_t last = std::max(seen - 1, epoch);  // those that nothing was seen of at once
+      const std::int64_t lacks =
+          set.samples < 0 ? 0 : set.samples - (seen == epoch ? track->second.count : 0);
+      std::vector<std::int64_t> ids;
+      for (std::int64_t i = 0; lacks > 0 && seen == epoch && i < std::ssize(track->second.seen); ++i) {
+        if (!track->second.seen[index(i)] && ids.size() < 5) ids.push_back(set.first_id + i);
+      }
+      if (seen == epoch) tracks_.erase(track);
+      const bool is_dropped = lacks > 0 && lacks <= allowed && epoch == before - 1;
+      if (is_dropped) report_.dropped += lacks;
+      if (lacks != 0 && !is_dropped) {
+        report(lacks > 0 ? Kind::missing : Kind::repeated, -1,
+               fmt::format("{}epoch {}{} lacks {} of {} samples{}{}",
+                           is_mixture() ? fmt::format("dataset {}, ", number) : "", epoch,
+                           epoch == last ? "" : fmt::format(" to {}", last), lacks, set.samples,
+                           ids.empty() ? "" : ": ", fmt::join(ids, ", ")),
+               0, last - epoch + 1);
+      }
+      epoch = last + 1;
+    }
+  }
+
+  // ---- steps ----
+
+  void audit_step(bool counts) {
+    if (!check_lockstep(counts)) return;
+    expect_at(counts);
+    check_size();
+    print_ = 0;
+    filled_.assign(index(step_.slots()), false);
+    for (const auto& slice : step_.slices) {
+      for (const TraceSlot& slot : slice.batch->slots) deliver(slice, slot, counts);
+    }
+    const std::int64_t filled = std::ranges::count(filled_, true);
+    expect(is_stream() || !is_whole() || (filled == step_.n && step_.slots() == step_.n), Kind::batch, -1,
+           "{} samples fill {} of {} slots", step_.slots(), filled, step_.n);
+    PhaseReport& phase = report_.phases.back();
+    ++(counts ? phase.steps : phase.rolled_back);
+    if (counts) {
+      phase.samples += step_.slots() - step_.slots(SlotKind::pad);
+      report_.padded += step_.slots(SlotKind::pad);
+      report_.skipped += step_.slots(SlotKind::skipped);
+      if (!is_stream()) report_.batches.emplace_back(step_.start, print_);
+    }
+    move_to(after_step(), start_.settled(after_step()), counts);
+  }
+
+  // Returns whether most ranks have the step. They are held against one that says what was to be expected.
+  bool check_lockstep(bool counts) {
+    const bool is_over = step_.start.step < at_.step;
+    const auto lacking = std::ranges::count_if(step_.absent, [&](auto& a) { return counts || !a.has_ended; });
+    const bool is_stray = is_over || lacking > std::ssize(step_.slices);
+    const TraceBatch* first = step_.slices.front().batch;
+    const auto score = [&, slots = step_.slots()](const TraceBatch& batch) {
+      return std::pair(follows(batch.start), batch.n == slots);
+    };
+    for (const auto& [rank, batch] : step_.slices) {
+      if (score(*batch) > score(*first)) first = batch;
+      expect(!is_stray, Kind::lockstep, rank, "has a batch here {}", is_over ? "again" : "alone");
+    }
+    if (is_stray) return false;
+    std::tie(step_.start, step_.n) = std::tie(first->start, first->n);
+    for (const auto& [rank, batch] : step_.slices) {
+      if (batch->start == step_.start && batch->n == step_.n) continue;
+      const auto what =
+          fmt::format("has another batch here, of {} slots at {}", batch->n, text(batch->start));
+      report(Kind::lockstep, rank, what);
+    }
+    for (const auto& [rank, has_ended] : step_.absent) {  // a killed phase may end anywhere
+      expect(has_ended && !counts, Kind::lockstep, rank, "{}, where other ranks go on",
+             has_ended ? "ends before this batch" : "has no batch here");
     }
     return true;
   }
 
-  // The end records read so far, by file; nothing where a rank has none.
-  [[nodiscard]] std::vector<std::optional<trace::TraceEnd>> ends() const {
-    std::vector<std::optional<trace::TraceEnd>> ends;
-    for (const Reader& reader : readers_) ends.push_back(reader.file.end());
-    return ends;
-  }
-
- private:
-  struct Reader {
-    TraceFile file;
-    trace::TraceBatch batch;
-    bool has_batch = false;
-    bool had_damage = false;  // since the batch before
-    bool is_taken = false;    // the last step handed its batch out
-  };
-
-  void advance(Reader& reader) {
-    reader.had_damage = false;
-    while (true) {
-      const TraceFile::Next next = reader.file.next(reader.batch);
-      reader.has_batch = next == TraceFile::Next::batch;
-      if (next != TraceFile::Next::damaged) return;
-      reader.had_damage = true;
-      const trace::TraceStart& start = *reader.file.start();
-      problems_.add({.kind = ProblemKind::format,
-                     .phase = start.phase,
-                     .rank = start.world.rank,
-                     .text = reader.file.damage()});
+  void check_size() {
+    if (is_stream())
+      return expect(!is_whole() || step_.slots() > 0, Kind::batch, -1, "there is no sample in it");
+    expect(!short_, Kind::batch, -1, "only the last may be short, not that at {}",
+           text(short_.value_or(at_)));
+    const std::int64_t full = start_.slots_at(step_.start);
+    const bool is_carried = start_.tail == Tail::carry && start_.settled(after_step()).consumed == 0;
+    const bool may_be_short =
+        is_mixture() ? start_.tail == Tail::partial || start_.tail == Tail::carry : is_carried;
+    const bool is_short = may_be_short && 0 < step_.n && step_.n < full;
+    expect(is_short || (full > 0 && step_.n == full), Kind::batch, -1, "{} slots, not {}", step_.n, full);
+    short_.reset();
+    if (is_short || (is_mixture() && step_.slots(SlotKind::pad) > 0)) short_ = step_.start;
+    for (const auto& [rank, batch] : step_.slices) {
+      expect(is_share(start_, rank, step_.n, batch->slots), Kind::batch, rank,
+             "{} slots, not its share of {}", batch->slots.size(), step_.n);
     }
   }
 
-  std::vector<Reader> readers_;
-  Problems& problems_;
+  void check_ends(const std::map<int, Position>& ends) {
+    step_ = {.start = at_};
+    end_.reset();
+    const auto right = std::ranges::find_if(ends, [&](const auto& end) { return follows(end.second); });
+    const Position end = right == ends.end() ? at_ : right->second;
+    for (const auto& [rank, at] : ends)
+      expect(at == end, Kind::lockstep, rank, "ended at {}, not at {}", text(at), text(end));
+    if (std::ssize(ends) == start_.world.size) end_ = end;
+  }
+
+  // ---- samples ----
+
+  void deliver(const trace::Slice& slice, const TraceSlot& slot, bool counts) {
+    if (slot.slot < std::ssize(filled_)) filled_[index(slot.slot)] = true;
+    const std::int64_t limit = is_stream() ? start_.shards : std::ssize(digests_);
+    if ((is_stream() ? slot.set : slot.id) >= limit) {
+      return report(
+          Kind::batch, slice.rank,
+          fmt::format("{}; there are {} {}", name(slot), limit, is_stream() ? "shards" : "samples"));
+    }
+    const SetEpoch of{set_of(start_, slot), epoch_of(start_, step_.start, slot)};
+    const std::int64_t position =
+        is_stream() ? take_entry(slice.rank, slot, of) : take_sample(slice.rank, slot, of, counts);
+    print_ += trace::hash_of(slot);
+    if (counts && std::pair(step_.start.epoch, step_.start.consumed) >= redone_at_) return;
+    const Fact order = trace::order_fact(start_, *slice.batch, slot);
+    if (!counts) taken_.push_back({of, position, order});
+    bool is_same = true;  // as whenever it was rolled back
+    auto before = std::ranges::lower_bound(rolled_back_, order.key, {}, &Fact::key);
+    for (; before != rolled_back_.end() && before->key == order.key; ++before) is_same &= *before == order;
+    if (!is_same) report(Kind::content, slice.rank, name(slot) + " is not the one rolled back", order.key);
+  }
+
+  // What a shard gives comes in order, so its next sample has the next position. Ranks own whole shards, for
+  // as long as the epoch and the phase last, unless they are dispatched to by sample.
+  std::int64_t take_entry(int rank, const TraceSlot& slot, const SetEpoch& of) {
+    Track& shard = tracks_[of];
+    const bool is_late = slot.slot < shard.next;
+    const int owner = owners_.try_emplace(slot.set, rank).first->second;
+    if (slot.slot != shard.next && (is_late || !lacks_files_)) {
+      report(is_late ? Kind::repeated : Kind::missing, rank,
+             fmt::format("{} is number {} of its shard, not {}", name(slot), slot.slot, shard.next));
+    }
+    if (owner != rank && start_.split != Split::by_sample)
+      report(Kind::batch, rank, fmt::format("has {}, of a shard that rank {} owns", name(slot), owner));
+    shard.samples.push_back(trace::bytes_fact(start_, slot));
+    shard.next = slot.slot + 1;
+    ++tracks_[{-1, of.second}].count;  // of all shards
+    return slot.slot;
+  }
+
+  // Returns the position in its dataset where it is ticked off, or -1.
+  std::int64_t take_sample(int rank, const TraceSlot& slot, const SetEpoch& of, bool counts) {
+    const auto [set, epoch] = of;
+    const bool is_pad = slot.kind == SlotKind::pad;
+    const bool may_be_pad =
+        start_.tail == Tail::pad &&
+        (is_mixture() ? is_pad : step_.start.consumed + slot.slot >= start_.epoch_samples());
+    if (slot.set != set || (!is_pad && slot.epoch != epoch) || is_pad != may_be_pad) {
+      report(Kind::batch, rank,
+             fmt::format("{} has mask {}, dataset {}, epoch {} in slot {}", name(slot),
+                         static_cast<int>(slot.kind), slot.set, slot.epoch, slot.slot));
+    }
+    std::uint64_t& known = digests_[index(slot.id)];  // inverted, so that 0 is unknown
+    if (known == 0 && slot.kind != SlotKind::skipped) known = ~slot.digest;
+    const auto suspect = [&] { return trace::bytes_fact(start_, slot).key; };
+    if (known != ~slot.digest && slot.kind != SlotKind::skipped)
+      report(Kind::content, rank, name(slot) + " has other bytes elsewhere", suspect());
+    Dataset& dataset = sets_[index(set)];
+    const bool is_over = epoch < dataset.open_from;
+    if (is_over && is_mixture()) report(Kind::gap, rank, name(slot) + " is of an epoch that was over");
+    if (is_over || is_pad) return -1;
+    if (counts) dataset.highest = std::max(dataset.highest, epoch);
+    Track& track = tracks_[of];
+    if (track.seen.empty()) track.seen.resize(index(dataset.samples));
+    const std::int64_t position = slot.id - dataset.first_id;
+    auto seen = track.seen[index(position)];
+    if (seen) report(Kind::repeated, rank, fmt::format("{} twice in epoch {}", name(slot), epoch), suspect());
+    if (seen) return -1;
+    seen = true;
+    ++track.count;
+    return position;
+  }
+
+  // Prints the shards of a stream, and finds samples that came twice at different positions.
+  void close_shards() {
+    for (auto& [of, shard] : tracks_) {
+      auto& samples = shard.samples;
+      if (samples.empty()) continue;
+      report_.batches.emplace_back(Position{.epoch = of.second, .consumed = of.first},
+                                   XXH3_64bits(samples.data(), samples.size() * sizeof(Fact)));
+      std::ranges::sort(samples);
+      const auto twin = std::ranges::adjacent_find(samples, {}, &Fact::key);
+      if (twin == samples.end()) continue;
+      report(Kind::repeated, -1, fmt::format("a sample of shard {} twice in epoch {}", of.first, of.second),
+             twin->key);
+    }
+  }
+
+  // ---- words ----
+
+  static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
+  [[nodiscard]] bool is_stream() const noexcept { return start_.is_stream(); }
+  [[nodiscard]] bool is_mixture() const noexcept { return sets_.size() > 1; }
+  [[nodiscard]] bool is_whole() const noexcept { return std::ssize(step_.slices) == start_.world.size; }
+  [[nodiscard]] std::string text(const Position& at) const { return text_of(at, is_stream()); }
+  [[nodiscard]] bool follows(const Position& start) const { return start_.follows(start, at_); }
+  [[nodiscard]] std::string name(const TraceSlot& slot) const { return name_of(start_, slot); }
+
+  template <typename... Args>
+  void expect(bool holds, Kind kind, int rank, fmt::format_string<Args...> text, Args&&... args) {
+    if (!holds) report(kind, rank, fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  void report(Kind kind, int rank, std::string what, std::uint64_t suspect = 0, std::int64_t count = 1) {
+    const auto& [at, n, slices, absent, damage] = step_;
+    add(report_.problems, {kind, start_.phase, rank, at.step, text(at), std::move(what), count, suspect});
+  }
+
+  const AuditOptions& options_;
+  AuditReport report_;
+  trace::TraceStart start_;  // of the phase
+  trace::Step step_;
+  std::uint64_t print_ = 0;        // hash of its samples
+  std::vector<bool> filled_;       // its slots
+  Position at_;                    // where the next step is to start
+  bool lacks_files_ = false;       // this phase or an earlier one
+  std::optional<Position> end_;    // of the phase, where all ranks say so
+  std::optional<Position> short_;  // a batch of the phase that only the last may be
+  std::vector<Dataset> sets_;      // a stream is one
+  std::map<SetEpoch, Track> tracks_;
+  std::vector<std::uint64_t> digests_;  // by sample
+  std::map<std::int64_t, int> owners_;  // of the shards of this phase and epoch
+  std::vector<Taken> taken_;
+  std::vector<std::pair<Position, std::size_t>> undo_;  // at_ and taken_.size() before each step of those
+  std::vector<Fact> rolled_back_;                       // sorted
+  std::pair<std::int64_t, std::int64_t> redone_at_;     // epoch and consumed from which none was rolled back
 };
 
 }  // namespace
 
-void Auditor::audit_phase(const trace::TraceStart& start, const std::vector<std::filesystem::path>& files,
-                          std::int64_t limit, bool may_run) {
-  start_ = start;
-  end_.reset();
-  report_.phases.push_back({.start = start});
-  if (start.from.step < limit && start.from != at_) {
-    const bool is_gap = !follows(start.from);
-    if (is_gap) {
-      add(ProblemKind::gap,
-          fmt::format("resumed from {}, but the batches before lead to {}", text(start.from), text(at_)));
-    }
-    move_to(start.from, is_gap);
-  }
-  PhaseSteps steps(files, *problems_);
-  for (Step step; steps.next(step);) {
-    // What not all ranks of a running phase have written yet is still on its way.
-    const bool is_written = !may_run || std::ranges::none_of(step.absent, [](const Absence& absence) {
-      return absence.reason == Absence::Reason::ended;
-    });
-    audit_step(step, is_written && step.start.step < limit);
-  }
-  check_ends(steps.ends(), limit);
-}
-
-void Auditor::audit_step(const Step& step, bool counts) {
-  check_lockstep(step, counts);
-  const bool moves = counts && !step.is_stray();
-  if (moves && step.start != at_) {
-    const bool is_gap = !follows(step.start);
-    if (is_gap) add(ProblemKind::gap, step, -1, fmt::format("the next batch should start at {}", text(at_)));
-    if (step.start.step >= at_.step) move_to(step.start, is_gap);
-  }
-  check(step, counts, moves);
-  if (!counts) ++phase().rolled_back;
-  if (!moves) return;
-  ++phase().steps;
-  if (const Position next = after(step); next.step > at_.step) move_to(next, false);
-}
-
-void Auditor::check_ends(const std::vector<std::optional<trace::TraceEnd>>& ends, std::int64_t limit) {
-  const bool have_all_ended = std::ssize(ends) == start_.world.size &&
-                              std::ranges::all_of(ends, [](const auto& end) { return end.has_value(); });
-  if (!have_all_ended) return;
-  end_ = ends.front();
-  if (end_->at.step > limit) return;  // some of what they did was rolled back
-  for (const auto& end : ends) {
-    if (end->at == end_->at && (end->at == at_ || follows(end->at))) continue;
-    add(ProblemKind::lockstep,
-        fmt::format("a rank ended at {}, and the batches lead to {}", text(end->at), text(at_)));
-  }
-}
-
-AuditReport Auditor::finish() {
-  close();
-  report_.end = at_;
-  return std::move(report_);
-}
-
-void Auditor::check_lockstep(const Step& step, bool counts) {
-  for (const auto& [rank, batch] : step.slices) {
-    if (batch->start != step.start)
-      add(ProblemKind::lockstep, step, rank, "says that the step is at " + text(batch->start));
-    if (!start_.is_stream() && batch->n != step.n) {
-      add(ProblemKind::lockstep, step, rank,
-          fmt::format("says that the global batch has {} slots, where another rank says {}", batch->n,
-                      step.n));
-    }
-    if (counts && step.is_stray())
-      add(ProblemKind::lockstep, step, rank, "has a batch here that most ranks do not have");
-  }
-  if (!counts || step.is_stray()) return;  // ranks of a killed phase end where they end
-  for (const auto& [rank, reason] : step.absent) {
-    if (reason == Absence::Reason::passed)
-      add(ProblemKind::lockstep, step, rank, "has no batch here, where other ranks do");
-    if (reason == Absence::Reason::ended)
-      add(ProblemKind::lockstep, step, rank, "ends before this batch, where other ranks go on");
-  }
-}
-
-void Auditor::add(ProblemKind kind, const Step& step, int rank, std::string text) {
-  problems_->add({.kind = kind,
-                  .phase = start_.phase,
-                  .rank = rank,
-                  .where = this->text(step.start),
-                  .text = std::move(text)});
-}
-
-void Auditor::add(ProblemKind kind, std::string text) {
-  problems_->add({.kind = kind, .phase = start_.phase, .text = std::move(text)});
-}
-
-std::string Auditor::text(const Position& place) const {
-  if (start_.is_stream()) return fmt::format("epoch {}, step {}", place.epoch, place.step);
-  return fmt::format("epoch {}, sample {}, step {}", place.epoch, place.consumed, place.step);
+AuditReport audit_phases(const trace::Phases& phases, const trace::TraceStart& run,
+                         const AuditOptions& options) {
+  Auditor auditor(run, options);
+  for (const auto& [number, phase] : phases)
+    auditor.audit_phase(phase, options.running && number == phases.rbegin()->first);
+  return auditor.finish();
 }
 
 }  // namespace rota::cli

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -68,18 +67,15 @@ int small(const json& record, const char* name) {
   return static_cast<int>(to_natural(member(record, name), name, std::numeric_limits<int>::max()));
 }
 
-void read_digests(const json& record, std::vector<std::uint64_t>& out) {
-  out.clear();
-  for (const json& value : list(record, "digests")) {
-    if (!value.is_string()) throw Damage("a digest is not a text");
-    const auto digits = value.get<std::string>();
-    std::uint64_t digest = 0;
-    const char* const last = digits.data() + digits.size();
-    const auto [end, error] = std::from_chars(digits.data(), last, digest, 16);
-    if (digits.size() != 16 || error != std::errc() || end != last)
-      throw Damage("a digest is not 16 hexadecimal digits");
-    out.push_back(digest);
-  }
+std::uint64_t to_digest(const json& value) {
+  if (!value.is_string()) throw Damage("a digest is not a text");
+  const auto& digits = value.get_ref<const std::string&>();
+  std::uint64_t digest = 0;
+  const char* const last = digits.data() + digits.size();
+  const auto [end, error] = std::from_chars(digits.data(), last, digest, 16);
+  if (digits.size() != 16 || error != std::errc() || end != last)
+    throw Damage("a digest is not 16 hexadecimal digits");
+  return digest;
 }
 
 Position to_position(const json& record, bool is_stream) {
@@ -115,54 +111,46 @@ TraceStart to_start(const json& record) {
   return start;
 }
 
-void require_size(const char* name, std::size_t size, std::size_t expected) {
-  if (size != expected) throw Damage(fmt::format("{} digests and {} {}", expected, size, name));
+// Hands `take` the slots, each with its value of this list.
+template <typename Take>
+void read_list(const json& record, const char* name, std::vector<TraceSlot>& slots, Take take) {
+  const json& values = list(record, name);
+  if (values.size() != slots.size())
+    throw Damage(fmt::format("{} digests and {} {}", slots.size(), values.size(), name));
+  auto slot = slots.begin();
+  for (const json& value : values) take(*slot++, value);
 }
 
-void read_naturals(const json& record, const char* name, std::vector<std::int64_t>& out, std::size_t size) {
-  out.clear();
-  for (const json& value : list(record, name)) out.push_back(to_natural(value, name));
-  require_size(name, out.size(), size);
-}
-
-// The list of this name, or `otherwise` for each sample.
-void read_or(const json& record, const char* name, std::int64_t otherwise, std::vector<std::int64_t>& out,
-             std::size_t size) {
-  if (record.contains(name)) return read_naturals(record, name, out, size);
-  out.assign(size, otherwise);
-}
-
-void read_mask(const json& record, std::vector<SlotKind>& out, std::size_t size) {
-  std::vector<std::int64_t> kinds;
-  read_or(record, "mask", 0, kinds, size);
-  out.clear();
-  for (const std::int64_t kind : kinds) {
-    if (kind > 2) throw Damage(fmt::format("a mask of {}; it may be 0, 1 or 2", kind));
-    out.push_back(static_cast<SlotKind>(kind));
-  }
+void read_naturals(const json& record, const char* name, std::vector<TraceSlot>& slots,
+                   std::int64_t TraceSlot::*member) {
+  read_list(record, name, slots,
+            [&](TraceSlot& slot, const json& value) { slot.*member = to_natural(value, name); });
 }
 
 void read_samples(const json& record, const TraceStart& start, TraceBatch& batch) {
   batch.n = natural(record, "n");
-  read_naturals(record, "ids", batch.ids, batch.size());
-  read_mask(record, batch.kinds, batch.size());
-  read_or(record, "epochs", batch.start.epoch, batch.epochs, batch.size());
-  read_or(record, "datasets", 0, batch.datasets, batch.size());
-  if (start.split == Split::by_sample) {  // an equal share
-    batch.slots.resize(batch.size());
-    std::iota(batch.slots.begin(), batch.slots.end(), share(batch.n, start.world.rank, start.world.size));
-  } else {
-    read_naturals(record, "slots", batch.slots, batch.size());
+  read_naturals(record, "ids", batch.slots, &TraceSlot::id);
+  if (record.contains("mask")) {
+    read_list(record, "mask", batch.slots, [](TraceSlot& slot, const json& value) {
+      const std::int64_t kind = to_natural(value, "mask");
+      if (kind > 2) throw Damage(fmt::format("a mask of {}; it may be 0, 1 or 2", kind));
+      slot.kind = static_cast<SlotKind>(kind);
+    });
   }
+  if (record.contains("epochs")) read_naturals(record, "epochs", batch.slots, &TraceSlot::epoch);
+  if (record.contains("datasets")) read_naturals(record, "datasets", batch.slots, &TraceSlot::set);
+  if (start.split != Split::by_sample) return read_naturals(record, "slots", batch.slots, &TraceSlot::slot);
+  std::int64_t next = share(batch.n, start.world.rank, start.world.size);  // an equal share
+  for (TraceSlot& slot : batch.slots) slot.slot = next++;
 }
 
 void read_stream(const json& record, TraceBatch& batch) {
-  batch.stream_ids.clear();
-  for (const json& id : list(record, "ids"))
-    batch.stream_ids.push_back(parse_stream_id(id.get<std::string>()));
-  require_size("ids", batch.stream_ids.size(), batch.size());
-  read_naturals(record, "positions", batch.positions, batch.size());
-  batch.n = std::ssize(batch.stream_ids);
+  read_list(record, "ids", batch.slots, [](TraceSlot& slot, const json& value) {
+    const StreamId id = parse_stream_id(value.get_ref<const std::string&>());
+    std::tie(slot.set, slot.id, slot.output) = std::tuple(id.shard.value, id.input, id.output);
+  });
+  read_naturals(record, "positions", batch.slots, &TraceSlot::slot);
+  batch.n = 0;
 }
 
 std::int64_t phase_in_name(const std::filesystem::path& path) {
@@ -177,6 +165,24 @@ std::int64_t phase_in_name(const std::filesystem::path& path) {
 
 }  // namespace
 
+Position TraceStart::settled(const Position& at) const noexcept {
+  const std::int64_t n = epoch_samples();
+  if (is_stream() || n == 0) return at;
+  if (tail == Tail::carry) return {at.epoch + at.consumed / n, at.consumed % n, at.step};
+  return slots_at(at) == 0 ? Position{at.epoch + 1, 0, at.step} : at;
+}
+
+bool TraceStart::follows(const Position& start, const Position& at) const noexcept {
+  const bool is_next_epoch = is_stream() && start == Position{at.epoch + 1, 0, at.step};
+  return start == at || start == settled(at) || is_next_epoch;
+}
+
+std::int64_t TraceStart::slots_at(const Position& at) const noexcept {
+  const std::int64_t left = epoch_samples() - at.consumed;
+  if (left <= 0 || (tail == Tail::drop && left < batch)) return 0;
+  return tail == Tail::partial ? std::min(batch, left) : batch;
+}
+
 bool TraceStart::is_same_run(const TraceStart& other) const noexcept {
   return std::tie(samples, shards, fingerprint) == std::tie(other.samples, other.shards, other.fingerprint);
 }
@@ -185,6 +191,33 @@ bool TraceStart::is_same_phase(const TraceStart& other) const noexcept {
   return is_same_run(other) &&
          std::tie(world.size, batch, tail, split, from) ==
              std::tie(other.world.size, other.batch, other.tail, other.split, other.from);
+}
+
+std::int64_t set_of(const TraceStart& start, const TraceSlot& slot) {
+  if (start.is_stream()) return slot.set;
+  std::int64_t set = 0;
+  for (std::int64_t end = start.samples[0]; end <= slot.id && set + 1 < std::ssize(start.samples);)
+    end += start.samples[static_cast<std::size_t>(++set)];
+  return set;
+}
+
+std::int64_t epoch_of(const TraceStart& start, const Position& at, const TraceSlot& slot) {
+  if (start.is_mixture()) return slot.epoch;
+  const bool is_carried = !start.is_stream() && start.tail == Tail::carry;
+  return at.epoch + (is_carried ? (at.consumed + slot.slot) / start.epoch_samples() : 0);
+}
+
+bool is_share(const TraceStart& start, int rank, std::int64_t n, const std::vector<TraceSlot>& slots) {
+  const std::int64_t world = start.world.size;
+  if (start.split == Split::by_sample)
+    return std::ssize(slots) == share(n, rank + 1, world) - share(n, rank, world);
+  const auto is_its = [&](const TraceSlot& slot) { return slot.slot % world == rank; };
+  return start.split == Split::by_shard || std::ranges::all_of(slots, is_its);
+}
+
+std::string name_of(const TraceStart& start, const TraceSlot& slot) {
+  return start.is_stream() ? to_string(StreamId{{slot.set}, slot.id, slot.output})
+                           : fmt::format("sample {}", slot.id);
 }
 
 std::string trace_file_name(std::int64_t phase, int rank) {
@@ -268,7 +301,9 @@ bool TraceFile::take(TraceBatch& batch) {
     return false;
   }
   batch.start = at;
-  read_digests(record, batch.digests);
+  batch.slots.clear();
+  for (const json& digest : list(record, "digests"))
+    batch.slots.push_back({.epoch = at.epoch, .digest = to_digest(digest)});
   if (start_->is_stream()) {
     read_stream(record, batch);
   } else {
@@ -276,7 +311,7 @@ bool TraceFile::take(TraceBatch& batch) {
   }
   read_.at.step = at.step + 1;
   ++read_.batches;
-  read_.slots += std::ssize(batch.digests);
+  read_.slots += std::ssize(batch.slots);
   return true;
 }
 

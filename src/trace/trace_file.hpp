@@ -33,27 +33,51 @@ struct TraceStart {
 
   [[nodiscard]] bool is_stream() const noexcept { return samples.empty(); }
   [[nodiscard]] bool is_mixture() const noexcept { return samples.size() > 1; }
+  /// N; of a mixture or a stream, whose positions tell no epochs, more than will ever be.
+  [[nodiscard]] std::int64_t epoch_samples() const noexcept {
+    return samples.size() == 1 ? samples.front() : kMaxTraced;
+  }
+  /// Where a global batch starts when all before `at` was delivered: in the next epoch where the tail leaves
+  /// nothing of this one.
+  [[nodiscard]] Position settled(const Position& at) const noexcept;
+  /// Whether a global batch, or a phase, may start there when all before `at` was delivered. Of a stream,
+  /// nobody knows that an epoch is over before the next batch is.
+  [[nodiscard]] bool follows(const Position& start, const Position& at) const noexcept;
+  /// Slots of a global batch that starts at `at`, unless it is the last; 0 where none may.
+  [[nodiscard]] std::int64_t slots_at(const Position& at) const noexcept;
   /// Whether both are of one run, whatever its worlds and batches were.
   [[nodiscard]] bool is_same_run(const TraceStart& other) const noexcept;
   /// Whether both are of one phase, whatever their ranks and workers.
   [[nodiscard]] bool is_same_phase(const TraceStart& other) const noexcept;
 };
 
+/// One sample, in the slot that a record says.
+struct TraceSlot {
+  std::int64_t set = 0;     ///< its dataset; of a stream, its shard
+  std::int64_t id = 0;      ///< of a stream, its input
+  std::int64_t output = 0;  ///< of a stream
+  std::int64_t slot = 0;    ///< of the global batch; of a stream, its position in its shard's stream
+  std::int64_t epoch = 0;
+  SlotKind kind = SlotKind::sample;
+  std::uint64_t digest = 0;
+};
+
 /// One rank's slice of one global batch, as its record says.
 struct TraceBatch {
-  Position start;                      ///< where the global batch starts
-  std::int64_t n = 0;                  ///< slots of the global batch; of a stream, of this rank
-  std::vector<std::uint64_t> digests;  ///< all that follows has as many values as this
-  std::vector<std::int64_t> ids;       ///< not of a stream, nor are the next four
-  std::vector<SlotKind> kinds;
-  std::vector<std::int64_t> slots;  ///< of the global batch
-  std::vector<std::int64_t> epochs;
-  std::vector<std::int64_t> datasets;
-  std::vector<StreamId> stream_ids;     ///< of a stream, as is the next
-  std::vector<std::int64_t> positions;  ///< in its shard's stream
-
-  [[nodiscard]] std::size_t size() const noexcept { return digests.size(); }
+  Position start;      ///< where the global batch starts
+  std::int64_t n = 0;  ///< slots of the global batch; 0 of a stream
+  std::vector<TraceSlot> slots;
 };
+
+/// The number of its dataset, by id; of a stream, its shard.
+std::int64_t set_of(const TraceStart& start, const TraceSlot& slot);
+/// The epoch of a slot of a global batch that starts at `at`: that of its position; of a mixture, whose
+/// datasets have their own, the one that its record says.
+std::int64_t epoch_of(const TraceStart& start, const Position& at, const TraceSlot& slot);
+/// Whether the slots are what `rank` reads of `n`: an equal part, unless ranks read whole shards.
+bool is_share(const TraceStart& start, int rank, std::int64_t n, const std::vector<TraceSlot>& slots);
+/// "sample 17"; of a stream, "shard:input:output".
+std::string name_of(const TraceStart& start, const TraceSlot& slot);
 
 /// The last record of a phase that ended in order.
 struct TraceEnd {
