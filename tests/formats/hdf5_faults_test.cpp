@@ -97,7 +97,8 @@ TEST_F(Hdf5Faults, OtherTypesAndFiltersAreUnsupported) {
   const std::string chunked = "f.create_dataset('x', data=np.arange(9), chunks=(3,), ";
   std::vector<Fault> faults;
   for (const auto& [script, what] : std::map<std::string, std::string>{
-           {"f['x'] = np.zeros(3, dtype=[('a', 'g')])", "compounds"},
+           {"f['x'] = np.zeros(3, dtype=[('b', 'i4'), ('a', 'g')])",
+            "compounds whose \"a\" is of padded floats of 16"},
            {"f['x'] = np.zeros(3, dtype='g')", "floats of 16 bytes"},
            {"f.create_dataset('x', (3,), h5py.vlen_dtype(h5py.string_dtype()))", "sequences"},
            {"f.create_dataset('x', (3,), h5py.ref_dtype)", "references"},

@@ -210,11 +210,14 @@ f['x'] = np.arange(3)
 f['g/caption'] = ['a', 'bc', '']
 f['table'] = np.zeros(9, 'i4,f4')
 f['version'] = 3
+f['link'] = h5py.ExternalLink('other.h5', '/y')
 )");
   EXPECT_THAT(field_names(*open_hdf5(path)), ElementsAre("x"));
-  EXPECT_THAT(messages.lines,
-              ElementsAre(AllOf(HasSubstr("left out \"/g/caption\" (text), \"/table\" (compounds)"),
-                                HasSubstr("Hdf5Options::datasets"), Not(HasSubstr("version")))));
+  EXPECT_THAT(
+      messages.lines,
+      ElementsAre(AllOf(
+          HasSubstr("left out \"/g/caption\" (text), \"/table\" (compounds), \"/link\" (an external link)"),
+          HasSubstr("Hdf5Options::datasets"), Not(HasSubstr("version")))));
   EXPECT_THAT(field_names(*open_hdf5(path, {.datasets = {"x", "g/caption"}})), ElementsAre("x", "g/caption"));
   const auto alone =
       open_hdf5(h5py(directory_, "b.h5", "f['t'] = ['a', 'bc', '']\nf['u'] = np.zeros(3, 'u1,u1')"));

@@ -91,10 +91,10 @@ class Hdf5Links {
                 fmt::format("{} leads through more than {} links; link to the data", what, kMostLinks));
   }
 
-  /// The names of all external links; none where they must not be followed.
+  [[nodiscard]] bool may_leave() const noexcept { return may_leave_; }
+  /// The names of all external links.
   [[nodiscard]] std::vector<std::string> external() const {
     std::vector<std::string> names;
-    if (!may_leave_) return names;
     hdf5::check(H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_external, &names),
                 fmt::format("list the links of {}", from_.path));
     return names;
@@ -189,7 +189,8 @@ class Hdf5Links {
 // Of datasets of any type, in any group, by name; and of external links to anything.
 std::vector<std::string> dataset_names(const Hdf5Links& links) {
   const Hdf5Subject& subject = links.from();
-  std::vector<std::string> names = links.external();
+  std::vector<std::string> names;
+  if (links.may_leave()) names = links.external();
   hdf5::check(
       H5Ovisit2(subject.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_dataset, &names, H5O_INFO_BASIC),
       fmt::format("list the datasets of {}", subject.path));
@@ -279,17 +280,19 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
       if (found.is_known) others.push_back(name);
     }
   }
+  for (const std::string& name : links.may_leave() ? std::vector<std::string>() : links.external())
+    choice.left_out.push_back(fmt::format("\"{}\" (an external link)", name));
   for (const std::string& name : others) {
     if (is_ragged(links, name)) std::erase(choice.datasets, offsets_of(name));
   }
   if (!choice.datasets.empty()) return;
   if (others.empty()) {
-    throw Error(ErrorCode::not_found,
-                fmt::format("open {}: no dataset of numbers or text with rows; {}", links.from().path,
-                            all.empty() ? "it has no dataset at all"
-                            : choice.left_out.empty()
-                                ? listing(all)
-                                : "it has " + fmt::format("{}", fmt::join(choice.left_out, ", "))));
+    throw Error(
+        ErrorCode::not_found,
+        fmt::format("open {}: no dataset of numbers or text with rows; {}", links.from().path,
+                    !choice.left_out.empty() ? fmt::format("it has {}", fmt::join(choice.left_out, ", "))
+                    : all.empty()            ? "it has no dataset at all"
+                                             : listing(all)));
   }
   choice = {.datasets = std::move(others)};
 }

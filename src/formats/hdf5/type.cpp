@@ -186,6 +186,12 @@ std::optional<StoredType> stored_type(hid_t type, const std::string& what) {
 std::string describe(hid_t type) {
   const auto kind = static_cast<std::size_t>(H5Tget_class(type));
   const std::string_view name = kind < kClassNames.size() ? kClassNames[kind] : "no numbers";
+  for (int i = 0; H5Tget_class(type) == H5T_COMPOUND && i < H5Tget_nmembers(type); ++i) {
+    const hdf5::Datatype member(H5Tget_member_type(type, static_cast<unsigned>(i)), "describe a type");
+    if (stored_type(member.get(), "describe a type")) continue;
+    return fmt::format("{} whose \"{}\" is of {}", name, member_name(type, static_cast<unsigned>(i)),
+                       describe(member.get()));
+  }
   if (H5Tget_class(type) != H5T_INTEGER && H5Tget_class(type) != H5T_FLOAT) return std::string(name);
   return fmt::format("{}{} of {} bytes", is_whole(type) ? "" : "padded ", name, H5Tget_size(type));
 }
