@@ -28,14 +28,13 @@ Error sharing_failed(std::string_view what, int error) {
 
 MemoryFile::MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (fd_.is_open()) return;
-  const bool is_forbidden = errno == EPERM || errno == EACCES || errno == ENOSYS;
-  const Error failure = sharing_failed("memfd_create", errno);
-  if (!is_forbidden) throw failure;
+  const int error = errno;
+  if (error != EPERM && error != EACCES && error != ENOSYS) throw sharing_failed("memfd_create", error);
   try {
     *this = in("/dev/shm");  // a container may forbid the call
-  } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}, and {}: allow the call in this container, or mount /dev/shm",
-                                          failure.what(), error.what()));
+  } catch (const Error& failure) {
+    throw Error(failure.code(), fmt::format("{}, and {}: allow the call in this container, or mount /dev/shm",
+                                            sharing_failed("memfd_create", error).what(), failure.what()));
   }
 }
 

@@ -16,6 +16,7 @@ namespace rota::trace {
 struct Fact {
   std::uint64_t key = 0;
   std::uint64_t value = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
   friend auto operator<=>(const Fact&, const Fact&) = default;
 };
 
