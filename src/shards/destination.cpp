@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <random>
 #include <system_error>
@@ -86,7 +85,7 @@ void Destination::put(const std::string& name, std::span<const std::byte> bytes)
     if (stored_.storage != nullptr) {
       return stored_.storage->write(stored_.name + name, bytes.size(),
                                     [&](std::uint64_t offset, std::span<std::byte> to) {
-                                      std::memcpy(to.data(), bytes.data() + offset, to.size());
+                                      std::ranges::copy(bytes.subspan(offset, to.size()), to.begin());
                                     });
     }
     // Another process that ends now may take the file for one that a kill has left, and sweep it away.

@@ -125,7 +125,7 @@ class Unpacked final : public SourceAdaptor {
       for (std::size_t i = 0; i < ids.size(); ++i) {
         const std::string text = text_of(part, stored.subspan(i * element_bytes + part.offset, part.bytes));
         const std::span<std::byte> to = out.bytes(f, i);
-        std::memcpy(to.data(), text.data(), std::min(text.size(), to.size()));
+        std::ranges::copy(std::as_bytes(std::span(text)).first(std::min(text.size(), to.size())), to.begin());
       }
       return;
     } else if (!is_all) {
