@@ -113,16 +113,11 @@ enum class FolderLayout {
 
 std::string_view to_string(FolderLayout layout) noexcept;
 
-/// The numbers in generated names, and how surely missing files are noticed.
+/// The numbers in generated names.
 struct PatternOptions {
-  std::int64_t files = 0;        ///< of all folders; 0: the {total} in their names
-  std::int64_t first_index = 0;  ///< of the first file
-  std::int64_t folders = 0;      ///< needed if the pattern has {folder}
-  std::int64_t first_folder = 0;
+  std::int64_t files = 0;    ///< of all folders, up to 2^40; 0: the {total} in their names
+  std::int64_t folders = 0;  ///< up to 2^22; needed if the pattern has {folder}
   FolderLayout layout = FolderLayout::round_robin;
-  double confidence = 0.95;         ///< probability with which validation notices ...
-  double missing_fraction = 0.001;  ///< ... that at least this part of the files is missing
-  std::uint64_t seed = 0;           ///< of the sample of files
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;
@@ -187,19 +182,19 @@ class Catalog {
                             const CatalogOptions& options = {});
 
   /// Files with names computed from `pattern`, such as "train/{folder:02}/img_{index:08}_of_{total}.npz". Its
-  /// fields are `{index}`, `{folder}` and `{total}` (number of files), with `:08` for 8 digits; `{{` and `}}`
-  /// are braces. The number of files is PatternOptions::files, or {total} in their names; it is never
-  /// guessed. No directory is listed, but up to 10,000 names of one are looked at for {total}, and for an
-  /// error's text. Names take no memory. Their order is by index; where each folder restarts the index, by
-  /// folder, then index. Changes are detected by name, whatever `options` say. The fingerprint is that of
-  /// pattern and numbers, not that of the same files listed. Formats that look into files ask for all sizes,
-  /// and keep a table of them.
+  /// fields are `{index}`, `{folder}` and `{total}` (number of files). `{index:08}` has 8 digits,
+  /// `{index+1:08}` begins at 1, and so on; `{{` and `}}` are braces. The number of files is
+  /// PatternOptions::files, or {total} in their names; it is never guessed. No directory is listed, but up to
+  /// 10,000 names of one are looked at for {total}, and for an error's text. Names take no memory. Their
+  /// order is by index; where each folder restarts the index, by folder, then index. Changes are detected by
+  /// name, whatever `options` say. The fingerprint is that of pattern and numbers, not that of the same files
+  /// listed. Formats that look into files ask for all sizes, and keep a table of them.
   ///
-  /// Validation asks for a sample of files: the first, the last, and a random one in each of k equal parts of
-  /// the others. Here k = ceil(log(1 - confidence) / log(1 - missing_fraction)), at least 200. So it notices
-  /// a gap of 2 / k of all files, and scattered ones with PatternOptions::confidence. A missing file outside
-  /// the sample is an error when it is read. Surplus files are looked for next to each sampled folder, and
-  /// past both ends of all: 8 names one by one, then in doubling steps.
+  /// Validation asks for up to 2,997 files: the first, the last, and a random one in each of equal parts of
+  /// the others. So it notices for certain a gap of 1 / 1,497 of all files, and with a probability of 95 %
+  /// that one file in 1,000 is missing here and there. A missing file outside the sample is an error when it
+  /// is read. Surplus files are looked for next in each of up to 2,997 folders, and past both ends of all: 8
+  /// names one by one, then in doubling steps.
   ///
   /// **Collective** as above. Throws Error{invalid_argument} for an invalid pattern or options, and for
   /// surplus files, Error{not_found} for missing ones, Error{io} for forbidden or unreachable ones,

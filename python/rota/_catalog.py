@@ -156,23 +156,19 @@ class Catalog(_rota.Catalog):
         pattern: PathLike,
         *,
         files: int = 0,
-        first_index: int = 0,
         folders: int = 0,
-        first_folder: int = 0,
         layout: str = "round_robin",
-        confidence: float = 0.95,
-        missing_fraction: float = 0.001,
-        seed: int = 0,
         comm: Any = None,
         **options: Any,
     ) -> Catalog:
         """Files with computed names, as in "train/{folder:02}/img_{index:08}_of_{total}.npz". None is listed.
 
-        Their number is `files`, or {total} in their names. A sample of them is looked for, which notices with
-        `confidence` that `missing_fraction` of them is missing. `layout` says which folder a file is in: "round_robin",
-        "blocks", or "restart" where indices begin anew in each. `comm` and other `options` are those of `Catalog`.
+        Their number is `files`, or {total} in their names. {index+1} begins at 1. A sample of them is looked for, which
+        notices with a probability of 95 % that one in 1,000 is missing. `layout` says which folder a file is in:
+        "round_robin", "blocks", or "restart" where indices begin anew in each. `comm` and other `options` are those of
+        `Catalog`.
         """
-        given = {name: value for name, value in locals().items() if name not in ("cls", "pattern", "comm", "options")}
+        given = {"files": files, "folders": folders, "layout": layout}
         return cls._of("pattern", pattern, given, options, comm)
 
     @classmethod

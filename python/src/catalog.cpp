@@ -73,14 +73,9 @@ CatalogOptions to_catalog_options(const py::dict& given) {
 PatternOptions to_pattern_options(const py::dict& given) {
   PatternOptions options;
   options.files = file_option<std::int64_t>(given, "files");
-  options.first_index = file_option<std::int64_t>(given, "first_index");
   options.folders = file_option<std::int64_t>(given, "folders");
-  options.first_folder = file_option<std::int64_t>(given, "first_folder");
   options.layout =
       enum_option(given, "layout", {FolderLayout::round_robin, FolderLayout::blocks, FolderLayout::restart});
-  options.confidence = file_option<double>(given, "confidence");
-  options.missing_fraction = file_option<double>(given, "missing_fraction");
-  options.seed = file_option<std::uint64_t>(given, "seed");
   return options;
 }
 

@@ -1,130 +1,253 @@
+#include "catalog/generated.hpp"
+
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include <algorithm>
-#include <memory>
-#include <string>
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <map>
 #include <string_view>
+#include <system_error>
+#include <unordered_set>
+#include <utility>
 
-#include "catalog/directory_sample.hpp"
 #include "catalog/files.hpp"
-#include "catalog/probes.hpp"
+#include "catalog/place.hpp"
+#include "catalog/progress_reporter.hpp"
 #include "catalog/serialize.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
+#include "rota/types.hpp"
+#include "storage/descriptor.hpp"
+#include "values/caught.hpp"
 #include "values/option.hpp"
-
-namespace rota {
-
-template <typename Archive>
-void serialize(Archive& archive, PatternOptions& options) {
-  archive(options.files, options.first_index, options.folders, options.first_folder, options.layout,
-          options.confidence, options.missing_fraction, options.seed);
-}
-
-}  // namespace rota
+#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
 
-constexpr std::int64_t kMostNumber = 1'000'000'000'000'000'000;
 constexpr std::string_view kTask = "make a catalog of a pattern";
+constexpr std::string_view kAsking = "look for files";
+constexpr std::int64_t kParts = 2995;        // ceil(log(1 - 0.95) / log(1 - 0.001))
+constexpr std::int64_t kProbesAtOnce = 16;   // that a thread takes
+constexpr std::int64_t kMostNames = 10'000;  // of a directory that are looked at
+constexpr int kOtherKind = -1;
+constexpr std::array<std::string_view, 3> kLayouts = {"round_robin", "blocks", "restart"};
 
-[[noreturn]] void fail(ErrorCode code, std::string_view written, std::string_view what) {
-  throw Error(code, fmt::format("make a catalog of the pattern {}: {}", written, what));
+// Names in the directory of `path`, shorter ones first, without hidden ones; `are_alike`: those that begin as
+// its last component up to the first digit.
+std::vector<std::string> names_beside(const std::string& path, const Storages& storages, bool are_alike) {
+  const std::size_t slash = path.rfind('/') + 1;
+  const std::string directory = slash == 0 ? "./" : path.substr(0, slash);
+  const std::size_t digit = are_alike ? path.find_first_of("0123456789", slash) : slash;
+  const std::string beginning = path.substr(slash, digit - slash);
+  std::vector<std::string> names;
+  std::int64_t seen = 0;
+  const auto add = [&](const std::string& name) {  // returns whether to go on
+    const bool is_wanted = name.starts_with(beginning) && !name.empty() && name[0] != '.';
+    if (is_wanted && (names.empty() || names.back() != name)) names.push_back(name);
+    return ++seen < kMostNames;
+  };
+  if (const StoredPath stored = parse_stored(directory, storages); stored.storage != nullptr) {
+    struct Enough {};
+    try {
+      stored.storage->list(stored.name + beginning, [&](const StoredFile& file) {
+        const std::string name = file.name.substr(stored.name.size());
+        if (!add(name.substr(0, name.find('/')))) throw Enough();
+      });
+    } catch (const Enough&) {  // and no more
+    } catch (...) {
+      throw caught().as_error_of(directory, fmt::format("list {}", directory));
+    }
+  } else {
+    std::error_code error;
+    std::filesystem::directory_iterator entry(directory, error);
+    while (!error && entry != end(entry) && add(entry->path().filename().native())) entry.increment(error);
+    if (error) throw system_error("list", directory, error.value());
+  }
+  std::ranges::sort(names, {},
+                    [](const std::string& name) { return std::pair(name.size(), std::string_view(name)); });
+  return names;
 }
 
-void require_folders(const std::string& written, const NamePattern& path, const PatternOptions& options,
-                     const Storages& storages) {
-  if (path.has(NameField::folder)) {
-    if (options.folders > 0) return;
-    const NamePattern folder = path.through(NameField::folder);
-    fail(ErrorCode::invalid_argument, written,
-         fmt::format("it has a {{folder}}; say how many there are in PatternOptions::folders: {}",
-                     describe_names("", folder, {.index = options.first_index}, storages)));
+// Names that are where `path` is, or in the nearest directory above it that is there.
+std::string describe_names(const std::string& path, const Storages& storages) {
+  const std::string above = path.find('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
+  try {
+    const auto names = names_beside(path, storages, true);
+    if (!names.empty()) return fmt::format("{}/ holds {} to {}", above, names.front(), names.back());
+    const auto others = names_beside(path, storages, false);
+    return above + (others.empty() ? "/ is empty" : "/ holds no such name, but " + others.front());
+  } catch (const Error& error) {
+    const bool is_top = above == "." || above.empty() || above.ends_with('/');
+    return error.code() != ErrorCode::not_found || is_top ? error.what() : describe_names(above, storages);
   }
-  if (options.folders == 0 && options.first_folder == 0 && options.layout == PatternOptions().layout) return;
-  fail(ErrorCode::invalid_argument, written,
-       "PatternOptions say of folders, and there is no {folder} in the pattern");
 }
 
 // The names of some files say how many there are: those in the directory of the first one.
-std::int64_t find_total(const std::string& written, const NamePattern& path, const PatternOptions& options,
-                        const Storages& storages) {
-  if (!path.has(NameField::total)) {
-    const std::string directory = path.directory();
-    fail(ErrorCode::invalid_argument, written,
-         fmt::format("nothing says how many files there are, and asking for one after the other would stop "
-                     "at the first gap; set PatternOptions::files, or write {{total}} where the names tell "
-                     "it. Or list them by Catalog(\"{}\"), which is fast",
-                     directory.empty() ? "." : directory));
-  }
-  const NamePattern told = path.through(NameField::total);
-  const NameNumbers first{.index = options.first_index, .folder = options.first_folder};
-  const auto totals = totals_in(told, first, storages);
-  if (totals.empty()) {
-    fail(ErrorCode::not_found, written,
-         fmt::format("no name tells how many files there are, in as many digits as {{total}} has in the "
-                     "pattern; mend it, or set PatternOptions::files: {}",
-                     describe_names("", told, first, storages)));
-  }
-  if (totals.size() > 1) {
-    fail(ErrorCode::invalid_argument, written,
-         fmt::format("{} and {} do not agree on how many files there are; remove those of another dataset, "
-                     "or set PatternOptions::files",
-                     totals.begin()->second, totals.rbegin()->second));
-  }
-  return totals.begin()->first;
+std::int64_t find_total(const NamePattern& path, const Storages& storages) {
+  const bool has_total = path.has(&NameNumbers::total);
+  const NamePattern until = path.through(&NameNumbers::total);
+  const std::string first = until.name({});
+  std::map<std::int64_t, std::string> names;  // by what they tell
+  for (const std::string& name : has_total ? names_beside(first, storages, true) : std::vector<std::string>())
+    names.emplace(until.total_in(first.substr(0, first.rfind('/') + 1) + name), name);
+  names.erase(0);
+  if (names.size() == 1) return names.begin()->first;
+  const std::string seen = !has_total ? "nothing tells, and asking for one after the other ends at a gap"
+                           : names.empty()
+                               ? "no name tells in so many digits; " + describe_names(first, storages)
+                               : names.begin()->second + " and " + names.rbegin()->second + " do not agree";
+  throw Error(
+      has_total && names.empty() ? ErrorCode::not_found : ErrorCode::invalid_argument,
+      fmt::format("{} {}: count the files: {}; set PatternOptions::files, or write {{total}} where names "
+                  "tell; or list them by a Catalog, which is fast",
+                  kTask, path.text(), seen));
 }
 
-// What the pattern and the options say together: all numbers of the series.
-PatternOptions complete(const std::string& written, PatternOptions options, const Storages& storages) {
-  const NamePattern path = NamePattern::parse(written);
+// The number of files, for a pattern and options that go together.
+std::int64_t count_files(const NamePattern& path, PatternOptions options, const Storages& storages) {
   path.require_names();
-  require_folders(written, path, options, storages);
-  if (options.files == 0) options.files = find_total(written, path, options, storages);
-  options.folders = std::max<std::int64_t>(options.folders, 1);
-  if (options.layout == FolderLayout::restart && options.files % options.folders != 0) {
-    fail(ErrorCode::invalid_argument, written,
-         fmt::format("{} files cannot be shared out alike to {} folders; mend files, folders or layout in "
-                     "PatternOptions",
-                     options.files, options.folders));
+  const bool has_folders = options.folders > 0 || options.layout != FolderLayout::round_robin;
+  if (path.has(&NameNumbers::folder) ? options.folders == 0 : has_folders) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} {}: PatternOptions::folders goes with a {{folder}}: {}", kTask, path.text(),
+                            describe_names(path.through(&NameNumbers::folder).name({}), storages)));
   }
-  return options;
+  if (options.files == 0) options.files = find_total(path, storages);
+  options.validate();
+  if (options.layout != FolderLayout::restart || options.files % options.folders == 0) return options.files;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} {}: {} files cannot be shared out alike to {} folders; mend PatternOptions",
+                          kTask, path.text(), options.files, options.folders));
 }
 
-std::string list_options(const PatternOptions& options) {
-  return fmt::format(
-      "files {}, first_index {}, folders {}, first_folder {}, layout {}, confidence {}, missing_fraction {}, "
-      "seed {}",
-      options.files, options.first_index, options.folders, options.first_folder, to_string(options.layout),
-      options.confidence, options.missing_fraction, options.seed);
+// A probe with an answer that is not the right one.
+struct WrongAnswer {
+  const Probe& probe;
+  int answer;
+};
+
+bool is_absent(int answer) {
+  return answer == kOtherKind || answer == ENOENT || answer == ENOTDIR || answer == ENAMETOOLONG;
+}
+
+Error to_error(const WrongAnswer& wrong, const NameSeries& series, const std::string& shown,
+               const Storages& storages) {
+  const auto& [probe, answer] = wrong;
+  const std::string name = shown + probe.name;
+  const std::string why = answer == 0            ? "one too many"
+                          : answer == kOtherKind ? "of another kind"
+                                                 : std::generic_category().message(answer);
+  const auto [code, advice] =
+      answer == 0         ? std::pair(ErrorCode::invalid_argument, "there are more files: remove them")
+      : is_absent(answer) ? std::pair(ErrorCode::not_found, "restore what is missing")
+                          : std::pair(ErrorCode::io, "let this user read it, check the file system");
+  return {code, fmt::format("look for the {} files of the pattern {}{}: {} ({}); {}; {}, or mend the pattern "
+                            "and PatternOptions",
+                            series.files, shown, series.pattern.text(), name, why,
+                            describe_names(name, storages), advice)};
+}
+
+// As AskForName does, relative to directory `at`.
+int ask_for(int at, const Probe& probe) noexcept {
+  struct stat status {};
+  if (::fstatat(at, probe.name.c_str(), &status, 0) != 0) return errno;
+  if ((status.st_mode & S_IFMT) != (probe.is_directory ? S_IFDIR : S_IFREG)) return kOtherKind;
+  return probe.is_directory || ::faccessat(at, probe.name.c_str(), R_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
 }  // namespace
 
+std::vector<std::int64_t> stratified_sample(std::int64_t items) {
+  const std::int64_t parts = std::min(kParts, items - 2);
+  std::vector<std::int64_t> sample{0};
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t first = 1 + share(items - 2, i, parts);
+    const std::int64_t size = 1 + share(items - 2, i + 1, parts) - first;
+    const std::uint64_t random = XXH3_64bits(&i, sizeof(i));
+    sample.push_back(first + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(size)));
+  }
+  if (items > 1) sample.push_back(items - 1);
+  return sample;
+}
+
+std::vector<Probe> make_probes(const NameSeries& series) {
+  const NamePattern folder_name = series.pattern.through(&NameNumbers::folder);
+  std::vector<Probe> probes;
+  std::unordered_set<std::string> names;
+  const auto add = [&](bool is_directory, bool is_surplus, std::int64_t index, std::int64_t folder) {
+    // Without {folder}, a directory's name is that of the first file, and is left out as a second one.
+    std::string name = (is_directory ? folder_name : series.pattern).name({index, folder, series.files});
+    if (!name.empty() && names.insert(name).second)
+      probes.push_back({std::move(name), is_directory, is_surplus});
+  };
+  for (const std::int64_t i : stratified_sample(series.files))
+    add(false, false, i % series.indices(), series.folder_of(i));
+  for (const std::int64_t folder : stratified_sample(series.folders)) {
+    add(true, false, 0, folder);
+    add(false, true, series.next_in(folder), folder);
+    add(false, true, series.layout == FolderLayout::blocks ? series.next_in(folder - 1) - 1 : -1, folder);
+  }
+  for (std::int64_t d = 1; d < std::int64_t{1} << 60; d = d < 8 ? d + 1 : 2 * d) {
+    for (const std::int64_t index : {-d, series.indices() - 1 + d})
+      add(false, true, index, series.folder_of(index));
+    for (const std::int64_t folder : {-d, series.folders - 1 + d}) add(true, true, 0, folder);
+  }
+  return probes;
+}
+
+void validate_files(const OpenContext& context, const NameSeries& series, const std::string& shown,
+                    int threads, const AskForName& ask) {
+  const mpi::Communicator& all = context.nodes.all();
+  const std::vector<Probe> probes = make_probes(series);
+  const std::int64_t first = share(std::ssize(probes), all.rank(), all.size());
+  const std::int64_t count = share(std::ssize(probes), all.rank() + 1, all.size()) - first;
+  mpi::together(all, kAsking, [&] {
+    ProgressReporter reporter(context.options.progress, kAsking, count);
+    try {
+      parallel_for(kAsking, count, kProbesAtOnce, std::max(threads, context.options.listing_threads),
+                   [&](const LoopPart& part) {
+                     for (std::int64_t i = part.begin; i < part.end; ++i) {
+                       const Probe& probe = probes[static_cast<std::size_t>(first + i)];
+                       const int answer = ask(probe);
+                       if (probe.is_surplus ? !is_absent(answer) : answer != 0)
+                         throw WrongAnswer{probe, answer};
+                       reporter.add(1);
+                       if (part.is_callers) reporter.look();
+                     }
+                   });
+    } catch (const WrongAnswer& wrong) {
+      throw to_error(wrong, series, shown, context.options.storages);
+    }
+    reporter.end();
+  });
+}
+
 FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,
                         const PatternOptions& options) {
   mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
-  mpi::require_same(context->nodes.all(), kTask, list_options(options));
-  bool is_stored = false;
-  mpi::together(context->nodes.all(), kTask,
-                [&] { is_stored = parse_stored(pattern, context->options.storages).storage != nullptr; });
-  const PatternOptions told = made_on_first_rank(
-      *context, kTask, [&] { return complete(pattern, options, context->options.storages); });
-  const NamePattern path = NamePattern::parse(pattern);
-  const NameSeries series{.pattern = path.below_directory(),
-                          .files = told.files,
-                          .first_index = told.first_index,
-                          .folders = told.folders,
-                          .first_folder = told.first_folder,
-                          .layout = told.layout};
-  FileList files(context, path.directory(), series);
-  const auto look = [&](const std::string& name, NameKind kind) {
-    if (!is_stored) return look_for(files.place().root().get(), name, kind);
-    return files.place().has_stored(name, kind == NameKind::directory) ? 0 : ENOENT;
-  };
-  validate_files(*context, Probes(series, told), look, path.directory(), is_stored);
-  return files;
+  mpi::require_same(context->nodes.all(), kTask,
+                    fmt::format("files {}, folders {}, layout {}, pattern {}", options.files, options.folders,
+                                to_string(options.layout), pattern));
+  const auto files = made_on_first_rank(
+      *context, kTask, [&] { return count_files(NamePattern(pattern), options, context->options.storages); });
+  const NamePattern path(pattern);
+  const std::string directory = NamePattern(pattern.substr(0, path.below_directory())).name({});
+  const NameSeries series{NamePattern(pattern.substr(path.below_directory())), files,
+                          std::max<std::int64_t>(options.folders, 1), options.layout};
+  FileList list(context, directory, series);
+  const Place& place = list.place();
+  validate_files(*context, series, directory, place.is_stored() ? kStoredAtOnce : 1, [&](const Probe& probe) {
+    if (!place.is_stored()) return ask_for(place.root().get(), probe);
+    return place.has_stored(probe.name, probe.is_directory) ? 0 : ENOENT;
+  });
+  return list;
 }
 
 }  // namespace rota::internal
@@ -132,21 +255,14 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
 namespace rota {
 
 std::string_view to_string(FolderLayout layout) noexcept {
-  return layout == FolderLayout::round_robin ? "round_robin"
-         : layout == FolderLayout::blocks    ? "blocks"
-                                             : "restart";
+  return internal::kLayouts[std::min(static_cast<std::size_t>(layout), internal::kLayouts.size() - 1)];
 }
 
 void PatternOptions::validate() const {
   const internal::OptionCheck check(internal::kTask);
-  check.one_of("layout", layout, {"round_robin", "blocks", "restart"});
-  check.in_range("files", files, 0, internal::kMostNumber);
-  check.in_range("first_index", first_index, 0, internal::kMostNumber);
-  check.in_range("folders", folders, 0, internal::kMostNumber);
-  check.in_range("first_folder", first_folder, 0, internal::kMostNumber);
-  if (!(confidence >= 0 && confidence <= 1)) check.refuse("confidence", fmt::to_string(confidence), "0 to 1");
-  if (!(missing_fraction > 0 && missing_fraction < 1))
-    check.refuse("missing_fraction", fmt::to_string(missing_fraction), "more than 0 and less than 1");
+  check.one_of("layout", layout, internal::kLayouts);
+  check.in_range("files", files, 0, std::int64_t{1} << 40);
+  check.in_range("folders", folders, 0, std::int64_t{1} << 22);
 }
 
 }  // namespace rota

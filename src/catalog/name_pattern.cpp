@@ -3,183 +3,102 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <iterator>
+#include <regex>
 #include <utility>
 
 #include "rota/error.hpp"
+#include "rota/types.hpp"
 
 namespace rota::internal {
-namespace {
 
-constexpr std::array<std::pair<NameField, std::string_view>, 3> kFieldNames = {
-    {{NameField::index, "index"}, {NameField::folder, "folder"}, {NameField::total, "total"}}};
-
-[[noreturn]] void fail(std::string_view pattern, std::string_view what) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("read the pattern {}: {}", pattern, what));
-}
-
-// Of what is between braces.
-NamePattern::Part parse_field(std::string_view written, std::string_view field) {
-  const std::size_t colon = field.find(':');
-  const std::string_view name = field.substr(0, colon);
-  const auto* known = std::find_if(kFieldNames.begin(), kFieldNames.end(),
-                                   [&](const auto& candidate) { return candidate.second == name; });
-  if (known == kFieldNames.end()) {
-    fail(written, fmt::format("there is no field {{{}}}; use {{index}}, {{folder}} or {{total}}, and two "
-                              "braces for one that is part of a name",
-                              field));
-  }
-  NamePattern::Part part{.text = {}, .field = known->first};
-  if (colon == std::string_view::npos) return part;
-  const std::string_view width = field.substr(colon + 1);
-  const bool is_width = width.size() >= 2 && width.size() <= 3 && width[0] == '0' && width[1] != '0' &&
-                        std::all_of(width.begin(), width.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (is_width) part.width = std::stoi(std::string(width));
-  if (is_width && part.width <= NamePattern::kMostWidth) return part;
-  fail(written, fmt::format("the width of {{{}}} is to be 01 to 0{}, as in {{{}:08}}", field,
-                            NamePattern::kMostWidth, name));
-}
-
-}  // namespace
-
-NamePattern NamePattern::parse(std::string_view written) {
-  NamePattern pattern;
-  std::string text;
-  if (const std::size_t zero = written.find('\0'); zero != std::string_view::npos) {
-    fail(written.substr(0, zero), "it has a zero byte behind that");
-  }
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    const char c = written[i];
-    if (c != '{' && c != '}') {
-      text.push_back(c);
-    } else if (i + 1 < written.size() && written[i + 1] == c) {
-      text.push_back(c);
-      ++i;
-    } else {
-      const std::size_t end = written.find('}', i);
-      if (c == '}' || end == std::string_view::npos) {
-        fail(written,
-             fmt::format("the {} at byte {} is alone; use two for one that is part of a name", c, i));
-      }
-      Part part = parse_field(written, written.substr(i + 1, end - i - 1));
-      part.text = std::exchange(text, {});
-      pattern.parts_.push_back(std::move(part));
-      i = end;
+NamePattern::NamePattern(std::string text) : text_(std::move(text)) {
+  const std::regex token(R"((\{\{|\}\}|[^{}\x00])|)"
+                         R"(\{(index|folder|total(?!\+))(?:\+([0-9]{1,18}))?(?::0([1-9]|1[0-8]))?\})");
+  std::size_t end = 0;
+  for (std::sregex_iterator next(text_.begin(), text_.end(), token, std::regex_constants::match_continuous);
+       next != std::sregex_iterator(); ++next) {
+    const std::smatch& match = *next;
+    const std::size_t begin = std::exchange(end, end + static_cast<std::size_t>(match.length()));
+    Part& part = parts_.back();
+    if (match[1].matched) {
+      part.text.push_back(text_[begin]);
+      continue;
     }
+    part.field = text_[begin + 1] == 'i'   ? &NameNumbers::index
+                 : text_[begin + 1] == 'f' ? &NameNumbers::folder
+                                           : &NameNumbers::total;
+    part.begin = begin;
+    if (match[3].matched) part.first = std::stoll(match.str(3));
+    if (match[4].matched) part.width = std::stoi(match.str(4));
+    parts_.emplace_back();
   }
-  pattern.parts_.push_back({.text = std::move(text)});
-  return pattern;
+  if (end == text_.size()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("read the pattern {}: byte {} begins no field; write {{index:01}} to "
+                          "{{index:018}}, {{index+1}}, {{folder}} or {{total}}, and other braces twice",
+                          text_.c_str(), end));
 }
 
 void NamePattern::require_names() const {
-  if (count(NameField::index) != 1) {
-    fail(text(), fmt::format("it has {} fields {{index}}; it must have one, as in img_{{index:08}}.npz",
-                             count(NameField::index)));
-  }
-  if (parts_.back().text.ends_with('/')) fail(text(), "it names directories; name files");
-  if (has(NameField::folder) && through(NameField::folder).has(NameField::index))
-    fail(text(), "{folder} is to name a directory above that of {index}");
+  const auto count = std::ranges::count(parts_, &NameNumbers::index, &Part::field);
+  const std::string wrong =
+      count != 1 ? fmt::format("it has {} fields {{index}}; it needs one, as in img_{{index:08}}.npz", count)
+      : text_.ends_with('/') ? "it names directories; name files"
+      : has(&NameNumbers::folder) && through(&NameNumbers::folder).has(&NameNumbers::index)
+          ? "{folder} is to name a directory above that of {index}"
+          : "";
+  if (!wrong.empty())
+    throw Error(ErrorCode::invalid_argument, fmt::format("read the pattern {}: {}", text_, wrong));
 }
 
-std::size_t NamePattern::count(NameField field) const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(parts_.begin(), parts_.end(), [&](const Part& part) { return part.field == field; }));
-}
-
-std::string NamePattern::text() const {
-  std::string text;
-  for (const Part& part : parts_) {
-    for (const char c : part.text) text.append(c == '{' || c == '}' ? 2 : 1, c);
-    for (const auto& [field, name] : kFieldNames) {
-      if (part.field != field) continue;
-      text += part.width > 1 ? fmt::format("{{{}:0{}}}", name, part.width) : fmt::format("{{{}}}", name);
-    }
-  }
-  return text;
-}
-
-// What goes before byte `end` of the text of this part.
-NamePattern NamePattern::up_to(std::size_t part, std::size_t end) const {
-  std::vector<Part> parts(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(part));
-  parts.push_back({.text = parts_[part].text.substr(0, end)});
-  return NamePattern(std::move(parts));
-}
-
-std::string NamePattern::directory() const {
-  const std::string& text = parts_.front().text;
-  return text.substr(0, text.rfind('/') + 1);
-}
-
-NamePattern NamePattern::below_directory() const {
-  NamePattern below = *this;
-  below.parts_.front().text.erase(0, directory().size());
-  return below;
-}
-
-NamePattern NamePattern::through(NameField field) const {
-  bool is_found = false;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const std::size_t slash = is_found ? parts_[p].text.find('/') : std::string::npos;
-    if (slash != std::string::npos) return up_to(p, slash);
-    is_found = is_found || parts_[p].field == field;
-  }
-  return *this;
-}
-
-NamePattern NamePattern::parent() const {
-  for (std::size_t p = parts_.size(); p-- > 0;) {
-    const std::size_t slash = parts_[p].text.rfind('/');
-    if (slash != std::string::npos) return up_to(p, slash);
-  }
-  return {};
+std::size_t NamePattern::begin_of(NameField field) const noexcept {
+  const auto part = std::ranges::find(parts_, field, &Part::field);
+  return part == parts_.end() ? std::string::npos : part->begin;
 }
 
 std::string NamePattern::name(const NameNumbers& numbers) const {
   std::string name;
   for (const Part& part : parts_) {
     name += part.text;
-    if (part.field == NameField::none) continue;
-    const std::int64_t number = part.field == NameField::index    ? numbers.index
-                                : part.field == NameField::folder ? numbers.folder
-                                                                  : numbers.total;
+    if (part.field == nullptr) continue;
+    const std::int64_t number = part.first + numbers.*part.field;
+    if (number < 0) return {};
     fmt::format_to(std::back_inserter(name), "{:0{}}", number, part.width);
   }
   return name;
 }
 
-std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) noexcept {
-  __extension__ using Wide = __int128;
-  return static_cast<std::int64_t>(static_cast<Wide>(a) * b / c);
+std::int64_t NamePattern::total_in(const std::string& name) const {
+  NameNumbers numbers;
+  const char* const end = name.data() + name.size();
+  const char* at = name.data();
+  for (const Part& part : parts_) {
+    at += std::min(std::ssize(part.text), end - at);
+    if (part.field == nullptr) continue;
+    std::int64_t& number = numbers.*part.field;
+    at = std::from_chars(at, end, number).ptr;
+    number = std::max<std::int64_t>(number, 0) - part.first;
+  }
+  return this->name(numbers) == name ? numbers.total : 0;
 }
 
-NameNumbers NameSeries::numbers(std::int64_t i) const noexcept {
-  NameNumbers numbers{.index = first_index + i, .folder = first_folder, .total = files};
-  switch (layout) {
-    case FolderLayout::round_robin:
-      numbers.folder += i % folders;
-      break;
-    case FolderLayout::blocks:
-      numbers.folder += scaled(i, folders, files);
-      break;
-    case FolderLayout::restart:
-      numbers.folder += i / (files / folders);
-      numbers.index = first_index + i % (files / folders);
-      break;
-  }
-  return numbers;
+std::int64_t NameSeries::folder_of(std::int64_t i) const noexcept {
+  if (layout == FolderLayout::round_robin) return (i % folders + folders) % folders;
+  return share(folders, std::clamp<std::int64_t>(i, 0, files - 1), files);
+}
+
+std::int64_t NameSeries::next_in(std::int64_t folder) const noexcept {
+  if (layout == FolderLayout::restart) return indices();
+  if (layout == FolderLayout::round_robin) return files + folder_of(folder - files);
+  return files - share(files, folders - 1 - folder, folders);  // ceil((folder + 1) files / folders)
 }
 
 Fingerprint NameSeries::fingerprint() const {
-  return FingerprintBuilder()
-      .add("names of a pattern")
-      .add(pattern.text())
-      .add(files)
-      .add(first_index)
-      .add(folders)
-      .add(first_folder)
-      .add(static_cast<std::int64_t>(layout))
-      .finish();
+  FingerprintBuilder builder;
+  builder.add("names of a pattern").add(pattern.text());
+  return builder.add(files).add(folders).add(static_cast<std::int64_t>(layout)).finish();
 }
 
 }  // namespace rota::internal

@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "rota/catalog.hpp"
@@ -14,77 +12,71 @@
 
 namespace rota::internal {
 
-/// Of which number a field is.
-enum class NameField : std::uint8_t { none, index, folder, total };
-
-/// The numbers that make a name of a pattern.
+/// The numbers that make a name of a pattern. Index and folder count from 0, wherever the names begin.
 struct NameNumbers {
   std::int64_t index = 0;
   std::int64_t folder = 0;
   std::int64_t total = 0;
 };
+/// Of which number a field is.
+using NameField = std::int64_t NameNumbers::*;
 
 /// Text and fields by turns. *Immutable.*
 class NamePattern {
  public:
-  /// Text, and the field behind it.
-  struct Part {
-    std::string text;
-    NameField field = NameField::none;
-    int width = 1;  ///< at least so many digits, filled up with zeros in front
-    friend bool operator==(const Part&, const Part&) = default;
-  };
-  static constexpr int kMostWidth = 18;
-
   NamePattern() = default;
-  explicit NamePattern(std::vector<Part> parts) : parts_(std::move(parts)) {}
-  /// As a user writes it: `{index}`, `{index:08}`, `{folder}`, `{total}`; `{{` and `}}` for braces. Throws
-  /// Error{invalid_argument} naming what is wrong with it.
-  static NamePattern parse(std::string_view written);
-
+  /// As a user writes it: `{index}`, `{index:08}`, `{index+1:08}`, `{folder}`, `{total}`; `{{` and `}}` for
+  /// braces. Throws Error{invalid_argument} naming what is wrong with it.
+  explicit NamePattern(std::string text);
   /// Throws Error{invalid_argument} unless it names files: one index, and folders above it.
   void require_names() const;
+  [[nodiscard]] const std::string& text() const noexcept { return text_; }
+  [[nodiscard]] bool has(NameField field) const noexcept { return begin_of(field) != std::string::npos; }
+  /// The path up to the end of the component that has the first such field; all of it where there is none.
+  [[nodiscard]] NamePattern through(NameField field) const {
+    return NamePattern(text_.substr(0, text_.find('/', begin_of(field))));
+  }
+  /// Where, in the text, the component with the first field begins.
+  [[nodiscard]] std::size_t below_directory() const { return text_.rfind('/', parts_.front().begin) + 1; }
 
-  [[nodiscard]] const std::vector<Part>& parts() const noexcept { return parts_; }
-  [[nodiscard]] bool has(NameField field) const noexcept { return count(field) > 0; }
-  [[nodiscard]] std::size_t count(NameField field) const noexcept;
-  /// As `parse` reads it: the same for all that make the same names.
-  [[nodiscard]] std::string text() const;
-
-  /// The text up to the path component that has the first field.
-  [[nodiscard]] std::string directory() const;
-  /// What comes behind that.
-  [[nodiscard]] NamePattern below_directory() const;
-  /// The path up to the end of the component that has the first such field.
-  [[nodiscard]] NamePattern through(NameField field) const;
-  /// The path without its last component: nothing at all for a pattern of one component.
-  [[nodiscard]] NamePattern parent() const;
-
+  /// Empty where a number in it would be negative.
   [[nodiscard]] std::string name(const NameNumbers& numbers) const;
+  /// What {total} is in a name of this pattern; 0 for any other.
+  [[nodiscard]] std::int64_t total_in(const std::string& name) const;
 
  private:
-  [[nodiscard]] NamePattern up_to(std::size_t part, std::size_t end) const;
+  struct Part {
+    std::string text;  // and the field behind it
+    NameField field = nullptr;
+    std::size_t begin = std::string::npos;  // of the field, in text_
+    std::int64_t first = 0;                 // what number 0 is
+    int width = 1;                          // at least so many digits
+  };
+  [[nodiscard]] std::size_t begin_of(NameField field) const noexcept;
 
-  std::vector<Part> parts_;  // what is behind the last field has no field of its own
+  std::string text_;
+  std::vector<Part> parts_ = std::vector<Part>(1);  // what is behind the last field has none of its own
 };
-
-/// floor(a x b / c) of numbers from 0 on, whatever a x b is; c is above 0, and what comes of it is below
-/// 2^63.
-std::int64_t scaled(std::int64_t a, std::int64_t b, std::int64_t c) noexcept;
 
 /// All that makes the names of files. Their order is by index; where each folder counts anew, by folder and
 /// then by index.
 struct NameSeries {
   NamePattern pattern;  ///< relative to a directory
   std::int64_t files = 0;
-  std::int64_t first_index = 0;
   std::int64_t folders = 1;
-  std::int64_t first_folder = 0;
   FolderLayout layout = FolderLayout::round_robin;
 
-  /// Those of file i.
-  [[nodiscard]] NameNumbers numbers(std::int64_t i) const noexcept;
-  [[nodiscard]] std::string name(std::int64_t i) const { return pattern.name(numbers(i)); }
+  [[nodiscard]] std::string name(std::int64_t i) const {
+    return pattern.name({.index = i % indices(), .folder = folder_of(i), .total = files});
+  }
+  /// The folder of file i, and the one of a file before the first or behind the last.
+  [[nodiscard]] std::int64_t folder_of(std::int64_t i) const noexcept;
+  /// How many indices there are, before they begin anew.
+  [[nodiscard]] std::int64_t indices() const noexcept {
+    return layout == FolderLayout::restart ? files / folders : files;
+  }
+  /// The index of the file that would be next in a folder.
+  [[nodiscard]] std::int64_t next_in(std::int64_t folder) const noexcept;
   /// Of the pattern and the numbers, not of each name: another than that of the same files when listed.
   [[nodiscard]] Fingerprint fingerprint() const;
 };

@@ -35,7 +35,7 @@ struct SentHead {
   template <typename Archive>
   void serialize(Archive& archive) {
     archive(facts, changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first,
-            pattern, series.files, series.first_index, series.folders, series.first_folder, series.layout);
+            pattern, series.files, series.folders, series.layout);
   }
 };
 
@@ -54,13 +54,8 @@ constexpr std::size_t kDigestEnd = offsetof(SentPreamble, head_bytes);
 // The names that are computed. Throws for numbers that make none.
 Listing series_of(const SentHead& head) {
   NameSeries series = head.series;
-  series.pattern = NamePattern::parse(head.pattern);
-  PatternOptions{.files = series.files,
-                 .first_index = series.first_index,
-                 .folders = series.folders,
-                 .first_folder = series.first_folder,
-                 .layout = series.layout}
-      .validate();
+  series.pattern = NamePattern(head.pattern);
+  PatternOptions{.files = series.files, .folders = series.folders, .layout = series.layout}.validate();
   const bool is_restart = series.layout == FolderLayout::restart;
   if (series.folders < 1 || (is_restart && series.files % series.folders != 0))
     refuse_sent("its files cannot be shared out to its folders");

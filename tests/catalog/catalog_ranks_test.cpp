@@ -245,22 +245,20 @@ TEST_F(PatternTogether, NamesOfMissingFilesAreThrownOnAllRanksAndDoNotDependOnTh
   wait();
   const auto together = error_of_all([&] { (void)make(); });
   const auto alone = error_of([&] { Catalog::from_pattern(data_ + "/{folder}/img_{index:04}", kTold); });
-  ASSERT_THAT(together, is_error(not_found, {"of 303 names asked for", "59 are missing"}));
-  EXPECT_STREQ(together->what(), alone.value().what());
+  ASSERT_THAT(together, is_error(not_found, {data_ + "/" + name(5) + " (No such file"}));
+  EXPECT_THAT(together->what(), EndsWith(alone.value().what()));
 }
 
 TEST_F(PatternTogether, AllRanksThrowWhatRankZeroDoesNotFind) {
-  EXPECT_ERROR_OF_ALL(make({.files = 3}, "/pic_{index}"), not_found,
-                      {"pic_0", "pic_1", "holds no such name, but 0"});
+  EXPECT_ERROR_OF_ALL(make({.files = 3}, "/pic_{index}"), not_found, {"pic_0", "holds no such name, but 0"});
   EXPECT_ERROR_OF_ALL(make({}, "/{number}"), invalid_argument, {"{number}"});
   EXPECT_ERROR_OF_ALL(make({}, "/{index}"), invalid_argument, {"PatternOptions::files"});
   EXPECT_ERROR_OF_ALL(make({.files = 3}, "/nowhere/{index}"), not_found, {"nowhere"});
 }
 
 TEST_F(PatternTogether, OptionsThatOneRankHasWrongOrThatDifferAreAnErrorOnAll) {
-  const double confidence = is_last() ? 2 : 0.95;
-  EXPECT_ERROR_OF_ALL(make({.files = kFiles, .folders = 3, .confidence = confidence}), invalid_argument,
-                      {"confidence is 2"});
+  EXPECT_ERROR_OF_ALL(make({.files = is_last() ? -2 : kFiles, .folders = 3}), invalid_argument,
+                      {"files is -2"});
   if (comm().size() == 1) return;
   EXPECT_ERROR_OF_ALL(make({.files = is_last() ? kFiles - 3 : kFiles, .folders = 3}), mismatch,
                       {"rank 0 has files 300, ", "this rank has files 297, "});
