@@ -262,6 +262,8 @@ TEST_F(PatternTogether, OptionsThatOneRankHasWrongOrThatDifferAreAnErrorOnAll) {
   if (comm().size() == 1) return;
   EXPECT_ERROR_OF_ALL(make({.files = is_last() ? kFiles - 3 : kFiles, .folders = 3}), mismatch,
                       {"rank 0 has files 300, ", "this rank has files 297, "});
+  EXPECT_ERROR_OF_ALL(make(kTold, is_last() ? "/{folder}/img_{index+1:04}" : "/{folder}/img_{index:04}"),
+                      mismatch, {"{index:04}", "{index+1:04}"});
 }
 
 TEST_F(PatternTogether, ProgressThatThrowsOnOneRankIsAnErrorOnAll) {
