@@ -41,10 +41,10 @@ Values read_at(const std::filesystem::path& file, std::uint64_t address, std::si
 }
 
 rota::internal::Hdf5Dataset ask(const std::filesystem::path& file, const std::string& dataset) {
-  std::vector<std::string> names{dataset};
+  rota::internal::Hdf5Choice choice{.datasets = {dataset}};
   const rota::internal::File opened(file.string(), 0,
                                     rota::internal::open_for_reading(AT_FDCWD, file.c_str()));
-  return rota::internal::ask_file(opened, names, false).fields.at(0).values;
+  return rota::internal::ask_file(opened, choice, false).fields.at(0).values;
 }
 
 std::filesystem::path save_and_restore(const std::filesystem::path& path) {
