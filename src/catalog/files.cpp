@@ -289,20 +289,23 @@ void FileList::ask_stats(const NameTable& names, std::size_t first, std::span<Fi
 
 FileList FileList::list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
                         const std::string& path, bool all_names) {
-  return {context, change_detection, [&](const NameVisitor& visit) {
-            UnfinishedMarks marks;
-            bool is_any = false;
-            Listed listed = list_path(path, context->options, all_names,
-                                      [&](std::string_view below, std::string_view name) {
-                                        if (marks.see(below, name)) return;
-                                        is_any = true;
-                                        visit(below, name);
-                                      });
-            marks.require_none(path, listed.directory, context->options.storages);
-            if (is_any) return listed;
-            throw Error(ErrorCode::not_found,
-                        fmt::format("open {}: it has the mark of who writes shards, and none", path));
-          }};
+  return {
+      context, change_detection, [&](const NameVisitor& visit) {
+        UnfinishedMarks marks;
+        bool is_any = false;
+        Listed listed =
+            list_path(path, context->options, all_names, [&](std::string_view below, std::string_view name) {
+              if (marks.see(below, name)) return;
+              is_any = true;
+              visit(below, name);
+            });
+        marks.require_none(path, listed.directory, context->options.storages);
+        if (is_any) return listed;
+        throw Error(
+            ErrorCode::not_found,
+            fmt::format("open {}: it has the mark of who writes shards, and no shards; let that run again",
+                        path));
+      }};
 }
 
 void FileList::expect(const std::vector<std::int64_t>& samples) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
@@ -199,14 +200,7 @@ bool is_saved_catalog(const std::string& path, const Storages& storages) {
     static_cast<void>(read_at(file.get(), into, 0));
   }
   const std::string_view of_any_version(head.data(), head.size() - 1);
-  if (of_any_version == kMagic.substr(0, kMagic.size() - 1)) return true;
-  if (!path.ends_with(kStoredCatalogEnding) || path.find("://") != std::string::npos) return false;
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format(
-          "open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save it "
-          "anew (\"rota index\", Catalog::save)",
-          path));
+  return of_any_version == kMagic.substr(0, kMagic.size() - 1);
 }
 
 std::optional<std::uint64_t> bytes_of_saved(const std::string& path, const Storages& storages) {
@@ -340,12 +334,31 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
   return changes;
 }
 
+namespace {
+
+// Whoever opens a dataset does not take what is left of a catalog for a sample.
+bool is_to_be_loaded(const std::string& path, const Storages& storages) {
+  if (is_saved_catalog(path, storages)) return true;
+  std::error_code unknown;
+  const bool is_damaged = path.ends_with(kStoredCatalogEnding) &&
+                          std::filesystem::is_regular_file(path, unknown) &&
+                          ::access(path.c_str(), R_OK) == 0;
+  if (!is_damaged) return false;
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save "
+                  "it anew (\"rota index --force\", Catalog::save)",
+                  path));
+}
+
+}  // namespace
+
 std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::string& path) {
   const Storages& storages = context.options.storages;
   if (context.nodes.all().size() == 1)  // which needs no copy
-    return is_saved_catalog(path, storages) ? std::optional(read_catalog(path, storages)) : std::nullopt;
+    return is_to_be_loaded(path, storages) ? std::optional(read_catalog(path, storages)) : std::nullopt;
   const NodeBuffer whole = broadcast_to_nodes(context.nodes, "open a dataset", [&](const ByteSink& sink) {
-    if (is_saved_catalog(path, storages)) sink(read_whole(path, storages).bytes);
+    if (is_to_be_loaded(path, storages)) sink(read_whole(path, storages).bytes);
   });
   if (whole.bytes.empty()) return std::nullopt;
   return made_together(context, "load a catalog", [&] { return parse_catalog(path, whole); });

@@ -167,7 +167,7 @@ TEST_F(Catalogs, ThatAreDamagedAreRefusedWhateverTheDamage) {
 TEST_F(Catalogs, ThatDoNotBeginAsOnesAreDamageAndNoSamples) {
   for (const std::string& text : {std::string(), std::string("rot"), std::string(100, '\0')}) {
     const fs::path path = directory_.write("x.rota", text);
-    EXPECT_ERROR(Catalog(path), corrupt, {path.string(), "named as a saved catalog", "rota index"});
+    EXPECT_ERROR(Catalog(path), corrupt, {path.string(), "named as a saved catalog", "rota index --force"});
   }
 }
 

@@ -62,6 +62,16 @@ TEST_F(DatasetVerb, LsOfAManifestKeepsItsOrder) {
   EXPECT_THAT(rota("ls list.txt").output, HasSubstr("list.txt: 1 file"));
 }
 
+// As the error says.
+TEST_F(DatasetVerb, IndexTakesThePlaceOfADamagedCatalog) {
+  make_lines(3);
+  write("x.rota", "");
+  expect_says("ls x.rota", 1, HasSubstr("rota index --force"));
+  expect_says("index data -o x.rota", 1, HasSubstr("use --force"));
+  expect_says("index data -o x.rota --force", 0, HasSubstr("3 files"));
+  EXPECT_THAT(rota("ls x.rota").output, HasSubstr("catalog of "));
+}
+
 TEST_F(DatasetVerb, LsSaysWhatHdf5FilesHoldAndWhatIsLeftOut) {
   const Ended python =
       run("/usr/bin/python3 -c \"import h5py\nwith h5py.File('a.h5', 'w') as f: f['x'], f['text'] = [1., "

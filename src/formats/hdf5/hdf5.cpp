@@ -89,7 +89,10 @@ class Hdf5Source final : public Source {
         const std::uint64_t count = load<std::uint32_t>(to, i * row_bytes + part.offset);
         const OpenFiles::SharedFile file = open(ids[i], field);
         if (count * size_of(part.dtype) > file->bytes())
-          throw file->damage(0, fmt::format("\"{}\" has {} elements in a row", fields_[field].name, count));
+          throw file->damage(
+              0,
+              fmt::format("\"{}\" has {} elements in a row, more than it can hold; fetch or write it again",
+                          fields_[field].name, count));
       }
     }
   }
