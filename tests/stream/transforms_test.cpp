@@ -229,10 +229,11 @@ TEST(Streams, TakeNoMoreMemoryThanTheirBuffersAndBatches) {
        {Case{32, 100, 4, 20'000}, Case{512, 100, 4, 20'000}, Case{1024, 2, 1, 20'000},
         Case{64, 2000, 1, 10'000}, Case{256, 4, 1000, 2'000}, Case{64, 500, 64, 2'000}}) {
     const auto source = numbered(Numbers(static_cast<std::size_t>(shards), 1 << 20));
-    // One in a hundred is long.
+    // One in a hundred is long, in each shard another.
     const auto longer = [bytes = bytes](std::int64_t, const StreamSample& sample, StreamOutputs& out) {
       StreamSample& made = out.add();
-      const std::int64_t length = sample.id().input % 100 == 7 ? 10 * bytes : bytes / 2;
+      const StreamId& id = sample.id();
+      const std::int64_t length = (id.input + 37 * id.shard.value) % 100 == 7 ? 10 * bytes : bytes / 2;
       std::ranges::fill(made.resize(0, length), std::byte{1});
     };
     const std::int64_t before = in_use();
