@@ -11,8 +11,8 @@
 
 #include "catalog/name_table.hpp"
 #include "mpi/collectives.hpp"
+#include "mpi/node_buffer.hpp"
 #include "mpi_bench.hpp"
-#include "storage/node_buffer.hpp"
 
 namespace {
 

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "files/memory_file.hpp"
 #include "formats/file_memory.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
-#include "storage/memory_file.hpp"
 
 namespace {
 

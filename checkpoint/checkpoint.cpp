@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "file_system.hpp"
+#include "core/option.hpp"
+#include "core/owned.hpp"
+#include "files/file.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
 #include "snapshot_data.hpp"
 #include "stored_blobs.hpp"
-#include "values/option.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 namespace {
@@ -30,7 +30,7 @@ const TensorInfo* find_tensor(const checkpoint::Contents& contents, std::string_
   return found != contents.tensors.end() && found->name == name ? &*found : nullptr;
 }
 
-std::string read_blob(const checkpoint::File& file, const checkpoint::Contents& contents,
+std::string read_blob(const internal::File& file, const checkpoint::Contents& contents,
                       const checkpoint::BlobEntry& entry) {
   return checkpoint::decode_blob(entry, checkpoint::read_stored(file, contents, entry),
                                  fmt::format("read blob \"{}\" of {}", entry.name, file.path()));
@@ -178,7 +178,7 @@ std::vector<BlobInfo> Checkpoint::dropped(int world_size, int workers) const {
 }
 
 Checkpoint open_checkpoint(const std::filesystem::path& file) {
-  CheckpointReader reader(checkpoint::posix_file_system(), file);
+  CheckpointReader reader(internal::posix_file_system(), file);
   reader.require_row_digests(reader.verify_extents({}));
   return std::move(reader).finish();
 }

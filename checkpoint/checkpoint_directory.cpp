@@ -13,9 +13,13 @@
 #include <utility>
 
 #include "collectives.hpp"
+#include "core/message.hpp"
+#include "core/option.hpp"
+#include "core/owned.hpp"
 #include "directory_access.hpp"
 #include "file_name.hpp"
-#include "file_system.hpp"
+#include "files/file.hpp"
+#include "files/temporary.hpp"
 #include "hdf5/hdf5.hpp"
 #include "mirror.hpp"
 #include "reader.hpp"
@@ -24,16 +28,10 @@
 #include "rota/error.hpp"
 #include "save.hpp"
 #include "snapshot_data.hpp"
-#include "temporary.hpp"
-#include "values/message.hpp"
-#include "values/option.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 
 using checkpoint::CommitPage;
-using checkpoint::File;
-using checkpoint::FileSystem;
 
 namespace {
 
@@ -61,7 +59,7 @@ struct CheckpointDirectory::Impl {
   };
 
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
-       const FileSystem& files)
+       const internal::FileSystem& files)
       : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
     const std::string mine = text_of(policy);
     std::string of_root = mine;
@@ -89,20 +87,20 @@ struct CheckpointDirectory::Impl {
 
   // Rank 0 makes and locks it, and draws the id of this job.
   void open_directory() {
-    checkpoint::make_directory(system, path);
+    internal::make_directory(system, path);
     if (system.access(path.c_str(), W_OK | X_OK) != 0) {
-      checkpoint::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
+      internal::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
     }
-    directory_file = File(system, path.string(), O_RDONLY | O_DIRECTORY);
-    const checkpoint::Lock lock = lock_patiently();
-    if (lock == checkpoint::Lock::taken_elsewhere) {
+    directory_file = internal::File(system, path.string(), O_RDONLY | O_DIRECTORY);
+    const internal::Lock lock = lock_patiently();
+    if (lock == internal::Lock::taken_elsewhere) {
       throw Error(
           ErrorCode::busy,
           fmt::format("lock checkpoint directory {}: another job has locked it, or another "
                       "CheckpointDirectory of this one; use that one, wait, or name another directory",
                       path.string()));
     }
-    is_locked = lock == checkpoint::Lock::taken;
+    is_locked = lock == internal::Lock::taken;
     run_id = job_id = random_id();
     if (is_mirrored(policy)) {
       mirror.emplace(policy.mirror);
@@ -113,12 +111,12 @@ struct CheckpointDirectory::Impl {
   }
 
   // A job that was killed keeps the lock until the kernel has cleared it away.
-  [[nodiscard]] checkpoint::Lock lock_patiently() {
+  [[nodiscard]] internal::Lock lock_patiently() {
     constexpr auto kPatience = std::chrono::milliseconds(250);
     constexpr auto kLook = std::chrono::milliseconds(5);
     for (const auto until = std::chrono::steady_clock::now() + kPatience;;) {
-      const checkpoint::Lock lock = directory_file.try_lock();
-      if (lock != checkpoint::Lock::taken_elsewhere || std::chrono::steady_clock::now() > until) return lock;
+      const internal::Lock lock = directory_file.try_lock();
+      if (lock != internal::Lock::taken_elsewhere || std::chrono::steady_clock::now() > until) return lock;
       std::this_thread::sleep_for(kLook);
     }
   }
@@ -331,7 +329,8 @@ struct CheckpointDirectory::Impl {
     ranks.at_root("list checkpoints", [&] {
       for (const std::int64_t serial : checkpoint::list_serials(system, path)) {
         try {
-          pages.push_back(checkpoint::read_page(File(system, file_path(serial).string(), O_RDONLY)));
+          pages.push_back(
+              checkpoint::read_page(internal::File(system, file_path(serial).string(), O_RDONLY)));
           if (pages.back().serial != serial) pages.pop_back();  // it belongs to another file
         } catch (const Error&) {
           continue;  // it does not verify
@@ -345,13 +344,13 @@ struct CheckpointDirectory::Impl {
     return infos;
   }
 
-  const FileSystem& system;
+  const internal::FileSystem& system;
   checkpoint::Collectives ranks;
   std::filesystem::path path;
   CheckpointPolicy policy;
   checkpoint::Retention retention{system, path, policy};  // rank 0
   std::optional<checkpoint::Mirror> mirror;               // rank 0
-  File directory_file;                                    // rank 0: has the lock
+  internal::File directory_file;                          // rank 0: has the lock
   bool is_locked = false;
   checkpoint::RunId job_id{};
   checkpoint::RunId run_id{};  // rank 0: of the next save
@@ -367,7 +366,7 @@ struct CheckpointDirectory::Impl {
 
 CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
                                          const CheckpointPolicy& policy)
-    : impl_(new Impl(comm, std::move(path), policy, checkpoint::posix_file_system())) {}
+    : impl_(new Impl(comm, std::move(path), policy, internal::posix_file_system())) {}
 CheckpointDirectory::CheckpointDirectory(Impl* impl) noexcept : impl_(impl) {}
 CheckpointDirectory::~CheckpointDirectory() { finish(); }
 CheckpointDirectory::CheckpointDirectory(CheckpointDirectory&&) noexcept = default;
@@ -473,7 +472,7 @@ bool CheckpointDirectory::is_locked() const { return impl().is_locked; }
 
 CheckpointDirectory CheckpointDirectoryAccess::open(const mpi::Communicator& comm, std::filesystem::path path,
                                                     const CheckpointPolicy& policy,
-                                                    const FileSystem& system) {
+                                                    const internal::FileSystem& system) {
   return CheckpointDirectory(new CheckpointDirectory::Impl(comm, std::move(path), policy, system));
 }
 

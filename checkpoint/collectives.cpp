@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
-#include "values/caught.hpp"
 
 namespace rota::checkpoint {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 namespace {

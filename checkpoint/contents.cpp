@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "extents.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 namespace {

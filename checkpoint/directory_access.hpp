@@ -2,7 +2,7 @@
 
 // A checkpoint directory on a file system of one's own: for tests that make its calls fail.
 
-#include "file_system.hpp"
+#include "files/file_system.hpp"
 #include "rota/checkpoint_directory.hpp"
 
 namespace rota {
@@ -11,7 +11,7 @@ class CheckpointDirectoryAccess {
  public:
   /// **Collective.** As the constructor; `system` must outlive what is made of it.
   static CheckpointDirectory open(const mpi::Communicator& comm, std::filesystem::path path,
-                                  const CheckpointPolicy& policy, const checkpoint::FileSystem& system);
+                                  const CheckpointPolicy& policy, const internal::FileSystem& system);
 };
 
 }  // namespace rota

@@ -6,6 +6,9 @@
 #include <charconv>
 #include <functional>
 
+#include "files/file.hpp"
+#include "files/temporary.hpp"
+
 namespace rota::checkpoint {
 namespace {
 
@@ -29,9 +32,10 @@ std::optional<std::int64_t> serial_of(std::string_view name) {
   return serial;
 }
 
-std::vector<std::int64_t> list_serials(const FileSystem& system, const std::filesystem::path& directory) {
+std::vector<std::int64_t> list_serials(const internal::FileSystem& system,
+                                       const std::filesystem::path& directory) {
   std::vector<std::int64_t> serials;
-  for (const std::string& name : list_names(system, directory)) {
+  for (const std::string& name : internal::list_names(system, directory)) {
     if (const auto serial = serial_of(name)) serials.push_back(*serial);
   }
   std::ranges::sort(serials, std::greater());
@@ -40,6 +44,16 @@ std::vector<std::int64_t> list_serials(const FileSystem& system, const std::file
 
 bool is_temporary(std::string_view name) {
   return name.starts_with('.') && name.substr(1).starts_with(kStem) && name.ends_with(kTemporaryEnding);
+}
+
+void sweep_temporaries(const internal::FileSystem& system, const std::filesystem::path& directory,
+                       std::string_view job_id) {
+  for (const std::string& name : internal::list_names(system, directory)) {
+    if (!is_temporary(name)) continue;
+    const std::string path = (directory / name).string();
+    if (name.find(job_id) != std::string::npos || internal::is_dead(system, path))
+      system.unlink(path.c_str());
+  }
 }
 
 }  // namespace rota::checkpoint

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "file_system.hpp"
+#include "files/file_system.hpp"
 
 namespace rota::checkpoint {
 
@@ -24,8 +24,14 @@ inline constexpr std::int64_t kMaxSerial = 999'999'999'999;
 /// The serial in the name of a checkpoint; nothing for any other name.
 [[nodiscard]] std::optional<std::int64_t> serial_of(std::string_view name);
 /// The serials of all that bear such names in `directory`, newest first. Throws Error{io}.
-[[nodiscard]] std::vector<std::int64_t> list_serials(const FileSystem& system,
+[[nodiscard]] std::vector<std::int64_t> list_serials(const internal::FileSystem& system,
                                                      const std::filesystem::path& directory);
 [[nodiscard]] bool is_temporary(std::string_view name);
+
+/// Deletes what saves that died have left in `directory`: what nobody has locked, and what bears `job_id`,
+/// which has no save under way. What is no regular file was made by no save, and stays. Throws Error{io}
+/// where the directory cannot be listed.
+void sweep_temporaries(const internal::FileSystem& system, const std::filesystem::path& directory,
+                       std::string_view job_id);
 
 }  // namespace rota::checkpoint

@@ -8,12 +8,12 @@
 #include <functional>
 #include <utility>
 
+#include "core/caught.hpp"
+#include "core/message.hpp"
+#include "core/scarce.hpp"
 #include "file_name.hpp"
+#include "files/temporary.hpp"
 #include "rota/error.hpp"
-#include "temporary.hpp"
-#include "values/caught.hpp"
-#include "values/message.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::checkpoint {
 
@@ -41,7 +41,7 @@ std::vector<std::int64_t> Mirror::serials() const {
   return found;
 }
 
-Mirror::Fetch::Fetch(const Mirror& mirror, std::int64_t serial, const FileSystem& system,
+Mirror::Fetch::Fetch(const Mirror& mirror, std::int64_t serial, const internal::FileSystem& system,
                      const std::filesystem::path& temporary)
     : mirror_(mirror), path_(mirror.path_of(serial)), made_(system, temporary) {
   try {
@@ -76,7 +76,7 @@ bool Mirror::Fetch::go_on() {
 
 void Mirror::copy(std::int64_t serial, const std::filesystem::path& file) {
   try {
-    File opened(posix_file_system(), file.string(), O_RDONLY);  // for another thread
+    internal::File opened(internal::posix_file_system(), file.string(), O_RDONLY);  // for another thread
     const internal::MutexLock lock(mutex_);
     next_ = Job{.serial = serial, .file = std::move(opened)};
     if (is_sending_) return;

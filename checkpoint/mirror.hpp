@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "file_system.hpp"
+#include "core/mutex.hpp"
+#include "files/file.hpp"
+#include "files/temporary.hpp"
 #include "rota/storage.hpp"
-#include "temporary.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::checkpoint {
 
@@ -33,20 +33,22 @@ class Mirror {
   class Fetch {
    public:
     /// To a file of the name `temporary`. Throws as `go_on`.
-    Fetch(const Mirror& mirror, std::int64_t serial, const FileSystem& system,
+    Fetch(const Mirror& mirror, std::int64_t serial, const internal::FileSystem& system,
           const std::filesystem::path& temporary);
     /// Brings the next piece, of a GiB. False: there is none. Throws as `serials`, and Error{io} for the
     /// disk.
     bool go_on();
     /// Once all has come: it takes the place of what may be at `to`, in the same `directory`. Nobody has
     /// looked whether it is good.
-    void publish(const std::filesystem::path& to, const File& directory) { made_.replace(to, directory); }
+    void publish(const std::filesystem::path& to, const internal::File& directory) {
+      made_.replace(to, directory);
+    }
 
    private:
     const Mirror& mirror_;
     std::string path_;
     StoredFile file_;
-    Temporary made_;
+    internal::Temporary made_;
     std::uint64_t at_ = 0;  // all before it has come
   };
 
@@ -61,7 +63,7 @@ class Mirror {
  private:
   struct Job {
     std::int64_t serial = 0;
-    File file;
+    internal::File file;
   };
   [[nodiscard]] std::string name_of(std::int64_t serial) const;
   [[nodiscard]] std::string path_of(std::int64_t serial) const;

@@ -25,7 +25,7 @@ std::pair<std::uint64_t, std::uint64_t> share_of(std::uint64_t count, World worl
 // Calls `visit(entries, bytes)` for entries [first, last) of the extent table, in pieces: how many there are
 // is only what a commit page says.
 template <typename Visit>
-void read_table(const File& file, const CommitPage& page, std::uint64_t first, std::uint64_t last,
+void read_table(const internal::File& file, const CommitPage& page, std::uint64_t first, std::uint64_t last,
                 Visit&& visit) {
   constexpr std::uint64_t kPiece = (1 << 20) / kExtentEntryBytes;
   std::vector<std::byte> bytes(std::min(kPiece, last - first) * kExtentEntryBytes);
@@ -38,21 +38,22 @@ void read_table(const File& file, const CommitPage& page, std::uint64_t first, s
 
 // Less than the extent where the buffer is too small for it: the table was good when it was read first, and
 // is read again here.
-std::span<const std::byte> read_extent(const File& file, const Extent& extent, std::span<std::byte> buffer) {
+std::span<const std::byte> read_extent(const internal::File& file, const Extent& extent,
+                                       std::span<std::byte> buffer) {
   const std::span bytes = buffer.first(std::min<std::uint64_t>(extent.length, buffer.size()));
   file.read(extent.offset, bytes);
   return bytes;
 }
 
-std::string verify_what(const File& file) { return fmt::format("verify {}", file.path()); }
+std::string verify_what(const internal::File& file) { return fmt::format("verify {}", file.path()); }
 
 }  // namespace
 
-void reject(const File& file, std::string_view why) {
+void reject(const internal::File& file, std::string_view why) {
   throw Error(ErrorCode::corrupt, fmt::format("{}: {}", verify_what(file), why));
 }
 
-CommitPage read_page_alone(const File& file) {
+CommitPage read_page_alone(const internal::File& file) {
   if (const std::uint64_t size = file.size(); size < kPageBytes) {
     reject(file,
            fmt::format("{} bytes are less than a commit page: it was cut short, or is no checkpoint", size));
@@ -62,13 +63,13 @@ CommitPage read_page_alone(const File& file) {
   return decode_page(bytes, file.path());
 }
 
-void require_size(const File& file, const CommitPage& page) {
+void require_size(const internal::File& file, const CommitPage& page) {
   const std::uint64_t size = file.size();
   if (page.file_bytes == size) return;
   reject(file, fmt::format("it has {} bytes, and its commit page says {}", size, page.file_bytes));
 }
 
-CommitPage read_page(const File& file) {
+CommitPage read_page(const internal::File& file) {
   CommitPage page = read_page_alone(file);
   require_size(file, page);
   return page;
@@ -85,7 +86,7 @@ CheckpointInfo to_info(const CommitPage& page, const std::filesystem::path& path
           .bytes = static_cast<std::int64_t>(page.file_bytes)};
 }
 
-Digest digest_table(const File& file, const CommitPage& page) {
+Digest digest_table(const internal::File& file, const CommitPage& page) {
   // Coverage is checked on the way, so that a table which is no table is not read to its end.
   const std::string what = verify_what(file);
   DigestStream stream;
@@ -99,11 +100,11 @@ Digest digest_table(const File& file, const CommitPage& page) {
   return stream.digest();
 }
 
-void require_table(const File& file, const CommitPage& page, const Digest& digest) {
+void require_table(const internal::File& file, const CommitPage& page, const Digest& digest) {
   if (digest != page.table_digest) reject(file, "the checksum of its extent table is wrong");
 }
 
-Contents read_contents(const File& file, const CommitPage& page) {
+Contents read_contents(const internal::File& file, const CommitPage& page) {
   std::vector<std::byte> bytes(page.contents_bytes);
   file.read(page.contents_at(), bytes);
   if (digest(bytes) != page.contents_digest) reject(file, "the checksum of its contents is wrong");
@@ -121,8 +122,9 @@ std::vector<BlobInfo> blob_infos(const Contents& contents) {
   return infos;
 }
 
-std::vector<std::uint64_t> visit_extents(const File& file, const CommitPage& page, const Contents& contents,
-                                         World world, const std::function<void(const Extent&, bool)>& visit) {
+std::vector<std::uint64_t> visit_extents(const internal::File& file, const CommitPage& page,
+                                         const Contents& contents, World world,
+                                         const std::function<void(const Extent&, bool)>& visit) {
   std::vector<std::byte> buffer(std::min(kMaxExtentBytes, page.hdf5_end));
   RowSums sums(contents);
   const auto [begin, end] = share_of(page.extent_count, world);
@@ -137,13 +139,14 @@ std::vector<std::uint64_t> visit_extents(const File& file, const CommitPage& pag
   return sums.finish(file);
 }
 
-void require_rows(const File& file, const TensorInfo& tensor, const TensorPlace& place,
+void require_rows(const internal::File& file, const TensorInfo& tensor, const TensorPlace& place,
                   std::uint64_t digest) {
   if (digest == place.row_digest) return;
   reject(file, fmt::format("the rows of tensor \"{}\" are not those that were saved", tensor.name));
 }
 
-std::vector<std::byte> read_stored(const File& file, const Contents& contents, const BlobEntry& entry) {
+std::vector<std::byte> read_stored(const internal::File& file, const Contents& contents,
+                                   const BlobEntry& entry) {
   std::vector<std::byte> stored(entry.stored_bytes);
   file.read(contents.blob_offset + entry.offset, stored);
   return stored;
@@ -153,10 +156,10 @@ std::vector<std::byte> read_stored(const File& file, const Contents& contents, c
 
 using checkpoint::Extent;
 
-CheckpointReader::CheckpointReader(const checkpoint::FileSystem& system, const std::filesystem::path& path)
+CheckpointReader::CheckpointReader(const internal::FileSystem& system, const std::filesystem::path& path)
     : impl_(std::make_unique<Checkpoint::Impl>()) {
-  checkpoint::File& file = impl_->file;
-  file = checkpoint::File(system, path.string(), O_RDONLY);
+  internal::File& file = impl_->file;
+  file = internal::File(system, path.string(), O_RDONLY);
   page_ = checkpoint::read_page(file);
   impl_->info = checkpoint::to_info(page_, path);
   checkpoint::require_table(file, page_, checkpoint::digest_table(file, page_));

@@ -13,7 +13,7 @@
 #include "commit_page.hpp"
 #include "contents.hpp"
 #include "extents.hpp"
-#include "file_system.hpp"
+#include "files/file.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/verify.hpp"
 #include "rota/world.hpp"
@@ -22,7 +22,7 @@ namespace rota {
 
 struct Checkpoint::Impl {
   CheckpointInfo info;
-  checkpoint::File file;
+  internal::File file;
   checkpoint::Contents contents;
   std::vector<BlobInfo> blobs;
 };
@@ -32,7 +32,7 @@ class CheckpointReader {
  public:
   /// Checks commit page, size, extent table (of which it keeps nothing: its length is only what the page
   /// says) and contents. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
-  CheckpointReader(const checkpoint::FileSystem& system, const std::filesystem::path& path);
+  CheckpointReader(const internal::FileSystem& system, const std::filesystem::path& path);
 
   /// Checks this rank's share of the extents. Returns its part of each tensor's row digest; the sums over
   /// ranks are what the file must say. Throws Error{io}, Error{corrupt} naming the damaged bytes.
@@ -52,37 +52,38 @@ namespace checkpoint {
 // The steps, each alone. They throw Error{io}, and Error{corrupt} headed by the path of the file.
 
 /// Throws Error{corrupt}: "verify <path>: <why>".
-[[noreturn]] void reject(const File& file, std::string_view why);
+[[noreturn]] void reject(const internal::File& file, std::string_view why);
 
 /// The commit page of `file`. Throws Error{unsupported}, too. `read_page` also checks the file's size.
-[[nodiscard]] CommitPage read_page_alone(const File& file);
-void require_size(const File& file, const CommitPage& page);
-[[nodiscard]] CommitPage read_page(const File& file);
+[[nodiscard]] CommitPage read_page_alone(const internal::File& file);
+void require_size(const internal::File& file, const CommitPage& page);
+[[nodiscard]] CommitPage read_page(const internal::File& file);
 
 [[nodiscard]] CheckpointInfo to_info(const CommitPage& page, const std::filesystem::path& path);
 
 /// The digest of the extent table, which covers all that it should.
-[[nodiscard]] Digest digest_table(const File& file, const CommitPage& page);
-void require_table(const File& file, const CommitPage& page, const Digest& digest);
+[[nodiscard]] Digest digest_table(const internal::File& file, const CommitPage& page);
+void require_table(const internal::File& file, const CommitPage& page, const Digest& digest);
 
 /// Needs as many bytes of memory as the page says that contents have, which must be in the file.
-[[nodiscard]] Contents read_contents(const File& file, const CommitPage& page);
+[[nodiscard]] Contents read_contents(const internal::File& file, const CommitPage& page);
 [[nodiscard]] std::vector<BlobInfo> blob_infos(const Contents& contents);
 
 /// Reads the extents of this rank's share, and says of each whether its digest is right. Returns this rank's
 /// part of each tensor's row digest.
 [[nodiscard]] std::vector<std::uint64_t> visit_extents(
-    const File& file, const CommitPage& page, const Contents& contents, World world,
+    const internal::File& file, const CommitPage& page, const Contents& contents, World world,
     const std::function<void(const Extent& extent, bool is_good)>& visit);
 
-void require_rows(const File& file, const TensorInfo& tensor, const TensorPlace& place, std::uint64_t digest);
+void require_rows(const internal::File& file, const TensorInfo& tensor, const TensorPlace& place,
+                  std::uint64_t digest);
 
 /// The bytes of a blob as they are stored.
-[[nodiscard]] std::vector<std::byte> read_stored(const File& file, const Contents& contents,
+[[nodiscard]] std::vector<std::byte> read_stored(const internal::File& file, const Contents& contents,
                                                  const BlobEntry& entry);
 
 /// All steps: `verify_checkpoint`, over any file system.
-[[nodiscard]] Verification verify(const FileSystem& system, const std::filesystem::path& path);
+[[nodiscard]] Verification verify(const internal::FileSystem& system, const std::filesystem::path& path);
 
 }  // namespace checkpoint
 }  // namespace rota

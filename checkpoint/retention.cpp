@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
+#include "core/message.hpp"
 #include "file_name.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
-#include "values/message.hpp"
 
 namespace rota::checkpoint {
 
@@ -33,19 +33,20 @@ namespace {
 constexpr std::uint64_t kLargeFile = 8 << 20;
 
 // The run that the checkpoint `file` is of; nothing where that cannot be read.
-std::optional<RunId> run_of(const FileSystem& system, const std::filesystem::path& file) {
+std::optional<RunId> run_of(const internal::FileSystem& system, const std::filesystem::path& file) {
   try {
-    return read_page(File(system, file.string(), O_RDONLY)).run_id;
+    return read_page(internal::File(system, file.string(), O_RDONLY)).run_id;
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
 // Takes its name away; where it can be opened, what is returned has its bytes for as long as it lives.
-File remove(const FileSystem& system, const std::filesystem::path& path) {
-  File file;
+internal::File remove(const internal::FileSystem& system, const std::filesystem::path& path) {
+  internal::File file;
   try {
-    file = File(posix_file_system(), path.string(), O_RDONLY);  // for another thread to close
+    file = internal::File(internal::posix_file_system(), path.string(),
+                          O_RDONLY);  // for another thread to close
   } catch (const Error&) {
     file = {};
   }
@@ -77,7 +78,7 @@ std::optional<Present> Retention::judge(std::int64_t serial,
   const bool was_saved = saved_.contains(serial);
   const bool was_bad = std::ranges::find(rejected, path, &RejectedCheckpoint::path) != rejected.end();
   try {
-    const CommitPage page = read_page(File(system_, path.string(), O_RDONLY));
+    const CommitPage page = read_page(internal::File(system_, path.string(), O_RDONLY));
     const auto restored = restored_.find(page.run_id);
     const bool is_ancestor = restored != restored_.end() && serial <= restored->second;
     if (!was_saved && !is_ancestor) return std::nullopt;
@@ -106,9 +107,9 @@ void Retention::add(const CommitPage& page, std::span<const RejectedCheckpoint> 
       others.push_back(serial);
     }
   }
-  std::vector<File> large;
+  std::vector<internal::File> large;
   for (const std::int64_t serial : to_drop(present, policy_, verified_)) {
-    File file = remove(system_, directory_ / checkpoint_name(serial));
+    internal::File file = remove(system_, directory_ / checkpoint_name(serial));
     if (file.is_open() && file.size() >= kLargeFile) large.push_back(std::move(file));
   }
   if (!large.empty()) freeing_ = std::jthread([files = std::move(large)] {});

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "commit_page.hpp"
-#include "file_system.hpp"
+#include "files/file_system.hpp"
 #include "rota/checkpoint_directory.hpp"
 
 namespace rota::checkpoint {
@@ -34,7 +34,7 @@ struct Present {
 class Retention {
  public:
   /// All must outlive it.
-  Retention(const FileSystem& system, const std::filesystem::path& directory,
+  Retention(const internal::FileSystem& system, const std::filesystem::path& directory,
             const CheckpointPolicy& policy) noexcept
       : system_(system), directory_(directory), policy_(policy) {}
 
@@ -55,7 +55,7 @@ class Retention {
   std::optional<Present> judge(std::int64_t serial, std::span<const RejectedCheckpoint> rejected) const;
   void tell_of(std::span<const std::int64_t> others, std::int64_t saved) const;
 
-  const FileSystem& system_;
+  const internal::FileSystem& system_;
   const std::filesystem::path& directory_;
   const CheckpointPolicy& policy_;
   std::map<RunId, std::int64_t> restored_;  // the last serial that was, of each run

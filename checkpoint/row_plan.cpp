@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "core/bytes.hpp"
 #include "digest.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 namespace {

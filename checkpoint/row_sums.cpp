@@ -53,7 +53,7 @@ std::uint64_t RowSums::add_rows(std::size_t tensor, std::uint64_t at, std::span<
   return sum;
 }
 
-std::vector<std::uint64_t> RowSums::finish(const File& file) {
+std::vector<std::uint64_t> RowSums::finish(const internal::File& file) {
   if (open_rest_ == 0) return std::move(sums_);
   const std::size_t tensor = in_order_[next_];
   std::vector<std::byte> buffer(std::min(kMaxExtentBytes, open_rest_));

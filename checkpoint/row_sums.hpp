@@ -9,7 +9,7 @@
 
 #include "contents.hpp"
 #include "digest.hpp"
-#include "file_system.hpp"
+#include "files/file.hpp"
 
 namespace rota::checkpoint {
 
@@ -23,7 +23,7 @@ class RowSums {
   /// The next bytes, which begin where those before ended.
   void add(std::uint64_t offset, std::span<const std::byte> bytes);
   /// There are no more. Reads from `file` what is left of a row that began.
-  [[nodiscard]] std::vector<std::uint64_t> finish(const File& file);
+  [[nodiscard]] std::vector<std::uint64_t> finish(const internal::File& file);
 
  private:
   [[nodiscard]] std::uint64_t add_rows(std::size_t tensor, std::uint64_t at,

@@ -7,14 +7,14 @@
 #include <optional>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "file_name.hpp"
+#include "files/temporary.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"
 #include "schema.hpp"
 #include "skeleton.hpp"
 #include "stored_blobs.hpp"
-#include "temporary.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -34,7 +34,7 @@ std::vector<Slab> cut(std::span<const Slab> slabs) {
 }
 
 // The extents of `pieces`, hashed from memory; each is written to `file`, if any, while it is in the cache.
-std::vector<Extent> write_pieces(const File* file, std::span<const Slab> pieces) {
+std::vector<Extent> write_pieces(const internal::File* file, std::span<const Slab> pieces) {
   std::vector<Extent> extents;
   for (const auto& [offset, bytes] : pieces) {
     extents.push_back({.offset = offset, .length = bytes.size(), .digest = digest(bytes)});
@@ -277,7 +277,7 @@ class Save {
 
   void write() {
     if (target_.ranks.size() > 1 && writes_whole_pages()) return write_by_root();
-    std::optional<File> own;
+    std::optional<internal::File> own;
     target_.ranks.together(kWriting, [&] {
       if (!is_root()) own.emplace(target_.system, temporary_path().string(), O_RDWR);
       extents_ = write_pieces(is_root() ? &temporary_->file() : &*own, cut(slabs()));
@@ -371,7 +371,7 @@ class Save {
   std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> gaps_;
   std::vector<std::uint64_t> tensor_offsets_;
   std::vector<Extent> extents_;
-  std::optional<Temporary> temporary_;  // rank 0
+  std::optional<internal::Temporary> temporary_;  // rank 0
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "collectives.hpp"
 #include "commit_page.hpp"
-#include "file_system.hpp"
+#include "files/file.hpp"
 #include "mpi/caller_thread.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "snapshot_data.hpp"
@@ -19,11 +19,11 @@ namespace rota::checkpoint {
 
 /// Where and as what to save.
 struct SaveTarget {
-  const FileSystem& system;
+  const internal::FileSystem& system;
   Collectives& ranks;
   const std::filesystem::path& directory;
-  const File& directory_file;  ///< open on rank 0
-  const RunId& job_id;         ///< in the names of temporaries
+  const internal::File& directory_file;  ///< open on rank 0
+  const RunId& job_id;                   ///< in the names of temporaries
   const RunId& run_id;
   std::int64_t parent = -1;
   std::int64_t above = -1;  ///< the serial is to be higher than this

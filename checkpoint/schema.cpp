@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/lines.hpp"
 #include "digest.hpp"
 #include "rota/error.hpp"
-#include "values/lines.hpp"
 
 namespace rota::checkpoint {
 namespace {

@@ -7,8 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "hdf5/hdf5.hpp"
-#include "values/bytes.hpp"
 
 #if H5_VERSION_GE(1, 13, 0)
 #include <H5FDdevelop.h>

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "core/owned.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "snapshot_data.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 namespace checkpoint {

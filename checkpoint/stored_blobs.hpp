@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bytes.hpp"
 #include "digest.hpp"
 #include "snapshot_data.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::checkpoint {
 

@@ -79,8 +79,8 @@ using Part = Damage::Part;
 // Goes through the steps of a CheckpointReader, and on after those that fail.
 class Verifier {
  public:
-  Verifier(const FileSystem& system, const std::filesystem::path& path) : path_(path.string()) {
-    if (!attempt(Part::page, 0, 0, [&] { file_ = File(system, path_, O_RDONLY); })) return;
+  Verifier(const internal::FileSystem& system, const std::filesystem::path& path) : path_(path.string()) {
+    if (!attempt(Part::page, 0, 0, [&] { file_ = internal::File(system, path_, O_RDONLY); })) return;
     if (!attempt(Part::page, 0, kPageBytes, [&] { page_ = read_page_alone(file_); })) return;
     found_.info = to_info(page_, path);
     verify_size();
@@ -193,7 +193,7 @@ class Verifier {
   }
 
   std::string path_;
-  File file_;
+  internal::File file_;
   CommitPage page_;
   bool is_cut_off_ = false;
   Contents contents_;
@@ -203,14 +203,14 @@ class Verifier {
 
 }  // namespace
 
-Verification verify(const FileSystem& system, const std::filesystem::path& path) {
+Verification verify(const internal::FileSystem& system, const std::filesystem::path& path) {
   return Verifier(system, path).take();
 }
 
 }  // namespace checkpoint
 
 Verification verify_checkpoint(const std::filesystem::path& file) {
-  return checkpoint::verify(checkpoint::posix_file_system(), file);
+  return checkpoint::verify(internal::posix_file_system(), file);
 }
 
 }  // namespace rota

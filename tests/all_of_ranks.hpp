@@ -2,11 +2,11 @@
 
 // What all ranks of a test have together.
 
+#include "core/deadline_clock.hpp"
+#include "core/interrupt.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "test.hpp"
-#include "values/deadline_clock.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::test {
 

@@ -14,8 +14,6 @@
 #include <string>
 #include <string_view>
 
-#include "rota/error.hpp"
-
 namespace rota {
 
 /// A file in a Storage.
@@ -82,16 +80,5 @@ struct StoredPath {
 
 /// By scheme: lower-case letters, digits, `+`, `-` and `.`, the first a letter.
 using Storages = std::map<std::string, std::shared_ptr<const Storage>>;
-
-// ---- inline ----
-
-inline void Storage::write(std::string_view name, std::uint64_t /*bytes*/,
-                           const std::function<void(std::uint64_t, std::span<std::byte>)>& /*fill*/) const {
-  throw Error(ErrorCode::unsupported, "write " + std::string(name) + ": this storage is only read");
-}
-
-inline void Storage::remove(std::string_view name) const {
-  throw Error(ErrorCode::unsupported, "remove " + std::string(name) + ": this storage is only read");
-}
 
 }  // namespace rota

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/caught.hpp"
 #include "rota/error.hpp"
-#include "values/caught.hpp"
 
 namespace rota::python {
 namespace {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/interrupt.hpp"
 #include "rota/error.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::python {
 

@@ -13,13 +13,13 @@
 
 #include "arrays.hpp"
 #include "communicator.hpp"
+#include "core/lines.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
 #include "loader.hpp"
 #include "loader/access.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
-#include "values/lines.hpp"
 
 namespace rota::python {
 namespace {

@@ -10,9 +10,9 @@
 #include "catalog/saved.hpp"
 #include "catalog/sent.hpp"
 #include "catalog/serialize.hpp"
+#include "files/descriptor.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "storage/descriptor.hpp"
 
 namespace rota {
 

@@ -8,11 +8,11 @@
 #include "catalog/files.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "catalog/serialize.hpp"
+#include "core/bytes.hpp"
+#include "core/mutex.hpp"
+#include "core/parallel.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "values/bytes.hpp"
-#include "values/mutex.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "catalog/listing.hpp"
-#include "storage/node_buffer.hpp"
-#include "values/mutex.hpp"
+#include "core/mutex.hpp"
+#include "mpi/node_buffer.hpp"
 
 namespace rota::internal {
 

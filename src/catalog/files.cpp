@@ -15,12 +15,12 @@
 #include "catalog/leftover.hpp"
 #include "catalog/name_ranges.hpp"
 #include "catalog/progress_reporter.hpp"
+#include "core/bytes.hpp"
+#include "core/enumerators.hpp"
+#include "core/interrupt.hpp"
+#include "core/parallel.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/types.hpp"
-#include "values/bytes.hpp"
-#include "values/enumerators.hpp"
-#include "values/interrupt.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -381,14 +381,14 @@ Fingerprint FileList::fingerprint_with_times() const {
       .finish();
 }
 
-File FileList::open(std::size_t i, Access access) const {
+DatasetFile FileList::open(std::size_t i, Access access) const {
   const bool is_known = change_detection_ == ChangeDetection::by_size;
   const FileStat known = is_known ? listing_->stat(i) : FileStat();
   return place_->open((*read_names())[i], i, access, is_known ? &known : nullptr);
 }
 
-File FileList::open_unchanged(std::size_t i, Access access) const {
-  File file = open(i, access);
+DatasetFile FileList::open_unchanged(std::size_t i, Access access) const {
+  DatasetFile file = open(i, access);
   if (static_cast<std::int64_t>(file.bytes()) == bytes(i)) return file;
   throw Error(
       ErrorCode::corrupt,

@@ -16,9 +16,9 @@
 #include "catalog/open_context.hpp"
 #include "catalog/place.hpp"
 #include "catalog/walk.hpp"
+#include "files/dataset_file.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
-#include "storage/file.hpp"
 
 namespace rota::internal {
 
@@ -99,10 +99,10 @@ class FileList {
   [[nodiscard]] Fingerprint fingerprint_with_times() const;
 
   /// Opens file i for reading; throws Error{not_found} or Error{io} naming it. Any thread.
-  [[nodiscard]] File open(std::size_t i, Access access = Access::cached) const;
+  [[nodiscard]] DatasetFile open(std::size_t i, Access access = Access::cached) const;
   /// The same, where changes are detected by size. Throws Error{corrupt}, too, for a file whose size is not
   /// the one it had when it was listed: where its data lie is no longer known.
-  [[nodiscard]] File open_unchanged(std::size_t i, Access access = Access::cached) const;
+  [[nodiscard]] DatasetFile open_unchanged(std::size_t i, Access access = Access::cached) const;
 
   /// **Collective.** What rank 0 knows of how many samples each file has, or nothing.
   void expect(const std::vector<std::int64_t>& samples);

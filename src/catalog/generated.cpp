@@ -20,13 +20,13 @@
 #include "catalog/place.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "catalog/serialize.hpp"
+#include "core/caught.hpp"
+#include "core/option.hpp"
+#include "core/parallel.hpp"
+#include "files/descriptor.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "storage/descriptor.hpp"
-#include "values/caught.hpp"
-#include "values/option.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {

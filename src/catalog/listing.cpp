@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "values/bytes.hpp"
-#include "values/mutex.hpp"
+#include "core/bytes.hpp"
+#include "core/mutex.hpp"
 
 namespace rota::internal {
 namespace {

@@ -12,7 +12,7 @@
 #include "catalog/name_pattern.hpp"
 #include "catalog/name_table.hpp"
 #include "catalog/place.hpp"
-#include "storage/node_buffer.hpp"
+#include "mpi/node_buffer.hpp"
 
 namespace rota::internal {
 

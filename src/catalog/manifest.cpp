@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "catalog/place.hpp"
-#include "storage/descriptor.hpp"
+#include "files/descriptor.hpp"
 
 namespace rota::internal {
 namespace {

@@ -13,9 +13,9 @@
 #include <new>
 #include <utility>
 
+#include "core/bytes.hpp"
+#include "core/owned.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
-#include "values/owned.hpp"
 
 namespace rota::internal {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/enumerators.hpp"
+#include "core/option.hpp"
 #include "mpi/collectives.hpp"
-#include "values/enumerators.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 

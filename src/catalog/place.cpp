@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "catalog/walk.hpp"
+#include "core/caught.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
-#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
@@ -105,7 +105,8 @@ bool Place::has_stored(const std::string& name, bool is_directory) const {
   return false;
 }
 
-File Place::open(const std::string& name, std::size_t number, Access access, const FileStat* known) const {
+DatasetFile Place::open(const std::string& name, std::size_t number, Access access,
+                        const FileStat* known) const {
   if (is_stored()) {
     const FileStat stat = known == nullptr ? ask(name) : *known;
     return {path(name), number, stored_.storage,
@@ -114,7 +115,7 @@ File Place::open(const std::string& name, std::size_t number, Access access, con
                        .version = static_cast<std::uint64_t>(stat.written)}};
   }
   Descriptor descriptor = open_descriptor(name);
-  if (access == Access::mapped) return File::map(path(name), number, std::move(descriptor));
+  if (access == Access::mapped) return DatasetFile::map(path(name), number, std::move(descriptor));
   Descriptor direct;  // of the same file; not open where the file system has no such reads
   if (access == Access::direct) {
     direct = open_for_reading(AT_FDCWD, fmt::format("/proc/self/fd/{}", descriptor.get()).c_str(), O_DIRECT);

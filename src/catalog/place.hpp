@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
+#include "files/dataset_file.hpp"
+#include "files/descriptor.hpp"
 #include "rota/catalog.hpp"
 #include "rota/storage.hpp"
-#include "storage/descriptor.hpp"
-#include "storage/file.hpp"
 
 namespace rota::internal {
 
@@ -55,8 +55,8 @@ class Place {
   [[nodiscard]] bool has_stored(const std::string& name, bool is_directory) const;
   /// The file of this name for reading, with that number. `known`, if any, is what it was when it was listed:
   /// of a storage, it need not be asked again. Throws Error{not_found} or Error{io} naming it.
-  [[nodiscard]] File open(const std::string& name, std::size_t number, Access access,
-                          const FileStat* known) const;
+  [[nodiscard]] DatasetFile open(const std::string& name, std::size_t number, Access access,
+                                 const FileStat* known) const;
   /// The descriptor of the file of this name, of a file system. Throws as `open`.
   [[nodiscard]] Descriptor open_descriptor(const std::string& name) const;
 

@@ -18,11 +18,11 @@
 
 #include "catalog/place.hpp"
 #include "catalog/serialize.hpp"
-#include "checkpoint/temporary.hpp"
-#include "storage/descriptor.hpp"
-#include "storage/file.hpp"
-#include "values/bytes.hpp"
-#include "values/caught.hpp"
+#include "core/bytes.hpp"
+#include "core/caught.hpp"
+#include "files/dataset_file.hpp"
+#include "files/descriptor.hpp"
+#include "files/temporary.hpp"
 
 namespace rota::internal {
 namespace {
@@ -86,10 +86,11 @@ Sizes append(std::vector<std::byte>& to, const Listing& files) {
 }
 
 /// A file of a storage, if it is there.
-std::optional<File> open_stored(const StoredPath& at) {
+std::optional<DatasetFile> open_stored(const StoredPath& at) {
   try {
     auto file = at.storage->find(at.name);
-    return file ? std::optional<File>(std::in_place, at.path, 0, at.storage, *std::move(file)) : std::nullopt;
+    return file ? std::optional<DatasetFile>(std::in_place, at.path, 0, at.storage, *std::move(file))
+                : std::nullopt;
   } catch (...) {
     throw caught().as_error_of(at.path, fmt::format("ask for {}", at.path));
   }
@@ -285,12 +286,12 @@ void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalo
       throw caught().as_error(fmt::format("save a catalog to {}", path.native()));
     }
   }
-  const checkpoint::FileSystem& system = checkpoint::posix_file_system();
+  const FileSystem& system = posix_file_system();
   const std::string beside = fmt::format("{}.{:08x}.tmp", path.native(), std::random_device()());
   const auto above = path.has_parent_path() ? path.parent_path() : ".";
   try {
-    const checkpoint::File directory(system, above.native(), O_RDONLY | O_DIRECTORY);
-    checkpoint::Temporary file(system, beside);
+    const File directory(system, above.native(), O_RDONLY | O_DIRECTORY);
+    Temporary file(system, beside);
     file.file().write(0, bytes);
     file.replace(path, directory);
   } catch (const Error& error) {

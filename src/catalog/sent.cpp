@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "catalog/serialize.hpp"
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {

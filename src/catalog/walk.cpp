@@ -17,10 +17,10 @@
 #include <thread>
 
 #include "catalog/leftover.hpp"
-#include "storage/descriptor.hpp"
-#include "values/mutex.hpp"
-#include "values/owned.hpp"
-#include "values/scarce.hpp"
+#include "core/mutex.hpp"
+#include "core/owned.hpp"
+#include "core/scarce.hpp"
+#include "files/descriptor.hpp"
 
 namespace rota::internal {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "cli/auditor.hpp"
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "trace/facts.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::cli {
 namespace {

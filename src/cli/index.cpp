@@ -18,9 +18,9 @@
 #include "cli/progress_bar.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
+#include "files/descriptor.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
-#include "storage/descriptor.hpp"
 
 namespace rota::cli {
 namespace {

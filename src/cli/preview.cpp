@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "cli/shown_text.hpp"
-#include "values/bytes.hpp"
+#include "core/bytes.hpp"
 
 namespace rota::cli {
 namespace {

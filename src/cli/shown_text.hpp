@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "values/shown.hpp"
+#include "core/shown.hpp"
 
 namespace rota::cli {
 

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "checkpoint/file_name.hpp"
-#include "checkpoint/file_system.hpp"
 #include "checkpoint/reader.hpp"
 #include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
+#include "files/file.hpp"
 #include "resume/loader_state.hpp"
 #include "rota/error.hpp"
 #include "rota/resume.hpp"
@@ -49,7 +49,7 @@ void check_loaders(const std::filesystem::path& file, Verification& found) {
   constexpr std::string_view kHead = "loader/";
   constexpr std::string_view kTail = "/state";
   if (!found.is_good()) return;
-  const Checkpoint checkpoint = CheckpointReader(checkpoint::posix_file_system(), file).finish();
+  const Checkpoint checkpoint = CheckpointReader(internal::posix_file_system(), file).finish();
   for (const BlobInfo& blob : found.blobs) {
     const std::string_view name = blob.name;
     if (blob.rank >= 0 || !name.starts_with(kHead) || !name.ends_with(kTail)) continue;
@@ -107,7 +107,7 @@ class DirectoryVerifier {
   bool run() {
     std::vector<std::int64_t> serials;
     std::vector<std::string> temporaries;
-    const auto names = checkpoint::list_names(checkpoint::posix_file_system(), directory_);
+    const auto names = internal::list_names(internal::posix_file_system(), directory_);
     for (const std::string& name : names) {
       if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
       if (checkpoint::is_temporary(name)) temporaries.push_back(name);
@@ -150,10 +150,10 @@ class DirectoryVerifier {
 
   // Whoever writes it holds its lock; nobody waits for the lock, so that to try it does no harm.
   void tell_temporary(const std::string& name) {
-    checkpoint::Lock lock = checkpoint::Lock::not_supported;
+    internal::Lock lock = internal::Lock::not_supported;
     std::uint64_t bytes = 0;
     try {
-      checkpoint::File file(checkpoint::posix_file_system(), (directory_ / name).string(), O_RDONLY);
+      internal::File file(internal::posix_file_system(), (directory_ / name).string(), O_RDONLY);
       lock = file.try_lock();
       bytes = file.size();
     } catch (const Error& error) {
@@ -161,9 +161,9 @@ class DirectoryVerifier {
       if (!is_gone) fmt::print(out_, "  {}: {}\n", name, error.what());
       return;
     }
-    const auto* what = lock == checkpoint::Lock::taken_elsewhere ? "a save under way"
-                       : lock == checkpoint::Lock::taken ? "left by a save that died; the next save drops it"
-                                                         : "a save under way, or left by one that died";
+    const auto* what = lock == internal::Lock::taken_elsewhere ? "a save under way"
+                       : lock == internal::Lock::taken ? "left by a save that died; the next save drops it"
+                                                       : "a save under way, or left by one that died";
     fmt::print(out_, "  {}: {}, {} bytes\n", name, what, grouped(static_cast<std::int64_t>(bytes)));
   }
 

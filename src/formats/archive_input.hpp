@@ -8,13 +8,13 @@
 #include <exception>
 #include <vector>
 
-#include "storage/file.hpp"
+#include "files/dataset_file.hpp"
 
 namespace rota::internal {
 
 /// Reads a file for libarchive, through whose C nothing may be thrown: `error` is what was. *One thread.*
 struct ArchiveInput {
-  const File& file;
+  const DatasetFile& file;
   std::vector<std::byte> block;  ///< that is read at a time
   std::uint64_t next = 0;
   std::exception_ptr error = nullptr;

@@ -1,7 +1,7 @@
 #include "formats/encoded_index.hpp"
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {

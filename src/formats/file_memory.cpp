@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/owned.hpp"
+#include "core/parallel.hpp"
 #include "formats/archive_input.hpp"
 #include "formats/open_files.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
-#include "values/owned.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -33,7 +33,7 @@ constexpr std::size_t kStoredBytes = 32 << 20;  // of a storage, which brings pa
 // Calls `take(piece, byte of the file)` for one piece of the file after the other, while those behind it
 // come; false: no more are wanted.
 template <typename Take>
-void for_each_piece(const File& file, std::size_t piece_bytes, Take take) {
+void for_each_piece(const DatasetFile& file, std::size_t piece_bytes, Take take) {
   constexpr std::uint64_t kAhead = 8 << 20;
   static_assert(kAhead % kBlockBytes == 0);
   std::vector<std::byte> block;
@@ -61,15 +61,16 @@ void for_each_piece(const File& file, std::size_t piece_bytes, Take take) {
   }
 }
 
-Error not_unpacked(const File& file, std::uint64_t at, std::string_view format, std::string_view what) {
+Error not_unpacked(const DatasetFile& file, std::uint64_t at, std::string_view format,
+                   std::string_view what) {
   return file.damage(at, fmt::format("from here it cannot be unpacked as {} ({}); restore it", format, what));
 }
 
-Error ends_inside(const File& file, std::uint64_t end, std::string_view what) {
+Error ends_inside(const DatasetFile& file, std::uint64_t end, std::string_view what) {
   return file.damage(end, fmt::format("it ends inside a {}; restore it", what));
 }
 
-void unpack_gzip(const File& file, std::size_t piece_bytes, const RawSink& sink) {
+void unpack_gzip(const DatasetFile& file, std::size_t piece_bytes, const RawSink& sink) {
   constexpr int kGzip = 32 + MAX_WBITS;  // or zlib's
   const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
   z_stream stream{};
@@ -102,7 +103,7 @@ void unpack_gzip(const File& file, std::size_t piece_bytes, const RawSink& sink)
 }
 
 // Throws where `status` is an error, at byte `at`.
-void check_zstd(const File& file, std::size_t status, std::uint64_t at) {
+void check_zstd(const DatasetFile& file, std::size_t status, std::uint64_t at) {
   if (ZSTD_isError(status) == 0) return;
   if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
   if (ZSTD_getErrorCode(status) != ZSTD_error_frameParameter_windowTooLarge) {
@@ -114,7 +115,7 @@ void check_zstd(const File& file, std::size_t status, std::uint64_t at) {
                           file.path()));
 }
 
-void unpack_zstd(const File& file, std::size_t piece_bytes, const RawSink& sink) {
+void unpack_zstd(const DatasetFile& file, std::size_t piece_bytes, const RawSink& sink) {
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr) throw std::bad_alloc();
   std::vector<std::byte> raw(kBlockBytes);
@@ -136,7 +137,7 @@ void unpack_zstd(const File& file, std::size_t piece_bytes, const RawSink& sink)
   if (is_inside) throw ends_inside(file, end, "zstd frame");
 }
 
-void unpack_other(const File& file, const RawSink& sink) {
+void unpack_other(const DatasetFile& file, const RawSink& sink) {
   const std::unique_ptr<archive, FreeBy<::archive_read_free>> reader(::archive_read_new());
   if (reader == nullptr) throw std::bad_alloc();
   ArchiveInput input{.file = file, .block = std::vector<std::byte>(kBlockBytes)};
@@ -174,7 +175,8 @@ void unpack_other(const File& file, const RawSink& sink) {
 }
 
 // `piece_bytes` are read at a time.
-void decompress_by(std::size_t piece_bytes, const File& file, Compression compression, const RawSink& sink) {
+void decompress_by(std::size_t piece_bytes, const DatasetFile& file, Compression compression,
+                   const RawSink& sink) {
   if (compression == Compression::gzip) return unpack_gzip(file, piece_bytes, sink);
   if (compression == Compression::zstd) return unpack_zstd(file, piece_bytes, sink);
   if (compression == Compression::other) return unpack_other(file, sink);
@@ -191,7 +193,7 @@ std::int64_t most_ratio(Compression compression) {
   return kRatios.at(static_cast<std::size_t>(compression));
 }
 
-void check_possible(const File& file, const FileEncoding& as) {
+void check_possible(const DatasetFile& file, const FileEncoding& as) {
   if (as.raw_bytes < 0) return;
   const auto packed = static_cast<std::int64_t>(file.bytes());
   if (as.raw_bytes / most_ratio(as.compression) <= packed) return;
@@ -200,7 +202,7 @@ void check_possible(const File& file, const FileEncoding& as) {
 }
 
 // Does what needs memory that others can open.
-auto in_memory(const File& file, const auto& work) {
+auto in_memory(const DatasetFile& file, const auto& work) {
   try {
     return work();
   } catch (const Error& error) {
@@ -214,7 +216,7 @@ auto in_memory(const File& file, const auto& work) {
 }
 
 // A number of bytes that was to come has come, or may still.
-void check_size(const File& file, const FileEncoding& as, std::size_t raw_bytes, bool is_end) {
+void check_size(const DatasetFile& file, const FileEncoding& as, std::size_t raw_bytes, bool is_end) {
   if (as.raw_bytes < 0) return;
   const auto bytes = static_cast<std::int64_t>(raw_bytes);
   if (bytes > as.raw_bytes) {
@@ -229,7 +231,7 @@ void check_size(const File& file, const FileEncoding& as, std::size_t raw_bytes,
 
 }  // namespace
 
-Compression compression_of(const File& file) {
+Compression compression_of(const DatasetFile& file) {
   constexpr std::array<std::string_view, 5> kOthers{"BZh",
                                                     "\xFD"
                                                     "7zXZ",
@@ -255,11 +257,11 @@ std::string_view without_packing(std::string_view name) {
   return name;
 }
 
-void decompress(const File& file, Compression compression, const RawSink& sink) {
+void decompress(const DatasetFile& file, Compression compression, const RawSink& sink) {
   decompress_by(kBlockBytes, file, compression, sink);
 }
 
-std::string decompress_head(const File& file, Compression compression, std::size_t bytes) {
+std::string decompress_head(const DatasetFile& file, Compression compression, std::size_t bytes) {
   std::string head;
   if (compression == Compression::none) {  // as many, and no more
     head.resize(bytes);
@@ -280,7 +282,7 @@ std::vector<FileEncoding> as_they_are(const FileList& files) {
 }
 
 // Of a storage, which has many parts of it under way, straight to their places.
-void copy_stored(const File& file, MemoryFile& memory, const std::function<void()>& on_piece) {
+void copy_stored(const DatasetFile& file, MemoryFile& memory, const std::function<void()>& on_piece) {
   constexpr std::uint64_t kPiece = std::uint64_t{256} << 20;
   const auto to = in_memory(file, [&] {
     memory.resize(file.bytes());
@@ -296,7 +298,7 @@ void copy_stored(const File& file, MemoryFile& memory, const std::function<void(
 
 std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t i, const FileEncoding& as,
                                              const std::function<void()>& on_piece) {
-  const File file = files.open_unchanged(i);
+  const DatasetFile file = files.open_unchanged(i);
   check_possible(file, as);
   auto memory = in_memory(file, [&] { return MemoryFile::in(files.context().options.shared_directory); });
   const bool is_stored = file.storage() != nullptr;

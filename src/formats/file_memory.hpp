@@ -14,8 +14,8 @@
 
 #include "catalog/files.hpp"
 #include "catalog/leftover.hpp"
-#include "storage/file.hpp"
-#include "storage/memory_file.hpp"
+#include "files/dataset_file.hpp"
+#include "files/memory_file.hpp"
 
 namespace rota::internal {
 
@@ -29,7 +29,7 @@ struct FileEncoding {
 };
 
 /// How `file`, which is open, is compressed, by its first bytes. Throws Error{io}.
-Compression compression_of(const File& file);
+Compression compression_of(const DatasetFile& file);
 
 /// The name without an ending of such compression, such as ".gz".
 std::string_view without_packing(std::string_view name);
@@ -42,11 +42,11 @@ using RawSink = std::function<bool(std::span<const std::byte> raw)>;
 /// libarchive knows beside them: bzip2, xz, lzip, LZ4, compress; the bytes themselves where it is not packed.
 /// Blocks on storage. Checksums are verified, before the end is reached where there are some inside. Throws
 /// Error{corrupt} naming the file and a byte of it, Error{io}.
-void decompress(const File& file, Compression compression, const RawSink& sink);
+void decompress(const DatasetFile& file, Compression compression, const RawSink& sink);
 
 /// The first `bytes` bytes of what `file` unpacks to, or all where it is shorter. Throws as `decompress`
 /// does.
-std::string decompress_head(const File& file, Compression compression, std::size_t bytes);
+std::string decompress_head(const DatasetFile& file, Compression compression, std::size_t bytes);
 
 /// Of files that are not compressed.
 std::vector<FileEncoding> as_they_are(const FileList& files);

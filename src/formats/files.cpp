@@ -10,13 +10,13 @@
 #include <utility>
 
 #include "catalog/place.hpp"
+#include "core/mutex.hpp"
+#include "core/parallel.hpp"
+#include "files/reads.hpp"
 #include "formats/formats.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "source/content.hpp"
-#include "storage/reads.hpp"
-#include "values/mutex.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -100,7 +100,7 @@ class FilesSource final : public Source {
     if (field != 0) return Source::read_rows(wanted, field);
     check_ids(*this, wanted);
     for (const SampleRows& rows : wanted) {
-      const File file = files_.open(index(rows.id));
+      const DatasetFile file = files_.open(index(rows.id));
       check_rows(rows, static_cast<std::int64_t>(file.bytes()));
       file.read(static_cast<std::uint64_t>(rows.first), {rows.to, static_cast<std::size_t>(rows.count)});
     }
@@ -125,7 +125,7 @@ class FilesSource final : public Source {
   }
 
   void read_stored(std::span<const SampleId> ids, const BatchView& out) const {
-    std::vector<File> files;
+    std::vector<DatasetFile> files;
     std::vector<WantedBytes> wanted;
     files.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -136,9 +136,9 @@ class FilesSource final : public Source {
   }
 
   // Of as many bytes as `rows` has told.
-  [[nodiscard]] File open_stored(SampleId id, std::size_t bytes) const {
+  [[nodiscard]] DatasetFile open_stored(SampleId id, std::size_t bytes) const {
     const std::optional<FileStat> asked = asked_.take(id);
-    File file =
+    DatasetFile file =
         asked ? files_.place().open((*files_.read_names())[index(id)], index(id), Access::cached, &*asked)
               : files_.open(index(id));
     if (file.bytes() != bytes) throw changed(file.path(), file.bytes(), bytes);

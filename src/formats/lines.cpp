@@ -16,7 +16,7 @@ class LinesFormat final : public RecordFormat {
   [[nodiscard]] std::string_view name() const override { return "lines"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] FileEncoding encoding(const File& file) const override {
+  [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     const FileEncoding as{.compression = compression_of(file)};
     const std::string_view name = without_query(file.path());
     if (as.compression == Compression::none && without_packing(name).size() < name.size()) {
@@ -27,7 +27,7 @@ class LinesFormat final : public RecordFormat {
     return as;
   }
 
-  [[nodiscard]] RecordIndex index(const File& file) const override {
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     constexpr std::size_t kScanBytes = 1 << 20;
     refuse_compressed(file);
     RecordIndex index;

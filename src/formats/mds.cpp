@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "catalog/serialize.hpp"
+#include "core/bytes.hpp"
 #include "formats/formats.hpp"
 #include "formats/mds_columns.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -136,7 +136,7 @@ bool are_same(const std::vector<MdsColumn>& a, const std::vector<MdsColumn>& b) 
 }
 
 std::string read_text(const FileList& files) {
-  const File file = files.open(std::size_t{0});
+  const DatasetFile file = files.open(std::size_t{0});
   if (file.bytes() > kMostIndexBytes) throw file.damage(0, "it is too large for an index of shards");
   std::string text(file.bytes(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
@@ -259,7 +259,7 @@ class MdsFormat final : public RecordFormat {
   [[nodiscard]] std::string_view name() const override { return "mds"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] FileEncoding encoding(const File& file) const override {
+  [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     const Shard& shard = index_.shards[file.number()];
     const std::uint64_t expected = shard.packed ? shard.packed->bytes : shard.bytes;
     if (file.bytes() != expected) {
@@ -281,7 +281,7 @@ class MdsFormat final : public RecordFormat {
 
   // A shard: how many samples; where each begins, and the last ends; a copy of its part of index.json;
   // samples.
-  [[nodiscard]] RecordIndex index(const File& file) const override {
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     const std::vector<std::uint32_t> offsets = read_offsets(file);
     RecordIndex result{.samples = std::ssize(offsets) - 1, .ranges = {}, .keys = {}};
     Scan scan(file);
@@ -305,7 +305,7 @@ class MdsFormat final : public RecordFormat {
 
  private:
   // Of an array whose shape nobody asked for.
-  static Error no_line(const File& file, const MdsColumn& column, const ByteRange& range) {
+  static Error no_line(const DatasetFile& file, const MdsColumn& column, const ByteRange& range) {
     return {
         ErrorCode::unsupported,
         fmt::format("read {}: byte {}: an array of column \"{}\" has several dimensions; give the shape in "
@@ -313,7 +313,7 @@ class MdsFormat final : public RecordFormat {
                     file.path(), range.offset, column.name, column.encoding, column.name, kShape)};
   }
 
-  [[nodiscard]] std::vector<std::uint32_t> read_offsets(const File& file) const {
+  [[nodiscard]] std::vector<std::uint32_t> read_offsets(const DatasetFile& file) const {
     const Shard& shard = index_.shards[file.number()];
     std::uint32_t samples = 0;
     if (shard.bytes < sizeof(samples)) throw file.damage(0, "it is no shard");
@@ -333,7 +333,8 @@ class MdsFormat final : public RecordFormat {
   }
 
   // A sample: the sizes of columns that differ, then the columns.
-  void find_columns(const File& file, ByteRange sample, Scan& scan, std::vector<ByteRange>& columns) const {
+  void find_columns(const DatasetFile& file, ByteRange sample, Scan& scan,
+                    std::vector<ByteRange>& columns) const {
     const auto head = scan.at(sample.offset, head_bytes_);
     if (sample.bytes < head_bytes_ || head.size() < head_bytes_) {
       throw file.damage(sample.offset, "a sample is too short for its columns");

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -102,7 +102,7 @@ void append_mds_shape(std::string& to, std::size_t elements) {
   for (unsigned byte = 0; byte < 1U << width; ++byte) to += static_cast<char>(elements >> (8 * byte));
 }
 
-MdsParts split_mds_value(const File& file, const MdsColumn& column, ByteRange range, Scan& scan) {
+MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteRange range, Scan& scan) {
   const auto head = scan.at(range.offset, std::min<std::uint64_t>(range.bytes, kMostHeadBytes));
   const std::size_t element = column.field->row_bytes();
   std::size_t begin = 0;  // of the extents or sizes

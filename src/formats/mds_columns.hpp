@@ -44,6 +44,6 @@ struct MdsParts {
 };
 /// Of an array, a byte and its extents; of a list, the sizes of what is in it. In `range` of `file`. Throws
 /// Error{corrupt}.
-MdsParts split_mds_value(const File& file, const MdsColumn& column, ByteRange range, Scan& scan);
+MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteRange range, Scan& scan);
 
 }  // namespace rota::internal

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "catalog/serialize.hpp"
+#include "core/bytes.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -41,7 +41,7 @@ struct IndexHead {
 };
 
 // Parts of an index lie inside of it, and nothing else does.
-void require_sizes(const File& file, const IndexHead& head) {
+void require_sizes(const DatasetFile& file, const IndexHead& head) {
   if (head.sequences > (file.bytes() - kIndexHeadBytes) / 12) {
     throw file.damage(kSequencesAt,
                       fmt::format("it says that there are {} sequences, more than its {} bytes can tell of",
@@ -61,7 +61,7 @@ void require_sizes(const File& file, const IndexHead& head) {
                                 modes, head.sequences));
 }
 
-IndexHead read_head(const File& file) {
+IndexHead read_head(const DatasetFile& file) {
   std::array<std::byte, kIndexHeadBytes> bytes{};
   if (file.bytes() < bytes.size()) throw file.damage(0, "it is no index of Megatron-LM, or was cut short");
   file.read(0, bytes);
@@ -84,7 +84,8 @@ IndexHead read_head(const File& file) {
 }
 
 // Of X.idx, where the sequences lie in `data`, X.bin.
-std::vector<ByteRange> read_sequences(const File& file, const IndexHead& head, const File& data) {
+std::vector<ByteRange> read_sequences(const DatasetFile& file, const IndexHead& head,
+                                      const DatasetFile& data) {
   std::vector<std::int32_t> lengths(head.sequences);
   std::vector<std::int64_t> places(head.sequences);
   file.read(kIndexHeadBytes, std::as_writable_bytes(std::span(lengths)));
@@ -105,7 +106,7 @@ std::vector<ByteRange> read_sequences(const File& file, const IndexHead& head, c
 }
 
 // The first sequence of each document, and behind the last.
-std::vector<std::int64_t> read_documents(const File& file, const IndexHead& head) {
+std::vector<std::int64_t> read_documents(const DatasetFile& file, const IndexHead& head) {
   const auto damaged = [&](std::size_t entry, const std::string& what) {
     return file.damage(head.documents_at() + entry * 8,
                        fmt::format("its document index {}; restore it, or take each sequence for a sample "
@@ -129,7 +130,7 @@ std::vector<std::int64_t> read_documents(const File& file, const IndexHead& head
 }
 
 // The sequences of each document as one.
-std::vector<ByteRange> join_documents(const File& file, const IndexHead& head,
+std::vector<ByteRange> join_documents(const DatasetFile& file, const IndexHead& head,
                                       std::span<const ByteRange> sequences) {
   const std::vector<std::int64_t> begins = read_documents(file, head);
   std::vector<ByteRange> documents;
@@ -169,8 +170,8 @@ class MegatronFormat final : public RecordFormat {
   }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] RecordIndex index(const File& data) const override {
-    const File file = indices_.open_unchanged(data.number());
+  [[nodiscard]] RecordIndex index(const DatasetFile& data) const override {
+    const DatasetFile file = indices_.open_unchanged(data.number());
     const IndexHead head = read_head(file);
     if (head.dtype != fields_[0].dtype) {
       throw Error(ErrorCode::invalid_argument,
@@ -198,7 +199,7 @@ bool is_megatron(const FileList& files, std::size_t i) {
   std::array<char, kIndexMagic.size()> found{};
   if (!is_idx_name(name) && !name.ends_with(".bin")) return false;
   try {
-    const File index = files.place().open(with_ending(name, ".idx"), i, Access::cached, nullptr);
+    const DatasetFile index = files.place().open(with_ending(name, ".idx"), i, Access::cached, nullptr);
     (void)index.read_up_to_end(0, std::as_writable_bytes(std::span(found)));
   } catch (const Error& error) {  // of other files, whatever keeps an index from being read
     if (is_idx_name(name) && error.code() != ErrorCode::not_found) throw;

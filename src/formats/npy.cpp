@@ -15,7 +15,7 @@ namespace rota::internal {
 namespace {
 
 std::vector<NpyHeader> read_headers(const FileList& files) {
-  const auto index = index_open_files(files, "npy arrays", [](const File& file) {
+  const auto index = index_open_files(files, "npy arrays", [](const DatasetFile& file) {
     std::uint64_t at = 0;
     return serialize(read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
       file.read(at, to);
@@ -67,14 +67,14 @@ class NpyFiles final : public RecordFormat {
 
   [[nodiscard]] std::string_view name() const override { return "npy files"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const File& file) const override {
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     const NpyHeader& header = headers_[file.number()];
     return {.samples = 1, .ranges = {{.offset = header.data_at, .bytes = header.data_bytes()}}, .keys = {}};
   }
-  [[nodiscard]] bool has_plain_ranges(const File& file) const override {
+  [[nodiscard]] bool has_plain_ranges(const DatasetFile& file) const override {
     return !headers_[file.number()].has_columns();
   }
-  void read(const File& file, std::size_t /*field*/, const ByteRange& range,
+  void read(const DatasetFile& file, std::size_t /*field*/, const ByteRange& range,
             std::span<std::byte> to) const override {
     const NpyHeader& header = headers_[file.number()];
     if (!header.has_columns()) return file.read(range.offset, to);

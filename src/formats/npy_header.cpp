@@ -155,7 +155,7 @@ std::optional<nlohmann::json> parse(std::string_view text, bool is_utf8) {
   return parsed;
 }
 
-Error unsupported(const File& file, std::uint64_t at, std::string_view what) {
+Error unsupported(const DatasetFile& file, std::uint64_t at, std::string_view what) {
   return {
       ErrorCode::unsupported,
       fmt::format("read {}: byte {}: the array holds {}; rota reads integers, floats, text and structures of "
@@ -181,7 +181,8 @@ std::uint64_t NpyHeader::data_bytes() const noexcept {
   return bytes;
 }
 
-NpyHeader read_npy_header(const File& file, std::uint64_t at, std::uint64_t bytes, const NextBytes& next) {
+NpyHeader read_npy_header(const DatasetFile& file, std::uint64_t at, std::uint64_t bytes,
+                          const NextBytes& next) {
   const auto damaged = [&](std::string_view what) { return file.damage(at, what); };
   constexpr std::size_t kShortHead = 10;  // magic, version, and two bytes of the header's length
   std::array<char, kShortHead + 2> head{};

@@ -38,7 +38,8 @@ using NextBytes = std::function<void(std::span<std::byte>)>;
 /// messages. Throws what `next` does, Error{corrupt} naming file and offset for what is no NPY header or
 /// claims more than there is, Error{unsupported} for types that rota does not know: floats of more than 8
 /// bytes, and Python objects, which only a pickle can hold.
-NpyHeader read_npy_header(const File& file, std::uint64_t at, std::uint64_t bytes, const NextBytes& next);
+NpyHeader read_npy_header(const DatasetFile& file, std::uint64_t at, std::uint64_t bytes,
+                          const NextBytes& next);
 
 /// `float32 [3, 2]`.
 std::string describe(const NpyHeader& header);

@@ -47,7 +47,7 @@ constexpr std::uint64_t kMostRatio = 1032;
 struct Stream {
   static constexpr std::uint64_t kBlockBytes = 1 << 14;
 
-  const File& file;
+  const DatasetFile& file;
   std::uint64_t at = 0;
   std::exception_ptr error = {};  // of a read: minizip takes it for the end of the file
   std::uint64_t block = 0;        // the one that was read last
@@ -96,14 +96,16 @@ int has_failed(voidpf /*opaque*/, voidpf stream) {
   return static_cast<Stream*>(stream)->error != nullptr ? 1 : 0;
 }
 
-Error no_zip(const File& file) { return file.damage(0, "it is no zip file, or is damaged or cut short"); }
+Error no_zip(const DatasetFile& file) {
+  return file.damage(0, "it is no zip file, or is damaged or cut short");
+}
 
-Error unsupported(const File& file, std::string_view name, std::string_view what) {
+Error unsupported(const DatasetFile& file, std::string_view name, std::string_view what) {
   return {ErrorCode::unsupported,
           fmt::format("open {}: \"{}\" is {}; write it stored or deflated", file.path(), name, what)};
 }
 
-ZipMember current(const File& file, unzFile zip) {
+ZipMember current(const DatasetFile& file, unzFile zip) {
   unz_file_info64 info{};
   std::string name(std::numeric_limits<std::uint16_t>::max(), '\0');  // the longest there is
   if (::unzGetCurrentFileInfo64(zip, &info, name.data(), name.size(), nullptr, 0, nullptr, 0) != UNZ_OK) {
@@ -137,7 +139,7 @@ ZipMember current(const File& file, unzFile zip) {
 
 // All within the file. Throws Error{corrupt} naming file and offset, Error{unsupported} for encrypted ones
 // and methods other than stored and deflated.
-std::vector<ZipMember> list_zip(const File& file) {
+std::vector<ZipMember> list_zip(const DatasetFile& file) {
   Stream position{.file = file};
   const auto or_not_read = [&](const Error& error) -> Error {
     if (position.error != nullptr) std::rethrow_exception(position.error);
@@ -168,7 +170,7 @@ std::vector<ZipMember> list_zip(const File& file) {
 /// The unpacked bytes of a member, from its first one on, and their checksum. *One thread.*
 class ZipReader {
  public:
-  ZipReader(const File& file, const ZipMember& member) : file_(file), member_(member) {
+  ZipReader(const DatasetFile& file, const ZipMember& member) : file_(file), member_(member) {
     const bool has_begun = !member.is_deflated || ::inflateInit2(&z_, -MAX_WBITS) == Z_OK;  // no zlib head
     if (!has_begun) throw std::bad_alloc();
   }
@@ -176,7 +178,7 @@ class ZipReader {
   ZipReader(const ZipReader&) = delete;
   ZipReader& operator=(const ZipReader&) = delete;
 
-  /// Fills `to` with those that follow. Throws as File::read does, Error{corrupt} where they are not
+  /// Fills `to` with those that follow. Throws as DatasetFile::read does, Error{corrupt} where they are not
   /// what deflating leaves.
   void next(std::span<std::byte> to) {
     if (to.size() > member_.bytes - done_) throw damaged();
@@ -227,7 +229,7 @@ class ZipReader {
     z_.avail_in = static_cast<uInt>(window_.size());
   }
 
-  const File& file_;
+  const DatasetFile& file_;
   const ZipMember& member_;
   z_stream z_{};                   // of a deflated one
   std::vector<std::byte> window_;  // stored bytes; z_ has taken some of them
@@ -249,14 +251,14 @@ struct Array {
 /// The arrays of one file, one per field.
 using Arrays = std::vector<Array>;
 
-NpyHeader read_header(const File& file, const ZipMember& member) {
+NpyHeader read_header(const DatasetFile& file, const ZipMember& member) {
   ZipReader reader(file, member);
   return read_npy_header(file, member.offset, member.bytes,
                          [&](std::span<std::byte> to) { reader.next(to); });
 }
 
 // Those that are named, or all, by name.
-Arrays read_arrays(const File& file, const std::vector<std::string>& wanted) {
+Arrays read_arrays(const DatasetFile& file, const std::vector<std::string>& wanted) {
   std::map<std::string, ZipMember> members;  // by what arrays are called
   for (ZipMember& member : list_zip(file)) {
     if (!member.name.ends_with(kSuffix)) continue;
@@ -325,15 +327,15 @@ class NpzFiles final : public RecordFormat {
 
   [[nodiscard]] std::string_view name() const override { return "npz"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const File& file) const override {
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     RecordIndex index{.samples = 1, .ranges = {}, .keys = {}};
     for (const Array& array : contents_[file.number()]) {
       index.ranges.push_back({.offset = array.member.offset, .bytes = array.header.data_bytes()});
     }
     return index;
   }
-  [[nodiscard]] bool has_plain_ranges(const File& /*file*/) const override { return false; }
-  void read(const File& file, std::size_t field, const ByteRange& /*range*/,
+  [[nodiscard]] bool has_plain_ranges(const DatasetFile& /*file*/) const override { return false; }
+  void read(const DatasetFile& file, std::size_t field, const ByteRange& /*range*/,
             std::span<std::byte> to) const override {
     const auto& [member, header] = contents_[file.number()][field];
     ZipReader reader(file, member);
@@ -366,7 +368,7 @@ class NpzRows final : public RecordFormat {
 
   [[nodiscard]] std::string_view name() const override { return "rows of npz"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const File& file) const override {
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     const Arrays& arrays = contents_[file.number()];
     RecordIndex index{.samples = arrays[0].header.shape[0], .ranges = {}, .keys = {}};
     index.ranges.reserve(static_cast<std::size_t>(index.samples) * arrays.size());
@@ -415,7 +417,7 @@ std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions&
                             [&] { options.validate(); });
   internal::FileList files = internal::files_of(catalog).with_sizes();
   const std::string signature = fmt::format("npz arrays {}", options.arrays);
-  const auto index = internal::index_open_files(files, signature, [&](const internal::File& file) {
+  const auto index = internal::index_open_files(files, signature, [&](const internal::DatasetFile& file) {
     return internal::serialize(internal::read_arrays(file, options.arrays));
   });
   std::vector<internal::Arrays> contents(files.size());

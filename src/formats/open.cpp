@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "catalog/format_names.hpp"
+#include "core/parallel.hpp"
 #include "formats/formats.hpp"
 #include "formats/hdf5/superblock.hpp"
 #include "formats/records.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -92,7 +92,7 @@ constexpr std::string_view kWhatToDo =
 // File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole,
 // and Error{unsupported} where files of that format may not be compressed.
 void refuse_damaged(const FileList& files, std::size_t i, std::string_view format) {
-  const File file = files.open(i);
+  const DatasetFile file = files.open(i);
   const Compression compression = compression_of(file);
   if (compression == Compression::none) {
     throw file.damage(0, fmt::format("it is named as {}, and does not begin so: it is damaged, cut short or "
@@ -226,7 +226,7 @@ void agree_on_format(const Catalog& catalog, const std::string& how, const std::
 }
 
 bool has_hdf5_signature(const FileList& files, std::size_t i) {
-  const File file = files.open(i);
+  const DatasetFile file = files.open(i);
   const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
     file.read(offset, to);
     return true;

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <iterator>
 
+#include "files/memory.hpp"
 #include "rota/types.hpp"
-#include "storage/memory.hpp"
 
 namespace rota::internal {
 namespace {
@@ -75,7 +75,7 @@ OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
   all_.resize(files_.size());
   for (std::size_t i = 0; i < files_.size(); ++i) {
     if (!is_shared() || !shared_->has(i))
-      all_[i] = std::make_shared<const File>(files_.open_unchanged(i, access_));
+      all_[i] = std::make_shared<const DatasetFile>(files_.open_unchanged(i, access_));
   }
 }
 
@@ -83,7 +83,8 @@ OpenFiles::~OpenFiles() { kept_descriptors -= taken_; }
 
 OpenFiles::SharedFile OpenFiles::open(std::size_t i) const {
   if (is_shared() && shared_->has(i)) {
-    return std::make_shared<const File>(file_in_memory(files_, i, shared_->open(i), shared_->unpacks(i)));
+    return std::make_shared<const DatasetFile>(
+        file_in_memory(files_, i, shared_->open(i), shared_->unpacks(i)));
   }
   return all_.empty() ? open_one_of_many(i) : all_[i];
 }
@@ -113,7 +114,7 @@ OpenFiles::SharedFile OpenFiles::open_one_of_many(std::size_t i) const {
   if (file == nullptr) {
     {
       const MutexUnlock unlocked(mutex_);
-      own = std::make_shared<const File>(files_.open_unchanged(i, access_));
+      own = std::make_shared<const DatasetFile>(files_.open_unchanged(i, access_));
     }
     file = slot.file.lock();  // another thread may have opened it, too
     if (file == nullptr) slot.file = file = own;

@@ -14,14 +14,14 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "core/mutex.hpp"
+#include "files/direct_reads.hpp"
+#include "files/reads.hpp"
 #include "formats/records.hpp"
 #include "formats/shared_files.hpp"
 #include "rota/source.hpp"
 #include "source/file_samples.hpp"
 #include "source/node_files.hpp"
-#include "storage/direct_reads.hpp"
-#include "storage/reads.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 
@@ -38,7 +38,7 @@ Access choose_access(const FileList& files);
 /// memory. Any thread.
 class OpenFiles {
  public:
-  using SharedFile = std::shared_ptr<const File>;
+  using SharedFile = std::shared_ptr<const DatasetFile>;
   /// Opens them, if they are few, but for those that are `shared`. Throws as `open` does.
   explicit OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared = nullptr);
   ~OpenFiles();
@@ -71,7 +71,7 @@ class OpenFiles {
  private:
   using Kept = std::list<std::pair<std::size_t, SharedFile>>;
   struct Slot {
-    std::weak_ptr<const File> file;  // kept, or being read
+    std::weak_ptr<const DatasetFile> file;  // kept, or being read
     std::optional<Kept::iterator> kept;
   };
 

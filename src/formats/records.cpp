@@ -9,13 +9,13 @@
 #include <functional>
 #include <utility>
 
+#include "core/parallel.hpp"
+#include "files/reads.hpp"
 #include "formats/encoded_index.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "source/content.hpp"
-#include "storage/reads.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::internal {
 namespace {
@@ -24,13 +24,15 @@ constexpr std::size_t kLeastWindow = 4 << 10;
 constexpr std::size_t kMostWindow = 1 << 20;
 
 // Looks into `file`, or into what it unpacks to.
-std::vector<std::byte> index_file(const RecordFormat& format, const FileList& files, const File& file) {
+std::vector<std::byte> index_file(const RecordFormat& format, const FileList& files,
+                                  const DatasetFile& file) {
   FileEncoding as = format.encoding(file);
   if (as.compression == Compression::none) {
     as.raw_bytes = static_cast<std::int64_t>(file.bytes());
     return pack_index(format.index(file), as);
   }
-  const File unpacked = file_in_memory(files, file.number(), fetch_file(files, file.number(), as), true);
+  const DatasetFile unpacked =
+      file_in_memory(files, file.number(), fetch_file(files, file.number(), as), true);
   as.raw_bytes = static_cast<std::int64_t>(unpacked.bytes());
   return pack_index(format.index(unpacked), as);
 }
@@ -41,7 +43,7 @@ class StridedFormat final : public RecordFormat {
   explicit StridedFormat(const StridedLayout& layout) : name_(layout.format), fields_{layout.field} {}
   [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] RecordIndex index(const File& /*file*/) const override { return {}; }
+  [[nodiscard]] RecordIndex index(const DatasetFile& /*file*/) const override { return {}; }
 
  private:
   std::string name_;
@@ -171,7 +173,7 @@ class RecordSource final : public Source {
     ByteRange record;
     std::size_t skipped;  // bytes of the record
     std::span<std::byte> to;
-    const File* opened = nullptr;
+    const DatasetFile* opened = nullptr;
 
     [[nodiscard]] std::uint64_t offset() const noexcept { return record.offset + skipped; }
     [[nodiscard]] bool is_whole() const noexcept { return to.size() == record.bytes; }
@@ -254,7 +256,7 @@ class RecordSource final : public Source {
 
   /// A record that had to be read as a whole; the next part may be of the same.
   struct LastRecord {
-    const File* file = nullptr;
+    const DatasetFile* file = nullptr;
     std::uint64_t offset = 0;
     std::vector<std::byte> bytes;
   };
@@ -363,23 +365,23 @@ std::shared_ptr<const Source> open_records(FileList files, std::vector<FileEncod
 
 }  // namespace
 
-File file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
-                    bool is_unpacked) {
+DatasetFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
+                           bool is_unpacked) {
   const std::span<const std::byte> bytes = memory->bytes();
   return {files.path(i), i, {std::move(memory), bytes.data()}, bytes.size(), is_unpacked};
 }
 
 std::shared_ptr<const FileIndex> index_open_files(
     const FileList& files, const std::string& signature,
-    const std::function<std::vector<std::byte>(const File&)>& look) {
+    const std::function<std::vector<std::byte>(const DatasetFile&)>& look) {
   return index_files(files, signature, [&](std::size_t i) {
-    File file = files.open_unchanged(i);
+    DatasetFile file = files.open_unchanged(i);
     file.read_on();
     return look(file);
   });
 }
 
-void refuse_compressed(const File& file) {
+void refuse_compressed(const DatasetFile& file) {
   using namespace std::string_view_literals;
   std::array<char, 7> head{};  // one more than the longest of them
   const std::string_view text(head.data(), file.read_up_to_end(0, std::as_writable_bytes(std::span(head))));
@@ -401,7 +403,7 @@ void refuse_compressed(const File& file) {
   }
 }
 
-void RecordFormat::read(const File& file, std::size_t /*field*/, const ByteRange& range,
+void RecordFormat::read(const DatasetFile& file, std::size_t /*field*/, const ByteRange& range,
                         std::span<std::byte> to) const {
   file.read(range.offset, to);
 }
@@ -410,8 +412,8 @@ std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr
                                                  const std::string& signature) {
   // Of what is kept since files may be packed.
   const std::string kept_as = signature.empty() ? signature : signature + ", packed or not";
-  auto index =
-      index_open_files(files, kept_as, [&](const File& file) { return index_file(*format, files, file); });
+  auto index = index_open_files(files, kept_as,
+                                [&](const DatasetFile& file) { return index_file(*format, files, file); });
   std::vector<FileEncoding> packed;
   for (std::size_t i = 0; i < files.size(); ++i) {
     packed.push_back(EncodedIndex((*index)[i], format->fields().size()).encoding);

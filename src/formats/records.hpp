@@ -48,36 +48,36 @@ class RecordFormat {
   [[nodiscard]] virtual bool has_key_field() const { return false; }
   /// How `file` is compressed as a whole; what it unpacks to is then indexed and read in its place. Throws as
   /// `index` does.
-  [[nodiscard]] virtual FileEncoding encoding(const File& /*file*/) const { return {}; }
+  [[nodiscard]] virtual FileEncoding encoding(const DatasetFile& /*file*/) const { return {}; }
   /// What the files are known by in the fingerprint, if not by their names and sizes.
   [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
   /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.
-  [[nodiscard]] virtual RecordIndex index(const File& file) const = 0;
+  [[nodiscard]] virtual RecordIndex index(const DatasetFile& file) const = 0;
   /// Whether a range of `file` is a field as it lies there: all of it, or a part, is then read without
   /// `read`, and several ranges in one call.
-  [[nodiscard]] virtual bool has_plain_ranges(const File& /*file*/) const { return true; }
+  [[nodiscard]] virtual bool has_plain_ranges(const DatasetFile& /*file*/) const { return true; }
   /// How many bytes behind a range tell whether it is as it was written, where that is all that keeps ranges
   /// from being plain; 0 where it is not.
   [[nodiscard]] virtual std::size_t foot_bytes() const { return 0; }
   /// Throws Error{corrupt} naming file and offset where `foot` does not belong to `bytes`, those of `range`.
-  virtual void check(const File& /*file*/, const ByteRange& /*range*/, std::span<const std::byte> /*bytes*/,
-                     std::span<const std::byte> /*foot*/) const {}
+  virtual void check(const DatasetFile& /*file*/, const ByteRange& /*range*/,
+                     std::span<const std::byte> /*bytes*/, std::span<const std::byte> /*foot*/) const {}
   /// Reads one field of one sample, all of `range`, which `index` gave, where ranges are not plain. Throws as
-  /// File::read does.
-  virtual void read(const File& file, std::size_t field, const ByteRange& range,
+  /// DatasetFile::read does.
+  virtual void read(const DatasetFile& file, std::size_t field, const ByteRange& range,
                     std::span<std::byte> to) const;
 };
 
 /// File `i`, read from `memory`: what it unpacks to, where it `is_unpacked`, or a copy.
-File file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
-                    bool is_unpacked);
+DatasetFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
+                           bool is_unpacked);
 
 /// As index_files, with each file open, and as it was listed.
 std::shared_ptr<const FileIndex> index_open_files(
     const FileList& files, const std::string& signature,
-    const std::function<std::vector<std::byte>(const File&)>& look);
+    const std::function<std::vector<std::byte>(const DatasetFile&)>& look);
 /// Throws Error{unsupported} where `file` begins as gzip, bzip2, xz, zstd and LZ4 do.
-void refuse_compressed(const File& file);
+void refuse_compressed(const DatasetFile& file);
 
 /// The field of keys.
 inline constexpr std::string_view kKeyField = "__key__";
@@ -95,11 +95,12 @@ struct StridedLayout {
   std::string format;  ///< as `open` names it
   Field field;
   std::uint64_t stride_bytes = 0;  ///< from where a sample begins to where the next does
-  struct File {
+  /// The samples of a file.
+  struct Run {
     std::uint64_t first = 0;  ///< byte of sample 0
     std::int64_t samples = 0;
   };
-  std::vector<File> files;
+  std::vector<Run> files;
 };
 
 /// The samples of `files`, which must lie inside them. **Collective**, as make_record_source is.
@@ -109,12 +110,12 @@ std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout 
 /// steps are wide, and much where they are short. *One thread.*
 class Scan {
  public:
-  explicit Scan(const File& file) : file_(file) {}
+  explicit Scan(const DatasetFile& file) : file_(file) {}
   /// Bytes [offset, offset + count), or fewer at the end of the file, until the next call. Throws Error{io}.
   [[nodiscard]] std::span<const std::byte> at(std::uint64_t offset, std::size_t count);
 
  private:
-  const File& file_;
+  const DatasetFile& file_;
   std::vector<std::byte> window_;
   std::uint64_t begin_ = 0;
   std::size_t size_ = 0;

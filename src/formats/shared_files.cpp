@@ -6,13 +6,13 @@
 #include <exception>
 #include <utility>
 
+#include "core/deadline_clock.hpp"
+#include "core/interrupt.hpp"
+#include "core/mutex.hpp"
+#include "core/scarce.hpp"
+#include "files/memory_file.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "storage/memory_file.hpp"
-#include "values/deadline_clock.hpp"
-#include "values/interrupt.hpp"
-#include "values/mutex.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::internal {
 

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "core/mutex.hpp"
 #include "formats/file_memory.hpp"
 #include "formats/shared_table.hpp"
 #include "rota/error.hpp"
 #include "source/node_files.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

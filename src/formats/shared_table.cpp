@@ -11,9 +11,9 @@
 #include <climits>
 #include <ctime>
 
+#include "core/deadline_clock.hpp"
 #include "mpi/backoff.hpp"
 #include "rota/error.hpp"
-#include "values/deadline_clock.hpp"
 
 namespace rota::internal {
 namespace {

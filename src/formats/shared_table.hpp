@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
+#include "files/memory_file.hpp"
+#include "mpi/node_memory.hpp"
 #include "mpi/nodes.hpp"
-#include "storage/memory_file.hpp"
-#include "storage/node_memory.hpp"
 
 namespace rota::internal {
 

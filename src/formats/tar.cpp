@@ -14,11 +14,11 @@
 #include <utility>
 
 #include "catalog/serialize.hpp"
+#include "core/owned.hpp"
 #include "formats/archive_input.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
-#include "values/owned.hpp"
 
 namespace rota::internal {
 namespace {
@@ -37,7 +37,7 @@ struct Member {
 /// follows that, and leaves it unread, and here it is an error.
 class TarMembers {
  public:
-  TarMembers(const File& file, bool allow_missing_end)
+  TarMembers(const DatasetFile& file, bool allow_missing_end)
       : file_(file), allow_missing_end_(allow_missing_end), archive_(::archive_read_new()) {
     if (archive_ == nullptr) throw std::bad_alloc();
     require(::archive_read_support_format_tar(archive_.get()));
@@ -157,7 +157,7 @@ class TarMembers {
                        fmt::format("it is no tar file, or is damaged ({})", text == nullptr ? "?" : text));
   }
 
-  const File& file_;
+  const DatasetFile& file_;
   bool allow_missing_end_;
   bool has_entry_ = false;  // whose data is to be skipped
   ArchiveInput input_{.file = file_, .block = std::vector<std::byte>(kBlockBytes)};
@@ -178,11 +178,11 @@ class TarFormat final : public RecordFormat {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] bool has_key_field() const override { return keys_; }
 
-  [[nodiscard]] FileEncoding encoding(const File& file) const override {
+  [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     return {.compression = compression_of(file)};
   }
 
-  [[nodiscard]] RecordIndex index(const File& file) const override {
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     refuse_compressed(file);
     RecordIndex index;
     NameTableBuilder keys;
@@ -244,7 +244,7 @@ class TarFormat final : public RecordFormat {
 
 // Of the first file, in order.
 std::vector<std::string> extensions_of(const FileList& files, const TarOptions& options) {
-  File file = files.open(std::size_t{0});
+  DatasetFile file = files.open(std::size_t{0});
   file.read_on();
   const FileEncoding as{.compression = compression_of(file)};
   if (as.compression != Compression::none) file = file_in_memory(files, 0, fetch_file(files, 0, as), true);
@@ -315,7 +315,7 @@ TarKey tar_key(std::string_view name) {
 bool is_tar(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "ustar";
   constexpr std::size_t kMagicAt = 257;
-  File file = files.open(i);
+  DatasetFile file = files.open(i);
   file.read_on();
   try {
     const std::string head = decompress_head(file, compression_of(file), kMagicAt + kMagic.size());

@@ -7,10 +7,10 @@
 #include <limits>
 #include <string>
 
+#include "core/bytes.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -36,7 +36,7 @@ std::uint32_t masked_crc(std::span<const std::byte> bytes) {
 }
 
 // As TensorFlow's GZIP and ZLIB have it. The latter begins with two bytes that a length may begin with, too.
-Compression packing_of(const File& file) {
+Compression packing_of(const DatasetFile& file) {
   const Compression packing = compression_of(file);
   std::array<std::byte, kHeadBytes> head{};
   if (packing != Compression::none || file.read_up_to_end(0, head) < 2) return packing;
@@ -53,11 +53,11 @@ class TfRecordFormat final : public RecordFormat {
   [[nodiscard]] std::string_view name() const override { return "tfrecord"; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
-  [[nodiscard]] FileEncoding encoding(const File& file) const override {
+  [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     return {.compression = packing_of(file)};
   }
 
-  [[nodiscard]] RecordIndex index(const File& file) const override {
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     RecordIndex index;
     Scan scan(file);
     for (std::uint64_t at = 0; at < file.bytes();) {
@@ -81,9 +81,9 @@ class TfRecordFormat final : public RecordFormat {
     return index;
   }
 
-  [[nodiscard]] bool has_plain_ranges(const File& /*file*/) const override { return !verifies_; }
+  [[nodiscard]] bool has_plain_ranges(const DatasetFile& /*file*/) const override { return !verifies_; }
   [[nodiscard]] std::size_t foot_bytes() const override { return kFootBytes; }
-  void check(const File& file, const ByteRange& range, std::span<const std::byte> bytes,
+  void check(const DatasetFile& file, const ByteRange& range, std::span<const std::byte> bytes,
              std::span<const std::byte> foot) const override {
     if (masked_crc(bytes) == load<std::uint32_t>(foot)) return;
     throw file.damage(range.offset,
@@ -98,7 +98,7 @@ class TfRecordFormat final : public RecordFormat {
 }  // namespace
 
 bool is_tfrecord(const FileList& files, std::size_t i) {
-  const File file = files.open(i);
+  const DatasetFile file = files.open(i);
   try {
     const std::string head = decompress_head(file, packing_of(file), kHeadBytes);
     const auto bytes = std::as_bytes(std::span(head));

@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "core/option.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/owned.hpp"
 #include "loader/batch_memory.hpp"
 #include "rota/error.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 namespace {

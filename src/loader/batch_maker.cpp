@@ -8,9 +8,9 @@
 #include <mutex>
 #include <utility>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "source/source_facts.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::internal {
 namespace {

@@ -7,12 +7,12 @@
 #include <stop_token>
 #include <vector>
 
+#include "core/caught.hpp"
 #include "loader/batch_memory.hpp"
 #include "loader/blocks_ahead.hpp"
 #include "loader/group_pins.hpp"
 #include "loader/planner.hpp"
 #include "rota/loader.hpp"
-#include "values/caught.hpp"
 
 namespace rota::internal {
 

@@ -9,10 +9,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/caught.hpp"
+#include "core/mutex.hpp"
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
-#include "values/caught.hpp"
-#include "values/mutex.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::internal {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "rota/batch.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

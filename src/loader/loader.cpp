@@ -7,6 +7,8 @@
 #include <chrono>
 #include <variant>
 
+#include "core/message.hpp"
+#include "core/owned.hpp"
 #include "loader/access.hpp"
 #include "loader/planner.hpp"
 #include "loader/ring.hpp"
@@ -15,8 +17,6 @@
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "source/node_files.hpp"
-#include "values/message.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 

@@ -3,11 +3,11 @@
 #include <string>
 #include <string_view>
 
+#include "core/enumerators.hpp"
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "source/field_check.hpp"
-#include "values/enumerators.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 namespace {

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "loader/buffer_pool.hpp"
 #include "rota/batch.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "values/interrupt.hpp"
-#include "values/message.hpp"
-#include "values/scarce.hpp"
+#include "core/interrupt.hpp"
+#include "core/message.hpp"
+#include "core/scarce.hpp"
 
 namespace rota::internal {
 

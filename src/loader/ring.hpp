@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "loader/batch_maker.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

@@ -6,10 +6,10 @@
 #include <limits>
 #include <string_view>
 
+#include "core/option.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 #include "source/source_facts.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 namespace {

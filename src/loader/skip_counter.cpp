@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "rota/error.hpp"
-#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {

@@ -6,8 +6,8 @@
 #include <exception>
 #include <string_view>
 
+#include "core/mutex.hpp"
 #include "mpi/exchange.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::mpi {
 

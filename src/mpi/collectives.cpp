@@ -7,10 +7,10 @@
 #include <map>
 #include <vector>
 
+#include "core/lines.hpp"
 #include "mpi/exchange.hpp"
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
-#include "values/lines.hpp"
 
 namespace rota::mpi {
 namespace {

@@ -3,9 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "core/owned.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "values/owned.hpp"
 
 namespace rota::mpi {
 namespace {

@@ -10,12 +10,12 @@
 #include <set>
 #include <utility>
 
+#include "core/caught.hpp"
+#include "core/interrupt.hpp"
 #include "mpi/backoff.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/tags.hpp"
 #include "rota/error.hpp"
-#include "values/caught.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::mpi {
 namespace {

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/deadline_clock.hpp"
 #include "mpi/collectives.hpp"
-#include "values/deadline_clock.hpp"
 
 namespace rota::mpi {
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "mpi/exchange.hpp"
 #include "rota/mpi.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::mpi {
 

@@ -8,10 +8,10 @@
 #include <functional>
 #include <string>
 
+#include "core/caught.hpp"
 #include "mpi/backoff.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "values/caught.hpp"
 
 namespace rota::mpi {
 namespace {

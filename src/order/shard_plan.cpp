@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 namespace {

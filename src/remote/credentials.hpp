@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/mutex.hpp"
 #include "remote/http.hpp"
 #include "rota/object_storage.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

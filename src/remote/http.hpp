@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

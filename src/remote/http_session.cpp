@@ -13,10 +13,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/interrupt.hpp"
+#include "core/message.hpp"
+#include "core/shown.hpp"
 #include "rota/error.hpp"
-#include "values/interrupt.hpp"
-#include "values/message.hpp"
-#include "values/shown.hpp"
 
 namespace rota::internal {
 namespace {

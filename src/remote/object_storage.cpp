@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "core/option.hpp"
 #include "remote/http.hpp"
 #include "rota/error.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 namespace {

@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "core/mutex.hpp"
 #include "remote/credentials.hpp"
 #include "remote/server.hpp"
 #include "remote/signature.hpp"
 #include "rota/object_storage.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

@@ -8,8 +8,8 @@
 #include <deque>
 #include <utility>
 
+#include "core/shown.hpp"
 #include "rota/fingerprint.hpp"
-#include "values/shown.hpp"
 
 namespace rota::internal {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <utility>
 
+#include "core/option.hpp"
 #include "remote/credentials.hpp"
 #include "remote/server.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 namespace {

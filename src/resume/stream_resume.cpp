@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "checkpoint/snapshot_data.hpp"
+#include "core/bytes.hpp"
 #include "resume/dispatch_resume.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
@@ -13,7 +14,6 @@
 #include "stream/shard_feed.hpp"
 #include "stream/stream_facts.hpp"
 #include "stream/stream_state.hpp"
-#include "values/bytes.hpp"
 
 namespace rota {
 namespace {

@@ -12,16 +12,16 @@
 #include <vector>
 
 #include "catalog/place.hpp"
-#include "checkpoint/temporary.hpp"
+#include "core/caught.hpp"
+#include "files/temporary.hpp"
 #include "rota/error.hpp"
-#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {
 
 constexpr std::string_view kTemporaryEnding = ".tmp";
 
-const checkpoint::FileSystem& files() { return checkpoint::posix_file_system(); }
+const FileSystem& files() { return posix_file_system(); }
 
 }  // namespace
 
@@ -30,7 +30,7 @@ Destination::Destination(const std::string& path, const Storages& storages)
   if (path_.empty()) throw Error(ErrorCode::invalid_argument, "write shards: name a directory for them");
   if (!path_.ends_with('/')) path_ += '/';
   if (stored_.storage == nullptr) {
-    checkpoint::make_directory(files(), path_);
+    make_directory(files(), path_);
   } else if (!stored_.name.empty() && !stored_.name.ends_with('/')) {
     stored_.name += '/';
   }
@@ -42,7 +42,7 @@ std::map<std::string, std::uint64_t> Destination::list() const {
     if (!name.empty() && !name.starts_with('.')) found[name] = bytes;
   };
   if (stored_.storage == nullptr) {
-    for (const std::string& name : checkpoint::list_names(files(), path_)) {
+    for (const std::string& name : list_names(files(), path_)) {
       std::error_code is_none;
       const auto bytes = std::filesystem::file_size(path_ + name, is_none);
       add(name, is_none ? 0 : bytes);
@@ -64,7 +64,7 @@ bool Destination::holds(const std::string& name, std::span<const std::byte> byte
   std::vector<std::byte> found(bytes.size());
   try {
     if (stored_.storage == nullptr) {
-      const checkpoint::File file(files(), path_ + name, O_RDONLY);
+      const File file(files(), path_ + name, O_RDONLY);
       if (file.size() != bytes.size()) return false;
       file.read(0, found);
     } else {
@@ -90,10 +90,10 @@ void Destination::put(const std::string& name, std::span<const std::byte> bytes)
     }
     // Another process that ends now may take the file for one that a kill has left, and sweep it away.
     constexpr int kMostTries = 4;
-    const checkpoint::File directory(files(), path_, O_RDONLY | O_DIRECTORY);
+    const File directory(files(), path_, O_RDONLY | O_DIRECTORY);
     for (int tries = 1;; ++tries) {
-      checkpoint::Temporary file(
-          files(), fmt::format("{}.{}.{:08x}{}", path_, name, std::random_device()(), kTemporaryEnding));
+      Temporary file(files(),
+                     fmt::format("{}.{}.{:08x}{}", path_, name, std::random_device()(), kTemporaryEnding));
       file.file().write(0, bytes);
       try {
         return file.replace(path_ + name, directory);
@@ -110,7 +110,7 @@ void Destination::remove(const std::string& name) const {
   try {
     if (stored_.storage != nullptr) return stored_.storage->remove(stored_.name + name);
     if (::unlink((path_ + name).c_str()) != 0 && errno != ENOENT) {
-      checkpoint::fail_io(fmt::format("remove {}", path_ + name), errno);
+      fail_io(fmt::format("remove {}", path_ + name), errno);
     }
   } catch (...) {
     throw caught().as_error_of(path_ + name, fmt::format("remove {}", path_ + name));
@@ -119,12 +119,12 @@ void Destination::remove(const std::string& name) const {
 
 void Destination::sweep(std::initializer_list<std::string_view> stems) const {
   if (stored_.storage != nullptr) return;
-  for (const std::string& name : checkpoint::list_names(files(), path_)) {
+  for (const std::string& name : list_names(files(), path_)) {
     const bool is_ours = std::ranges::any_of(stems, [&](std::string_view stem) {
       return name.starts_with('.') && std::string_view(name).substr(1).starts_with(stem);
     });
     const bool is_temporary = is_ours && name.ends_with(kTemporaryEnding);
-    if (is_temporary && checkpoint::is_dead(files(), path_ + name)) remove(name);
+    if (is_temporary && is_dead(files(), path_ + name)) remove(name);
   }
 }
 

@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/owned.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/error.hpp"
 #include "shards/shard_encoding.hpp"
 #include "source/field_check.hpp"
-#include "values/owned.hpp"
 
 namespace rota::internal {
 namespace {

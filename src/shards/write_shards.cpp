@@ -8,6 +8,7 @@
 
 #include "catalog/leftover.hpp"
 #include "catalog/progress_reporter.hpp"
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "shards/destination.hpp"
@@ -15,7 +16,6 @@
 #include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/source_facts.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 namespace internal {

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
 #include "rota/source.hpp"
 #include "source/field_check.hpp"
 #include "source/source_facts.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/parallel.hpp"
+#include "core/scarce.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "values/parallel.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::internal {
 namespace {

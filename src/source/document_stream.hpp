@@ -8,10 +8,10 @@
 #include <optional>
 #include <span>
 
+#include "mpi/node_buffer.hpp"
 #include "mpi/nodes.hpp"
 #include "order/permutation.hpp"
 #include "rota/source.hpp"
-#include "storage/node_buffer.hpp"
 
 namespace rota::internal {
 

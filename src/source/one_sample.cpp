@@ -4,8 +4,8 @@
 
 #include <array>
 
+#include "core/scarce.hpp"
 #include "source/field_check.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::internal {
 

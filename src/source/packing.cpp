@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/option.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/nodes.hpp"
 #include "rota/error.hpp"
@@ -20,7 +21,6 @@
 #include "source/field_check.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 namespace {

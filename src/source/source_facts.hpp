@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/caught.hpp"
 #include "rota/error.hpp"
 #include "rota/source.hpp"
-#include "values/caught.hpp"
 
 namespace rota::internal {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
 #include "source/one_sample.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {

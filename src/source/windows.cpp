@@ -7,13 +7,13 @@
 #include <cstring>
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {

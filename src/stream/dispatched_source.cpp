@@ -5,12 +5,12 @@
 #include <string_view>
 #include <utility>
 
+#include "core/option.hpp"
 #include "mpi/collectives.hpp"
 #include "order/shard_plan.hpp"
 #include "rota/cereal.hpp"
 #include "rota/error.hpp"
 #include "stream/stream_facts.hpp"
-#include "values/option.hpp"
 
 namespace rota::internal {
 namespace {

@@ -3,11 +3,11 @@
 #include <limits>
 #include <utility>
 
+#include "core/option.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
 #include "stream/adaptor.hpp"
 #include "stream/instance.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 namespace {

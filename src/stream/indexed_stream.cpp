@@ -5,13 +5,13 @@
 #include <exception>
 #include <utility>
 
+#include "core/option.hpp"
 #include "order/shard_plan.hpp"
 #include "rota/error.hpp"
 #include "rota/stream.hpp"
 #include "source/field_check.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <utility>
 
+#include "core/caught.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
-#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {

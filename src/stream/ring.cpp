@@ -6,9 +6,9 @@
 #include <chrono>
 #include <utility>
 
+#include "core/interrupt.hpp"
+#include "core/scarce.hpp"
 #include "source/field_check.hpp"
-#include "values/interrupt.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::internal {
 namespace {

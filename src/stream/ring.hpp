@@ -9,12 +9,12 @@
 #include <thread>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/feed.hpp"
 #include "stream/instance.hpp"
 #include "stream/shard_reader.hpp"
 #include "stream/stream_batch.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

@@ -5,9 +5,9 @@
 
 #include <utility>
 
+#include "core/caught.hpp"
 #include "rota/error.hpp"
 #include "stream/stream_facts.hpp"
-#include "values/caught.hpp"
 
 namespace rota::internal {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <utility>
 
+#include "core/option.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 #include "stream/adaptor.hpp"
 #include "stream/instance.hpp"
-#include "values/option.hpp"
 
 namespace rota {
 namespace {

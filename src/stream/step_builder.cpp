@@ -6,8 +6,8 @@
 #include <chrono>
 #include <utility>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
-#include "values/scarce.hpp"
 
 namespace rota::internal {
 

@@ -9,14 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "core/bytes.hpp"
+#include "core/mutex.hpp"
 #include "mpi/pushed_messages.hpp"
 #include "stream/dispatch_plan.hpp"
 #include "stream/feed.hpp"
 #include "stream/instance.hpp"
 #include "stream/record_layout.hpp"
 #include "stream/shard_reader.hpp"
-#include "values/bytes.hpp"
-#include "values/mutex.hpp"
 
 namespace rota::internal {
 

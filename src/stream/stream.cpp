@@ -6,9 +6,9 @@
 #include <charconv>
 #include <cstring>
 
+#include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "source/field_check.hpp"
-#include "values/scarce.hpp"
 
 namespace rota {
 namespace {

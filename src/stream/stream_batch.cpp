@@ -4,8 +4,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/owned.hpp"
 #include "source/field_check.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "core/option.hpp"
+#include "core/owned.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/deferred_reduction.hpp"
 #include "rota/error.hpp"
@@ -16,8 +18,6 @@
 #include "stream/shard_feed.hpp"
 #include "stream/stream_facts.hpp"
 #include "stream/stream_state.hpp"
-#include "values/option.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 

@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/owned.hpp"
+#include "files/descriptor.hpp"
 #include "loader/access.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "storage/descriptor.hpp"
 #include "trace/trace_file.hpp"
-#include "values/owned.hpp"
 
 namespace rota {
 

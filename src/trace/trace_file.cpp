@@ -13,9 +13,9 @@
 #include <tuple>
 #include <utility>
 
+#include "files/descriptor.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
-#include "storage/descriptor.hpp"
 
 namespace rota::trace {
 namespace {

@@ -1,5 +1,5 @@
 #include "catalog/walk.hpp"
-#include "storage/descriptor.hpp"
+#include "files/descriptor.hpp"
 #include "test.hpp"
 
 namespace rota::test::walk_test {

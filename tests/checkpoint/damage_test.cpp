@@ -2,17 +2,17 @@
 
 #include "checkpoint_fixture.hpp"
 #include "commit_page.hpp"
+#include "core/bytes.hpp"
 #include "digest.hpp"
-#include "file_system.hpp"
+#include "files/file_system.hpp"
 #include "reader.hpp"
 #include "saved_state.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::test::damage_test {
 
 // Only the steps before HDF5 is asked.
 void verify(const fs::path& file) {
-  const CheckpointReader reader(checkpoint::posix_file_system(), file);
+  const CheckpointReader reader(internal::posix_file_system(), file);
   static_cast<void>(reader.verify_extents({}));
 }
 
@@ -162,7 +162,7 @@ TEST_F(Damaged, WhatCannotBeReadNowIsNoDamage) {
 // A file whose checksums are right may still be wrong, if its writer was.
 TEST_F(Damaged, RowsThatWereMixedUpBeforeTheyWereHashedAreFound) {
   const fs::path file = save();
-  CheckpointReader reader(checkpoint::posix_file_system(), file);
+  CheckpointReader reader(internal::posix_file_system(), file);
   auto sums = reader.verify_extents({});
   reader.require_row_digests(sums);
   ++sums[1];

@@ -9,7 +9,7 @@ namespace rota::test {
 
 /// Fails the `at`-th call of `kind` (from 0), once. A failing close closes nevertheless. ENOMEM is thrown as
 /// std::bad_alloc.
-class FaultyFileSystem : public checkpoint::FileSystem {
+class FaultyFileSystem : public internal::FileSystem {
  public:
   void fail(const std::string& kind, int at, int error) {
     kind_ = kind;

@@ -1,6 +1,6 @@
 #include "forge.hpp"
+#include "core/bytes.hpp"
 #include "digest.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::test {
 namespace {

@@ -2,14 +2,14 @@
 
 // A checkpoint as bytes in memory, and all that reading it touches.
 
-#include "file_system.hpp"
+#include "files/file_system.hpp"
 #include "reader.hpp"
 #include "test.hpp"
 
 namespace rota::test {
 
 /// A file system in which every path is the same file, that can only be read.
-class MemoryFile : public checkpoint::FileSystem {
+class MemoryFile : public internal::FileSystem {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
 

@@ -2,7 +2,7 @@
 
 // A file system as each rank sees it where ranks are on nodes of their own, and the directory is on NFS.
 
-#include "file_system.hpp"
+#include "files/file_system.hpp"
 #include "test.hpp"
 
 namespace rota::test {
@@ -10,7 +10,7 @@ namespace rota::test {
 /// The NFS client of this process. It keeps the pages of what is written: a write changes them in memory, and
 /// fsync and close write all of each page of which a part was changed. So they undo what another client has
 /// written there meanwhile. *Any thread.*
-class NfsClient : public checkpoint::FileSystem {
+class NfsClient : public internal::FileSystem {
  public:
   /// From now on nobody is told what it does.
   void hide() { is_told_ = false; }

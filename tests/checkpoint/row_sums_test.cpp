@@ -36,7 +36,7 @@ class RowSumsOfAFile : public CheckpointTest {
  protected:
   RowSumsOfAFile() {
     write_file(path_ / "file", {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()});
-    file_ = checkpoint::File(checkpoint::posix_file_system(), path_ / "file", O_RDONLY);
+    file_ = internal::File(internal::posix_file_system(), path_ / "file", O_RDONLY);
   }
 
   std::vector<std::uint64_t> expected() const {
@@ -64,7 +64,7 @@ class RowSumsOfAFile : public CheckpointTest {
 
   Contents contents_ = make_contents();
   Bytes bytes_ = make_rows(0, 1, kFileBytes);
-  checkpoint::File file_;
+  internal::File file_;
 };
 
 TEST_F(RowSumsOfAFile, AreThoseOfItsRowsForAnyPiecesAndAnyReaders) {

@@ -3,9 +3,9 @@
 
 #include "cli/fake_run.hpp"
 #include "cli/programs.hpp"
+#include "core/lines.hpp"
 #include "test.hpp"
 #include "unprivileged.hpp"
-#include "values/lines.hpp"
 
 namespace rota::test::every_verb_test {
 

@@ -127,9 +127,8 @@ TEST(StreamAudit, TellsWhereTwoRunsDiffer) {
   run.batches[{0, 1}][2].digests[0] = 9;
   compare(report, audit_of(run), "other");
   ASSERT_EQ(report.problems.size(), 1U);
-  EXPECT_EQ(
-      to_string(report.problems[0]),
-      "difference: epoch 0, shard 1: another size, sample, mask or digest than in other");
+  EXPECT_EQ(to_string(report.problems[0]),
+            "difference: epoch 0, shard 1: another size, sample, mask or digest than in other");
 }
 
 // However many they are.

@@ -38,9 +38,10 @@ TEST_F(Tool, AuditsStreams) {
   run.write(dir_ / "wrong");
   expect_says("audit right --samples 10 --epochs 2", 0,
               AllOf(HasSubstr("2 complete epochs, 6 global batches, 20 samples"), HasSubstr("passed")));
-  expect_says("audit wrong --same-as right", 1,
-              AllOf(HasSubstr("missing: phase 0, rank 1, epoch 0, step 0: 1:10:0 is number 2 of its shard, not 1"),
-                    HasSubstr("difference: epoch 0, shard 1")));
+  expect_says(
+      "audit wrong --same-as right", 1,
+      AllOf(HasSubstr("missing: phase 0, rank 1, epoch 0, step 0: 1:10:0 is number 2 of its shard, not 1"),
+            HasSubstr("difference: epoch 0, shard 1")));
 }
 
 TEST_F(Tool, SaysWhatAnAuditTookFromTheTraceItself) {

@@ -154,7 +154,7 @@ TEST_F(AccessTest, PastTheCacheHasManyReadsUnderWayBeforeItWaits) {
 
 TEST_F(AccessTest, HasWhatIsToBeUnpackedComeMeanwhile) {
   const auto path = directory_.write("6.bin", std::string(20 << 20, 'x'));
-  const File file(path.string(), 0, open_for_reading(AT_FDCWD, path.c_str()));
+  const DatasetFile file(path.string(), 0, open_for_reading(AT_FDCWD, path.c_str()));
   const auto hints_of = [&](std::size_t most) {
     disarm_reads();
     std::size_t bytes = 0;

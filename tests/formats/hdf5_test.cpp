@@ -1,8 +1,8 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include "files/descriptor.hpp"
 #include "formats/python.hpp"
-#include "storage/descriptor.hpp"
 
 namespace rota::test::hdf5_test {
 

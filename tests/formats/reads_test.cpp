@@ -1,6 +1,6 @@
 // What touches on disk is read in one call; whatever is read together, the bytes are the same.
 
-#include "storage/reads.hpp"
+#include "files/reads.hpp"
 #include "catalog/files.hpp"
 #include "formats/python.hpp"
 #include "system_calls.hpp"
@@ -27,7 +27,7 @@ class MergedReads : public Test {
     std::size_t sum = 0;
     for (const Stretch& stretch : stretches) sum += stretch.bytes + (side_by_side ? 0 : 1);
     std::string memory(sum, '?');
-    const File file = files_.open(std::size_t{0});
+    const DatasetFile file = files_.open(std::size_t{0});
     std::vector<WantedBytes> wanted;
     std::size_t at = 0;
     for (const Stretch& stretch : stretches) {

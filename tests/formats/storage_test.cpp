@@ -1,8 +1,8 @@
 // Datasets in a Storage are those of a file system, in every format, and what fails there is named.
 
+#include "files/reads.hpp"
 #include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
-#include "storage/reads.hpp"
 
 namespace rota::test::storage_test {
 
@@ -182,7 +182,7 @@ TEST_F(StorageTest, EachRangeFailsByItselfAndIsNamed) {
 }
 
 TEST_F(StorageTest, IsNeverAskedForBytesBehindTheEnd) {
-  const File file("memory://b/train/07.txt", 0, storage_, {"b/train/07.txt", 7, 1});
+  const DatasetFile file("memory://b/train/07.txt", 0, storage_, {"b/train/07.txt", 7, 1});
   std::string to(5, '?');
   const auto memory = std::as_writable_bytes(std::span(to));
   for (const std::uint64_t offset : {3U, 7U, 100U}) {

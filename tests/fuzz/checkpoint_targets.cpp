@@ -5,13 +5,13 @@
 
 #include "checkpoint/forge.hpp"
 #include "checkpoint/memory_file.hpp"
+#include "core/bytes.hpp"
 #include "digest.hpp"
 #include "fuzz/target.hpp"
 #include "rota/cereal.hpp"
 #include "source/told_source.hpp"
 #include "stored_blobs.hpp"
 #include "stream/numbered_stream.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::test::checkpoint_targets {
 

@@ -1,9 +1,9 @@
 // What an allocator gives, and what the system has no more of.
 
+#include "core/parallel.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
 #include "test.hpp"
-#include "values/parallel.hpp"
 
 namespace rota::test::scarce_test {
 

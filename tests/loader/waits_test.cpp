@@ -3,9 +3,9 @@
 
 #include <latch>
 
+#include "core/interrupt.hpp"
 #include "loader/course.hpp"
 #include "test.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::test::waits_test {
 

@@ -1,13 +1,13 @@
 #include <climits>
 
 #include "all_of_ranks.hpp"
+#include "core/interrupt.hpp"
 #include "moved_from.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/deferred_reduction.hpp"
 #include "mpi/nodes.hpp"
 #include "test.hpp"
 #include "unprivileged.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::test::collectives_test {
 

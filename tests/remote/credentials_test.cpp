@@ -1,8 +1,8 @@
 // Where the keys of S3 come from, and what becomes of reads while they change.
 
 #include "remote/credentials.hpp"
+#include "core/interrupt.hpp"
 #include "remote/reading.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::test::credentials_test {
 

@@ -2,9 +2,9 @@
 
 #include <zlib.h>
 
+#include "core/interrupt.hpp"
 #include "remote/reading.hpp"
 #include "resident_memory.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::test::datasets_test {
 

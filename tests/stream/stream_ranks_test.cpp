@@ -1,10 +1,10 @@
 // Streams through the real thing: what ranks do that have nothing left, that fail, and that do not come.
 // every_world_test.cpp has what they read.
 
+#include "core/interrupt.hpp"
 #include "source/reading.hpp"
 #include "stream/ranks.hpp"
 #include "test.hpp"
-#include "values/interrupt.hpp"
 
 namespace rota::test::stream_ranks_test {
 

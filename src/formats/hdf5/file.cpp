@@ -12,11 +12,11 @@
 #include <system_error>
 #include <utility>
 
+#include "files/descriptor.hpp"
 #include "formats/hdf5/library_reads.hpp"
 #include "formats/hdf5/superblock.hpp"
 #include "formats/hdf5/type.hpp"
 #include "rota/error.hpp"
-#include "storage/descriptor.hpp"
 
 namespace rota::internal {
 namespace {
@@ -103,12 +103,12 @@ class Hdf5Links {
  private:
   // Another file.
   struct Other {
-    Other(File opened, Hdf5Reads& reads)
+    Other(DatasetFile opened, Hdf5Reads& reads)
         : bytes(std::move(opened)),
           file(bytes.path(), reads.of(bytes)),
           subject{file, bytes.path(), bytes.bytes()} {}
 
-    File bytes;
+    DatasetFile bytes;
     hdf5::AddressFile file;
     Hdf5Subject subject;
   };
@@ -173,7 +173,7 @@ class Hdf5Links {
     }
     std::unique_ptr<Other>& other = others_[path.native()];
     if (other == nullptr) {
-      other = std::make_unique<Other>(File(path.native(), 0, std::move(opened)), reads_);
+      other = std::make_unique<Other>(DatasetFile(path.native(), 0, std::move(opened)), reads_);
       require_finished(other->bytes, reads_.of(other->bytes));
     }
     at.subject = &other->subject;
@@ -387,7 +387,7 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
                           subject.path, fmt::join(held, ", ")));
 }
 
-Hdf5File ask_readable(const File& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {
+Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {
   require_finished(file, reads.of(file));
   hdf5::AddressFile address_file(file.path(), reads.of(file));
   const Hdf5Subject subject{address_file, file.path(), file.bytes(), file.storage() != nullptr};
@@ -406,7 +406,7 @@ Hdf5File ask_readable(const File& file, Hdf5Reads& reads, Hdf5Choice& choice, bo
 }  // namespace
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.
-Hdf5File ask_file(const File& file, Hdf5Choice& choice, bool may_leave) {
+Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave) {
   Hdf5Reads reads;
   for (;;) {
     if (reads.is_missing()) reads.fetch(file);

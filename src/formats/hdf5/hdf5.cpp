@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "catalog/serialize.hpp"
+#include "core/bytes.hpp"
+#include "core/message.hpp"
 #include "formats/formats.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/heap.hpp"
@@ -20,8 +22,6 @@
 #include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/unpack_stored.hpp"
-#include "values/bytes.hpp"
-#include "values/message.hpp"
 
 namespace rota::internal {
 namespace {
@@ -286,7 +286,7 @@ std::vector<std::string> absolute_names(std::vector<std::string> names) {
 }
 
 Hdf5File ask(const FileList& files, std::size_t i, Hdf5Choice& choice, bool may_leave) {
-  const File file = files.open_unchanged(i);
+  const DatasetFile file = files.open_unchanged(i);
   if (has_hdf5_signature(files, i)) return ask_file(file, choice, may_leave);
   throw Error(ErrorCode::corrupt,
               fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or use open_files",

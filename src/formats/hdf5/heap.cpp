@@ -8,8 +8,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "core/bytes.hpp"
 #include "rota/error.hpp"
-#include "values/bytes.hpp"
 
 namespace rota::internal {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::size_t kHeadBytes = 16;     // of a collection, and of each objec
 constexpr std::size_t kFirstBytes = 4096;  // HDF5 makes none smaller
 
 struct Collection {
-  const File& file;
+  const DatasetFile& file;
   std::uint64_t address;
   std::vector<std::byte> bytes;
 

@@ -20,8 +20,8 @@ struct HeapRead {
   std::span<std::byte> to;    ///< all of it
 };
 
-/// Reads all, those of a collection together. Blocks on storage. Any thread. Throws as File::read does,
-/// Error{corrupt} where the files have no such heaps.
+/// Reads all, those of a collection together. Blocks on storage. Any thread. Throws as DatasetFile::read
+/// does, Error{corrupt} where the files have no such heaps.
 void read_from_heap(const OpenFiles& files, std::vector<HeapRead> reads);
 
 }  // namespace rota::internal

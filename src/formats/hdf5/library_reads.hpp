@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "files/dataset_file.hpp"
 #include "hdf5/address_file.hpp"
-#include "storage/file.hpp"
 
 namespace rota::internal {
 
@@ -20,7 +20,7 @@ namespace rota::internal {
 class Hdf5Reads {
  public:
   /// Both must outlive what is returned. At most one file may be in a storage.
-  hdf5::FileBytes of(const File& file) {
+  hdf5::FileBytes of(const DatasetFile& file) {
     return {file.bytes(), [this, &file](std::uint64_t offset, std::span<std::byte> to) {
               if (file.storage() != nullptr) return copy(offset, to);
               try {
@@ -38,8 +38,9 @@ class Hdf5Reads {
 
   /// Whether HDF5 wanted bytes that had not come.
   [[nodiscard]] bool is_missing() const noexcept { return missing_bytes_ > 0; }
-  /// Brings them, and what follows, much where it is asked for piece by piece. Throws as File::read does.
-  void fetch(const File& file) {
+  /// Brings them, and what follows, much where it is asked for piece by piece. Throws as DatasetFile::read
+  /// does.
+  void fetch(const DatasetFile& file) {
     constexpr std::uint64_t kLeastPiece = std::uint64_t{256} << 10;
     constexpr std::uint64_t kMostPiece = std::uint64_t{16} << 20;
     piece_bytes_ = std::clamp(missing_ == last_end_ ? 2 * piece_bytes_ : 0, kLeastPiece, kMostPiece);

@@ -13,8 +13,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/owned.hpp"
 #include "rota/error.hpp"
-#include "values/owned.hpp"
 
 namespace rota::internal {
 namespace {
@@ -220,7 +220,7 @@ class ChunkDecoder {
 
 }  // namespace
 
-void RowReader::add(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
+void RowReader::add(const DatasetFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
   if (dataset.storage == Hdf5Storage::chunked) return add_chunks(file, dataset, ranges);
   const std::size_t row_bytes = dataset.row_bytes();
   for (const PlacedRows& range : ranges) {
@@ -237,7 +237,8 @@ void RowReader::add(const File& file, const Hdf5Dataset& dataset, std::span<cons
 }
 
 // Cut at slabs, the rows that the same chunks share.
-void RowReader::add_chunks(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
+void RowReader::add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset,
+                           std::span<const PlacedRows> ranges) {
   const std::int64_t slab_rows = dataset.chunk[0];
   const std::size_t first_piece = pieces_.size();
   for (const PlacedRows& range : ranges) {
@@ -261,7 +262,8 @@ void RowReader::add_chunks(const File& file, const Hdf5Dataset& dataset, std::sp
   }
 }
 
-void RowReader::add_slab(const File& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count) {
+void RowReader::add_slab(const DatasetFile& file, const Hdf5Dataset& dataset, std::size_t first,
+                         std::size_t count) {
   const std::span pieces = std::span(pieces_).subspan(first, count);
   const std::size_t row_bytes = dataset.row_bytes();
   const bool has_plain_rows = dataset.chunk_bytes() == row_bytes * static_cast<std::size_t>(dataset.chunk[0]);

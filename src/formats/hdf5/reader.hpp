@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "files/reads.hpp"
 #include "formats/hdf5/layout.hpp"
 #include "formats/open_files.hpp"
-#include "storage/reads.hpp"
 
 namespace rota::internal {
 
@@ -30,7 +30,7 @@ struct RowPiece {
 
 /// A chunk that has to be decoded, and which of the pieces of a RowReader want rows of it.
 struct EncodedChunk {
-  const File* file;
+  const DatasetFile* file;
   const Hdf5Dataset* dataset;
   const StoredChunk* chunk;
   std::int64_t column;  ///< of the chunks of its slab
@@ -44,19 +44,19 @@ class RowReader {
  public:
   /// Rows `ranges` of `dataset`, which must lie inside it, are to be read. All must live until `read` is
   /// over. What no file has is there at once.
-  void add(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  void add(const DatasetFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
   /// Reads all that was added, as `files` reads. A chunk that has to be decoded is decoded once, however many
   /// ranges of one `add` want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset.
   void read(const OpenFiles& files);
 
  private:
-  void add_chunks(const File& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  void add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
   void read_chunks();
   void read_stored_chunks();
   [[nodiscard]] std::span<const RowPiece> pieces_of(const EncodedChunk& chunk) const {
     return std::span(pieces_).subspan(chunk.first_piece, chunk.pieces);
   }
-  void add_slab(const File& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
+  void add_slab(const DatasetFile& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
 
   std::vector<WantedBytes> plain_;
   std::vector<EncodedChunk> encoded_;

@@ -24,7 +24,7 @@ std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
   return std::nullopt;
 }
 
-void require_finished(const File& file, const hdf5::FileBytes& bytes) {
+void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
   const auto superblock = find_hdf5_signature(bytes);
   std::array<std::uint8_t, 12> head{};
   if (superblock && bytes.size - *superblock >= head.size())

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "files/dataset_file.hpp"
 #include "hdf5/address_file.hpp"
-#include "storage/file.hpp"
 
 namespace rota::internal {
 
@@ -17,6 +17,6 @@ std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes);
 /// Throws Error{busy} where `file`, whose bytes are `bytes`, is being written, or was left so by its writer.
 /// The file says so, from version 2 of its superblock on, or a lock does: what was written may not be there
 /// yet, and would be read as zeros.
-void require_finished(const File& file, const hdf5::FileBytes& bytes);
+void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes);
 
 }  // namespace rota::internal

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "values/owned.hpp"
+#include "core/owned.hpp"
 
 namespace rota::internal {
 namespace {

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "files/dataset_file.hpp"
 #include "formats/hdf5/file.hpp"
 #include "hdf5/hdf5.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
-#include "storage/file.hpp"
 
 #ifdef H5_HAVE_PARALLEL
 #error "this is to be built with a serial HDF5"
@@ -42,8 +42,8 @@ Values read_at(const std::filesystem::path& file, std::uint64_t address, std::si
 
 rota::internal::Hdf5Dataset ask(const std::filesystem::path& file, const std::string& dataset) {
   rota::internal::Hdf5Choice choice{.datasets = {dataset}};
-  const rota::internal::File opened(file.string(), 0,
-                                    rota::internal::open_for_reading(AT_FDCWD, file.c_str()));
+  const rota::internal::DatasetFile opened(file.string(), 0,
+                                           rota::internal::open_for_reading(AT_FDCWD, file.c_str()));
   return rota::internal::ask_file(opened, choice, false).fields.at(0).values;
 }
 

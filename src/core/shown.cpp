@@ -1,0 +1,74 @@
+#include "core/shown.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+
+namespace rota::internal {
+namespace {
+
+struct Character {
+  std::uint32_t code = 0;
+  std::size_t bytes = 0;  // 0: it is none
+};
+
+std::uint32_t byte_at(std::string_view text, std::size_t i) { return static_cast<unsigned char>(text[i]); }
+
+// Neither overlong, nor a surrogate, nor past the last there is (RFC 3629).
+Character character_at(std::string_view text) noexcept {
+  if (text.empty()) return {};
+  const std::uint32_t first = byte_at(text, 0);
+  if (first < 0x80) return {.code = first, .bytes = 1};
+  const std::size_t bytes = first >> 5 == 0x06 ? 2 : first >> 4 == 0x0e ? 3 : first >> 3 == 0x1e ? 4 : 0;
+  if (bytes == 0 || text.size() < bytes) return {};
+  std::uint32_t code = first & (0x7fU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if (byte_at(text, i) >> 6 != 0x02) return {};
+    code = code << 6 | (byte_at(text, i) & 0x3f);
+  }
+  constexpr std::array<std::uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  if (code < kLeast[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return {};
+  return {.code = code, .bytes = bytes};
+}
+
+bool is_plain(std::uint32_t code) noexcept {
+  if (code < 0x20 || (code >= 0x7f && code < 0xa0)) return false;
+  return (code < 0x2028 || code > 0x202e) && (code < 0x2066 || code > 0x2069);
+}
+
+std::string escaped(char byte) {
+  switch (byte) {
+    case '\n':
+      return "\\n";
+    case '\t':
+      return "\\t";
+    case '\r':
+      return "\\r";
+    case '\\':
+      return "\\\\";
+    default:
+      return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+  }
+}
+
+}  // namespace
+
+std::size_t character_bytes(std::string_view text) noexcept { return character_at(text).bytes; }
+
+std::string shown(std::string_view text) {
+  std::string line;
+  while (!text.empty()) {
+    const Character character = character_at(text);
+    const std::size_t bytes = character.bytes == 0 ? 1 : character.bytes;
+    if (character.bytes > 0 && is_plain(character.code) && text[0] != '\\') {
+      line += text.substr(0, bytes);
+    } else {
+      for (const char byte : text.substr(0, bytes)) line += escaped(byte);
+    }
+    text.remove_prefix(bytes);
+  }
+  return line;
+}
+
+}  // namespace rota::internal

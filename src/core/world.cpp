@@ -1,0 +1,80 @@
+#include "rota/world.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/message.hpp"
+#include "rota/error.hpp"
+
+namespace rota {
+namespace {
+
+struct Launcher {
+  const char* name;
+  const char* rank;
+  const char* size;
+};
+
+// The nearest first. A job script of Slurm has SLURM_PROCID, too, but is no step: only srun sets the number
+// of tasks of one.
+constexpr std::array<Launcher, 4> kLaunchers{{{"torchrun", "RANK", "WORLD_SIZE"},
+                                              {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                              {"mpirun", "PMI_RANK", "PMI_SIZE"},
+                                              {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}}};
+
+int parse(const char* name, std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("read the world from the environment: {}=\"{}\" is not a number", name, text));
+  }
+  return value;
+}
+
+}  // namespace
+
+int internal::this_process() noexcept { return ::getpid(); }
+
+void World::validate() const {
+  if (size >= 1 && rank >= 0 && rank < size && replica >= 0) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("make a world of rank {} of {}, replica {}: it must hold that 0 <= rank < size and "
+                          "replica >= 0",
+                          rank, size, replica));
+}
+
+World world_from_environment() {
+  static std::atomic_flag was_told;
+  const internal::Launched found = internal::launched();
+  if (found.world.rank == 0 && found.world.size > 1 && !was_told.test_and_set()) {
+    internal::tell(fmt::format("the world is {}'s: rank 0 of {}", found.by, found.world.size));
+  }
+  return found.world;
+}
+
+internal::Launched internal::launched() {
+  for (const auto& [launcher, rank_name, size_name] : kLaunchers) {
+    const char* rank = std::getenv(rank_name);  // NOLINT(concurrency-mt-unsafe): read only
+    const char* size = std::getenv(size_name);  // NOLINT(concurrency-mt-unsafe): read only
+    const bool is_script = size == nullptr && std::string_view(launcher) == "srun";
+    if (is_script || (rank == nullptr && size == nullptr)) continue;
+    if (rank == nullptr || size == nullptr) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("read the world from the environment: {} is set and {} is not",
+                              rank ? rank_name : size_name, rank ? size_name : rank_name));
+    }
+    const World world{.rank = parse(rank_name, rank), .size = parse(size_name, size)};
+    world.validate();
+    return {.world = world, .by = launcher, .named = size_name};
+  }
+  return {};
+}
+
+}  // namespace rota

@@ -1,0 +1,85 @@
+#pragma once
+
+// A file of a dataset that is open for reading.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/descriptor.hpp"
+#include "rota/error.hpp"
+#include "rota/storage.hpp"
+
+namespace rota::internal {
+
+/// A file of a dataset that is open for reading: on a file system, in a storage, or in memory. *Immutable*,
+/// any thread.
+class DatasetFile {
+ public:
+  /// File `number` of its list, by the path that messages name; `direct` reads past the page cache, where it
+  /// is open. Throws Error{io} where the file cannot be asked for its size.
+  DatasetFile(std::string path, std::size_t number, Descriptor descriptor, Descriptor direct = Descriptor());
+  /// What `storage` has as `stored`.
+  DatasetFile(std::string path, std::size_t number, std::shared_ptr<const Storage> storage,
+              StoredFile stored);
+  /// The `bytes` bytes at `memory`: what that file unpacks to, where `is_unpacked`, or a copy.
+  DatasetFile(std::string path, std::size_t number, std::shared_ptr<const std::byte> memory,
+              std::size_t bytes, bool is_unpacked);
+
+  /// Whose bytes are mapped into memory. Throws Error{io}.
+  static DatasetFile map(std::string path, std::size_t number, Descriptor descriptor);
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  [[nodiscard]] std::size_t number() const noexcept { return number_; }
+  /// As it was opened.
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  /// All of it, where it is in memory; else null, and there is a storage or a descriptor.
+  [[nodiscard]] const std::byte* memory() const noexcept { return memory_.get(); }
+  /// Where it is, if not on a file system; else null.
+  [[nodiscard]] const Storage* storage() const noexcept { return storage_.get(); }
+  [[nodiscard]] const StoredFile& stored() const noexcept { return stored_; }
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_.get(); }
+  /// The one that reads whole pages past the page cache; negative without.
+  [[nodiscard]] int direct_descriptor() const noexcept { return direct_.get(); }
+
+  /// Its reader goes through it, from its beginning to its end or here and there. What follows comes with
+  /// what is asked for, the more the longer that goes on, if it is in a storage; a small file whole. *One
+  /// thread* from here on.
+  void read_on();
+
+  /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before; what a
+  /// storage throws, with its code, or Error{callback}.
+  void read(std::uint64_t offset, std::span<std::byte> to) const;
+  /// The same up to the end of the file. Returns the bytes read. Throws Error{io}, and as a storage does.
+  std::size_t read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const;
+  /// As will_read_at.
+  void will_read(std::uint64_t offset, std::uint64_t count) const noexcept;
+  /// Error{corrupt}: `what` is wrong at byte `offset`.
+  [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
+
+ private:
+  struct Piece {
+    std::uint64_t begin = 0;
+    std::vector<std::byte> bytes = {};
+    std::uint64_t wanted = 0;
+  };
+  void read_stored(std::uint64_t offset, std::span<std::byte> to) const;
+  void read_piece(std::uint64_t offset, std::uint64_t least) const;
+
+  std::string path_;
+  std::size_t number_;
+  Descriptor descriptor_;
+  Descriptor direct_;
+  std::shared_ptr<const Storage> storage_;
+  StoredFile stored_;
+  std::shared_ptr<const std::byte> memory_;
+  std::unique_ptr<Piece> piece_;  // of a storage, that came last; null: nobody reads on
+  std::uint64_t bytes_;
+  bool is_unpacked_ = false;
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,126 @@
+#include "files/descriptor.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+
+namespace rota::internal {
+namespace {
+
+constexpr std::string_view kOfReading =
+    "; give this user the right to read it, or leave it out of the dataset";
+constexpr std::string_view kOfWriting = "; give this user the right to write there, or name another place";
+
+std::string_view advice(int error, std::string_view of_rights) {
+  switch (error) {
+    case EACCES:
+    case EPERM:
+      return of_rights;
+    case EROFS:
+      return "; name another place";
+    case ENOSPC:
+    case EDQUOT:
+      return "; free some space, or name another place";
+    case EMFILE:
+    case ENFILE:
+      return "; raise the limit of open files (ulimit -n)";
+    case ENOENT:
+    case ENOTDIR:
+      return "; check the path";
+    default:
+      return "";
+  }
+}
+
+std::string text(std::string_view what, std::string_view path, int error, std::string_view of_rights) {
+  return fmt::format("{} {}: {}{}", what, path, std::generic_category().message(error),
+                     advice(error, of_rights));
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+Descriptor open_for_reading(int at, const char* name, int flags) noexcept {
+  int fd = -1;
+  do {
+    fd = ::openat(at, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
+  } while (fd < 0 && errno == EINTR);
+  return Descriptor(fd);
+}
+
+std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t got = ::pread(fd, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+void will_read_at(int fd, std::uint64_t offset, std::uint64_t count) noexcept {
+  constexpr std::uint64_t kMost = std::uint64_t{32} << 20;
+  // Of more at a time, Linux brings no more than its devices read ahead.
+  constexpr std::uint64_t kStep = std::uint64_t{128} << 10;
+  const std::uint64_t end = offset + std::min(count, kMost);
+  for (; offset < end; offset += kStep) {
+    // No more than a hint: where it fails, so does the read.
+    (void)::posix_fadvise(fd, static_cast<off_t>(offset), static_cast<off_t>(std::min(end - offset, kStep)),
+                          POSIX_FADV_WILLNEED);
+  }
+}
+
+std::int64_t size_of_open(int fd) noexcept {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_size : -1;
+}
+
+struct stat stat_entry(int at, const char* name, std::string_view directory) {
+  struct stat status {};
+  if (::fstatat(at, name, &status, 0) == 0) return status;
+  const int error = errno;
+  const std::string path = std::string(directory) + name;
+  if (error == ELOOP) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("list {}: symbolic links make a cycle here; remove the link", path));
+  }
+  if (error == ENOENT && ::fstatat(at, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
+    throw Error(ErrorCode::io,
+                fmt::format("list {}: the symbolic link leads to nothing; mend or remove it", path));
+  }
+  // Even where it is gone by now, the dataset is there.
+  throw Error(ErrorCode::io, system_error("list", path, error).what());
+}
+
+Error system_error(std::string_view what, std::string_view path, int error) {
+  const bool is_missing = error == ENOENT || error == ENOTDIR;
+  return {is_missing ? ErrorCode::not_found : ErrorCode::io, text(what, path, error, kOfReading)};
+}
+
+Error write_error(std::string_view what, std::string_view path, int error) {
+  return {ErrorCode::io, text(what, path, error, kOfWriting)};
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  std::error_code error;
+  const auto here = std::filesystem::current_path(error);
+  if (!error) return (here / path).native();
+  throw Error(ErrorCode::io, fmt::format("find out where {} is: the working directory cannot be asked ({}); "
+                                         "name an absolute path",
+                                         path, error.message()));
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,188 @@
+#include "files/reads.hpp"
+
+#include <fmt/format.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "core/caught.hpp"
+
+namespace rota::internal {
+namespace {
+
+// What one call reads, piece by piece; each goes to its place, or nowhere.
+class OneCall {
+ public:
+  // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init): it costs nothing
+  OneCall() noexcept {}
+
+  // Whether a gap and what follows it have room.
+  [[nodiscard]] bool has_room() const noexcept { return count_ + 2 <= pieces_.size(); }
+
+  void add(std::span<std::byte> to) noexcept {
+    if (to.empty()) return;
+    bytes_ += to.size();
+    if (count_ > 0) {
+      iovec& last = pieces_[count_ - 1];
+      if (static_cast<std::byte*>(last.iov_base) + last.iov_len == to.data()) {
+        last.iov_len += to.size();
+        return;
+      }
+    }
+    pieces_[count_++] = {to.data(), to.size()};
+  }
+  void skip(std::size_t bytes) noexcept {
+    if (bytes == 0) return;
+    bytes_ += bytes;
+    pieces_[count_++] = {dropped_.data(), bytes};
+  }
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  // False where it cannot be read as a whole; with RWF_NOWAIT, also where that has to wait for storage.
+  [[nodiscard]] bool read(int fd, std::uint64_t offset, int flags = 0) const noexcept {
+    const ssize_t got =
+        ::preadv2(fd, pieces_.data(), static_cast<int>(count_), static_cast<off_t>(offset), flags);
+    return got == static_cast<ssize_t>(bytes_);
+  }
+
+ private:
+  std::array<iovec, 128> pieces_;
+  std::array<std::byte, kMostGap> dropped_;
+  std::size_t count_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+// How many bytes of `next` are the last ones of `before`, which does not begin behind it.
+std::size_t overlap(const WantedBytes& before, const WantedBytes& next) noexcept {
+  return std::min(before.end(), next.end()) - std::min(next.offset, std::min(before.end(), next.end()));
+}
+
+const WantedBytes& further(const WantedBytes& a, const WantedBytes& b) noexcept {
+  return b.end() > a.end() ? b : a;
+}
+
+// How many of the first ones one call reads.
+std::size_t lay_out(std::span<const WantedBytes> wanted, OneCall& call) noexcept {
+  call.add(wanted[0].to);
+  const WantedBytes* last = wanted.data();  // the one that reaches the furthest
+  std::size_t count = 1;
+  for (; count < wanted.size() && call.has_room(); ++count) {
+    const WantedBytes& next = wanted[count];
+    const std::uint64_t gap = next.offset > last->end() ? next.offset - last->end() : 0;
+    if (next.file != last->file || gap > kMostGap) break;
+    call.skip(gap);
+    call.add(next.to.subspan(overlap(*last, next)));
+    last = &further(*last, next);
+  }
+  return count;
+}
+
+// Copies what was read for another one.
+void share_out(std::span<const WantedBytes> wanted) noexcept {
+  const WantedBytes* last = wanted.data();
+  for (const WantedBytes& next : wanted.subspan(1)) {
+    const std::size_t shared = overlap(*last, next);
+    if (shared > 0) std::memcpy(next.to.data(), last->to.data() + (next.offset - last->offset), shared);
+    last = &further(*last, next);
+  }
+}
+
+/// What is wanted, call by call.
+class Calls {
+ public:
+  explicit Calls(std::span<const WantedBytes> wanted) noexcept : rest_(wanted) {}
+
+  // Reads the calls that need not wait, up to one that has to, which begins; returns its bytes.
+  std::optional<std::size_t> begin() {
+    while (!rest_.empty()) {
+      const DatasetFile& file = *rest_[0].file;
+      OneCall call;
+      const auto now = rest_.first(file.memory() == nullptr ? lay_out(rest_, call) : 1);
+      const bool is_alone = now.size() == rest_.size() && begun_ == 0;  // nothing else can be under way
+      rest_ = rest_.subspan(now.size());
+      if (file.memory() != nullptr) {
+        file.read(now[0].offset, now[0].to);
+      } else if (is_alone) {
+        read(now, call);
+      } else if (has_cached() && call.read(file.descriptor(), now[0].offset, RWF_NOWAIT)) {
+        share_out(now);
+        ++cached_;
+      } else {
+        file.will_read(now[0].offset, call.bytes());
+        ++begun_;
+        waiting_.push_back(now);
+        return call.bytes();
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Waits for the oldest that has begun.
+  void end() {
+    const auto now = waiting_.front();
+    waiting_.pop_front();
+    OneCall call;
+    lay_out(now, call);
+    read(now, call);
+  }
+
+ private:
+  // Whether it seems worth a call to look. Where the first ones are not cached, none is likely to be.
+  [[nodiscard]] bool has_cached() const noexcept {
+    constexpr std::size_t kTries = 4;
+    return cached_ > 0 || begun_ < kTries;
+  }
+
+  static void read(std::span<const WantedBytes> now, const OneCall& call) {
+    if (now.size() > 1 && call.read(now[0].file->descriptor(), now[0].offset)) return share_out(now);
+    // Also to find out what is wrong with which of them.
+    for (const WantedBytes& one : now) one.file->read(one.offset, one.to);
+  }
+
+  std::span<const WantedBytes> rest_;
+  std::deque<std::span<const WantedBytes>> waiting_;
+  std::size_t begun_ = 0;
+  std::size_t cached_ = 0;
+};
+
+}  // namespace
+
+void read_from_storage(std::span<const WantedBytes> wanted) {
+  std::vector<StoredBytes> stored;
+  std::vector<const DatasetFile*> files;
+  for (const WantedBytes& one : wanted) {
+    if (one.to.empty()) continue;
+    if (one.end() > one.file->bytes()) return one.file->read(one.offset, one.to);  // says where it ends
+    stored.push_back({.file = &one.file->stored(), .offset = one.offset, .to = one.to});
+    files.push_back(one.file);
+  }
+  if (stored.empty()) return;
+  try {
+    files[0]->storage()->read(stored);
+  } catch (...) {
+    throw caught().as_error_of(files[0]->path(), fmt::format("read {}", files[0]->path()));
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    if (stored[i].error == nullptr) continue;
+    throw caught(stored[i].error)
+        .as_error_of(files[i]->path(), fmt::format("read {}, {} bytes from {} on", files[i]->path(),
+                                                   stored[i].to.size(), stored[i].offset));
+  }
+}
+
+void read_at_once(std::span<const WantedBytes> wanted) {
+  assert(std::ranges::is_sorted(wanted, [](const WantedBytes& a, const WantedBytes& b) {
+    return a.file == b.file && a.offset < b.offset;
+  }));
+  if (!wanted.empty() && wanted[0].file->storage() != nullptr) return read_from_storage(wanted);
+  Calls calls(wanted);
+  read_ahead([&] { return calls.begin(); }, [&] { calls.end(); });
+}
+
+}  // namespace rota::internal

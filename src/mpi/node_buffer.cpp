@@ -1,0 +1,232 @@
+#include "mpi/node_buffer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <exception>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "files/memory_file.hpp"
+#include "mpi/collectives.hpp"
+#include "mpi/exchange.hpp"
+#include "mpi/node_memory.hpp"
+#include "mpi/tags.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::size_t kPieceBytes = 1 << 18;
+
+NodeBuffer map(const MemoryFile& file) {
+  auto memory = file.map();
+  return {.bytes = {memory.get(), file.bytes()}, .owner = std::move(memory)};
+}
+
+// What this rank throws is thrown later, when all have come.
+template <typename Work>
+void attempt(std::exception_ptr& error, Work&& work) {
+  if (error) return;
+  try {
+    work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+}
+
+void broadcast_value(const mpi::Communicator& comm, auto& value) {
+  mpi::broadcast(comm, std::as_writable_bytes(std::span(&value, 1)));
+}
+
+/// Rank 0's end of the way to the leaders: pieces, each after its size, and a size of zero.
+class Outlet {
+ public:
+  explicit Outlet(const mpi::Communicator& leaders) : leaders_(leaders) {}
+
+  void put(std::span<const std::byte> bytes) {
+    file().append(bytes);
+    while (leaders_.size() > 1 && !bytes.empty()) {
+      const std::size_t count = std::min(bytes.size(), kPieceBytes - piece_.size());
+      piece_.insert(piece_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
+      bytes = bytes.subspan(count);
+      if (piece_.size() == kPieceBytes) send();
+    }
+  }
+  /// To be called whatever was thrown before.
+  void end() {
+    if (!piece_.empty()) send();
+    send();
+  }
+  /// What was put, here.
+  [[nodiscard]] MemoryFile& file() { return file_ ? *file_ : file_.emplace(); }
+
+ private:
+  void send() {
+    auto count = static_cast<std::int64_t>(piece_.size());
+    broadcast_value(leaders_, count);
+    mpi::broadcast(leaders_, piece_);
+    piece_.clear();
+  }
+
+  const mpi::Communicator& leaders_;
+  std::optional<MemoryFile> file_;
+  std::vector<std::byte> piece_;
+};
+
+// The other leaders' end: takes all pieces, also where they cannot be kept.
+void take_pieces(const mpi::Communicator& leaders, std::optional<MemoryFile>& file,
+                 std::exception_ptr& error) {
+  attempt(error, [&] { file.emplace(); });
+  std::vector<std::byte> piece;
+  for (std::int64_t count = 0; broadcast_value(leaders, count), count > 0;) {
+    piece.resize(static_cast<std::size_t>(count));
+    mpi::broadcast(leaders, piece);
+    attempt(error, [&] { file->append(piece); });
+  }
+}
+
+// What the leader has, a copy for each rank; nothing where one of them lacks the memory, which all ranks hear
+// of when all have come.
+NodeBuffer copy_on_node(const mpi::Nodes& nodes, const NodeBuffer& shared, std::size_t bytes,
+                        std::exception_ptr& error) {
+  std::shared_ptr<std::vector<std::byte>> copy;
+  attempt(error, [&] {
+    try {
+      copy = std::make_shared<std::vector<std::byte>>(bytes);
+    } catch (const std::bad_alloc&) {
+      throw sharing_failed(fmt::format("copy {} bytes", bytes), ENOMEM);
+    }
+  });
+  std::int64_t failures = error ? 1 : 0;
+  sum(nodes.node(), std::span(&failures, 1));
+  if (failures > 0) return {};
+  if (nodes.leads()) std::copy(shared.bytes.begin(), shared.bytes.end(), copy->begin());
+  mpi::broadcast(nodes.node(), *copy);
+  return {.bytes = *copy, .owner = copy};
+}
+
+// Has the other ranks of a node open what its leader has at `address`. Whether all of them could. Collective
+// over the node.
+bool open_on_node(const mpi::Nodes& nodes, MemoryFile::Address& address, const std::function<void()>& open) {
+  broadcast_value(nodes.node(), address);
+  std::exception_ptr failure;
+  if (!nodes.leads() && address.bytes > 0) {
+    attempt(failure, [&] {
+      if (!nodes.can_share_memory()) throw sharing_failed("open", EACCES);
+      open();
+    });
+  }
+  std::int64_t failures = failure ? 1 : 0;
+  sum(nodes.node(), std::span(&failures, 1));
+  return failures == 0;
+}
+
+// The leader's file on all ranks of its node, or a copy where they cannot open it.
+NodeBuffer share_on_node(const mpi::Nodes& nodes, const std::optional<MemoryFile>& file,
+                         std::exception_ptr& error) {
+  NodeBuffer shared;
+  MemoryFile::Address address;
+  if (nodes.leads()) {
+    attempt(error, [&] {
+      file->seal();
+      shared = map(*file);
+      address = file->address();
+    });
+  }
+  if (open_on_node(nodes, address, [&] { shared = map(MemoryFile(address)); })) return shared;
+  return copy_on_node(nodes, shared, static_cast<std::size_t>(address.bytes), error);
+}
+
+}  // namespace
+
+void require_same_bytes(const mpi::Communicator& comm, std::string_view phase,
+                        std::span<const std::byte> bytes) {
+  if (mpi::is_same(comm, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("{}: the ranks did not get the same {} bytes; check the network and the memory",
+                          phase, bytes.size()));
+}
+
+NodeBuffer broadcast_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
+                              const std::function<void(const ByteSink&)>& produce) {
+  std::exception_ptr error;
+  std::optional<MemoryFile> file;
+  if (nodes.all().rank() == 0) {
+    Outlet outlet(nodes.leaders());
+    attempt(error, [&] { produce([&](std::span<const std::byte> bytes) { outlet.put(bytes); }); });
+    outlet.end();
+    attempt(error, [&] { file = std::move(outlet.file()); });
+  } else if (nodes.leads()) {
+    take_pieces(nodes.leaders(), file, error);
+  }
+  mpi::agree(nodes.all(), phase, error);
+  NodeBuffer shared = share_on_node(nodes, file, error);
+  mpi::agree(nodes.all(), phase, error);
+  require_same_bytes(nodes.all(), phase, shared.bytes);
+  return shared;
+}
+
+NodeBuffer all_gather_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
+                               std::span<const std::byte> mine) {
+  const mpi::Communicator& all = nodes.all();
+  const std::vector<std::int64_t> sizes = mpi::gather(all, std::ssize(mine));
+  // To rank 0 in pieces that one call can send, under way while the ranks take what it hands out.
+  mpi::Requests requests;
+  for (std::size_t at = 0; all.rank() > 0 && at < mine.size(); at += kPieceBytes) {
+    const auto piece = mine.subspan(at, std::min(kPieceBytes, mine.size() - at));
+    mpi::check(MPI_Isend(piece.data(), mpi::to_count(piece.size()), MPI_BYTE, 0, mpi::kNodeBufferTag,
+                         all.get(), &requests.emplace_back()),
+               "MPI_Isend");
+  }
+  NodeBuffer shared = broadcast_to_nodes(nodes, phase, [&](const ByteSink& sink) {
+    std::exception_ptr error;  // whatever happens, what was sent is received
+    attempt(error, [&] { sink(mine); });
+    std::vector<std::byte> piece(kPieceBytes);
+    for (int rank = 1; rank < all.size(); ++rank) {
+      for (auto left = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]); left > 0;) {
+        const std::size_t count = std::min(kPieceBytes, left);
+        mpi::check(MPI_Recv(piece.data(), mpi::to_count(count), MPI_BYTE, rank, mpi::kNodeBufferTag,
+                            all.get(), MPI_STATUS_IGNORE),
+                   "MPI_Recv");
+        attempt(error, [&] { sink(std::span(piece).first(count)); });
+        left -= count;
+      }
+    }
+    if (error) std::rethrow_exception(error);
+  });
+  if (requests.empty()) return shared;
+  mpi::check(MPI_Waitall(mpi::to_count(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
+             "MPI_Waitall");
+  return shared;
+}
+
+NodeMemory make_node_memory(const mpi::Nodes& nodes, std::size_t bytes) {
+  NodeMemory room{.ranks = nodes.node().size(), .is_first = nodes.leads()};
+  const auto make_room = [bytes](MemoryFile& file) {
+    file.resize(bytes);
+    file.allot(0, bytes);  // else a full /dev/shm would be a signal
+    return file.map_to_write();
+  };
+  std::optional<MemoryFile> file;
+  MemoryFile::Address address;
+  mpi::together(nodes.all(), "share memory", [&] {
+    if (!nodes.leads()) return;
+    room.memory = make_room(file.emplace());
+    address = file->address();
+  });
+  const bool is_shared = open_on_node(
+      nodes, address, [&] { room.memory = MemoryFile(address, MemoryFile::Access::write).map_to_write(); });
+  mpi::together(nodes.all(), "share memory", [&] {
+    if (is_shared) return;
+    MemoryFile own;
+    room = {.memory = make_room(own)};
+  });
+  return room;
+}
+
+}  // namespace rota::internal
