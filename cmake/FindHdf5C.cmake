@@ -1,15 +1,15 @@
 # Finds HDF5's C library as Hdf5C::Hdf5C, with MPI or without: rota makes no parallel call, so either will do.
-#   ROTA_HDF5   parallel, serial, or any (the default): parallel where both are there. A program is to have one HDF5;
-#               those of MPI programs are mostly parallel, those that Python brings are serial.
+#   ROTA_HDF5   serial, parallel, or any (the default): serial where both are there. A program is to have one HDF5: one
+#               that calls a parallel HDF5 itself needs that here, too.
 #   HDF5_ROOT   where it is, if not in a usual place: it is looked for there alone
 # Sets Hdf5C_FLAVOUR to parallel or serial.
 
 if(NOT DEFINED ROTA_HDF5)
-  set(ROTA_HDF5 any CACHE STRING "Which HDF5 to build with: parallel, serial or any")
-  set_property(CACHE ROTA_HDF5 PROPERTY STRINGS any parallel serial)
+  set(ROTA_HDF5 any CACHE STRING "Which HDF5 to build with: serial, parallel or any")
+  set_property(CACHE ROTA_HDF5 PROPERTY STRINGS any serial parallel)
 endif()
 if(NOT ROTA_HDF5 MATCHES "^(any|parallel|serial)$")
-  message(FATAL_ERROR "ROTA_HDF5 is \"${ROTA_HDF5}\": it must be parallel, serial or any")
+  message(FATAL_ERROR "ROTA_HDF5 is \"${ROTA_HDF5}\": it must be serial, parallel or any")
 endif()
 
 set(_rota_roots ${HDF5_ROOT})
@@ -26,7 +26,7 @@ set(_rota_folders_parallel hdf5/openmpi hdf5/mpich openmpi-x86_64 mpich-x86_64)
 set(_rota_folders_serial hdf5/serial)
 set(_rota_kinds ${ROTA_HDF5})
 if(ROTA_HDF5 STREQUAL "any")
-  set(_rota_kinds parallel serial)
+  set(_rota_kinds serial parallel)
 endif()
 
 # Whether the headers in `folder` are parallel or serial.
@@ -102,7 +102,7 @@ if(Hdf5C_INCLUDE_DIR)
   _rota_ask_kind(${Hdf5C_INCLUDE_DIR} Hdf5C_FLAVOUR)
 endif()
 
-set(_rota_packages_any "libhdf5-openmpi-dev or libhdf5-dev")
+set(_rota_packages_any libhdf5-dev)
 set(_rota_packages_parallel libhdf5-openmpi-dev)
 set(_rota_packages_serial libhdf5-dev)
 set(_rota_way_out "install ${_rota_packages_${ROTA_HDF5}}, or set HDF5_ROOT")

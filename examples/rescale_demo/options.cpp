@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "cli/number_option.hpp"
+#include "cli/options.hpp"
 #include "rota/error.hpp"
 
 namespace rescale_demo {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cli/shown_text.hpp"
+#include "cli/output.hpp"
 
 namespace rescale_demo {
 namespace {

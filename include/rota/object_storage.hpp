@@ -1,6 +1,6 @@
 #pragma once
 
-// Data in object stores and behind web servers. Next: storage.hpp, for places of your own.
+// Data in S3 and on web servers. Next: storage.hpp, for storages of your own.
 
 #include <chrono>
 #include <memory>
@@ -10,18 +10,16 @@
 
 namespace rota {
 
-/// How a storage makes its requests. What may pass is tried again: lost connections, answers that stall, 408,
-/// 429 and 5xx; for 10 seconds also a server that has never answered. What fails for more than 5 seconds is
-/// told to the MessageSink, once a minute. Nothing of an answer that is cut short, or of another version, is
-/// delivered.
+/// How a storage makes its requests. It retries lost connections, stalled answers, 408, 429 and 5xx, and for
+/// 10 seconds also a server that has never answered. A request that fails for more than 5 seconds is reported
+/// to the MessageSink, once a minute. Answers that are cut short, or of another version, are never delivered.
 struct HttpOptions {
-  int connections = 32;  ///< of each thread that reads; 1 to 1,024
-  /// For a request with all its tries. Then Error{timeout} names what was wanted and what failed last.
+  int connections = 32;  ///< per reading thread; 1 to 1,024
+  /// Of a request, retries included. After it, Error{timeout} names the file and the last failure.
   std::chrono::milliseconds deadline = std::chrono::minutes(3);
-  /// An answer that brings less than 1 KiB a second for so long is broken off; whole seconds.
+  /// An answer slower than 1 KiB/s for this long is retried.
   std::chrono::seconds stall{20};
-  /// Before the second try. It doubles for each further one, up to 15 s, and is cut at random to a half at
-  /// least.
+  /// Wait before the first retry. It doubles each time, up to 15 s; the actual wait is a random 50 to 100 %.
   std::chrono::milliseconds retry_wait{100};
   std::string ca_file = {};  ///< certificates to trust; empty: SSL_CERT_FILE for web servers, or the system's
 
@@ -29,14 +27,14 @@ struct HttpOptions {
   void validate() const;
 };
 
-/// Who asks. In none of rota's messages is there any of it.
+/// S3 keys. They never appear in messages.
 struct S3Credentials {
   std::string access_key = {};
   std::string secret_key = {};
-  std::string session_token = {};  ///< of temporary ones
+  std::string session_token = {};  ///< of temporary keys
 };
 
-/// What is empty comes from the environment, as it does for other programs:
+/// Empty options are taken from the environment, as other S3 programs do:
 ///
 /// - `region`: AWS_REGION, AWS_DEFAULT_REGION, the profile; else us-east-1. A bucket that is elsewhere is
 /// found.
@@ -44,45 +42,44 @@ struct S3Credentials {
 ///   else Amazon's.
 /// - `credentials`: AWS_ACCESS_KEY_ID and the like, the profile AWS_PROFILE of ~/.aws/credentials and
 ///   ~/.aws/config or its `credential_process`, a web identity, the container, the machine. They are renewed
-///   before they end.
+///   before they expire.
 /// - HttpOptions::ca_file: AWS_CA_BUNDLE.
 struct S3Options {
   std::string region = {};
   std::string endpoint = {};  ///< of another store: "https://store.local:9000"; buckets are in its path
   S3Credentials credentials = {};
   bool is_anonymous = false;    ///< requests are not signed
-  bool requester_pays = false;  ///< whoever asks pays; also AWS_REQUEST_PAYER=requester
+  bool requester_pays = false;  ///< this account pays for requests; also AWS_REQUEST_PAYER=requester
   HttpOptions http = {};
 
   /// Throws Error{invalid_argument}.
   void validate() const;
 };
 
-/// S3, or a store that answers as it does. Names are "bucket/key". A file's version is its ETag. It reads by
-/// ranges: those of a file that lie no more than 1 MiB apart in one request, and large ones in parts of 8
-/// MiB, all under way at once. Any thread. Throws Error{invalid_argument} for the options. When it is used it
-/// throws
+/// S3, or a store that is compatible. Names are "bucket/key"; a file's version is its ETag. Ranges of a file
+/// that lie at most 1 MiB apart are read in one request, large ones in parts of 8 MiB, all at once. Any
+/// thread. Throws Error{invalid_argument} for the options. In use it throws
 ///
 /// - Error{not_found}: no such bucket,
-/// - Error{io}: no permission, a wrong secret, nobody there, a certificate that does not hold,
+/// - Error{io}: no permission, a wrong secret, no server, an invalid certificate,
 /// - Error{corrupt}: an object that has changed since it was listed,
 /// - Error{timeout}: no answer within the deadline.
 ///
-/// It writes files of more than 16 MiB in parts, eight of 8 MiB at a time, or of a 10,000th of the file. A
-/// write that fails removes its parts; those of a process that was killed stay, unless a rule of the bucket
-/// ends such uploads.
+/// Files of more than 16 MiB are written in parts of 8 MiB (or a 10,000th of the file), eight at a time. A
+/// failed write removes its parts. Parts of a killed process stay, unless a rule of the bucket ends such
+/// uploads.
 std::shared_ptr<const Storage> s3_storage(S3Options options = {});
 
-/// Files behind a web server that answers to ranges. Names are "host/path". It cannot list. `scheme` is https
-/// or http. Otherwise as s3_storage.
+/// Files on a web server that supports ranges. Names are "host/path". It cannot list. `scheme` is https or
+/// http. Otherwise as s3_storage.
 std::shared_ptr<const Storage> http_storage(std::string scheme = "https", HttpOptions options = {});
 
-/// S3, https and http, by those schemes. A catalog looks here for schemes that CatalogOptions::storages does
-/// not have. Always the same ones.
+/// The storages of the schemes s3, https and http, made once with default options. Catalogs use them for
+/// schemes that CatalogOptions::storages lacks.
 const Storages& storages_from_environment();
 
-/// Where `path`, "SCHEME://NAME", leads: into one of `storages`, or of those from the environment. Throws
-/// Error{invalid_argument} where it has no scheme, Error{not_found} where no storage has that.
+/// Finds the storage for `path`, "SCHEME://NAME", in `storages`, else in storages_from_environment(). Throws
+/// Error{invalid_argument} without a scheme, Error{not_found} for an unknown one.
 StoredPath stored_path(const std::string& path, const Storages& storages = {});
 
 }  // namespace rota

@@ -1,7 +1,7 @@
 #pragma once
 
-// Data in a place of your own: an object store, an archive, memory. Next: catalog.hpp, whose CatalogOptions
-// take it.
+// A storage of your own: an object store, an archive, memory. Next: catalog.hpp, whose CatalogOptions take
+// it.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,25 +23,24 @@ struct StoredFile {
   std::uint64_t version = 0;  ///< another one where the content is another, such as a hash of its ETag
 };
 
-/// Bytes of a file that are wanted.
+/// A range of a file to read.
 struct StoredBytes {
-  const StoredFile* file = nullptr;  ///< as `list` or `find` told it
+  const StoredFile* file = nullptr;  ///< as `list` or `find` returned it
   std::uint64_t offset = 0;
   std::span<std::byte> to;        ///< [offset, offset + to.size()) belongs here; within the file
-  std::exception_ptr error = {};  ///< of these bytes alone; null: they have come
+  std::exception_ptr error = {};  ///< why this range could not be read; null: it was
 };
 
-/// A place where files are that no file system has. A dataset in it is named by a scheme:
+/// Files that lie in no file system. A dataset in it is named by a scheme:
 ///
 ///     rota::CatalogOptions options;
 ///     options.storages["mine"] = std::make_shared<MyStorage>();
 ///     auto source = rota::open(rota::Catalog("mine://corpus/*.tar", options));
 ///
-/// What follows "mine://" begins the names that the storage is asked for. All formats read it. They look into
-/// files where they need to, as those of a file system, and ask for many ranges at once. Functions are called
-/// by any thread, several at a time, and block. What they throw reaches the caller of rota, with the name of
-/// what was wanted. Throw Error{io} where it may help to try again, and Error{corrupt} where bytes are not
-/// what they were: loaders retry the one, and may skip the other (BadSamples).
+/// Names in the storage are what follows "mine://". All formats read from it, many ranges in one call.
+/// Functions block, and are called by any thread, several at a time. What they throw reaches the caller of
+/// rota, with the name of the file. Throw Error{io} for what may succeed when tried again, and Error{corrupt}
+/// for wrong bytes: loaders retry the first, and may skip the second (BadSamples).
 class Storage {
  public:
   Storage() = default;
@@ -49,29 +48,28 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
   virtual ~Storage() = default;
 
-  /// Calls `visit` for each file whose name begins with `prefix`, in the order of the names' bytes, each
-  /// once. It stops where `visit` throws.
+  /// Calls `visit` once for each file whose name begins with `prefix`, in the order of the names' bytes.
+  /// What `visit` throws ends the list.
   virtual void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const = 0;
 
-  /// The file of this name; nothing where there is none.
+  /// The file of this name, if there is one.
   [[nodiscard]] virtual std::optional<StoredFile> find(std::string_view name) const = 0;
 
-  /// Reads all that is `wanted`, what is of one `file` side by side, by offset: best with all of it under way
-  /// at once. It fails, by StoredBytes::error, for each range that it cannot bring, and where a file is of
-  /// another version now.
+  /// Reads all ranges, best all at once. Those of one file come side by side, by offset. Sets
+  /// StoredBytes::error of each range that cannot be read, or whose file has another version by now.
   virtual void read(std::span<StoredBytes> wanted) const = 0;
 
-  /// Makes a file of that name, of `bytes` bytes, in the place of one that has it: whole, or not at all.
-  /// `fill` puts those from `offset` on; it is called by this thread, again for the same ones where a try has
-  /// failed, and what it throws ends the write. Storages need it that checkpoints are copied to, or datasets
-  /// packed into; others throw Error{unsupported}.
+  /// Writes a file of `bytes` bytes, whole or not at all; it replaces one of the same name. `fill(offset,
+  /// to)` copies the bytes at `offset` into `to`. It is called by this thread, and may be called again for
+  /// the same range. What it throws ends the write. Needed for copies of checkpoints and for `write_shards`;
+  /// storages that are only read leave it out, and it throws Error{unsupported}.
   virtual void write(std::string_view name, std::uint64_t bytes,
                      const std::function<void(std::uint64_t offset, std::span<std::byte> to)>& fill) const;
-  /// Removes the file of that name, if there is one. The same is true of it.
+  /// Removes the file of that name, if there is one. Left out and needed as `write`.
   virtual void remove(std::string_view name) const;
 };
 
-/// A place in a storage. stored_path() makes one of "s3://bucket/run".
+/// A path into a storage. stored_path() makes one of "s3://bucket/run".
 struct StoredPath {
   std::shared_ptr<const Storage> storage = {};  ///< null: none
   std::string name = {};                        ///< in the storage: "bucket/run"

@@ -15,7 +15,7 @@
 
 namespace rota {
 
-/// What shards are written as.
+/// The format of written shards.
 enum class ShardFormat {
   /// A member for each field of a sample, 000000000007.jpg, as WebDataset has them. For fields that are
   /// bytes: uint8 [*]. Their names become extensions.
@@ -29,27 +29,27 @@ std::string_view to_string(ShardFormat format) noexcept;
 
 struct ShardOptions {
   ShardFormat format = ShardFormat::tar;
-  /// About so large is a shard. All have as many samples, but for the last; how many is found from the sizes
-  /// of up to 4,096 samples.
+  /// Size of a shard, about. All but the last have the same number of samples, estimated from the sizes of up
+  /// to 4,096 samples.
   std::int64_t shard_bytes = std::int64_t{64} << 20;
-  /// The process that calls this. Those of a world write their part each, and need not know of one another.
+  /// This process. Each process of a world writes its part of the shards; they need no connection.
   World world = {};
   int workers = 2;  ///< reading threads
   ProgressFunction progress = {};
-  Storages storages = {};  ///< for a destination by one of their schemes
+  Storages storages = {};  ///< by scheme, for a destination such as "mine://shards"
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
 };
 
-/// What of a dataset is written.
+/// How much of a dataset is written.
 struct ShardReport {
   std::int64_t samples = 0;  ///< of the dataset
   std::int64_t shards = 0;   ///< of the dataset
-  std::int64_t there = 0;    ///< of them at the destination now
-  std::int64_t written = 0;  ///< of them by this call
-  std::int64_t bytes = 0;    ///< of those there
-  /// All is there. Otherwise other processes of the world have not ended, or have failed.
+  std::int64_t there = 0;    ///< shards at the destination now
+  std::int64_t written = 0;  ///< shards that this call wrote
+  std::int64_t bytes = 0;    ///< of the shards at the destination
+  /// All shards are written. If not, other processes are still at work, or have failed.
   bool is_complete = false;
 };
 
@@ -59,14 +59,14 @@ struct ShardReport {
 ///     rota::write_shards(rota::open("photos", "files"), "shards", {.world =
 ///     rota::world_from_environment()});
 ///
-/// A shard is there whole, or not at all. After a kill, the same call, by a world of any size, writes those
-/// that lack. It reads the whole dataset: each process compares its part of the shards that are there with
-/// it, and writes those anew that differ. Until all are there, so is a file "unfinished.tar" (or ".mds"), by
-/// which `open` refuses the directory.
+/// A shard is written whole or not at all. After a kill, the same call, by a world of any size, writes the
+/// missing shards. It reads the whole dataset: each process compares its part of the existing shards with it,
+/// and writes anew those that differ. A file "unfinished.tar" (or ".mds") exists until all are written; with
+/// it, `open` refuses the directory.
 ///
-/// Throws Error{invalid_argument} for a source without samples, and a destination with other files;
-/// Error{mismatch} for one with shards of another dataset, or of other options; Error{unsupported} for fields
-/// that the format does not have; what reading and writing throws.
+/// Throws Error{invalid_argument} for a source without samples, and for a destination with other files;
+/// Error{mismatch} for one with shards of another dataset or other options; Error{unsupported} for fields
+/// that the format lacks; errors of reading and writing.
 ShardReport write_shards(const std::shared_ptr<const Source>& source, const std::string& destination,
                          const ShardOptions& options = {});
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "catalog/file_names.hpp"
 #include "catalog/files.hpp"
-#include "catalog/format_names.hpp"
 #include "catalog/manifest.hpp"
 #include "catalog/saved.hpp"
 #include "catalog/sent.hpp"
@@ -227,7 +227,7 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
 }
 
 std::string Catalog::serialize() const {
-  return internal::pack_sent({contents_->files, contents_->origin, contents_->changes});
+  return internal::encode_sent({contents_->files, contents_->origin, contents_->changes});
 }
 
 Catalog Catalog::deserialize(std::string_view bytes, const CatalogOptions& options) {

@@ -57,7 +57,7 @@ std::vector<std::int64_t> places_in(const Listing& known, const Listing& files) 
 
 }  // namespace
 
-std::vector<std::byte> pack_part(std::span<const std::vector<std::byte>> files) {
+std::vector<std::byte> encode_part(std::span<const std::vector<std::byte>> files) {
   std::size_t bytes = (1 + files.size()) * sizeof(Word);
   for (const auto& file : files) bytes += filled_up(file.size());
   std::vector<std::byte> part(bytes);
@@ -158,7 +158,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
     reporter.end();
   });
   auto index = std::make_shared<const FileIndex>(
-      files.shared_listing(), all_gather_to_nodes(context.nodes, "hand out the index", pack_part(found)));
+      files.shared_listing(), all_gather_to_nodes(context.nodes, "hand out the index", encode_part(found)));
   if (!signature.empty()) files.kept().keep(signature, index);
   return index;
 }

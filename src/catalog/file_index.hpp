@@ -39,7 +39,7 @@ class FileIndex {
 };
 
 /// A part of an index: of files one behind the other.
-std::vector<std::byte> pack_part(std::span<const std::vector<std::byte>> files);
+std::vector<std::byte> encode_part(std::span<const std::vector<std::byte>> files);
 
 /// What opening the files of a catalog has found, so that it is found once: a cache, from which nobody can
 /// tell what was opened in which order. Indices are by signature: which format with which options has made

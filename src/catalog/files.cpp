@@ -12,7 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "catalog/leftover.hpp"
+#include "catalog/file_names.hpp"
 #include "catalog/name_ranges.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "core/bytes.hpp"
@@ -102,7 +102,7 @@ class UnfinishedMarks {
     if (found_.empty()) return;
     throw Error(ErrorCode::corrupt,
                 fmt::format("open {}: {} says that its shards are not all written; let what writes them run "
-                            "again (rota pack, write_shards), with the same options",
+                            "again (rota shard, write_shards), with the same options",
                             path, *found_.begin()));
   }
 

@@ -131,7 +131,7 @@ std::pair<std::span<const std::byte>, std::uint64_t> check_content(const std::st
 
 }  // namespace
 
-std::vector<std::byte> pack_catalog(const SavedCatalog& catalog) {
+std::vector<std::byte> encode_catalog(const SavedCatalog& catalog) {
   SavedHead head{.origin = catalog.origin,
                  .change_detection = catalog.change_detection,
                  .files = {},
@@ -275,7 +275,7 @@ void refuse_in_place_of(const std::filesystem::path& file, const FileList& files
 }
 
 void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog, const Storages& storages) {
-  const std::vector<std::byte> bytes = pack_catalog(catalog);
+  const std::vector<std::byte> bytes = encode_catalog(catalog);
   if (const StoredPath stored = parse_stored(path.native(), storages); stored.storage != nullptr) {
     try {
       return stored.storage->write(

@@ -37,7 +37,7 @@ struct SavedCatalog {
 };
 
 /// `catalog` as the bytes of a file. No names of files that are computed.
-std::vector<std::byte> pack_catalog(const SavedCatalog& catalog);
+std::vector<std::byte> encode_catalog(const SavedCatalog& catalog);
 
 /// The other way round; `path` is the file in messages. Throws as read_catalog does.
 SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole);

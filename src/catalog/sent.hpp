@@ -18,7 +18,7 @@ struct SentCatalog {
   CatalogChanges changes;
 };
 
-std::string pack_sent(const SentCatalog& catalog);
+std::string encode_sent(const SentCatalog& catalog);
 
 /// The other way round, for one process. Throws as Catalog::deserialize does.
 SentCatalog parse_sent(const std::shared_ptr<const OpenContext>& context, std::string_view bytes);

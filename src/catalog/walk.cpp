@@ -16,7 +16,7 @@
 #include <stop_token>
 #include <thread>
 
-#include "catalog/leftover.hpp"
+#include "catalog/file_names.hpp"
 #include "core/mutex.hpp"
 #include "core/owned.hpp"
 #include "core/scarce.hpp"

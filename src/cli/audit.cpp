@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "cli/auditor.hpp"
 #include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "trace/facts.hpp"

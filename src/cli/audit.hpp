@@ -2,7 +2,7 @@
 
 // The audit of a run's traces: was every sample of each epoch delivered exactly once, by ranks in lockstep,
 // in equal slices, always with the same bytes, whatever the worlds were and however the run was interrupted?
-// Next: auditor.hpp.
+// Next: auditor.cpp.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "trace/phase_steps.hpp"
 #include "trace/trace_file.hpp"
 
 namespace rota::cli {
@@ -99,6 +100,11 @@ struct AuditReport {
 /// one without traces, Error{io}, also for want of memory, Error{invalid_argument} for `epochs` or `complete`
 /// of a mixture, whose datasets have their own, and for several `samples` of a stream.
 AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options);
+
+/// Its core, for traces of Loaders and of streams: follows `run` through its phases, of which there is one at
+/// least. Throws Error{io}, std::bad_alloc for more samples than there is memory.
+AuditReport audit_phases(const trace::Phases& phases, const trace::TraceStart& run,
+                         const AuditOptions& options);
 
 /// Adds the problems of `other`, an audit of the trace called `other_name`, and one unless both have the same
 /// global batches; of streams, the same samples of each shard in the same order. Only compares what was

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/shown_text.hpp"
+#include "cli/output.hpp"
 
 namespace rota::cli {
 namespace {

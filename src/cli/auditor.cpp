@@ -1,4 +1,4 @@
-#include "cli/auditor.hpp"
+#include "cli/audit.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -12,11 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/dataset.hpp"
-#include "cli/number_option.hpp"
-#include "cli/preview.hpp"
+#include "cli/options.hpp"
+#include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 #include "rota/open.hpp"
 #include "source/one_sample.hpp"

@@ -13,10 +13,9 @@
 
 #include "catalog/place.hpp"
 #include "catalog/saved.hpp"
-#include "cli/dataset.hpp"
-#include "cli/number_option.hpp"
+#include "cli/options.hpp"
+#include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 #include "files/descriptor.hpp"
 #include "rota/error.hpp"

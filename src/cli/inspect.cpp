@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>
 
-#include "cli/shown_text.hpp"
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "resume/json.hpp"
 #include "resume/loader_state.hpp"

@@ -9,13 +9,11 @@
 #include <string>
 #include <string_view>
 
+#include "catalog/file_names.hpp"
 #include "catalog/files.hpp"
-#include "catalog/leftover.hpp"
-#include "cli/dataset.hpp"
-#include "cli/number_option.hpp"
+#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 #include "rota/error.hpp"
 #include "rota/message.hpp"

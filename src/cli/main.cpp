@@ -14,7 +14,6 @@
 
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 
 namespace {
@@ -63,7 +62,7 @@ int run(int argc, char** argv) {
   app.failure_message(failure_text);
   app.get_formatter()->column_width(std::min<std::size_t>(30, cli::columns_of(stdout) / 3));
   std::vector<cli::Verb> verbs;
-  for (const auto add : {cli::add_ls, cli::add_head, cli::add_index, cli::add_speed, cli::add_pack,
+  for (const auto add : {cli::add_ls, cli::add_head, cli::add_index, cli::add_speed, cli::add_shard,
                          cli::add_audit, cli::add_inspect, cli::add_verify}) {
     verbs.push_back(add(app));
   }

@@ -1,10 +1,39 @@
 #pragma once
 
-// The output of a program: what was printed has arrived, or the program fails.
+// What people are shown: names and text that others wrote, numbers, tables; and that it has arrived.
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/shown.hpp"
+#include "rota/source.hpp"
 
 namespace rota::cli {
+
+using internal::character_bytes;
+using internal::shown;
+
+/// 1234567 as "1,234,567".
+std::string grouped(std::int64_t value);
+
+/// "1 file", "1,234 files"; `things` where they are not `thing` and an s.
+std::string counted(std::int64_t n, std::string_view thing, std::string_view things = {});
+
+/// 1536 as "1.5 KiB".
+std::string human_bytes(std::int64_t bytes);
+
+/// `rows` of as many cells each, the first of them heads, in columns: `left_columns` aligned to the left, the
+/// others to the right. Each line is indented by two spaces and ended.
+std::string table_text(const std::vector<std::vector<std::string>>& rows, std::size_t left_columns = 0);
+
+/// The beginning of a sample's bytes of `field`: the first numbers; of ragged bytes text, where they look
+/// like it, or else hexadecimal digits.
+std::string preview(const Field& field, std::span<const std::byte> bytes);
 
 /// Runs `program` and returns its exit code. An exception is printed to stderr, on one line, and the code is
 /// then 1; so it is where not all of stdout could be written. Where nobody reads stdout any more, it is 128 +

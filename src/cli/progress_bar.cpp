@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "cli/shown_text.hpp"
+#include "cli/output.hpp"
 
 namespace rota::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/audit.hpp"
-#include "cli/number_option.hpp"
+#include "cli/options.hpp"
 #include "cli/verbs.hpp"
 
 namespace rota::cli {

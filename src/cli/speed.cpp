@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "catalog/files.hpp"
-#include "cli/dataset.hpp"
-#include "cli/number_option.hpp"
+#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"

@@ -29,7 +29,7 @@ Verb add_ls(CLI::App& app);
 Verb add_index(CLI::App& app);
 Verb add_head(CLI::App& app);
 Verb add_speed(CLI::App& app);
-Verb add_pack(CLI::App& app);
+Verb add_shard(CLI::App& app);
 
 /// Verifies a checkpoint, or every checkpoint of a directory, newest first, and prints to `out` what is good
 /// and all that is damaged. Takes no lock on the directory, which a job may be using. Returns whether all is

@@ -19,7 +19,7 @@
 
 #include "checkpoint/file_name.hpp"
 #include "checkpoint/reader.hpp"
-#include "cli/shown_text.hpp"
+#include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "files/file.hpp"
 #include "resume/loader_state.hpp"

@@ -13,4 +13,7 @@ std::size_t character_bytes(std::string_view text) noexcept;
 /// control character, of what turns the direction of writing, and of what is no UTF-8.
 std::string shown(std::string_view text);
 
+/// A text without the names and passwords that stand before "@" in its URLs.
+std::string without_users(std::string_view text);
+
 }  // namespace rota::internal

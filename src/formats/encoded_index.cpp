@@ -21,7 +21,7 @@ static_assert(sizeof(PackedHead) % alignof(ByteRange) == 0);
 
 }  // namespace
 
-std::vector<std::byte> pack_index(const RecordIndex& index, const FileEncoding& as) {
+std::vector<std::byte> encode_index(const RecordIndex& index, const FileEncoding& as) {
   const PackedHead head{.samples = index.samples,
                         .ranges = index.ranges.size(),
                         .compression = static_cast<std::uint64_t>(as.compression),

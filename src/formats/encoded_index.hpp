@@ -10,7 +10,7 @@
 namespace rota::internal {
 
 /// Where the records of a file lie, as bytes that a catalog can keep, with how the file is packed.
-[[nodiscard]] std::vector<std::byte> pack_index(const RecordIndex& index, const FileEncoding& as);
+[[nodiscard]] std::vector<std::byte> encode_index(const RecordIndex& index, const FileEncoding& as);
 
 /// A packed index, read where it lies.
 struct EncodedIndex {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "catalog/file_names.hpp"
 #include "catalog/files.hpp"
-#include "catalog/leftover.hpp"
 #include "files/dataset_file.hpp"
 #include "files/memory_file.hpp"
 

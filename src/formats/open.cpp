@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "catalog/format_names.hpp"
+#include "catalog/file_names.hpp"
 #include "core/parallel.hpp"
 #include "formats/formats.hpp"
 #include "formats/hdf5/superblock.hpp"

@@ -29,12 +29,12 @@ std::vector<std::byte> index_file(const RecordFormat& format, const FileList& fi
   FileEncoding as = format.encoding(file);
   if (as.compression == Compression::none) {
     as.raw_bytes = static_cast<std::int64_t>(file.bytes());
-    return pack_index(format.index(file), as);
+    return encode_index(format.index(file), as);
   }
   const DatasetFile unpacked =
       file_in_memory(files, file.number(), fetch_file(files, file.number(), as), true);
   as.raw_bytes = static_cast<std::int64_t>(unpacked.bytes());
-  return pack_index(format.index(unpacked), as);
+  return encode_index(format.index(unpacked), as);
 }
 
 // Of samples that need no index.

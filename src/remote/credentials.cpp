@@ -146,7 +146,7 @@ std::vector<std::map<std::string, std::string>> profile_sections() {
   return sections;
 }
 
-// Nobody is to be somebody else by a mistake in a name.
+// A misspelt AWS_PROFILE must not fall back to other credentials.
 void require_profile() {
   const auto sections = profile_sections();
   if (sections.empty() && !named_profile().empty()) {

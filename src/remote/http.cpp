@@ -41,17 +41,6 @@ std::string_view code_in(std::string_view body) {
   return is_word && code.size() <= 64 ? code : std::string_view();
 }
 
-std::string without_users(std::string_view text) {
-  std::string made(text);
-  for (std::size_t at = 0; (at = made.find("://", at)) != std::string::npos;) {
-    at += 3;
-    const std::size_t end = made.find_first_of("/?# \t'\"", at);
-    const std::size_t user_end = std::string_view(made).substr(0, end).rfind('@');
-    if (user_end != std::string::npos && user_end >= at) made.replace(at, user_end - at, "***");
-  }
-  return made;
-}
-
 std::string percent_encoded(std::string_view text, bool slashes_may_stay) {
   std::string made;
   for (const char c : text) {

@@ -117,10 +117,8 @@ class HttpClient {
 /// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is told,
 /// for a server may repeat what it was sent, and there are secrets in that.
 std::string_view code_in(std::string_view body);
-/// How much of what comes from outside a message shows (values/shown.hpp).
+/// How much of what comes from outside a message shows (core/shown.hpp).
 inline constexpr std::size_t kMostShown = 200;
-/// A text without the names and passwords that stand before "@" in its URLs.
-std::string without_users(std::string_view text);
 
 /// Without white space at both ends.
 std::string_view trimmed(std::string_view text);

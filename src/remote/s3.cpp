@@ -7,9 +7,7 @@
 #include <utility>
 
 #include "remote/credentials.hpp"
-#include "remote/s3_list.hpp"
 #include "remote/s3_server.hpp"
-#include "remote/s3_upload.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
 

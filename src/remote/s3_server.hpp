@@ -1,17 +1,24 @@
 #pragma once
 
-// Requests to S3, and what its refusals mean.
+// Requests to S3, what its refusals mean, and what is made of several requests: lists and uploads.
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/mutex.hpp"
 #include "remote/credentials.hpp"
+#include "remote/http.hpp"
 #include "remote/server.hpp"
 #include "remote/signature.hpp"
 #include "rota/object_storage.hpp"
+#include "rota/storage.hpp"
 
 namespace rota::internal {
 
@@ -55,5 +62,32 @@ class S3Server final : public Server {
   mutable std::map<std::string, std::string> regions_
       ROTA_GUARDED_BY(mutex_);  // of buckets that are elsewhere
 };
+
+/// A page of a list of objects.
+struct S3Page {
+  std::vector<StoredFile> files = {};
+  std::vector<std::string> directories = {};  ///< "bucket/a/", where files in them are left out
+  std::string next = {};                      ///< what asks for the next page; empty: there is none
+};
+
+/// The page in an answer to ListObjectsV2 for `bucket`. What is wrong with it is put into `trouble`, and
+/// nothing else is then of use. `token` has asked for it.
+S3Page parse_page(std::string_view xml, std::string_view bucket, std::string_view token,
+                  std::string& trouble);
+
+/// As Storage::list. Where the first page is full, and lies in few directories, these are listed beside each
+/// other, with up to `at_once` requests under way.
+void list_objects(const HttpClient& client, const S3Server& server, std::string_view prefix,
+                  std::size_t at_once, const std::function<void(const StoredFile&)>& visit);
+
+/// Puts the bytes from `offset` on.
+using Fill = std::function<void(std::uint64_t offset, std::span<std::byte> to)>;
+
+/// As Storage::write. Every request is signed with the SHA-256 of what it brings, which the store checks.
+void upload(const HttpClient& client, const S3Server& server, std::string_view name, std::uint64_t bytes,
+            const Fill& fill);
+
+/// As Storage::remove.
+void remove_object(const HttpClient& client, const S3Server& server, std::string_view name);
 
 }  // namespace rota::internal

@@ -1,4 +1,4 @@
-#include "remote/s3_upload.hpp"
+// Objects of S3 that are written and removed.
 
 #include <fmt/format.h>
 
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "remote/s3_server.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {

@@ -162,7 +162,7 @@ class TarEncoding final : public ShardEncoding {
     const auto refuse = [](const std::string& why) {
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("write tar files: {}; name samples by number (\"rota pack --numbered\", or open "
+          fmt::format("write tar files: {}; name samples by number (\"rota shard --numbered\", or open "
                       "them without keys)",
                       why));
     };

@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "catalog/leftover.hpp"
+#include "catalog/file_names.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "core/option.hpp"
 #include "rota/error.hpp"
@@ -26,9 +26,9 @@ constexpr std::array<std::string_view, 2> kFormatNames{"tar", "mds"};
 const std::string kIndex = "index.json";
 
 /// Which samples are in which shard.
-class ShardPlan {
+class ShardLayout {
  public:
-  ShardPlan(const Source& source, const ShardEncoding& encoding, const ShardOptions& options)
+  ShardLayout(const Source& source, const ShardEncoding& encoding, const ShardOptions& options)
       : samples_(source.size()), ending_(encoding.ending()) {
     if (samples_ == 0) {
       throw Error(ErrorCode::invalid_argument, fmt::format("{}: the dataset has no samples", kTask));
@@ -90,22 +90,22 @@ class ShardPlan {
 /// The destination, as it was when it was listed.
 class Found {
  public:
-  Found(const Destination& to, const ShardPlan& plan, bool has_index) : has_index_(has_index) {
+  Found(const Destination& to, const ShardLayout& layout, bool has_index) : has_index_(has_index) {
     auto names = to.list();
-    for (std::int64_t shard = 0; shard < plan.shards(); ++shard) {
-      const auto name = names.find(plan.name(shard));
+    for (std::int64_t shard = 0; shard < layout.shards(); ++shard) {
+      const auto name = names.find(layout.name(shard));
       if (name == names.end()) continue;
       if (name->second == 0) {  // no shard is empty: another tool has not copied it yet
         names.erase(name);
         continue;
       }
-      shards_.push_back({.name = name->first, .bytes = name->second, .samples = plan.samples_of(shard)});
+      shards_.push_back({.name = name->first, .bytes = name->second, .samples = layout.samples_of(shard)});
       numbers_.push_back(shard);
     }
-    is_whole_ = std::ssize(shards_) == plan.shards();
-    is_marked_ = names.contains(plan.unfinished());
+    is_whole_ = std::ssize(shards_) == layout.shards();
+    is_marked_ = names.contains(layout.unfinished());
     is_indexed_ = names.contains(kIndex);
-    require_own(to, plan, names);
+    require_own(to, layout, names);
   }
 
   [[nodiscard]] bool has(std::int64_t shard) const {
@@ -118,18 +118,18 @@ class Found {
   [[nodiscard]] const std::vector<WrittenShard>& shards() const noexcept { return shards_; }
 
  private:
-  void require_own(const Destination& to, const ShardPlan& plan,
+  void require_own(const Destination& to, const ShardLayout& layout,
                    const std::map<std::string, std::uint64_t>& names) const {
     for (const auto& entry : names) {
       const std::string& name = entry.first;
-      if (name == plan.unfinished() || (has_index_ && name == kIndex)) continue;
+      if (name == layout.unfinished() || (has_index_ && name == kIndex)) continue;
       if (std::ranges::any_of(shards_, [&](const auto& shard) { return shard.name == name; })) continue;
       if (name.starts_with(kShardStem)) {
         throw Error(
             ErrorCode::mismatch,
             fmt::format("{} to {}: it has {}, of another dataset or of other options; those of this one "
                         "are called {}...; name another directory",
-                        kTask, to.path(), name, plan.stem()));
+                        kTask, to.path(), name, layout.stem()));
       }
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("{} to {}: it has {}, which is no shard; name an empty directory", kTask,
@@ -148,12 +148,12 @@ class Found {
 // Writes those of the shards [first, end) that are not there as they should be. Returns how many. A batch is
 // a shard.
 std::int64_t write_share(const std::shared_ptr<const Source>& source, const ShardEncoding& encoding,
-                         const ShardPlan& plan, const Destination& to, const Found& found, std::int64_t first,
-                         std::int64_t end, const ShardOptions& options) {
+                         const ShardLayout& layout, const Destination& to, const Found& found,
+                         std::int64_t first, std::int64_t end, const ShardOptions& options) {
   constexpr std::string_view kMark =
-      "Some shards are not written yet. Run rota pack again, with the same options.\n";
+      "Some shards are not written yet. Run rota shard again, with the same options.\n";
   Loader loader(source,
-                {.global_batch_size = plan.per_shard(),
+                {.global_batch_size = layout.per_shard(),
                  .shards = 1,
                  .interleave = 1,  // files in shared memory come one after the other
                  .shuffle = Shuffle::none,
@@ -164,19 +164,19 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
   std::int64_t written = 0;
   bool is_changed = false;  // the dataset, since shards were written
   for (std::int64_t shard = first; shard < end; ++shard) {
-    const Position at{.epoch = 0, .consumed = shard * plan.per_shard(), .step = shard};
+    const Position at{.epoch = 0, .consumed = shard * layout.per_shard(), .step = shard};
     if (loader.position() != at) loader.seek(at);
     const Batch batch = loader.next().value();
     const std::string text = encoding.encode(batch);
     const auto bytes = std::as_bytes(std::span(text));
     const bool is_there = found.has(shard) && !is_changed;
-    if (!is_there || !to.holds(plan.name(shard), bytes)) {
-      if (written == 0) to.put(plan.unfinished(), std::as_bytes(std::span(kMark)));
+    if (!is_there || !to.holds(layout.name(shard), bytes)) {
+      if (written == 0) to.put(layout.unfinished(), std::as_bytes(std::span(kMark)));
       is_changed = is_changed || is_there;
       for (std::int64_t later = shard + 1; is_there && later < end; ++later) {
-        if (found.has(later)) to.remove(plan.name(later));  // lest another process takes it for done
+        if (found.has(later)) to.remove(layout.name(later));  // lest another process takes it for done
       }
-      to.put(plan.name(shard), bytes);
+      to.put(layout.name(shard), bytes);
       ++written;
     }
     progress.add(1);
@@ -187,14 +187,15 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
 }
 
 // All shards are there. Any process may do it, also at the same time as others.
-void finish(const ShardEncoding& encoding, const ShardPlan& plan, const Destination& to, const Found& found) {
+void finish(const ShardEncoding& encoding, const ShardLayout& layout, const Destination& to,
+            const Found& found) {
   const std::string index = encoding.index(found.shards());
   if (!index.empty()) to.put(kIndex, std::as_bytes(std::span(index)));
-  to.sweep({plan.stem(), kIndex, plan.unfinished()});
+  to.sweep({layout.stem(), kIndex, layout.unfinished()});
   try {
-    to.remove(plan.unfinished());
+    to.remove(layout.unfinished());
   } catch (const Error&) {  // perhaps it may not: a mark of no bytes marks nothing
-    to.put(plan.unfinished(), {});
+    to.put(layout.unfinished(), {});
   }
 }
 
@@ -228,17 +229,17 @@ ShardReport write_shards(const std::shared_ptr<const Source>& source, const std:
   (void)internal::ask_facts(*source, internal::kTask);
   const auto encoding = internal::make_encoding(options.format, source->fields());
   encoding->require(*source);
-  const internal::ShardPlan plan(*source, *encoding, options);
+  const internal::ShardLayout layout(*source, *encoding, options);
   const internal::Destination to(destination, options.storages);
   const bool has_index = options.format == ShardFormat::mds;
-  internal::Found found(to, plan, has_index);
+  internal::Found found(to, layout, has_index);
   const std::int64_t written = internal::write_share(
-      source, *encoding, plan, to, found, share(plan.shards(), options.world.rank, options.world.size),
-      share(plan.shards(), options.world.rank + 1, options.world.size), options);
-  if (written > 0) found = internal::Found(to, plan, has_index);
-  if (found.is_whole() && !found.is_complete()) internal::finish(*encoding, plan, to, found);
-  ShardReport report{.samples = plan.samples(),
-                     .shards = plan.shards(),
+      source, *encoding, layout, to, found, share(layout.shards(), options.world.rank, options.world.size),
+      share(layout.shards(), options.world.rank + 1, options.world.size), options);
+  if (written > 0) found = internal::Found(to, layout, has_index);
+  if (found.is_whole() && !found.is_complete()) internal::finish(*encoding, layout, to, found);
+  ShardReport report{.samples = layout.samples(),
+                     .shards = layout.shards(),
                      .there = std::ssize(found.shards()),
                      .written = written,
                      .is_complete = found.is_whole()};

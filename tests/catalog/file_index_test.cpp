@@ -20,7 +20,7 @@ Bytes parts_of(std::initializer_list<std::size_t> files) {
   for (const std::size_t count : files) {
     std::vector<Bytes> found;
     for (std::size_t i = 0; i < count; ++i) found.emplace_back(i, static_cast<std::byte>(i));
-    const Bytes part = pack_part(found);
+    const Bytes part = encode_part(found);
     bytes.insert(bytes.end(), part.begin(), part.end());
   }
   return bytes;

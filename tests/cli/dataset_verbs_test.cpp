@@ -284,15 +284,15 @@ TEST_F(DatasetVerb, SaysWhereASavedCatalogExpectsDataThatHasMoved) {
   EXPECT_EQ(rota("head saved").code, 0);
 }
 
-// ---- pack ----
+// ---- shard ----
 
 TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
   make_lines(20);
-  const std::string pack = "pack data --format lines -o shards --shard-bytes 20000";
+  const std::string write = "shard data --format lines -o shards --shard-bytes 20000";
   ::setenv("WORLD_SIZE", "2", 1);
   for (const std::string rank : {"1", "0"}) {
     ::setenv("RANK", rank.c_str(), 1);
-    const Ended ended = rota(pack);
+    const Ended ended = rota(write);
     EXPECT_EQ(ended.code, 0) << ended.output;
     const bool is_last = rank == "0";
     EXPECT_EQ(ended.output.find("not complete") == std::string::npos, is_last) << ended.output;
@@ -301,26 +301,26 @@ TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
   }
   ::unsetenv("WORLD_SIZE");
   ::unsetenv("RANK");
-  expect_says(pack, 0, HasSubstr("written  0"));
-  expect_says("pack data -o shards --to mds", 1, HasSubstr("of other options"));
+  expect_says(write, 0, HasSubstr("written  0"));
+  expect_says("shard data -o shards --to mds", 1, HasSubstr("of other options"));
 }
 
 TEST_F(DatasetVerb, PackKeepsNamesAndShufflesAndTakesNoPlaceInItsDataset) {
   for (int i = 0; i < 40; ++i) write(fmt::format("data/{}/{:02}.jpg", i < 20 ? "cat" : "dog", i), "x");
-  ASSERT_EQ(rota("pack data -o sorted").code, 0);
+  ASSERT_EQ(rota("shard data -o sorted").code, 0);
   EXPECT_THAT(rota("head sorted -n 1").output, HasSubstr("jpg"));
-  ASSERT_EQ(rota("pack data -o numbered --numbered").code, 0);
+  ASSERT_EQ(rota("shard data -o numbered --numbered").code, 0);
   EXPECT_THAT(rota("head numbered -n 1").output, AllOf(HasSubstr("data"), Not(HasSubstr("jpg"))));
-  ASSERT_EQ(rota("pack data -o shuffled --shuffle 1").code, 0);
+  ASSERT_EQ(rota("shard data -o shuffled --shuffle 1").code, 0);
   EXPECT_THAT(names_in("shuffled"), Not(Eq(names_in("sorted"))));
   EXPECT_THAT(names_in("shuffled"), UnorderedElementsAreArray(names_in("sorted")));
-  expect_says("pack data -o data/shards", 1, HasSubstr("it would be one of the dataset's files"));
+  expect_says("shard data -o data/shards", 1, HasSubstr("it would be one of the dataset's files"));
   EXPECT_FALSE(fs::exists(path("data/shards")));
 }
 
 TEST_F(DatasetVerb, PackNumbersWhatItCannotName) {
   for (const std::string name : {"a.jpg", "a.txt", "README"}) write("data/" + name, name);
-  expect_says("pack data -o shards", 0, HasSubstr("samples are named by number: "));
+  expect_says("shard data -o shards", 0, HasSubstr("samples are named by number: "));
   expect_says("head shards", 0, HasSubstr("shards: 3 samples"));
 }
 

@@ -58,7 +58,7 @@ class EveryVerb : public ProgramTest {
 TEST_F(EveryVerb, FailsWhereItsOutputIsLostAndEndsWithoutAWordWhereNobodyReads) {
   for (const std::string line :
        {"ls data --limit 0", "ls list.txt --manifest", "ls data --format auto", "head data -n 2",
-        "index data -o saved", "pack data -o packed --format lines", "audit traces --samples 100",
+        "index data -o saved", "shard data -o shards --format lines", "audit traces --samples 100",
         "inspect checkpoints/checkpoint-000000000000.h5", "verify checkpoints",
         "verify checkpoints/checkpoint-000000000000.h5", "--help", "--version", "speed --help"}) {
     expect_fails_where_output_is_lost(line);
@@ -72,7 +72,7 @@ TEST_F(EveryVerbCampaign, FailsWhereItsOutputIsLostAndEndsWithoutAWordWhereNobod
 }
 
 TEST_F(EveryVerb, PrintsItsHelp) {
-  for (const std::string verb : {"ls", "head", "index", "speed", "pack", "audit", "inspect", "verify"}) {
+  for (const std::string verb : {"ls", "head", "index", "speed", "shard", "audit", "inspect", "verify"}) {
     const Ended ended = rota(verb + " --help");
     EXPECT_THAT(ended.output, HasSubstr("Usage: rota " + verb));
     for (const std::string_view line : internal::lines_of(ended.output)) EXPECT_THAT(line, SizeIs(Le(80U)));
@@ -112,7 +112,7 @@ TEST_F(EveryVerb, AndTheDemoProvesNothingToAFullDisk) {
 
 TEST_F(EveryVerb, ThatThereIsNotIsNamed) {
   expect_says("list data --limit 3", 2,
-              HasSubstr("list: there is no such verb; there are ls, head, index, speed, pack, audit, "));
+              HasSubstr("list: there is no such verb; there are ls, head, index, speed, shard, audit, "));
   expect_says("--list", 2, HasSubstr("--list: there is no such option"));
 }
 

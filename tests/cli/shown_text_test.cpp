@@ -1,5 +1,4 @@
-#include "cli/shown_text.hpp"
-#include "cli/preview.hpp"
+#include "cli/output.hpp"
 #include "test.hpp"
 
 namespace rota::test::shown_text_test {

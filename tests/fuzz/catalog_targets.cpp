@@ -9,7 +9,7 @@
 #include "catalog/saved.hpp"
 #include "fuzz/target.hpp"
 #include "remote/credentials.hpp"
-#include "remote/s3_page.hpp"
+#include "remote/s3_server.hpp"
 #include "remote/server.hpp"
 
 namespace rota::test::catalog_targets {

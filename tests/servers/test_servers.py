@@ -117,7 +117,7 @@ def test_that_what_is_packed_into_swift_is_read_back(store, tmp_path):
     here = run([sys.executable, "-c", DIGEST, tmp_path / "data", "files"], os.environ)
     for to, size in (("tar", 25_000_000), ("mds", 3_000_000)):  # the first in parts
         run(
-            [PROGRAMS / "rota", "pack", tmp_path / "data", "-o", f"s3://data/{to}s", "--to", to, "--shard-bytes", size],
+            [PROGRAMS / "rota", "shard", tmp_path / "data", "-o", f"s3://data/{to}s", "--to", to, "--shard-bytes", size],
             store.environment(),
         )
         assert run([sys.executable, "-c", DIGEST, f"s3://data/{to}s", to], store.environment()) == here

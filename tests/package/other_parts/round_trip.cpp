@@ -1,4 +1,4 @@
-// Saves a checkpoint and restores it; then finds rows in it, and in chunks, as the HDF5 source does.
+// Saves a checkpoint and restores it; finds rows in it, and in chunks, as the HDF5 source does; has S3 refused.
 
 #include <fcntl.h>
 
@@ -14,11 +14,12 @@
 #include "files/dataset_file.hpp"
 #include "formats/hdf5/file.hpp"
 #include "hdf5/hdf5.hpp"
+#include "rota/catalog.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 
-#ifdef H5_HAVE_PARALLEL
-#error "this is to be built with a serial HDF5"
+#ifndef H5_HAVE_PARALLEL
+#error "this is to be built with a parallel HDF5"
 #endif
 
 namespace {
@@ -81,6 +82,15 @@ std::filesystem::path write_chunks(const std::filesystem::path& path) {
   return path;
 }
 
+std::string refusal_of(const char* path) {
+  try {
+    const rota::Catalog catalog(path);
+    return "";
+  } catch (const rota::Error& error) {
+    return error.what();
+  }
+}
+
 void run(const std::filesystem::path& work) {
   std::filesystem::remove_all(work);
   const auto saved = save_and_restore(work);
@@ -90,6 +100,7 @@ void run(const std::filesystem::path& work) {
   require(chunks.size() == 1 && chunks[0].number == 1, "find the chunk that is written");
   require(read_at(file, chunks[0].address, 4) == Values(kValues.begin(), kValues.begin() + 4),
           "find its rows");
+  require(refusal_of("s3://bucket/x").ends_with("build it with -DROTA_REMOTE=ON"), "refuse S3");
 }
 
 }  // namespace

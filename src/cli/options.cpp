@@ -1,13 +1,33 @@
-#include "cli/dataset.hpp"
+#include "cli/options.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <charconv>
+#include <system_error>
+
 #include "catalog/saved.hpp"
-#include "cli/shown_text.hpp"
+#include "cli/output.hpp"
 #include "rota/open.hpp"
 
 namespace rota::cli {
+
+std::int64_t parse_number(const std::string& option, const std::string& text, std::int64_t least,
+                          std::int64_t most) {
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc::invalid_argument || at != end) {
+    throw CLI::ValidationError(option,
+                               fmt::format("\"{}\" is no whole number; it may be {} or more", text, least));
+  }
+  const bool is_outside = error == std::errc::result_out_of_range;  // of all 64 bits
+  if (is_outside ? text.starts_with('-') : number < least)
+    throw CLI::ValidationError(option, fmt::format("{} is below {}", text, least));
+  if (is_outside || number > most)
+    throw CLI::ValidationError(option, fmt::format("{} is above {}", text, most));
+  return number;
+}
 
 CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
   command.add_option("PATH", dataset.path, "a file, a directory, a glob in quotes, or a saved catalog")

@@ -1,4 +1,4 @@
-// `rota pack`: writes a dataset as shards.
+// `rota shard`: writes a dataset as shards.
 
 #include <fmt/format.h>
 
@@ -9,10 +9,9 @@
 #include <string>
 
 #include "catalog/saved.hpp"
-#include "cli/dataset.hpp"
-#include "cli/number_option.hpp"
+#include "cli/options.hpp"
+#include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
-#include "cli/shown_text.hpp"
 #include "cli/verbs.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
@@ -22,7 +21,7 @@
 namespace rota::cli {
 namespace {
 
-struct PackOptions {
+struct ShardVerbOptions {
   DatasetOptions dataset;
   std::string destination;
   std::string to = "tar";
@@ -32,7 +31,7 @@ struct PackOptions {
 };
 
 // With names of files, where tar files can keep them.
-std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Catalog& catalog) {
+std::shared_ptr<const Source> open_to_shard(const ShardVerbOptions& options, const Catalog& catalog) {
   const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
   const bool keeps_names = options.to == to_string(ShardFormat::tar) && !options.is_numbered;
   if (!keeps_names || (format != "tar" && format != "files")) return open(catalog, format);
@@ -48,12 +47,12 @@ std::shared_ptr<const Source> open_to_pack(const PackOptions& options, const Cat
   }
 }
 
-int pack(PackOptions& options) {
+int shard(ShardVerbOptions& options) {
   ProgressBar bar;
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   internal::refuse_inside(std::filesystem::path(options.destination) / "shard.tar",
                           {.path = catalog.origin()});
-  auto source = open_to_pack(options, catalog);
+  auto source = open_to_shard(options, catalog);
   if (options.seed) source = split(source, {1}, *options.seed)[0];
   options.shards.format = options.to == to_string(ShardFormat::mds) ? ShardFormat::mds : ShardFormat::tar;
   options.shards.progress = bar.function();
@@ -68,10 +67,10 @@ int pack(PackOptions& options) {
 
 }  // namespace
 
-Verb add_pack(CLI::App& app) {
-  const auto options = std::make_shared<PackOptions>();
+Verb add_shard(CLI::App& app) {
+  const auto options = std::make_shared<ShardVerbOptions>();
   CLI::App& command = *app.add_subcommand(
-      "pack",
+      "shard",
       "Writes a dataset of small files, or of rows, as shards, to be read in its place. Where it was "
       "interrupted, the same command goes on. Under mpirun, srun or torchrun each process writes its part.");
   add_dataset(command, options->dataset);
@@ -88,7 +87,7 @@ Verb add_pack(CLI::App& app) {
                      "a seed: writes the samples in an order of its own, as for class folders");
   command.add_flag("--numbered", options->is_numbered,
                    "tar files name samples by number, and not as their files");
-  return {.command = &command, .run = [options] { return pack(*options); }};
+  return {.command = &command, .run = [options] { return shard(*options); }};
 }
 
 }  // namespace rota::cli

@@ -23,4 +23,4 @@ endfunction()
 
 expect_refusal(parallel "the HDF5 in ${CMAKE_CURRENT_LIST_DIR}/include is serial, and ROTA_HDF5 is parallel"
   "install libhdf5-openmpi-dev" "set HDF5_ROOT")
-expect_refusal(concurrent "ROTA_HDF5 is \"concurrent\"" "parallel, serial or any")
+expect_refusal(concurrent "ROTA_HDF5 is \"concurrent\"" "serial, parallel or any")

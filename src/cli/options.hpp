@@ -1,12 +1,15 @@
 #pragma once
 
-// Options that are whole numbers. What may not be is said in words: "--limit: -1 is below 0".
+// Options that several verbs have: whole numbers, and the dataset that they look at.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
+
+#include "rota/catalog.hpp"
 
 namespace rota::cli {
 
@@ -31,5 +34,25 @@ CLI::Option& add_number(CLI::App& command, const std::string& name, Number& valu
   if constexpr (requires { std::to_string(value); }) option.default_str(std::to_string(value));
   return option;
 }
+
+/// A dataset, as a user names it.
+struct DatasetOptions {
+  std::filesystem::path path;   ///< a file, directory, glob, saved catalog, or manifest
+  std::string format = "auto";  ///< see rota::open
+  bool is_manifest = false;
+  bool all_names = false;
+};
+
+/// Adds the options of a dataset to a verb; returns that of the format. `dataset` must live as long.
+CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset);
+
+/// Whether the dataset is named by a saved catalog. Throws Error{io}.
+bool is_saved(const DatasetOptions& dataset);
+
+/// Makes the catalog. Throws what that throws.
+Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how);
+
+/// "1 changed, 0 vanished, 2 appeared, among them a.tar", or "nothing".
+std::string changes_text(const CatalogChanges& changes);
 
 }  // namespace rota::cli

@@ -1,5 +1,8 @@
 #pragma once
 
+// What names of files say, and those of the formats that files can be opened as.
+
+#include <span>
 #include <string_view>
 
 namespace rota::internal {
@@ -20,5 +23,11 @@ inline constexpr std::string_view kUnfinished = "unfinished";
 [[nodiscard]] bool ends_as(std::string_view name, std::string_view ending) noexcept;
 /// What of `path` ends as its format does: of a web server's URL, what stands before the query.
 [[nodiscard]] std::string_view without_query(std::string_view path) noexcept;
+
+/// All names, "auto" first.
+std::span<const std::string_view> format_names() noexcept;
+
+/// Throws Error{invalid_argument} for a format of another name; `attempt` is what is tried ("open data").
+void require_format(std::string_view attempt, std::string_view format);
 
 }  // namespace rota::internal
