@@ -55,6 +55,9 @@ def weigh():
     yield "python_lines", lines(bindings + python), ""
     yield "test_lines", lines(files("tests/*.[ch]pp", "tests/*.py", "tests/*.txt", "tests/*.cmake")), ""
     yield "guide_lines", lines(files("*.md")), ""
+    yield "architecture_lines", lines(files("ARCHITECTURE.md")), ""
+    pages = files("src/*/README.md", "checkpoint/README.md", "python/README.md", "tests/README.md")
+    yield "longest_page", *longest((lines([path]), str(path.relative_to(ROOT))) for path in pages)
     types = [tag for tag in tags(files("include/*.hpp"), "csg") if tag.get("scope") == "rota" or tag.get("scope") == "rota::mpi"]
     yield "public_types", len({tag["name"] for tag in types}), ""
     yield "longest_function", *longest(functions(product + bindings, [path for path in python if path.suffix == ".py"]))
