@@ -31,8 +31,10 @@ class Lines final : public rota::StreamSource {
   /// Standard input where `path` is empty.
   explicit Lines(const std::string& path)
       : path_(path.empty() ? "standard input" : path),
-        file_(path.empty() ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+        file_(path.empty() ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     if (file_ < 0) throw rota::Error(rota::ErrorCode::not_found, "open " + path_ + ": it cannot be read");
+    // A pipe opens although its writer has ended by now, and is waited for when it is read.
+    if (file_ != STDIN_FILENO) ::fcntl(file_, F_SETFL, O_RDONLY);
   }
   ~Lines() override {
     if (file_ != STDIN_FILENO) ::close(file_);

@@ -94,6 +94,12 @@ TEST_F(Examples, DispatchStdinLosesNothingOfANamedPipeAtAnyWorldSizes) {
                                   HasSubstr(": 60000 lines, 288894 bytes, sum ")));
 }
 
+TEST_F(Examples, DispatchStdinReadsANamedPipeWhoseWriterHasEnded) {
+  const Ended ended = run("mkfifo lines && { seq 1 3000 > lines & } && exec 3< lines && wait && " +
+                          started(2, "dispatch_stdin --input lines"));
+  EXPECT_THAT(ended.output, HasSubstr(": 3000 lines, 13893 bytes, sum "));
+}
+
 TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
   EXPECT_THAT(run(1, "own_source"), HasSubstr("the sum of all 1000 records is 7998000"));
 }

@@ -1,4 +1,5 @@
-// Saves a checkpoint and restores it; finds rows in it, and in chunks, as the HDF5 source does; has S3 refused.
+// Saves a checkpoint and restores it; finds rows in it, and in chunks, as the HDF5 source does; has S3
+// refused.
 
 #include <fcntl.h>
 
