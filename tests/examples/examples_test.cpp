@@ -97,7 +97,7 @@ TEST_F(Examples, DispatchStdinLosesNothingOfANamedPipeAtAnyWorldSizes) {
 TEST_F(Examples, DispatchStdinReadsANamedPipeWhoseWriterHasEnded) {
   const Ended ended = run("mkfifo lines && { seq 1 3000 > lines & } && exec 3< lines && wait && " +
                           started(2, "dispatch_stdin --input lines"));
-  EXPECT_THAT(ended.output, HasSubstr(": 3000 lines, 13893 bytes, sum "));
+  EXPECT_THAT(ended.output, HasSubstr(": 3000 lines, 10893 bytes, sum "));
 }
 
 TEST_F(Examples, OwnSourceSumsEveryRecordOnce) {
