@@ -215,7 +215,7 @@ const std::vector<Format>& formats() {
       {"hdf5", "hdf5.h5", by_name("hdf5")},
       {"tar", "tar", by_name("tar")},
       {"tokens", "tokens", [](const rota::Catalog& catalog, const Size& size) {
-         return rota::open_tokens(catalog, {.length = size.bytes / 2});
+         return rota::open(catalog, rota::TokensOptions{.length = size.bytes / 2});
        }}};
   return all;
 }
@@ -240,7 +240,7 @@ void read_files(benchmark::State& state, const Size& size) {
       ::close(fd);
     }
   };
-  rota::Loader loader(rota::open_files(data(size).file("files")),
+  rota::Loader loader(rota::open(data(size).file("files"), "files"),
                       {.global_batch_size = kBatch, .epochs = rota::kEndless, .workers = 1});
   double rota = 0;
   double in_turn = 0;

@@ -139,16 +139,16 @@ struct Format {
 };
 
 std::shared_ptr<const rota::Source> open_tokens(const fs::path& path) {
-  return rota::open_tokens(path, {.length = kSampleBytes / 2});
+  return rota::open(path, rota::TokensOptions{.length = kSampleBytes / 2});
 }
 std::shared_ptr<const rota::Source> open_mds(const fs::path& path) {
-  return rota::open_mds(path.parent_path());
+  return rota::open(path.parent_path(), "mds");
 }
 std::shared_ptr<const rota::Source> open_megatron(const fs::path& path) {
-  return rota::open_megatron(fs::path(path).replace_extension(".idx"));
+  return rota::open(fs::path(path).replace_extension(".idx"), "megatron");
 }
 std::shared_ptr<const rota::Source> open_npz(const fs::path& path) {
-  return rota::open_npz(path, {.rows = true});
+  return rota::open(path, rota::NpzOptions{.rows = true});
 }
 
 const std::vector<Format>& formats() {

@@ -151,13 +151,13 @@ void random_samples(benchmark::State& state) {
   // Long enough (0.1 s and more) for the scheduler to have spread the threads over the cores.
   const std::int64_t batches =
       (std::int64_t{512} << 20) / (kBatch * std::max<std::int64_t>(file.row_bytes(), 2 << 10));
-  rota::Loader loader(rota::open_hdf5(file.path()), {.global_batch_size = kBatch,
-                                                     .shards = shards,
-                                                     .seed = 7,
-                                                     .tail = rota::Tail::carry,
-                                                     .epochs = rota::kEndless,
-                                                     .workers = workers,
-                                                     .read_ahead_batches = kReadAhead});
+  rota::Loader loader(rota::open(file.path(), "hdf5"), {.global_batch_size = kBatch,
+                                                        .shards = shards,
+                                                        .seed = 7,
+                                                        .tail = rota::Tail::carry,
+                                                        .epochs = rota::kEndless,
+                                                        .workers = workers,
+                                                        .read_ahead_batches = kReadAhead});
   BareReader bare(file, workers == 0 ? 1 : kReadAhead + 1);
   double loader_seconds = 0;
   double bare_seconds = 0;

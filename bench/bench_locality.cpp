@@ -70,8 +70,8 @@ struct Case {
 };
 
 std::shared_ptr<const rota::Source> open(const Case& at, const fs::path& path) {
-  if (at.format == "lines") return rota::open_lines(path);
-  return rota::open_tokens(path, {.length = at.bytes / 2});
+  if (at.format == "lines") return rota::open(path, "lines");
+  return rota::open(path, rota::TokensOptions{.length = at.bytes / 2});
 }
 
 std::int64_t read_calls() {

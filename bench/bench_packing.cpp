@@ -128,7 +128,7 @@ struct Reader {
 void pack(benchmark::State& state) {
   const std::int64_t length = state.range(1);
   const auto workers = static_cast<int>(state.range(2));
-  const std::shared_ptr<const rota::Source> source = rota::open_megatron(documents(state.range(0)).idx());
+  const std::shared_ptr<const rota::Source> source = rota::open(documents(state.range(0)).idx(), "megatron");
   Reader plain{make_loader(source, kBatchTokens / kMeanTokens, workers)};
   Reader packed{
       make_loader(rota::pack(source, {.length = length, .eos = 1}), kBatchTokens / length, workers)};
@@ -167,7 +167,7 @@ BENCHMARK(pack)
 
 /// Where documents end, found out anew.
 void prepare(benchmark::State& state) {
-  const std::shared_ptr<const rota::Source> source = rota::open_megatron(documents(2).idx());
+  const std::shared_ptr<const rota::Source> source = rota::open(documents(2).idx(), "megatron");
   for (auto _ : state) {
     benchmark::DoNotOptimize(rota::pack(source, {.threads = static_cast<int>(state.range(0))}));
   }

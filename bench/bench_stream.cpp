@@ -52,7 +52,7 @@ class DataFile {
   DataFile(const DataFile&) = delete;
   DataFile& operator=(const DataFile&) = delete;
 
-  [[nodiscard]] std::shared_ptr<const rota::Source> open() const { return rota::open_hdf5(path_); }
+  [[nodiscard]] std::shared_ptr<const rota::Source> open() const { return rota::open(path_, "hdf5"); }
 
  private:
   std::filesystem::path path_;

@@ -167,10 +167,10 @@ void read(benchmark::State& state) {
   const std::int64_t window_bytes = kLength * data.row_bytes();
   const std::int64_t batch = std::max<std::int64_t>(8, (std::int64_t{1} << 20) / window_bytes);
   const std::int64_t batches = (storage == kDeflated ? 8 << 20 : 128 << 20) / (batch * window_bytes) + 1;
-  const std::shared_ptr<const rota::Source> rows = rota::open_hdf5(data.path("rows.h5"));
+  const std::shared_ptr<const rota::Source> rows = rota::open(data.path("rows.h5"), "hdf5");
   rota::Loader windows =
       loader_of(rota::windows(rows, {.length = kLength, .stride = kStride}), shuffle, batch);
-  rota::Loader plain = loader_of(rota::open_hdf5(data.path("windows.h5")), shuffle, batch);
+  rota::Loader plain = loader_of(rota::open(data.path("windows.h5"), "hdf5"), shuffle, batch);
   Limit limit(data, batch);
   std::map<std::string, double> seconds;
   std::vector<std::int64_t> ids;

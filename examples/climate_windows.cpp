@@ -164,7 +164,8 @@ int run(const rota::mpi::Session& session, std::int64_t steps, const fs::path& d
   const bool speaks = session.world().rank == 0;
   write_year(session, directory / "data");
   const rota::Catalog catalog(session.comm(), directory / "data");
-  const std::shared_ptr<const rota::Source> hours = rota::open_hdf5(catalog, {.datasets = {"t2m", "wind"}});
+  const std::shared_ptr<const rota::Source> hours =
+      rota::open(catalog, rota::Hdf5Options{.datasets = {"t2m", "wind"}});
   const std::shared_ptr<const rota::Source> days =
       rota::windows(hours, {.length = kDay, .stride = kStride, .across_files = true});
 

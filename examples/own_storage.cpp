@@ -51,7 +51,7 @@ int main() {
   options.storages["table"] = std::make_shared<Table>(std::move(files));
   const rota::Catalog catalog("table://corpus/*.txt", options);
 
-  rota::Loader loader(rota::open_lines(catalog), {.global_batch_size = 64, .workers = 2});
+  rota::Loader loader(rota::open(catalog, "lines"), {.global_batch_size = 64, .workers = 2});
   std::int64_t sum = 0;
   for (const rota::Batch& batch : loader) {
     for (std::int64_t i = 0; i < batch.size(); ++i) {

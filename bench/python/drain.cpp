@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   if (argc != 5) return std::fputs("usage: drain FILE BATCH WORKERS SECONDS\n", stderr), 2;
   const double seconds = std::atof(argv[4]);
   rota::Loader loader(
-      rota::open_npy(std::string(argv[1])),
+      rota::open(std::string(argv[1]), "npy"),
       {.global_batch_size = std::atoll(argv[2]), .epochs = rota::kEndless, .workers = std::atoi(argv[3])},
       rota::World{});
   using Clock = std::chrono::steady_clock;

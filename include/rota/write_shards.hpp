@@ -54,7 +54,7 @@ struct ShardReport {
 };
 
 /// Writes all samples of `source`, in order, as shards to `destination`: a directory, which is made, or
-/// "s3://bucket/prefix". They are read back equal, with open_tar or open_mds.
+/// "s3://bucket/prefix". They are read back equal, as `tar` or `mds`.
 ///
 ///     rota::write_shards(rota::open("photos", "files"), "shards", {.world =
 ///     rota::world_from_environment()});

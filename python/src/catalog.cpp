@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <map>
@@ -132,17 +131,8 @@ py::object changes_of(const PyCatalog& self) {
                                    to_file_name(changes.first));
 }
 
-using Opener = std::function<std::shared_ptr<const Source>(const Catalog&)>;
-
-template <typename Options>
-Opener with(std::shared_ptr<const Source> (*open_format)(const Catalog&, const Options&), Options options) {
-  return [open_format, options = std::move(options)](const Catalog& catalog) {
-    return open_format(catalog, options);
-  };
-}
-
-// What opens files as `format`, with options that Python's side has checked.
-Opener to_opener(const std::string& format, const py::dict& given) {
+// The format of that name, with options that Python's side has checked.
+Format to_format(const std::string& format, const py::dict& given) {
   const auto is = [&](const char* name) { return file_option<bool>(given, name); };
   const auto names = [&](const char* name) {
     std::vector<std::string> made;
@@ -151,34 +141,31 @@ Opener to_opener(const std::string& format, const py::dict& given) {
   };
   const auto number = [&](const char* name) { return file_option<std::int64_t>(given, name); };
   if (format == "hdf5") {
-    return with(open_hdf5, Hdf5Options{.datasets = names("datasets"),
-                                       .allow_external_links = is("allow_external_links")});
+    return Hdf5Options{.datasets = names("datasets"), .allow_external_links = is("allow_external_links")};
   }
-  if (format == "tfrecord") return with(open_tfrecord, TfRecordOptions{.verify = is("verify")});
+  if (format == "tfrecord") return TfRecordOptions{.verify = is("verify")};
   if (format == "tar") {
-    return with(open_tar, TarOptions{.fields = names("fields"),
-                                     .keys = is("keys"),
-                                     .allow_missing_end = is("allow_missing_end")});
+    return TarOptions{
+        .fields = names("fields"), .keys = is("keys"), .allow_missing_end = is("allow_missing_end")};
   }
-  if (format == "npy") return with(open_npy, NpyOptions{.file_is_sample = is("file_is_sample")});
-  if (format == "npz") return with(open_npz, NpzOptions{.arrays = names("arrays"), .rows = is("rows")});
+  if (format == "npy") return NpyOptions{.file_is_sample = is("file_is_sample")};
+  if (format == "npz") return NpzOptions{.arrays = names("arrays"), .rows = is("rows")};
   if (format == "tokens") {
-    return with(open_tokens, TokensOptions{.dtype = to_dtype(given["dtype"]),
-                                           .length = number("length"),
-                                           .stride = number("stride")});
+    return TokensOptions{
+        .dtype = to_dtype(given["dtype"]), .length = number("length"), .stride = number("stride")};
   }
   if (format == "megatron") {
-    return with(open_megatron, MegatronOptions{.sequence_is_sample = is("sequence_is_sample")});
+    return MegatronOptions{.sequence_is_sample = is("sequence_is_sample")};
   }
-  if (format == "files") return with(open_files, FilesOptions{.keys = is("keys")});
-  if (format == "mds") return with(open_mds, MdsOptions{.columns = names("columns")});
-  return [format](const Catalog& catalog) { return open(catalog, format); };
+  if (format == "files") return FilesOptions{.keys = is("keys")};
+  if (format == "mds") return MdsOptions{.columns = names("columns")};
+  return format;
 }
 
 PySource open_catalog(const PyCatalog& catalog, const std::string& format, const py::dict& options) {
-  const auto opener = to_opener(format, options);
+  const Format as = to_format(format, options);
   const Unlocked unlocked;
-  return {dies_without_gil(opener(catalog.together()))};
+  return {dies_without_gil(rota::open(catalog.together(), as))};
 }
 
 }  // namespace

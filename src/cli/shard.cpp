@@ -35,15 +35,15 @@ std::shared_ptr<const Source> open_to_shard(const ShardVerbOptions& options, con
   const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
   const bool keeps_names = options.to == to_string(ShardFormat::tar) && !options.is_numbered;
   if (!keeps_names || (format != "tar" && format != "files")) return open(catalog, format);
-  if (format == "tar") return open_tar(catalog, {.keys = true});
+  if (format == "tar") return open(catalog, TarOptions{.keys = true});
   try {
-    auto named = open_files(catalog, {.keys = true});
+    auto named = open(catalog, FilesOptions{.keys = true});
     internal::make_encoding(ShardFormat::tar, named->fields())->require(*named);
     return named;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) throw;
     fmt::print(stderr, "samples are named by number: {}\n", shown(error.what()));
-    return open_files(catalog);
+    return open(catalog, "files");
   }
 }
 

@@ -218,23 +218,18 @@ class FilesSource final : public Source {
 };
 
 }  // namespace
-}  // namespace rota::internal
-
-namespace rota {
-
-std::shared_ptr<const Source> open_files(const Catalog& catalog, const FilesOptions& options) {
-  internal::agree_on_format(catalog, fmt::format("open_files with keys {}", options.keys));
-  const internal::FileList& files = internal::files_of(catalog);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions& options) {
+  const FileList& files = files_of(catalog);
   if (files.context().options.share_files) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("open files of {}: each is one sample, which one rank reads once, and "
                             "CatalogOptions::share_files is for files of many; leave it false",
                             files.directory()));
   }
-  internal::FileSamples samples;
+  FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
-  internal::require_expected(samples, files);
-  return std::make_unique<internal::FilesSource>(files, options);
+  require_expected(samples, files);
+  return std::make_unique<FilesSource>(files, options);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -2,7 +2,6 @@
 
 // What formats have for one another, and for the look that tells which of them files are of.
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,11 +17,19 @@ namespace rota::internal {
 /// twice.
 void require_distinct(std::string_view option, std::span<const std::string> names);
 
-/// **Collective** over the ranks of `catalog`. Every opening begins with it, for what all ranks do together
-/// next depends on the format. Throws on all ranks what `validate` throws on one, and Error{mismatch} naming
-/// both unless all say the same of `how`: the function and its options.
-void agree_on_format(
-    const Catalog& catalog, const std::string& how, const std::function<void()>& validate = [] {});
+/// The samples of `catalog` as one format has them, with options that are valid and the same on all ranks.
+/// **Collective** over these.
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const TfRecordOptions& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const TarOptions& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOptions& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOptions& options);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& options);
+/// The same of the format of that name, or "auto", with default options.
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string& format);
 
 /// What WebDataset makes of a member's name.
 struct TarKey {

@@ -83,12 +83,3 @@ bool is_json_lines(std::string_view name) {
 }
 
 }  // namespace rota::internal
-
-namespace rota {
-
-std::shared_ptr<const Source> open_lines(const Catalog& catalog) {
-  internal::agree_on_format(catalog, "open_lines");
-  return internal::make_lines_source(internal::files_of(catalog).with_sizes());
-}
-
-}  // namespace rota

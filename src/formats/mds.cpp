@@ -383,46 +383,42 @@ void refuse_splits(const FileList& files) {
                   files.directory(), fmt::join(folders, ", "), files.directory(), folders[0]));
 }
 
-}  // namespace rota::internal
-
-namespace rota {
-
-void MdsOptions::validate() const { internal::require_distinct("MdsOptions::columns", columns); }
-
-std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
-  internal::agree_on_format(catalog, fmt::format("open_mds with columns {}", options.columns),
-                            [&] { options.validate(); });
-  internal::FileList index_file =
-      internal::files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& options) {
+  FileList index_file = files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string merged = "index.json";  // of the indices in folders
   for (std::size_t i = 0; index_file.size() > 1 && i < index_file.size(); ++i) {
     if ((*index_file.read_names())[i] == merged) index_file = index_file.beside({&merged, 1});
   }
   const std::string path = index_file.path(0);
   const std::string text = index_file.context().on_first_rank("read the index of shards", [&] {
-    if (index_file.size() == 1) return internal::read_text(index_file);
-    internal::refuse_splits(index_file);
+    if (index_file.size() == 1) return read_text(index_file);
+    refuse_splits(index_file);
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("open {}: it is one of {} files, and MDS has one index.json", path, index_file.size()));
   });
-  internal::Index index = internal::read_index(text, path);
-  std::vector<internal::ChosenField> chosen = internal::choose(index.columns, options, path);
-  internal::choose_files(index, index_file);
+  Index index = read_index(text, path);
+  std::vector<ChosenField> chosen = choose(index.columns, options, path);
+  choose_files(index, index_file);
   std::vector<std::string> names;
-  for (const internal::Shard& shard : index.shards)
-    names.push_back(shard.packed ? shard.packed->name : shard.name);
-  internal::FileList shards = index_file.beside(names);
+  for (const Shard& shard : index.shards) names.push_back(shard.packed ? shard.packed->name : shard.name);
+  FileList shards = index_file.beside(names);
   std::vector<std::string> columns;
   std::vector<Field> fields;
-  for (const internal::ChosenField& one : chosen) {
+  for (const ChosenField& one : chosen) {
     columns.push_back(one.field.name);
     fields.push_back(one.field);
   }
-  internal::check_fields(fields, "open " + path, "the index", ErrorCode::unsupported);
-  return internal::make_record_source(
-      std::move(shards), std::make_unique<internal::MdsFormat>(std::move(index), std::move(chosen)),
+  check_fields(fields, "open " + path, "the index", ErrorCode::unsupported);
+  return make_record_source(
+      std::move(shards), std::make_unique<MdsFormat>(std::move(index), std::move(chosen)),
       fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));
 }
+
+}  // namespace rota::internal
+
+namespace rota {
+
+void MdsOptions::validate() const { internal::require_distinct("MdsOptions::columns", columns); }
 
 }  // namespace rota

@@ -207,38 +207,31 @@ bool is_megatron(const FileList& files, std::size_t i) {
   return std::string_view(found.data(), found.size()) == kIndexMagic;
 }
 
-}  // namespace rota::internal
-
-namespace rota {
-
-std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const MegatronOptions& options) {
-  internal::agree_on_format(
-      catalog, fmt::format("open_megatron with sequence_is_sample {}", options.sequence_is_sample));
-  internal::FileList indices = internal::files_of(catalog).only(internal::is_idx_name);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOptions& options) {
+  FileList indices = files_of(catalog).only(is_idx_name);
   std::vector<std::string> index_names;
   std::vector<std::string> data_names;
   const auto reader = indices.read_names();
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::string& name = (*reader)[i];
-    if (!internal::is_idx_name(name) && !name.ends_with(".bin")) {
+    if (!is_idx_name(name) && !name.ends_with(".bin")) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("open {}: an index of Megatron-LM is named *.idx", indices.path(i)));
     }
-    index_names.push_back(internal::with_ending(name, ".idx"));
-    data_names.push_back(internal::with_ending(name, ".bin"));
+    index_names.push_back(with_ending(name, ".idx"));
+    data_names.push_back(with_ending(name, ".bin"));
   }
-  internal::FileList data = indices.beside(data_names);
+  FileList data = indices.beside(data_names);
   data.expect_as(indices);
   if (indices.size() > 0 && indices.path(0).ends_with(".bin")) indices = indices.beside(index_names);
-  const auto dtype = internal::made_on_first_rank(indices.context(), "look into the first index", [&] {
-    return internal::read_head(indices.open_unchanged(0)).dtype;
-  });
+  const auto dtype = made_on_first_rank(indices.context(), "look into the first index",
+                                        [&] { return read_head(indices.open_unchanged(0)).dtype; });
   // All that is found in X.bin comes from X.idx.
   const std::string signature =
       fmt::format("{} of megatron {}", options.sequence_is_sample ? "sequences" : "documents",
                   to_string(indices.fingerprint_with_times()));
-  auto format = std::make_unique<internal::MegatronFormat>(std::move(indices), dtype, options);
-  return internal::make_record_source(std::move(data), std::move(format), signature);
+  auto format = std::make_unique<MegatronFormat>(std::move(indices), dtype, options);
+  return make_record_source(std::move(data), std::move(format), signature);
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -97,22 +97,16 @@ bool is_npy(const FileList& files, std::size_t i) {
   return std::string_view(found.data(), found.size()) == kMagic;
 }
 
-}  // namespace rota::internal
-
-namespace rota {
-
-std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
-  internal::agree_on_format(catalog, fmt::format("open_npy with file_is_sample {}", options.file_is_sample));
-  internal::FileList files = internal::files_of(catalog).with_sizes();
-  std::vector<internal::NpyHeader> headers = internal::read_headers(files);
-  internal::require_alike(files, headers);
-  const std::vector<internal::StoredType> types{headers[0].type};
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& options) {
+  FileList files = files_of(catalog).with_sizes();
+  std::vector<NpyHeader> headers = read_headers(files);
+  require_alike(files, headers);
+  const std::vector<StoredType> types{headers[0].type};
   auto stored =
       !options.file_is_sample
-          ? internal::make_rows(std::move(files), headers)
-          : internal::make_record_source(
-                std::move(files), std::make_unique<internal::NpyFiles>(std::move(headers)), "npy files");
-  return internal::unpack_stored(std::move(stored), types, "open NPY files");
+          ? make_rows(std::move(files), headers)
+          : make_record_source(std::move(files), std::make_unique<NpyFiles>(std::move(headers)), "npy files");
+  return unpack_stored(std::move(stored), types, "open NPY files");
 }
 
-}  // namespace rota
+}  // namespace rota::internal

@@ -405,37 +405,33 @@ class NpzRows final : public RecordFormat {
 
 }  // namespace
 
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& options) {
+  FileList files = files_of(catalog).with_sizes();
+  const std::string signature = fmt::format("npz arrays {}", options.arrays);
+  const auto index = index_open_files(files, signature, [&](const DatasetFile& file) {
+    return serialize(read_arrays(file, options.arrays));
+  });
+  std::vector<Arrays> contents(files.size());
+  for (std::size_t i = 0; i < contents.size(); ++i) contents[i] = deserialize<Arrays>((*index)[i]);
+  require_alike(files, contents);
+  std::vector<StoredType> types;
+  for (const Array& array : contents[0]) types.push_back(array.header.type);
+  std::unique_ptr<const RecordFormat> format;
+  if (options.rows) {
+    format = std::make_unique<NpzRows>(files, std::move(contents));
+  } else {
+    format = std::make_unique<NpzFiles>(std::move(contents));
+  }
+  return unpack_stored(
+      make_record_source(std::move(files), std::move(format),
+                         fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
+      types, "open NPZ files");
+}
+
 }  // namespace rota::internal
 
 namespace rota {
 
 void NpzOptions::validate() const { internal::require_distinct("NpzOptions::arrays", arrays); }
-
-std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options) {
-  internal::agree_on_format(catalog,
-                            fmt::format("open_npz with arrays {}, rows {}", options.arrays, options.rows),
-                            [&] { options.validate(); });
-  internal::FileList files = internal::files_of(catalog).with_sizes();
-  const std::string signature = fmt::format("npz arrays {}", options.arrays);
-  const auto index = internal::index_open_files(files, signature, [&](const internal::DatasetFile& file) {
-    return internal::serialize(internal::read_arrays(file, options.arrays));
-  });
-  std::vector<internal::Arrays> contents(files.size());
-  for (std::size_t i = 0; i < contents.size(); ++i)
-    contents[i] = internal::deserialize<internal::Arrays>((*index)[i]);
-  internal::require_alike(files, contents);
-  std::vector<internal::StoredType> types;
-  for (const internal::Array& array : contents[0]) types.push_back(array.header.type);
-  std::unique_ptr<const internal::RecordFormat> format;
-  if (options.rows) {
-    format = std::make_unique<internal::NpzRows>(files, std::move(contents));
-  } else {
-    format = std::make_unique<internal::NpzFiles>(std::move(contents));
-  }
-  return internal::unpack_stored(
-      internal::make_record_source(std::move(files), std::move(format),
-                                   fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
-      types, "open NPZ files");
-}
 
 }  // namespace rota

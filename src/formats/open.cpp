@@ -1,6 +1,7 @@
 #include "rota/open.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "catalog/file_names.hpp"
 #include "core/parallel.hpp"
@@ -197,6 +199,64 @@ void refuse_other(const Catalog& catalog, std::string_view format) {
   });
 }
 
+// A name is looked at when all ranks have the same.
+void validate(const Format& format) {
+  std::visit(
+      [](const auto& options) {
+        if constexpr (requires { options.validate(); }) options.validate();
+      },
+      format);
+}
+
+std::string describe(const std::string& name) { return fmt::format("the format \"{}\"", name); }
+std::string describe(const FilesOptions& options) { return fmt::format("files with keys {}", options.keys); }
+std::string describe(const Hdf5Options& options) {
+  return fmt::format("hdf5 with datasets {}, allow_external_links {}", options.datasets,
+                     options.allow_external_links);
+}
+std::string describe(const TfRecordOptions& options) {
+  return fmt::format("tfrecord with verify {}", options.verify);
+}
+std::string describe(const TarOptions& options) {
+  return fmt::format("tar with fields {}, keys {}, allow_missing_end {}", options.fields, options.keys,
+                     options.allow_missing_end);
+}
+std::string describe(const NpyOptions& options) {
+  return fmt::format("npy with file_is_sample {}", options.file_is_sample);
+}
+std::string describe(const NpzOptions& options) {
+  return fmt::format("npz with arrays {}, rows {}", options.arrays, options.rows);
+}
+std::string describe(const TokensOptions& options) {
+  return fmt::format("tokens with dtype {}, length {}, stride {}", to_string(options.dtype), options.length,
+                     options.stride);
+}
+std::string describe(const MegatronOptions& options) {
+  return fmt::format("megatron with sequence_is_sample {}", options.sequence_is_sample);
+}
+std::string describe(const MdsOptions& options) {
+  return fmt::format("mds with columns {}", options.columns);
+}
+
+// **Collective**: what all ranks do together next depends on the format.
+void agree_on_format(const Catalog& catalog, const Format& format) {
+  const FileList& files = files_of(catalog);
+  const mpi::Communicator& all = files.context().nodes.all();
+  mpi::together(all, "open files", [&] {
+    validate(format);
+    const auto& [changed, resized, vanished, appeared, first] = catalog.changes();
+    if (resized + vanished == 0) return;
+    throw Error(ErrorCode::mismatch,
+                fmt::format("open the saved catalog of {}: of its files {} vanished and {} have other sizes, "
+                            "among them {}; bring them back, or save it anew (\"rota index\", Catalog::save) "
+                            "and load it again",
+                            catalog.origin(), vanished, resized, first));
+  });
+  const std::string& directory = files.directory();
+  mpi::require_same(all, "open files of " + (directory.empty() ? "." : directory),
+                    std::visit([](const auto& options) { return describe(options); }, format));
+}
+
 }  // namespace
 
 void require_distinct(std::string_view option, std::span<const std::string> names) {
@@ -208,21 +268,20 @@ void require_distinct(std::string_view option, std::span<const std::string> name
   }
 }
 
-void agree_on_format(const Catalog& catalog, const std::string& how, const std::function<void()>& validate) {
-  const FileList& files = files_of(catalog);
-  const mpi::Communicator& all = files.context().nodes.all();
-  mpi::together(all, "open files", [&] {
-    validate();
-    const auto& [changed, resized, vanished, appeared, first] = catalog.changes();
-    if (resized + vanished == 0) return;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("open the saved catalog of {}: of its files {} vanished and {} have other sizes, "
-                            "among them {}; bring them back, or save it anew (\"rota index\", Catalog::save) "
-                            "and load it again",
-                            catalog.origin(), vanished, resized, first));
-  });
-  const std::string& directory = files.directory();
-  mpi::require_same(all, "open files of " + (directory.empty() ? "." : directory), how);
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string& format) {
+  const std::string name = format == "auto" ? find_format(catalog) : format;
+  require_format("open " + files_of(catalog).directory(), name);
+  if (name == "tokens" || name == "lines") refuse_other(catalog, name);
+  if (name == "hdf5") return open_as(catalog, Hdf5Options());
+  if (name == "tfrecord") return open_as(catalog, TfRecordOptions());
+  if (name == "tar") return open_as(catalog, TarOptions());
+  if (name == "lines") return make_lines_source(files_of(catalog).with_sizes());
+  if (name == "npy") return open_as(catalog, NpyOptions());
+  if (name == "npz") return open_as(catalog, NpzOptions());
+  if (name == "tokens") return open_as(catalog, TokensOptions());
+  if (name == "megatron") return open_as(catalog, MegatronOptions());
+  if (name == "mds") return open_as(catalog, MdsOptions());
+  return open_as(catalog, FilesOptions());
 }
 
 bool has_hdf5_signature(const FileList& files, std::size_t i) {
@@ -253,26 +312,18 @@ std::string find_format(const Catalog& catalog) {
   });
 }
 
-std::shared_ptr<const Source> open(const Catalog& catalog, const std::string& format) {
-  internal::agree_on_format(catalog, fmt::format("the format \"{}\"", format));
-  const std::string known = format == "auto" ? find_format(catalog) : format;
-  internal::require_format("open " + internal::files_of(catalog).directory(), known);
-  if (known == "tokens" || known == "lines") internal::refuse_other(catalog, known);
-  if (known == "hdf5") return open_hdf5(catalog);
-  if (known == "tfrecord") return open_tfrecord(catalog);
-  if (known == "tar") return open_tar(catalog);
-  if (known == "lines") return open_lines(catalog);
-  if (known == "npy") return open_npy(catalog);
-  if (known == "npz") return open_npz(catalog);
-  if (known == "tokens") return open_tokens(catalog);
-  if (known == "megatron") return open_megatron(catalog);
-  if (known == "mds") return open_mds(catalog);
-  return open_files(catalog);
+std::shared_ptr<const Source> open(const Catalog& catalog, const Format& format) {
+  internal::agree_on_format(catalog, format);
+  return std::visit([&](const auto& options) { return internal::open_as(catalog, options); }, format);
 }
 
 std::shared_ptr<const Source> open(const mpi::Communicator& comm, const std::filesystem::path& path,
-                                   const std::string& format) {
-  mpi::together(comm, "open a dataset", [&] { internal::require_format("open " + path.native(), format); });
+                                   const Format& format) {
+  mpi::together(comm, "open a dataset", [&] {
+    internal::validate(format);
+    const auto* name = std::get_if<std::string>(&format);
+    if (name != nullptr) internal::require_format("open " + path.native(), *name);
+  });
   return open(Catalog(comm, path), format);
 }
 

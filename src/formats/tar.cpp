@@ -326,6 +326,21 @@ bool is_tar(const FileList& files, std::size_t i) {
   }
 }
 
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const TarOptions& options) {
+  const FileList files = files_of(catalog).with_sizes();
+  const bool is_open = options.fields.empty();
+  std::vector<std::string> fields = options.fields;
+  if (is_open) {
+    fields = made_on_first_rank(files.context(), "look into the first tar file",
+                                [&] { return extensions_of(files, options); });
+  }
+  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
+                                            options.allow_missing_end ? ", with or without an end" : "");
+  auto source = make_record_source(files, std::make_unique<TarFormat>(fields, options), signature);
+  require_fields(*source, files, options);
+  return source;
+}
+
 }  // namespace rota::internal
 
 namespace rota {
@@ -341,26 +356,6 @@ void TarOptions::validate() const {
                             has_capitals ? "has capitals, and extensions are taken in lower case; name it so"
                                          : "is the field of keys; set TarOptions::keys for that"));
   }
-}
-
-std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
-  internal::agree_on_format(catalog,
-                            fmt::format("open_tar with fields {}, keys {}, allow_missing_end {}",
-                                        options.fields, options.keys, options.allow_missing_end),
-                            [&] { options.validate(); });
-  const internal::FileList files = internal::files_of(catalog).with_sizes();
-  const bool is_open = options.fields.empty();
-  std::vector<std::string> fields = options.fields;
-  if (is_open) {
-    fields = internal::made_on_first_rank(files.context(), "look into the first tar file",
-                                          [&] { return internal::extensions_of(files, options); });
-  }
-  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
-                                            options.allow_missing_end ? ", with or without an end" : "");
-  auto source =
-      internal::make_record_source(files, std::make_unique<internal::TarFormat>(fields, options), signature);
-  internal::require_fields(*source, files, options);
-  return source;
 }
 
 }  // namespace rota

@@ -109,14 +109,9 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   }
 }
 
-}  // namespace rota::internal
-
-namespace rota {
-
-std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
-  internal::agree_on_format(catalog, fmt::format("open_tfrecord with verify {}", options.verify));
-  return internal::make_record_source(internal::files_of(catalog).with_sizes(),
-                                      std::make_unique<internal::TfRecordFormat>(options.verify), "tfrecord");
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const TfRecordOptions& options) {
+  return make_record_source(files_of(catalog).with_sizes(), std::make_unique<TfRecordFormat>(options.verify),
+                            "tfrecord");
 }
 
-}  // namespace rota
+}  // namespace rota::internal

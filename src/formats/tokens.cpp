@@ -8,27 +8,13 @@
 #include "rota/error.hpp"
 #include "rota/open.hpp"
 
-namespace rota {
+namespace rota::internal {
 
-void TokensOptions::validate() const {
-  constexpr internal::OptionCheck kCheck("open token files");
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  if (dtype != DType::uint16 && dtype != DType::uint32) {
-    kCheck.refuse("dtype", to_string(dtype), "uint16 or uint32");
-  }
-  kCheck.in_range("length", length, 1, kMost);
-  kCheck.in_range("stride", stride, 0, kMost, "0 = length");
-}
-
-std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
-  internal::agree_on_format(catalog,
-                            fmt::format("open_tokens with dtype {}, length {}, stride {}",
-                                        to_string(options.dtype), options.length, options.stride),
-                            [&] { options.validate(); });
-  internal::FileList files = internal::files_of(catalog).with_sizes();
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOptions& options) {
+  FileList files = files_of(catalog).with_sizes();
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
   const std::int64_t stride = options.stride == 0 ? options.length : options.stride;
-  internal::StridedLayout layout{
+  StridedLayout layout{
       .format = "tokens",
       .field = {.name = "tokens", .dtype = options.dtype, .shape = {options.length}, .ragged = false},
       .stride_bytes = static_cast<std::uint64_t>(stride * token_bytes),
@@ -45,7 +31,21 @@ std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOp
     const std::int64_t windows = tokens < options.length ? 0 : (tokens - options.length) / stride + 1;
     layout.files.push_back({.first = 0, .samples = windows});
   }
-  return internal::make_strided_source(std::move(files), std::move(layout));
+  return make_strided_source(std::move(files), std::move(layout));
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+void TokensOptions::validate() const {
+  constexpr internal::OptionCheck kCheck("open token files");
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  if (dtype != DType::uint16 && dtype != DType::uint32) {
+    kCheck.refuse("dtype", to_string(dtype), "uint16 or uint32");
+  }
+  kCheck.in_range("length", length, 1, kMost);
+  kCheck.in_range("stride", stride, 0, kMost, "0 = length");
 }
 
 }  // namespace rota

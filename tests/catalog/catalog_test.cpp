@@ -112,7 +112,7 @@ TEST_F(Catalogs, NoticeWhatHasBecomeOfFilesAndIndexOnlyThose) {
   EXPECT_EQ(changes.vanished, 1);
   EXPECT_THAT(changes.first, HasSubstr("007"));
   EXPECT_ERROR(open(saved()), mismatch, {"1 vanished and 1 have other sizes", "007", "rota index"});
-  EXPECT_ERROR(open_lines(saved()), mismatch, {"1 vanished"});
+  EXPECT_ERROR(open(saved(), "lines"), mismatch, {"1 vanished"});
   Catalog(saved()).save(saved());
   EXPECT_EQ(indexed_by(saved()), 2);
   EXPECT_EQ(open(saved())->fingerprint(), open(data())->fingerprint());
@@ -141,8 +141,8 @@ TEST_F(Catalogs, KnownByNamesAloneNoticeNamesAlone) {
 TEST_F(Catalogs, KeepAnIndexForEachWayOfReading) {
   write_lines(4);
   const Catalog catalog(data(), counting());
-  (void)open_lines(catalog);
-  (void)open_lines(catalog);
+  (void)open(catalog, "lines");
+  (void)open(catalog, "lines");
   EXPECT_EQ(indexed_, 4);
   catalog.save(saved());
   EXPECT_EQ(open(saved(), "files")->size(), 4);
@@ -211,8 +211,10 @@ TEST_F(Catalogs, AreSavedAsTheSameBytesInWhateverOrderTheyWereOpened) {
   for (int i = 0; i < 20; ++i) directory_.write(fmt::format("data/{:03}.npy", i), npy_of_two(i));
   std::vector<std::function<void(const Catalog&)>> opens = {
       [](const Catalog& catalog) { EXPECT_EQ(open(catalog)->size(), 40); },
-      [](const Catalog& catalog) { EXPECT_EQ(open_npy(catalog, {.file_is_sample = true})->size(), 20); },
-      [](const Catalog& catalog) { EXPECT_GE(open_lines(catalog)->size(), 20); }};
+      [](const Catalog& catalog) {
+        EXPECT_EQ(open(catalog, NpyOptions{.file_is_sample = true})->size(), 20);
+      },
+      [](const Catalog& catalog) { EXPECT_GE(open(catalog, "lines")->size(), 20); }};
   std::vector<std::size_t> order = {0, 1, 2};
   std::set<std::string> all;
   do {
@@ -340,7 +342,8 @@ TEST_F(Catalogs, HoldFilesToTheNumbersOfSamplesInAManifest) {
   EXPECT_EQ(open(Catalog::from_manifest(right))->size(), 4);
   const auto wrong = directory_.write("wrong.jsonl", "{\"path\": \"data/000.jsonl\", \"samples\": 3}\n");
   EXPECT_ERROR(open(Catalog::from_manifest(wrong)), mismatch, {"000.jsonl", "has 2 samples", "says 3"});
-  EXPECT_ERROR(open_files(Catalog::from_manifest(wrong)), mismatch, {"000.jsonl", "has 1 samples", "says 3"});
+  EXPECT_ERROR(open(Catalog::from_manifest(wrong), "files"), mismatch,
+               {"000.jsonl", "has 1 samples", "says 3"});
 }
 
 TEST_F(Catalogs, NameWhatIsWrongWithAManifestAndItsLine) {

@@ -158,7 +158,7 @@ TEST_F(Pattern, FileThatIsMissingUnnoticedIsAnErrorWhenItIsRead) {
   for (const std::int64_t asked : stratified_sample(kFiles)) gone += asked == gone ? 1 : 0;
   fs::remove(directory / fmt::format("img_{}.x", gone));
   const Catalog catalog = make("img_{index}.x", {.files = kFiles});
-  const auto source = open_files(catalog);
+  const auto source = open(catalog, "files");
   EXPECT_EQ(source->size(), kFiles);
   EXPECT_ERROR(Samples(*source, ids({gone})), io, {at(fmt::format("img_{}.x", gone))});
   EXPECT_EQ(Samples(*source, ids({gone + 1})).sample(0, 0), "");
@@ -173,7 +173,7 @@ TEST_F(Pattern, CatalogIsReadAsOneThatWasListed) {
   EXPECT_EQ(made.origin(), at("img_{index+1}.x"));
   EXPECT_NE(made.fingerprint(),
             Catalog(directory.path(), {.change_detection = ChangeDetection::by_name}).fingerprint());
-  const auto source = open_files(made);
+  const auto source = open(made, "files");
   EXPECT_EQ(Samples(*source, ids({2})).sample(0, 0), "img_3.x");
   const FileList sized = files_of(made).with_sizes();
   EXPECT_EQ(sized.bytes(3), 7);

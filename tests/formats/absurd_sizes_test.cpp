@@ -212,8 +212,9 @@ TEST_F(AbsurdSizes, OfDatasetsOfHdf5) {
 
 // It is all fill value, and takes no room in the file.
 TEST_F(AbsurdSizes, AreNoneInAnHdf5DatasetThatWasNeverWritten) {
-  const auto source = open_hdf5(
-      h5py(directory_, "a.h5", "f.create_dataset('x', (1 << 40,), 'i8', chunks=(1024,), fillvalue=7)"));
+  const auto source =
+      open(h5py(directory_, "a.h5", "f.create_dataset('x', (1 << 40,), 'i8', chunks=(1024,), fillvalue=7)"),
+           "hdf5");
   ASSERT_EQ(source->size(), std::int64_t{1} << 40);
   EXPECT_EQ(Samples(*source, ids({source->size() - 1})).values<std::int64_t>(0, 0)[0], 7);
 }

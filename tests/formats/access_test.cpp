@@ -35,7 +35,7 @@ class AccessTest : public Test {
   }
 
   [[nodiscard]] std::shared_ptr<const Source> open(Access access, int most_open = 256) const {
-    return open_lines(Catalog(directory_.path(), {.max_open_files = most_open, .access = access}));
+    return rota::open(Catalog(directory_.path(), {.max_open_files = most_open, .access = access}), "lines");
   }
   // From the page cache, where there is a disk below.
   void evict() const {
@@ -168,9 +168,9 @@ TEST_F(AccessTest, HasWhatIsToBeUnpackedComeMeanwhile) {
 
 TEST_F(AccessTest, OfItsOwnChoiceGoesPastTheCacheForWhatIsLargeAndNotInThere) {
   const Catalog catalog(directory_.path(), {.access = Access::automatic});
-  (void)open_lines(catalog);  // it keeps what was found in the files
+  (void)rota::open(catalog, "lines");  // it keeps what was found in the files
   const auto goes_past = [&](Access access) {
-    const auto source = access == Access::automatic ? open_lines(catalog) : open(access);
+    const auto source = access == Access::automatic ? rota::open(catalog, "lines") : open(access);
     disarm_reads();
     expect_samples(*source, scattered(20));
     return std::count(calls_made().begin(), calls_made().end(), ReadCall::collect) > 0;

@@ -9,7 +9,7 @@ class Arrays : public PythonTest {
   // `save(f, array)` writes f.npy.
   Arrays() : PythonTest("import numpy as np\ndef save(f, array): np.save(f'{f}.npy', array)\n") {}
   void expect_error(ErrorCode code, const std::vector<std::string>& words) const {
-    EXPECT_ERROR(open_npy(directory_.path()), code, words);
+    EXPECT_ERROR(open(directory_.path(), "npy"), code, words);
   }
 };
 
@@ -50,11 +50,11 @@ for kind in 'ragged', 'fixed', 'fortran':
                                      {"data", DType::float32, {3, 3, 4}}};
   for (const auto& [kind, field, first] :
        {std::tuple{"ragged", fields[0], 0}, {"fixed", fields[1], 3}, {"fortran", fields[0], 6}}) {
-    const auto source = open_npy(directory_ / kind, {.file_is_sample = true});
+    const auto source = open(directory_ / kind, NpyOptions{.file_is_sample = true});
     EXPECT_THAT(source->fields(), ElementsAre(field));
     expect_samples(*source, {arrays.begin() + first, arrays.begin() + first + 3});
   }
-  EXPECT_ERROR(open_npy(directory_ / "fortran"), unsupported, {"Fortran order", "file_is_sample"});
+  EXPECT_ERROR(open(directory_ / "fortran", "npy"), unsupported, {"Fortran order", "file_is_sample"});
 }
 
 TEST_F(Npy, OneDimensionIsTheSameInBothOrders) {
@@ -63,14 +63,14 @@ array = np.lib.stride_tricks.as_strided(np.arange(5.0), (5,), (8,))
 np.lib.format.write_array(open('a.npy', 'wb'), array, version=(2, 0))
 tell(*(row.tobytes() for row in array))
 )");
-  expect_samples(*open_npy(directory_.path()), rows);
+  expect_samples(*open(directory_.path(), "npy"), rows);
 }
 
 TEST_F(Npy, OtherTypesAndWhatOnlyAPickleCanHoldAreRefused) {
   for (const fs::path& one :
        write_each({"save(0, np.zeros(3, 'g'))", "save(0, np.array([{}, []], dtype=object))"})) {
     const std::string what = one.filename() == "1" ? "pickle" : "convert it";
-    EXPECT_ERROR(open_npy(one), unsupported, {one / "0.npy", what});
+    EXPECT_ERROR(open(one, "npy"), unsupported, {one / "0.npy", what});
   }
 }
 
@@ -88,7 +88,7 @@ for f, n in enumerate([100, 9, 64, 0]):
     tokens.tofile(f'{f}.bin')
     tell(*(tokens[at:at + 10].tobytes() for at in range(0, n - 9, 10)))
 )");
-  const auto source = open_tokens(directory_.path(), {.length = 10});
+  const auto source = open(directory_.path(), TokensOptions{.length = 10});
   EXPECT_THAT(source->fields(), ElementsAre(Field{"tokens", DType::uint16, {10}, false}));
   expect_samples(*source, windows);
 }
@@ -104,20 +104,22 @@ tell(tokens.tobytes())
     for (std::int64_t at = 0; at <= 90; at += stride) {
       windows.push_back(tokens[0].substr(static_cast<std::size_t>(4 * at), 40));
     }
-    expect_samples(*open_tokens(directory_.path(), {.dtype = DType::uint32, .length = 10, .stride = stride}),
-                   windows);
+    expect_samples(
+        *open(directory_.path(), TokensOptions{.dtype = DType::uint32, .length = 10, .stride = stride}),
+        windows);
   }
 }
 
 TEST_F(Tokens, ThatAreNotWholeAreDamage) {
   directory_.write("a.bin", "12345");
-  EXPECT_ERROR(open_tokens(directory_.path(), {.length = 2}), corrupt, {at("a.bin"), "5 bytes", "uint16"});
+  EXPECT_ERROR(open(directory_.path(), TokensOptions{.length = 2}), corrupt,
+               {at("a.bin"), "5 bytes", "uint16"});
 }
 
 TEST_F(Tokens, NeedOptionsThatMakeSense) {
   directory_.write("a.bin", "1234");
   const auto refused = [&](const TokensOptions& options) {
-    return error_of([&] { open_tokens(directory_.path(), options); });
+    return error_of([&] { open(directory_.path(), options); });
   };
   EXPECT_THAT(refused({.dtype = DType::int32}), is_error(invalid_argument, {"dtype is int32"}));
   EXPECT_THAT(refused({.length = 0}), is_error(invalid_argument, {"length is 0"}));

@@ -33,9 +33,9 @@ class BadInput : public PythonTest, public WithParamInterface<Case> {
   // The dataset of this file alone, or, for a file that another names, of that.
   static std::shared_ptr<const Source> open_one(const fs::path& file) {
     const std::string format = GetParam().format;
-    if (format == "mds") return open_mds(file.parent_path());
-    if (format == "megatron") return open_megatron(fs::path(file).replace_extension(".idx"));
-    if (format == "tar") return open_tar(file, {.fields = {"jpg"}});
+    if (format == "mds") return open(file.parent_path(), "mds");
+    if (format == "megatron") return open(fs::path(file).replace_extension(".idx"), "megatron");
+    if (format == "tar") return open(file, TarOptions{.fields = {"jpg"}});
     return open(file, format);
   }
   static auto is_damage_of(const fs::path& file) {

@@ -37,7 +37,8 @@ int change_in_place(const fs::path& directory, const std::string& sought) {
 class ContentOf : public TestWithParam<const char*> {
  protected:
   [[nodiscard]] std::shared_ptr<const Source> open_data(const fs::path& data) const {
-    return GetParam() == std::string("tar") ? open_tar(data, {.fields = {"jpg"}}) : open(data, GetParam());
+    return GetParam() == std::string("tar") ? open(data, TarOptions{.fields = {"jpg"}})
+                                            : open(data, GetParam());
   }
   TemporaryDirectory directory_;
 };
@@ -87,7 +88,7 @@ TEST_F(Content, IsTheSameInTheStatesOfAllRanks) {
 
 TEST_F(Content, OfFilesIsThatOfTheirBytes) {
   write('a');
-  EXPECT_NO_THROW(go_on(open_files(directory_ / "data", {.keys = true}), state_of(open_data())));
+  EXPECT_NO_THROW(go_on(open(directory_ / "data", FilesOptions{.keys = true}), state_of(open_data())));
 }
 
 TEST_F(Content, OfACheckpointIsCompared) {

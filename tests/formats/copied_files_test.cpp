@@ -35,7 +35,7 @@ class CopiedFiles : public PythonTest, public WithParamInterface<std::string> {
   }
   [[nodiscard]] std::shared_ptr<const Source> open(bool share_files) const {
     const Catalog catalog(directory_ / GetParam(), {.share_files = share_files, .shared_memory_limit = 0});
-    if (GetParam() == "tokens") return open_tokens(catalog, {.length = 7});
+    if (GetParam() == "tokens") return rota::open(catalog, TokensOptions{.length = 7});
     return rota::open(catalog, GetParam());
   }
   // Each sample of all batches of `loader` is what it is in `source`.
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, CopiedFiles,
 TEST(CopiedFilesOfOneSample, AreRefused) {
   const TemporaryDirectory directory;
   directory.write("a", "text");
-  EXPECT_ERROR(open_files(Catalog(directory.path(), {.share_files = true})), unsupported,
+  EXPECT_ERROR(open(Catalog(directory.path(), {.share_files = true}), "files"), unsupported,
                {"share_files", "leave it false"});
 }
 

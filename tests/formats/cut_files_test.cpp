@@ -122,19 +122,23 @@ constexpr const char* kMds =
 
 std::vector<Case> cases() {
   const auto without_end = [](const Catalog& catalog) {
-    return open_tar(catalog, {.fields = {"a", "b"}, .allow_missing_end = true});
+    return open(catalog, TarOptions{.fields = {"a", "b"}, .allow_missing_end = true});
   };
-  const auto of_fields = [](const Catalog& catalog) { return open_tar(catalog, {.fields = {"a", "b"}}); };
-  const auto lines = [](const Catalog& catalog) { return open_lines(catalog); };
-  const auto arrays = [](const Catalog& catalog) { return open_npy(catalog, {.file_is_sample = true}); };
-  const auto zips = [](const Catalog& catalog) { return open_npz(catalog); };
-  const auto zipped_rows = [](const Catalog& catalog) { return open_npz(catalog, {.rows = true}); };
+  const auto of_fields = [](const Catalog& catalog) {
+    return open(catalog, TarOptions{.fields = {"a", "b"}});
+  };
+  const auto lines = [](const Catalog& catalog) { return open(catalog, "lines"); };
+  const auto arrays = [](const Catalog& catalog) {
+    return open(catalog, NpyOptions{.file_is_sample = true});
+  };
+  const auto zips = [](const Catalog& catalog) { return open(catalog, "npz"); };
+  const auto zipped_rows = [](const Catalog& catalog) { return open(catalog, NpzOptions{.rows = true}); };
   const auto windows = [](const Catalog& catalog) {
-    return open_tokens(catalog, {.length = 5, .stride = 3});
+    return open(catalog, TokensOptions{.length = 5, .stride = 3});
   };
-  const auto documents = [](const Catalog& catalog) { return open_megatron(catalog); };
+  const auto documents = [](const Catalog& catalog) { return open(catalog, "megatron"); };
   const auto sequences = [](const Catalog& catalog) {
-    return open_megatron(catalog, {.sequence_is_sample = true});
+    return open(catalog, MegatronOptions{.sequence_is_sample = true});
   };
   return {{"tar_of_gnu", "a.tar", kTar, "tar('a.tar')"},
           {"tar_without_end", "a.tar", kTar, "tar('a.tar')", Left::fields, without_end},

@@ -22,7 +22,7 @@ class Files : public Test {
   }
   [[nodiscard]] std::string at(std::string_view name) const { return (directory / name).string(); }
   [[nodiscard]] auto opening(std::string_view name) const {
-    return error_of([&] { open_files(directory / name); });
+    return error_of([&] { open(directory / name, "files"); });
   }
 
   TemporaryDirectory directory;
@@ -33,20 +33,20 @@ using FilesFaults = Files;
 TEST_F(Files, AreSamplesOfOneRaggedFieldAndMayBeEmpty) {
   directory.write("a", "");
   directory.write("b", "xyz");
-  const auto source = open_files(directory.path());
+  const auto source = open(directory.path(), "files");
   EXPECT_THAT(source->fields(), ElementsAre(Field{"data", DType::uint8, {}, true}));
   EXPECT_EQ(contents(*source), (Contents{{""}, {"xyz"}}));
 }
 
 TEST_F(Files, MayTellTheirPathsAndFolders) {
   for (const char* const name : {"top", "cat/0.jpg", "cat/big/1.jpg", "d\xff/x"}) directory.write(name, name);
-  const auto source = open_files(directory.path(), {.keys = true});
+  const auto source = open(directory.path(), FilesOptions{.keys = true});
   EXPECT_THAT(field_names(*source), ElementsAre("data", "path", "folder"));
   expect_samples(*source, {"cat/0.jpg", "cat/0.jpg", "cat", "cat/big/1.jpg", "cat/big/1.jpg", "big",
                            "d\xff/x", "d\xff/x", "d\xff", "top", "top", ""});
-  EXPECT_EQ(source->fingerprint(), open_files(directory.path())->fingerprint());
+  EXPECT_EQ(source->fingerprint(), open(directory.path(), "files")->fingerprint());
   const Catalog by_name(directory.path(), {.change_detection = ChangeDetection::by_name});
-  EXPECT_EQ(contents(*open_files(by_name, {.keys = true})), contents(*source));
+  EXPECT_EQ(contents(*open(by_name, FilesOptions{.keys = true})), contents(*source));
 }
 
 TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrderByManyThreads) {
@@ -57,9 +57,9 @@ TEST_F(Files, AreReadWholeAtAnyIdsInAnyOrderByManyThreads) {
     const auto path = directory.write(fmt::format("d{}/{}", i % 7, i), text);
     expected[path] = std::move(text);
   }
-  const auto source = open_files(Catalog(directory.path(), {.listing_threads = 7}));
+  const auto source = open(Catalog(directory.path(), {.listing_threads = 7}), "files");
   ASSERT_EQ(source->size(), 1000);
-  EXPECT_EQ(open_files(Catalog(directory.path(), {.listing_threads = 1}))->fingerprint(),
+  EXPECT_EQ(open(Catalog(directory.path(), {.listing_threads = 1}), "files")->fingerprint(),
             source->fingerprint());
   in_threads(8, [&](std::size_t seed) {
     std::mt19937_64 any(seed);
@@ -77,7 +77,7 @@ TEST_F(Files, AreFoundThroughSymbolicLinks) {
   fs::create_directory_symlink(elsewhere / "x", directory / "dir");
   fs::create_directory_symlink(elsewhere / "x", directory / "dir2");  // which is no cycle
   fs::create_symlink(elsewhere / "x/file", directory / "file");
-  const auto source = open_files(directory.path());
+  const auto source = open(directory.path(), "files");
   EXPECT_THAT(paths(*source), ElementsAre(at("dir/file"), at("dir2/file"), at("file")));
   EXPECT_EQ(contents(*source), Contents(3, {"linked"}));
 }
@@ -91,25 +91,25 @@ TEST_F(Files, ArePickedFromPipesAndSockets) {
   at("socket").copy(&address.sun_path[0], sizeof(address.sun_path) - 1);
   ASSERT_EQ(::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ::close(fd);
-  EXPECT_THAT(paths(*open_files(directory.path())), ElementsAre(at("a")));
-  EXPECT_THAT(paths(*open_files(at("*"))), ElementsAre(at("a")));
+  EXPECT_THAT(paths(*open(directory.path(), "files")), ElementsAre(at("a")));
+  EXPECT_THAT(paths(*open(at("*"), "files")), ElementsAre(at("a")));
 }
 
 TEST_F(Files, AreNamedByAGlobAsInAShell) {
   for (const auto* name : {"x1/a.bin", "x1/b.txt", "x2/a.bin", "y/a.bin", "x3/sub.bin/deep"}) {
     directory.write(name, name);
   }
-  const auto source = open_files(at("x?/*.bin"));
+  const auto source = open(at("x?/*.bin"), "files");
   EXPECT_THAT(paths(*source), ElementsAre(at("x1/a.bin"), at("x2/a.bin")));
   EXPECT_EQ(contents(*source), (Contents{{"x1/a.bin"}, {"x2/a.bin"}}));
-  EXPECT_THAT(paths(*open_files(at("y/a.bin"))), ElementsAre(at("y/a.bin")));
+  EXPECT_THAT(paths(*open(at("y/a.bin"), "files")), ElementsAre(at("y/a.bin")));
 }
 
 TEST_F(Files, WhosePathLooksLikeAGlobAreTakenByName) {
   directory.write("data[1]/a", "1");
   directory.write("data[1]/b*", "2");
-  EXPECT_EQ(open_files(at("data[1]"))->size(), 2);
-  EXPECT_THAT(paths(*open_files(at("data[1]/b*"))), ElementsAre(at("data[1]/b*")));
+  EXPECT_EQ(open(at("data[1]"), "files")->size(), 2);
+  EXPECT_THAT(paths(*open(at("data[1]/b*"), "files")), ElementsAre(at("data[1]/b*")));
 }
 
 // Those of a glob have names relative to its fixed directory.
@@ -119,21 +119,22 @@ TEST_F(Files, HaveTheSameFingerprintWhereverTheyLie) {
     one->write("d/a1", one == &other ? "1" : "x");
     one->write("d/a2", "2");
   }
-  EXPECT_EQ(open_files(directory.path())->fingerprint(), open_files(other.path() / "")->fingerprint());
-  EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files((other / "d/a[12]").string())->fingerprint());
-  EXPECT_EQ(open_files(at("d/a*"))->fingerprint(), open_files(at("d"))->fingerprint());
-  EXPECT_NE(open_files(at("*/a*"))->fingerprint(), open_files(at("d"))->fingerprint());
+  EXPECT_EQ(open(directory.path(), "files")->fingerprint(), open(other.path() / "", "files")->fingerprint());
+  EXPECT_EQ(open(at("d/a*"), "files")->fingerprint(),
+            open((other / "d/a[12]").string(), "files")->fingerprint());
+  EXPECT_EQ(open(at("d/a*"), "files")->fingerprint(), open(at("d"), "files")->fingerprint());
+  EXPECT_NE(open(at("*/a*"), "files")->fingerprint(), open(at("d"), "files")->fingerprint());
 }
 
 TEST_F(Files, ChangeTheirFingerprintWithNamesSizesAndNumber) {
   directory.write("a", "123");
-  const Fingerprint first = open_files(directory.path())->fingerprint();
+  const Fingerprint first = open(directory.path(), "files")->fingerprint();
   directory.write("a", "1234");
-  const Fingerprint longer = open_files(directory.path())->fingerprint();
+  const Fingerprint longer = open(directory.path(), "files")->fingerprint();
   fs::rename(directory / "a", directory / "b");
-  const Fingerprint renamed = open_files(directory.path())->fingerprint();
+  const Fingerprint renamed = open(directory.path(), "files")->fingerprint();
   directory.write("c", "");
-  const Fingerprint more = open_files(directory.path())->fingerprint();
+  const Fingerprint more = open(directory.path(), "files")->fingerprint();
   EXPECT_NE(first, longer);
   EXPECT_NE(longer, renamed);
   EXPECT_NE(renamed, more);
@@ -143,12 +144,12 @@ TEST_F(Files, KnownByTheirNamesAreRegularOnesOfAnySizeWhenTheyAreRead) {
   directory.write("a", "123");
   directory.write("d/b", "");
   const CatalogOptions by_name{.change_detection = ChangeDetection::by_name};
-  const auto source = open_files(Catalog(directory.path(), by_name));
-  EXPECT_NE(source->fingerprint(), open_files(directory.path())->fingerprint());
+  const auto source = open(Catalog(directory.path(), by_name), "files");
+  EXPECT_NE(source->fingerprint(), open(directory.path(), "files")->fingerprint());
   directory.write("a", "another");
-  EXPECT_EQ(open_files(Catalog(directory.path(), by_name))->fingerprint(), source->fingerprint());
+  EXPECT_EQ(open(Catalog(directory.path(), by_name), "files")->fingerprint(), source->fingerprint());
   EXPECT_EQ(contents(*source), (Contents{{"another"}, {""}}));
-  EXPECT_THAT(paths(*open_files(Catalog(at("*"), by_name))), ElementsAre(at("a")));
+  EXPECT_THAT(paths(*open(Catalog(at("*"), by_name), "files")), ElementsAre(at("a")));
   fs::remove(directory / "a");
   EXPECT_THAT(reading(*source, {0}), is_error(io, {at("a")}));
   fs::create_directory(directory / "a");
@@ -163,8 +164,8 @@ TEST_F(FilesFaults, PathsThatLeadToNoFilesAreNotFound) {
   EXPECT_THAT(opening("no/where*"), is_error(not_found, {at("no/")}));
   EXPECT_THAT(opening("d"), is_error(not_found, {at("d"), "holds no regular file"}));
   EXPECT_THAT(opening("d/*"), is_error(not_found, {at("d/*"), "matches no regular file"}));
-  EXPECT_ERROR(open_files("/dev/null"), not_found, {"/dev/null"});
-  EXPECT_ERROR(open_files(""), invalid_argument, {"path is empty"});
+  EXPECT_ERROR(open("/dev/null", "files"), not_found, {"/dev/null"});
+  EXPECT_ERROR(open("", "files"), invalid_argument, {"path is empty"});
   EXPECT_ERROR(Catalog(directory.path(), {.listing_threads = 0}), invalid_argument, {"listing_threads is 0"});
 }
 
@@ -193,17 +194,17 @@ TEST_F(FilesFaults, WhatMayNotBeReadIsNamed) {
   directory.write("d/closed/file", "");
   directory.write("closed", "1");
   for (const auto* name : {"d/closed", "closed"}) fs::permissions(directory / name, fs::perms::none);
-  EXPECT_THAT(error_as_nobody([&] { open_files(directory / "d"); }),
+  EXPECT_THAT(error_as_nobody([&] { open(directory / "d", "files"); }),
               AllOf(StartsWith("io: "), HasSubstr(at("d/closed") + "/:")));
-  EXPECT_THAT(error_as_nobody([&] { open_files(directory / "d/*/*"); }),
+  EXPECT_THAT(error_as_nobody([&] { open(directory / "d/*/*", "files"); }),
               AllOf(StartsWith("io: "), HasSubstr(at("d/closed"))));
-  EXPECT_THAT(error_as_nobody([&] { Samples(*open_files(directory / "closed"), ids({0})); }),
+  EXPECT_THAT(error_as_nobody([&] { Samples(*open(directory / "closed", "files"), ids({0})); }),
               AllOf(StartsWith("io: "), HasSubstr(at("closed")), HasSubstr("the right to read it")));
 }
 
 TEST_F(FilesFaults, FileThatChangedItsSizeIsCorruptAndOneThatIsGoneIsNotFound) {
   for (const auto* name : {"gone", "grown", "pipe", "shrunk"}) directory.write(name, "12345");
-  const auto source = open_files(directory.path());
+  const auto source = open(directory.path(), "files");
   fs::remove(directory / "gone");
   directory.write("grown", "1234567");
   fs::remove(directory / "pipe");

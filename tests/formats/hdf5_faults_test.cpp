@@ -17,7 +17,7 @@ class Hdf5Faults : public PythonTest {
     const auto directories = h5py_each(scripts);
     for (std::size_t i = 0; i < faults.size(); ++i) {
       faults[i].words.push_back(directories[i] / "a.h5");
-      EXPECT_ERROR(open_hdf5(directories[i] / "a.h5", {.datasets = faults[i].datasets}), code,
+      EXPECT_ERROR(open(directories[i] / "a.h5", Hdf5Options{.datasets = faults[i].datasets}), code,
                    faults[i].words)
           << faults[i].script;
     }
@@ -25,10 +25,10 @@ class Hdf5Faults : public PythonTest {
 };
 
 TEST_F(Hdf5Faults, MissingFileIsNotFoundAndOneOfAnotherFormatIsCorrupt) {
-  EXPECT_ERROR(open_hdf5(at("a.h5")), not_found, {at("a.h5")});
+  EXPECT_ERROR(open(at("a.h5"), "hdf5"), not_found, {at("a.h5")});
   for (const char* name : {"b.txt", "a.h5"}) {
     directory_.write(name, "this is text, however it is called");
-    EXPECT_ERROR(open_hdf5(directory_.path()), corrupt, {at(name), "not an HDF5 file"});
+    EXPECT_ERROR(open(directory_.path(), "hdf5"), corrupt, {at(name), "not an HDF5 file"});
   }
 }
 
@@ -36,7 +36,7 @@ TEST_F(Hdf5Faults, TruncatedFileIsCorruptWhetherItIsOpenOrNot) {
   const auto source = open_h5("f['x'] = np.arange(10000)");
   fs::resize_file(at("a.h5"), 4096);
   EXPECT_THAT(reading(*source, {9999}), is_error(corrupt, {at("a.h5"), "byte ", "cut short"}));
-  EXPECT_ERROR(open_hdf5(at("a.h5")), corrupt, {at("a.h5"), "truncated", "again"});
+  EXPECT_ERROR(open(at("a.h5"), "hdf5"), corrupt, {at("a.h5"), "truncated", "again"});
 }
 
 TEST_F(Hdf5Faults, DamagedChunkIsCorruptAtTheByte) {
@@ -49,7 +49,7 @@ d.id.write_direct_chunk((0,), )";
   for (std::size_t i = 0; i < 3; ++i) {
     const std::string what = i == 0 ? "byte " : "",
                       cannot = i == 0 ? "chunk of 14 bytes cannot be decoded" : "";
-    EXPECT_ERROR(Samples(*open_hdf5(directories[i]), ids({1})), corrupt,
+    EXPECT_ERROR(Samples(*open(directories[i], "hdf5"), ids({1})), corrupt,
                  {directories[i] / "a.h5", "\"/x\"", what, cannot});
   }
 }
@@ -65,7 +65,7 @@ TEST_F(Hdf5Faults, ChunksThatCannotBeLookedUpAreNotTakenForUnwrittenOnes) {
     std::string damaged = bytes;
     damaged[at] = 'X';
     overwrite(path, damaged);
-    const auto error = error_of([&] { open_hdf5(path); });
+    const auto error = error_of([&] { open(path, "hdf5"); });
     ASSERT_TRUE(error) << "leaf " << leaves;
     EXPECT_THAT(error->what(), HasSubstr("open " + path.string() + ": dataset \"/x\""));
   }
@@ -88,7 +88,7 @@ TEST_F(Hdf5Faults, DatasetsThatDoNotGoTogetherOrHaveNoRowsAreNamed) {
                                     {"f['x'] = 5", {"\"/x\"", "scalar"}, {"x"}}});
   for (const auto& [names, what] : std::map<std::vector<std::string>, std::string>{
            {{"x", "/x"}, "\"x\" is named twice"}, {{""}, "no name"}}) {
-    EXPECT_ERROR(open_hdf5(directory_ / "0/a.h5", {.datasets = names}), invalid_argument,
+    EXPECT_ERROR(open(directory_ / "0/a.h5", Hdf5Options{.datasets = names}), invalid_argument,
                  {"Hdf5Options::datasets", what});
   }
 }
@@ -143,10 +143,10 @@ TEST_F(Hdf5Faults, OffsetsThatAreNoneAreCorrupt) {
 TEST_F(Hdf5Faults, FilesWithOtherFieldsCannotBeJoined) {
   const auto all = h5py_each({"f['x'] = np.arange(5)", "f['x'] = np.arange(5.0)", "f['y'] = np.arange(5)"});
   fs::rename(all[1] / "a.h5", all[0] / "b.h5");
-  EXPECT_ERROR(open_hdf5(all[0]), invalid_argument,
+  EXPECT_ERROR(open(all[0], "hdf5"), invalid_argument,
                {"b.h5", "has \"x\" float64[]", all[0] / "a.h5 has \"x\" int64[]"});
   fs::rename(all[2] / "a.h5", all[0] / "b.h5");
-  EXPECT_ERROR(open_hdf5(all[0]), not_found, {"b.h5", "no dataset \"/x\"", "\"/y\""});
+  EXPECT_ERROR(open(all[0], "hdf5"), not_found, {"b.h5", "no dataset \"/x\"", "\"/y\""});
 }
 
 }  // namespace rota::test::hdf5_faults_test

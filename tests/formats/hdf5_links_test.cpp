@@ -16,7 +16,8 @@ class Hdf5Links : public PythonTest {
  protected:
   Hdf5Links() : PythonTest(kFiles) {}
   [[nodiscard]] auto open_linked(std::vector<std::string> datasets = {}) const {
-    return open_hdf5(directory_ / "a.h5", {.datasets = std::move(datasets), .allow_external_links = true});
+    return open(directory_ / "a.h5",
+                Hdf5Options{.datasets = std::move(datasets), .allow_external_links = true});
   }
 };
 
@@ -79,7 +80,7 @@ os.symlink('real/deep', 'link')
 with new('other.hdf') as f: f['x'] = np.arange(5) * 3
 with new('link/a.h5') as f: f['x'] = link(os.path.abspath('other.hdf'), 'x')
 )");
-  const auto source = open_hdf5(directory_ / "link", {.allow_external_links = true});
+  const auto source = open(directory_ / "link", Hdf5Options{.allow_external_links = true});
   EXPECT_EQ(Samples(*source, ids({4})).values<std::int64_t>(0, 0)[0], 12);
 }
 
@@ -89,7 +90,7 @@ for i in range(20):
     with new('%02d.hdf' % i) as f: f['y'] = np.arange(10) + 10 * i
     with new('%02d.h5' % i) as f: f['x'], f['z'] = (link('%02d.hdf' % n, 'y') for n in (i, 19 - i))
 )");
-  const auto source = open_hdf5(directory_.path(), {.allow_external_links = true});
+  const auto source = open(directory_.path(), Hdf5Options{.allow_external_links = true});
   ASSERT_EQ(source->size(), 200);
   in_threads(4, [&](std::size_t seed) {
     std::mt19937_64 random(seed);
@@ -149,10 +150,10 @@ with new('other.hdf') as f: f['x'] = np.arange(5)
 with new('a.h5') as f: f['far'], f['x'], f['y'] = link('other.hdf', '/'), soft('/far/x'), np.arange(500)
 )");
   for (const auto* name : {"x", "far/x", "./far/./x"}) {
-    EXPECT_ERROR(open_hdf5(directory_ / "a.h5", {.datasets = {name}}), unsupported,
+    EXPECT_ERROR(open(directory_ / "a.h5", Hdf5Options{.datasets = {name}}), unsupported,
                  {at("a.h5"), "external link", "other.hdf", "allow_external_links"});
   }
-  EXPECT_EQ(open_hdf5(directory_ / "a.h5")->fields().size(), 1);
+  EXPECT_EQ(open(directory_ / "a.h5", "hdf5")->fields().size(), 1);
 }
 
 TEST_F(Hdf5Links, TheFingerprintKnowsTheOtherFileByNameAndSize) {

@@ -60,7 +60,7 @@ TEST(Hdf5Property, AnyLayoutReadsAsH5pyReadsIt) {
   const auto told = python(directory, kDraw);
   for (std::size_t file = 0; file < 12; ++file) {
     SCOPED_TRACE(file);
-    const auto source = open_hdf5(directory / fmt::format("{:02}.h5", file));
+    const auto source = open(directory / fmt::format("{:02}.h5", file), "hdf5");
     ASSERT_EQ(source->size(), 97);
     const auto begin = told.begin() + static_cast<std::ptrdiff_t>(file * (told.size() / 12));
     expect_samples(*source, {begin, begin + std::ssize(told) / 12});

@@ -97,7 +97,7 @@ TEST_F(Hdf5Storage, EdgeChunksThatWereNotFilteredAreRead) {
     const std::array<std::int64_t, 10> values{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     H5Dwrite(data.get(), H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
   }
-  const Samples samples(*open_hdf5(path), ids({9, 3}));
+  const Samples samples(*open(path, "hdf5"), ids({9, 3}));
   EXPECT_THAT(samples.values<std::int64_t>(0, 0), ElementsAre(9));
   EXPECT_THAT(samples.values<std::int64_t>(0, 1), ElementsAre(3));
 }
@@ -145,7 +145,8 @@ for i in range(30):
         d[6000] = 6000
 )");
   for (int i = 0; i < 30; ++i) {
-    const Samples samples(*open_hdf5(directory_ / fmt::format("{}.h5", i)), ids({0, 100, 249, 6000, 7999}));
+    const Samples samples(*open(directory_ / fmt::format("{}.h5", i), "hdf5"),
+                          ids({0, 100, 249, 6000, 7999}));
     std::vector<std::int64_t> read;
     for (std::size_t k = 0; k < 5; ++k) read.push_back(samples.values<std::int64_t>(0, k)[0]);
     EXPECT_THAT(read, ElementsAre(0, 100, 249, 6000, 0)) << i;

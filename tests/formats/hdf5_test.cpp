@@ -38,27 +38,27 @@ with h5py.File('closed.h5', 'w', libver='latest') as f:
     f['x'] = np.arange(9)
 )");
   for (const auto* name : {"killed.h5", "block.h5"}) {
-    EXPECT_ERROR(open_hdf5(directory_ / name), busy,
+    EXPECT_ERROR(open(directory_ / name, "hdf5"), busy,
                  {name, "its writer ended without closing it", "h5clear"});
   }
-  EXPECT_EQ(open_hdf5(directory_ / "closed.h5")->size(), 9);
+  EXPECT_EQ(open(directory_ / "closed.h5", "hdf5")->size(), 9);
   const Descriptor writer = open_for_reading(AT_FDCWD, (directory_ / "closed.h5").c_str());
   ASSERT_EQ(::flock(writer.get(), LOCK_EX), 0);
-  EXPECT_ERROR(open_hdf5(directory_ / "closed.h5"), busy, {"closed.h5", "a writer has locked it"});
+  EXPECT_ERROR(open(directory_ / "closed.h5", "hdf5"), busy, {"closed.h5", "a writer has locked it"});
   ASSERT_EQ(::flock(writer.get(), LOCK_SH), 0);  // as those who read it do
-  EXPECT_EQ(open_hdf5(directory_ / "closed.h5")->size(), 9);
+  EXPECT_EQ(open(directory_ / "closed.h5", "hdf5")->size(), 9);
 }
 
 TEST_F(Hdf5, ReadsTheDatasetsThatWereNamedInThatOrderAndOffsetsWhereTheyAreNamedAlone) {
   const auto path = h5py(directory_, "a.h5",
                          "for n in 'xyz': f[n] = np.full(2, ord(n), 'u1')\n"
                          "f['t'] = np.arange(6)\nf['t_offsets'] = np.array([0, 2, 6])");
-  const auto source = open_hdf5(path, {.datasets = {"/z", "x"}});
+  const auto source = open(path, Hdf5Options{.datasets = {"/z", "x"}});
   EXPECT_THAT(field_names(*source), ElementsAre("z", "x"));
   EXPECT_EQ(contents(*source), (Contents{{"z", "x"}, {"z", "x"}}));
-  EXPECT_EQ(open_hdf5(path, {.datasets = {"t_offsets"}})->size(), 3);
-  EXPECT_EQ(open_hdf5(path, {.datasets = {"t", "t_offsets"}})->size(), 2);
-  EXPECT_EQ(open_hdf5(path, {.datasets = {"t"}})->size(), 2);
+  EXPECT_EQ(open(path, Hdf5Options{.datasets = {"t_offsets"}})->size(), 3);
+  EXPECT_EQ(open(path, Hdf5Options{.datasets = {"t", "t_offsets"}})->size(), 2);
+  EXPECT_EQ(open(path, Hdf5Options{.datasets = {"t"}})->size(), 2);
 }
 
 TEST_F(Hdf5, KnowsTheTypesThatNumpyHas) {
@@ -106,18 +106,18 @@ open('d/readme.txt', 'w').close()
 
 TEST_F(Hdf5Join, PutsFilesOneAfterTheOtherInTheOrderOfTheirNames) {
   write_files(10);
-  const auto source = open_hdf5(directory_ / "d");
+  const auto source = open(directory_ / "d", "hdf5");
   ASSERT_EQ(source->size(), 13);
   expect_counting(*source, all_ids(*source));
   EXPECT_EQ(source->where({3}), at("d/0/003.hdf5") + ", row 0");
-  EXPECT_EQ(open_hdf5(directory_ / "d/0/*.hdf5")->size(), 1 + 3 + 1 + 3 + 1);
+  EXPECT_EQ(open(directory_ / "d/0/*.hdf5", "hdf5")->size(), 1 + 3 + 1 + 3 + 1);
 }
 
 TEST_F(Hdf5Join, KeepsFewFilesOpenHoweverManyThereAreAndIsReadByManyThreads) {
   write_files(300);
   const auto open_descriptors = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
   const auto before = open_descriptors();
-  const auto source = open_hdf5(directory_ / "d");
+  const auto source = open(directory_ / "d", "hdf5");
   EXPECT_LT(open_descriptors() - before, 10);
   in_threads(8, [&](std::size_t seed) {
     std::mt19937_64 random(seed);
@@ -130,18 +130,18 @@ TEST_F(Hdf5, HasTheSameFingerprintWhereverItLiesAndAnotherWithNamesTypesAndExten
                               "f['x'] = np.arange(5, dtype='i4')", "f['x'] = np.arange(6)",
                               "f['x'] = np.arange(10).reshape(5, 2)",
                               "f['x'] = np.arange(9)\nf['x_offsets'] = np.array([0, 1, 2, 3, 4, 9])"});
-  const auto first = open_hdf5(all[0] / "a.h5")->fingerprint();
-  EXPECT_EQ(open_hdf5(all[1])->fingerprint(), first);
+  const auto first = open(all[0] / "a.h5", "hdf5")->fingerprint();
+  EXPECT_EQ(open(all[1], "hdf5")->fingerprint(), first);
   fs::rename(all[1] / "a.h5", all[1] / "b.h5");
   std::set<std::string> different;
-  for (const fs::path& one : all) different.insert(to_string(open_hdf5(one)->fingerprint()));
+  for (const fs::path& one : all) different.insert(to_string(open(one, "hdf5")->fingerprint()));
   EXPECT_EQ(different.size(), all.size());
 }
 
 TEST_F(Hdf5, MayHaveNoSamplesAndRowsOfNothing) {
   const auto all = h5py_each({"f['x'] = np.zeros((0, 3))", "f['x'] = np.zeros((3, 0))"});
-  EXPECT_EQ(open_hdf5(all[0])->size(), 0);
-  EXPECT_EQ(Samples(*open_hdf5(all[1]), ids({2, 0})).sample(0, 1), "");
+  EXPECT_EQ(open(all[0], "hdf5")->size(), 0);
+  EXPECT_EQ(Samples(*open(all[1], "hdf5"), ids({2, 0})).sample(0, 1), "");
 }
 
 }  // namespace rota::test::hdf5_test

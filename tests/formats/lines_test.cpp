@@ -6,7 +6,7 @@ class Lines : public PythonTest {
  protected:
   [[nodiscard]] std::vector<std::string> lines() const {
     std::vector<std::string> lines;
-    for (const auto& sample : contents(*open_lines(directory_.path()))) lines.push_back(sample[0]);
+    for (const auto& sample : contents(*open(directory_.path(), "lines"))) lines.push_back(sample[0]);
     return lines;
   }
 };

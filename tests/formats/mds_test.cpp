@@ -10,7 +10,7 @@ class Mds : public PythonTest {
       : PythonTest(
             "import json, subprocess, numpy as np\nfrom writers import change, pack, write_mds as write\n") {}
   [[nodiscard]] auto opening(const MdsOptions& options = {}) const {
-    return error_of([&] { open_mds(directory_.path(), options); });
+    return error_of([&] { open(directory_.path(), options); });
   }
 };
 
@@ -38,7 +38,7 @@ for shard in shards:
 
 TEST_F(Mds, OnlyTheColumnsThatAreNamedAreRead) {
   write("write({'a': 'int', 'b': 'x', 'c': 'str'}, [[dict(a=1, b=b'bytes', c='see')]])");
-  const auto source = open_mds(directory_.path(), {.columns = {"c", "a"}});
+  const auto source = open(directory_.path(), MdsOptions{.columns = {"c", "a"}});
   EXPECT_EQ(contents(*source), (Contents{{"see", std::string("\1\0\0\0\0\0\0\0", 8)}}));
   EXPECT_THAT(opening(), is_error(unsupported, {at("index.json"), "\"b\" is x", "MdsOptions::columns"}));
   EXPECT_THAT(opening({.columns = {"d"}}), is_error(not_found, {"no column \"d\"", "\"a\", \"b\", \"c\""}));
@@ -63,7 +63,7 @@ write(columns, [[dict(any=b'\x08\4\2ab', old=b'\x80\4K\1.', list=u32(0, 2, 1, 3)
   EXPECT_EQ(contents(*source),
             (Contents{{"\x08\4\2ab", "jj", numbers({2}), "pong", numbers({1, 3}), "\x80\4K\1."},
                       {"\x08\4\1a", "", "", "", "", ""}}));
-  EXPECT_THAT(field_names(*open_mds(directory_.path(), {.columns = {"list"}})),
+  EXPECT_THAT(field_names(*open(directory_.path(), MdsOptions{.columns = {"list"}})),
               ElementsAre("list", "list.sizes"));
 }
 
@@ -73,13 +73,13 @@ arrays = [np.arange(6, dtype='i2').reshape(2, 3), np.arange(600, dtype='i2').res
 write({'a': 'ndarray:int16'}, [[dict(a=array) for array in arrays]])
 for array, head in zip(arrays, (b'\x08\2\3', b'\x0d\2\0\1\0\x2c\1', b'\4\4')): tell(array.tobytes(), head)
 )");
-  expect_samples(*open_mds(directory_.path(), {.columns = {"a", "a.shape"}}), told);
+  expect_samples(*open(directory_.path(), MdsOptions{.columns = {"a", "a.shape"}}), told);
   EXPECT_THAT(opening(), is_error(unsupported, {"several dimensions", "\"a.shape\"", "MdsOptions::columns"}));
 }
 
 TEST_F(Mds, AColumnMayBeNamedAsAShapeAndNotAsSizes) {
   write("write({'a': 'ndarray:int8', 'a.shape': 'int'}, [[dict([('a', [1, 2]), ('a.shape', 77)])]])");
-  EXPECT_EQ(open_mds(directory_.path(), {.columns = {"a.shape"}})->fields(),
+  EXPECT_EQ(open(directory_.path(), MdsOptions{.columns = {"a.shape"}})->fields(),
             (std::vector<Field>{{"a.shape", DType::int64}}));
   write("write({'a': 'list[png]', 'a.sizes': 'int'}, [[dict([('a', b'\\0' * 8), ('a.sizes', 7)])]])");
   EXPECT_THAT(opening(), is_error(unsupported, {"\"a.sizes\"", "another one has that name"}));
@@ -101,7 +101,7 @@ TEST_F(Mds, ListsAndShapesThatCannotBeAreDamage) {
                             value),
                 corrupt, {"shard.00000.mds", "\"a\" says"}));
   }
-  expect_refused(cases, [](const fs::path& path) { open_mds(path); });
+  expect_refused(cases, [](const fs::path& path) { open(path, "mds"); });
 }
 
 TEST_F(Mds, InFoldersAreNamedWhereTheirParentIsOpened) {
@@ -109,7 +109,7 @@ TEST_F(Mds, InFoldersAreNamedWhereTheirParentIsOpened) {
       "for split in 'train', 'val':\n    os.mkdir(split), os.chdir(split)\n"
       "    write({'a': 'int'}, [[dict(a=1)]])\n    os.chdir('..')");
   for (const auto& opens :
-       {std::function([&] { open(directory_.path()); }), {[&] { open_mds(directory_.path()); }}}) {
+       {std::function([&] { open(directory_.path()); }), {[&] { open(directory_.path(), "mds"); }}}) {
     EXPECT_ERROR(opens(), invalid_argument, {"folders train, val", at("train")});
   }
   EXPECT_EQ(open(directory_ / "val")->size(), 1);
@@ -156,7 +156,7 @@ TEST_F(Mds, WhatAnIndexAndItsShardsMayNotBeIsNamed) {
     cases.push_back(
         Refused(fmt::format("json.dump({}, open('index.json', 'w'))", index), corrupt, {"index.json"}));
   }
-  expect_refused(cases, [](const fs::path& path) { open_mds(path); });
+  expect_refused(cases, [](const fs::path& path) { open(path, "mds"); });
 }
 
 }  // namespace rota::test::mds_test

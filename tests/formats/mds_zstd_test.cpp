@@ -61,9 +61,9 @@ TEST_F(MdsZstd, AShardThatWasUnpackedBesideIsReadFromThere) {
     const fs::path path = at(fmt::format("shard.0000{}.mds.zstd", number));
     overwrite(path, std::string(fs::file_size(path), '\0'));
   }
-  EXPECT_EQ(open_mds(directory_.path())->size(), 240);
+  EXPECT_EQ(open(directory_.path(), "mds")->size(), 240);
   directory_.write("shard.00001.mds", "short");
-  EXPECT_ERROR(open_mds(directory_.path()), corrupt, {at("shard.00001.mds: "), "index.json says"});
+  EXPECT_ERROR(open(directory_.path(), "mds"), corrupt, {at("shard.00001.mds: "), "index.json says"});
 }
 
 TEST_F(MdsZstd, OtherCompressionsAndWhatPackedShardsCannotBeAreRefused) {
@@ -98,7 +98,7 @@ TEST_F(MdsZstd, OtherCompressionsAndWhatPackedShardsCannotBeAreRefused) {
               "'wb').write(raw)\npack([0])",
               corrupt, {file, "byte 4 of what it unpacks to"})};
   cases.insert(cases.end(), sizes.begin(), sizes.end());
-  expect_refused(cases, [](const fs::path& path) { open_mds(path); });
+  expect_refused(cases, [](const fs::path& path) { open(path, "mds"); });
 }
 
 // Whatever byte is changed, the shard is refused or the same: frames have checksums.
@@ -114,7 +114,7 @@ TEST_F(MdsZstd, DamagedFramesAreRefused) {
         static_cast<char>(1 + random() % 255);
     overwrite(path, damaged);
     Contents found = expected;
-    const auto error = error_of([&] { found = contents(*open_mds(directory_.path())); });
+    const auto error = error_of([&] { found = contents(*open(directory_.path(), "mds")); });
     EXPECT_EQ(found, expected);
     EXPECT_THAT(error, AnyOf(Eq(std::nullopt), is_error(corrupt, {path.string(), "byte "})));
   }
@@ -122,7 +122,7 @@ TEST_F(MdsZstd, DamagedFramesAreRefused) {
 
 TEST_F(MdsZstd, ManySmallShardsDoNotUseUpTheDescriptors) {
   write("write({'a': 'int'}, [[dict(a=i)] for i in range(600)])\npack(list(range(600)))");
-  const auto source = open_mds(directory_.path());
+  const auto source = open(directory_.path(), "mds");
   EXPECT_EQ(contents(*source).size(), 600U);
   EXPECT_LE(std::distance(fs::directory_iterator("/proc/self/fd"), {}), 256 + 64);
 }

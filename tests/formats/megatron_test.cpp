@@ -10,7 +10,7 @@ class Megatron : public PythonTest {
  protected:
   Megatron() : PythonTest("from writers import joined, write_megatron as write\n") {}
   static auto opening(const fs::path& path, const MegatronOptions& options = {}) {
-    return error_of([&] { open_megatron(path, options); });
+    return error_of([&] { open(path, options); });
   }
 };
 
@@ -32,12 +32,12 @@ TEST_F(Megatron, SamplesAreDocumentsHoweverManySequencesTheyHave) {
 TEST_F(Megatron, APairIsFoundByItsCommonNameAndByEachOfItsFiles) {
   const auto documents = write("tell(*joined([[5], [3, 1]], write('a', 'uint16', 8, [[5], [3, 1]])))");
   const auto whole = open(directory_.path());
-  const auto sequences = open_megatron(directory_.path(), kSequences);
+  const auto sequences = open(directory_.path(), kSequences);
   expect_samples(*whole, documents);
   for (const std::string name : {"a", "a.idx", "a.bin", "*.bin"}) {
     EXPECT_EQ(find_format(Catalog(directory_ / name)), "megatron") << name;
     EXPECT_EQ(open(directory_ / name)->fingerprint(), whole->fingerprint()) << name;
-    EXPECT_EQ(open_megatron(directory_ / name, kSequences)->size(), sequences->size()) << name;
+    EXPECT_EQ(open(directory_ / name, kSequences)->size(), sequences->size()) << name;
   }
   const TemporaryDirectory elsewhere;
   Catalog(directory_ / "a").save(elsewhere / "saved");
@@ -54,7 +54,7 @@ TEST_F(Megatron, FilesThatAreNoPairAreNotTakenForOne) {
   fs::remove(directory_ / "a.bin");
   EXPECT_ERROR(open(directory_ / "a.idx"), io, {"a.bin", "No such file"});
   EXPECT_ERROR(open(directory_ / "a"), not_found, {"check the path"});
-  EXPECT_ERROR(open_megatron(directory_ / "b.*"), corrupt, {"b.idx"});
+  EXPECT_ERROR(open(directory_ / "b.*", "megatron"), corrupt, {"b.idx"});
 }
 
 TEST_F(Megatron, SamplesAreSequencesWhereTheseAreWanted) {
@@ -63,7 +63,7 @@ for name, documents in (('a', [[5], [], [0, 3, 1]]), ('b', [[7, 7]])):
     tell(*write(name, 'uint16', 8, documents))
 )");
   ASSERT_THAT(sequences, SizeIs(6));
-  expect_samples(*open_megatron(directory_.path(), kSequences), sequences);
+  expect_samples(*open(directory_.path(), kSequences), sequences);
 }
 
 TEST_F(Megatron, DocumentsOfAnySplitAreReadAsTheyWereBefore) {
@@ -73,7 +73,7 @@ for name in 'abcdefghijklmnopqrst':
     documents = [[random.randrange(9) for _ in range(random.randrange(5))] for _ in range(random.randrange(30))]
     tell(*joined(documents, write(name, 'int32', 4, documents)))
 )");
-  const auto source = open_megatron(directory_.path());
+  const auto source = open(directory_.path(), "megatron");
   EXPECT_EQ(source->fields()[0].dtype, DType::int32);
   expect_samples(*source, documents);
 }
@@ -81,27 +81,27 @@ for name in 'abcdefghijklmnopqrst':
 // Not one end within a document.
 TEST_F(Megatron, PackingPutsAnEndBehindEachDocumentAndNotBehindItsSequences) {
   write("write('a', 'uint16', 8, [[3, 2], [1], [4, 4]])");
-  const auto documents = open_megatron(directory_.path());
+  const auto documents = open(directory_.path(), "megatron");
   EXPECT_EQ(pack(documents, {.length = 17, .eos = 60'000})->size(), 1);
-  EXPECT_EQ(pack(open_megatron(directory_.path(), kSequences), {.length = 17, .eos = 60'000})->size(), 2);
+  EXPECT_EQ(pack(open(directory_.path(), kSequences), {.length = 17, .eos = 60'000})->size(), 2);
 }
 
 TEST_F(Megatron, ASavedCatalogAndFingerprintsKeepDocumentsAndSequencesApart) {
   const auto documents = write(kSplit);
   const TemporaryDirectory elsewhere;
   const Catalog catalog(directory_.path());
-  const auto sequences = open_megatron(catalog, kSequences);
+  const auto sequences = open(catalog, kSequences);
   catalog.save(elsewhere / "saved");
-  expect_samples(*open_megatron(Catalog(elsewhere / "saved")), documents);
-  EXPECT_EQ(open_megatron(Catalog(elsewhere / "saved"), kSequences)->size(), sequences->size());
+  expect_samples(*open(Catalog(elsewhere / "saved"), "megatron"), documents);
+  EXPECT_EQ(open(Catalog(elsewhere / "saved"), kSequences)->size(), sequences->size());
   write("write('c', 'uint16', 8, [[5], [3]])");  // where each document is one sequence
-  EXPECT_NE(open_megatron(directory_ / "c.idx")->fingerprint(),
-            open_megatron(directory_ / "c.idx", kSequences)->fingerprint());
+  EXPECT_NE(open(directory_ / "c.idx", "megatron")->fingerprint(),
+            open(directory_ / "c.idx", kSequences)->fingerprint());
 }
 
 TEST_F(Megatron, ModesOfMultimodalDataArePassedOver) {
   const auto documents = write("tell(*write('a', 'uint16', 8, [[5], [2]], modes=bytes([0, 1])))");
-  expect_samples(*open_megatron(directory_.path()), documents);
+  expect_samples(*open(directory_.path(), "megatron"), documents);
 }
 
 TEST_F(Megatron, DocumentsThatWereSplitAnewAreIndexedAnew) {
@@ -109,7 +109,7 @@ TEST_F(Megatron, DocumentsThatWereSplitAnewAreIndexedAnew) {
   const TemporaryDirectory elsewhere;
   {
     const Catalog catalog(directory_.path());
-    (void)open_megatron(catalog);
+    (void)open(catalog, "megatron");
     catalog.save(elsewhere / "saved");
   }
   // The tokens' file is as it was, as far as anybody can tell.
@@ -118,7 +118,7 @@ before = os.stat('a.bin')
 tell(*write('a', 'uint16', 8, [[2], [6]]))
 os.utime('a.bin', ns=(before.st_atime_ns, before.st_mtime_ns))
 )");
-  expect_samples(*open_megatron(Catalog(elsewhere / "saved")), documents);
+  expect_samples(*open(Catalog(elsewhere / "saved"), "megatron"), documents);
 }
 
 // Where it lies in the file: 34 bytes of head, and 12 of each sequence, go before it.
@@ -140,7 +140,7 @@ TEST_F(Megatron, ADocumentIndexThatDoesNotRiseFromNoneToAllIsDamage) {
   }
   expect_refused(cases, [](const fs::path& path) {
     EXPECT_EQ(opening(path, kSequences), std::nullopt);
-    open_megatron(path);
+    open(path, "megatron");
   });
   write(script("[0, 0, 3, 3]"));
   EXPECT_EQ(opening(at("a.idx")), std::nullopt);
@@ -167,7 +167,7 @@ TEST_F(Megatron, AnIndexThatIsDamagedIsNamed) {
        Refused("write('a', 'uint16', 8, [[5]], 2)", unsupported, {"version 2"}),
        Refused(good + "open('a.idx', 'wb').write(b'x' * 50)", corrupt, {"no index"}),
        Refused(good + "os.remove('a.bin')", io, {"a.bin"})},
-      [](const fs::path& path) { open_megatron(path); });
+      [](const fs::path& path) { open(path, "megatron"); });
 }
 
 }  // namespace rota::test::megatron_test

@@ -8,7 +8,7 @@ class Npz : public PythonTest {
  protected:
   Npz() : PythonTest("import numpy as np\n") {}
   void expect_error(ErrorCode code, const std::vector<std::string>& words, const NpzOptions& options = {}) {
-    EXPECT_ERROR(contents(*open_npz(directory_.path(), options)), code, words);
+    EXPECT_ERROR(contents(*open(directory_.path(), options)), code, words);
   }
 };
 
@@ -41,7 +41,7 @@ for i, n in enumerate([5, 0, 3]):
     for k in range(n):
         tell(y[k].tobytes(), x[k].tobytes())
 )");
-  const auto source = open_npz(directory_.path(), {.arrays = {"y", "x"}, .rows = true});
+  const auto source = open(directory_.path(), NpzOptions{.arrays = {"y", "x"}, .rows = true});
   EXPECT_THAT(source->fields(), ElementsAre(Field{"y", DType::int64}, Field{"x", DType::float64, {2}}));
   expect_samples(*source, rows);
   expect_error(unsupported, {"not as many rows"}, {.rows = true});
@@ -52,7 +52,7 @@ TEST_F(Npz, ArraysThatAreMissingOrDifferAreNamed) {
   expect_error(invalid_argument, {at("b.npz"), "no other", "\"y\"", "NpzOptions::arrays"});
   expect_error(not_found, {at("b.npz"), "no array \"y\"", "\"x\""}, {.arrays = {"y"}});
   expect_error(invalid_argument, {"NpzOptions::arrays", "\"x\" is named twice"}, {.arrays = {"x", "x"}});
-  EXPECT_EQ(open_npz(directory_.path(), {.arrays = {"x"}})->size(), 2);
+  EXPECT_EQ(open(directory_.path(), NpzOptions{.arrays = {"x"}})->size(), 2);
 }
 
 TEST_F(Npz, PicklesRowsOfDeflatedArraysAndOtherFilesAreRefused) {
@@ -67,9 +67,9 @@ TEST_F(Npz, PicklesRowsOfDeflatedArraysAndOtherFilesAreRefused) {
            unsupported, {"a.npz", "packed by method 12"}),
        Refused("open('a.npz', 'w').write('this is no zip file')", corrupt, {"a.npz", "no zip file"}),
        Refused(deflated + again, corrupt, {"a.npz", "byte", "two arrays \"x\""})},
-      [](const fs::path& path) { open_npz(path); });
+      [](const fs::path& path) { open(path, "npz"); });
   write(deflated);
-  EXPECT_ERROR(open_npz(at("a.npz"), {.rows = true}), unsupported,
+  EXPECT_ERROR(open(at("a.npz"), NpzOptions{.rows = true}), unsupported,
                {at("a.npz"), "\"x\"", "is deflated", "NpzOptions::rows"});
 }
 
@@ -80,8 +80,8 @@ for i in range(12):
     np.savez(f'img_{i:08}_of_12.npz', x=x)
     tell(x.tobytes())
 )");
-  const auto source = open_npz(Catalog::from_pattern(at("img_{index:08}_of_{total}.npz")));
-  EXPECT_EQ(source->fingerprint(), open_npz(directory_.path())->fingerprint());
+  const auto source = open(Catalog::from_pattern(at("img_{index:08}_of_{total}.npz")), "npz");
+  EXPECT_EQ(source->fingerprint(), open(directory_.path(), "npz")->fingerprint());
   expect_samples(*source, arrays);
 }
 

@@ -70,7 +70,7 @@ TEST_F(OpenRanks, ReplicasOpenAndPackWhatOneProcessDoesAndMakeItOfAPattern) {
     const Catalog catalog = Catalog::from_pattern(data, pattern, {.files = kFiles});
     const Catalog alone = Catalog::from_pattern(pattern, {.files = kFiles});
     EXPECT_EQ(catalog.fingerprint(), alone.fingerprint());
-    expect_same(*open_lines(catalog), *open_lines(alone));
+    expect_same(*open(catalog, "lines"), *open(alone, "lines"));
     expect_same(*pack(data, documents, options), *pack(documents, options));
   }
 }
@@ -85,11 +85,8 @@ struct Difference {
   std::string says_there;
 };
 
-Opening open_as(const std::string& format) {
+Opening open_as(const Format& format) {
   return [format](const Catalog& catalog) { (void)open(catalog, format); };
-}
-Opening open_tar_with(const TarOptions& options) {
-  return [options](const Catalog& catalog) { (void)open_tar(catalog, options); };
 }
 
 std::vector<Difference> differences() {
@@ -98,19 +95,15 @@ std::vector<Difference> differences() {
       {"lines", open_as("lines"), open_as("auto"), "the format \"lines\"", "the format \"auto\""},
       {"lines", open_as("auto"), open_as("bogus"), "the format \"auto\"", "the format \"bogus\""},
       {"tar", open_as("tar"), open_as("lines"), "the format \"tar\"", "the format \"lines\""},
-      {"lines", [](const Catalog& catalog) { (void)open_lines(catalog); }, open_as("lines"), "open_lines",
-       "the format \"lines\""},
-      {"lines", [](const Catalog& catalog) { (void)open_lines(catalog); },
-       [](const Catalog& catalog) { (void)open_files(catalog); }, "open_lines", "open_files"},
-      {"tar", open_tar_with({}), open_tar_with({.fields = {"txt"}}), "fields []", "fields [\"txt\"]"},
-      {"tar", open_tar_with({.fields = {"txt"}}), open_tar_with({.fields = {"txt", "cls"}}),
+      {"lines", open_as("lines"), open_as(FilesOptions()), "the format \"lines\"", "files with keys false"},
+      {"tar", open_as(TarOptions()), open_as(TarOptions{.fields = {"txt"}}), "fields []", "fields [\"txt\"]"},
+      {"tar", open_as(TarOptions{.fields = {"txt"}}), open_as(TarOptions{.fields = {"txt", "cls"}}),
        "fields [\"txt\"]", "fields [\"txt\", \"cls\"]"},
-      {"tar", open_tar_with({}), open_tar_with({.keys = true}), "keys false", "keys true"},
-      {"npy", [](const Catalog& catalog) { (void)open_npy(catalog); },
-       [](const Catalog& catalog) { (void)open_npy(catalog, {.file_is_sample = true}); },
-       "file_is_sample false", "file_is_sample true"},
-      {"npy", [](const Catalog& catalog) { (void)open_tokens(catalog, {.length = 1}); },
-       [](const Catalog& catalog) { (void)open_tokens(catalog, {.length = 2}); }, "length 1", "length 2"}};
+      {"tar", open_as(TarOptions()), open_as(TarOptions{.keys = true}), "keys false", "keys true"},
+      {"npy", open_as(NpyOptions()), open_as(NpyOptions{.file_is_sample = true}), "file_is_sample false",
+       "file_is_sample true"},
+      {"npy", open_as(TokensOptions{.length = 1}), open_as(TokensOptions{.length = 2}), "length 1",
+       "length 2"}};
 }
 
 TEST_F(OpenRanks, ThatOpenDifferentlyAreToldSo) {
@@ -131,7 +124,7 @@ TEST_F(OpenRanks, ThatOpenDifferentlyAreToldSo) {
 TEST_F(OpenRanks, OptionsThatOneRankHasWrongAreAnErrorOnAll) {
   const Catalog catalog(comm(), path("tar"));
   const TarOptions options{.fields = {"txt", is_last() ? "txt" : "cls"}};
-  EXPECT_ERROR(open_tar(catalog, options), invalid_argument, {"\"txt\" is named twice"});
+  EXPECT_ERROR(open(catalog, options), invalid_argument, {"\"txt\" is named twice"});
 }
 
 }  // namespace rota::test::open_ranks_test

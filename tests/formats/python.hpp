@@ -80,7 +80,7 @@ class PythonTest : public Test {
                       const std::function<void(const fs::path&)>& opening) const;
   /// The file that h5py makes by `script`, opened.
   [[nodiscard]] auto open_h5(std::string_view script, std::string_view options = "") const {
-    return open_hdf5(h5py(directory_, "a.h5", script, options));
+    return open(h5py(directory_, "a.h5", script, options), "hdf5");
   }
   [[nodiscard]] std::string at(std::string_view name) const { return (directory_ / name).string(); }
 

@@ -99,12 +99,12 @@ class MergedSource : public Test {
   }
   // Calls per batch of 64.
   std::int64_t calls(Shuffle shuffle, std::int64_t shards) const {
-    Loader loader(open_lines(directory_.path()), {.global_batch_size = 64,
-                                                  .shards = shards,
-                                                  .shuffle = shuffle,
-                                                  .block = {.samples = 64, .blocks = 1},
-                                                  .tail = Tail::drop,
-                                                  .workers = 0});
+    Loader loader(open(directory_.path(), "lines"), {.global_batch_size = 64,
+                                                     .shards = shards,
+                                                     .shuffle = shuffle,
+                                                     .block = {.samples = 64, .blocks = 1},
+                                                     .tail = Tail::drop,
+                                                     .workers = 0});
     std::int64_t batches = 0;
     const std::int64_t calls = read_calls_of([&] {
       while (loader.next()) ++batches;

@@ -86,7 +86,7 @@ class StorageTest : public PythonTest {
   }
   [[nodiscard]] CatalogOptions options() const { return options_of(storage_); }
   [[nodiscard]] std::shared_ptr<const Source> train() const {
-    return open_files(Catalog("memory://b/train", options()));
+    return open(Catalog("memory://b/train", options()), "files");
   }
   [[nodiscard]] auto opening(const std::string& path) const {
     return error_of([&] { (void)Catalog(path, options()); });
@@ -160,7 +160,7 @@ TEST_F(StorageTest, AllOfABatchIsAskedForTogether) {
   EXPECT_EQ(storage_->finds, finds);
 
   for (int i = 0; i < 200; ++i) storage_->files[fmt::format("many/{:03}.txt", i)] = {fmt::format("{}\n", i)};
-  const auto lines = open_lines(Catalog("memory://many", options()));
+  const auto lines = open(Catalog("memory://many", options()), "lines");
   storage_->reads = 0;
   (void)Samples(*lines, all_ids(*lines), false);
   EXPECT_EQ(storage_->reads, 1) << "of many files";
@@ -229,11 +229,11 @@ TEST_F(StorageTest, AFileThatWasReplacedIsRefused) {
 TEST_F(StorageTest, IsReadAlikeWhereChangesAreDetectedByNameAndFromTheNodesMemory) {
   CatalogOptions by_name = options();
   by_name.change_detection = ChangeDetection::by_name;
-  EXPECT_EQ(contents(*open_files(Catalog("memory://b/train", by_name))), contents(*train()));
+  EXPECT_EQ(contents(*open(Catalog("memory://b/train", by_name), "files")), contents(*train()));
   CatalogOptions shared = options();
   shared.share_files = true;
-  EXPECT_EQ(contents(*open_lines(Catalog("memory://b/val", shared))),
-            contents(*open_lines(Catalog("memory://b/val", options()))));
+  EXPECT_EQ(contents(*open(Catalog("memory://b/val", shared), "lines")),
+            contents(*open(Catalog("memory://b/val", options()), "lines")));
 }
 
 TEST_F(StorageTest, SavedCatalogsTellWhatHasChanged) {
@@ -258,7 +258,7 @@ TEST_F(StorageTest, SentCatalogsListNothingAgain) {
   const std::string bytes = Catalog("memory://b/train", options()).serialize();
   const std::int64_t asked = storage_->lists + storage_->finds;
   const Catalog received = Catalog::deserialize(bytes, options());
-  EXPECT_EQ(contents(*open_files(received)), contents(*train()));
+  EXPECT_EQ(contents(*open(received, "files")), contents(*train()));
   EXPECT_EQ(storage_->lists + storage_->finds, asked + 2);  // of train()
   EXPECT_ERROR(Catalog::deserialize(bytes), not_found, {"memory://b/train", "CatalogOptions::storages"});
 }
@@ -277,7 +277,7 @@ class StoredFiles : public StorageTest {
 TEST_F(StoredFiles, OfHdf5AreLookedIntoBesideEachOther) {
   make("import h5py\nfor i in range(6): h5py.File(f'{i}.h5', 'w')['x'] = range(1000)");
   const Together together(*storage_, 6);
-  const auto source = open_hdf5(there(), {.datasets = {"x"}});
+  const auto source = open(there(), Hdf5Options{.datasets = {"x"}});
   EXPECT_EQ(source->size(), 6000);
   EXPECT_LE(together.reads, 12);  // the signature and a piece of each
 }
@@ -297,23 +297,23 @@ for i in range(12): write_tar(f'{i:02}.tar', [(f'{i}-{k}.bin', bytes(2000)) for 
 // A record that has to be unpacked takes several reads, one after the other.
 TEST_F(StoredFiles, HaveRecordsThatAreUnpackedReadBesideEachOther) {
   make("import numpy as np\nfor i in range(6): np.savez_compressed(f'{i}', x=np.arange(1000))");
-  const auto source = open_npz(there());
+  const auto source = open(there(), "npz");
   const Together together(*storage_, 6);
   const Samples samples(*source, all_ids(*source), false);
   storage_->on_read = nullptr;
-  EXPECT_EQ(contents(*source), contents(*open_npz(here())));
+  EXPECT_EQ(contents(*source), contents(*open(here(), "npz")));
 }
 
 TEST_F(StoredFiles, HaveChunksThatHdf5HasCompressedAskedForTogether) {
   h5py(directory_, "x.h5",
        "f.create_dataset('x', data=np.arange(40000).reshape(400, 100), chunks=(4, 100), compression='gzip')");
   storage_->copy(directory_.path(), "h");
-  const auto source = open_hdf5(there());
+  const auto source = open(there(), "hdf5");
   storage_->reads = storage_->ranges = 0;
   const Samples samples(*source, all_ids(*source), false);
   EXPECT_EQ(storage_->reads, 1);
   EXPECT_EQ(storage_->ranges, 100);
-  EXPECT_EQ(contents(*source), contents(*open_hdf5(here())));
+  EXPECT_EQ(contents(*source), contents(*open(here(), "hdf5")));
 }
 
 // Libraries take some reads that fail for things that are not there.

@@ -75,7 +75,7 @@ for name in sorted(arrays):
   for (const auto& [name, fields] : expected) {
     SCOPED_TRACE(name);
     ASSERT_THAT(std::span(told).first(expected.size()), Contains(name));
-    const auto source = open_npy(directory_ / (name + ".npy"));
+    const auto source = open(directory_ / (name + ".npy"), "npy");
     EXPECT_EQ(source->fields(), fields);
     const auto begin = told.begin() + static_cast<std::ptrdiff_t>(at);
     expect_samples(*source, {begin, begin + static_cast<std::ptrdiff_t>(60 * fields.size())});
@@ -87,9 +87,9 @@ TEST_F(StoredNpy, IsRefusedWhereOneSampleHasSeveralTexts) {
   write(
       "np.save('a', words.reshape(20, 3))\nnp.savez('b', x=words, y=np.float32(1))\nnp.savez('c', "
       "x=words[2])");
-  EXPECT_ERROR(open_npy(directory_ / "a.npy"), unsupported, {"\"data\"", "several texts"});
-  EXPECT_ERROR(open_npz(directory_ / "b.npz"), unsupported, {"\"x\"", "several texts"});
-  expect_samples(*open_npz(directory_ / "c.npz"), {"zwölf €22"});
+  EXPECT_ERROR(open(directory_ / "a.npy", "npy"), unsupported, {"\"data\"", "several texts"});
+  EXPECT_ERROR(open(directory_ / "b.npz", "npz"), unsupported, {"\"x\"", "several texts"});
+  expect_samples(*open(directory_ / "c.npz", "npz"), {"zwölf €22"});
 }
 
 TEST_F(StoredNpy, HasOneTextInARowOfOne) {
@@ -98,8 +98,8 @@ np.save('a', words.reshape(-1, 1))
 np.save('b', np.array([(i, [words[i].encode()]) for i in range(n)], [('i', 'i4'), ('t', 'S40', (1,))]))
 tell(*(word.encode() for word in words))
 )");
-  expect_samples(*open_npy(directory_ / "a.npy"), told);
-  const auto members = open_npy(directory_ / "b.npy");
+  expect_samples(*open(directory_ / "a.npy", "npy"), told);
+  const auto members = open(directory_ / "b.npy", "npy");
   EXPECT_EQ(members->fields()[1], (Field{"data.t", DType::uint8, {}, true}));
   EXPECT_EQ(contents(*members)[7][1], told[7]);
 }
@@ -116,7 +116,7 @@ head = "{{'descr': {}, 'fortran_order': False, 'shape': (1,)}}".encode()
 tell(b'\x93NUMPY\x01\0' + struct.pack('<H', len(head)) + head + bytes(100))
 )",
                                                              descr))[0]);
-    EXPECT_ERROR(open_npy(directory_ / "a.npy"), unsupported, {"elements of type"}) << descr;
+    EXPECT_ERROR(open(directory_ / "a.npy", "npy"), unsupported, {"elements of type"}) << descr;
   }
 }
 
@@ -127,17 +127,18 @@ names = ['é', 'both\'"', 'a\x01b', 'T F L', '(x)', 'back\\slash']
 np.save('a', np.zeros(2, [(name, 'u1') for name in names]))
 np.save('b', np.zeros(2, [(name, 'u1') for name in names + ['漢']]))
 )");
-  EXPECT_THAT(field_names(*open_npy(directory_ / "a.npy")),
+  EXPECT_THAT(field_names(*open(directory_ / "a.npy", "npy")),
               ElementsAre("data.é", "data.both'\"",
                           "data.a\x01"
                           "b",
                           "data.T F L", "data.(x)", "data.back\\slash"));
-  EXPECT_THAT(field_names(*open_npy(directory_ / "b.npy")), Contains("data.漢"));
+  EXPECT_THAT(field_names(*open(directory_ / "b.npy", "npy")), Contains("data.漢"));
 }
 
 TEST_F(StoredNpy, IsAnotherDatasetWhereMembersAreOthers) {
   write("np.save('a', np.zeros(3, 'i4,f4'))\nos.mkdir('x')\nnp.save('x/a', np.zeros(3, 'f4,i4'))");
-  EXPECT_NE(open_npy(directory_ / "a.npy")->fingerprint(), open_npy(directory_ / "x/a.npy")->fingerprint());
+  EXPECT_NE(open(directory_ / "a.npy", "npy")->fingerprint(),
+            open(directory_ / "x/a.npy", "npy")->fingerprint());
 }
 
 TEST_F(StoredNpy, OfMoreSamplesThanThereMayBeIsDamage) {
@@ -147,8 +148,8 @@ head = b"{'descr': '|u1', 'fortran_order': False, 'shape': (4611686018427387903,
 tell(b'\x93NUMPY\x01\0' + struct.pack('<H', len(head)) + head)
 )")[0];
   for (const auto* name : {"a.npy", "b.npy"}) directory_.write(name, empty);
-  EXPECT_EQ(open_npy(directory_ / "a.npy")->size(), 4611686018427387903);
-  EXPECT_ERROR(open_npy(directory_.path()), corrupt, {"2^62 samples"});
+  EXPECT_EQ(open(directory_ / "a.npy", "npy")->size(), 4611686018427387903);
+  EXPECT_ERROR(open(directory_.path(), "npy"), corrupt, {"2^62 samples"});
 }
 
 // Contiguous, in chunks that are cut at a row's edge, and in others.
@@ -192,7 +193,7 @@ tell(','.join(names + ['zblank']).encode(), *(column[i] for i in range(n) for co
   }
   for (const auto* form : {"plain.h5", "rows.h5", "odd.h5"}) {
     SCOPED_TRACE(form);
-    const auto source = open_hdf5(directory_ / form, {.datasets = names});
+    const auto source = open(directory_ / form, Hdf5Options{.datasets = names});
     EXPECT_THAT(
         source->fields(),
         IsSupersetOf({Field{"complex", DType::float32, {2, 2}}, Field{"enum", DType::int16},
@@ -212,15 +213,16 @@ f['table'] = np.zeros(9, 'i4,f4')
 f['version'] = 3
 f['link'] = h5py.ExternalLink('other.h5', '/y')
 )");
-  EXPECT_THAT(field_names(*open_hdf5(path)), ElementsAre("x"));
+  EXPECT_THAT(field_names(*open(path, "hdf5")), ElementsAre("x"));
   EXPECT_THAT(
       messages.lines,
       ElementsAre(AllOf(
           HasSubstr("left out \"/g/caption\" (text), \"/table\" (compounds), \"/link\" (an external link)"),
           HasSubstr("Hdf5Options::datasets"), Not(HasSubstr("version")))));
-  EXPECT_THAT(field_names(*open_hdf5(path, {.datasets = {"x", "g/caption"}})), ElementsAre("x", "g/caption"));
+  EXPECT_THAT(field_names(*open(path, Hdf5Options{.datasets = {"x", "g/caption"}})),
+              ElementsAre("x", "g/caption"));
   const auto alone =
-      open_hdf5(h5py(directory_, "b.h5", "f['t'] = ['a', 'bc', '']\nf['u'] = np.zeros(3, 'u1,u1')"));
+      open(h5py(directory_, "b.h5", "f['t'] = ['a', 'bc', '']\nf['u'] = np.zeros(3, 'u1,u1')"), "hdf5");
   EXPECT_THAT(field_names(*alone), ElementsAre("t", "u.f0", "u.f1"));
   EXPECT_EQ(messages.lines.size(), 1U);
 }
@@ -238,7 +240,7 @@ f.create_dataset('z', (9,), 'c16', fillvalue=2 + 1j)
   EXPECT_THAT(samples.values<double>(1, 0), ElementsAre(.5));
   EXPECT_THAT(samples.values<double>(2, 1), ElementsAre(2, 1));
   const auto text =
-      open_hdf5(h5py(directory_, "t.h5", "f.create_dataset('t', (5,), h5py.string_dtype())[1] = 'b'"));
+      open(h5py(directory_, "t.h5", "f.create_dataset('t', (5,), h5py.string_dtype())[1] = 'b'"), "hdf5");
   EXPECT_THAT(contents(*text), ElementsAre(ElementsAre(""), ElementsAre("b"), ElementsAre(""), _, _));
 }
 
@@ -246,17 +248,16 @@ f.create_dataset('z', (9,), 'c16', fillvalue=2 + 1j)
 TEST_F(StoredHdf5, WasNeverWrittenIsSaidOnce) {
   const SinkMessages messages;
   const std::string sparse = "f.create_dataset('x', (9, 4), 'f4', chunks=(3, 2))";
-  EXPECT_EQ(open_hdf5(h5py(directory_, "a.h5", sparse + "[3:6, :2] = 1"))->size(), 9);
+  EXPECT_EQ(open(h5py(directory_, "a.h5", sparse + "[3:6, :2] = 1"), "hdf5")->size(), 9);
   EXPECT_THAT(messages.lines, ElementsAre(HasSubstr("5 of 6 chunks were never written")));
   EXPECT_THAT(messages.lines[0], HasSubstr("\"/x\" in " + at("a.h5")));
-  EXPECT_EQ(open_hdf5(h5py(directory_, "b.h5", "f.create_dataset('x', (9,), 'f4')"))->size(), 9);
+  EXPECT_EQ(open(h5py(directory_, "b.h5", "f.create_dataset('x', (9,), 'f4')"), "hdf5")->size(), 9);
   EXPECT_THAT(messages.lines, ElementsAre(_, HasSubstr("1 of 1 chunks were never written")));
-  (void)open_hdf5(
-      h5py(directory_, "c.h5",
-           sparse + "[:] = 1\nf.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))", ""),
-      {.datasets = {"x"}});
-  (void)open_hdf5(
-      h5py(directory_, "d.h5", "f.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))"));
+  (void)open(h5py(directory_, "c.h5",
+                  sparse + "[:] = 1\nf.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))", ""),
+             Hdf5Options{.datasets = {"x"}});
+  (void)open(h5py(directory_, "d.h5", "f.create_dataset('y', (0, 4), maxshape=(None, 4), chunks=(2, 2))"),
+             "hdf5");
   EXPECT_EQ(messages.lines.size(), 2U);
 }
 
@@ -270,17 +271,17 @@ TEST_F(StoredHdf5, IsDamagedWhereAHeapIsNone) {
     std::string changed = bytes;
     changed[at] = byte;
     overwrite(path, changed);
-    EXPECT_THAT(reading(*open_hdf5(path), {0, 1}), is_error(corrupt, {path, "text or sequences"}))
+    EXPECT_THAT(reading(*open(path, "hdf5"), {0, 1}), is_error(corrupt, {path, "text or sequences"}))
         << at - heap;
   }
   overwrite(path, bytes);
-  EXPECT_THAT(contents(*open_hdf5(path)), ElementsAre(ElementsAre("some text"), ElementsAre("more")));
+  EXPECT_THAT(contents(*open(path, "hdf5")), ElementsAre(ElementsAre("some text"), ElementsAre("more")));
 }
 
 // Counted from behind the block; addresses of 4 bytes have other references.
 TEST_F(StoredHdf5, IsReadBehindAUserBlockAndRefusedOfShortAddresses) {
   const std::string text = "f.create_dataset('t', data=['some text', 'more'], dtype=h5py.string_dtype())";
-  EXPECT_THAT(contents(*open_hdf5(h5py(directory_, "a.h5", text, "userblock_size=1024"))),
+  EXPECT_THAT(contents(*open(h5py(directory_, "a.h5", text, "userblock_size=1024"), "hdf5")),
               ElementsAre(ElementsAre("some text"), ElementsAre("more")));
   write(R"(
 properties = h5py.h5p.create(h5py.h5p.FILE_CREATE)
@@ -289,9 +290,9 @@ with h5py.File(h5py.h5f.create(b'b.h5', fcpl=properties)) as f:
     f.create_dataset('t', data=['some text', 'more'], dtype=h5py.string_dtype())
     f['x'] = [1, 2]
 )");
-  EXPECT_ERROR(open_hdf5(directory_ / "b.h5", {.datasets = {"t"}}), unsupported,
+  EXPECT_ERROR(open(directory_ / "b.h5", Hdf5Options{.datasets = {"t"}}), unsupported,
                {"\"/t\"", "4 bytes", "rewrite"});
-  EXPECT_EQ(open_hdf5(directory_ / "b.h5")->size(), 2);
+  EXPECT_EQ(open(directory_ / "b.h5", "hdf5")->size(), 2);
 }
 
 TEST_F(StoredHdf5, IsRefusedWhereTextThatWasNotWrittenHasAFillValue) {
@@ -322,7 +323,7 @@ TEST_F(StoredHdf5, IsDamagedWhereASequenceIsLongerThanItsFile) {
   ASSERT_NE(at, std::string::npos);
   bytes[at + 3] = '\x70';
   overwrite(path, bytes);
-  EXPECT_THAT(reading(*open_hdf5(path), {0}), is_error(corrupt, {path, "\"t\" has", "elements in a row"}));
+  EXPECT_THAT(reading(*open(path, "hdf5"), {0}), is_error(corrupt, {path, "\"t\" has", "elements in a row"}));
 }
 
 TEST_F(StoredHdf5, IsReadInPartsWhereSequencesAreLarge) {
@@ -341,7 +342,7 @@ TEST_F(StoredHdf5, IsReadInPartsWhereSequencesAreLarge) {
 TEST_F(StoredHdf5, OfFilesThatStoreItOtherwiseIsRefused) {
   h5py(directory_, "a.h5", "f['x'] = np.arange(3, dtype='<i4')");
   h5py(directory_, "b.h5", "f['x'] = np.arange(3, dtype='>i4')");
-  EXPECT_ERROR(open_hdf5(directory_.path()), invalid_argument, {at("b.h5"), "stored otherwise"});
+  EXPECT_ERROR(open(directory_.path(), "hdf5"), invalid_argument, {at("b.h5"), "stored otherwise"});
 }
 
 }  // namespace rota::test::stored_types_test

@@ -6,7 +6,7 @@ class Tar : public PythonTest {
  protected:
   Tar() : PythonTest("import tarfile\nfrom writers import add, write_tar as write\n") {}
   [[nodiscard]] auto opening(const TarOptions& options = {}) const {
-    return error_of([&] { open_tar(directory_.path(), options); });
+    return error_of([&] { open(directory_.path(), options); });
   }
 };
 
@@ -23,7 +23,7 @@ for f, format in enumerate([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT, tarfile.USTA
     for jpg, cls, png in zip(members[::3], members[1::3], members[2::3]):
         tell(*(tar.extractfile(member).read() for member in (cls, jpg, png)), jpg.name[:-4].encode())
 )");
-  const auto source = open_tar(directory_.path(), {.keys = true});
+  const auto source = open(directory_.path(), TarOptions{.keys = true});
   EXPECT_THAT(field_names(*source), ElementsAre("cls", "jpg", "seg.png", "__key__"));
   ASSERT_EQ(source->size(), 120);
   expect_samples(*source, told);
@@ -49,33 +49,33 @@ with tarfile.open('a.tar', 'w') as tar:
     add(tar, 'd/hard', type=tarfile.LNKTYPE, linkname='d/0.txt')
     add(tar, 'd/1.txt', b'one')
 )");
-  EXPECT_EQ(contents(*open_tar(directory_.path())), (Contents{{"zero"}, {"one"}}));
+  EXPECT_EQ(contents(*open(directory_.path(), "tar")), (Contents{{"zero"}, {"one"}}));
 }
 
 TEST_F(Tar, TakesExtensionsInLowerCase) {
   write("write('a.tar', [('0.JPG', b'0'), ('1.jpg', b'1')])");
-  EXPECT_THAT(field_names(*open_tar(directory_.path())), ElementsAre("jpg"));
-  EXPECT_EQ(contents(*open_tar(directory_.path())), (Contents{{"0"}, {"1"}}));
+  EXPECT_THAT(field_names(*open(directory_.path(), "tar")), ElementsAre("jpg"));
+  EXPECT_EQ(contents(*open(directory_.path(), "tar")), (Contents{{"0"}, {"1"}}));
 }
 
 TEST_F(Tar, LeavesEmptyWhatASampleLacks) {
   write("write('a.tar', [('0.a', b'0a'), ('0.b', b''), ('1.b', b'1b'), ('2.a', b'2a')])");
-  EXPECT_EQ(contents(*open_tar(directory_.path())), (Contents{{"0a", ""}, {"", "1b"}, {"2a", ""}}));
+  EXPECT_EQ(contents(*open(directory_.path(), "tar")), (Contents{{"0a", ""}, {"", "1b"}, {"2a", ""}}));
 }
 
 TEST_F(Tar, ReadsTheFieldsThatAreNamedInTheirOrder) {
   write("write('a.tar', [('0.a', b'A'), ('0.b', b'B'), ('0.c', b'C')])");
-  const auto source = open_tar(directory_.path(), {.fields = {"c", "a"}});
+  const auto source = open(directory_.path(), TarOptions{.fields = {"c", "a"}});
   EXPECT_THAT(field_names(*source), ElementsAre("c", "a"));
   EXPECT_EQ(contents(*source), (Contents{{"C", "A"}}));
-  EXPECT_ERROR(open_tar(directory_.path(), {.fields = {"c", "none"}}), invalid_argument,
+  EXPECT_ERROR(open(directory_.path(), TarOptions{.fields = {"c", "none"}}), invalid_argument,
                {"\"none\"", "a, b, c", "first dot"});
 }
 
 TEST_F(Tar, RefusesAnExtensionThatTheFirstFileHasNot) {
   write("write('a.tar', [('0.a', b'')])\nwrite('b.tar', [('0.a', b''), ('0.new', b'')])");
   EXPECT_THAT(opening(), is_error(invalid_argument, {at("b.tar"), "0.new", "TarOptions::fields"}));
-  EXPECT_EQ(open_tar(directory_.path(), {.fields = {"a"}})->size(), 2);
+  EXPECT_EQ(open(directory_.path(), TarOptions{.fields = {"a"}})->size(), 2);
 }
 
 TEST_F(Tar, RefusesArchivesThatAreDamagedOrOfNoSamples) {
@@ -88,7 +88,7 @@ TEST_F(Tar, RefusesArchivesThatAreDamagedOrOfNoSamples) {
        Refused("write('a.tar', [('0.a', b'')])\nopen('b.tar', 'wb').close()", corrupt,
                {"b.tar", "byte 0", "no tar file"}),
        Refused("write('a.tar', [('README', b'')])", not_found, {"a.tar"})},
-      [](const fs::path& path) { open_tar(path); });
+      [](const fs::path& path) { open(path, "tar"); });
 }
 
 TEST_F(Tar, RefusesMembersOfASampleThatDoNotStandTogetherAndLinks) {
@@ -101,7 +101,7 @@ TEST_F(Tar, RefusesMembersOfASampleThatDoNotStandTogetherAndLinks) {
                   Refused("with tarfile.open('a.tar', 'w') as tar:\n"
                           "    add(tar, '1.txt', type=tarfile.SYMTYPE, linkname='0.txt')\n",
                           unsupported, {"\"1.txt\" is a link"})},
-                 [](const fs::path& path) { open_tar(path); });
+                 [](const fs::path& path) { open(path, "tar"); });
 }
 
 TEST_F(Tar, MayHaveAnyBytesInItsNames) {
@@ -112,7 +112,7 @@ for f, format in enumerate([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]):
         for name in [b'a b', b'new\nline', b'\xC3\xA9t\xC3\xA9', b'not\xFF\xFEutf8', b'*?[']:
             add(tar, (name + b'.x').decode('utf-8', 'surrogateescape'), name)
 )");
-  const Contents found = contents(*open_tar(directory_.path(), {.keys = true}));
+  const Contents found = contents(*open(directory_.path(), TarOptions{.keys = true}));
   ASSERT_EQ(found.size(), 10);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_THAT(found[i], ElementsAre(names[i % 5], names[i % 5]));
 }
@@ -144,8 +144,8 @@ TEST_F(TarEnd, ThatIsMissingIsCutShort) {
                 {"a.tar", place, "two blocks of zeros", "cut short", "TarOptions::allow_missing_end"}));
   }
   expect_refused(cases, [](const fs::path& path) {
-    EXPECT_EQ(open_tar(path, {.allow_missing_end = true})->size(), 2);
-    open_tar(path);
+    EXPECT_EQ(open(path, TarOptions{.allow_missing_end = true})->size(), 2);
+    open(path, "tar");
   });
 }
 
@@ -155,7 +155,7 @@ TEST_F(TarEnd, IsWhereGnuTarFindsIt) {
        write_each({"put(bytes(512))", "put(bytes(600))", "put(bytes(1024))", "put(bytes(10240))",
                    "put(bytes(1024) + b'garbage')", "put(label.tobuf() + bytes(1024))",
                    "put(tarfile.TarInfo.create_pax_global_header({'comment': 'x'}) + bytes(1024))"})) {
-    EXPECT_EQ(open_tar(path)->size(), 2) << path;
+    EXPECT_EQ(open(path, "tar")->size(), 2) << path;
   }
 }
 
@@ -167,8 +167,8 @@ TEST_F(TarEnd, IsDamagedWhereItIsSomethingElse) {
     cases.push_back(Refused(fmt::format("put({})", end), corrupt, {"a.tar", "byte 1024"}));
   }
   expect_refused(cases, [](const fs::path& path) {
-    EXPECT_ERROR(open_tar(path, {.allow_missing_end = true}), corrupt, {path / "a.tar", "byte 1024"});
-    open_tar(path);
+    EXPECT_ERROR(open(path, TarOptions{.allow_missing_end = true}), corrupt, {path / "a.tar", "byte 1024"});
+    open(path, "tar");
   });
 }
 
@@ -185,11 +185,11 @@ TEST_F(TarEnd, ThatIsMissingIsNotTakenFromACatalogThatAllowedIt) {
   write("put(b'')");
   const TemporaryDirectory elsewhere;
   const Catalog catalog(directory_.path());
-  const auto source = open_tar(catalog, {.allow_missing_end = true});
+  const auto source = open(catalog, TarOptions{.allow_missing_end = true});
   catalog.save(elsewhere / "saved");
   const Catalog saved(elsewhere / "saved");
-  EXPECT_EQ(open_tar(saved, {.allow_missing_end = true})->fingerprint(), source->fingerprint());
-  EXPECT_ERROR(open_tar(saved), corrupt, {at("a.tar")});
+  EXPECT_EQ(open(saved, TarOptions{.allow_missing_end = true})->fingerprint(), source->fingerprint());
+  EXPECT_ERROR(open(saved, "tar"), corrupt, {at("a.tar")});
 }
 
 TEST_F(Tar, FieldsAreNamedOnceAndAsTheyAreRead) {

@@ -9,7 +9,7 @@ class TfRecords : public PythonTest {
   // What is there of these records in Python, in a.tfrecord.
   void write_one(const std::string& records) const { write("write('a.tfrecord', [" + records + "])"); }
   [[nodiscard]] auto opening() const {
-    return error_of([&] { open_tfrecord(directory_.path()); });
+    return error_of([&] { open(directory_.path(), "tfrecord"); });
   }
   void change(std::size_t at, char mask) const {
     std::string bytes = bytes_of(directory_ / "a.tfrecord");
@@ -50,23 +50,23 @@ for name, pack in {'gzip.tfrecord.gz': gzip.compress, 'zlib.tfrecord': zlib.comp
     EXPECT_EQ(contents(*open(directory_ / name, "tfrecord")), expected) << name;
   }
   overwrite(directory_ / "zlib.tfrecord", bytes_of(directory_ / "zlib.tfrecord").substr(0, 20));
-  EXPECT_ERROR(open_tfrecord(directory_ / "zlib.tfrecord"), corrupt, {"zlib.tfrecord", "byte 20"});
+  EXPECT_ERROR(open(directory_ / "zlib.tfrecord", "tfrecord"), corrupt, {"zlib.tfrecord", "byte 20"});
 }
 
 TEST_F(TfRecords, WithAFlippedBitAreDamagedWhereItIs) {
   write_one("b'first', b'second', b'third'");
   const fs::path path = directory_ / "a.tfrecord";
   change(12 + 5 + 4 + 12 + 2, 1);  // in "second"
-  const auto source = open_tfrecord(path);
+  const auto source = open(path, "tfrecord");
   EXPECT_EQ(Samples(*source, ids({0, 2})).sample(0, 1), "third");
   EXPECT_THAT(reading(*source, {1}),
               is_error(corrupt, {path.string(), "byte 33", "checksum of a record of 6 bytes"}));
-  EXPECT_EQ(Samples(*open_tfrecord(path, {.verify = false}), ids({1})).sample(0, 0), "sebond");
+  EXPECT_EQ(Samples(*open(path, TfRecordOptions{.verify = false}), ids({1})).sample(0, 0), "sebond");
 }
 
 TEST_F(TfRecords, ThatFollowOneAnotherAreReadInOneCallAndVerifiedEach) {
   write_one("bytes([65 + i]) * i for i in range(40)");
-  const auto source = open_tfrecord(directory_.path());
+  const auto source = open(directory_.path(), "tfrecord");
   EXPECT_EQ(read_calls_of([&] { Samples(*source, all_ids(*source), false); }), 1);
   const auto reading = [&] { return error_of([&] { Samples(*source, all_ids(*source), false); }); };
   change(12 + 16 * 30 + 29 * 30 / 2 + 3, 1);  // in record 30
@@ -82,7 +82,7 @@ TEST_F(TfRecords, WithAFlippedLengthAreNotIndexed) {
     EXPECT_THAT(opening(), is_error(corrupt, {"a.tfrecord", "byte 21", "checksum of a record's length"}));
     change(21 + byte, 64);
   }
-  EXPECT_EQ(open_tfrecord(directory_.path())->size(), 2);
+  EXPECT_EQ(open(directory_.path(), "tfrecord")->size(), 2);
 }
 
 TEST_F(TfRecords, CutShortAreDamagedUnlessARecordEndsThere) {
@@ -91,7 +91,7 @@ TEST_F(TfRecords, CutShortAreDamagedUnlessARecordEndsThere) {
   for (std::uintmax_t bytes = fs::file_size(path) - 1; bytes > 0; --bytes) {
     fs::resize_file(path, bytes);
     if (bytes == 21 || bytes == 37) {
-      EXPECT_EQ(open_tfrecord(path)->size(), bytes == 21 ? 1 : 2);
+      EXPECT_EQ(open(path, "tfrecord")->size(), bytes == 21 ? 1 : 2);
     } else {
       EXPECT_THAT(opening(), is_error(corrupt, {path.string(), "byte"}));
     }
@@ -106,7 +106,7 @@ TEST_F(TfRecords, AreNotLookedForInOtherFiles) {
 
 TEST_F(TfRecords, MakeShardsOfWholeFiles) {
   write("for f in range(7): write(f'{f}.tfrecord', [b'x'] * f)");
-  const auto source = open_tfrecord(directory_.path());
+  const auto source = open(directory_.path(), "tfrecord");
   EXPECT_THAT(source->shard_lengths(3), ElementsAre(0 + 1, 2 + 3, 4 + 5 + 6));
   EXPECT_THAT(source->shard_lengths(7), ElementsAre(0, 1, 2, 3, 4, 5, 6));
   EXPECT_THAT(source->shard_lengths(8), IsEmpty());
@@ -114,7 +114,9 @@ TEST_F(TfRecords, MakeShardsOfWholeFiles) {
 
 TEST_F(TfRecords, ChangeTheFingerprintWithNamesSizesAndNumbers) {
   write("write('a', [b'12', b'3'])\nwrite('b', [b'1', b'23'])\nwrite('c', [b'1', b''])");
-  const auto fingerprint = [&](const char* name) { return open_tfrecord(directory_ / name)->fingerprint(); };
+  const auto fingerprint = [&](const char* name) {
+    return open(directory_ / name, "tfrecord")->fingerprint();
+  };
   EXPECT_NE(fingerprint("a"), fingerprint("b"));
   EXPECT_NE(fingerprint("b"), fingerprint("c"));
   EXPECT_EQ(fingerprint("a"), fingerprint("a"));

@@ -81,7 +81,7 @@ const bool kPattern = add_target(
 Catalog some_files(int files) {
   for (int i = 0; i < files; ++i) directory().write("data/" + std::to_string(i), "a\nb\n");
   Catalog catalog(directory() / "data");
-  static_cast<void>(open_lines(catalog));
+  static_cast<void>(open(catalog, "lines"));
   return catalog;
 }
 

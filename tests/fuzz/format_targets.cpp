@@ -45,7 +45,7 @@ const bool kLines = add_file_target(
     },
     [](Bytes input) {
       try_format([&] {
-        auto source = open_lines(catalog_of("a.txt", input));
+        auto source = open(catalog_of("a.txt", input), "lines");
         if (source->node_files() != nullptr) return source;
         std::vector<std::int64_t> lengths(static_cast<std::size_t>(source->size()));
         source->rows(all_ids(*source), 0, lengths);
@@ -84,7 +84,7 @@ const bool kMds = add_file_target(
       const Bytes shard = input.first(std::min<std::size_t>(head & (kIsPacked - 1U), input.size()));
       fs::remove(directory() / "a.mds");
       write_file(is_packed ? "a.mds.zstd" : "a.mds", shard);
-      try_format([&] { return open_mds(catalog_of("index.json", input.subspan(shard.size()))); });
+      try_format([&] { return open(catalog_of("index.json", input.subspan(shard.size())), "mds"); });
     });
 
 // Megatron-LM's indices. Input: the index; its data is always the same.
@@ -102,8 +102,9 @@ const bool kMegatron = add_file_target(
     [](Bytes input) {
       static const fs::path data = directory().write("a.bin", std::string(300, 't'));
       for (const bool sequences : {false, true}) {
-        try_format(
-            [&] { return open_megatron(catalog_of("a.idx", input), {.sequence_is_sample = sequences}); });
+        try_format([&] {
+          return open(catalog_of("a.idx", input), MegatronOptions{.sequence_is_sample = sequences});
+        });
       }
     });
 
@@ -123,7 +124,7 @@ const bool kNpy = add_file_target(
     },
     [](Bytes input) {
       for (const bool is_sample : {true, false}) {
-        try_format([&] { return open_npy(catalog_of("a.npy", input), {.file_is_sample = is_sample}); });
+        try_format([&] { return open(catalog_of("a.npy", input), NpyOptions{.file_is_sample = is_sample}); });
       }
     });
 
@@ -150,7 +151,7 @@ const bool kNpz = add_file_target(
     },
     [](Bytes input) {
       for (const bool rows : {false, true}) {
-        try_format([&] { return open_npz(catalog_of("a.npz", input), {.rows = rows}); });
+        try_format([&] { return open(catalog_of("a.npz", input), NpzOptions{.rows = rows}); });
       }
     });
 
@@ -186,8 +187,9 @@ const bool kTar = add_file_target(
     },
     [](Bytes input) {
       for (const bool allow : {false, true}) {
-        try_format(
-            [&] { return open_tar(catalog_of("a.tar", input), {.keys = true, .allow_missing_end = allow}); });
+        try_format([&] {
+          return open(catalog_of("a.tar", input), TarOptions{.keys = true, .allow_missing_end = allow});
+        });
       }
     });
 
@@ -219,8 +221,8 @@ const bool kTfrecord = add_file_target(
       const std::string bytes = with_lengths_sealed(to_text(input));
       for (const bool verifies : {true, false}) {
         try_format([&] {
-          return open_tfrecord(catalog_of("a.tfrecord", std::as_bytes(std::span(bytes))),
-                               {.verify = verifies});
+          return open(catalog_of("a.tfrecord", std::as_bytes(std::span(bytes))),
+                      TfRecordOptions{.verify = verifies});
         });
       }
     });
@@ -244,7 +246,7 @@ const bool kTokens = add_file_target(
       std::memcpy(&options.length, input.data() + 1, sizeof(options.length));
       std::memcpy(&options.stride, input.data() + 1 + sizeof(options.length), sizeof(options.stride));
       const auto path = write_file("a.bin", input.subspan(kHeadBytes));
-      try_format([&] { return open_tokens(path, options); });
+      try_format([&] { return open(path, options); });
     });
 
 }  // namespace rota::test::format_targets

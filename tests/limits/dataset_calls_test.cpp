@@ -73,7 +73,7 @@ TEST(DatasetCalls, NameFormatsAndPathsThatThereAreNot) {
   refused({"auto"}, [&] { open(d.write("a", "x"), ""); });
   refused(kMissing, {"/nowhere"}, [] { open("/nowhere"); });
   d.write("a.tar", std::string(1024, '\0'));
-  refused({"field"}, [&] { open_tar(d / "a.tar", {.fields = {""}}); });
+  refused({"field"}, [&] { open(d / "a.tar", TarOptions{.fields = {""}}); });
 }
 
 TEST(DatasetCalls, OpenAnEmptyFileWhereTheFormatAllowsOne) {
@@ -94,12 +94,12 @@ TEST(DatasetCalls, OpenAnEmptyFileWhereTheFormatAllowsOne) {
 TEST(DatasetCalls, NameAFileThatHasChangedSinceItWasOpened) {
   const TemporaryDirectory d;
   const auto path = d.write("a", "xyz");
-  const SourcePtr source = open_files(path);
+  const SourcePtr source = open(path, "files");
   refused(kRange, {"sample 1:"}, [&] { Samples(*source, ids({1})); });
   d.write("a", "x");
   refused(kCorrupt, {"/a: it has 1 bytes now"}, [&] { Samples(*source, all_ids(*source)); });
   fs::remove(path);
-  refused(kMissing, {"/a: No such file"}, [&] { Samples(*open_files(path), ids({0})); });
+  refused(kMissing, {"/a: No such file"}, [&] { Samples(*open(path, "files"), ids({0})); });
 }
 
 TEST(DatasetCalls, OfAdaptorsRefuseNoSourceAndTakeAnEmptyOne) {

@@ -181,7 +181,7 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
   const auto listing =
       refuser<CatalogOptions>("make a catalog", [&](const auto& o) { Catalog(directory.path(), o); });
   const auto tokens =
-      refuser<TokensOptions>("open token files", [&](const auto& o) { open_tokens(directory.path(), o); });
+      refuser<TokensOptions>("open token files", [&](const auto& o) { open(directory.path(), o); });
   listing({.change_detection = ChangeDetection(2)}, "change_detection", "number 2",
           "one of by_size, by_name");
   listing({.listing_threads = 0}, "listing_threads", "0", "1 to 4096");
@@ -197,7 +197,7 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
   tokens({.stride = -1}, "stride", "-1", "0 to 2^40");
   const Catalog lavish(directory.path(),
                        {.max_open_files = std::numeric_limits<int>::max(), .shared_memory_limit = kMost});
-  EXPECT_EQ(open_files(lavish)->size(), 1);
+  EXPECT_EQ(open(lavish, "files")->size(), 1);
 }
 
 TEST(OptionValues, OfAPatternAreRefusedByName) {

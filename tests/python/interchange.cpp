@@ -42,10 +42,10 @@ int interchange(int argc, char** argv) {
   return session.run([&] {
     const std::string verb = argv[1];
     if (verb == "fingerprint") {
-      fmt::print("{}\n", to_string(open_lines(argv[2])->fingerprint()));
+      fmt::print("{}\n", to_string(open(argv[2], "lines")->fingerprint()));
       return 0;
     }
-    Loader loader(session.comm(), open_lines(argv[2]), kOptions);
+    Loader loader(session.comm(), open(argv[2], "lines"), kOptions);
     CheckpointDirectory directory(session.comm(), argv[3]);
     if (verb == "save") {
       save(session.comm(), loader, directory, std::stoi(argv[4]));

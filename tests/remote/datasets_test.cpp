@@ -28,8 +28,8 @@ TEST_F(S3, DatasetsAreReadAsThoseOfADirectory) {
     server.put(fmt::format("b/corpus/{:02}.txt", i), lines);
   }
   for (const CatalogOptions& options : {catalogs(), sharing()}) {
-    const auto there = open_lines(Catalog("s3://b/corpus", options));
-    const auto here = open_lines(Catalog(server.directory() / "b/corpus"));
+    const auto there = open(Catalog("s3://b/corpus", options), "lines");
+    const auto here = open(Catalog(server.directory() / "b/corpus"), "lines");
     EXPECT_EQ(there->fingerprint(), here->fingerprint());
     Loader loader(there, {.interleave = 4, .shuffle = Shuffle::within, .workers = 2});
     auto seen = rest_of(loader);
@@ -46,7 +46,7 @@ TEST_F(S3, NamesThatFollowAPatternAreProvedByASampleAndNotListed) {
     return Catalog::from_pattern("s3://b/t/{folder:03}/x_{index:05}.txt", {.files = files, .folders = 3},
                                  options);
   };
-  const auto lines = open_lines(make(300));
+  const auto lines = open(make(300), "lines");
   EXPECT_EQ(lines->size(), 300);
   EXPECT_EQ(lines->where({299}).substr(0, 24), "s3://b/t/002/x_00299.txt");
   EXPECT_ERROR(make(303), not_found);
@@ -78,7 +78,7 @@ TEST_F(S3, ManifestsListUrlsAndNeverTellPasswords) {
   const Catalog catalog = catalog_of("s3://c/y.txt\n{\"path\": \"s3://b/x.txt\", \"samples\": 1}\n");
   ASSERT_EQ(catalog.size(), 2);
   EXPECT_EQ(catalog.path(0), "s3://c/y.txt");
-  EXPECT_EQ(open_lines(catalog)->size(), 2);
+  EXPECT_EQ(open(catalog, "lines")->size(), 2);
   EXPECT_EQ(server.count("list"), 0);
   const auto refusal_of = [&](const std::string& lines) {
     return std::string(error_of([&] { (void)catalog_of(lines); }).value().what());
@@ -98,13 +98,13 @@ TEST_F(S3, CatalogsAreSavedInTheBucketToo) {
   for (int i = 0; i < 5; ++i) server.put(fmt::format("b/t/{}.txt", i), "line\n");
   const CatalogOptions options = catalogs();
   const Catalog catalog("s3://b/t", options);
-  EXPECT_EQ(open_lines(catalog)->size(), 5);
+  EXPECT_EQ(open(catalog, "lines")->size(), 5);
   catalog.save("s3://b/data.rota");
   const auto looks = server.count("range");
   const Catalog loaded("s3://b/data.rota", options);
   EXPECT_EQ(loaded.origin(), "s3://b/t");
   EXPECT_FALSE(loaded.changes().any());
-  EXPECT_EQ(open_lines(loaded)->fingerprint(), open_lines(catalog)->fingerprint());
+  EXPECT_EQ(open(loaded, "lines")->fingerprint(), open(catalog, "lines")->fingerprint());
   EXPECT_EQ(server.count("range") - looks, 2) << "of the catalog; no file was looked into";
   server.put("b/t/3.txt", "another\nline\n");
   EXPECT_EQ(Catalog("s3://b/data.rota", options).changes().changed, 1);
@@ -117,7 +117,7 @@ TEST_F(S3, CatalogsAreSavedInTheBucketToo) {
   expect_refusal(catalog, "s3://b/data.catalog", "end in .rota");
   Catalog("s3://b/t/*.txt", options).save("s3://b/t/data.rota");
   server.put("b/bad.rota", "rota catalog\n");
-  EXPECT_EQ(open_lines(Catalog("s3://b/bad.rota", options))->size(), 1) << "it is none";
+  EXPECT_EQ(open(Catalog("s3://b/bad.rota", options), "lines")->size(), 1) << "it is none";
 }
 
 // Each request takes as long as a large read.
@@ -126,7 +126,7 @@ TEST_F(S3, TarFilesAreOpenedByFewRequests) {
   const TemporaryDirectory here;
   server.put("b/other", "");
   for (int i = 0; i < 20 * kShards; ++i) here.write(fmt::format("{:03}.txt", i), std::string(5'000, 'x'));
-  const auto samples = open_files(here.path(), {.keys = true});
+  const auto samples = open(here.path(), FilesOptions{.keys = true});
   const auto report =
       write_shards(samples, "s3://b/t", {.shard_bytes = 120'000, .storages = {{"s3", storage()}}});
   ASSERT_EQ(report.shards, kShards);
@@ -147,7 +147,8 @@ TEST_F(S3, ObjectsOfAPatternAreAskedForAtOnce) {
   server.become({"--delay", "0.1"});
   constexpr int kFiles = 64;
   for (int i = 0; i < kFiles; ++i) server.put(fmt::format("b/x_{:03}", i), fmt::format("{}", i));
-  const auto source = open_files(Catalog::from_pattern("s3://b/x_{index:03}", {.files = kFiles}, catalogs()));
+  const auto source =
+      open(Catalog::from_pattern("s3://b/x_{index:03}", {.files = kFiles}, catalogs()), "files");
   server.become({"--delay", "0.1"});
   Loader loader(source, {.global_batch_size = kFiles, .epochs = 1});
   const auto batch = loader.next();
@@ -186,7 +187,7 @@ TEST_F(HangingS3, AWaitForItEndsWhenItsCallerIsInterrupted) {
 TEST_F(HangingS3, WhatIsFetchedAheadIsLeftWhenALoaderEnds) {
   for (int i = 0; i < 8; ++i) server.put(fmt::format("b/{}.txt", i), fmt::format("{:100}\n", i));
   const CatalogOptions options = sharing();
-  auto source = open_lines(Catalog("s3://b/", options));
+  auto source = open(Catalog("s3://b/", options), "lines");
   hang("range");
   const auto start = std::chrono::steady_clock::now();
   {
@@ -210,7 +211,7 @@ class KeptFiles : public S3 {
     CatalogOptions options = sharing();
     options.shared_memory_limit = std::int64_t{kept} * 10'000;
     options.shared_directory = directory;
-    const auto source = open_lines(Catalog("s3://b/", options));
+    const auto source = open(Catalog("s3://b/", options), "lines");
     const auto before = server.count("range");  // the index has looked at each
     Loader loader(source, {.global_batch_size = 1,
                            .shards = kFiles,
@@ -241,7 +242,7 @@ TEST_F(KeptFiles, MayBeOnADiskWithoutNames) {
   CatalogOptions options = sharing();
   const auto open_in = [&](const fs::path& directory) {
     options.shared_directory = directory;
-    return open_lines(Catalog("s3://b/", options));
+    return open(Catalog("s3://b/", options), "lines");
   };
   const auto source = open_in(disk.path());
   Loader loader(source, {.interleave = 1, .shuffle = Shuffle::within});
@@ -265,7 +266,7 @@ TEST_F(S3, FilesOfManyPiecesComeWhole) {
       ::gzopen((server.directory() / "b/1.txt").c_str(), "wb0");  // comes by pieces of 32 MiB
   EXPECT_EQ(::gzwrite(packed, lines.data(), static_cast<unsigned>(lines.size())), std::ssize(lines));
   EXPECT_EQ(::gzclose(packed), Z_OK);
-  Loader loader(open_lines(Catalog("s3://b/", sharing())), {.interleave = 2, .shuffle = Shuffle::none});
+  Loader loader(open(Catalog("s3://b/", sharing()), "lines"), {.interleave = 2, .shuffle = Shuffle::none});
   std::vector<int> seen(kLines);
   for (const std::string& line : rest_of(loader)) {
     const int number = std::stoi(line);
@@ -285,7 +286,7 @@ TEST_F(S3, AnEpochTakesTheMemoryOfItsGroups) {
   for (int i = 0; i < kFiles; ++i) server.put(fmt::format("b/{:02}.txt", i), lines);
   CatalogOptions options = sharing();
   options.shared_memory_limit = 16 * kMiB;
-  const auto source = open_lines(Catalog("s3://b/", options));
+  const auto source = open(Catalog("s3://b/", options), "lines");
   const std::int64_t before = resident("VmRSS");
   forget_peak();
   Loader loader(source, {.global_batch_size = 4,

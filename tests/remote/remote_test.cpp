@@ -241,10 +241,10 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
   EXPECT_EQ(read(*storage, *file, 0, 14), content);
   EXPECT_EQ(read(*storage, *file, 4, 3), "two");
   const CatalogOptions options{.storages = {{"https", storage}}};
-  EXPECT_EQ(open_lines(Catalog("https://" + name, options))->size(), 3);
+  EXPECT_EQ(open(Catalog("https://" + name, options), "lines")->size(), 3);
   for (const std::string number : {"008", "009", "010", "011"})
     server.put("data/y-" + number + ".txt", "line\n");
-  EXPECT_EQ(open_lines(Catalog("https://" + directory + "y-{008..011}.txt", options))->size(), 4);
+  EXPECT_EQ(open(Catalog("https://" + directory + "y-{008..011}.txt", options), "lines")->size(), 4);
   EXPECT_ERROR(list(*storage, name), not_found, {"a web server cannot list others"});
   EXPECT_FALSE(storage->find(name + ".none"));
 
@@ -271,7 +271,7 @@ TEST(Web, TheFormatIsThatOfThePathBeforeTheQuery) {
   };
   EXPECT_EQ(find_format(at("x.jsonl.gz")), "lines");
   EXPECT_EQ(open(at("x.jsonl.gz"))->size(), 2) << "a blank line is none";
-  EXPECT_ERROR(open_lines(at("y.jsonl.gz")), corrupt, {"named as compressed"});
+  EXPECT_ERROR(open(at("y.jsonl.gz"), "lines"), corrupt, {"named as compressed"});
   EXPECT_ERROR(open(at("z.zip")), unsupported, {"z.zip"});
 }
 

@@ -276,18 +276,18 @@ TEST_F(WriteShards, KeepTheNamesOfFiles) {
   const TemporaryDirectory data;
   const Contents files{{"1", "cat/0.jpg"}, {"22", "cat/1.jpg"}, {"", "d\xff/\xc3\xbc.JPG"}};
   for (const auto& file : files) data.write(file[1], file[0]);
-  write_shards(open_files(data.path(), {.keys = true}));
+  write_shards(open(data.path(), FilesOptions{.keys = true}));
   const auto names = write(R"(
 import glob, os, tarfile
 for member in tarfile.open(*glob.glob('shard-*.tar'), errors='surrogateescape'):
     tell(os.fsencode(f'{member.name}={member.size}'))
 )");
   EXPECT_THAT(names, ElementsAre("cat/0.jpg=1", "cat/1.jpg=2", "d\xff/\xc3\xbc.JPG=0"));
-  const auto again = open_tar(directory_.path(), {.keys = true});
+  const auto again = open(directory_.path(), TarOptions{.keys = true});
   EXPECT_EQ(contents(*again), (Contents{{"1", "cat/0"}, {"22", "cat/1"}, {"", "d\xff/\xc3\xbc"}}));
   const TemporaryDirectory copy;  // of shards as shards
   rota::write_shards(again, copy.path().string());
-  expect_equal(*open_tar(copy.path(), {.keys = true}), *again);
+  expect_equal(*open(copy.path(), TarOptions{.keys = true}), *again);
 }
 
 TEST_F(WriteShards, OfNoSourceOrOfAnImpossibleOneAreRefused) {
@@ -306,7 +306,7 @@ TEST_F(WriteShards, NamesThatWouldNotBeReadBackAreRefused) {
   for (const auto& [names, why] : cases) {
     const TemporaryDirectory data;
     for (const std::string& name : names) data.write(name, "x");
-    EXPECT_ERROR(write_shards(open_files(Catalog(data.path(), {.all_names = true}), {.keys = true})),
+    EXPECT_ERROR(write_shards(open(Catalog(data.path(), {.all_names = true}), FilesOptions{.keys = true})),
                  invalid_argument, {why, "--numbered"});
   }
   for (const std::string key : {"", "a.b", "d/.x"}) {

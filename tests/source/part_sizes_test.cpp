@@ -28,10 +28,11 @@ TEST(PartSizes, AreTheSamplesOfEachFile) {
   }
   EXPECT_THAT(open(directory / "hdf5")->part_sizes(), ElementsAre(5, 0, 3));
   EXPECT_THAT(open(directory / "npy")->part_sizes(), ElementsAre(5, 0, 3));
-  EXPECT_THAT(open_npy(directory / "npy", {.file_is_sample = true})->part_sizes(), ElementsAre(1, 1, 1));
-  EXPECT_THAT(open_npz(directory / "npz", {.rows = true})->part_sizes(), ElementsAre(5, 0, 3));
+  EXPECT_THAT(open(directory / "npy", NpyOptions{.file_is_sample = true})->part_sizes(),
+              ElementsAre(1, 1, 1));
+  EXPECT_THAT(open(directory / "npz", NpzOptions{.rows = true})->part_sizes(), ElementsAre(5, 0, 3));
   EXPECT_THAT(open(directory / "lines")->part_sizes(), ElementsAre(5, 0, 3));
-  EXPECT_THAT(open_tokens(directory / "tokens", {.length = 2})->part_sizes(), ElementsAre(2, 0, 1));
+  EXPECT_THAT(open(directory / "tokens", TokensOptions{.length = 2})->part_sizes(), ElementsAre(2, 0, 1));
 }
 
 TEST(PartSizes, AreNotKnownWhereSamplesAreAtRandom) {

@@ -63,7 +63,7 @@ struct Hdf5Choice {
 
 /// Asks `file` for the `choice`; where that names none, it becomes all datasets of numbers in the file, by
 /// name, or else all that can be read. External links are followed where it `may_leave` the file. Throws as
-/// open_hdf5 does. Blocks on a file system under HDF5's lock, on a Storage without it.
+/// the format hdf5 does. Blocks on a file system under HDF5's lock, on a Storage without it.
 Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave);
 
 }  // namespace rota::internal

@@ -288,9 +288,10 @@ std::vector<std::string> absolute_names(std::vector<std::string> names) {
 Hdf5File ask(const FileList& files, std::size_t i, Hdf5Choice& choice, bool may_leave) {
   const DatasetFile file = files.open_unchanged(i);
   if (has_hdf5_signature(files, i)) return ask_file(file, choice, may_leave);
-  throw Error(ErrorCode::corrupt,
-              fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or use open_files",
-                          file.path()));
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or open it as \"files\"",
+                  file.path()));
 }
 
 void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {
@@ -386,6 +387,48 @@ bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.
 
 }  // namespace
 
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options) {
+  FileList files = files_of(catalog).only(is_hdf5_name);
+  Hdf5Choice choice{.datasets = absolute_names(options.datasets)};
+  if (choice.datasets.empty()) {
+    choice = made_on_first_rank(files.context(), "look into the first file", [&] {
+      (void)ask(files, 0, choice, options.allow_external_links);
+      tell_left_out(files.path(0), choice.left_out);
+      return choice;
+    });
+  }
+  // What lies in other files may change without these.
+  const std::string signature =
+      options.allow_external_links ? "" : fmt::format("hdf5 datasets {}", choice.datasets);
+  const auto index = index_files(files, signature, [&](std::size_t i) {
+    Hdf5Choice same = choice;
+    return serialize(ask(files, i, same, options.allow_external_links));
+  });
+  std::vector<Hdf5File> contents(files.size());
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    contents[i] = deserialize<Hdf5File>((*index)[i]);
+    check_alike(files, contents, i);
+  }
+  tell_unwritten(files, contents);
+  const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
+    return std::any_of(file.fields.begin(), file.fields.end(),
+                       [](const Hdf5Field& field) { return field.target.has_value(); });
+  });
+  std::optional<FileList> targets;
+  if (has_targets) targets = list_targets(files, contents);
+  auto shared = SharedFiles::make(files, as_they_are(files));
+  const auto context = files.shared_context();
+  std::vector<StoredType> types;
+  for (const Hdf5Field& field : contents[0].fields) types.push_back(field.values.type);
+  const std::shared_ptr<const Hdf5Source> stored = made_together(*context, "open files", [&] {
+    return std::make_unique<Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
+                                        std::move(contents));
+  });
+  return unpack_stored(stored, types, "open HDF5 files",
+                       {.field = std::bind_front(&Hdf5Source::read_field, stored),
+                        .heap = std::bind_front(&Hdf5Source::read_heap, stored)});
+}
+
 }  // namespace rota::internal
 
 namespace rota {
@@ -394,53 +437,6 @@ void Hdf5Options::validate() const {
   std::vector<std::string> names = internal::absolute_names(datasets);
   for (std::string& name : names) name.erase(0, 1);
   internal::require_distinct("Hdf5Options::datasets", names);
-}
-
-std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
-  internal::agree_on_format(catalog,
-                            fmt::format("open_hdf5 with datasets {}, allow_external_links {}",
-                                        options.datasets, options.allow_external_links),
-                            [&] { options.validate(); });
-  internal::FileList files = internal::files_of(catalog).only(internal::is_hdf5_name);
-  internal::Hdf5Choice choice{.datasets = internal::absolute_names(options.datasets)};
-  if (choice.datasets.empty()) {
-    choice = internal::made_on_first_rank(files.context(), "look into the first file", [&] {
-      (void)internal::ask(files, 0, choice, options.allow_external_links);
-      internal::tell_left_out(files.path(0), choice.left_out);
-      return choice;
-    });
-  }
-  // What lies in other files may change without these.
-  const std::string signature =
-      options.allow_external_links ? "" : fmt::format("hdf5 datasets {}", choice.datasets);
-  const auto index = internal::index_files(files, signature, [&](std::size_t i) {
-    internal::Hdf5Choice same = choice;
-    return internal::serialize(internal::ask(files, i, same, options.allow_external_links));
-  });
-  std::vector<internal::Hdf5File> contents(files.size());
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    contents[i] = internal::deserialize<internal::Hdf5File>((*index)[i]);
-    internal::check_alike(files, contents, i);
-  }
-  internal::tell_unwritten(files, contents);
-  const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const internal::Hdf5File& file) {
-    return std::any_of(file.fields.begin(), file.fields.end(),
-                       [](const internal::Hdf5Field& field) { return field.target.has_value(); });
-  });
-  std::optional<internal::FileList> targets;
-  if (has_targets) targets = internal::list_targets(files, contents);
-  auto shared = internal::SharedFiles::make(files, internal::as_they_are(files));
-  const auto context = files.shared_context();
-  std::vector<internal::StoredType> types;
-  for (const internal::Hdf5Field& field : contents[0].fields) types.push_back(field.values.type);
-  const std::shared_ptr<const internal::Hdf5Source> stored =
-      internal::made_together(*context, "open files", [&] {
-        return std::make_unique<internal::Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
-                                                      std::move(contents));
-      });
-  return internal::unpack_stored(stored, types, "open HDF5 files",
-                                 {.field = std::bind_front(&internal::Hdf5Source::read_field, stored),
-                                  .heap = std::bind_front(&internal::Hdf5Source::read_heap, stored)});
 }
 
 }  // namespace rota
